@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the host engine's kernels with JMH, the sum of bf16 rows side by side with the C
-# intrinsics of the peers: same process, same rows. Arguments go to JMH, for example: -f 1 -p rows=cache
+# Measures the kernels of the host engine with JMH. The sum of bf16 rows is compared with the C intrinsics
+# of the peers in the same process on the same rows. Arguments go to JMH, for example: -f 1 -p rows=cache
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures ep4j against the C peers, side by side on this machine and in one run: each round runs all
-# of them in turn with equal iteration counts, so that slow minutes of the machine hit everyone.
+# Measures ep4j and the C peers on this machine in one run. Each round runs all programs one after the
+# other with equal iteration counts, so that slow periods of the machine affect all of them equally.
 # Prints one Markdown table and writes all results as JSON.
 set -euo pipefail
 
@@ -42,7 +42,7 @@ while (($# > 0)); do
   shift
 done
 
-# What the comparison needs beyond ep4j itself. As root on a Debian the missing is installed.
+# Checks the packages that the comparison needs. As root on Debian, installs the missing ones.
 require() {
   local missing=()
   command -v make >/dev/null || missing+=(make)
@@ -54,7 +54,7 @@ require() {
     echo "compare-mpi: installing ${missing[*]} ..." >&2
     export DEBIAN_FRONTEND=noninteractive
     { apt-get update -qq && apt-get install -qq -y "${missing[@]}"; } >&2 ||
-      fail "the installation failed; its messages are above"
+      fail "the installation failed: see its messages above"
   else
     fail "missing: ${missing[*]}" "Install these packages (names as in Debian and Ubuntu) and run again."
   fi
@@ -65,7 +65,7 @@ progress() {
 }
 
 # contestant NAME COMMAND...: runs the command, which writes its results to the file $RESULT or prints
-# them, and keeps them as $raw/RANKS-TOKENS-ROUND-NAME.json.
+# them, and stores them as $raw/RANKS-TOKENS-ROUND-NAME.json.
 contestant() {
   local name=$1 out=$raw/$r-$t-$round-$1.json log=$raw/$r-$t-$round-$1.log
   shift
@@ -96,7 +96,7 @@ export r t n warmup hidden topk experts root
 
 for r in $ranks; do
   for t in $tokens; do
-    # The same for all; so long because a JVM compiles meanwhile.
+    # Equal for all programs; long enough for the JIT compiler of the JVM.
     n=${iterations:-$((t < 1024 ? 300 : 20))} warmup=$(((t < 1024 ? n : n / 5) + 31))
     for ((round = 1; round <= rounds; round++)); do
       contestant alltoallv bash -c 'mpi "$@"' - "$build/alltoallv_moe"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Measures what docs/performance.md shows of GPUs, one table after the other, on all GPUs of this host:
+# Measures the GPU tables of docs/performance.md one after the other on all GPUs of this host:
 #   gpu-tables.sh [--ep4j FILE] [--gpus N] [--output DIR] [--dry-run] [TABLE...]
-# Each table is printed, and written with its environment to DIR/TABLE.json (default: gpu-tables). Without
-# names all are measured; --dry-run prints the commands. Beside processes that share a GPU,
-# as where there is one only, MPS has to run, or they take turns (CONTRIBUTING.md).
+# Prints each table and writes it with its environment to DIR/TABLE.json (default DIR: gpu-tables). Without
+# names, measures all tables; --dry-run prints the commands. Processes that share a GPU (on a host with
+# one GPU) need MPS, or the GPU runs one process at a time (CONTRIBUTING.md).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -32,13 +32,13 @@ while (($# > 0)); do
   shift
 done
 gpus=${gpus:-$( (nvidia-smi -L 2>/dev/null || true) | wc -l)}
-[[ $gpus =~ ^[1-9][0-9]*$ ]] || usage "no GPU here, and none named with --gpus"
-# With one GPU two ranks share it: what links give is not to be seen, all else is.
+[[ $gpus =~ ^[1-9][0-9]*$ ]] || usage "no GPU on this host: set --gpus"
+# On a host with one GPU, two ranks share it: everything but the links is measured.
 ranks=$((gpus > 1 ? gpus : 2))
 names=()
 commands=()
 
-# Table $1, by the command that follows.
+# Adds table $1; the other arguments are its command.
 table() {
   names+=("$1")
   shift
@@ -49,7 +49,7 @@ ht="bench ht --device cuda --ranks $ranks"
 ll="bench ll --device cuda --ranks $ranks"
 few="--iterations 60 --warmup 20"
 nodes="--processes --nodes 2 --iterations 20 --warmup 10"
-# Two JVMs that carry the rows have much to compile.
+# The rows pass through two JVMs, which need more warm-up for the JIT compiler.
 sockets="--processes --nodes 2 --iterations 30 --warmup 15"
 
 # shellcheck disable=SC2086 # commands of several words
@@ -85,10 +85,10 @@ sockets="--processes --nodes 2 --iterations 30 --warmup 15"
 }
 
 for name in "${wanted[@]}"; do
-  [[ " ${names[*]} " == *" $name "* ]] || usage "no table $name; all: ${names[*]}"
+  [[ " ${names[*]} " == *" $name "* ]] || usage "no table $name: use one of ${names[*]}"
 done
 
-# Against sockets: on one host NCCL would take NVLink or shared memory.
+# Restricts NCCL to sockets: on one host it prefers NVLink and shared memory.
 measure() {
   if [[ " $* " == *" --against-nccl "* ]]; then
     export NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1

@@ -3,13 +3,19 @@
 
 readonly NEEDED_JDK=25
 
+# Prints an error and ends the script: code of org.ep4j.ErrorCode (optional), text, further lines.
 fail() {
-  printf '%s: %s\n' "$(basename "$0")" "$1" >&2
+  local code=
+  if [[ $1 == EP4J-* ]]; then
+    code="$1: "
+    shift
+  fi
+  printf '%s: %s%s\n' "$(basename "$0")" "$code" "$1" >&2
   (($# == 1)) || printf '%s\n' "${@:2}" >&2
   exit 1
 }
 
-# Feature version of the JDK in directory $1, from its release file; 0 if there is none.
+# Prints the feature version of the JDK in directory $1, from its release file; 0 if $1 has no JDK.
 feature_version() {
   local line
   if [[ -x $1/bin/java && -r $1/release ]]; then
@@ -28,7 +34,7 @@ find_jdk() {
   local home java
   if [[ -n ${EP4J_JAVA_HOME:-} ]]; then
     (($(feature_version "$EP4J_JAVA_HOME") >= NEEDED_JDK)) ||
-      fail "EP4J_JAVA_HOME is $EP4J_JAVA_HOME, which holds no JDK $NEEDED_JDK or newer"
+      fail EP4J-8100 "EP4J_JAVA_HOME = $EP4J_JAVA_HOME holds no JDK $NEEDED_JDK or newer: correct it"
     echo "$EP4J_JAVA_HOME"
     return
   fi
@@ -45,14 +51,14 @@ find_jdk() {
       return
     fi
   done
-  fail "no JDK $NEEDED_JDK or newer found in EP4J_JAVA_HOME, JAVA_HOME, PATH or the usual directories." \
+  fail EP4J-8100 \
+    "no JDK $NEEDED_JDK or newer in EP4J_JAVA_HOME, JAVA_HOME, PATH or the usual directories." \
     "Install one (for example the package temurin-$NEEDED_JDK-jdk or openjdk-$NEEDED_JDK-jdk), or set" \
     "EP4J_JAVA_HOME to its directory."
 }
 
-# Runs Maven on the JDK in directory $1. On JDK 24 and later Maven's own libraries call what the first
-# two options allow without a warning; without the third they end with escape codes, also where no
-# terminal is.
+# Runs Maven on the JDK in directory $1. The first two options silence warnings of JDK 24 and later about
+# libraries of Maven. The third keeps those libraries from printing escape codes without a terminal.
 maven_on() {
   local options="--enable-native-access=ALL-UNNAMED --sun-misc-unsafe-memory-access=allow"
   options+=" -Djansi.noreset=true"

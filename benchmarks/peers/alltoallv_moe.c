@@ -1,11 +1,13 @@
-/* Dispatch and combine with MPI_Alltoallv: what one writes first, and what most programs have.
+/* Dispatch and combine with MPI_Alltoallv, the common implementation.
  *
  * Dispatch packs the rows by destination (a token once per rank), exchanges counts, then rows and
  * metadata, and unpacks the metadata; the rows need no unpacking, since senders pack in token order
- * and receivers place by source. Combine exchanges the experts' rows the other way and sums.
+ * and receivers place by source. Combine exchanges the experts' rows in the reverse direction and
+ * sums.
  *
- * Variants: `exchange` sends all rows through MPI, a rank's own too. `self` keeps a rank's own rows
- * out of MPI: dispatch packs them straight into the receive buffer, combine reads them in place. */
+ * Variants: `exchange` sends all rows through MPI, a rank's own rows included. `self` keeps a
+ * rank's own rows out of MPI: dispatch packs them directly into the receive buffer, combine reads
+ * them in place. */
 #include <limits.h>
 #include <mpi.h>
 #include <stdbool.h>
@@ -23,7 +25,7 @@ typedef struct {
   int first[MAX_RANKS];
 } spans;
 
-/* The way of one set: combine goes it backwards. */
+/* The routes of one set: combine uses them in reverse. */
 typedef struct {
   placement placement;
   spans sent;
@@ -36,7 +38,7 @@ typedef struct {
   expert_owners owners;
   handle* handles;    /* [buffers] */
   bf16** expert_rows; /* [buffers]: [max_recv_rows, hidden] */
-  size_t meta_bytes;  /* of one row's metadata on the way: int64 [topk], float [topk] */
+  size_t meta_bytes;  /* of one row's packed metadata: int64 [topk], float [topk] */
   size_t send_room;   /* rows */
   size_t recv_room;
   bf16* send; /* [send_room, hidden]; combine receives here */
@@ -120,7 +122,7 @@ static int place_in_order(spans* s, int ranks) {
   return next;
 }
 
-/* The counts for MPI: none to itself when a rank's own rows do not go through it. */
+/* The counts for MPI: 0 to this rank in the variant `self`. */
 static const int* through_mpi(const alltoallv* a, const spans* s, int rows[MAX_RANKS]) {
   memcpy(rows, s->rows, sizeof s->rows);
   if (a->self) rows[a->w->world.rank] = 0;

@@ -32,13 +32,13 @@ static void sum_scalar(const bf16* const* rows, int n, bf16* out, size_t from, s
 
 enum {
   LANES = 32, /* bf16 elements of one vector */
-  /* Vectors to fetch ahead (1 KiB): worth a sixth for rows in DRAM, where the hardware's streams
-   * stop at each page, and free for rows in the cache. 8 and 32 vectors are both slower. */
+  /* Vectors to prefetch (1 KiB): a sixth faster for rows in DRAM, where the hardware prefetcher
+   * stops at each page, and free for rows in the cache. 8 and 32 vectors are both slower. */
   AHEAD = 16,
 };
 
 /* A vector of 32 bf16 as two of 16 float32: the even elements shifted up, the odd ones masked. No
- * element crosses a lane, so both ways are one cheap instruction. */
+ * element crosses a lane, so both conversions are one cheap instruction. */
 static inline __m512 even(__m512i pairs) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
 }
@@ -47,7 +47,7 @@ static inline __m512 odd(__m512i pairs) {
   return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32((int)0xFFFF0000)));
 }
 
-/* bf16 of each lane, in the upper half; the lower half is rubbish. */
+/* bf16 of each lane, in the upper half; the lower half is undefined. */
 static inline __m512i rounded(__m512 value) {
   const __m512i bits = _mm512_castps_si512(value);
   const __m512i lsb = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));

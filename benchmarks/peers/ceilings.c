@@ -10,11 +10,11 @@
 
 enum { WARMUP = 2, MAX_REPEATS = 50 };
 
-/* Private memory on huge pages: the best case, which no shared window has to match. */
+/* Private memory on huge pages: an upper bound for shared windows. */
 typedef struct {
   const workload* w;
-  char* source; /* as many parts of `bytes` as there are input sets, in rotation like those */
-  char* target; /* room for the rows of any one set, a part for each destination */
+  char* source; /* one part of `bytes` for each input set, used in rotation */
+  char* target; /* capacity for the rows of any one set, a part for each destination */
   size_t bytes; /* of all rows of a set, mean over ranks: equal work for all */
   volatile uint64_t sink;
 } area;
@@ -25,13 +25,13 @@ static char* source_of(const area* a, int repeat) {
 
 static void copy_bulk(area* a, int repeat) { memcpy(a->target, source_of(a, repeat), a->bytes); }
 
-/* What a copy costs that fetches no line only to overwrite it. */
+/* A copy that does not fetch lines only to overwrite them. */
 static void stream_bulk(area* a, int repeat) {
   row_copy_stream(&a->target, 1, source_of(a, repeat), a->bytes);
   row_copy_fence();
 }
 
-/* The rows of a dispatch, each to the next place of a part for its destination: the same reads and
+/* The rows of a dispatch, each to the next slot of its destination's part: the same reads and
  * writes as direct placement, in private memory. */
 static void copy_rows(area* a, int repeat) {
   const workload* w = a->w;
@@ -50,7 +50,7 @@ static void copy_rows(area* a, int repeat) {
   }
 }
 
-/* Eight independent sums of vectors, so that only memory limits. */
+/* Eight independent sums of vectors, so that memory is the only bottleneck. */
 static void read_all(area* a, int repeat) {
   typedef uint64_t vector __attribute__((vector_size(64)));
   const vector* data = (const vector*)source_of(a, repeat);
@@ -66,9 +66,9 @@ static void read_all(area* a, int repeat) {
   for (int k = 0; k < 8; k++) a->sink += sum[k][0] + sum[k][7];
 }
 
-/* A repetition lasts from the first start to the last end of all ranks: with more ranks than cores
- * some start late, and their own durations would leave out that they waited for a core. (The
- * operations of the peers wait for each other, so there the slowest rank sees it all.) */
+/* A repetition lasts from the first start to the last end over all ranks: with more ranks than
+ * cores some start late, and their own durations would omit the wait for a core. (Operations of the
+ * peers wait for each other, so there the slowest rank's duration includes it.) */
 static void measure(area* a, const char* op, void (*work)(area*, int)) {
   const options* o = &a->w->options;
   const int repeats = o->iterations < MAX_REPEATS ? o->iterations : MAX_REPEATS;
@@ -98,7 +98,7 @@ void ceilings_run(const workload* w) {
   const size_t room = (size_t)w->options.tokens * w->world.ranks * row;
   a.source = pages_alloc(sources);
   a.target = pages_alloc(room);
-  memset(a.source, 1, sources); /* not the kernel's one zero page */
+  memset(a.source, 1, sources); /* so that no page is the kernel's shared zero page */
   measure(&a, "memcpy_bulk", copy_bulk);
   measure(&a, "memcpy_rows", copy_rows);
   measure(&a, "stream_bulk", stream_bulk);

@@ -1,4 +1,4 @@
-/* What the memory of this machine allows, measured with the processes of the run: the bytes that a
+/* Memory bandwidth of this machine, measured with the processes of the run: the bytes that a
  * dispatch delivers, copied or read without any communication. */
 #ifndef EP4J_PEERS_CEILINGS_H
 #define EP4J_PEERS_CEILINGS_H

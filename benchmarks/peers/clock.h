@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Monotonic nanoseconds, the same origin in every process of a host. */
+/* Monotonic nanoseconds with one origin for all processes of a host. */
 static inline int64_t clock_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

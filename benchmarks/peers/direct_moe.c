@@ -1,24 +1,24 @@
 /* Dispatch and combine by direct placement: every rank maps every rank's window.
  *
- * Dispatch publishes the counts, and when it has all of them every rank knows the final slot of
+ * Dispatch publishes the counts; from the counts of all ranks every rank derives the final slot of
  * each of its rows at every receiver, and writes row and metadata there. Combine reads the experts'
- * rows out of the windows and sums. Nothing is copied twice, and no message is sent.
+ * rows from the windows and sums. No byte is copied twice, and no message is sent.
  *
  * Variants: `cached` copies rows with memcpy, `stream` with stores that bypass the cache; `auto`
- * streams when the rows are more than the cache holds. `huge` is auto in anonymous shared memory
+ * streams if the rows exceed the cache. `huge` is auto in anonymous shared memory
  * instead of MPI_Win_allocate_shared's files, for kernels that grant huge pages there
  * (shmem_enabled).
  *
  * Synchronisation: each rank owns one `control` at the start of its window, and is its only writer.
- * An epoch there is stored with release after what it announces, and awaited with acquire by all:
+ * An epoch there is stored with release after the data it announces; all ranks wait with acquire:
  *
  *   counted  the counts are valid, and this rank has finished all of its earlier operations;
- *   placed   all rows of this rank's dispatch lie at their receivers;
+ *   placed   all rows of this rank's dispatch have been written at their receivers;
  *   ready    the experts' rows of this rank may be read.
  *
- * Epochs only grow, so nothing is ever reset. `counted` of all is also what allows to overwrite
- * rows: it says that their readers are through. Counts of the next epoch overwrite these only after
- * a rank has seen `placed` of all, which each rank stores after it has read the counts. */
+ * Epochs only grow, so no word is ever reset. `counted` of all ranks also permits overwriting rows:
+ * their readers have finished. Counts of the next epoch overwrite these only after a rank has seen
+ * `placed` of all ranks, which each rank stores after it has read the counts. */
 #include <mpi.h>
 #include <sched.h>
 #include <stdalign.h>
@@ -35,8 +35,8 @@
 
 enum { LINE = 64, SPINS = 2000 };
 
-/* Rows of all ranks from which streaming wins. Measured on one machine: at 58 MB cached copies were
- * 6 % faster, at 106 MB streaming took two thirds of the time. */
+/* Size of the rows of all ranks from which streaming is faster. Measured on one machine: at 58 MB
+ * cached copies were 6 % faster, at 106 MB streaming took two thirds of the time. */
 static const size_t STREAM_BYTES = (size_t)80 << 20;
 
 typedef struct {
@@ -46,16 +46,16 @@ typedef struct {
   alignas(LINE) _Atomic uint64_t ready;
 } control;
 
-/* The way of one set. */
+/* The routes of one set. */
 typedef struct {
   placement placement;
-  int first[MAX_RANKS]; /* slot at each receiver of the first of this rank's rows */
+  int first[MAX_RANKS]; /* slot of this rank's first row at each receiver */
 } handle;
 
 typedef struct {
   const workload* w;
   bool stream; /* copy rows with stores that bypass the cache */
-  bool yield;  /* more ranks than cores: who waits must let the others run */
+  bool yield;  /* more ranks than cores: a waiting rank must let the others run */
   uint64_t epoch;
   expert_owners owners;
   handle* handles; /* [buffers] */
@@ -119,7 +119,7 @@ static void await(const direct* d, _Atomic uint64_t* flag) {
     }                                                  \
   } while (0)
 
-/* Publishes this rank's counts, reads the others', and returns the rows that this rank receives. */
+/* Publishes this rank's counts, reads those of the others, returns the rows that this rank gets. */
 static int exchange_counts(direct* d, handle* h) {
   const int me = d->w->world.rank, ranks = d->w->world.ranks;
   control* mine = control_of(d, me);

@@ -38,7 +38,7 @@ static bool seed(parser* p, const char* text) {
   return (end != text && *end == '\0') || wrong(p, "--seed", text, "must be an integer");
 }
 
-/* Whether `value` is one of the words of `list`. */
+/* Whether `value` is a word of `list`. */
 static bool listed(const char* value, const char* list) {
   const size_t length = strlen(value);
   for (const char* at = list; length > 0 && (at = strstr(at, value)) != NULL; at++) {

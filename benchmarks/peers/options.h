@@ -17,15 +17,15 @@ typedef struct {
   int buffers;    /* input sets in rotation */
   uint64_t seed;
   routing_kind routing;
-  bool ceilings;       /* also measure what memory allows */
+  bool ceilings;       /* also measure memory bandwidth */
   bool json;           /* one JSON object a line instead of text */
-  const char* variant; /* of the peer's own ways; NULL: its best */
+  const char* variant; /* one of the peer's variants; NULL: the best */
 } options;
 
 enum { OPTIONS_PROBLEM = 1024 };
 
-/* Parses the arguments. When they are wrong, writes why and the usage to `problem` and returns
- * false. `variants` lists the peer's own ways, separated by blanks, the best first. */
+/* Parses the arguments. On an error, writes the reason and the usage to `problem` and returns
+ * false. `variants` lists the peer's variants, separated by blanks, the best first. */
 bool options_parse(options* o, int argc, char** argv, int ranks, const char* variants,
                    char problem[OPTIONS_PROBLEM]);
 

@@ -12,7 +12,7 @@ static size_t rounded(size_t bytes) { return (bytes + HUGE_PAGE - 1) / HUGE_PAGE
 
 void* pages_alloc(size_t bytes) {
   const size_t size = rounded(bytes == 0 ? 1 : bytes);
-  /* One huge page more than asked, so that an aligned range lies inside; the ends go back. */
+  /* One extra huge page, so that an aligned range fits inside; the ends are unmapped. */
   char* raw =
       mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) {

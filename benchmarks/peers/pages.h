@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Zeroed and touched bytes, 2 MiB aligned; ends the program with a message when memory is short. */
+/* Zeroed and touched bytes, 2 MiB aligned; ends the program with a message if memory is short. */
 void* pages_alloc(size_t bytes);
 void pages_free(void* address, size_t bytes);
 

@@ -11,7 +11,7 @@
 #include "peer.h"
 #include "timing.h"
 
-/* All ranks agree: one that failed fails all. */
+/* The same result on all ranks: a failure on one rank fails all. */
 static bool all(bool mine) {
   int right = mine;
   MPI_Allreduce(MPI_IN_PLACE, &right, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
@@ -71,7 +71,7 @@ static bool run(const workload* w, const peer* p, const char* variant) {
     }
     timing_close(&dispatch);
     timing_close(&combine);
-    right = verify_set(w, p, state, 0); /* still right after thousands of operations */
+    right = verify_set(w, p, state, 0); /* still right after many operations */
   }
   p->close(state);
   return right;
@@ -91,7 +91,7 @@ int peer_main(int argc, char** argv, const peer* p) {
   options o;
   char problem[OPTIONS_PROBLEM];
   if (!options_parse(&o, argc, argv, here.ranks, p->variants, problem)) {
-    if (here.rank == 0) fputs(problem, stderr); /* every rank parses the same, one complains */
+    if (here.rank == 0) fputs(problem, stderr); /* all parse the same; one reports */
     MPI_Finalize();
     return 2;
   }

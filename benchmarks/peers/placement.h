@@ -1,4 +1,4 @@
-/* What both peers do on their own side: who gets a token, what a row's metadata is, the sums. */
+/* Local work of both peers: the destinations of tokens, the metadata of rows, the sums. */
 #ifndef EP4J_PEERS_PLACEMENT_H
 #define EP4J_PEERS_PLACEMENT_H
 
@@ -6,24 +6,24 @@
 
 #include "workload.h"
 
-/* Where the tokens of this rank's set go. One per input set, so that combine finds the way back. */
+/* Destinations of the tokens of a set. One per input set, because combine needs it. */
 typedef struct {
   uint64_t* ranks;          /* [tokens]: destinations of a token, as bits */
   int send_rows[MAX_RANKS]; /* rows for each destination */
 } placement;
 
-/* The owner of each expert: a look-up, where a division would cost more than the rest. */
+/* The owner of each expert, as a table: a division would cost more than the rest. */
 typedef struct {
   uint8_t* rank; /* [experts] */
 } expert_owners;
 
-/* These end the program when memory is short. */
+/* These end the program if memory is short. */
 void expert_owners_open(expert_owners* owners, const workload* w);
 void expert_owners_close(expert_owners* owners);
 void placement_open(placement* p, const workload* w);
 void placement_close(placement* p);
 
-/* The layout of a set. */
+/* Computes the destinations of a set. */
 void placement_compute(placement* p, const workload* w, const expert_owners* owners, int set);
 
 /* Top-k ids and weights of a token as `holder` sees them: -1 and 0 where an expert is not local. */
@@ -39,7 +39,7 @@ static inline void placement_rebase(const workload* w, int holder, const int64_t
 }
 
 /* Sums each token's rows over the ranks that hold it, in ascending order, into sets[set].combined.
- * parts[r] is the first of this rank's rows at rank r, which follow each other in token order. */
+ * parts[r] is the first of this rank's rows at rank r; they are contiguous, in token order. */
 void placement_sum(const placement* p, const workload* w, int set, const bf16* const* parts);
 
 #endif

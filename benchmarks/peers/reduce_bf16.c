@@ -1,11 +1,11 @@
-/* The bare kernel of combine: sums of n bf16 rows, without any communication.
+/* The inner kernel of combine: sums of n bf16 rows, without any communication.
  *
  *   reduce_bf16 [--rows N] [--hidden H] [--set-mb M] [--seconds S] [--stream] [--json]
  *
- * The input rows of M MiB (0: of one sum only, which stays in the cache) are walked again and
- * again; with M well over the last-level cache the rows come from DRAM. The result goes to one
- * output row that stays in the cache, so that the figure is about reading and adding. Reported: the
- * median of passes, as ns per sum (one output row) and as GB/s of bytes read. */
+ * The input rows of M MiB (0: of one sum only, which stays in the cache) are read repeatedly; with
+ * M well over the last-level cache the rows are in DRAM. All results go to one output row that
+ * stays in the cache, so that the figure measures reading and adding. Reported: the median of
+ * passes, as ns per sum (one output row) and as GB/s of bytes read. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ static bool same(bf16 a, bf16 b) {
   return a == b || ((a & 0x7FFF) > 0x7F80 && (b & 0x7FFF) > 0x7F80); /* any NaN is a NaN */
 }
 
-/* Compares the first sum with the definition; ends the program when they differ. */
+/* Compares the first sum with the definition; ends the program if they differ. */
 static void check(const options* o, const bf16* data, bf16* out) {
   const bf16* rows[MAX_ROWS];
   for (int r = 0; r < o->rows; r++) rows[r] = data + r * o->hidden;

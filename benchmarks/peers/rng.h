@@ -21,7 +21,7 @@ static inline uint32_t rng_below(uint64_t* state, uint32_t n) {
   return (uint32_t)(((rng_next(state) >> 32) * n) >> 32);
 }
 
-/* Start of the stream of one token: every token has its own, so that any can be drawn alone. */
+/* Start of the stream of one token: each token has its own, so any token can be drawn alone. */
 static inline uint64_t rng_token_state(uint64_t seed, uint32_t rank, uint32_t token) {
   return rng_mix(seed ^ rng_mix(((uint64_t)rank << 32 | token) + RNG_GAMMA));
 }

@@ -19,7 +19,7 @@ bool routing_parse(const char* name, routing_kind* kind) {
   return false;
 }
 
-/* Integer weights 2^24 / (place + 1): no floating point, so every language gets the same table. */
+/* Integer weights 2^24 / (index + 1): no floating point, so every language gets the same table. */
 static bool open_zipf(routing* r) {
   r->expert = malloc(r->experts * sizeof *r->expert);
   r->bound = malloc(r->experts * sizeof *r->bound);
@@ -62,7 +62,7 @@ static uint32_t draw_zipf(const routing* r, uint64_t* state) {
   uint32_t u = rng_below(state, r->bound[r->experts - 1]);
   uint32_t low = 0;
   uint32_t high = r->experts - 1;
-  while (low < high) { /* the first place with bound > u */
+  while (low < high) { /* the first index with bound > u */
     uint32_t middle = (low + high) / 2;
     if (r->bound[middle] > u) {
       high = middle;

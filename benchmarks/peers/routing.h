@@ -1,4 +1,4 @@
-/* Deterministic top-k routing, equal bit for bit to the one of `ep4j bench`. See ../ROUTING.md. */
+/* Deterministic top-k routing, bit-identical to that of `ep4j bench`. See ../ROUTING.md. */
 #ifndef EP4J_PEERS_ROUTING_H
 #define EP4J_PEERS_ROUTING_H
 
@@ -14,15 +14,15 @@ typedef struct {
   uint32_t experts;
   uint32_t topk;
   uint32_t hot;     /* ROUTING_HOT: size of the hot group, the experts 0 .. hot-1 */
-  uint32_t* expert; /* ROUTING_ZIPF: expert at each place of popularity */
-  uint32_t* bound;  /* ROUTING_ZIPF: inclusive prefix sums of the weights of the places */
+  uint32_t* expert; /* ROUTING_ZIPF: expert at each rank of popularity */
+  uint32_t* bound;  /* ROUTING_ZIPF: inclusive prefix sums of the weights by popularity */
 } routing;
 
-/* Name of a kind as on the command line, and back; false when the name is unknown. */
+/* Name of a kind as on the command line, and the inverse; false if the name is unknown. */
 const char* routing_name(routing_kind kind);
 bool routing_parse(const char* name, routing_kind* kind);
 
-/* Prepares a generator; false when memory is short or topk does not lie in 1 .. experts. */
+/* Prepares a generator; false if memory is short or topk is not in 1 .. experts. */
 bool routing_open(routing* r, routing_kind kind, uint64_t seed, uint32_t experts, uint32_t topk);
 void routing_close(routing* r);
 

@@ -10,8 +10,8 @@ void row_copy_cached(char* const* to, int n, const char* from, size_t bytes) {
 #include <immintrin.h>
 
 enum {
-  AHEAD = 1024, /* bytes fetched ahead of the loads; none and 4096 are both slower */
-  GROUP = 4,    /* places written at once, so that each vector is loaded once */
+  AHEAD = 1024, /* bytes prefetched ahead of the loads; none and 4096 are both slower */
+  GROUP = 4,    /* destinations written at once, so that each vector is loaded once */
 };
 
 static inline __attribute__((always_inline)) void stream(char* const* to, int n, const char* from,
@@ -25,7 +25,7 @@ static inline __attribute__((always_inline)) void stream(char* const* to, int n,
 
 void row_copy_stream(char* const* to, int n, const char* from, size_t bytes) {
   for (; n > GROUP; n -= GROUP, to += GROUP) stream(to, GROUP, from, bytes);
-  switch (n) { /* constants, so that the places stay in registers */
+  switch (n) { /* constants, so that the destinations stay in registers */
     case 1:
       stream(to, 1, from, bytes);
       break;

@@ -4,12 +4,12 @@
 
 #include <stddef.h>
 
-/* Copies `bytes` to each of n places with memcpy. */
+/* Copies `bytes` to each of n destinations with memcpy. */
 void row_copy_cached(char* const* to, int n, const char* from, size_t bytes);
 
 /* The same with stores that bypass the cache: the receiver's lines are not fetched only to be
- * overwritten. `bytes` is a multiple of 64, the places are 64-byte aligned. Call row_copy_fence
- * before anyone is told of the rows. Without AVX-512 it is row_copy_cached. */
+ * overwritten. `bytes` is a multiple of 64, the destinations are 64-byte aligned. Call
+ * row_copy_fence before the receivers are notified. Without AVX-512 it is row_copy_cached. */
 void row_copy_stream(char* const* to, int n, const char* from, size_t bytes);
 
 /* Orders streaming stores before every later store of this thread. */

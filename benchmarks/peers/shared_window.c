@@ -17,7 +17,7 @@ static _Noreturn void fail(const char* what) {
   abort();
 }
 
-/* Maps a part at an address aligned to huge pages; without that the kernel grants none. */
+/* Maps a part at an address aligned to huge pages, which the kernel requires for them. */
 static char* map(int fd, size_t bytes) {
   char* space =
       mmap(NULL, bytes + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -39,7 +39,7 @@ static void open_memfd(shared_window* s, const world* here) {
   MPI_Allgather(mine, 2, MPI_INT64_T, theirs, 2, MPI_INT64_T, MPI_COMM_WORLD);
   s->base[here->rank] = map(fd, s->bytes);
   memset(s->base[here->rank], 0, s->bytes);
-  MPI_Barrier(MPI_COMM_WORLD); /* the owner's pages exist before others touch them */
+  MPI_Barrier(MPI_COMM_WORLD); /* every owner has touched its pages before others do */
   for (int r = 0; r < s->ranks; r++) {
     if (r == here->rank) continue;
     char path[64];
@@ -50,14 +50,14 @@ static void open_memfd(shared_window* s, const world* here) {
     s->base[r] = map(other, s->bytes);
     close(other);
   }
-  MPI_Barrier(MPI_COMM_WORLD); /* all have opened what is closed now */
+  MPI_Barrier(MPI_COMM_WORLD); /* all ranks have opened the descriptor */
   close(fd);
 }
 
 static void open_mpi(shared_window* s, const world* here) {
   MPI_Info info;
   MPI_Info_create(&info);
-  MPI_Info_set(info, "alloc_shared_noncontig", "true"); /* each part on pages of its own */
+  MPI_Info_set(info, "alloc_shared_noncontig", "true"); /* each part on its own pages */
   char* base;
   MPI_Win_allocate_shared((MPI_Aint)(s->bytes + LINE), 1, info, MPI_COMM_WORLD, &base, &s->window);
   MPI_Info_free(&info);
@@ -65,7 +65,7 @@ static void open_mpi(shared_window* s, const world* here) {
     MPI_Aint size;
     int unit;
     MPI_Win_shared_query(s->window, r, &size, &unit, &base);
-    /* MPI aligns to less than a line. All map the same pages, so all arrive at the same place. */
+    /* MPI aligns to less than a line. All ranks map the same pages, so all get the same offset. */
     s->base[r] = base + (LINE - (uintptr_t)base % LINE) % LINE;
   }
   memset(s->base[here->rank], 0, s->bytes);

@@ -11,14 +11,14 @@
 typedef struct {
   int ranks;
   size_t bytes;
-  char* base[MAX_RANKS]; /* of each rank's part, here */
+  char* base[MAX_RANKS]; /* of each rank's part, in this process */
   MPI_Win window;        /* MPI_WIN_NULL for a memfd window */
 } shared_window;
 
-/* Collective. Every rank gives `bytes`, zeroed by itself, so that the pages are near it. With
- * `memfd` the parts are anonymous shared memory on huge pages where the kernel grants them; else
- * they are MPI_Win_allocate_shared's, which maps files on small pages. Ends the program when memory
- * is short. */
+/* Collective. Every rank contributes `bytes` and zeroes them, so that the pages are on its NUMA
+ * node. With `memfd` the parts are anonymous shared memory on huge pages where the kernel grants
+ * them; else they are from MPI_Win_allocate_shared, which maps files on small pages. Ends the
+ * program if memory is short. */
 void shared_window_open(shared_window* s, const world* here, size_t bytes, bool memfd);
 void shared_window_close(shared_window* s);
 

@@ -24,7 +24,7 @@ void timing_finish(timing* t) {
   qsort(t->ns, t->count, sizeof *t->ns, ascending);
 }
 
-/* The least duration that at least this share of all does not exceed. */
+/* The smallest recorded duration that at least this share of all durations does not exceed. */
 static double quantile_us(const timing* t, double share) {
   int at = (int)(share * t->count);
   if (at == share * t->count && at > 0) at--;

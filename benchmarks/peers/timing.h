@@ -1,4 +1,4 @@
-/* Durations of repeated collective operations, and how they are reported. */
+/* Durations of repeated collective operations, and their report. */
 #ifndef EP4J_PEERS_TIMING_H
 #define EP4J_PEERS_TIMING_H
 
@@ -9,17 +9,17 @@
 typedef struct {
   int count;
   int64_t*
-      ns; /* [count]: of this rank; after timing_finish, the greatest of the ranks, ascending */
+      ns; /* [count]: of this rank; after timing_finish, the maximum over the ranks, ascending */
 } timing;
 
-/* Ends the program when memory is short. */
+/* Ends the program if memory is short. */
 void timing_open(timing* t, int count);
 void timing_close(timing* t);
 
 /* Collective. */
 void timing_finish(timing* t);
 
-/* Prints a finished timing; `bytes` is what a rank moved in one operation. Call on rank 0 only. */
+/* Prints a finished timing; `bytes`: moved by a rank in one operation. Call on rank 0 only. */
 void timing_print(const timing* t, const workload* w, const char* peer, const char* variant,
                   const char* op, double bytes);
 

@@ -70,7 +70,7 @@ static float widen(bf16 value) {
   return result;
 }
 
-/* Nearest even by cases, for finite values: another way than the kernel's, on purpose. */
+/* Nearest even by cases, for finite values: deliberately different from the kernel's method. */
 static bf16 rounded(float value) {
   uint32_t bits;
   memcpy(&bits, &value, sizeof bits);

@@ -7,7 +7,7 @@
 
 #include "workload.h"
 
-/* What a dispatch delivered to this rank: rows ordered by (source rank, source token). */
+/* Rows that a dispatch delivered to this rank, ordered by (source rank, source token). */
 typedef struct {
   int count;
   const bf16* rows;    /* [count, hidden] */
@@ -15,7 +15,7 @@ typedef struct {
   const float* weight; /* [count, topk], 0 where not local */
 } received;
 
-/* Compare every byte. At the first difference they say on stderr where it is, and return false. */
+/* Compare every byte. They report the first difference on stderr and return false. */
 bool verify_dispatch(const workload* w, int set, const received* r);
 bool verify_combine(const workload* w, int set);
 

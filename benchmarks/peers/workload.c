@@ -33,7 +33,7 @@ uint64_t workload_destinations(const workload* w, const int64_t* idx) {
   return ranks;
 }
 
-/* Calls with each (source, token) that this rank receives would all look like this walk. */
+/* Counts the rows that this rank receives; writes the answers to `rows` unless it is NULL. */
 static int walk_received(const workload* w, int set, bf16* rows) {
   int64_t idx[MAX_TOPK];
   float weight[MAX_TOPK];
@@ -81,15 +81,15 @@ void workload_open(workload* w, world world, const options* o) {
     fprintf(stderr, "cannot prepare %d input sets: memory is short\n", o->buffers);
     exit(1);
   }
-  int most = 0;
+  int max_rows = 0;
   double sum = 0;
   for (int b = 0; b < o->buffers; b++) {
     open_set(w, b);
     sum += w->sets[b].recv_rows;
-    if (w->sets[b].recv_rows > most) most = w->sets[b].recv_rows;
+    if (w->sets[b].recv_rows > max_rows) max_rows = w->sets[b].recv_rows;
   }
   double total;
-  MPI_Allreduce(&most, &w->max_recv_rows, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  MPI_Allreduce(&max_rows, &w->max_recv_rows, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   MPI_Allreduce(&sum, &total, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   w->mean_recv_rows = total / world.ranks / o->buffers;
 }

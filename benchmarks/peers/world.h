@@ -1,4 +1,4 @@
-/* This process among the others. */
+/* This process's rank, and the size of the run. */
 #ifndef EP4J_PEERS_WORLD_H
 #define EP4J_PEERS_WORLD_H
 
@@ -10,7 +10,7 @@ enum {
 typedef struct {
   int rank;
   int ranks;
-  int cores; /* that these ranks may run on, together */
+  int cores; /* cores that all ranks together may run on */
 } world;
 
 #endif

@@ -1,4 +1,4 @@
-/** Wires of ep4j between hosts, on libraries that are found at run time: RDMA verbs and UCX. */
+/** Wires of ep4j between hosts: RDMA verbs and UCX. The libraries are loaded at run time. */
 module org.ep4j.rdma {
   requires transitive org.ep4j;
   requires static org.jspecify;

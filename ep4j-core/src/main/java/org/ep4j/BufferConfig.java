@@ -5,33 +5,34 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Shape and rules of an {@link ExpertBuffer}; the same on every rank, checked at open.
+ * Shape and limits of an {@link ExpertBuffer}. Every rank passes the same values; {@link
+ * ExpertBuffer#open} compares them. Immutable.
  *
- * @param hidden elements of a row H
- * @param topK largest number of choices a token K, 1 to 64
+ * @param hidden elements per row H
+ * @param topK maximum number of choices per token K, 1 to 64
  * @param placement experts and their ranks; null until the world size is known
  * @param experts number of experts E
- * @param maxTokens largest number of tokens a rank dispatches at once (high throughput); 0 = the
+ * @param maxTokens maximum number of tokens that a rank passes to one high-throughput dispatch; 0 =
  *     high-throughput operations are not used
- * @param rowDType widest row that travels: sizes the receive region; default BF16
- * @param maxReceiveRows rows of the receive region; 0 = the worst case of {@code maxTokens}
- * @param expertAlignment largest expert alignment that EXPERT_MAJOR dispatches will use; default
- *     128
- * @param lowLatencyMaxTokens fixed maximum M of tokens a rank in low-latency operations; 0 = they
- *     are not used
- * @param masking complete low-latency operations without ranks that miss the deadline (they become
- *     masked) instead of throwing
+ * @param rowDType widest row type that is sent; determines the size of the receive region; default
+ *     BF16
+ * @param maxReceiveRows rows of the receive region; 0 = the worst case for {@code maxTokens}
+ * @param expertAlignment maximum expert alignment of EXPERT_MAJOR dispatches; default 128
+ * @param lowLatencyMaxTokens fixed maximum M of tokens per rank in low-latency operations; 0 =
+ *     low-latency operations are not used
+ * @param masking if true, a low-latency operation masks ranks that miss the deadline and completes
+ *     without them; if false, it throws
  * @param timeout how long an operation waits for a silent peer; default 30 s
- * @param numSms SMs (CUDA) or threads (host) an operation may use; 0 = the engine's own choice
+ * @param parallelism SMs (CUDA) or threads (host) that an operation may use; 0 = the engine chooses
  * @param engine {@code auto}, {@code host} or {@code cuda}
  * @param ranksPerNode consecutive ranks that share memory and form a node; the last node may have
  *     fewer. 0 (default): the ranks of a host form a node
- * @param wire kind of wire between nodes, as {@link org.ep4j.wire.WireConfig#wire()}, which also
- *     says what {@code auto} (default) takes
- * @param backend how GPUs reach each other: {@code direct}, {@code nccl} or {@code nvshmem}; {@code
- *     auto} (default): what the system property {@code ep4j.backend} or else the variables {@code
- *     EP4J_BACKEND} and {@code DEEP_EP_BACKEND} name, or else {@code direct}. Other engines than
- *     {@code cuda} pay it no attention
+ * @param wire kind of wire between nodes; {@link org.ep4j.wire.WireConfig#wire()} lists the kinds
+ *     and defines {@code auto} (default)
+ * @param backend how GPUs reach each other: {@code direct}, {@code nccl} or {@code nvshmem}. {@code
+ *     auto} (default) uses the first of these that is set: system property {@code ep4j.backend},
+ *     environment variables {@code EP4J_BACKEND} and {@code DEEP_EP_BACKEND}; otherwise {@code
+ *     direct}. Ignored by engines other than {@code cuda}
  */
 public record BufferConfig(
     int hidden,
@@ -45,20 +46,31 @@ public record BufferConfig(
     int lowLatencyMaxTokens,
     boolean masking,
     Duration timeout,
-    int numSms,
+    int parallelism,
     String engine,
     int ranksPerNode,
     String wire,
     String backend) {
-  /** Largest top-k. */
+  /** Maximum top-k. */
   public static final int MAX_TOP_K = 64;
 
   private static final Pattern BACKEND = Pattern.compile("[a-z0-9_-]+");
 
-  /** Checks each field on its own; what depends on the world is checked at open. */
+  /**
+   * Checks each field on its own; {@link ExpertBuffer#open} checks what depends on the world size.
+   *
+   * @throws InvalidArgumentException if a value is out of range
+   */
   public BufferConfig {
-    check(hidden >= 1, "hidden", hidden, ">= 1", "pass the row length of the model");
     check(
+        ErrorCode.HIDDEN_SIZE,
+        hidden >= 1,
+        "hidden",
+        hidden,
+        ">= 1",
+        "pass the row length of the model");
+    check(
+        ErrorCode.ROW_DTYPE,
         rowDType == DType.BF16
             || rowDType == DType.FP16
             || rowDType == DType.FP32
@@ -70,62 +82,128 @@ public record BufferConfig(
         "choose a payload type");
     int multiple = 128 / rowDType.bits();
     check(
+        ErrorCode.HIDDEN_SIZE,
         hidden % multiple == 0,
         "hidden",
         hidden,
         "a multiple of " + multiple + " for " + rowDType + " rows (16-byte rows)",
         "pad to " + (hidden + multiple - hidden % multiple));
-    check(topK >= 1 && topK <= MAX_TOP_K, "topK", topK, "1.." + MAX_TOP_K, "choose fewer experts");
-    check(experts >= 1, "experts", experts, ">= 1", "pass the number of experts");
-    check(topK <= experts, "topK", topK, "<= experts (" + experts + ")", "choose fewer experts");
     check(
+        ErrorCode.TOP_K,
+        topK >= 1 && topK <= MAX_TOP_K,
+        "topK",
+        topK,
+        "1.." + MAX_TOP_K,
+        "choose 1 to " + MAX_TOP_K + " experts per token");
+    check(
+        ErrorCode.EXPERT_PLACEMENT,
+        experts >= 1,
+        "experts",
+        experts,
+        ">= 1",
+        "pass the number of experts");
+    check(
+        ErrorCode.TOP_K,
+        topK <= experts,
+        "topK",
+        topK,
+        "<= experts (" + experts + ")",
+        "choose fewer experts");
+    check(
+        ErrorCode.EXPERT_PLACEMENT,
         placement == null || placement.experts() == experts,
         "placement",
         placement,
         "a table of " + experts + " experts",
-        "make both agree");
-    check(maxTokens >= 0, "maxTokens", maxTokens, ">= 0", "pass the largest batch");
+        "pass the same number of experts in both");
     check(
+        ErrorCode.TOKEN_LIMIT,
+        maxTokens >= 0,
+        "maxTokens",
+        maxTokens,
+        ">= 0",
+        "pass the largest batch");
+    check(
+        ErrorCode.TOKEN_LIMIT,
         lowLatencyMaxTokens >= 0,
         "lowLatencyMaxTokens",
         lowLatencyMaxTokens,
         ">= 0",
         "pass the largest decode batch");
     check(
+        ErrorCode.TOKEN_LIMIT,
         maxTokens > 0 || lowLatencyMaxTokens > 0,
         "maxTokens",
         maxTokens,
         "positive unless lowLatencyMaxTokens is",
-        "a buffer serves at least one kind of operation");
+        "set the maximum of at least one kind of operation");
     check(
+        ErrorCode.HIDDEN_SIZE,
         lowLatencyMaxTokens == 0 || hidden % 128 == 0,
         "hidden",
         hidden,
         "a multiple of 128 for low-latency operations",
         "pad to " + (hidden + 127) / 128 * 128);
-    check(maxReceiveRows >= 0, "maxReceiveRows", maxReceiveRows, ">= 0", "0 = worst case");
-    check(expertAlignment >= 1, "expertAlignment", expertAlignment, ">= 1", "1 = none");
     check(
+        ErrorCode.TOKEN_LIMIT,
+        maxReceiveRows >= 0,
+        "maxReceiveRows",
+        maxReceiveRows,
+        ">= 0",
+        "use 0 for the worst case");
+    check(
+        ErrorCode.EXPERT_ALIGNMENT,
+        expertAlignment >= 1,
+        "expertAlignment",
+        expertAlignment,
+        ">= 1",
+        "use 1 for no alignment");
+    check(
+        ErrorCode.BUFFER_SETTING,
         !timeout.isNegative() && !timeout.isZero(),
         "timeout",
         timeout,
         "positive",
-        "every wait has a deadline");
-    check(numSms >= 0, "numSms", numSms, ">= 0", "0 = the engine's own choice");
-    check(ranksPerNode >= 0, "ranksPerNode", ranksPerNode, ">= 0", "0 = the ranks of a host");
-    check(!wire.isBlank(), "wire", "''", "a kind of wire", "leave it out for 'auto'");
+        "pass the deadline of a wait");
     check(
+        ErrorCode.BUFFER_SETTING,
+        parallelism >= 0,
+        "parallelism",
+        parallelism,
+        ">= 0",
+        "use 0 for the engine's own choice");
+    check(
+        ErrorCode.BUFFER_SETTING,
+        ranksPerNode >= 0,
+        "ranksPerNode",
+        ranksPerNode,
+        ">= 0",
+        "use 0 for the ranks of a host");
+    check(
+        ErrorCode.BUFFER_SETTING,
+        !wire.isBlank(),
+        "wire",
+        "''",
+        "a kind of wire",
+        "leave the field out for 'auto'");
+    check(
+        ErrorCode.BUFFER_SETTING,
         BACKEND.matcher(backend).matches(),
         "backend",
         "'" + backend + "'",
-        "a name in lower case: auto, direct, nccl, nvshmem",
-        "leave it out for 'auto'");
+        "a lower-case name: auto, direct, nccl or nvshmem",
+        "leave the field out for 'auto'");
   }
 
   private static void check(
-      boolean ok, String field, @Nullable Object value, String limit, String remedy) {
+      ErrorCode code,
+      boolean ok,
+      String field,
+      @Nullable Object value,
+      String limit,
+      String remedy) {
     if (!ok) {
-      throw new InvalidArgumentException(field, String.valueOf(value), limit, remedy);
+      throw new InvalidArgumentException(code, field, String.valueOf(value), limit, remedy);
     }
   }
 
@@ -148,7 +226,7 @@ public record BufferConfig(
     b.lowLatencyMaxTokens = lowLatencyMaxTokens;
     b.masking = masking;
     b.timeout = timeout;
-    b.numSms = numSms;
+    b.parallelism = parallelism;
     b.engine = engine;
     b.ranksPerNode = ranksPerNode;
     b.wire = wire;
@@ -169,7 +247,7 @@ public record BufferConfig(
     private int lowLatencyMaxTokens;
     private boolean masking;
     private Duration timeout = Duration.ofSeconds(30);
-    private int numSms;
+    private int parallelism;
     private String engine = "auto";
     private int ranksPerNode;
     private String wire = "auto";
@@ -177,77 +255,77 @@ public record BufferConfig(
 
     private Builder() {}
 
-    /** Elements of a row. */
+    /** Elements per row. */
     public Builder hidden(int value) {
       hidden = value;
       return this;
     }
 
-    /** Largest number of choices a token. */
+    /** Maximum number of choices per token. */
     public Builder topK(int value) {
       topK = value;
       return this;
     }
 
-    /** Number of experts, placed in blocks. */
+    /** Number of experts, placed in consecutive blocks; clears an explicit placement. */
     public Builder experts(int value) {
       experts = value;
       placement = null;
       return this;
     }
 
-    /** An explicit placement; sets {@code experts} too. */
+    /** Explicit placement; also sets {@code experts}. */
     public Builder placement(ExpertPlacement value) {
       placement = value;
       experts = value.experts();
       return this;
     }
 
-    /** Largest number of tokens a rank, high throughput. */
+    /** Maximum number of tokens per rank in high-throughput operations. */
     public Builder maxTokens(int value) {
       maxTokens = value;
       return this;
     }
 
-    /** Widest row that travels. */
+    /** Widest row type that is sent. */
     public Builder rowDType(DType value) {
       rowDType = value;
       return this;
     }
 
-    /** Rows of the receive region, 0 = worst case. */
+    /** Rows of the receive region; 0 = worst case. */
     public Builder maxReceiveRows(long value) {
       maxReceiveRows = value;
       return this;
     }
 
-    /** Largest expert alignment. */
+    /** Maximum expert alignment. */
     public Builder expertAlignment(int value) {
       expertAlignment = value;
       return this;
     }
 
-    /** Fixed maximum of tokens a rank, low latency. */
+    /** Fixed maximum of tokens per rank in low-latency operations. */
     public Builder lowLatencyMaxTokens(int value) {
       lowLatencyMaxTokens = value;
       return this;
     }
 
-    /** Whether late ranks are masked instead of failing the operation. */
+    /** Whether late ranks are masked; otherwise the operation fails. */
     public Builder masking(boolean value) {
       masking = value;
       return this;
     }
 
-    /** How long a silent peer is waited for. */
+    /** How long an operation waits for a silent peer. */
     public Builder timeout(Duration value) {
       timeout = value;
       return this;
     }
 
-    /** SMs or threads an operation may use. */
-    public Builder numSms(int value) {
-      numSms = value;
+    /** SMs or threads that an operation may use. */
+    public Builder parallelism(int value) {
+      parallelism = value;
       return this;
     }
 
@@ -257,7 +335,7 @@ public record BufferConfig(
       return this;
     }
 
-    /** Consecutive ranks that form a node, 0 = those of a host. */
+    /** Consecutive ranks that form a node; 0 = the ranks of a host. */
     public Builder ranksPerNode(int value) {
       ranksPerNode = value;
       return this;
@@ -289,7 +367,7 @@ public record BufferConfig(
           lowLatencyMaxTokens,
           masking,
           timeout,
-          numSms,
+          parallelism,
           engine,
           ranksPerNode,
           wire,

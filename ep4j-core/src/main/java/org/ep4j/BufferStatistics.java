@@ -1,7 +1,7 @@
 package org.ep4j;
 
 /**
- * Counters of a buffer since it was opened, and what it occupies.
+ * Counters of a buffer since it was opened, and its reserved memory in bytes.
  *
  * @param dispatches high-throughput dispatches completed
  * @param combines high-throughput combines completed
@@ -11,7 +11,7 @@ package org.ep4j;
  * @param rowsReceived rows this rank received, its own included
  * @param payloadBytesSent bytes of rows and scales sent
  * @param symmetricBytes reserved bytes that peers can reach
- * @param privateBytes reserved bytes of this rank alone
+ * @param privateBytes reserved bytes of this rank only
  */
 public record BufferStatistics(
     long dispatches,

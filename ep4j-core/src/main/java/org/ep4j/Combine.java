@@ -2,14 +2,20 @@ package org.ep4j;
 
 import org.jspecify.annotations.Nullable;
 
-/** What a high-throughput combine delivered; views as {@link CombineOptions#out()} describes. */
+/**
+ * Result of a high-throughput combine. Tensors are views with the lifetime that {@link
+ * CombineOptions#out()} defines. Accessors of an asynchronous combine wait for {@link #event()}.
+ */
 public interface Combine {
-  /** Sums over the ranks that held each token, dtype of the rows, [T, H]. */
+  /**
+   * Sums [T, H] over the ranks that hold each token, in the dtype of the rows. Routing weights are
+   * not applied.
+   */
   Tensor x();
 
-  /** Sums of the weights FP32 [T, K], or null if none were passed. */
+  /** Sums of the weights, FP32 [T, K]; null if no weights were passed. */
   @Nullable Tensor topkWeights();
 
-  /** Completion. */
+  /** Completion of the combine. */
   Event event();
 }

@@ -3,23 +3,24 @@ package org.ep4j;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Options of {@link ExpertBuffer#combine(Tensor, DispatchHandle, CombineOptions)}. Immutable; make
- * one and reuse it.
+ * Options of {@link ExpertBuffer#combine(Tensor, DispatchHandle, CombineOptions)}. Immutable;
+ * create one and reuse it.
  *
- * @param topkWeights weights to bring back: FP32 [N, K] (FLAT) or [rows] (EXPERT_MAJOR), summed
- *     over ranks like the rows
+ * @param topkWeights weights to return to the sources, for example gradients: FP32 [N, K] (FLAT) or
+ *     [N] (EXPERT_MAJOR). They are summed over ranks like the rows and are not applied to the rows
  * @param bias0 added first, dtype of the rows, [T, H]
  * @param bias1 added second, dtype of the rows, [T, H]; needs {@code bias0}
- * @param partialRounding whether partial sums are rounded to the row dtype before they are added
- *     (default true, least traffic): EXPERT_MAJOR those of ranks, and between nodes those of nodes.
- *     false = one rounding only; then the result does not depend on which ranks share a node, and
- *     all rows of a token travel between nodes instead of one a node
- * @param out where the sums go, dtype of the rows, [T, H]; null = memory of the buffer, valid until
- *     its next combine
- * @param previousEvent event to wait for first
- * @param stream device stream to run on: the call returns once it is enqueued and results are ready
- *     in the order of the stream; null = the buffer's own stream. Only for engines of devices
- * @param async return before completion; results wait for {@link Combine#event()}
+ * @param partialRounding whether partial sums are rounded to the row dtype before they are added;
+ *     default true, which needs the least traffic. EXPERT_MAJOR rounds the partial sum of each
+ *     rank; between nodes, the partial sum of each node is rounded. With false there is one
+ *     rounding only: the result does not depend on which ranks share a node, but all rows of a
+ *     token travel between nodes instead of one per node
+ * @param out target of the sums, dtype of the rows, [T, H]; null = memory of the buffer, valid
+ *     until its next combine
+ * @param previousEvent event that the operation waits for first
+ * @param stream device stream to run on: the call returns after the work is enqueued, and results
+ *     are ready in stream order; null = the buffer's own stream. Only for device engines
+ * @param async return before completion; accessors of the result wait for {@link Combine#event()}
  */
 public record CombineOptions(
     @Nullable Tensor topkWeights,
@@ -33,11 +34,19 @@ public record CombineOptions(
   /** No weights, no bias, partial rounding, synchronous. */
   public static final CombineOptions DEFAULT = builder().build();
 
-  /** Checks that a second bias has a first. */
+  /**
+   * Checks that a second bias has a first.
+   *
+   * @throws InvalidArgumentException if {@code bias1} is set without {@code bias0}
+   */
   public CombineOptions {
     if (bias1 != null && bias0 == null) {
       throw new InvalidArgumentException(
-          "bias1", bias1.toString(), "absent without bias0", "pass a single bias as bias0");
+          ErrorCode.OPTIONS_EXCLUSIVE,
+          "bias1",
+          bias1.toString(),
+          "null without bias0",
+          "pass a single bias as bias0");
     }
   }
 
@@ -59,7 +68,7 @@ public record CombineOptions(
 
     private Builder() {}
 
-    /** Weights to bring back. */
+    /** Weights to return to the sources. */
     public Builder topkWeights(Tensor value) {
       topkWeights = value;
       return this;
@@ -84,13 +93,13 @@ public record CombineOptions(
       return this;
     }
 
-    /** Where the sums go. */
+    /** Target of the sums. */
     public Builder out(Tensor value) {
       out = value;
       return this;
     }
 
-    /** Event to wait for first. */
+    /** Event that the operation waits for first. */
     public Builder previousEvent(Event value) {
       previousEvent = value;
       return this;
@@ -102,7 +111,7 @@ public record CombineOptions(
       return this;
     }
 
-    /** Return before completion. */
+    /** Whether the call returns before completion. */
     public Builder async(boolean value) {
       async = value;
       return this;

@@ -4,6 +4,14 @@ package org.ep4j;
 public final class ConfigurationMismatchException extends Ep4jException {
   private static final long serialVersionUID = 1L;
 
+  /**
+   * @param code stable code of the error
+   * @param text which rank differs in which field, and what to do
+   */
+  public ConfigurationMismatchException(ErrorCode code, String text) {
+    super(code, text);
+  }
+
   /** A mismatch described by {@code message}: which rank differs in which field. */
   public ConfigurationMismatchException(String message) {
     super(message);

@@ -3,8 +3,8 @@ package org.ep4j;
 /**
  * Element types of payloads, scales and indices.
  *
- * <p>All multi-byte types are little-endian. {@link #NVFP4} packs two values a byte, the even
- * element in the low nibble; shapes always count elements, never bytes.
+ * <p>All multi-byte types are little-endian. {@link #NVFP4} packs two values per byte with the even
+ * element in the low nibble. Shapes count elements, never bytes.
  */
 public enum DType {
   /** bfloat16: the upper half of an IEEE binary32. */
@@ -17,7 +17,7 @@ public enum DType {
    * 8-bit float with 4 exponent and 3 mantissa bits, finite only, NaN = 0x7f, largest value 448.
    */
   FP8_E4M3(8),
-  /** 4-bit float E2M1 (largest value 6), two a byte. */
+  /** 4-bit float E2M1 (largest value 6), two per byte. */
   NVFP4(4),
   /** 32-bit signed integer; also four packed {@link #UE8M0} exponents. */
   INT32(32),
@@ -25,7 +25,7 @@ public enum DType {
   INT64(64),
   /** 8-bit power-of-two scale: the biased exponent byte of a binary32. */
   UE8M0(8),
-  /** Unsigned byte; 0 or 1 where a boolean is meant. */
+  /** Unsigned byte; booleans are 0 or 1. */
   UINT8(8);
 
   private final int bits;
@@ -40,15 +40,19 @@ public enum DType {
   }
 
   /**
-   * Bytes that {@code elements} consecutive elements take.
+   * Bytes that {@code elements} consecutive elements occupy.
    *
-   * @throws IllegalArgumentException if they do not fill whole bytes
+   * @throws InvalidArgumentException if the elements do not fill whole bytes
    */
   public long bytes(long elements) {
     long total = Math.multiplyExact(elements, bits);
     if ((total & 7) != 0) {
-      throw new IllegalArgumentException(
-          elements + " elements of " + this + " do not fill whole bytes: use an even number");
+      throw new InvalidArgumentException(
+          ErrorCode.TENSOR_SHAPE,
+          "elements",
+          elements + " elements of " + this,
+          "a number that fills whole bytes",
+          "use an even number");
     }
     return total >>> 3;
   }

@@ -1,8 +1,9 @@
 package org.ep4j;
 
 /**
- * A queue of work on a device, made by this or any other library: operations that are given one are
- * enqueued there and their results are ready in its order. It owns nothing.
+ * A work queue of a device, created by this or any other library. An operation with a stream is
+ * enqueued on the stream, and its results are ready in stream order. The record does not own the
+ * stream.
  *
  * @param handle raw handle (a {@code CUstream}); 0 is the legacy default stream
  */

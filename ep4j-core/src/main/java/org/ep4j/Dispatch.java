@@ -3,28 +3,32 @@ package org.ep4j;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a high-throughput dispatch delivered. N is the number of received rows.
+ * Result of a high-throughput dispatch. N is the number of received rows, S the number of scales
+ * per row, R the number of ranks, L the number of local experts, K the top-k width.
  *
- * <p>Every tensor is a view into the buffer's receive region: valid until the next high-throughput
- * dispatch on the same buffer. {@link Tensor#copyTo} makes an owned copy. The object itself is
- * reused by the buffer; accessors of an asynchronous dispatch wait for {@link #event()}.
+ * <p>Every tensor is a view into the buffer's receive region, valid until the next high-throughput
+ * dispatch on the same buffer. {@link Tensor#copyTo} makes an owned copy. The buffer reuses this
+ * object. Accessors of an asynchronous dispatch wait for {@link #event()}.
  */
 public interface Dispatch {
   /**
-   * Number of received rows: EXACT the true count (EXPERT_MAJOR: padding included), STATIC the
-   * caller's maximum.
+   * Number of received rows N: with {@link Sizing#EXACT} the true count (EXPERT_MAJOR: padding
+   * included), with {@link Sizing#atMost} the caller's maximum.
    */
   long rows();
 
-  /** Rows that carry a token; STATIC: the true count, which may exceed {@link #rows()}. */
+  /**
+   * Rows that carry a token. With {@link Sizing#atMost} this is the true count, which can exceed
+   * {@link #rows()}.
+   */
   long receivedRows();
 
   /** Received rows, dtype of the payload, [N, H]. */
   Tensor x();
 
   /**
-   * Scales of the received rows in the dtype they were sent: [N, S], or [S, A] if the dispatch
-   * asked for {@link ScaleLayout#COLUMN_MAJOR}. Null if none were sent.
+   * Scales of the received rows in the dtype in which they were sent: [N, S], or [S, A] with {@link
+   * ScaleLayout#COLUMN_MAJOR}. Null if no scales were sent.
    */
   @Nullable Tensor scales();
 
@@ -38,23 +42,24 @@ public interface Dispatch {
 
   /**
    * FLAT: FP32 [N, K], 0 where the choice is not local. EXPERT_MAJOR: FP32 [N], the weight of each
-   * row, 0 on padding. Null if the routing had no weights.
+   * row, 0 on padding. Null if the routing has no weights. Dispatch transports weights and does not
+   * apply them.
    */
   @Nullable Tensor topkWeights();
 
-  /** INT32 [L]: tokens per local expert, each rounded up to the expert alignment. */
-  Tensor tokensPerExpert();
+  /** INT32 [L]: tokens per local expert, rounded up to the expert alignment. */
+  Tensor alignedCounts();
 
   /** INT32 [L]: tokens per local expert, not rounded. */
-  Tensor receivedPerExpert();
+  Tensor counts();
 
   /**
-   * INT64 [L + 1]: first row of each local expert's group and the end of the last (EXPERT_MAJOR);
-   * for FLAT null.
+   * INT64 [L + 1]: first row of each local expert's group, then the end of the last group
+   * (EXPERT_MAJOR). FLAT: null.
    */
   @Nullable Tensor expertOffsets();
 
-  /** INT64 [R + 1]: FLAT: first row from each source rank and the end; EXPERT_MAJOR: null. */
+  /** INT64 [R + 1]: first row from each source rank, then the end (FLAT). EXPERT_MAJOR: null. */
   @Nullable Tensor rankOffsets();
 
   /** INT32 [N]: token number at its source rank, -1 on unused and padding rows. */
@@ -64,22 +69,23 @@ public interface Dispatch {
   Tensor sourceRanks();
 
   /**
-   * A region [capacity, H] that the peers can read directly: experts that write their results here
-   * (row i for row i) make combine free of copies. Its dtype is the one asked for.
+   * A region [capacity, H] that peers read directly. If experts write row i of their result to row
+   * i of this region, combine needs no copy.
    *
-   * @param dtype BF16, FP16 or FP32
+   * @param dtype element type of the result: BF16, FP16 or FP32
    */
   Tensor combineInput(DType dtype);
 
   /**
-   * How many rows were missing, or null if all fitted. Only STATIC dispatches can overflow. Rows
-   * that do not fit are not written, and combine leaves them out of the sums of their tokens.
+   * The number of missing rows; null if all rows fit. Only dispatches with {@link Sizing#atMost}
+   * can overflow. A row that does not fit is not written, and combine omits it from the sum of its
+   * token.
    */
   @Nullable ReceiveOverflowException overflow();
 
-  /** The way back. */
+  /** The handle for combine and for cached dispatches. */
   DispatchHandle handle();
 
-  /** Completion. */
+  /** Completion of the dispatch. */
   Event event();
 }

@@ -3,22 +3,22 @@ package org.ep4j;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Options of {@link ExpertBuffer#dispatch(Tokens, Routing, DispatchOptions)}. Immutable; make one
+ * Options of {@link ExpertBuffer#dispatch(Tokens, Routing, DispatchOptions)}. Immutable; create one
  * and reuse it.
  *
  * @param layout row order at the receiver, default {@link Layout#FLAT}
- * @param sizing how the row count is settled, default {@link Sizing#EXACT}
- * @param expertAlignment multiple that counts per expert (and, EXPERT_MAJOR, group starts) are
- *     rounded up to, default 1
- * @param zeroPadding EXPERT_MAJOR: clear the rows between the groups, default false
- * @param scaleLayout how the scales of the received rows lie, default {@link
- *     ScaleLayout#ROW_MAJOR}; cached dispatches give the same. Ranks may differ
- * @param previousEvent event to wait for first
- * @param stream device stream to run on: the call returns once it is enqueued (EXACT: once the
- *     counts are known) and results are ready in the order of the stream; null = the buffer's own
- *     stream. Only for engines of devices
- * @param async return before completion; results wait for {@link Dispatch#event()}. Ids are checked
- *     when the operation runs: a bad one comes out of the event
+ * @param sizing how the row count is determined, default {@link Sizing#EXACT}
+ * @param expertAlignment the counts per expert (and, EXPERT_MAJOR, the group starts) are rounded up
+ *     to multiples of this; default 1
+ * @param zeroPadding EXPERT_MAJOR: clear the rows between the groups; default false
+ * @param scaleLayout memory layout of the received scales, default {@link ScaleLayout#ROW_MAJOR};
+ *     cached dispatches use the same. Ranks may differ
+ * @param previousEvent event that the operation waits for first
+ * @param stream device stream to run on: the call returns after the work is enqueued (EXACT: after
+ *     the counts are known), and results are ready in stream order; null = the buffer's own stream.
+ *     Only for device engines
+ * @param async return before completion; accessors of the result wait for {@link Dispatch#event()}.
+ *     Expert ids are checked when the operation runs: the event throws the error of an invalid id
  */
 public record DispatchOptions(
     Layout layout,
@@ -32,11 +32,19 @@ public record DispatchOptions(
   /** FLAT, EXACT, alignment 1, synchronous. */
   public static final DispatchOptions DEFAULT = builder().build();
 
-  /** Checks the alignment. */
+  /**
+   * Checks the alignment.
+   *
+   * @throws InvalidArgumentException if the alignment is not positive
+   */
   public DispatchOptions {
     if (expertAlignment < 1) {
       throw new InvalidArgumentException(
-          "expertAlignment", String.valueOf(expertAlignment), ">= 1", "use 1 for no alignment");
+          ErrorCode.EXPERT_ALIGNMENT,
+          "expertAlignment",
+          String.valueOf(expertAlignment),
+          ">= 1",
+          "use 1 for no alignment");
     }
   }
 
@@ -64,31 +72,31 @@ public record DispatchOptions(
       return this;
     }
 
-    /** How the row count is settled. */
+    /** How the row count is determined. */
     public Builder sizing(Sizing value) {
       sizing = value;
       return this;
     }
 
-    /** Multiple that group sizes are rounded up to. */
+    /** Multiple to which group sizes are rounded up. */
     public Builder expertAlignment(int value) {
       expertAlignment = value;
       return this;
     }
 
-    /** Clear padding rows (EXPERT_MAJOR). */
+    /** Whether padding rows are cleared (EXPERT_MAJOR). */
     public Builder zeroPadding(boolean value) {
       zeroPadding = value;
       return this;
     }
 
-    /** How the scales of the received rows lie. */
+    /** Memory layout of the received scales. */
     public Builder scaleLayout(ScaleLayout value) {
       scaleLayout = value;
       return this;
     }
 
-    /** Event to wait for first. */
+    /** Event that the operation waits for first. */
     public Builder previousEvent(Event value) {
       previousEvent = value;
       return this;
@@ -100,7 +108,7 @@ public record DispatchOptions(
       return this;
     }
 
-    /** Return before completion. */
+    /** Whether the call returns before completion. */
     public Builder async(boolean value) {
       async = value;
       return this;

@@ -1,7 +1,8 @@
 package org.ep4j;
 
 /**
- * The wanted engine cannot run here; the message says what was looked for, where, and what helps.
+ * The requested engine cannot run on this machine. The message names what is missing, where the
+ * search looked, and the remedy.
  */
 public final class EngineUnavailableException extends Ep4jException {
   private static final long serialVersionUID = 1L;
@@ -9,5 +10,13 @@ public final class EngineUnavailableException extends Ep4jException {
   /** An engine is unavailable for the reason in {@code message}. */
   public EngineUnavailableException(String message) {
     super(message);
+  }
+
+  /**
+   * @param code stable code of the error
+   * @param text what is missing, where the search looked, and the remedy
+   */
+  public EngineUnavailableException(ErrorCode code, String text) {
+    super(code, text);
   }
 }

@@ -3,14 +3,14 @@ package org.ep4j;
 import java.time.Duration;
 
 /**
- * Completion of an asynchronous operation. Any thread may ask and wait; an operation that failed
- * throws its error from every wait.
+ * Completion of an asynchronous operation. Any thread may query and wait. Every wait for a failed
+ * operation throws the error of the operation.
  */
 public interface Event {
-  /** Whether the operation has ended, well or badly. */
+  /** Whether the operation has ended, successfully or not. */
   boolean isDone();
 
-  /** Waits until the operation has ended; bounded by the buffer's own deadlines. */
+  /** Waits until the operation has ended; bounded by the deadlines of the buffer. */
   void await();
 
   /**
@@ -20,7 +20,7 @@ public interface Event {
    */
   boolean await(Duration timeout);
 
-  /** An event that has happened. */
+  /** An event that is already complete. */
   static Event completed() {
     return CompletedEvent.INSTANCE;
   }

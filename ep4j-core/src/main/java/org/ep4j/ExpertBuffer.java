@@ -8,53 +8,61 @@ import org.jspecify.annotations.Nullable;
  * Dispatch and combine of a Mixture-of-Experts layer among the ranks of a group.
  *
  * <p>Operations are collective: every rank calls the same operations in the same order. T is the
- * number of tokens of this rank (ranks may differ, 0 is allowed), H hidden, K top-k, R ranks, E
- * experts, L local experts.
+ * number of tokens of this rank (ranks may differ, 0 is allowed), H the hidden size, K top-k, R the
+ * number of ranks, E experts, L local experts, N received rows, M the low-latency token maximum.
+ * Tensors are row-major.
  *
- * <p><b>Threads:</b> one thread at a time; a second thread inside is an {@link
- * IllegalStateException}. Hooks run on the calling thread.
+ * <p><b>Weights:</b> high-throughput combine adds rows and does not apply routing weights; the
+ * caller multiplies rows by their weights. Low-latency combine applies the routing weights.
  *
- * <p><b>Errors:</b> bad input is an {@link InvalidArgumentException} before anything is sent; a
- * silent or dead peer a {@link PeerTimeoutException}, after which only {@link #reset()} and {@link
- * #close()} are accepted; a misuse (closed buffer, closed or outdated handle, third low-latency
- * operation in flight) an {@link IllegalStateException}.
+ * <p><b>Threads:</b> one thread at a time may use a buffer. A call while another thread is inside
+ * throws {@link IllegalStateException}. Hooks run on the calling thread.
  *
- * <p><b>Devices:</b> an engine of devices takes tensors of its device without a copy, and host
- * tensors through a copy. Without a stream in the options a call behaves as on the host. With one
- * it returns once the work is enqueued; errors of the operation come out of its event or of the
- * next call.
+ * <p><b>Errors:</b> invalid input throws {@link InvalidArgumentException} before anything is sent.
+ * A silent or dead peer causes {@link PeerTimeoutException}; after that only {@link #reset()} and
+ * {@link #close()} are accepted. Misuse (closed buffer, closed or outdated handle, third
+ * low-latency operation in flight) throws {@link IllegalStateException}.
  *
- * <p><b>Memory:</b> results are views into the buffer; each result type says how long they live.
- * Once warm, no call allocates (an asynchronous one only its event).
+ * <p><b>Devices:</b> a device engine uses tensors of its device without a copy and copies host
+ * tensors. Without a stream in the options, a call behaves as on the host. With a stream, the call
+ * returns after the work is enqueued; the event of the operation or the next call throws its
+ * errors.
+ *
+ * <p><b>Memory:</b> results are views into the buffer; each result type defines their lifetime. A
+ * warm buffer allocates nothing per call, except the event of an asynchronous call.
  */
 public interface ExpertBuffer extends AutoCloseable {
   /**
    * Opens a buffer on every rank of {@code group}; collective.
    *
-   * @throws ConfigurationMismatchException if ranks disagree, naming rank and field
-   * @throws EngineUnavailableException if the wanted engine cannot run here
+   * @param group the ranks; the buffer does not close the group
+   * @param config the same on every rank
+   * @throws ConfigurationMismatchException if ranks disagree; names the rank and the field
+   * @throws EngineUnavailableException if the requested engine cannot run on this machine
+   * @throws Ep4jException if a rank cannot allocate or map the memory; names the rank
    */
   static ExpertBuffer open(Group group, BufferConfig config) {
     return Engines.open(group, config);
   }
 
   /**
-   * What a buffer of this configuration would reserve on each of {@code ranks} ranks; opens
-   * nothing.
+   * Memory that a buffer of this configuration reserves on each of {@code ranks} ranks, in bytes;
+   * opens nothing.
    *
-   * @throws EngineUnavailableException if the wanted engine cannot run here
+   * @throws EngineUnavailableException if the requested engine cannot run on this machine
    */
   static BufferSizes sizes(BufferConfig config, int ranks) {
     return Engines.sizes(config, ranks);
   }
 
   /**
-   * Opens a restarted rank's buffer among ranks that have kept theirs; collective with {@link
-   * #readmit} on these. {@link Group#rejoin} has made the group, and the others have called {@link
-   * Group#readmit}. If the group has several buffers, all ranks take them in the same order.
+   * Opens the buffer of a restarted rank among ranks that kept theirs. Collective with {@link
+   * #readmit} on those ranks, after {@link Group#rejoin} on this rank and {@link Group#readmit} on
+   * the others. If the group has several buffers, all ranks process them in the same order.
    *
-   * @throws ConfigurationMismatchException if this rank's configuration differs, naming the field,
-   *     or it runs on another host than the ranks that it shared memory with
+   * @throws ConfigurationMismatchException if the configuration of this rank differs (names the
+   *     field), or if this rank runs on another host than the ranks that shared memory with its
+   *     predecessor
    * @throws IllegalStateException if the ranks are threads of one process
    */
   static ExpertBuffer rejoin(Group group, BufferConfig config) {
@@ -67,39 +75,59 @@ public interface ExpertBuffer extends AutoCloseable {
   /** Number of ranks R. */
   int worldSize();
 
-  /** The configuration, with every automatic value settled. */
+  /** The configuration, with every automatic value resolved. */
   BufferConfig config();
 
-  /** Name of the engine that does the work: {@code host} or {@code cuda}. */
+  /** Name of the engine: {@code host} or {@code cuda}. */
   String engine();
 
-  /** Counts tokens per rank, node and expert; local, sends nothing. */
+  /**
+   * Counts tokens per rank, node and expert. Local: sends nothing.
+   *
+   * @param routing expert ids [T, K], T at most {@link BufferConfig#maxTokens()}
+   * @throws InvalidArgumentException if an id is outside -1..E-1 or occurs twice in a row
+   */
   DispatchLayout dispatchLayout(Routing routing);
 
-  /** Sends each token to the ranks that own its experts. */
+  /**
+   * Sends each token once to each rank that owns one of its experts; collective. Rows and scales
+   * arrive bit for bit.
+   *
+   * @param tokens rows [T, H], T at most {@link BufferConfig#maxTokens()}, at most as wide as
+   *     {@link BufferConfig#rowDType()}, with optional scales [T, S]
+   * @param routing expert ids INT64 or INT32 [T, K] and optional weights FP32 [T, K]
+   * @throws InvalidArgumentException if a shape, dtype or id is invalid; nothing is sent
+   * @throws ReceiveOverflowException if the rows do not fit with {@link Sizing#EXACT}
+   * @throws PeerTimeoutException if a peer is silent for {@link BufferConfig#timeout()}, or dead
+   */
   Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options);
 
-  /** The same with {@link DispatchOptions#DEFAULT}. */
+  /** Dispatch with {@link DispatchOptions#DEFAULT}. */
   default Dispatch dispatch(Tensor x, Routing routing) {
     return dispatch(Tokens.of(x), routing, DispatchOptions.DEFAULT);
   }
 
-  /** The same for payloads with scales. */
+  /** Dispatch with {@link DispatchOptions#DEFAULT}, for payloads with scales. */
   default Dispatch dispatch(Tokens tokens, Routing routing) {
     return dispatch(tokens, routing, DispatchOptions.DEFAULT);
   }
 
   /**
-   * Cached dispatch: new payload along the ways of {@code handle}; no layout, no counts. Index and
-   * weight tensors of the result are those of the first dispatch's routing and are not sent again:
-   * {@link Dispatch#topkIdx()} and {@link Dispatch#topkWeights()} are null.
+   * Cached dispatch: sends new rows along the routes of {@code handle}, without layout and counts.
+   * {@link Dispatch#topkIdx()} and {@link Dispatch#topkWeights()} of the result are null: index and
+   * weight tensors are those of the first dispatch and are not sent again.
+   *
+   * @param tokens rows [T, H] with the T of the handle
+   * @throws InvalidArgumentException if the payload does not fit the handle; nothing is sent
+   * @throws IllegalStateException if the handle is closed or outdated
+   * @throws PeerTimeoutException if a peer is silent for {@link BufferConfig#timeout()}, or dead
    */
   Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule);
 
   /**
    * Cached dispatch on the buffer's own stream.
    *
-   * @param previousEvent event to wait for first, or null
+   * @param previousEvent event that the operation waits for first, or null
    * @param async return before completion
    */
   default Dispatch dispatch(
@@ -113,123 +141,146 @@ public interface ExpertBuffer extends AutoCloseable {
   }
 
   /**
-   * Brings rows back and sums them per token.
+   * Returns rows to their source ranks and sums them per token; collective. <b>Routing weights are
+   * not applied</b> (as in DeepEP V1): multiply each row by its weight before this call.
+   * Low-latency combine applies the weights.
    *
-   * @param y BF16, FP16 or FP32 [>= N, H] in the row order of the handle's dispatch; may be {@link
-   *     Dispatch#combineInput} (no copy) or any other memory, {@link Dispatch#x()} included. Ranks
-   *     that are threads of one process read native memory where it is: keep it until the combine
-   *     has ended, and after a {@link PeerTimeoutException} until {@link #reset()} has returned
+   * @param y BF16, FP16 or FP32, at least [N, H], in the row order of the handle's dispatch. {@link
+   *     Dispatch#combineInput} needs no copy; any other memory, {@link Dispatch#x()} included, is
+   *     allowed. Ranks that are threads of one process read native memory directly: keep the memory
+   *     until the combine has ended and, after a {@link PeerTimeoutException}, until {@link
+   *     #reset()} has returned
+   * @param handle handle of the dispatch whose rows {@code y} holds
+   * @return sums [T, H] in the dtype of {@code y}, added per token in rank order
+   * @throws InvalidArgumentException if a shape or dtype does not fit the handle; nothing is sent
+   * @throws IllegalStateException if the handle is closed or outdated
+   * @throws PeerTimeoutException if a peer is silent for {@link BufferConfig#timeout()}, or dead
    */
   Combine combine(Tensor y, DispatchHandle handle, CombineOptions options);
 
-  /** The same with {@link CombineOptions#DEFAULT}. */
+  /** Combine with {@link CombineOptions#DEFAULT}; routing weights are not applied. */
   default Combine combine(Tensor y, DispatchHandle handle) {
     return combine(y, handle, CombineOptions.DEFAULT);
   }
 
   /**
-   * Sends BF16 rows [T, H], T at most {@link BufferConfig#lowLatencyMaxTokens()}, straight to their
-   * experts, quantised on the way if asked; {@link RowLayout} says in which order they arrive.
+   * Sends BF16 rows [T, H] to the ranks of their experts, T at most {@link
+   * BufferConfig#lowLatencyMaxTokens()}; collective. Options select quantisation. {@link RowLayout}
+   * defines the order of the received rows.
+   *
+   * @throws InvalidArgumentException if a shape, dtype or option is invalid; nothing is sent
+   * @throws IllegalStateException if two low-latency operations are already in flight
+   * @throws PeerTimeoutException if a peer misses the deadline and masking is off
    */
   LowLatencyDispatch lowLatencyDispatch(
       Tensor x, Routing routing, LowLatencyDispatchOptions options);
 
   /**
-   * Weighted sum of the experts' rows or, after a dispatch with {@link RowLayout#RANK_MAJOR}, sum
-   * of the ranks' partial sums.
+   * Sums the rows of each token, BF16 [T, H]; collective. <b>Applies the routing weights</b>: each
+   * row is multiplied by its weight, unlike in high-throughput combine. Exception: after a dispatch
+   * with {@link RowLayout#RANK_MAJOR} the rows are partial sums that the caller has weighted, and
+   * they are only added.
    *
    * @param y BF16 [L, R*M, H] in the row order of the dispatch; RANK_MAJOR: [R, M, H], one row per
-   *     token, weighed and summed over the local experts
-   * @param routing ids as dispatched (an id may have become -1: the slot is skipped) and weights;
-   *     RANK_MAJOR: only its shape is looked at, because the rows have been weighed
+   *     token, weighted and summed over the local experts
+   * @param routing ids as dispatched and weights FP32 [T, K]; an id that is now -1 skips its slot.
+   *     RANK_MAJOR: only the shape is used
+   * @throws InvalidArgumentException if a shape, dtype or option is invalid; nothing is sent
+   * @throws IllegalStateException if the handle is outdated
+   * @throws PeerTimeoutException if a peer misses the deadline and masking is off
    */
   LowLatencyCombine lowLatencyCombine(
       Tensor y, Routing routing, LowLatencyHandle handle, LowLatencyCombineOptions options);
 
   /**
-   * The region, with the shape of y, that the next {@link #lowLatencyCombine} with {@code zeroCopy}
-   * sends from. Valid until that combine.
+   * The region, with the shape of {@code y}, from which the next {@link #lowLatencyCombine} with
+   * {@code zeroCopy} sends. Valid until that combine.
    */
   Tensor lowLatencyCombineBuffer(LowLatencyHandle handle);
 
   /**
-   * Masks or admits a rank. Nothing is sent to a masked rank, nothing is waited for from it, and
-   * its contributions are skipped.
+   * Masks or unmasks a rank on this rank. Operations send nothing to a masked rank, do not wait for
+   * it, and skip its contributions.
    */
   void updateMask(int rank, boolean masked);
 
-  /** Whether {@code rank} is masked here. */
+  /** Whether this rank masks {@code rank}. */
   boolean isMasked(int rank);
 
   /** Writes 1 for each masked rank and 0 for the others into {@code mask}, INT32 [R]. */
   void queryMask(Tensor mask);
 
   /**
-   * Admits all ranks again. Dead ranks are masked again at once when masking is configured.
+   * Unmasks all ranks. If masking is configured, the next operation masks dead ranks again.
    *
-   * <p>A rank that was masked has missed low-latency operations; by this call it goes on with the
-   * count of the others. So all ranks call it, while none is inside such an operation: for example
-   * between two {@link #barrier()}s, and not between a dispatch and its combine: a rank that was
-   * masked while its rows came has none to get back, and masks the rank that masked it in turn, or
-   * without masking gets a {@link PeerTimeoutException}.
+   * <p>A masked rank has missed low-latency operations; this call lets it continue with the
+   * operation count of the others. Therefore all ranks call it while no rank is inside a
+   * low-latency operation, for example between two {@link #barrier()}s, and not between a dispatch
+   * and its combine: a rank that was masked while its rows arrived gets no rows back. It then masks
+   * the rank that masked it or, without masking, throws {@link PeerTimeoutException}.
    */
   void cleanMask();
 
   /** SMs (CUDA) or threads (host) that an operation may use. */
-  int numSms();
-
-  /** Changes {@link #numSms()}: 0 = the engine's own choice; any positive number works. */
-  void setNumSms(int sms);
+  int parallelism();
 
   /**
-   * Waits until all unmasked ranks have called it.
+   * Changes {@link #parallelism()}.
    *
-   * @throws PeerTimeoutException if one does not
+   * @param sms SMs or threads; 0 = the engine chooses, any positive number is allowed
+   */
+  void setParallelism(int sms);
+
+  /**
+   * Waits until all unmasked ranks have called it; collective.
+   *
+   * @throws PeerTimeoutException if a rank does not call it within {@link BufferConfig#timeout()}
    */
   void barrier();
 
   /**
-   * Collective among the live ranks: makes the buffer usable after a {@link PeerTimeoutException}.
-   * Dead ranks are masked from then on; rows for their experts are not sent.
+   * Makes the buffer usable after a {@link PeerTimeoutException}; collective among the live ranks.
+   * Dead ranks are masked afterwards: rows for their experts are not sent.
    *
-   * <p>Host engine: where a rank of the node was lost, what is in the memory that the buffer has
-   * handed out is gone (zeros, at the same addresses), tensors of earlier results included. The
-   * lost rank may only have been stopped, and keeps the old memory to itself.
+   * <p>Host engine: if a rank of the node is lost, the content of all memory that the buffer has
+   * returned is lost, tensors of earlier results included. The addresses stay valid and read as
+   * zeros. A lost rank that was only stopped keeps the old memory for itself.
    *
-   * <p>CUDA engine on several nodes: goes on without nodes that are lost as a whole, where the wire
-   * ends what they send ({@code tcp}, {@code verbs}, {@code nccl}); not where one rank of several
-   * of a node is lost, or a lane between live ranks has failed.
+   * <p>CUDA engine on several nodes: continues without nodes that are lost as a whole, on wires
+   * that stop the traffic of a lost node ({@code tcp}, {@code verbs}, {@code nccl}). The engine
+   * cannot continue if one of several ranks of a node is lost, or if a lane between live ranks has
+   * failed.
    *
-   * @throws UnsupportedOperationException if the engine cannot go on without a lost rank; open
+   * @throws UnsupportedOperationException if the engine cannot continue without a lost rank; open
    *     another buffer among the live ranks
    */
   void reset();
 
   /**
-   * Collective among the live ranks, after {@link Group#readmit}: does what {@link #reset} does,
-   * and takes in the ranks that have come back, which call {@link #rejoin} meanwhile. They are
-   * unmasked then and take part in all operations. The other ranks keep the buffer, its memory, and
-   * what they have mapped of each other; results and handles of earlier operations are outdated, as
-   * after a reset.
+   * Readmits restarted ranks; collective among the live ranks, after {@link Group#readmit}. Does
+   * what {@link #reset} does and includes the restarted ranks, which call {@link #rejoin} at the
+   * same time. These ranks are then unmasked and take part in all operations. The other ranks keep
+   * the buffer, its memory and their mappings of each other. Results and handles of earlier
+   * operations are outdated, as after a reset.
    *
-   * <p>Until then the buffer leaves these ranks out, as it did since they were lost. If they are
-   * lost again meanwhile, or not all ranks come, this ends in an exception that says so, within
-   * twice the buffer's timeout for each step; the buffer goes on without them, or asks for {@link
-   * #reset} where it had to connect nodes anew or to clear words that GPUs share.
+   * <p>Until then the buffer excludes the restarted ranks, as since their loss. If they are lost
+   * again during the call, or not all ranks call it, the call throws an exception that names them,
+   * within twice the buffer's timeout per step. The buffer then continues without them, or requires
+   * {@link #reset} if it had to reconnect nodes or clear words that GPUs share.
    *
-   * @throws IllegalStateException if no rank has come back into the group, or the backend between
-   *     GPUs takes none in again
-   * @throws ConfigurationMismatchException if one that comes back has another configuration
+   * @throws IllegalStateException if no rank has been readmitted to the group, or the backend
+   *     between GPUs cannot readmit ranks
+   * @throws ConfigurationMismatchException if a restarted rank has another configuration
    * @throws org.ep4j.group.GroupException if ranks are missing; names them
    */
   void readmit();
 
-  /** Counters and sizes. */
+  /** Counters and sizes of this rank. */
   BufferStatistics statistics();
 
   /**
-   * Gives everything back; the peers' mappings stay valid until they close too. Waits for
-   * operations that are queued (each has deadlines), also where the thread is interrupted.
+   * Releases everything. Mappings of the peers stay valid until the peers close too. Waits for
+   * queued operations, which all have deadlines, even if the thread is interrupted.
    */
   @Override
   void close();

@@ -3,11 +3,11 @@ package org.ep4j;
 import java.util.Arrays;
 
 /**
- * Which rank owns which expert, and under which local number.
+ * Maps each expert to its rank and its local number.
  *
- * <p>Expert ids in a {@link Routing} are the ids of this table. A replicated or relocated expert is
- * an id of its own here; the choice between replicas is made where the routing is made. The local
- * number of an expert is its position among its rank's experts in ascending id order. Immutable.
+ * <p>Expert ids in a {@link Routing} index this table. A replicated or relocated expert has its own
+ * id here; the code that makes the routing chooses between replicas. The local number of an expert
+ * is its position among the experts of its rank in ascending id order. Immutable.
  */
 public final class ExpertPlacement {
   private final int ranks;
@@ -23,6 +23,7 @@ public final class ExpertPlacement {
     for (int e = 0; e < rankOf.length; e++) {
       if (rankOf[e] < 0 || rankOf[e] >= ranks) {
         throw new InvalidArgumentException(
+            ErrorCode.EXPERT_PLACEMENT,
             "rankOfExpert[" + e + "]",
             String.valueOf(rankOf[e]),
             "0.." + (ranks - 1),
@@ -40,8 +41,10 @@ public final class ExpertPlacement {
   }
 
   /**
-   * Consecutive blocks: expert {@code e} lives on rank {@code e / (experts / ranks)}; when the
-   * division leaves a remainder, the first ranks own one expert more.
+   * Consecutive blocks: rank {@code e / (experts / ranks)} owns expert {@code e}. If the division
+   * leaves a remainder, the first ranks own one expert more.
+   *
+   * @throws InvalidArgumentException if a number is not positive
    */
   public static ExpertPlacement blocks(int experts, int ranks) {
     requirePositive("experts", experts);
@@ -58,7 +61,11 @@ public final class ExpertPlacement {
     return new ExpertPlacement(rankOf, ranks);
   }
 
-  /** An explicit table: expert {@code e} lives on rank {@code rankOfExpert[e]}. */
+  /**
+   * An explicit table: rank {@code rankOfExpert[e]} owns expert {@code e}.
+   *
+   * @throws InvalidArgumentException if an entry names no rank
+   */
   public static ExpertPlacement table(int[] rankOfExpert, int ranks) {
     requirePositive("experts", rankOfExpert.length);
     requirePositive("ranks", ranks);
@@ -90,7 +97,7 @@ public final class ExpertPlacement {
     return expertsOf[rank].length;
   }
 
-  /** The largest number of experts on any rank. */
+  /** The maximum number of experts on any rank. */
   public int maxLocalExperts() {
     int max = 0;
     for (int[] own : expertsOf) {
@@ -124,7 +131,11 @@ public final class ExpertPlacement {
   private static void requirePositive(String name, int value) {
     if (value < 1) {
       throw new InvalidArgumentException(
-          name, String.valueOf(value), ">= 1", "pass a positive number");
+          ErrorCode.EXPERT_PLACEMENT,
+          name,
+          String.valueOf(value),
+          ">= 1",
+          "pass a positive number");
     }
   }
 }

@@ -1,8 +1,8 @@
 package org.ep4j;
 
 /**
- * A bad argument, noticed before anything was sent: which argument, its value, what is allowed and
- * how to mend it.
+ * An invalid argument, detected before anything is sent. The message contains the argument, its
+ * value, the allowed values and the remedy.
  */
 public final class InvalidArgumentException extends IllegalArgumentException {
   private static final long serialVersionUID = 1L;
@@ -10,15 +10,37 @@ public final class InvalidArgumentException extends IllegalArgumentException {
   /** Name of the argument or configuration field. */
   private final String argument;
 
+  private final ErrorCode code;
+
+  /**
+   * @param code stable code of the error
+   * @param argument name of the argument or field
+   * @param value the value, as text
+   * @param limit the allowed values
+   * @param remedy what to do
+   */
+  public InvalidArgumentException(
+      ErrorCode code, String argument, String value, String limit, String remedy) {
+    super(code.message(argument + " = " + value + "; it must be " + limit + ": " + remedy));
+    this.argument = argument;
+    this.code = code;
+  }
+
   /**
    * @param argument name of the argument or field
-   * @param value what was passed, as text
-   * @param limit what is allowed
+   * @param value the value, as text
+   * @param limit the allowed values
    * @param remedy what to do
    */
   public InvalidArgumentException(String argument, String value, String limit, String remedy) {
     super(argument + " is " + value + "; it must be " + limit + ": " + remedy);
     this.argument = argument;
+    this.code = ErrorCode.INVALID_ARGUMENT;
+  }
+
+  /** Stable code of the error. */
+  public ErrorCode errorCode() {
+    return code;
   }
 
   /** Name of the argument or configuration field. */

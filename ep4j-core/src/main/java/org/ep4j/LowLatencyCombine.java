@@ -1,17 +1,20 @@
 package org.ep4j;
 
-/** What a low-latency combine delivers. */
+/**
+ * Result of a low-latency combine. Views with the lifetime that {@link
+ * LowLatencyCombineOptions#out()} defines.
+ */
 public interface LowLatencyCombine {
-  /** Weighted sums BF16 [T, H]; with a hook only after the hook has run. */
+  /** Weighted sums BF16 [T, H]; with a hook valid after the hook has run. */
   Tensor x();
 
   /**
-   * The second half, with {@code returnHook}.
+   * The receiving half of a combine with {@code returnHook}.
    *
-   * @throws IllegalStateException if the combine was not started with {@code returnHook}
+   * @throws IllegalStateException if the combine has no {@code returnHook}
    */
   ReceiveHook hook();
 
-  /** Completion (of the sending half, with {@code returnHook}). */
+  /** Completion; with {@code returnHook}, completion of the sending half. */
   Event event();
 }

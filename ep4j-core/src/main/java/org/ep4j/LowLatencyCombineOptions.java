@@ -3,23 +3,23 @@ package org.ep4j;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Options of {@link ExpertBuffer#lowLatencyCombine}. Immutable; make one and reuse it.
+ * Options of {@link ExpertBuffer#lowLatencyCombine}. Immutable; create one and reuse it.
  *
- * <p>After a dispatch with {@link RowLayout#RANK_MAJOR} rows are partial sums in BF16 already:
- * {@code logFmt} and {@code partialRounding} are refused.
+ * <p>After a dispatch with {@link RowLayout#RANK_MAJOR} rows are already BF16 partial sums: {@code
+ * logFmt} and {@code partialRounding} are then invalid.
  *
- * @param logFmt rows travel as LogFMT-10, default false; excludes {@code zeroCopy}
- * @param zeroCopy the rows lie in {@link ExpertBuffer#lowLatencyCombineBuffer}, default false
+ * @param logFmt send rows as LogFMT-10, default false; excludes {@code zeroCopy}
+ * @param zeroCopy the rows are in {@link ExpertBuffer#lowLatencyCombineBuffer}, default false
  * @param partialRounding each rank sums its rows of a token in top-k order and rounds the partial
- *     to BF16; partials are added in rank order. Changes bits; default false
- * @param out where the sums go, BF16 [T, H]; null = memory of the buffer, valid until the second
+ *     sum to BF16; partial sums are added in rank order. Changes result bits; default false
+ * @param out target of the sums, BF16 [T, H]; null = memory of the buffer, valid until the second
  *     next low-latency combine
- * @param waitStats INT64 [R], grows by the nanoseconds waited per source rank
+ * @param waitStats INT64 [R], incremented by the nanoseconds waited per source rank
  * @param returnHook the call only sends; {@link LowLatencyCombine#hook()} receives and sums
- * @param previousEvent event to wait for first
- * @param stream device stream to run on, the hook too: calls return once their work is enqueued and
- *     results are ready in the order of the stream; null = the buffer's own stream. Only for
- *     engines of devices
+ * @param previousEvent event that the operation waits for first
+ * @param stream device stream for the call and the hook: both return after their work is enqueued,
+ *     and results are ready in stream order; null = the buffer's own stream. Only for device
+ *     engines
  * @param async return before completion; excludes {@code returnHook}
  */
 public record LowLatencyCombineOptions(
@@ -32,22 +32,38 @@ public record LowLatencyCombineOptions(
     @Nullable Event previousEvent,
     @Nullable DeviceStream stream,
     boolean async) {
-  /** BF16 rows, copied, exact order, received in the call. */
+  /** BF16 rows, copied, exact order, received by the call itself. */
   public static final LowLatencyCombineOptions DEFAULT = builder().build();
 
-  /** Checks the combination. */
+  /**
+   * Checks the combination.
+   *
+   * @throws InvalidArgumentException if two options exclude each other
+   */
   public LowLatencyCombineOptions {
     if (logFmt && zeroCopy) {
       throw new InvalidArgumentException(
-          "logFmt", "true", "false with zeroCopy", "encoded rows cannot be sent in place");
+          ErrorCode.OPTIONS_EXCLUSIVE,
+          "logFmt",
+          "true",
+          "false with zeroCopy",
+          "unset one of them, because encoded rows cannot be sent in place");
     }
     if (logFmt && partialRounding) {
       throw new InvalidArgumentException(
-          "logFmt", "true", "false with partialRounding", "partial sums travel as BF16");
+          ErrorCode.OPTIONS_EXCLUSIVE,
+          "logFmt",
+          "true",
+          "false with partialRounding",
+          "unset one of them, because partial sums are sent as BF16");
     }
     if (returnHook && async) {
       throw new InvalidArgumentException(
-          "async", "true", "false with returnHook", "the hook already splits the operation");
+          ErrorCode.OPTIONS_EXCLUSIVE,
+          "async",
+          "true",
+          "false with returnHook",
+          "unset one of them, because the hook already splits the operation");
     }
   }
 
@@ -70,13 +86,13 @@ public record LowLatencyCombineOptions(
 
     private Builder() {}
 
-    /** Rows travel as LogFMT-10. */
+    /** Whether rows are sent as LogFMT-10. */
     public Builder logFmt(boolean value) {
       logFmt = value;
       return this;
     }
 
-    /** Rows lie in the buffer's own combine region. */
+    /** Whether rows are in the buffer's own combine region. */
     public Builder zeroCopy(boolean value) {
       zeroCopy = value;
       return this;
@@ -88,7 +104,7 @@ public record LowLatencyCombineOptions(
       return this;
     }
 
-    /** Where the sums go. */
+    /** Target of the sums. */
     public Builder out(Tensor value) {
       out = value;
       return this;
@@ -100,13 +116,13 @@ public record LowLatencyCombineOptions(
       return this;
     }
 
-    /** Only send; the hook receives. */
+    /** Whether the call only sends and the hook receives. */
     public Builder returnHook(boolean value) {
       returnHook = value;
       return this;
     }
 
-    /** Event to wait for first. */
+    /** Event that the operation waits for first. */
     public Builder previousEvent(Event value) {
       previousEvent = value;
       return this;
@@ -118,7 +134,7 @@ public record LowLatencyCombineOptions(
       return this;
     }
 
-    /** Return before completion. */
+    /** Whether the call returns before completion. */
     public Builder async(boolean value) {
       async = value;
       return this;

@@ -3,23 +3,23 @@ package org.ep4j;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Options of {@link ExpertBuffer#lowLatencyDispatch}. Immutable; make one and reuse it.
+ * Options of {@link ExpertBuffer#lowLatencyDispatch}. Immutable; create one and reuse it.
  *
- * @param layout where the received rows lie, and what their combine takes, default {@link
- *     RowLayout#EXPERT_MAJOR}; the same on all ranks
- * @param format what becomes of the BF16 rows, default {@link RowFormat#FP8} as in the reference
+ * @param layout order of the received rows and shape of the rows that combine accepts, default
+ *     {@link RowLayout#EXPERT_MAJOR}; the same on all ranks
+ * @param format row format at the receiver, default {@link RowFormat#FP8} as in DeepEP V1
  * @param scaleKind FP8 scales, default {@link ScaleKind#FLOAT32}
- * @param scaleLayout how the received scales lie, default {@link ScaleLayout#ROW_MAJOR}. Ranks may
- *     differ
- * @param globalScale NVFP4: the factor that x is multiplied with before block scaling, usually 448
- *     * 6 / amax of the whole tensor; default 1
- * @param cumulativeStats INT32 [L], grows by the tokens received per local expert
- * @param waitStats INT64 [R], grows by the nanoseconds waited per source rank
+ * @param scaleLayout memory layout of the received scales, default {@link ScaleLayout#ROW_MAJOR}.
+ *     Ranks may differ
+ * @param globalScale NVFP4: factor applied to x before block scaling, usually 448 * 6 / amax of the
+ *     whole tensor; default 1
+ * @param cumulativeStats INT32 [L], incremented by the tokens received per local expert
+ * @param waitStats INT64 [R], incremented by the nanoseconds waited per source rank
  * @param returnHook the call only sends; {@link LowLatencyDispatch#hook()} receives
- * @param previousEvent event to wait for first
- * @param stream device stream to run on, the hook too: calls return once their work is enqueued and
- *     results are ready in the order of the stream; null = the buffer's own stream. Only for
- *     engines of devices
+ * @param previousEvent event that the operation waits for first
+ * @param stream device stream for the call and the hook: both return after their work is enqueued,
+ *     and results are ready in stream order; null = the buffer's own stream. Only for device
+ *     engines
  * @param async return before completion; excludes {@code returnHook}
  */
 public record LowLatencyDispatchOptions(
@@ -34,18 +34,31 @@ public record LowLatencyDispatchOptions(
     @Nullable Event previousEvent,
     @Nullable DeviceStream stream,
     boolean async) {
-  /** FP8 with FP32 scales, received in the call. */
+  /** FP8 with FP32 scales, received by the call itself. */
   public static final LowLatencyDispatchOptions DEFAULT = builder().build();
 
-  /** Checks the combination. */
+  /**
+   * Checks the combination.
+   *
+   * @throws InvalidArgumentException if two options exclude each other, or {@code globalScale} is
+   *     not positive and finite
+   */
   public LowLatencyDispatchOptions {
     if (returnHook && async) {
       throw new InvalidArgumentException(
-          "async", "true", "false with returnHook", "the hook already splits the operation");
+          ErrorCode.OPTIONS_EXCLUSIVE,
+          "async",
+          "true",
+          "false with returnHook",
+          "unset one of them, because the hook already splits the operation");
     }
     if (!(globalScale > 0) || Float.isInfinite(globalScale)) {
       throw new InvalidArgumentException(
-          "globalScale", String.valueOf(globalScale), "finite and > 0", "use 448*6/amax");
+          ErrorCode.GLOBAL_SCALE,
+          "globalScale",
+          String.valueOf(globalScale),
+          "finite and > 0",
+          "use 448 * 6 / amax");
     }
   }
 
@@ -70,13 +83,13 @@ public record LowLatencyDispatchOptions(
 
     private Builder() {}
 
-    /** Where the received rows lie. */
+    /** Order of the received rows. */
     public Builder layout(RowLayout value) {
       layout = value;
       return this;
     }
 
-    /** What becomes of the rows. */
+    /** Row format at the receiver. */
     public Builder format(RowFormat value) {
       format = value;
       return this;
@@ -88,7 +101,7 @@ public record LowLatencyDispatchOptions(
       return this;
     }
 
-    /** How the received scales lie. */
+    /** Memory layout of the received scales. */
     public Builder scaleLayout(ScaleLayout value) {
       scaleLayout = value;
       return this;
@@ -112,13 +125,13 @@ public record LowLatencyDispatchOptions(
       return this;
     }
 
-    /** Only send; the hook receives. */
+    /** Whether the call only sends and the hook receives. */
     public Builder returnHook(boolean value) {
       returnHook = value;
       return this;
     }
 
-    /** Event to wait for first. */
+    /** Event that the operation waits for first. */
     public Builder previousEvent(Event value) {
       previousEvent = value;
       return this;
@@ -130,7 +143,7 @@ public record LowLatencyDispatchOptions(
       return this;
     }
 
-    /** Return before completion. */
+    /** Whether the call returns before completion. */
     public Builder async(boolean value) {
       async = value;
       return this;

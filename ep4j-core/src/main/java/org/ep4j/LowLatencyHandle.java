@@ -2,19 +2,19 @@ package org.ep4j;
 
 /**
  * Routing state of a low-latency dispatch, needed by its combine. Valid until the second next
- * low-latency dispatch; used later it is an {@link IllegalStateException}.
+ * low-latency dispatch; later use throws {@link IllegalStateException}.
  */
 public interface LowLatencyHandle {
   /**
    * INT32 [L, R*M]: source token of each row; {@link RowLayout#RANK_MAJOR}: [R, M]. Only rows with
-   * tokens mean anything.
+   * tokens are valid.
    */
   Tensor srcInfo();
 
   /**
-   * INT64 [L, R]: low 32 bits = rows from that source rank, high 32 bits = first of them, counted
-   * inside the expert's R*M rows; {@link RowLayout#RANK_MAJOR}: [R], the first counted over all R*M
-   * rows, so rank r's is r*M.
+   * INT64 [L, R]: low 32 bits = number of rows from that source rank, high 32 bits = index of the
+   * first of them within the R*M rows of the expert. {@link RowLayout#RANK_MAJOR}: [R]; the first
+   * row of rank r is r*M, counted over all R*M rows.
    */
   Tensor layoutRange();
 }

@@ -1,9 +1,9 @@
 package org.ep4j;
 
 /**
- * A peer did not do its part before the deadline, or died, or has given up for such a reason. The
- * process and the buffer survive: after {@link ExpertBuffer#reset()} on all live ranks the buffer
- * works again.
+ * A peer did not do its part before the deadline, died, or aborted because of another peer's
+ * failure. The process and the buffer survive: {@link ExpertBuffer#reset()} on all live ranks makes
+ * the buffer usable again.
  */
 public final class PeerTimeoutException extends Ep4jException {
   private static final long serialVersionUID = 1L;
@@ -19,13 +19,13 @@ public final class PeerTimeoutException extends Ep4jException {
 
   /**
    * @param operation the public operation that waited, for example {@code dispatch}
-   * @param phase what it waited for, for example {@code counts}
+   * @param phase the phase that waited, for example {@code counts}
    * @param epoch number of the operation on the buffer
    * @param peer the silent rank
    * @param expected value of the peer's progress word that would have ended the wait
-   * @param seen value that was there
-   * @param waitedMillis how long the wait took
-   * @param death why the peer is known to be dead, empty if it is only silent
+   * @param seen value at the end of the wait
+   * @param waitedMillis length of the wait in milliseconds
+   * @param death evidence that the peer is dead; empty if the peer is only silent
    */
   public PeerTimeoutException(
       String operation,
@@ -49,17 +49,17 @@ public final class PeerTimeoutException extends Ep4jException {
   }
 
   /**
-   * As the other one, with more to say about the peer.
+   * An error that describes the state of the peer in words.
    *
    * @param operation the public operation that waited
-   * @param phase what it waited for
+   * @param phase the phase that waited
    * @param epoch number of the operation on the buffer
-   * @param peer the rank where the trouble began
+   * @param peer the rank where the failure began
    * @param expected value of the progress word that would have ended the wait
-   * @param seen value that was there
-   * @param waitedMillis how long the wait took
-   * @param peerState what is known of the peer, for example {@code is silent}
-   * @param dead whether it is dead or cannot be reached
+   * @param seen value at the end of the wait
+   * @param waitedMillis length of the wait in milliseconds
+   * @param peerState state of the peer, for example {@code is silent}
+   * @param dead whether the peer is dead or unreachable
    */
   public PeerTimeoutException(
       String operation,
@@ -71,9 +71,7 @@ public final class PeerTimeoutException extends Ep4jException {
       long waitedMillis,
       String peerState,
       boolean dead) {
-    super(
-        operation
-            + ", epoch "
+    super(ErrorCode.PEER_TIMEOUT, operation + ", epoch "
             + epoch
             + ": rank "
             + peer
@@ -87,7 +85,7 @@ public final class PeerTimeoutException extends Ep4jException {
             + expected
             + ", seen "
             + seen
-            + "; call reset() on the live ranks to go on");
+            + ": call reset() on all live ranks");
     this.operation = operation;
     this.phase = phase;
     this.epoch = epoch;
@@ -103,7 +101,7 @@ public final class PeerTimeoutException extends Ep4jException {
     return operation;
   }
 
-  /** What it waited for. */
+  /** The phase that waited, for example {@code counts}. */
   public String phase() {
     return phase;
   }
@@ -113,7 +111,7 @@ public final class PeerTimeoutException extends Ep4jException {
     return epoch;
   }
 
-  /** The silent rank. */
+  /** The rank that did not do its part. */
   public int peer() {
     return peer;
   }
@@ -123,17 +121,17 @@ public final class PeerTimeoutException extends Ep4jException {
     return expected;
   }
 
-  /** Value that was there when the wait was given up. */
+  /** Value of the progress word at the end of the wait. */
   public long seen() {
     return seen;
   }
 
-  /** What is known of the peer, for example {@code is silent}. */
+  /** State of the peer, for example {@code is silent}. */
   public String peerState() {
     return peerState;
   }
 
-  /** Whether the peer is known to be dead, or out of reach, rather than silent. */
+  /** Whether the peer is dead or unreachable; otherwise silent. */
   public boolean peerDead() {
     return dead;
   }

@@ -14,15 +14,13 @@ public final class ReceiveOverflowException extends Ep4jException {
    * @param available rows it can hold
    */
   public ReceiveOverflowException(int rank, long needed, long available) {
-    super(
-        "the receive region of rank "
+    super(ErrorCode.RECEIVE_OVERFLOW, "the receive region of rank "
             + rank
             + " holds "
             + available
             + " rows but "
             + needed
-            + " are needed; raise BufferConfig.maxReceiveRows (EXACT) or the limit passed to"
-            + " Sizing.atMost (STATIC)");
+            + " are needed: raise BufferConfig.maxReceiveRows, or the limit of Sizing.atMost(n)");
     this.rank = rank;
     this.needed = needed;
     this.available = available;

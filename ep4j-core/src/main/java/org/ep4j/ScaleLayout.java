@@ -1,19 +1,19 @@
 package org.ep4j;
 
-/** How the scales of N received rows lie in memory, S of them a row. */
+/** Memory layout of the scales of N received rows, S scales per row. */
 public enum ScaleLayout {
-  /** [N, S]: those of a row side by side, as they were sent. */
+  /** [N, S]: the scales of a row are adjacent, as sent. */
   ROW_MAJOR,
   /**
-   * [S, A]: those of a column side by side, as the tensor memory accelerator loads them for a
-   * grouped matrix product. A is N rounded up to whole 16 bytes, see {@link #columnLength}; what
-   * lies behind the N-th scale of a column is undefined.
+   * [S, A]: the scales of a column are adjacent, as the tensor memory accelerator loads them for a
+   * grouped matrix product. A is N rounded up to whole 16 bytes, see {@link #columnLength}. Values
+   * behind the N-th scale of a column are undefined.
    */
   COLUMN_MAJOR;
 
   private static final int BITS = 128;
 
-  /** The extent A of a column of scales. */
+  /** The length A of a column of scales, in elements. */
   public static long columnLength(DType scales, long rows) {
     int multiple = BITS / scales.bits();
     return (rows + multiple - 1) / multiple * multiple;

@@ -8,12 +8,12 @@ import org.ep4j.engine.Devices;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A dense row-major array of one to three dimensions over memory that somebody else owns.
+ * A dense row-major array of one to three dimensions over memory of another owner.
  *
- * <p>A tensor lies either in host memory (a {@link MemorySegment}: native, mapped, or a heap array)
- * or on a device (a raw address, for example a pointer that another library allocated). It owns
- * nothing and closes nothing: the caller keeps the memory alive while an operation uses it.
- * Instances are immutable and may be shared between threads.
+ * <p>The memory is either host memory (a {@link MemorySegment}: native, mapped, or a heap array) or
+ * device memory (a raw address, for example a pointer from another library). A tensor owns and
+ * closes nothing: the caller keeps the memory alive while an operation uses it. Immutable; any
+ * thread may use it.
  */
 public final class Tensor {
   private final DType dtype;
@@ -36,16 +36,17 @@ public final class Tensor {
    *
    * @param segment at least as long as the tensor; a heap segment is copied by engines that need
    *     native memory
-   * @param shape one to three extents, outermost first
-   * @throws InvalidArgumentException if the shape is malformed or the segment too short
+   * @param shape one to three extents in elements, outermost first
+   * @throws InvalidArgumentException if the shape is invalid or the segment is too short
    */
   public static Tensor of(MemorySegment segment, DType dtype, long... shape) {
     long bytes = checkedBytes(dtype, shape);
     if (segment.byteSize() < bytes) {
       throw new InvalidArgumentException(
+          ErrorCode.TENSOR_MEMORY,
           "segment",
           segment.byteSize() + " bytes",
-          bytes + " bytes for " + dtype + Arrays.toString(shape),
+          "at least " + bytes + " bytes for " + dtype + Arrays.toString(shape),
           "pass a segment that holds the whole tensor");
     }
     MemorySegment exact = segment.byteSize() == bytes ? segment : segment.asSlice(0, bytes);
@@ -53,16 +54,21 @@ public final class Tensor {
   }
 
   /**
-   * A tensor at a raw device address, as other libraries hand them out.
+   * A tensor at a raw device address, for example a pointer from another library.
    *
    * @param address first byte, in the address space of {@code device}
    * @param device ordinal of the device that owns the memory
+   * @throws InvalidArgumentException if the shape is invalid or the ordinal is negative
    */
   public static Tensor ofDevice(long address, int device, DType dtype, long... shape) {
     checkedBytes(dtype, shape);
     if (device < 0) {
       throw new InvalidArgumentException(
-          "device", String.valueOf(device), ">= 0", "pass the device's ordinal");
+          ErrorCode.TENSOR_DEVICE,
+          "device",
+          String.valueOf(device),
+          ">= 0",
+          "pass the device's ordinal");
     }
     return new Tensor(dtype, shape.clone(), null, address, device);
   }
@@ -97,7 +103,7 @@ public final class Tensor {
     return shape.length;
   }
 
-  /** Extent of dimension {@code d}, outermost = 0. */
+  /** Extent of dimension {@code d} in elements; the outermost dimension is 0. */
   public long size(int d) {
     return shape[d];
   }
@@ -121,7 +127,7 @@ public final class Tensor {
     return dtype.bytes(elements());
   }
 
-  /** Whether the memory is a device's. */
+  /** Whether the memory is device memory. */
   public boolean onDevice() {
     return device >= 0;
   }
@@ -144,24 +150,33 @@ public final class Tensor {
   /**
    * The host memory, exactly as long as the tensor.
    *
-   * @throws IllegalStateException for a device tensor
+   * @throws IllegalUseException for a device tensor
    */
   public MemorySegment segment() {
     if (segment == null) {
-      throw new IllegalStateException(
-          "the tensor lies on device " + device + ": copy it to the host before reading it");
+      throw new IllegalUseException(
+          ErrorCode.TENSOR_ON_DEVICE,
+          "the tensor is in memory of device "
+              + device
+              + ": copy it to the host before reading it");
     }
     return segment;
   }
 
   /**
-   * Rows {@code from} (inclusive) to {@code to} (exclusive) of the outermost dimension, sharing
+   * Rows {@code from} (inclusive) to {@code to} (exclusive) of the outermost dimension; shares the
    * memory.
+   *
+   * @throws InvalidArgumentException if the range is outside the tensor
    */
   public Tensor rows(long from, long to) {
     if (from < 0 || to < from || to > shape[0]) {
       throw new InvalidArgumentException(
-          "rows", from + ".." + to, "0.." + shape[0], "stay inside the outermost dimension");
+          ErrorCode.TENSOR_RANGE,
+          "rows",
+          from + ".." + to,
+          "inside 0.." + shape[0],
+          "stay inside the outermost dimension");
     }
     long[] cut = shape.clone();
     cut[0] = to - from;
@@ -174,16 +189,16 @@ public final class Tensor {
   }
 
   /**
-   * This tensor if it lies on the host, otherwise a copy of it on the host.
+   * This tensor if it is a host tensor, otherwise a host copy.
    *
    * @param arena owns the copy
-   * @throws EngineUnavailableException for a device tensor where no module can reach devices
+   * @throws EngineUnavailableException for a device tensor if no module can reach devices
    */
   public Tensor onHost(Arena arena) {
     if (segment != null) {
       return this;
     }
-    // An empty allocation would have no address of its own, and engines may look at addresses.
+    // An empty allocation has no address of its own, and engines may read addresses.
     MemorySegment copy = arena.allocate(Math.max(1, byteSize()), 64);
     copyTo(copy);
     return of(copy, dtype, shape);
@@ -191,10 +206,11 @@ public final class Tensor {
 
   /**
    * Copies the bytes into {@code target}, which must be at least {@link #byteSize()} long. A copy
-   * from a device does not wait for work that is still to write the tensor: wait for the event or
-   * the stream of that work first.
+   * from a device does not wait for pending work that writes the tensor: wait for the event or the
+   * stream of that work first.
    *
-   * @throws EngineUnavailableException for a device tensor where no module can reach devices
+   * @throws InvalidArgumentException if {@code target} is too short
+   * @throws EngineUnavailableException for a device tensor if no module can reach devices
    */
   public void copyTo(MemorySegment target) {
     MemorySegment exact = exactly("target", target);
@@ -211,7 +227,8 @@ public final class Tensor {
    * Copies the first {@link #byteSize()} bytes of {@code source} into this tensor's memory. A copy
    * to a device does not wait for work that still reads the tensor.
    *
-   * @throws EngineUnavailableException for a device tensor where no module can reach devices
+   * @throws InvalidArgumentException if {@code source} is too short
+   * @throws EngineUnavailableException for a device tensor if no module can reach devices
    */
   public void copyFrom(MemorySegment source) {
     MemorySegment exact = exactly("source", source);
@@ -227,6 +244,7 @@ public final class Tensor {
   private MemorySegment exactly(String name, MemorySegment memory) {
     if (memory.byteSize() < byteSize()) {
       throw new InvalidArgumentException(
+          ErrorCode.TENSOR_MEMORY,
           name,
           memory.byteSize() + " bytes",
           "at least " + byteSize() + " bytes, the size of " + this,
@@ -265,26 +283,39 @@ public final class Tensor {
   private static long checkedBytes(DType dtype, long[] shape) {
     if (shape.length < 1 || shape.length > 3) {
       throw new InvalidArgumentException(
-          "shape", Arrays.toString(shape), "1 to 3 dimensions", "reshape the tensor");
+          ErrorCode.TENSOR_SHAPE,
+          "shape",
+          Arrays.toString(shape),
+          "a shape of 1 to 3 dimensions",
+          "reshape the tensor");
     }
     long elements = 1;
     for (long s : shape) {
       if (s < 0) {
         throw new InvalidArgumentException(
-            "shape", Arrays.toString(shape), "extents >= 0", "pass the real extents");
+            ErrorCode.TENSOR_SHAPE,
+            "shape",
+            Arrays.toString(shape),
+            "free of negative extents",
+            "pass the real extents");
       }
       if (s > 0 && elements > Long.MAX_VALUE / Long.SIZE / s) {
         throw new InvalidArgumentException(
-            "shape", Arrays.toString(shape), "of less than 2^57 elements", "pass the real extents");
+            ErrorCode.TENSOR_SHAPE,
+            "shape",
+            Arrays.toString(shape),
+            "a shape of less than 2^57 elements",
+            "pass the real extents");
       }
       elements *= s;
     }
     if (elements * dtype.bits() % Byte.SIZE != 0) {
       throw new InvalidArgumentException(
+          ErrorCode.TENSOR_SHAPE,
           "shape",
           Arrays.toString(shape),
-          "of an even number of elements for " + dtype,
-          "pad the rows: two elements share a byte");
+          "a shape with an even number of elements for " + dtype,
+          "pad the rows, because two elements share a byte");
     }
     return dtype.bytes(elements);
   }

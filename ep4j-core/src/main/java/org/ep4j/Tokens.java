@@ -3,22 +3,27 @@ package org.ep4j;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The payload of a dispatch: token rows and, for quantised rows, their scales. Rows and scales are
- * opaque bytes on the way: dispatch never changes a bit of them.
+ * The payload of a dispatch: token rows and, for quantised rows, their scales. Dispatch transports
+ * rows and scales as opaque bytes and never changes a bit.
  *
- * <p>Scales travel with their row. For {@link DType#FP8_E4M3} they are FP32 [T, H/128], UE8M0 [T,
+ * <p>Scales arrive with their row. For {@link DType#FP8_E4M3} they are FP32 [T, H/128], UE8M0 [T,
  * H/128] or INT32 [T, H/512] (four packed UE8M0 exponents); any FP32 or INT32 [T, S] is accepted.
  * For {@link DType#NVFP4} they are FP8_E4M3 [T, H/16].
  *
  * @param x rows [T, H]
  * @param scales block scales [T, S], or null for rows without scales
- * @param globalScales FP32 [T], one a token, for NVFP4; null when the factor is known to everybody
+ * @param globalScales FP32 [T], one per token, for NVFP4; null if all ranks know the factor
  */
 public record Tokens(Tensor x, @Nullable Tensor scales, @Nullable Tensor globalScales) {
-  /** Checks dtypes and shapes against each other. */
+  /**
+   * Checks dtypes and shapes against each other.
+   *
+   * @throws InvalidArgumentException if they do not fit
+   */
   public Tokens {
     if (x.dimensions() != 2) {
-      throw new InvalidArgumentException("x", x.toString(), "[tokens, hidden]", "reshape it");
+      throw new InvalidArgumentException(
+          ErrorCode.PAYLOAD_SHAPE, "x", x.toString(), "[tokens, hidden]", "reshape the tensor");
     }
     if (scales != null
         && (scales.dimensions() != 2
@@ -28,17 +33,19 @@ public record Tokens(Tensor x, @Nullable Tensor scales, @Nullable Tensor globalS
                 || scales.dtype() == DType.UE8M0
                 || scales.dtype() == DType.FP8_E4M3))) {
       throw new InvalidArgumentException(
+          ErrorCode.PAYLOAD_SCALES,
           "scales",
           scales.toString(),
-          "FP32, INT32, UE8M0 or FP8_E4M3 [" + x.size(0) + ", scales a row]",
+          "FP32, INT32, UE8M0 or FP8_E4M3 [" + x.size(0) + ", scales per row]",
           "pass the block scales of every row");
     }
     if (scales != null && x.dtype() != DType.FP8_E4M3 && x.dtype() != DType.NVFP4) {
       throw new InvalidArgumentException(
+          ErrorCode.PAYLOAD_SCALES,
           "scales",
           scales.toString(),
-          "absent for " + x.dtype() + " rows",
-          "only FP8_E4M3 and NVFP4 rows carry scales");
+          "null for " + x.dtype() + " rows",
+          "pass scales only with FP8_E4M3 and NVFP4 rows");
     }
     if (globalScales != null
         && (x.dtype() != DType.NVFP4
@@ -46,10 +53,11 @@ public record Tokens(Tensor x, @Nullable Tensor scales, @Nullable Tensor globalS
             || globalScales.dimensions() != 1
             || globalScales.size(0) != x.size(0))) {
       throw new InvalidArgumentException(
+          ErrorCode.PAYLOAD_SCALES,
           "globalScales",
           globalScales.toString(),
-          "FP32[" + x.size(0) + "] beside NVFP4 rows",
-          "pass one factor a token, or leave it out");
+          "FP32[" + x.size(0) + "] with NVFP4 rows",
+          "pass one factor per token, or pass null");
     }
   }
 
@@ -63,7 +71,7 @@ public record Tokens(Tensor x, @Nullable Tensor scales, @Nullable Tensor globalS
     return new Tokens(x, scales, null);
   }
 
-  /** NVFP4 rows with block scales and one factor a token. */
+  /** NVFP4 rows with block scales and one factor per token. */
   public static Tokens of(Tensor x, Tensor scales, Tensor globalScales) {
     return new Tokens(x, scales, globalScales);
   }

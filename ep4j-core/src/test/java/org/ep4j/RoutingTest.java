@@ -20,16 +20,18 @@ class RoutingTest {
   void aPartOfARowIsRefusedRatherThanLeftOut() {
     assertThatThrownBy(() -> Routing.of(new int[5], new float[5], 2))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessage("topkIdx is 5 ids; it must be whole rows of 2: pass topK ids for each token");
+        .hasMessageStartingWith(ErrorCode.ROUTING_SHAPE.id())
+        .hasMessageContaining("topkIdx = 5 ids");
     assertThatThrownBy(() -> Routing.of(new long[4], new float[6], 2))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("topkWeights is 6 weights; it must be 4 of them");
+        .hasMessageStartingWith(ErrorCode.ROUTING_SHAPE.id())
+        .hasMessageContaining("topkWeights = 6 weights");
   }
 
   @Test
   void choicesOfNoExpertAtAllAreRefused() {
     assertThatThrownBy(() -> Routing.of(new int[4], new float[4], 0))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("topK is 0");
+        .hasMessageContaining("topK = 0");
   }
 }

@@ -16,7 +16,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
-/** What pages say about files and versions is what is there. */
+/** Statements of pages about files and versions are true. */
 class DocumentsTest {
   private static final Pattern LINK = Pattern.compile("\\]\\(([^)#\\s]*)(?:#([^)\\s]+))?\\)");
   private static final Pattern HEADING = Pattern.compile("(?m)^#+ (.+)$");
@@ -27,7 +27,7 @@ class DocumentsTest {
   private static final Pattern FIELD =
       Pattern.compile("(?:tree|item)\\.put\\(\\s*\"([a-z0-9_]+)\"");
 
-  /** Its fields are the options, by their names. */
+  /** The fields of the class name the options. */
   private static final String OPTIONS = "BenchSettings.java";
 
   @Test
@@ -51,7 +51,7 @@ class DocumentsTest {
 
   @Test
   void coordinatesAreThoseOfTheBuild() throws IOException {
-    String version = version(Files.readString(House.repository().resolve("pom.xml")));
+    String version = version(Files.readString(Repository.repository().resolve("pom.xml")));
     List<String> written = new ArrayList<>();
     for (Path page : pages()) {
       VERSION.matcher(Files.readString(page)).results().forEach(m -> written.add(m.group(1)));
@@ -61,8 +61,8 @@ class DocumentsTest {
 
   @Test
   void everyFieldOfJsonIsInThePageOfTheCommandLine() throws IOException {
-    Path cli = House.repository().resolve("ep4j-cli/src/main/java");
-    String page = Files.readString(House.repository().resolve("docs/command-line.md"));
+    Path cli = Repository.repository().resolve("ep4j-cli/src/main/java");
+    String page = Files.readString(Repository.repository().resolve("docs/command-line.md"));
     List<String> fields = new ArrayList<>();
     try (Stream<Path> files = Files.walk(cli)) {
       for (Path file : files.filter(f -> f.toString().endsWith(".java")).toList()) {
@@ -83,8 +83,8 @@ class DocumentsTest {
 
   private static List<Path> pages() throws IOException {
     List<Path> pages = new ArrayList<>();
-    for (String place : List.of("", "docs", "benchmarks")) {
-      try (Stream<Path> files = Files.list(House.repository().resolve(place))) {
+    for (String place : List.of("", "docs", "docs/design", "benchmarks")) {
+      try (Stream<Path> files = Files.list(Repository.repository().resolve(place))) {
         files.filter(file -> file.toString().endsWith(".md")).forEach(pages::add);
       }
     }
@@ -96,7 +96,7 @@ class DocumentsTest {
     return FENCE.matcher(Files.readString(page)).replaceAll("");
   }
 
-  /** The anchors that a page's headings make: lower case, words joined by dashes. */
+  /** The anchors of a page's headings: lower case, words joined by dashes. */
   private static Set<String> headings(String page) {
     Set<String> anchors = new HashSet<>();
     for (MatchResult heading : HEADING.matcher(page).results().toList()) {

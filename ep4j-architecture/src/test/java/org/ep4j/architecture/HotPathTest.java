@@ -18,15 +18,15 @@ import org.junit.jupiter.api.Test;
 
 /**
  * Rule 5, as far as class files show it: the rooms that move tokens take no lock, open no stream
- * and format no string. That they allocate nothing is measured by tests of their own.
+ * and format no string. Other tests measure that they do not allocate.
  */
 class HotPathTest {
   private static final String[] TOKEN_ROOMS = {"org.ep4j.engine.host.."};
 
-  /** A class of those rooms that works only while a buffer is opened. */
+  /** A class of those rooms that runs only while a buffer is opened. */
   private static final String OPENING = "ConfigAgreement";
 
-  /** Methods that run once in a buffer's life, not once a token, and may be synchronized. */
+  /** Methods that run once in a buffer's life, not per token, and may be synchronized. */
   private static final String CLOSE = "close";
 
   @Test
@@ -43,13 +43,13 @@ class HotPathTest {
         .callMethod(String.class, "format", String.class, Object[].class)
         .orShould()
         .callMethod(String.class, "formatted", Object[].class)
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
   }
 
   @Test
   void theHostEngineEntersNoMonitor() throws IOException {
     TreeSet<String> found = new TreeSet<>();
-    for (JavaClass type : House.CLASSES.that(resideInAnyPackage(TOKEN_ROOMS))) {
+    for (JavaClass type : Repository.CLASSES.that(resideInAnyPackage(TOKEN_ROOMS))) {
       ClassModel model = parse(type.getName());
       for (MethodModel method : model.methods()) {
         if (!method.methodName().equalsString(CLOSE) && entersMonitor(method)) {

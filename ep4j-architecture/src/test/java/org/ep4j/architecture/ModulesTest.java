@@ -20,12 +20,12 @@ import java.util.TreeSet;
 import org.jspecify.annotations.NullMarked;
 import org.junit.jupiter.api.Test;
 
-/** What holds for all modules alike. */
+/** Rules for all modules. */
 class ModulesTest {
   @Test
   void everyPackageIsNullMarked() {
     TreeSet<String> unmarked = new TreeSet<>();
-    for (JavaClass type : House.CLASSES) {
+    for (JavaClass type : Repository.CLASSES) {
       JavaPackage room = type.getPackage();
       boolean marked =
           room.tryGetPackageInfo()
@@ -47,7 +47,7 @@ class ModulesTest {
         .arePublic()
         .should()
         .beAssignableTo(RuntimeException.class)
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
   }
 
   @Test
@@ -58,7 +58,7 @@ class ModulesTest {
         .should()
         .beRecords()
         .because("options are immutable; a bad value is refused on construction")
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
   }
 
   @Test
@@ -71,12 +71,12 @@ class ModulesTest {
                 "org.ep4j.examples..",
                 "org.ep4j.conformance..",
                 "org.ep4j.benchmarks..");
-    library.should(GeneralCodingRules.ACCESS_STANDARD_STREAMS).check(House.CLASSES);
-    library.should().callMethod(System.class, "exit", int.class).check(House.CLASSES);
-    library.should().callMethod(Runtime.class, "halt", int.class).check(House.CLASSES);
+    library.should(GeneralCodingRules.ACCESS_STANDARD_STREAMS).check(Repository.CLASSES);
+    library.should().callMethod(System.class, "exit", int.class).check(Repository.CLASSES);
+    library.should().callMethod(Runtime.class, "halt", int.class).check(Repository.CLASSES);
   }
 
-  /** On a class path only META-INF/services counts, on a module path only the descriptor. */
+  /** On a class path only META-INF/services is read, on a module path only the descriptor. */
   @Test
   void servicesAreTheSameOnClassPathAndModulePath() throws IOException {
     for (URL url : Collections.list(loader().getResources("module-info.class"))) {

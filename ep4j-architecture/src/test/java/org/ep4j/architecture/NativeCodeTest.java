@@ -18,8 +18,8 @@ import java.lang.invoke.MethodHandle;
 import org.junit.jupiter.api.Test;
 
 /**
- * Rule 3: native functions are called in binding classes only, and nothing above sees a method
- * handle. A binding class is one that links native functions; being one, it may be nothing else.
+ * Rule 3: only binding classes call native functions, and no class above them uses a method handle.
+ * A binding class links native functions and has no other purpose.
  */
 class NativeCodeTest {
   private static final DescribedPredicate<JavaClass> METHOD_HANDLE =
@@ -41,7 +41,7 @@ class NativeCodeTest {
         .that(DescribedPredicate.not(BINDING))
         .should(dependOnClassesThat(METHOD_HANDLE))
         .because("FFM lives in binding classes only")
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
   }
 
   @Test
@@ -53,24 +53,24 @@ class NativeCodeTest {
         .beStatic()
         .andShould()
         .beFinal()
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
     constructors()
         .that()
         .areDeclaredInClassesThat(BINDING)
         .should()
         .bePrivate()
-        .check(House.CLASSES);
-    classes().that(BINDING).should().haveModifier(JavaModifier.FINAL).check(House.CLASSES);
+        .check(Repository.CLASSES);
+    classes().that(BINDING).should().haveModifier(JavaModifier.FINAL).check(Repository.CLASSES);
   }
 
   @Test
   void bindingClassesShowTypedMethodsOnly() {
-    fields().that().haveRawType(METHOD_HANDLE).should().bePrivate().check(House.CLASSES);
+    fields().that().haveRawType(METHOD_HANDLE).should().bePrivate().check(Repository.CLASSES);
     methods()
         .that()
         .areNotPrivate()
         .should()
         .notHaveRawReturnType(METHOD_HANDLE)
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
   }
 }

@@ -5,25 +5,25 @@ import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noMethods;
 
 import org.junit.jupiter.api.Test;
 
-/** Rule 4: every resource has one owner that closes it; the garbage collector owns none. */
+/** Rule 4: every resource has one owner that closes it; none is left to the garbage collector. */
 class ResourcesTest {
   @Test
   void nobodyFinalizes() {
-    noMethods().should().haveName("finalize").check(House.CLASSES);
+    noMethods().should().haveName("finalize").check(Repository.CLASSES);
   }
 
   @Test
-  void nobodyLeavesClosingToTheGarbageCollector() {
+  void noClassLeavesClosingToTheGarbageCollector() {
     noClasses()
         .should()
         .dependOnClassesThat()
         .haveNameMatching("java\\.lang\\.ref\\.(Cleaner|PhantomReference)(\\$.*)?")
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
     noClasses()
         .should()
         .callMethod(java.lang.foreign.Arena.class, "ofAuto")
-        .because("memory of an automatic arena lives until a collection nobody controls")
-        .check(House.CLASSES);
+        .because("memory of an automatic arena lives until a collection that no code controls")
+        .check(Repository.CLASSES);
   }
 
   @Test
@@ -32,6 +32,6 @@ class ResourcesTest {
         .should()
         .dependOnClassesThat()
         .resideInAnyPackage("sun..", "jdk.internal..")
-        .check(House.CLASSES);
+        .check(Repository.CLASSES);
   }
 }

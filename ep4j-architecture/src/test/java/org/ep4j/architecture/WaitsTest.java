@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Test;
 
 /** Rule 6: every wait has a deadline. */
 class WaitsTest {
-  /** A method of the JDK that, in the form without a time limit, may wait for ever. */
+  /** A method of the JDK that, in the form without a time limit, may wait forever. */
   private record Wait(Class<?> owner, String name, int parameters) {}
 
   private static final List<Wait> ENDLESS =
@@ -58,10 +58,10 @@ class WaitsTest {
           "org.ep4j.engine.host.HostEvent.awaitEndThoughInterrupted()",
           "the same",
           "org.ep4j.engine.host.WorkerTeam$Helper.awaitRound()",
-          "a helper that waits for work holds nobody up, and close() ends it",
+          "a helper that waits for work blocks no other thread, and close() ends it",
           "org.ep4j.cli.cache.CacheWarmCommand.compile("
               + "org.ep4j.cuda.jit.KernelCompiler, java.util.List)",
-          "how many kernels are asked for says how long it may take, and who asked sees each");
+          "the number of kernels bounds the time, and the user sees each one");
 
   private static final DescribedPredicate<JavaAccess<?>> ENDLESS_WAIT =
       DescribedPredicate.describe(
@@ -81,7 +81,7 @@ class WaitsTest {
     noClasses()
         .should()
         .accessTargetWhere(ENDLESS_WAIT)
-        .because("every wait has a deadline, and says what it waited for")
-        .check(House.CLASSES);
+        .because("every wait has a deadline and names its condition")
+        .check(Repository.CLASSES);
   }
 }

@@ -1,4 +1,4 @@
-/** The rules of the house. A rule that gets in the way is argued about here, not worked around. */
+/** The architecture rules. Discuss a rule that is in the way here; do not work around it. */
 @NullMarked
 package org.ep4j.architecture;
 

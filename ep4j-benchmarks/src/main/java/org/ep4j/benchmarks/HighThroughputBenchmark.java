@@ -21,11 +21,11 @@ import org.ep4j.Tokens;
 import org.ep4j.group.ThreadRanks;
 
 /**
- * High-throughput operations of thread-ranks against what the same threads reach with plain copies
- * and reads of the same bytes in the same run.
+ * High-throughput operations of thread-ranks, compared with plain copies and reads of the same
+ * bytes by the same threads in the same run.
  *
  * <p>Rules as in {@code benchmarks/ROUTING.md}: an untimed barrier before each repetition, its time
- * the greatest of the ranks' own, four input sets in rotation, GB/s over received rows.
+ * the maximum over the ranks, four input sets in rotation, GB/s over received rows.
  *
  * <pre>
  * java ... org.ep4j.benchmarks.HighThroughputBenchmark [ranks [tokens [repetitions]]]
@@ -42,7 +42,9 @@ public final class HighThroughputBenchmark {
   private final int tokens;
   private final int repetitions;
 
-  /** Milliseconds per rank and repetition of the measurement under way; ranks meet at barriers. */
+  /**
+   * Milliseconds per rank and repetition of the current measurement; ranks synchronise at barriers.
+   */
   private final double[][] times;
 
   private HighThroughputBenchmark(int ranks, int tokens, int repetitions) {

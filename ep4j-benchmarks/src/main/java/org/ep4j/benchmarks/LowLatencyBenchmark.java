@@ -19,12 +19,12 @@ import org.ep4j.Tokens;
 import org.ep4j.group.ThreadRanks;
 
 /**
- * Low-latency dispatch and combine of thread-ranks, beside the high-throughput pair for the same
- * tokens in the same run.
+ * Low-latency dispatch and combine of thread-ranks, compared with the high-throughput pair for the
+ * same tokens in the same run.
  *
  * <p>Rules as in {@code benchmarks/ROUTING.md}: an untimed barrier before each repetition, its time
- * the greatest of the ranks' own, four input sets in rotation. A pair is a dispatch and its
- * combine; the experts' rows are there beforehand.
+ * the maximum over the ranks, four input sets in rotation. A pair is a dispatch and its combine;
+ * the experts' rows exist beforehand.
  *
  * <pre>
  * java ... org.ep4j.benchmarks.LowLatencyBenchmark [ranks [tokens [repetitions]]]
@@ -42,7 +42,9 @@ public final class LowLatencyBenchmark {
   private final int tokens;
   private final int repetitions;
 
-  /** Nanoseconds per rank and repetition of the measurement under way; ranks meet at barriers. */
+  /**
+   * Nanoseconds per rank and repetition of the current measurement; ranks synchronise at barriers.
+   */
   private final long[][] dispatchTimes;
 
   private final long[][] combineTimes;
@@ -120,7 +122,9 @@ public final class LowLatencyBenchmark {
       fillExpertRows();
     }
 
-    /** Experts' rows wherever a combine of any set reads them: in y and in both regions. */
+    /**
+     * Experts' rows in all places where a combine of any set reads them: in y and in both regions.
+     */
     private void fillExpertRows() {
       for (int s = 0; s < SETS; s++) {
         for (int half = 0; half < 2; half++) {
@@ -129,7 +133,7 @@ public final class LowLatencyBenchmark {
           Tensor region = buffer.lowLatencyCombineBuffer(dispatched.handle());
           for (int expert = 0; expert < y.size(0); expert++) {
             long first = expert * y.size(1);
-            for (long r = first; r < first + dispatched.recvCount().getInt(expert); r++) {
+            for (long r = first; r < first + dispatched.counts().getInt(expert); r++) {
               MemorySegment row = x[s].segment().asSlice(r % tokens * ROW_BYTES, ROW_BYTES);
               MemorySegment.copy(row, 0, y.segment(), r * ROW_BYTES, ROW_BYTES);
               MemorySegment.copy(row, 0, region.segment(), r * ROW_BYTES, ROW_BYTES);

@@ -5,7 +5,9 @@ import java.nio.ByteOrder;
 import jdk.incubator.vector.LongVector;
 import jdk.incubator.vector.VectorSpecies;
 
-/** Reads memory as fast as one thread can: independent sums, so that only memory limits. */
+/**
+ * Reads memory at the maximum speed of one thread: independent sums, so that only memory limits.
+ */
 final class MemoryReader {
   private static final VectorSpecies<Long> LONGS = LongVector.SPECIES_PREFERRED;
   private static final ByteOrder ORDER = ByteOrder.LITTLE_ENDIAN;

@@ -16,9 +16,9 @@ import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
- * Opening and closing a buffer for both kinds of operations on all ranks of one JVM, their threads
- * included: the first in a JVM, which also loads the classes, and later ones. A mean over both
- * would say nothing.
+ * Opening and closing a buffer for both kinds of operations on all ranks of one JVM, including
+ * their threads: the first in a JVM, which also loads the classes, and later ones. A mean over both
+ * would have no meaning.
  */
 @State(Scope.Benchmark)
 @BenchmarkMode(Mode.SingleShotTime)
@@ -38,7 +38,7 @@ public class OpenBufferBenchmark {
   @Param({"1", "2", "4"})
   public int ranks;
 
-  /** The first. */
+  /** The first open. */
   @Benchmark
   @Warmup(iterations = 0)
   @Measurement(iterations = 1)
@@ -46,7 +46,7 @@ public class OpenBufferBenchmark {
     openAndClose();
   }
 
-  /** Those after the fifth. */
+  /** Opens after the fifth. */
   @Benchmark
   @Warmup(iterations = 5)
   @Measurement(iterations = 10)

@@ -10,8 +10,8 @@ import java.lang.invoke.MethodHandle;
 import java.nio.file.Path;
 
 /**
- * Binding of {@code bf16_sum} of the C peers, so that C and Java sum the same rows in the same
- * process. The library is named by system property {@value #PROPERTY}.
+ * Binding of {@code bf16_sum} of the C programs, so that C and Java sum the same rows in the same
+ * process. System property {@value #PROPERTY} names the library.
  */
 final class PeerSum {
   static final String PROPERTY = "ep4j.peerLibrary";
@@ -21,7 +21,7 @@ final class PeerSum {
 
   private PeerSum() {}
 
-  @SuppressWarnings("restricted") // the class exists for it
+  @SuppressWarnings("restricted") // the purpose of the class
   private static MethodHandle bind() {
     String library = System.getProperty(PROPERTY);
     if (library == null) {

@@ -23,13 +23,13 @@ import org.openjdk.jmh.annotations.TearDown;
 import org.openjdk.jmh.annotations.Warmup;
 
 /**
- * Kernels of the host engine on rows of 7168 bf16, nanoseconds a call. {@code cache}: always the
+ * Kernels of the host engine on rows of 7168 bf16, nanoseconds per call. {@code cache}: always the
  * same rows. {@code memory}: random rows of 235 MB.
  */
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
 @Fork(3)
-@Warmup(iterations = 4, time = 2) // before C2 is done, a vector operation is a slow call
+@Warmup(iterations = 4, time = 2) // before the compilation by C2, a vector operation is a slow call
 @Measurement(iterations = 5, time = 1)
 @State(Scope.Thread)
 public class RowKernelsBenchmark {
@@ -38,7 +38,7 @@ public class RowKernelsBenchmark {
   private static final int SUMMED = 8;
   private static final int ROWS_IN_MEMORY = 16384;
 
-  /** Where the rows are. */
+  /** Memory of the rows. */
   @Param({"cache", "memory"})
   public String rows = "cache";
 
@@ -74,7 +74,7 @@ public class RowKernelsBenchmark {
     kernels.encodeFp8(places[0], HIDDEN, encoded, encoded + HIDDEN, ScaleKind.FLOAT32);
   }
 
-  /** Gives the memory back. */
+  /** Frees the memory. */
   @TearDown
   public void free() {
     arena.close();
@@ -104,7 +104,7 @@ public class RowKernelsBenchmark {
     kernels.reduceRows(DType.BF16, nextRows(), SUMMED, out, HIDDEN);
   }
 
-  /** Sums eight rows with the C intrinsics of the peers. */
+  /** Sums eight rows with the C intrinsics of the C programs. */
   @Benchmark
   public void peerSumsEightRows() {
     PeerSum.sum(nextRows(), SUMMED, out, HIDDEN);

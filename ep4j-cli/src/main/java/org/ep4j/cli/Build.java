@@ -8,13 +8,13 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Properties;
 
-/** Which ep4j this is. */
+/** Version and git revision of this program. */
 public final class Build {
   private static final String UNKNOWN = "unknown";
 
   private Build() {}
 
-  /** Version as in the build. */
+  /** The version of the build. */
   public static String version() {
     Properties properties = new Properties();
     try (InputStream in = Build.class.getResourceAsStream("build.properties")) {
@@ -28,8 +28,8 @@ public final class Build {
   }
 
   /**
-   * The git commit of the working tree this program was built in, or {@code unknown}. A bundle
-   * holds it in a file.
+   * The git commit of the working tree that this program was built from, or {@code unknown}. A
+   * bundle stores it in a file.
    */
   public static String revision() {
     String path = System.getProperty("jdk.module.path", System.getProperty("java.class.path", ""));

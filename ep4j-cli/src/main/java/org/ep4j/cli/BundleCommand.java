@@ -2,14 +2,15 @@ package org.ep4j.cli;
 
 import java.nio.file.Path;
 import java.util.concurrent.Callable;
+import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
 
 /**
- * Packs everything for machines without Java. The script {@code ep4j} of a clone does the work,
- * with {@code tools/bundle}: it needs the sources and a whole JDK. What arrives here asks for help,
- * or is not in a clone.
+ * Packs everything for machines without Java. In a clone the script {@code ep4j} runs {@code
+ * tools/bundle} instead, which needs the sources and a JDK. Only {@code --help} and calls outside a
+ * clone reach this class.
  */
 @Command(
     name = "bundle",
@@ -18,8 +19,8 @@ import picocli.CommandLine.Option;
       "Pack a runtime, all jars, the tests and a launcher into one archive.",
       "",
       "It runs on Linux machines of the same architecture that have neither Java nor a network."
-          + " Unpack it anywhere: its ep4j knows the same commands, and ep4j test [NAME]... runs the"
-          + " tests in it. This command works in a clone of the sources only.",
+          + " Unpack it anywhere: its ep4j has the same commands, and ep4j test [NAME]... runs its"
+          + " tests. This command needs a clone of the sources.",
       ""
     })
 final class BundleCommand implements Callable<Integer> {
@@ -37,8 +38,9 @@ final class BundleCommand implements Callable<Integer> {
   @Override
   public Integer call() {
     throw new CommandFailure(
+        ErrorCode.NOT_A_CLONE,
         ExitCodes.USAGE,
-        "ep4j bundle %s%smakes bundles from a clone of the sources; this is not one"
+        "ep4j bundle %s%sneeds a clone of the sources: call it in one"
             .formatted(
                 output == null ? "" : "--output " + output + " ", noTests ? "--no-tests " : ""));
   }

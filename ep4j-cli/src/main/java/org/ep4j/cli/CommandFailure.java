@@ -1,21 +1,35 @@
 package org.ep4j.cli;
 
-/** A failure with an exit code of its own; the message is for the user and needs no stack trace. */
+import org.ep4j.ErrorCode;
+
+/** An error of a command with its exit code; the message needs no stack trace. */
 public final class CommandFailure extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
+  private final ErrorCode code;
   private final int exitCode;
 
-  /** A failure with one of {@link ExitCodes}. */
-  public CommandFailure(int exitCode, String message) {
-    super(message);
+  /**
+   * @param code stable code of the error
+   * @param exitCode one of {@link ExitCodes}, or the exit code of a launched command
+   * @param text what is wrong, and what to do
+   */
+  public CommandFailure(ErrorCode code, int exitCode, String text) {
+    super(code.message(text));
+    this.code = code;
     this.exitCode = exitCode;
   }
 
-  /** A failure with a cause, shown with {@code --verbose}. */
-  public CommandFailure(int exitCode, String message, Throwable cause) {
-    super(message, cause);
+  /** As above, with the error below, which {@code --verbose} shows. */
+  public CommandFailure(ErrorCode code, int exitCode, String text, Throwable cause) {
+    super(code.message(text), cause);
+    this.code = code;
     this.exitCode = exitCode;
+  }
+
+  /** Stable code of the error. */
+  public ErrorCode code() {
+    return code;
   }
 
   /** One of {@link ExitCodes}, or the exit code of a launched command. */

@@ -8,37 +8,38 @@ import org.ep4j.group.GroupException;
 import org.ep4j.wire.LaneFailedException;
 import org.ep4j.wire.WireTimeoutException;
 
-/** What the command line tells its caller when it ends. {@code launch} passes on its command's. */
+/** Exit codes of the command line. {@code launch} returns the exit code of its command. */
 public final class ExitCodes {
-  /** All went well. */
+  /** Success. */
   public static final int OK = 0;
 
   /** A result is wrong, an input file is bad, or the work failed. */
   public static final int FAILED = 1;
 
-  /** The arguments make no sense. */
+  /** The arguments are wrong. */
   public static final int USAGE = 2;
 
-  /** The wanted engine, device or wire cannot be used here. */
+  /** This machine cannot use the requested engine, device or wire. */
   public static final int UNAVAILABLE = 3;
 
-  /** A rank could not be started, did not join, fell silent or died. */
+  /** A rank could not be started, did not join, timed out or died. */
   public static final int PEER = 4;
 
   private ExitCodes() {}
 
-  /** Each code with its meaning, for the help texts. */
+  /** The meanings of the codes, for the help texts. */
   static Map<String, String> meanings() {
     Map<String, String> meanings = new LinkedHashMap<>();
     meanings.put(" 0", "success");
     meanings.put(" 1", "a result is wrong, an input file is bad, or the work failed");
     meanings.put(" 2", "wrong usage: the message names the argument");
-    meanings.put(" 3", "the wanted engine, device or wire cannot be used here; see: ep4j doctor");
-    meanings.put(" 4", "a rank could not be started, did not join, fell silent or died");
+    meanings.put(
+        " 3", "this machine cannot use the requested engine, device or wire; see: ep4j doctor");
+    meanings.put(" 4", "a rank could not be started, did not join, timed out or died");
     return meanings;
   }
 
-  /** The code for a failure that nobody handled. */
+  /** The exit code for an uncaught failure. */
   public static int of(Throwable failure) {
     return switch (failure) {
       case CommandFailure known -> known.exitCode();

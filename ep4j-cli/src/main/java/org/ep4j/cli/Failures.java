@@ -5,15 +5,16 @@ import java.io.UncheckedIOException;
 import java.util.Arrays;
 import java.util.Set;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.text.Style;
 import picocli.CommandLine;
 import picocli.CommandLine.ParameterException;
 
-/** How failures are told: one message, no stack trace unless asked for. */
+/** Reports failures: one message with its code; a stack trace only with {@code --verbose}. */
 final class Failures {
   private Failures() {}
 
-  /** Tells the failure and returns its exit code. */
+  /** Reports the failure; returns its exit code. */
   static int report(Throwable failure, PrintWriter err, boolean verbose) {
     err.println(Style.detect().bad("ep4j: " + message(failure)));
     for (Throwable other : failure.getSuppressed()) {
@@ -26,7 +27,7 @@ final class Failures {
     return ExitCodes.of(failure);
   }
 
-  /** Tells which argument is wrong. */
+  /** Reports the wrong argument. */
   static int reportUsage(ParameterException failure, String[] arguments) {
     CommandLine command = failure.getCommandLine();
     PrintWriter err = command.getErr();
@@ -42,39 +43,55 @@ final class Failures {
   /** The message about an argument, with the names that the user knows. */
   private static String usage(ParameterException failure, String[] arguments) {
     String message = String.valueOf(failure.getMessage());
+    if (ErrorCode.of(failure).isPresent()) {
+      return message;
+    }
     if (failure instanceof CommandLine.UnmatchedArgumentException unmatched) {
       Set<String> commands = failure.getCommandLine().getSubcommands().keySet();
       String first = unmatched.getUnmatched().getFirst();
       return commands.isEmpty() || first.startsWith("-")
-          ? message
-          : "there is no command '%s'; there are %s".formatted(first, String.join(", ", commands));
+          ? ErrorCode.UNKNOWN_OPTION.message(message)
+          : ErrorCode.UNKNOWN_COMMAND.message(
+              "unknown command '%s': use one of %s".formatted(first, String.join(", ", commands)));
     }
-    // Of an option with several names the library tells the longest, also where another was given.
+    // picocli names the longest of several option names; the user may have passed another.
     if (failure.getArgSpec() instanceof CommandLine.Model.OptionSpec option) {
       for (String name : option.names()) {
         if (Arrays.stream(arguments)
             .anyMatch(given -> given.equals(name) || given.startsWith(name + "="))) {
-          return message.replace("'" + option.longestName() + "'", "'" + name + "'");
+          message = message.replace("'" + option.longestName() + "'", "'" + name + "'");
         }
       }
     }
-    return message;
+    return code(failure).message(message);
   }
 
-  /** The message of an expected failure; for the others also what kind of failure it is. */
+  /** The code of an error that picocli finds. */
+  private static ErrorCode code(ParameterException failure) {
+    return switch (failure) {
+      case CommandLine.MissingParameterException _ -> ErrorCode.MISSING_ARGUMENT;
+      case CommandLine.MutuallyExclusiveArgsException _ -> ErrorCode.CONFLICTING_OPTIONS;
+      default -> ErrorCode.BAD_OPTION_VALUE;
+    };
+  }
+
+  /** The message, with a code; for an unexpected failure also its class. */
   private static String message(Throwable failure) {
     String message = failure.getMessage();
+    if (message != null && ErrorCode.of(failure).isPresent()) {
+      return message;
+    }
     boolean expected =
-        failure instanceof CommandFailure
-            || failure instanceof Ep4jException
+        failure instanceof Ep4jException
             || failure instanceof IllegalArgumentException
             || failure instanceof IllegalStateException
             || failure instanceof UncheckedIOException;
     if (expected && message != null) {
-      return message;
+      return ErrorCode.COMMAND_FAILED.message(message);
     }
-    return failure.getClass().getSimpleName()
-        + (message == null ? "" : ": " + message)
-        + (expected ? "" : " (--verbose shows where)");
+    return ErrorCode.UNEXPECTED_ERROR.message(
+        failure.getClass().getSimpleName()
+            + (message == null ? "" : ": " + message)
+            + "; repeat with --verbose and report it");
   }
 }

@@ -1,6 +1,7 @@
 package org.ep4j.cli;
 
 import java.io.PrintWriter;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.bench.BenchCommand;
 import org.ep4j.cli.cache.CacheCommand;
 import org.ep4j.cli.doctor.DoctorCommand;
@@ -30,6 +31,7 @@ import picocli.CommandLine.Spec;
       CacheCommand.class,
       BundleCommand.class,
       CompletionCommand.class,
+      ErrorsCommand.class,
       VersionCommand.class
     },
     mixinStandardHelpOptions = true,
@@ -57,18 +59,20 @@ public final class Main implements Runnable {
     int code = run(arguments);
     System.out.flush();
     System.err.flush();
-    // Not a mere return: a thread-rank that hangs must not keep a failed command alive.
+    // exit() instead of a return: a rank that hangs in a thread must not keep a failed command
+    // alive.
     System.exit(code);
   }
 
   /** Runs the command line; returns its exit code. */
-  @SuppressWarnings("DefaultCharset") // a writer on a PrintStream takes over its charset
+  @SuppressWarnings("DefaultCharset") // the writer uses the charset of the PrintStream
   public static int run(String... arguments) {
-    return commandLine(new PrintWriter(System.out, true), new PrintWriter(System.err, true))
-        .execute(arguments);
+    PrintWriter err = new PrintWriter(System.err, true);
+    return commandLine(new PrintWriter(System.out, true), err)
+        .execute(RenamedOptions.replace(arguments, err));
   }
 
-  /** The command line with its output going elsewhere. */
+  /** The command line with other output streams. */
   static CommandLine commandLine(PrintWriter out, PrintWriter err) {
     Main main = new Main();
     CommandLine line = new CommandLine(main);
@@ -87,15 +91,18 @@ public final class Main implements Runnable {
 
   private static void configure(CommandLine line) {
     line.getCommandSpec().usageMessage().exitCodeList(ExitCodes.meanings());
-    // The first word after launch that is no option begins the command, whose options are its own.
+    // The first non-option after launch begins the launched command; the options behind it belong
+    // to it.
     line.setStopAtPositional(line.getCommandName().equals("launch"));
     line.getSubcommands().values().forEach(Main::configure);
   }
 
   @Override
   public void run() {
-    throw new CommandLine.ParameterException(
-        CommandSpecs.require(spec).commandLine(),
-        "say what to do: bench, run, verify, launch, doctor, cache, bundle, completion or version");
+    throw CommandSpecs.usage(
+        CommandSpecs.require(spec),
+        ErrorCode.MISSING_ARGUMENT,
+        "no command: use one of bench, run, verify, launch, doctor, cache, bundle, completion,"
+            + " errors or version");
   }
 }

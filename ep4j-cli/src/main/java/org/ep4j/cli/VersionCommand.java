@@ -7,7 +7,7 @@ import picocli.CommandLine.IVersionProvider;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Spec;
 
-/** Prints which ep4j this is and what it runs on. */
+/** Prints the version of ep4j, the JVM and the system. */
 @Command(name = "version", description = "Print the version of ep4j, its git revision and the JDK.")
 final class VersionCommand implements Callable<Integer> {
   @Spec private @Nullable CommandSpec spec;

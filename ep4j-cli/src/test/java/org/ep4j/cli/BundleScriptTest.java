@@ -8,17 +8,17 @@ import java.nio.file.Path;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** {@code ./ep4j bundle} in a clone is a script; what it refuses, it refuses like any command. */
+/** {@code ./ep4j bundle} in a clone is a script; its errors have the form of all commands. */
 class BundleScriptTest {
   @ParameterizedTest
   @CsvSource({
-    "--frobnicate, unknown option --frobnicate",
-    "--output, --output needs a file",
-    "--output=x.zip, the name must end in .tar.xz"
+    "--frobnicate, EP4J-1901: unknown option --frobnicate",
+    "--output, EP4J-1903: --output needs a file",
+    "--output=x.zip, EP4J-1900: --output = x.zip"
   })
-  void wrongUsageIsToldBeforeAnythingIsBuilt(String argument, String message) throws Exception {
+  void wrongUsageIsReportedBeforeTheBuild(String argument, String message) throws Exception {
     Path script = Path.of("..", "tools", "bundle");
-    assumeThat(script).as("absent in a bundle").exists();
+    assumeThat(script).as("missing in a bundle").exists();
     Process process =
         new ProcessBuilder(script.toString(), argument).redirectErrorStream(true).start();
     String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

@@ -11,12 +11,12 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.ep4j.cli.launch.JavaCommand;
 
-/** The command line in a process of its own. */
+/** The command line in a separate process. */
 public final class CliProcess implements AutoCloseable {
-  private static final Duration PATIENCE = Duration.ofMinutes(2);
+  private static final Duration TIMEOUT = Duration.ofMinutes(2);
 
-  /** Processes begun in the background of a script ignore SIGINT, and so do all that they begin. */
-  private static final List<String> HEEDING_SIGNALS =
+  /** Background processes of a script ignore SIGINT, and so do their children. */
+  private static final List<String> DEFAULT_SIGNALS =
       List.of("env", "--default-signal=INT,HUP,TERM");
 
   private final Process process;
@@ -29,12 +29,12 @@ public final class CliProcess implements AutoCloseable {
     this.err = err;
   }
 
-  /** Starts it; its output goes to files in {@code directory}. */
+  /** Starts the process; its output goes to files in {@code directory}. */
   public static CliProcess start(
       Path directory, Map<String, String> environment, String... arguments) throws IOException {
     Path out = directory.resolve("stdout.txt");
     Path err = directory.resolve("stderr.txt");
-    List<String> command = new ArrayList<>(HEEDING_SIGNALS);
+    List<String> command = new ArrayList<>(DEFAULT_SIGNALS);
     command.addAll(JavaCommand.again(List.of(), List.of(arguments)));
     ProcessBuilder builder = new ProcessBuilder(command);
     builder.environment().putAll(environment);
@@ -42,7 +42,7 @@ public final class CliProcess implements AutoCloseable {
     return new CliProcess(builder.start(), out, err);
   }
 
-  /** Runs it to its end. */
+  /** Runs the command line until it ends. */
   public static CommandLineRun run(Path directory, String... arguments)
       throws IOException, InterruptedException {
     try (CliProcess process = start(directory, Map.of(), arguments)) {
@@ -50,33 +50,33 @@ public final class CliProcess implements AutoCloseable {
     }
   }
 
-  /** Waits for its end. */
+  /** Waits until the process ends. */
   public CommandLineRun end() throws IOException, InterruptedException {
-    return end(PATIENCE);
+    return end(TIMEOUT);
   }
 
-  /** Waits for its end, longer or shorter than others. */
-  public CommandLineRun end(Duration patience) throws IOException, InterruptedException {
-    if (!process.waitFor(patience.toSeconds(), TimeUnit.SECONDS)) {
+  /** Waits until the process ends, with a timeout. */
+  public CommandLineRun end(Duration timeout) throws IOException, InterruptedException {
+    if (!process.waitFor(timeout.toSeconds(), TimeUnit.SECONDS)) {
       throw new IllegalStateException("still running; so far: " + out() + err());
     }
     return new CommandLineRun(process.exitValue(), out(), err());
   }
 
-  /** What it has printed. */
+  /** Its standard output. */
   public String out() throws IOException {
     return Files.readString(out);
   }
 
-  /** What it has complained about, without what the JDK says of its modules and options. */
+  /** Its standard error, without messages of the JDK about modules and options. */
   public String err() throws IOException {
     return Files.readString(err)
         .replaceAll("(WARNING: Using incubator modules:|(NOTE: )?Picked up [A-Z_]+:).*\\R", "");
   }
 
-  /** Waits until it has printed a text. */
+  /** Waits until the process has printed a text. */
   public void awaitOut(String text) throws IOException, InterruptedException {
-    long deadline = System.nanoTime() + PATIENCE.toNanos();
+    long deadline = System.nanoTime() + TIMEOUT.toNanos();
     while (!out().contains(text)) {
       if (System.nanoTime() > deadline || !process.isAlive()) {
         throw new IllegalStateException("never printed '" + text + "': " + out() + err());
@@ -85,7 +85,7 @@ public final class CliProcess implements AutoCloseable {
     }
   }
 
-  /** The processes that it has started: its ranks. */
+  /** Its child processes: the ranks. */
   public Stream<ProcessHandle> ranks() {
     return process.children();
   }
@@ -99,10 +99,10 @@ public final class CliProcess implements AutoCloseable {
     }
   }
 
-  /** Waits until a process has ended; whether its parent has collected it does not matter. */
+  /** Waits until a process has ended; a zombie counts as ended. */
   public static void awaitGone(long pid) throws InterruptedException {
     Path status = Path.of("/proc/" + pid + "/stat");
-    long deadline = System.nanoTime() + PATIENCE.toNanos();
+    long deadline = System.nanoTime() + TIMEOUT.toNanos();
     while (runs(status)) {
       if (System.nanoTime() > deadline) {
         throw new IllegalStateException("process " + pid + " still runs");

@@ -6,12 +6,12 @@ import java.io.StringWriter;
 /**
  * A run of the command line in this JVM.
  *
- * @param code its exit code
- * @param out what it printed
- * @param err what it complained about
+ * @param code exit code
+ * @param out standard output
+ * @param err standard error
  */
 public record CommandLineRun(int code, String out, String err) {
-  /** Runs it with these arguments. */
+  /** Runs the command line with these arguments. */
   public static CommandLineRun of(String... arguments) {
     StringWriter out = new StringWriter();
     StringWriter err = new StringWriter();

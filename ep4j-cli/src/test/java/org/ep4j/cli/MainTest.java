@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.group.GroupException;
@@ -26,17 +27,18 @@ class MainTest {
   }
 
   @Test
-  void optionVersionSaysTheSameAsTheCommand() {
+  void optionVersionPrintsTheSameAsTheCommand() {
     assertThat(CommandLineRun.of("--version").out()).isEqualTo(CommandLineRun.of("version").out());
   }
 
   @Test
-  void nothingToDoIsWrongUsage() {
+  void aMissingCommandIsWrongUsage() {
     CommandLineRun run = CommandLineRun.of();
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(run.err())
-        .contains("bench, run, verify, launch, doctor, cache, bundle, completion or version");
+        .contains(ErrorCode.MISSING_ARGUMENT.id() + ": ")
+        .contains("bench, run, verify");
   }
 
   @Test
@@ -48,15 +50,15 @@ class MainTest {
   }
 
   @Test
-  void aCommandThatIsNoneIsToldWhichThereAre() {
+  void anUnknownCommandIsAnsweredWithTheKnownOnes() {
     assertThat(CommandLineRun.of("frobnicate").err())
-        .contains("ep4j: there is no command 'frobnicate'; there are bench, run, verify, launch");
+        .contains("ep4j: EP4J-1902: unknown command 'frobnicate': use one of bench, run, verify");
     assertThat(CommandLineRun.of("cache", "fill").err())
-        .contains("ep4j cache: there is no command 'fill'; there are list, warm, clear");
+        .contains("ep4j cache: EP4J-1902: unknown command 'fill': use one of list, warm, clear");
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"launch", "doctor", "cache", "bundle", "completion", "version"})
+  @ValueSource(strings = {"launch", "doctor", "cache", "bundle", "completion", "errors", "version"})
   void everyHelpListsTheExitCodes(String command) {
     CommandLineRun run = CommandLineRun.of(command, "--help");
 
@@ -64,11 +66,11 @@ class MainTest {
     assertThat(run.out())
         .contains("Exit codes:")
         .contains("wrong usage")
-        .contains("engine, device or wire cannot be used");
+        .contains("cannot use the requested engine");
   }
 
   @Test
-  void noColoursWhereNobodyLooks() {
+  void noColoursWithoutATerminal() {
     assertThat(CommandLineRun.of("--help").out()).doesNotContain("\u001b");
     assertThat(CommandLineRun.of("nonsense").err()).doesNotContain("\u001b");
   }
@@ -81,7 +83,7 @@ class MainTest {
         .isEqualTo(ExitCodes.PEER);
     assertThat(ExitCodes.of(new InvalidArgumentException("topK", "0", ">= 1", "choose")))
         .isEqualTo(ExitCodes.USAGE);
-    assertThat(ExitCodes.of(new CommandFailure(77, "theirs"))).isEqualTo(77);
+    assertThat(ExitCodes.of(new CommandFailure(ErrorCode.RANK_FAILED, 77, "theirs"))).isEqualTo(77);
     assertThat(ExitCodes.of(new IllegalStateException("bug"))).isEqualTo(ExitCodes.FAILED);
   }
 
@@ -90,7 +92,7 @@ class MainTest {
     CommandLineRun run = CommandLineRun.of("bundle", "--no-tests");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("clone of the sources");
+    assertThat(run.err()).contains(ErrorCode.NOT_A_CLONE.id());
   }
 
   @Test

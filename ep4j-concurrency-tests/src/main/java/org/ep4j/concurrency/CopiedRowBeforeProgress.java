@@ -12,8 +12,8 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.JJ_Result;
 
 /**
- * The same for a row that is copied in one piece: the copy may use wide or streaming stores, and
- * the release store must order them all. The receiver looks at the row's end.
+ * The same for a row that is copied in one piece: the copy may use wide or non-temporal stores, and
+ * the release store must order all of them. The receiver reads the end of the row.
  */
 @JCStressTest
 @Outcome(id = "0, 0", expect = ACCEPTABLE, desc = "nothing arrived yet")
@@ -22,14 +22,14 @@ import org.openjdk.jcstress.infra.results.JJ_Result;
 @Outcome(id = "1, 0", expect = FORBIDDEN, desc = "progress without the row")
 @State
 public class CopiedRowBeforeProgress {
-  private static final long ROW_BYTES = 3 * Slots.LINE;
+  private static final long ROW_BYTES = 3 * StateMemory.LINE;
   private static final long SOURCE = source(ROW_BYTES);
 
-  private final long progress = Slots.take();
-  private final long row = progress + Slots.LINE;
+  private final long progress = StateMemory.take();
+  private final long row = progress + StateMemory.LINE;
 
   private static long source(long bytes) {
-    long address = Arena.global().allocate(bytes, Slots.LINE).address();
+    long address = Arena.global().allocate(bytes, StateMemory.LINE).address();
     for (long at = 0; at < bytes; at += Long.BYTES) {
       NativeMemory.putLong(address + at, 7);
     }
@@ -43,7 +43,7 @@ public class CopiedRowBeforeProgress {
     NativeMemory.putLongRelease(progress, 1);
   }
 
-  /** The rank that receives it. */
+  /** The receiving rank. */
   @Actor
   public void receiver(JJ_Result seen) {
     seen.r1 = NativeMemory.getLongAcquire(progress);

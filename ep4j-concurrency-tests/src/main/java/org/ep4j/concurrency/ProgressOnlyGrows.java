@@ -10,7 +10,7 @@ import org.openjdk.jcstress.annotations.Outcome;
 import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.JJ_Result;
 
-/** A waiter waits for "at least": what it has seen of a peer's progress is never taken back. */
+/** Waits are monotonic thresholds: an observed progress of a peer never decreases. */
 @JCStressTest
 @Outcome(
     id = {"0, 0", "0, 1", "0, 2", "1, 1", "1, 2", "2, 2"},
@@ -19,7 +19,7 @@ import org.openjdk.jcstress.infra.results.JJ_Result;
 @Outcome(expect = FORBIDDEN, desc = "went back")
 @State
 public class ProgressOnlyGrows {
-  private final long progress = Slots.take();
+  private final long progress = StateMemory.take();
 
   /** The rank that owns the word. */
   @Actor
@@ -28,7 +28,7 @@ public class ProgressOnlyGrows {
     NativeMemory.putLongRelease(progress, 2);
   }
 
-  /** A rank that looks twice. */
+  /** A rank that reads twice. */
   @Actor
   public void waiter(JJ_Result seen) {
     seen.r1 = NativeMemory.getLongAcquire(progress);

@@ -11,25 +11,25 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.J_Result;
 
 /**
- * A region is used again without a reset: the receiver reads a row and then shows that it is done;
- * a source that sees so may overwrite the row, and the receiver has not seen the new one.
+ * Reuse of a region without a reset: the receiver reads a row and then publishes that it is done; a
+ * source that observes this may overwrite the row, and the receiver has not read the new bytes.
  */
 @JCStressTest
 @Outcome(id = "0", expect = ACCEPTABLE, desc = "the row of this epoch")
 @Outcome(expect = FORBIDDEN, desc = "the row of the next epoch")
 @State
 public class ReuseAfterRelease {
-  private final long done = Slots.take();
-  private final long row = done + Slots.LINE;
+  private final long done = StateMemory.take();
+  private final long row = done + StateMemory.LINE;
 
-  /** The rank that receives the row. */
+  /** The receiving rank. */
   @Actor
   public void receiver(J_Result seen) {
     seen.r1 = NativeMemory.getLong(row);
     NativeMemory.putLongRelease(done, 1);
   }
 
-  /** The rank that sends the next one. */
+  /** The rank that sends the next row. */
   @Actor
   public void source() {
     if (NativeMemory.getLongAcquire(done) == 1) {

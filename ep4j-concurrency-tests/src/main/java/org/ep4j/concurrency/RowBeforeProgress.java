@@ -10,7 +10,10 @@ import org.openjdk.jcstress.annotations.Outcome;
 import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.JJ_Result;
 
-/** A rank pushes a row and then shows its progress: who sees the progress sees the row. */
+/**
+ * A rank pushes a row and then publishes its progress: a peer that observes the progress sees the
+ * row.
+ */
 @JCStressTest
 @Outcome(id = "0, 0", expect = ACCEPTABLE, desc = "nothing arrived yet")
 @Outcome(id = "0, 7", expect = ACCEPTABLE, desc = "the row arrived before the progress")
@@ -18,8 +21,8 @@ import org.openjdk.jcstress.infra.results.JJ_Result;
 @Outcome(id = "1, 0", expect = FORBIDDEN, desc = "progress without the row")
 @State
 public class RowBeforeProgress {
-  private final long progress = Slots.take();
-  private final long row = progress + Slots.LINE;
+  private final long progress = StateMemory.take();
+  private final long row = progress + StateMemory.LINE;
 
   /** The rank that owns the row. */
   @Actor
@@ -28,7 +31,7 @@ public class RowBeforeProgress {
     NativeMemory.putLongRelease(progress, 1);
   }
 
-  /** The rank that receives it. */
+  /** The receiving rank. */
   @Actor
   public void receiver(JJ_Result seen) {
     seen.r1 = NativeMemory.getLongAcquire(progress);

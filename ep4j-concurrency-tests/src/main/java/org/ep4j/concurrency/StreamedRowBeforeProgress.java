@@ -5,7 +5,7 @@ import static org.openjdk.jcstress.annotations.Expect.FORBIDDEN;
 
 import java.lang.foreign.Arena;
 import org.ep4j.memory.NativeMemory;
-import org.ep4j.memory.RowStream;
+import org.ep4j.memory.NonTemporalCopy;
 import org.ep4j.memory.StreamingStores;
 import org.openjdk.jcstress.annotations.Actor;
 import org.openjdk.jcstress.annotations.JCStressTest;
@@ -14,8 +14,8 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.JJ_Result;
 
 /**
- * The same for a row that goes around the cache: such stores are ordered by the fence alone, not by
- * the release store that follows it. The receiver looks at the row's end.
+ * The same for a row written with non-temporal stores: only the fence orders them, not the release
+ * store after it. The receiver reads the end of the row.
  */
 @JCStressTest
 @Outcome(id = "0, 0", expect = ACCEPTABLE, desc = "nothing arrived yet")
@@ -24,15 +24,15 @@ import org.openjdk.jcstress.infra.results.JJ_Result;
 @Outcome(id = "1, 0", expect = FORBIDDEN, desc = "progress without the row")
 @State
 public class StreamedRowBeforeProgress {
-  private static final long ROW_BYTES = 3 * Slots.LINE;
+  private static final long ROW_BYTES = 3 * StateMemory.LINE;
   private static final long SOURCE = source(ROW_BYTES);
 
-  private final long progress = Slots.take();
-  private final long row = progress + Slots.LINE;
-  private final RowStream stream = new RowStream(1);
+  private final long progress = StateMemory.take();
+  private final long row = progress + StateMemory.LINE;
+  private final NonTemporalCopy stream = new NonTemporalCopy(1);
 
   private static long source(long bytes) {
-    long address = Arena.global().allocate(bytes, Slots.LINE).address();
+    long address = Arena.global().allocate(bytes, StateMemory.LINE).address();
     for (long at = 0; at < bytes; at += Long.BYTES) {
       NativeMemory.putLong(address + at, 7);
     }
@@ -48,7 +48,7 @@ public class StreamedRowBeforeProgress {
     NativeMemory.putLongRelease(progress, 1);
   }
 
-  /** The rank that receives it. */
+  /** The receiving rank. */
   @Actor
   public void receiver(JJ_Result seen) {
     seen.r1 = NativeMemory.getLongAcquire(progress);

@@ -1,6 +1,6 @@
 /**
- * The steps of the protocols between ranks, each as a jcstress test: what a rank may see of another
- * rank's stores. A forbidden outcome means a wrong result in somebody's training run, once a week.
+ * The steps of the protocols between ranks, each as a jcstress test of what a rank may observe of
+ * another rank's stores. A forbidden outcome would mean rare wrong results in a training run.
  */
 @NullMarked
 package org.ep4j.concurrency;

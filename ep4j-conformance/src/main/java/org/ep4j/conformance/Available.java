@@ -7,23 +7,23 @@ import org.ep4j.engine.EngineProvider;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
 
-/** Whether an engine can run here: where it cannot, its tests are skipped and say why. */
+/** Whether an engine can run here: if not, its tests are skipped with the reason. */
 final class Available {
   private Available() {}
 
-  /** The tests, or one in their place that is skipped. */
+  /** The tests, or one skipped test instead. */
   static Stream<DynamicTest> orSkipped(String engine, Supplier<Stream<DynamicTest>> tests) {
     return orSkipped(engine, "", tests);
   }
 
   /**
-   * The same where more is needed than the engine.
+   * The same if the tests need more than the engine.
    *
-   * @param lacking what of that is not here
+   * @param missing what this machine lacks of that
    */
   static Stream<DynamicTest> orSkipped(
-      String engine, String lacking, Supplier<Stream<DynamicTest>> tests) {
-    String problem = problem(engine, lacking);
+      String engine, String missing, Supplier<Stream<DynamicTest>> tests) {
+    String problem = problem(engine, missing);
     if (problem.isEmpty()) {
       return tests.get();
     }
@@ -31,20 +31,20 @@ final class Available {
     return Stream.of(DynamicTest.dynamicTest("engine " + engine, () -> Assumptions.abort(problem)));
   }
 
-  /** Skips the test that calls it where the engine cannot run. */
+  /** Skips the calling test if the engine cannot run. */
   static void orSkip(String engine) {
     orSkip(engine, "");
   }
 
-  /** The same where more is needed than the engine. */
-  static void orSkip(String engine, String lacking) {
-    String problem = problem(engine, lacking);
+  /** The same if the test needs more than the engine. */
+  static void orSkip(String engine, String missing) {
+    String problem = problem(engine, missing);
     Assumptions.assumeTrue(problem.isEmpty(), problem);
   }
 
-  private static String problem(String engine, String lacking) {
+  private static String problem(String engine, String missing) {
     String problem = problem(engine);
-    return problem.isEmpty() ? lacking : problem;
+    return problem.isEmpty() ? missing : problem;
   }
 
   private static String problem(String engine) {
@@ -55,6 +55,6 @@ final class Available {
         return problem.isEmpty() ? "" : "engine '" + engine + "': " + problem;
       }
     }
-    throw new AssertionError("no engine '" + engine + "' is here to be tested");
+    throw new AssertionError("no engine '" + engine + "' is available for its tests");
   }
 }

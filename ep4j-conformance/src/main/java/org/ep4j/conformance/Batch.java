@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * The tokens of all ranks in one operation.
  *
- * @param seed of everything that the ranks derive from it
+ * @param seed of all values that the ranks derive from it
  * @param routings one per rank
  * @param world the same for the oracle
  */
@@ -45,11 +45,11 @@ record Batch(long seed, List<Routing> routings, WorldRouting world) {
     return new Batch(seed, routings, WorldRouting.of(shape.placement(), routings));
   }
 
-  private static int tokens(SplittableRandom random, int most) {
+  private static int tokens(SplittableRandom random, int max) {
     return switch (random.nextInt(6)) {
       case 0 -> 0;
-      case 1 -> most;
-      default -> random.nextInt(most + 1);
+      case 1 -> max;
+      default -> random.nextInt(max + 1);
     };
   }
 
@@ -61,7 +61,7 @@ record Batch(long seed, List<Routing> routings, WorldRouting world) {
     return Tensor.of(idx, tokens, topK);
   }
 
-  /** This rank's routing as the caller might hold it: INT64 or INT32, in any memory. */
+  /** This rank's routing in any form that a caller may use: INT64 or INT32, in any memory. */
   Routing routing(RankContext in, Arena arena) {
     Routing routing = routings.get(in.rank());
     Tensor idx = routing.topkIdx();
@@ -82,7 +82,7 @@ record Batch(long seed, List<Routing> routings, WorldRouting world) {
     return copy;
   }
 
-  /** A tensor in the host's memory: native, of any alignment, or on the heap. */
+  /** A tensor in host memory: native, with any alignment, or on the heap. */
   static Tensor empty(DType dtype, SplittableRandom own, Arena arena, long... shape) {
     long elements = 1;
     for (long extent : shape) {

@@ -7,13 +7,13 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
 /**
- * What every engine must do, whatever the shape. Subclasses name the engine and the world.
+ * Requirements on every engine, in all shapes. Subclasses name the engine and the world.
  *
  * <p>System properties: {@code ep4j.seed} repeats a run, {@code ep4j.cases} is the number of random
- * cases over all world sizes, {@code ep4j.ranks} leaves one world size only.
+ * cases over all world sizes, {@code ep4j.ranks} restricts them to one world size.
  */
 public abstract class EngineKit {
-  private static final int MOST_RANKS = 8;
+  private static final int MAX_RANKS = 8;
 
   /** For subclasses. */
   protected EngineKit() {}
@@ -21,7 +21,7 @@ public abstract class EngineKit {
   /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
   protected abstract String engine();
 
-  /** How ranks run. */
+  /** World that runs the ranks. */
   protected abstract World world();
 
   /** Whether the engine has low-latency operations. */
@@ -44,31 +44,34 @@ public abstract class EngineKit {
     return "";
   }
 
-  /** What this machine lacks beside the engine; then the tests are skipped and say so. */
-  protected String lacking() {
+  /** What this machine lacks besides the engine; the tests are then skipped with that reason. */
+  protected String missing() {
     return "";
   }
 
-  /** Sizes of worlds to try. */
+  /** World sizes to test. */
   protected IntStream worldSizes() {
-    return IntStream.rangeClosed(1, MOST_RANKS);
+    return IntStream.rangeClosed(1, MAX_RANKS);
   }
 
-  /** Random cases over all world sizes, unless a property says how many. */
+  /**
+   * Number of random cases over all world sizes; a part of them by default, see {@link TestScale}.
+   */
   protected int cases() {
     return 120;
   }
 
   @TestFactory
   final Stream<DynamicTest> randomCasesMatchTheOracle() {
-    return Available.orSkipped(engine(), lacking(), this::randomCases);
+    return Available.orSkipped(engine(), missing(), this::randomCases);
   }
 
   private Stream<DynamicTest> randomCases() {
-    long seed = Long.getLong("ep4j.seed", System.nanoTime());
+    long seed = TestScale.seed();
     Integer only = Integer.getInteger("ep4j.ranks");
     int[] sizes = only == null ? worldSizes().toArray() : new int[] {only};
-    int cases = Math.ceilDiv(Integer.getInteger("ep4j.cases", cases()), sizes.length);
+    int cases =
+        Math.ceilDiv(Integer.getInteger("ep4j.cases", TestScale.part(cases())), sizes.length);
     List<String> arguments =
         List.of(
             engine(),

@@ -27,8 +27,8 @@ import org.ep4j.verify.Rows;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One dispatch and what follows from it: cached dispatches, combines, other dispatches in between.
- * Every result is checked, then poisoned.
+ * One dispatch and the operations that depend on it: cached dispatches, combines, other dispatches
+ * in between. Checks every result, then poisons it.
  */
 final class HighThroughputStep {
   private static final int DEEPEST = 1;
@@ -44,7 +44,7 @@ final class HighThroughputStep {
   private final DispatchOptions options;
   private final boolean overflows;
 
-  /** The last dispatch, while its rows are still there. */
+  /** The last dispatch, while its rows are valid. */
   private @Nullable Dispatch delivered;
 
   private HighThroughputStep(RankContext in, Arena arena) {
@@ -62,7 +62,7 @@ final class HighThroughputStep {
     }
     Sizing sizing =
         switch (in.shared().nextInt(6)) {
-          case 0 -> Sizing.atMost(Math.max(1, worst / 2)); // perhaps too few
+          case 0 -> Sizing.atMost(Math.max(1, worst / 2)); // may be too few
           case 1, 2 -> Sizing.atMost(Math.max(1, worst));
           default -> Sizing.EXACT;
         };
@@ -87,11 +87,11 @@ final class HighThroughputStep {
   }
 
   private static void run(RankContext in, int depth) {
-    long mark = in.room().mark();
+    long mark = in.deviceArena().mark();
     try (Arena arena = Arena.ofShared()) {
       new HighThroughputStep(in, arena).run(depth);
     }
-    in.room().release(mark);
+    in.deviceArena().release(mark);
   }
 
   private void run(int depth) {
@@ -180,7 +180,7 @@ final class HighThroughputStep {
     return new Tokens(x, scales, factors);
   }
 
-  /** A tensor somewhere with this rank's rows. */
+  /** A tensor with this rank's rows, in any memory. */
   private Tensor filled(Rows rows, DType dtype, long... shape) {
     Tensor tensor = in.empty(arena, dtype, shape);
     fill(tensor, rows);
@@ -267,7 +267,9 @@ final class HighThroughputStep {
     Poison.fill(combine);
   }
 
-  /** Rows of the experts: in the region that peers read, in the received rows, or elsewhere. */
+  /**
+   * Rows of the experts: in the region that peers read, in the received rows, or in other memory.
+   */
   private Tensor expertRows(DispatchHandle handle, Terms terms) {
     long rows = handle.rows();
     Dispatch here = delivered;

@@ -9,26 +9,26 @@ import org.ep4j.PeerTimeoutException;
 import org.ep4j.group.Group;
 
 /**
- * Operations without end, until a rank is killed; then a reset, and verified operations among those
- * that are left. What happens is written to standard output. Arguments: engine, whether it has
- * low-latency operations, and without whom buffers go on ({@link KillKit.GoesOn}): where they do
- * not, the others are told so, and open another among themselves, with the backend and the wire
- * that are named next; then {@link NodeArguments}.
+ * Endless operations until a rank is killed; then a reset, and verified operations of the remaining
+ * ranks. Writes its events to standard output. Arguments: engine, whether it has low-latency
+ * operations, and after which losses buffers continue ({@link KillKit.Survivors}); after other
+ * losses the remaining ranks get an error and open another buffer, with the backend and the wire of
+ * the next two arguments; then {@link NodeArguments}.
  */
 final class KillJob implements RankJob {
   static final String JOINED = "kill job: joined";
   static final String RUNNING = "kill job: running";
   static final String LOST = "kill job: lost rank ";
-  static final String BEGUN_ANEW = "kill job: begun anew";
-  static final String GOING_ON = "kill job: going on";
+  static final String RECOVERED = "kill job: recovered";
+  static final String GOING_ON = "kill job: continuing";
   static final String SURVIVED = "kill job: survived";
-  static final String GAVE_UP = "kill job: gave up in open: ";
+  static final String ABORTED = "kill job: aborted in open: ";
 
   private static final int ROUNDS_A_REPORT = 16;
 
   private static final Duration TIMEOUT = Duration.ofMinutes(2);
 
-  /** Long enough for a rank that was only stopped to come in between. */
+  /** Enough for a rank that was only stopped to continue in between. */
   private static final int ROUNDS_WITHOUT = 50;
 
   @Override
@@ -45,14 +45,14 @@ final class KillJob implements RankJob {
     try {
       opened = ExpertBuffer.open(group, config);
     } catch (Ep4jException e) {
-      System.out.println(GAVE_UP + e.getMessage());
+      System.out.println(ABORTED + e.getMessage());
       return;
     }
     int victim;
     try (ExpertBuffer buffer = opened) {
       victim = runUntilKill(buffer);
       System.out.println(LOST + victim);
-      if (goesOn(KillKit.GoesOn.valueOf(arguments.get(2)), victim, group.size(), nodes)) {
+      if (goesOn(KillKit.Survivors.valueOf(arguments.get(2)), victim, group.size(), nodes)) {
         buffer.reset();
         runWithout(buffer, victim);
         return;
@@ -66,7 +66,8 @@ final class KillJob implements RankJob {
     }
   }
 
-  private static boolean goesOn(KillKit.GoesOn goesOn, int victim, int ranks, NodeArguments nodes) {
+  private static boolean goesOn(
+      KillKit.Survivors goesOn, int victim, int ranks, NodeArguments nodes) {
     return switch (goesOn) {
       case WITHOUT_ANY_RANK -> true;
       case WITHOUT_WHOLE_NODES -> nodes.isAlone(victim, ranks);
@@ -84,11 +85,11 @@ final class KillJob implements RankJob {
       }
       throw e;
     }
-    throw new AssertionError("reset() has gone on without a rank");
+    throw new AssertionError("reset() has continued without a rank");
   }
 
   private static void runWithout(ExpertBuffer buffer, int victim) {
-    System.out.println(BEGUN_ANEW);
+    System.out.println(RECOVERED);
     for (int round = 0; round < ROUNDS_WITHOUT; round++) {
       VerifiedRound.operate(buffer, 1_000_000 + round, victim);
     }

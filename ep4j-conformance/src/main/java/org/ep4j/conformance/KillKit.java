@@ -13,35 +13,38 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
 /**
- * A rank is killed (signal 9) at any moment: the others must name it, go on without it, and leave
- * nothing behind. Subclasses name the engine.
+ * A rank is killed (signal 9) at any moment: the other ranks must name it, continue without it, and
+ * leave no files behind. Subclasses name the engine.
  *
  * <p>System properties: {@code ep4j.seed} repeats a run, {@code ep4j.kills} is the number of kills,
  * {@code ep4j.stops} that of ranks stopped for too long.
  */
 public abstract class KillKit {
-  /** Far below the operations' own timeout of two minutes: death is noticed, not waited for. */
+  /**
+   * Far below the operations' own timeout of two minutes: the ranks must detect the death, not time
+   * out.
+   */
   private static final Duration LIMIT = Duration.ofSeconds(60);
 
   /** For ranks that are stopped until they count as dead. */
   private static final Duration SHORT_LIVENESS = Duration.ofSeconds(3);
 
-  /** What such a rank says of itself, one or the other, by where it stood. */
+  /** Reports of such a rank about itself; which one depends on where it was stopped. */
   private static final List<String> WAS_STOPPED =
-      List.of("gone on without", "out of the group", "is this rank itself", "it says: this rank");
+      List.of("continued without", "out of the group", "is this rank itself", "its report: this rank");
 
   /** Below the liveness timeout of ten seconds. */
   private static final int STOPPED_MILLIS = 2_000;
 
-  private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
+  private final long seed = TestScale.seed();
 
-  /** Without whom buffers go on; else they say that the others must open another. */
-  public enum GoesOn {
-    /** Whoever is lost. */
+  /** Losses after which buffers continue; after other losses an error asks for a new buffer. */
+  public enum Survivors {
+    /** After any loss. */
     WITHOUT_ANY_RANK,
-    /** Without those whose node is gone as a whole. */
+    /** After the loss of whole nodes only. */
     WITHOUT_WHOLE_NODES,
-    /** Only with all. */
+    /** After no loss. */
     WITH_ALL_RANKS
   }
 
@@ -51,12 +54,12 @@ public abstract class KillKit {
   /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
   protected abstract String engine();
 
-  /** What these tests need beside the engine and is not here; empty (default): nothing. */
-  protected String lacking() {
+  /** What these tests need besides the engine and this machine lacks; empty (default): nothing. */
+  protected String missing() {
     return "";
   }
 
-  /** How many ranks there are, at least 2. */
+  /** Number of ranks, at least 2. */
   protected int ranks() {
     return 3;
   }
@@ -66,7 +69,7 @@ public abstract class KillKit {
     return true;
   }
 
-  /** Ranks of a node, 0 = all of them. */
+  /** Ranks per node, 0 = all of them. */
   protected int ranksPerNode() {
     return 0;
   }
@@ -76,29 +79,34 @@ public abstract class KillKit {
     return "auto";
   }
 
-  /** Without whom buffers go on; without others, those that are left open another. */
-  protected GoesOn goesOn() {
-    return GoesOn.WITHOUT_ANY_RANK;
+  /** Losses after which buffers continue; after others the remaining ranks open another buffer. */
+  protected Survivors goesOn() {
+    return Survivors.WITHOUT_ANY_RANK;
   }
 
-  /** Backend of the buffer that those open who are left; "auto" (default): as before. */
+  /** Backend of the buffer that the remaining ranks open; "auto" (default): unchanged. */
   protected String nextBackend() {
     return "auto";
   }
 
-  /** Wire of that buffer; as before by default. */
+  /** Wire of that buffer; unchanged by default. */
   protected String nextWire() {
     return wire();
   }
 
-  /** Within what time after ranks have met one is killed that is to die while buffers open. */
+  /** Time after the ranks have joined within which a rank is killed while buffers open. */
   protected int openingMillis() {
     return 20;
   }
 
-  /** How many are killed in each test, unless {@code ep4j.kills} says otherwise. */
+  /** Number of kills in each test; fewer by default, see {@link TestScale}. */
   protected int kills() {
     return 2;
+  }
+
+  /** Number of kills in a test: {@code usual} by default, {@link #kills()} in a full run. */
+  private int times(int usual) {
+    return Integer.getInteger("ep4j.kills", TestScale.of(usual, kills()));
   }
 
   private List<String> arguments() {
@@ -108,11 +116,10 @@ public abstract class KillKit {
   }
 
   @Test
-  final void aRankKilledInAnOperationIsNamedAndTheOthersGoOn() throws Exception {
+  final void aRankKilledInAnOperationIsNamedAndTheOthersContinue() throws Exception {
     SplittableRandom random = start("in operations");
     int first = random.nextInt(ranks());
-    int kills = Integer.getInteger("ep4j.kills", kills());
-    for (int i = 0; i < kills; i++) {
+    for (int i = 0; i < times(ranksPerNode() > 0 ? 2 : 1); i++) {
       try (RankProcesses ranks = new ProcessWorld().start(ranks(), KillJob.class, arguments())) {
         int victim = (first + i) % ranks();
         ranks.awaitOutputs(KillJob.RUNNING, -1, LIMIT);
@@ -126,15 +133,14 @@ public abstract class KillKit {
   @Test
   final void aRankKilledWhileTheBufferOpensLeavesNothingBehind() throws Exception {
     SplittableRandom random = start("in open");
-    int kills = Integer.getInteger("ep4j.kills", kills());
-    for (int i = 0; i < kills; i++) {
+    for (int i = 0; i < times(1); i++) {
       try (RankProcesses ranks = new ProcessWorld().start(ranks(), KillJob.class, arguments())) {
         int victim = random.nextInt(ranks());
         ranks.awaitOutput(victim, KillJob.JOINED, LIMIT);
         Thread.sleep(random.nextInt(openingMillis()), random.nextInt(1_000_000));
         ranks.kill(victim);
         for (String output : outputsOfOthers(ranks, victim)) {
-          assertTrue(output.contains(KillJob.SURVIVED) || output.contains(KillJob.GAVE_UP), output);
+          assertTrue(output.contains(KillJob.SURVIVED) || output.contains(KillJob.ABORTED), output);
         }
       }
     }
@@ -142,6 +148,7 @@ public abstract class KillKit {
 
   @Test
   final void aRankStoppedForAWhileIsWaitedFor() throws Exception {
+    stoppedRanksAreTriedOnOneNode();
     SplittableRandom random = start("stopped");
     int stopped = random.nextInt(ranks());
     try (RankProcesses ranks = new ProcessWorld().start(ranks(), KillJob.class, arguments())) {
@@ -163,20 +170,32 @@ public abstract class KillKit {
     }
   }
 
-  /** It goes on where it stood, perhaps with what it was sending, while the others begin anew. */
+  /**
+   * The rank continues where it was stopped, possibly with a send in progress, while the other
+   * ranks start again.
+   */
   @Test
   final void aRankStoppedForTooLongDoesNotCallItselfLate() throws Exception {
+    TestScale.onlyInFull("a rank stopped until the others have recovered passes the same states");
     stopForTooLong("stopped for too long", KillJob.LOST);
   }
 
-  /** It goes on while the others use the memory in which it was sending. */
+  /** The rank continues while the other ranks use the memory that it was writing. */
   @Test
-  final void aRankStoppedUntilTheOthersHaveBegunAnewTakesNoPart() throws Exception {
-    stopForTooLong("stopped until the others have begun anew", KillJob.BEGUN_ANEW);
+  final void aRankStoppedUntilTheOthersHaveRecoveredTakesNoPart() throws Exception {
+    stopForTooLong("stopped until the others have reset", KillJob.RECOVERED);
   }
 
-  /** Until all others say so. */
+  /** The group detects the stop, whatever the transport between nodes. */
+  private void stoppedRanksAreTriedOnOneNode() {
+    if (ranksPerNode() > 0) {
+      TestScale.onlyInFull("stopped ranks are tested within a node");
+    }
+  }
+
+  /** Until all other ranks report it. */
   private void stopForTooLong(String where, String until) throws Exception {
+    stoppedRanksAreTriedOnOneNode();
     SplittableRandom random = start(where);
     ProcessWorld world = new ProcessWorld(LIMIT, SHORT_LIVENESS);
     for (int i = 0; i < Integer.getInteger("ep4j.stops", 1); i++) {
@@ -188,7 +207,7 @@ public abstract class KillKit {
         ranks.awaitOutputs(until, stopped, LIMIT);
         signal("CONT", ranks.pid(stopped));
         assertOthersEndWell(ranks, stopped);
-        assertNotEquals(0, ranks.awaitExit(stopped, LIMIT), "it took part though it was lost");
+        assertNotEquals(0, ranks.awaitExit(stopped, LIMIT), "a lost rank took part");
         String output = ranks.output(stopped);
         assertFalse(output.contains(": rank " + stopped + " is silent"), output);
         assertFalse(output.contains(": rank " + stopped + " is dead"), output);
@@ -205,7 +224,7 @@ public abstract class KillKit {
     }
   }
 
-  /** What the others wrote, once they have ended; no file of the job has a name then. */
+  /** Output of the other ranks after they have ended; no file of the job has a name then. */
   private List<String> outputsOfOthers(RankProcesses ranks, int victim) {
     List<String> outputs = new ArrayList<>();
     for (int rank = 0; rank < ranks(); rank++) {
@@ -226,14 +245,10 @@ public abstract class KillKit {
   }
 
   private SplittableRandom start(String where) {
-    Available.orSkip(engine(), lacking());
+    Available.orSkip(engine(), missing());
     System.out.printf(
         "%s, %s: -Dep4j.seed=%d -Dep4j.kills=%d %s%n",
-        getClass().getSimpleName(),
-        engine(),
-        seed,
-        Integer.getInteger("ep4j.kills", kills()),
-        where);
+        getClass().getSimpleName(), engine(), seed, times(1), where);
     return new SplittableRandom(seed);
   }
 }

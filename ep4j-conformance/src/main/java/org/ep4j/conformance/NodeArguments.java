@@ -5,7 +5,7 @@ import java.util.stream.Stream;
 import org.ep4j.BufferConfig;
 
 /**
- * Which ranks of a job share memory, as the last two arguments of the job.
+ * Which ranks of a job share memory: the last two arguments of the job.
  *
  * @param ranksPerNode as in {@link BufferConfig#ranksPerNode()}; 0 = all of them
  * @param wire as in {@link BufferConfig#wire()}
@@ -23,7 +23,7 @@ record NodeArguments(int ranksPerNode, String wire) {
         .toList();
   }
 
-  /** Whether a rank of so many is the only one of its node. */
+  /** Whether {@code rank} of {@code ranks} ranks is the only one of its node. */
   boolean isAlone(int rank, int ranks) {
     int each = ranksPerNode == 0 ? ranks : ranksPerNode;
     int first = rank / each * each;

@@ -11,13 +11,15 @@ import org.ep4j.group.GroupConfig;
 import org.ep4j.group.Rendezvous;
 
 /**
- * A rank per process: JVMs like this one, with its classes and its {@code ep4j.*} properties.
+ * A rank per process: JVMs with the classes and the {@code ep4j.*} properties of this one.
  *
- * @param limit how long all ranks together may take
- * @param livenessTimeout after how much silence a rank counts as dead
+ * @param limit time limit for all ranks together
+ * @param livenessTimeout silence after which a rank counts as dead
  */
 public record ProcessWorld(Duration limit, Duration livenessTimeout) implements World {
-  /** Processes with two minutes, and with time to live through pauses of a loaded machine. */
+  /**
+   * Processes with two minutes, and a liveness timeout longer than the pauses of a loaded machine.
+   */
   public ProcessWorld() {
     this(Duration.ofMinutes(2), Duration.ofSeconds(10));
   }
@@ -82,7 +84,7 @@ public record ProcessWorld(Duration limit, Duration livenessTimeout) implements 
     return command;
   }
 
-  /** Everything on the class path, modules too: a rank needs no more than their classes. */
+  /** All modules on the class path: a rank needs only their classes. */
   private static String classPath() {
     String classes = System.getProperty("java.class.path");
     String modules = System.getProperty("jdk.module.path");

@@ -10,13 +10,13 @@ import org.ep4j.Tensor;
 import org.ep4j.group.Group;
 
 /**
- * Random cases against the oracle. Arguments: engine, seed, number of cases, whether low-latency
- * operations are among them, wire between nodes (empty: one node), whether high-throughput
- * operations are among them, whether ranks are masked; case i has seed + i. Every case is a buffer
+ * Random cases against the oracle. Arguments: engine, seed, number of cases, whether they include
+ * low-latency operations, wire between nodes (empty: one node), whether they include
+ * high-throughput operations, whether ranks are masked; case i has seed + i. Every case is a buffer
  * of a random shape and a random sequence of operations on it.
  */
 final class PropertyJob implements RankJob {
-  private static final int MOST_STEPS = 8;
+  private static final int MAX_STEPS = 8;
 
   @Override
   public void run(Group group, List<String> arguments) {
@@ -28,38 +28,38 @@ final class PropertyJob implements RankJob {
     boolean highThroughput = Boolean.parseBoolean(arguments.get(5));
     boolean masks = Boolean.parseBoolean(arguments.get(6));
     Drawing drawing = new Drawing(lowLatency, highThroughput, masks, wire);
-    try (DeviceRoom room = room(group, engine)) {
+    try (DeviceArena deviceArena = deviceArena(group, engine)) {
       for (int i = 0; i < cases; i++) {
-        runCase(group, engine, seed + i, drawing, room);
+        runCase(group, engine, seed + i, drawing, deviceArena);
       }
-      room.settle();
+      deviceArena.settle();
     }
   }
 
-  private static DeviceRoom room(Group group, String engine) {
+  private static DeviceArena deviceArena(Group group, String engine) {
     String what = "rank " + group.rank() + " of " + group.size() + ", before the first case,";
-    try (CaseWatch _ = new CaseWatch(what, () -> "first buffer, and memory for tensors")) {
-      return DeviceRoom.open(group, engine);
+    try (CaseWatchdog _ = new CaseWatchdog(what, () -> "first buffer, and memory for tensors")) {
+      return DeviceArena.open(group, engine);
     }
   }
 
-  /** What cases are made of. */
+  /** Kinds of operations in the cases. */
   private record Drawing(boolean lowLatency, boolean highThroughput, boolean masks, String wire) {}
 
   private static void runCase(
-      Group group, String engine, long seed, Drawing drawing, DeviceRoom room) {
+      Group group, String engine, long seed, Drawing drawing, DeviceArena deviceArena) {
     SplittableRandom shared = new SplittableRandom(seed);
     String wire = drawing.wire;
     Shape shape =
         Shape.draw(group.size(), drawing.lowLatency, drawing.highThroughput, wire, shared);
     SplittableRandom own = new SplittableRandom(~seed * (group.rank() + 1));
     RankContext.Counts counts = new RankContext.Counts();
-    String who = "rank " + group.rank() + " of " + group.size();
+    String rank = "rank " + group.rank() + " of " + group.size();
     String repeat = "-Dep4j.seed=" + seed + " -Dep4j.cases=1 -Dep4j.ranks=" + group.size();
-    try (CaseWatch _ = new CaseWatch(who + ", " + repeat + ",", () -> counts.last);
+    try (CaseWatchdog _ = new CaseWatchdog(rank + ", " + repeat + ",", () -> counts.last);
         ExpertBuffer buffer = ExpertBuffer.open(group, shape.config(engine, wire))) {
-      RankContext in = new RankContext(buffer, shape, shared, own, room, counts);
-      for (int steps = shared.nextInt(1, MOST_STEPS + 1); steps > 0; steps--) {
+      RankContext in = new RankContext(buffer, shape, shared, own, deviceArena, counts);
+      for (int steps = shared.nextInt(1, MAX_STEPS + 1); steps > 0; steps--) {
         runStep(in, drawing.masks);
       }
       in.next("statistics");
@@ -68,7 +68,7 @@ final class PropertyJob implements RankJob {
     } catch (RuntimeException | AssertionError e) {
       throw new AssertionError(
           "%s, in '%s' of %s: %s; repeat with %s"
-              .formatted(who, counts.last, shape, e.getMessage(), repeat),
+              .formatted(rank, counts.last, shape, e.getMessage(), repeat),
           e);
     }
   }
@@ -78,7 +78,7 @@ final class PropertyJob implements RankJob {
     boolean highThroughput = in.shape().maxTokens() > 0;
     boolean lowLatency = in.shape().lowLatencyMaxTokens() > 0;
     if (in.own().nextInt(10) == 0) {
-      in.buffer().setNumSms(in.own().nextInt(4));
+      in.buffer().setParallelism(in.own().nextInt(4));
     }
     if (kind == 0) {
       in.next("barrier");
@@ -102,17 +102,17 @@ final class PropertyJob implements RankJob {
   }
 
   private static void runLowLatency(RankContext in) {
-    boolean[] nobody = new boolean[in.shape().ranks()];
+    boolean[] none = new boolean[in.shape().ranks()];
     boolean two = in.shared().nextInt(3) == 0;
     boolean hooked = in.shared().nextBoolean();
-    in.room().release(0);
+    in.deviceArena().release(0);
     try (Arena arena = Arena.ofShared()) {
-      LowLatencyFlight first = new LowLatencyFlight(in, arena, hooked, nobody);
+      LowLatencyRoundTrip first = new LowLatencyRoundTrip(in, arena, hooked, none);
       if (!two) {
         fly(first);
         return;
       }
-      LowLatencyFlight second = new LowLatencyFlight(in, arena, hooked, nobody);
+      LowLatencyRoundTrip second = new LowLatencyRoundTrip(in, arena, hooked, none);
       first.sendDispatch();
       second.sendDispatch();
       if (hooked && in.own().nextBoolean()) {
@@ -127,29 +127,29 @@ final class PropertyJob implements RankJob {
     }
   }
 
-  private static void fly(LowLatencyFlight flight) {
-    flight.sendDispatch();
-    flight.receiveDispatch();
-    flight.sendCombine();
-    flight.receiveCombine();
+  private static void fly(LowLatencyRoundTrip roundTrip) {
+    roundTrip.sendDispatch();
+    roundTrip.receiveDispatch();
+    roundTrip.sendCombine();
+    roundTrip.receiveCombine();
   }
 
-  /** One rank stands aside, masked by the others; then all are admitted again. */
+  /** One rank takes no part, masked by the others; then all ranks are admitted again. */
   private static void runMasked(RankContext in) {
     int ranks = in.shape().ranks();
     int aside = in.shared().nextInt(ranks);
     boolean[] masked = new boolean[ranks];
     masked[aside] = true;
-    in.room().release(0);
+    in.deviceArena().release(0);
     try (Arena arena = Arena.ofShared()) {
-      LowLatencyFlight flight =
-          new LowLatencyFlight(in.branch(), arena, in.shared().nextBoolean(), masked);
-      // A rank that is masked may still be reading what the others sent it before.
+      LowLatencyRoundTrip roundTrip =
+          new LowLatencyRoundTrip(in.branch(), arena, in.shared().nextBoolean(), masked);
+      // A masked rank may still read rows that the others sent before.
       in.buffer().barrier();
       if (in.rank() != aside) {
         in.buffer().updateMask(aside, true);
         checkMask(in, masked);
-        fly(flight);
+        fly(roundTrip);
       }
       in.buffer().barrier();
       in.buffer().cleanMask();

@@ -7,25 +7,28 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.Tensor;
 
 /**
- * What the steps of a random case work with on one rank.
+ * State for the steps of a random case on one rank.
  *
  * @param buffer the buffer
  * @param shape its shape
- * @param shared draws what all ranks must agree on: every rank draws the same in the same order
- * @param own draws what is this rank's own business
- * @param room memory of the rank's device for tensors of a step
- * @param counts operations done so far
+ * @param shared draws values that all ranks must agree on: every rank draws the same in the same
+ *     order
+ * @param own draws values that may differ between ranks
+ * @param deviceArena memory of the rank's device for tensors of a step
+ * @param counts operations so far
  */
 record RankContext(
     ExpertBuffer buffer,
     Shape shape,
     SplittableRandom shared,
     SplittableRandom own,
-    DeviceRoom room,
+    DeviceArena deviceArena,
     Counts counts) {
-  /** Operations done so far, as the buffer's statistics should count them, and the last one. */
+  /**
+   * Number of operations so far, as the buffer's statistics should count them, and the last one.
+   */
   static final class Counts {
-    /** Volatile: {@link CaseWatch} reads it meanwhile. */
+    /** Volatile: {@link CaseWatchdog} reads it from another thread. */
     volatile String last = "open";
 
     long dispatches;
@@ -34,23 +37,21 @@ record RankContext(
     long lowLatencyCombines;
   }
 
-  /**
-   * A context with a stream of shared draws of its own, for a part that not all ranks go through to
-   * its end.
-   */
+  /** A context with its own stream of shared draws, for a part that some ranks may not finish. */
   RankContext branch() {
     SplittableRandom branch = new SplittableRandom(shared.nextLong());
-    return new RankContext(buffer, shape, branch, own, room, counts);
+    return new RankContext(buffer, shape, branch, own, deviceArena, counts);
   }
 
-  /** Remembers what is done next, for the report of a failure. */
+  /** Records the next operation, for the report of a failure. */
   void next(String operation) {
     counts.last = operation;
   }
 
-  /** A tensor of any bytes in memory of any kind that a caller may have. */
+  /** A tensor with undefined content in any kind of memory that a caller may use. */
   Tensor empty(Arena arena, DType dtype, long... shape) {
-    Tensor onDevice = room.exists() && own.nextInt(3) != 0 ? room.tensor(dtype, shape) : null;
+    Tensor onDevice =
+        deviceArena.exists() && own.nextInt(3) != 0 ? deviceArena.tensor(dtype, shape) : null;
     return onDevice == null ? Batch.empty(dtype, own, arena, shape) : onDevice;
   }
 

@@ -4,13 +4,13 @@ import java.util.List;
 import org.ep4j.group.Group;
 
 /**
- * What every rank of a {@link World} does. Jobs run on threads and in processes alike, so a job is
- * a class with a constructor without arguments, and everything else comes in as text.
+ * Work of every rank of a {@link World}. Jobs run on threads and in processes, so a job is a class
+ * with a constructor without arguments, and all inputs are text.
  */
 @FunctionalInterface
 public interface RankJob {
   /**
-   * Runs as one rank; throws if anything is wrong.
+   * Runs as one rank; throws on a failure.
    *
    * @param group closed by the caller
    */

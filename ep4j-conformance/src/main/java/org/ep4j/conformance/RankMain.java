@@ -7,11 +7,11 @@ import org.ep4j.group.GroupConfig;
 import org.ep4j.group.LaunchEnvironment;
 
 /**
- * A rank in a process of its own: {@code RankMain <job class> <argument>...}. With the variable
- * {@link #AGAIN} it takes the place of one that has ended.
+ * A rank in its own process: {@code RankMain <job class> <argument>...}. With the variable {@link
+ * #AGAIN} the process replaces one that has ended.
  */
 public final class RankMain {
-  /** Set in processes that come later. */
+  /** Set in processes that replace others. */
   static final String AGAIN = "EP4J_TEST_AGAIN";
 
   private RankMain() {}

@@ -20,7 +20,7 @@ import org.ep4j.memory.SymmetricMemory;
 /** The processes of one job, their output, and the rendezvous between them. */
 public final class RankProcesses implements AutoCloseable {
   private static final Duration POLL = Duration.ofMillis(20);
-  private static final Duration NEWS = Duration.ofSeconds(1);
+  private static final Duration REPORT_INTERVAL = Duration.ofSeconds(1);
   private static final Duration END = Duration.ofSeconds(10);
   private static final int TAIL = 16_000;
 
@@ -33,10 +33,10 @@ public final class RankProcesses implements AutoCloseable {
   private final List<Start> starts = new ArrayList<>();
   private final List<Path> finished = new ArrayList<>();
 
-  /** How many characters of each rank's output {@link #newsOfSlowCases} has looked at. */
+  /** Per rank, number of output characters that {@link #reportSlowCases} has read. */
   private final List<Integer> lookedAt = new ArrayList<>();
 
-  /** How a rank was started. */
+  /** Start parameters of a rank. */
   private record Start(List<String> command, Map<String, String> variables) {}
 
   RankProcesses(Rendezvous rendezvous) {
@@ -56,10 +56,10 @@ public final class RankProcesses implements AutoCloseable {
   }
 
   /**
-   * Starts a process in the place of one that has ended, with its command and variables; what the
-   * old one wrote is forgotten.
+   * Starts a process that replaces an ended one, with its command and variables; discards the
+   * output of the old process.
    *
-   * @param more variables beside these
+   * @param more variables in addition to these
    */
   public void restart(int rank, Map<String, String> more) {
     awaitExit(rank, END);
@@ -106,17 +106,17 @@ public final class RankProcesses implements AutoCloseable {
     processes.get(rank).destroyForcibly();
   }
 
-  /** Process number of a rank. */
+  /** Process id of a rank. */
   public long pid(int rank) {
     return processes.get(rank).pid();
   }
 
-  /** Whether a rank still runs. */
+  /** Whether a rank is running. */
   public boolean isAlive(int rank) {
     return processes.get(rank).isAlive();
   }
 
-  /** What a rank has written so far, standard output and error; libraries write any bytes there. */
+  /** Output of a rank so far, standard output and error; libraries may write any bytes. */
   public String output(int rank) {
     try {
       return new String(Files.readAllBytes(outputs.get(rank)), StandardCharsets.UTF_8);
@@ -129,7 +129,7 @@ public final class RankProcesses implements AutoCloseable {
    * Waits for a rank to end.
    *
    * @return its exit code
-   * @throws IllegalStateException if it still runs after {@code limit}; says where
+   * @throws IllegalStateException if the rank still runs after {@code limit}; names its position
    */
   public int awaitExit(int rank, Duration limit) {
     try {
@@ -150,15 +150,15 @@ public final class RankProcesses implements AutoCloseable {
     }
   }
 
-  /** A JVM that gets this signal writes what its threads do. */
+  /** A JVM that gets this signal writes the stacks of its threads. */
   private void askForStacks(int rank) throws InterruptedException {
     try {
       Process kill = new ProcessBuilder("kill", "-QUIT", String.valueOf(pid(rank))).start();
       if (kill.waitFor(END.toMillis(), TimeUnit.MILLISECONDS)) {
-        Thread.sleep(NEWS);
+        Thread.sleep(REPORT_INTERVAL);
       }
     } catch (IOException e) {
-      // That the rank still runs is what matters, and is told without them.
+      // The caller reports the running rank even without stacks.
       System.out.println("no stacks of rank " + rank + ": " + e);
     }
   }
@@ -178,7 +178,7 @@ public final class RankProcesses implements AutoCloseable {
   /**
    * Waits until all ranks have written {@code text}.
    *
-   * @param except one that need not; -1 for none
+   * @param except a rank that need not; -1 for none
    */
   void awaitOutputs(String text, int except, Duration limit) {
     for (int rank = 0; rank < ranks(); rank++) {
@@ -188,7 +188,7 @@ public final class RankProcesses implements AutoCloseable {
     }
   }
 
-  /** What all ranks have written so far. */
+  /** Output of all ranks so far. */
   String outputs() {
     return IntStream.range(0, ranks())
         .mapToObj(rank -> "rank " + rank + " wrote:\n" + output(rank))
@@ -197,7 +197,7 @@ public final class RankProcesses implements AutoCloseable {
 
   /** Shared files of the job that still have a name. */
   List<Path> leftFiles() {
-    // The ranks have this process's environment, and their own variables beside it.
+    // The ranks have the environment of this process and their own variables.
     Path shared = SymmetricMemory.directory(System.getenv());
     if (!Files.isDirectory(shared)) {
       return List.of();
@@ -221,30 +221,30 @@ public final class RankProcesses implements AutoCloseable {
     }
   }
 
-  /** What ranks have written about cases that take long, each line once. */
-  List<String> newsOfSlowCases() {
-    List<String> news = new ArrayList<>();
+  /** Lines of the ranks about slow cases, each line once. */
+  List<String> reportSlowCases() {
+    List<String> reports = new ArrayList<>();
     for (int rank = 0; rank < ranks(); rank++) {
       String output = output(rank);
       int end = output.lastIndexOf('\n') + 1;
       output
           .substring(lookedAt.get(rank), end)
           .lines()
-          .filter(line -> line.contains(CaseWatch.STILL) || line.contains(CaseWatch.ENDED))
-          .forEach(news::add);
+          .filter(line -> line.contains(CaseWatchdog.STILL) || line.contains(CaseWatchdog.ENDED))
+          .forEach(reports::add);
       lookedAt.set(rank, end);
     }
-    return news;
+    return reports;
   }
 
   /**
-   * Waits until all ranks have ended well; the first that fails ends the wait. What ranks say about
-   * cases that take long is passed on meanwhile.
+   * Waits until all ranks have succeeded; the first failure ends the wait. Forwards the lines of
+   * the ranks about slow cases meanwhile.
    */
   void awaitSuccess(Duration limit) {
     long begin = System.nanoTime();
     long end = begin + limit.toNanos();
-    long nextNews = begin + NEWS.toNanos();
+    long nextReport = begin + REPORT_INTERVAL.toNanos();
     boolean running = true;
     while (running) {
       running = false;
@@ -267,9 +267,9 @@ public final class RankProcesses implements AutoCloseable {
         throw new IllegalStateException(
             "ranks still run after " + limit.toSeconds() + " s; " + tails(NONE));
       }
-      if (System.nanoTime() > nextNews) {
-        nextNews = System.nanoTime() + NEWS.toNanos();
-        newsOfSlowCases().forEach(System.out::println);
+      if (System.nanoTime() > nextReport) {
+        nextReport = System.nanoTime() + REPORT_INTERVAL.toNanos();
+        reportSlowCases().forEach(System.out::println);
       }
       if (running) {
         pause();
@@ -282,7 +282,7 @@ public final class RankProcesses implements AutoCloseable {
     return output.substring(Math.max(0, output.length() - TAIL));
   }
 
-  /** Of those that still run, and of those that have failed, but for one or {@link #NONE}. */
+  /** Output of running and of failed ranks, except one rank or {@link #NONE}. */
   private String tails(int but) {
     return IntStream.range(0, ranks())
         .filter(rank -> rank != but && (isAlive(rank) || processes.get(rank).exitValue() != 0))
@@ -299,7 +299,7 @@ public final class RankProcesses implements AutoCloseable {
     }
   }
 
-  /** Kills what still runs. Closing twice is harmless. */
+  /** Kills the running processes. Idempotent. */
   @Override
   public void close() {
     processes.forEach(Process::destroyForcibly);

@@ -11,22 +11,22 @@ import org.ep4j.group.PeerLostException;
 
 /**
  * Verified operations of all ranks, then low-latency traffic in which a rank is killed, then
- * verified low-latency operations of the others while it is masked, until a new process has taken
- * its place; and so on with other ranks. Arguments: engine, and who is killed in turn, by commas;
- * then {@link NodeArguments}.
+ * verified low-latency operations of the others while it is masked, until a new process has
+ * replaced it; the same for further ranks. Arguments: engine, and the ranks to kill in order,
+ * separated by commas; then {@link NodeArguments}.
  *
- * <p>With the variable {@link #DOOM} a process in the place of another kills itself so many
- * milliseconds after it has come into the group, or when it has its buffer.
+ * <p>With the variable {@link #CRASH_POINT} a replacing process kills itself that many milliseconds
+ * after it has joined the group, or when it has its buffer.
  */
 final class ReadmitJob implements RankJob {
-  static final String READY = "readmit job: kill me in turn ";
-  static final String MASKED = "readmit job: going on without the victim of turn ";
-  static final String LOST_AGAIN = "readmit job: lost again in turn ";
+  static final String READY = "readmit job: kill me in iteration ";
+  static final String MASKED = "readmit job: continuing without the victim of iteration ";
+  static final String LOST_AGAIN = "readmit job: lost again in iteration ";
   static final String DONE = "readmit job: done";
-  static final String DOOM = "EP4J_TEST_DOOM";
+  static final String CRASH_POINT = "EP4J_TEST_DOOM";
 
-  /** The first turn of a process that comes later. */
-  static final String TURN = "EP4J_TEST_TURN";
+  /** The first iteration of a replacing process. */
+  static final String ATTEMPT = "EP4J_TEST_TURN";
 
   private static final Duration LONG = Duration.ofSeconds(60);
   private static final int ROUNDS = 3;
@@ -50,42 +50,42 @@ final class ReadmitJob implements RankJob {
     try (ExpertBuffer buffer =
         again ? ExpertBuffer.rejoin(group, config) : ExpertBuffer.open(group, config)) {
       if (again) {
-        dieIfDoomed();
+        crashIfChosen();
         group.barrier(LONG);
       }
-      for (int turn = again ? firstTurn() : 0; turn < victims.length; turn++) {
-        turn(group, buffer, turn, victims[turn]);
+      for (int attempt = again ? firstAttempt() : 0; attempt < victims.length; attempt++) {
+        attempt(group, buffer, attempt, victims[attempt]);
       }
       verified(buffer, victims.length);
       System.out.println(DONE);
     }
   }
 
-  private static int firstTurn() {
-    return Integer.parseInt(System.getenv(TURN));
+  private static int firstAttempt() {
+    return Integer.parseInt(System.getenv(ATTEMPT));
   }
 
-  private static void verified(ExpertBuffer buffer, int turn) {
+  private static void verified(ExpertBuffer buffer, int attempt) {
     for (int round = 0; round < ROUNDS; round++) {
-      VerifiedRound.operate(buffer, 1000L * turn + round, -1);
+      VerifiedRound.operate(buffer, 1000L * attempt + round, -1);
     }
   }
 
-  private static void turn(Group group, ExpertBuffer buffer, int turn, int victim)
+  private static void attempt(Group group, ExpertBuffer buffer, int attempt, int victim)
       throws InterruptedException {
-    verified(buffer, turn);
-    System.out.println(READY + turn);
+    verified(buffer, attempt);
+    System.out.println(READY + attempt);
     trafficUntilKill(group, buffer, victim);
     if (buffer.rank() == victim) {
-      throw new IllegalStateException("the victim lives, and another rank is lost");
+      throw new IllegalStateException("the victim is alive, and another rank is lost");
     }
-    masked(group, buffer, turn, victim);
-    System.out.println(MASKED + turn);
-    while (!takenIn(group, buffer, turn, victim)) {
-      masked(group, buffer, turn, victim);
+    masked(group, buffer, attempt, victim);
+    System.out.println(MASKED + attempt);
+    while (!takenIn(group, buffer, attempt, victim)) {
+      masked(group, buffer, attempt, victim);
     }
     if (buffer.isMasked(victim)) {
-      throw new IllegalStateException("rank " + victim + " has come back and is still masked");
+      throw new IllegalStateException("rank " + victim + " has rejoined and is still masked");
     }
   }
 
@@ -106,34 +106,34 @@ final class ReadmitJob implements RankJob {
     }
   }
 
-  private static void masked(Group group, ExpertBuffer buffer, int turn, int victim) {
+  private static void masked(Group group, ExpertBuffer buffer, int attempt, int victim) {
     if (!buffer.isMasked(victim)) {
       buffer.updateMask(victim, true);
     }
     try (Group live = group.survivors(LONG)) {
       for (int round = 0; round < ROUNDS; round++) {
-        VerifiedRound.lowLatency(buffer, 500 + 1000L * turn + round, victim);
+        VerifiedRound.lowLatency(buffer, 500 + 1000L * attempt + round, victim);
       }
       live.barrier(LONG);
     }
   }
 
-  /** Whether a process has come back and lives; the same on all ranks. */
-  private static boolean takenIn(Group group, ExpertBuffer buffer, int turn, int victim)
+  /** Whether a live process has rejoined; the same on all ranks. */
+  private static boolean takenIn(Group group, ExpertBuffer buffer, int attempt, int victim)
       throws InterruptedException {
     int[] back = group.readmit(LONG);
     if (!Arrays.equals(back, new int[] {victim})) {
-      throw new IllegalStateException("ranks " + Arrays.toString(back) + " came back");
+      throw new IllegalStateException("ranks " + Arrays.toString(back) + " rejoined");
     }
     try {
       buffer.readmit();
       group.barrier(LONG);
       return true;
     } catch (Ep4jException e) {
-      System.out.println(LOST_AGAIN + turn + ": " + e.getMessage());
+      System.out.println(LOST_AGAIN + attempt + ": " + e.getMessage());
       awaitDeath(group, victim);
       if (buffer.config().ranksPerNode() > 0 || !buffer.engine().equals("host")) {
-        // A connection was to be made anew, or words were to be cleared.
+        // A connection had to be opened, or words to be cleared.
         buffer.reset();
       }
       return false;
@@ -144,31 +144,31 @@ final class ReadmitJob implements RankJob {
     long end = System.nanoTime() + LONG.toNanos();
     while (group.isAlive(rank)) {
       if (System.nanoTime() > end) {
-        throw new IllegalStateException("rank " + rank + " was to die, but lives");
+        throw new IllegalStateException("rank " + rank + " was to die, but is alive");
       }
       Thread.sleep(1);
     }
   }
 
   private static void beginToDie() {
-    String doom = System.getenv(DOOM);
-    if (doom != null) {
+    String crashPoint = System.getenv(CRASH_POINT);
+    if (crashPoint != null) {
       Thread.ofPlatform()
           .daemon()
           .start(
               () -> {
                 try {
-                  Thread.sleep(Integer.parseInt(doom));
+                  Thread.sleep(Integer.parseInt(crashPoint));
                 } catch (InterruptedException e) {
-                  // Dies all the same.
+                  // Dies anyway.
                 }
                 Runtime.getRuntime().halt(9);
               });
     }
   }
 
-  private static void dieIfDoomed() {
-    if (System.getenv(DOOM) != null) {
+  private static void crashIfChosen() {
+    if (System.getenv(CRASH_POINT) != null) {
       Runtime.getRuntime().halt(9);
     }
   }

@@ -13,9 +13,9 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
 /**
- * Ranks are killed (signal 9) in low-latency traffic, one after the other, and each time a new
- * process takes the place of the one that was killed: the others go on meanwhile, keep their
- * buffers, and all results are right afterwards. Subclasses name the engine.
+ * Ranks are killed (signal 9) in low-latency traffic, one after the other, and a new process
+ * replaces each of them: the other ranks continue meanwhile, keep their buffers, and all results
+ * are correct afterwards. Subclasses name the engine.
  *
  * <p>System properties: {@code ep4j.seed} repeats a run, {@code ep4j.kills} is the number of kills.
  */
@@ -23,10 +23,10 @@ public abstract class ReadmitKit {
   private static final int RANKS = 3;
   private static final Duration LIMIT = Duration.ofMinutes(2);
 
-  /** Most that a process needs from its arrival in the group to its buffer. */
-  private static final int DOOMED_MILLIS = 400;
+  /** Maximum time of a process from its arrival in the group to its buffer. */
+  private static final int CRASH_MILLIS = 400;
 
-  private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
+  private final long seed = TestScale.seed();
 
   /** For subclasses. */
   protected ReadmitKit() {}
@@ -34,7 +34,7 @@ public abstract class ReadmitKit {
   /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
   protected abstract String engine();
 
-  /** Ranks of a node, 0 = all of them. */
+  /** Ranks per node, 0 = all of them. */
   protected int ranksPerNode() {
     return 0;
   }
@@ -44,24 +44,26 @@ public abstract class ReadmitKit {
     return "auto";
   }
 
-  /** How many are killed, unless {@code ep4j.kills} says otherwise: each rank once. */
+  /** Number of kills, one after the other: each rank once. */
   protected int kills() {
     return RANKS;
   }
 
   @Test
-  final void killedRanksComeBackOneAfterTheOtherAndAllResultsAreRight() throws Exception {
-    run(0);
+  final void killedRanksRejoinOneAfterTheOtherAndAllResultsAreRight() throws Exception {
+    run(Integer.getInteger("ep4j.kills", kills()), 0);
   }
 
   @Test
-  final void newcomersThatDieOnTheWayHoldNobodyUp() throws Exception {
-    run(2);
+  final void newcomersThatDieWhileJoiningDelayNoRank() throws Exception {
+    if (ranksPerNode() > 0) {
+      TestScale.onlyInFull("rejoining ranks that die are tested within a node");
+    }
+    run(Integer.getInteger("ep4j.kills", TestScale.of(1, kills())), 2);
   }
 
-  private void run(int deaths) throws Exception {
+  private void run(int kills, int deaths) throws Exception {
     Available.orSkip(engine());
-    int kills = Integer.getInteger("ep4j.kills", kills());
     System.out.printf(
         "%s, %s: -Dep4j.seed=%d -Dep4j.kills=%d%n",
         getClass().getSimpleName(), engine(), seed, kills);
@@ -77,18 +79,18 @@ public abstract class ReadmitKit {
                         .mapToObj(Integer::toString)
                         .collect(Collectors.joining(","))));
     try (RankProcesses ranks = new ProcessWorld().start(RANKS, ReadmitJob.class, arguments)) {
-      for (int turn = 0; turn < kills; turn++) {
-        int victim = victims[turn];
-        ranks.awaitOutputs(ReadmitJob.READY + turn, -1, LIMIT);
+      for (int attempt = 0; attempt < kills; attempt++) {
+        int victim = victims[attempt];
+        ranks.awaitOutputs(ReadmitJob.READY + attempt, -1, LIMIT);
         Thread.sleep(random.nextInt(100), random.nextInt(1_000_000));
         ranks.kill(victim);
         for (int i = 0; i < deaths; i++) {
-          String doom = String.valueOf(random.nextInt(DOOMED_MILLIS));
-          ranks.restart(victim, variables(turn, Map.of(ReadmitJob.DOOM, doom)));
+          String crashPoint = String.valueOf(random.nextInt(CRASH_MILLIS));
+          ranks.restart(victim, variables(attempt, Map.of(ReadmitJob.CRASH_POINT, crashPoint)));
           assertEquals(9, ranks.awaitExit(victim, LIMIT), ranks.outputs());
         }
-        ranks.awaitOutputs(ReadmitJob.MASKED + turn, victim, LIMIT);
-        ranks.restart(victim, variables(turn, Map.of()));
+        ranks.awaitOutputs(ReadmitJob.MASKED + attempt, victim, LIMIT);
+        ranks.restart(victim, variables(attempt, Map.of()));
       }
       for (int rank = 0; rank < RANKS; rank++) {
         assertEquals(0, ranks.awaitExit(rank, LIMIT), ranks.outputs());
@@ -98,10 +100,10 @@ public abstract class ReadmitKit {
     }
   }
 
-  private static Map<String, String> variables(int turn, Map<String, String> more) {
+  private static Map<String, String> variables(int attempt, Map<String, String> more) {
     Map<String, String> all = new HashMap<>(more);
     all.put(RankMain.AGAIN, "true");
-    all.put(ReadmitJob.TURN, String.valueOf(turn + 1));
+    all.put(ReadmitJob.ATTEMPT, String.valueOf(attempt + 1));
     return all;
   }
 }

@@ -8,13 +8,13 @@ import org.ep4j.PeerTimeoutException;
 import org.ep4j.group.Group;
 
 /**
- * A rank stays away from an operation; the others are told in time, all begin anew, and verified
- * rounds in the same buffer follow. Ranks stay away in turn, from each operation of a round.
- * Arguments: engine, and a seed; then {@link NodeArguments}.
+ * A rank skips an operation; the other ranks get an error at their deadline, all ranks reset, and
+ * verified rounds in the same buffer follow. Ranks skip in rotation, each operation of a round
+ * once. Arguments: engine, and a seed; then {@link NodeArguments}.
  */
 final class ResetJob implements RankJob {
   private static final Duration DEADLINE = Duration.ofSeconds(1);
-  private static final Duration PATIENCE = Duration.ofSeconds(60);
+  private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
   @Override
   public void run(Group group, List<String> arguments) {
@@ -32,19 +32,19 @@ final class ResetJob implements RankJob {
         if (group.rank() == away) {
           VerifiedRound.begin(buffer, round, operation);
         } else {
-          isTold(buffer, round, operation);
+          isNotified(buffer, round, operation);
         }
-        group.barrier(PATIENCE);
+        group.barrier(TIMEOUT);
         buffer.reset();
         VerifiedRound.operate(buffer, round + 1, -1);
         VerifiedRound.operate(buffer, round + 2, -1);
-        // Who is still in an operation must not be taken for late.
-        group.barrier(PATIENCE);
+        // A rank that is still in an operation must not count as late.
+        group.barrier(TIMEOUT);
       }
     }
   }
 
-  private static void isTold(ExpertBuffer buffer, long round, int operation) {
+  private static void isNotified(ExpertBuffer buffer, long round, int operation) {
     try {
       VerifiedRound.operate(buffer, round, -1);
     } catch (PeerTimeoutException e) {

@@ -7,12 +7,12 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
 /**
- * A rank misses the deadline of an operation, all call {@code reset()}, and the same buffers serve
- * on. Subclasses name the engine and say how ranks run. The system property {@code ep4j.seed}
+ * A rank misses the deadline of an operation, all ranks call {@code reset()}, and the same buffers
+ * continue to work. Subclasses name the engine and the world. The system property {@code ep4j.seed}
  * repeats a run.
  */
 public abstract class ResetKit {
-  private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
+  private final long seed = TestScale.seed();
 
   /** For subclasses. */
   protected ResetKit() {}
@@ -20,15 +20,15 @@ public abstract class ResetKit {
   /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
   protected abstract String engine();
 
-  /** How ranks run. */
+  /** World that runs the ranks. */
   protected abstract World world();
 
-  /** Sizes of worlds to try. */
+  /** World sizes to test. */
   protected IntStream worldSizes() {
     return IntStream.of(2, 3, 4);
   }
 
-  /** Ranks of a node, 0 = all of them. */
+  /** Ranks per node, 0 = all of them. */
   protected int ranksPerNode() {
     return 0;
   }
@@ -38,14 +38,14 @@ public abstract class ResetKit {
     return "auto";
   }
 
-  /** What these tests need beside the engine and is not here; empty (default): nothing. */
-  protected String lacking() {
+  /** What these tests need besides the engine and this machine lacks; empty (default): nothing. */
+  protected String missing() {
     return "";
   }
 
   @TestFactory
   final Stream<DynamicTest> buffersServeOnAfterAMissedDeadline() {
-    return Available.orSkipped(engine(), lacking(), this::worlds);
+    return Available.orSkipped(engine(), missing(), this::worlds);
   }
 
   private Stream<DynamicTest> worlds() {

@@ -33,9 +33,9 @@ import org.ep4j.verify.Rows;
 import org.ep4j.verify.WorldRouting;
 
 /**
- * Many operations on one buffer, each with a routing of its own, and every byte of every result
- * compared with the oracle. What was delivered is poisoned before the next operation. Arguments:
- * engine, number of operations, seed; then {@link NodeArguments}.
+ * Many operations on one buffer, each with its own routing; compares every byte of every result
+ * with the oracle. Poisons the results before the next operation. Arguments: engine, number of
+ * operations, seed; then {@link NodeArguments}.
  */
 final class RoutingSoakJob implements RankJob {
   private static final int HIDDEN = 256;
@@ -77,7 +77,7 @@ final class RoutingSoakJob implements RankJob {
     }
   }
 
-  /** A dispatch, its combine, and now and then a cached pair; returns how many operations. */
+  /** A dispatch, its combine, and occasionally a cached pair; returns the number of operations. */
   private static int round(ExpertBuffer buffer, long seed) {
     SplittableRandom shared = new SplittableRandom(seed);
     int rank = buffer.rank();
@@ -124,15 +124,15 @@ final class RoutingSoakJob implements RankJob {
       int ranks, HighThroughputOracle oracle, SplittableRandom shared) {
     Layout layout = Layout.values()[shared.nextInt(2)];
     int alignment = layout == Layout.FLAT ? 1 : ALIGNMENT;
-    int most = 1;
+    int max = 1;
     for (int r = 0; r < ranks; r++) {
-      most = Math.max(most, oracle.rows(r, layout, alignment));
+      max = Math.max(max, oracle.rows(r, layout, alignment));
     }
     return DispatchOptions.builder()
         .layout(layout)
         .expertAlignment(alignment)
         .zeroPadding(shared.nextBoolean())
-        .sizing(shared.nextBoolean() ? Sizing.EXACT : Sizing.atMost(most + shared.nextInt(3)))
+        .sizing(shared.nextBoolean() ? Sizing.EXACT : Sizing.atMost(max + shared.nextInt(3)))
         .build();
   }
 

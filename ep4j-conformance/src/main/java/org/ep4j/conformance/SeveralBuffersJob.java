@@ -8,8 +8,8 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.group.Group;
 
 /**
- * Buffers with several backends in one process, open at the same time, used in turn and verified,
- * closed in another order each time, and opened anew. Arguments: the backends.
+ * Buffers with several backends in one process, open at the same time, used in rotation and
+ * verified, closed in a different order each time, and opened again. Arguments: the backends.
  */
 public final class SeveralBuffersJob implements RankJob {
   private static final int TIMES = 3;

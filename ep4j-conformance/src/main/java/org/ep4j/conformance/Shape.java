@@ -7,13 +7,13 @@ import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
 
 /**
- * The shape of a random buffer: mostly small, sometimes odd.
+ * The shape of a random buffer: mostly small, sometimes unusual.
  *
  * @param ranks number of ranks
  * @param hidden elements of a row
- * @param topK most choices a token
+ * @param topK maximum choices per token
  * @param placement experts and their ranks
- * @param maxTokens most tokens a rank, high throughput; 0 = not used
+ * @param maxTokens maximum tokens per rank, high throughput; 0 = not used
  * @param lowLatencyMaxTokens the same for low latency
  * @param expertAlignment largest alignment
  * @param rowDType widest row
@@ -36,8 +36,9 @@ record Shape(
   /**
    * Draws a shape.
    *
-   * @param latency whether low-latency operations may be among those of the buffer
-   * @param throughput the same of high throughput; one of the two
+   * @param latency whether the buffer may have low-latency operations
+   * @param throughput whether the buffer may have high-throughput operations; at least one of the
+   *     two
    * @param wire kind of wire between nodes; empty: all ranks are in one node
    */
   static Shape draw(
@@ -55,8 +56,8 @@ record Shape(
           case 1 -> random.nextInt(64, 200);
           default -> random.nextInt(2, 33);
         };
-    int most = Math.min(experts, BufferConfig.MAX_TOP_K);
-    int topK = random.nextInt(8) == 0 ? most : random.nextInt(1, Math.min(8, most) + 1);
+    int max = Math.min(experts, BufferConfig.MAX_TOP_K);
+    int topK = random.nextInt(8) == 0 ? max : random.nextInt(1, Math.min(8, max) + 1);
     return new Shape(
         ranks,
         hidden,

@@ -29,8 +29,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Many small operations on one buffer: neither the heap nor the process may grow, and the last
- * results must be those of the first. Arguments: engine, number of operations, whether low-latency
- * operations are among them; then {@link NodeArguments}.
+ * results must equal the first. Arguments: engine, number of operations, whether they include
+ * low-latency operations; then {@link NodeArguments}.
  */
 final class SoakJob implements RankJob {
   private static final int HIDDEN = 128;
@@ -39,8 +39,8 @@ final class SoakJob implements RankJob {
   private static final int TOKENS = 4;
   private static final long KIBIBYTE = 1024;
 
-  /** What a JVM may take for itself while it compiles and profiles. */
-  private static final long MOST_GROWTH = 48L << 20;
+  /** Memory that a JVM may allocate for compilation and profiles. */
+  private static final long MAX_GROWTH = 48L << 20;
 
   @Override
   public void run(Group group, List<String> arguments) throws IOException {
@@ -113,7 +113,7 @@ final class SoakJob implements RankJob {
       LowLatencyCombineOptions.builder().zeroCopy(true).build();
 
   private static void check(String what, long before, long after) {
-    if (after - before > MOST_GROWTH) {
+    if (after - before > MAX_GROWTH) {
       throw new AssertionError(
           "the " + what + " grew from " + (before >> 20) + " to " + (after >> 20) + " MiB");
     }
@@ -125,7 +125,7 @@ final class SoakJob implements RankJob {
     return runtime.totalMemory() - runtime.freeMemory();
   }
 
-  /** Resident memory of this process; 0 where the system does not tell. */
+  /** Resident memory of this process; 0 if the system does not report it. */
   private static long residentBytes() throws IOException {
     Path status = Path.of("/proc/self/status");
     if (!Files.isReadable(status)) {

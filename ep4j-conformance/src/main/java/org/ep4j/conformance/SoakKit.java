@@ -20,13 +20,13 @@ public abstract class SoakKit {
   /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
   protected abstract String engine();
 
-  /** How ranks run; with time for the long test. */
+  /** World that runs the ranks, with time for the long test. */
   protected abstract World world();
 
   /** Number of ranks. */
   protected abstract int ranks();
 
-  /** Ranks of a node, 0 = all of them. */
+  /** Ranks per node, 0 = all of them. */
   protected int ranksPerNode() {
     return 0;
   }
@@ -41,7 +41,7 @@ public abstract class SoakKit {
     run(SHORT);
   }
 
-  /** Runs only where its tag is asked for. */
+  /** Runs only with its tag. */
   @Test
   @Tag("soak")
   final void everyByteOfAHundredThousandOperationsIsRight() {
@@ -50,7 +50,7 @@ public abstract class SoakKit {
 
   private void run(long operations) {
     Available.orSkip(engine());
-    long seed = Long.getLong("ep4j.seed", System.nanoTime());
+    long seed = TestScale.seed();
     System.out.printf(
         "%s, %s, %d ranks (%s): -Dep4j.seed=%d -Dep4j.soak=%d%n",
         getClass().getSimpleName(), engine(), ranks(), world().name(), seed, operations);

@@ -7,7 +7,7 @@ import org.ep4j.group.ThreadRanks;
 /**
  * A rank per thread.
  *
- * @param limit how long all ranks together may take
+ * @param limit time limit for all ranks together
  */
 public record ThreadWorld(Duration limit) implements World {
   /** Threads with two minutes. */

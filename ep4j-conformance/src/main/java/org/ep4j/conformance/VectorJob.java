@@ -14,11 +14,11 @@ import org.ep4j.cases.CaseRunner;
 import org.ep4j.group.Group;
 
 /**
- * Runs cases on one engine and compares. Arguments: engine, ranks of a node, wire between nodes,
- * directory of a case, and so on; several cases must have as many ranks as the group.
+ * Runs cases on one engine and compares their outputs. Arguments: engine, ranks per node, wire
+ * between nodes, then directories of cases; each case must have as many ranks as the group.
  */
 final class VectorJob implements RankJob {
-  /** Every case runs this often on the same buffer: later epochs must give the same. */
+  /** Number of runs of every case on the same buffer: later epochs must give the same results. */
   private static final int ROUNDS = 3;
 
   @Override
@@ -26,7 +26,7 @@ final class VectorJob implements RankJob {
     for (String path : arguments.subList(3, arguments.size())) {
       CaseDirectory directory = CaseDirectory.open(Path.of(path));
       String what = "rank " + group.rank() + " of " + group.size() + ", " + path;
-      try (CaseWatch _ = new CaseWatch(what, () -> "recorded case");
+      try (CaseWatchdog _ = new CaseWatchdog(what, () -> "recorded case");
           CaseFile file = directory.read(group.rank());
           ExpertBuffer buffer = ExpertBuffer.open(group, config(directory, arguments))) {
         for (int round = 0; round < ROUNDS; round++) {

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
-/** Recorded vectors must come out bit for bit. Subclasses name the engine and the world. */
+/** Recorded vectors must be reproduced bit for bit. Subclasses name the engine and the world. */
 public abstract class VectorKit {
   private static final String NONE = "this engine has no such operations";
 
@@ -20,15 +20,15 @@ public abstract class VectorKit {
   /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
   protected abstract String engine();
 
-  /** How ranks run. */
+  /** World that runs the ranks. */
   protected abstract World world();
 
-  /** Whether the engine has low-latency operations; cases of them are skipped if not. */
+  /** Whether the engine has low-latency operations; otherwise their cases are skipped. */
   protected boolean lowLatency() {
     return true;
   }
 
-  /** The same of high throughput. */
+  /** The same for high throughput. */
   protected boolean highThroughput() {
     return true;
   }
@@ -43,14 +43,14 @@ public abstract class VectorKit {
     return "auto";
   }
 
-  /** What these tests need beside the engine and is not here; empty (default): nothing. */
-  protected String lacking() {
+  /** What these tests need besides the engine and this machine lacks; empty (default): nothing. */
+  protected String missing() {
     return "";
   }
 
   @TestFactory
-  final Stream<DynamicTest> everyRecordedCaseComesOutBitForBit() {
-    return Available.orSkipped(engine(), lacking(), this::recordedCases);
+  final Stream<DynamicTest> everyRecordedCaseIsReproducedBitForBit() {
+    return Available.orSkipped(engine(), missing(), this::recordedCases);
   }
 
   private Stream<DynamicTest> recordedCases() {

@@ -12,19 +12,19 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
 
 /**
- * The recorded vectors: a directory with a case in each directory below it, named by system
- * property {@code ep4j.vectors} or environment variable {@code EP4J_VECTORS}.
+ * The recorded vectors: a directory with one case per subdirectory, named by system property {@code
+ * ep4j.vectors} or environment variable {@code EP4J_VECTORS}.
  */
 public final class Vectors {
   /** System property that names the directory. */
   public static final String PROPERTY = "ep4j.vectors";
 
-  /** Environment variable that names it if the property does not. */
+  /** Environment variable that names the directory if the property does not. */
   public static final String VARIABLE = "EP4J_VECTORS";
 
   private Vectors() {}
 
-  /** The cases, sorted by name; empty if the directory is not here. */
+  /** The cases, sorted by name; empty if the directory does not exist. */
   public static List<CaseDirectory> cases() {
     Path root = Path.of(location());
     if (!Files.isDirectory(root)) {
@@ -37,10 +37,7 @@ public final class Vectors {
     }
   }
 
-  /**
-   * A test for each case; where there are no vectors, one test that is skipped and says where they
-   * were looked for.
-   */
+  /** A test for each case; without vectors, one skipped test that names the searched directory. */
   public static Stream<DynamicTest> tests(Consumer<CaseDirectory> body) {
     List<CaseDirectory> cases = cases();
     if (cases.isEmpty()) {
@@ -55,7 +52,7 @@ public final class Vectors {
                     String.valueOf(one.path().getFileName()), () -> body.accept(one)));
   }
 
-  /** Where the vectors are looked for. */
+  /** The searched directory. */
   public static String location() {
     String variable = System.getenv(VARIABLE);
     String property = System.getProperty(PROPERTY, "");

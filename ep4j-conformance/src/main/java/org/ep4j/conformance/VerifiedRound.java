@@ -42,7 +42,7 @@ final class VerifiedRound {
 
   private VerifiedRound() {}
 
-  /** The shape of buffers for it. */
+  /** Configuration of buffers for the round. */
   static BufferConfig.Builder shape(BufferConfig.Builder config, boolean lowLatency) {
     return config
         .hidden(HIDDEN)
@@ -52,7 +52,7 @@ final class VerifiedRound {
         .lowLatencyMaxTokens(lowLatency ? TOKENS : 0);
   }
 
-  /** A low-latency pair whose results are not looked at: a rank may be lost meanwhile. */
+  /** A low-latency pair whose results are not checked: a rank may be lost meanwhile. */
   static void unchecked(ExpertBuffer buffer, long seed) {
     int rank = buffer.rank();
     try (Arena arena = Arena.ofShared()) {
@@ -83,7 +83,7 @@ final class VerifiedRound {
     run(buffer, seed, gone, true, OPERATIONS);
   }
 
-  /** As many operations of that round; this rank is missing in the next. */
+  /** The first operations of that round; this rank skips the next one. */
   static void begin(ExpertBuffer buffer, long seed, int operations) {
     run(buffer, seed, -1, operations > 0, operations);
   }

@@ -2,18 +2,18 @@ package org.ep4j.conformance;
 
 import java.util.List;
 
-/** A way to run ranks: threads of this JVM, or processes. */
+/** Runs ranks: as threads of this JVM, or as processes. */
 public interface World {
   /** For test names. */
   String name();
 
-  /** Whether starting ranks takes so long that tests should do all their work in one run. */
+  /** Whether starting ranks is so slow that tests should do all their work in one run. */
   boolean costly();
 
   /**
    * Runs a job on {@code ranks} ranks and waits for all.
    *
-   * @throws RuntimeException if a rank failed, with what it reported
+   * @throws RuntimeException if a rank failed, with its report
    */
   void run(int ranks, Class<? extends RankJob> job, List<String> arguments);
 

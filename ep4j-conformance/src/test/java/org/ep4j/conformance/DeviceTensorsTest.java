@@ -7,7 +7,7 @@ import org.ep4j.engine.Devices;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
 
-/** The kits over an engine whose tensors lie on devices. */
+/** The kits with an engine whose tensors are on devices. */
 class DeviceTensorsTest {
   @Test
   void devicesAreCounted() {

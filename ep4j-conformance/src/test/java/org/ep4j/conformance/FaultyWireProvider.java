@@ -11,14 +11,14 @@ import org.ep4j.wire.WireProvider;
 import org.ep4j.wire.Wires;
 
 /**
- * The wire inside a JVM on a bad day, for engines that open their wire by name. What goes wrong
- * follows from {@code ep4j.seed} and from how many wires were opened before.
+ * The wire inside a JVM with faults, for engines that open their wire by name. The faults follow
+ * from {@code ep4j.seed} and from the number of wires opened before.
  */
 public final class FaultyWireProvider implements WireProvider {
   static final String NAME = "faulty";
 
   private static final AtomicLong OPENED = new AtomicLong();
-  private static final long SEED = Long.getLong("ep4j.seed", System.nanoTime());
+  private static final long SEED = TestScale.seed();
 
   private static volatile IntFunction<FaultPlan> plans = FaultyWireProvider::legal;
 
@@ -29,12 +29,12 @@ public final class FaultyWireProvider implements WireProvider {
     return FaultPlan.legal(SEED + 31 * OPENED.getAndIncrement() + rank);
   }
 
-  /** From now on each rank that opens a wire asks here for its faults. */
+  /** Sets the source of the faults for each rank that opens a wire. */
   static void plan(IntFunction<FaultPlan> plan) {
     plans = plan;
   }
 
-  /** From now on wires do what a correct one may do on a bad day. */
+  /** Makes wires show all faults that the contract allows. */
   static void planLegal() {
     plans = FaultyWireProvider::legal;
   }

@@ -8,7 +8,7 @@ class HostEngineOnProcessesTest extends EngineKit {
     return "host";
   }
 
-  /** Starting JVMs is slow; threads try every size. */
+  /** Starting JVMs is slow; the test on threads covers every size. */
   @Override
   protected IntStream worldSizes() {
     return IntStream.of(2, 3);

@@ -14,7 +14,7 @@ class HostEngineOverSharedMemoryTest extends EngineKit {
     return "shm";
   }
 
-  /** Starting JVMs is slow; threads try every size. */
+  /** Starting JVMs is slow; the test on threads covers every size. */
   @Override
   protected IntStream worldSizes() {
     return IntStream.of(5);

@@ -14,7 +14,7 @@ class HostEngineOverTcpOnProcessesTest extends EngineKit {
     return "tcp";
   }
 
-  /** Starting JVMs is slow; threads try every size. */
+  /** Starting JVMs is slow; the test on threads covers every size. */
   @Override
   protected IntStream worldSizes() {
     return IntStream.of(3, 4);

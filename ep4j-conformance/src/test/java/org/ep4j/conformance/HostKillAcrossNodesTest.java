@@ -1,6 +1,6 @@
 package org.ep4j.conformance;
 
-/** Two ranks of one node, one of another, over TCP: also a whole node is killed. */
+/** Two ranks of one node, one of another, over TCP: kills also cover a whole node. */
 class HostKillAcrossNodesTest extends KillKit {
   @Override
   protected String engine() {
@@ -17,7 +17,7 @@ class HostKillAcrossNodesTest extends KillKit {
     return "tcp";
   }
 
-  /** Each rank once: both of a node, and a node alone. */
+  /** Each rank once: both of one node, and a whole node. */
   @Override
   protected int kills() {
     return 3;

@@ -126,13 +126,13 @@ record HostMemoryBuffer(ExpertBuffer host, int device) implements ExpertBuffer {
   }
 
   @Override
-  public int numSms() {
-    return host.numSms();
+  public int parallelism() {
+    return host.parallelism();
   }
 
   @Override
-  public void setNumSms(int sms) {
-    host.setNumSms(sms);
+  public void setParallelism(int sms) {
+    host.setParallelism(sms);
   }
 
   @Override

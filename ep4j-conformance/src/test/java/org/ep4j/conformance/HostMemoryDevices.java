@@ -9,8 +9,8 @@ import org.ep4j.Tensor;
 import org.ep4j.engine.DeviceAccess;
 
 /**
- * Devices whose memory is the host's, at its own addresses: what code for device tensors can be
- * tried with where there is no device.
+ * Devices whose memory is host memory, at the same addresses: for tests of device tensors without a
+ * device.
  */
 public final class HostMemoryDevices implements DeviceAccess {
   private static final int DEVICES = 2;
@@ -33,7 +33,7 @@ public final class HostMemoryDevices implements DeviceAccess {
     return Tensor.of(bytes, tensor.dtype(), tensor.shape());
   }
 
-  @SuppressWarnings("restricted") // the addresses are of memory that lives
+  @SuppressWarnings("restricted") // the addresses are of live memory
   private static MemorySegment memory(long address, long bytes) {
     return MemorySegment.ofAddress(address).reinterpret(bytes);
   }

@@ -98,13 +98,13 @@ final class HostMemoryResults {
     }
 
     @Override
-    public Tensor tokensPerExpert() {
-      return host.tokensPerExpert();
+    public Tensor alignedCounts() {
+      return host.alignedCounts();
     }
 
     @Override
-    public Tensor receivedPerExpert() {
-      return host.receivedPerExpert();
+    public Tensor counts() {
+      return host.counts();
     }
 
     @Override

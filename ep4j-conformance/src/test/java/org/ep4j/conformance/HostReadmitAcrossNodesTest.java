@@ -1,6 +1,6 @@
 package org.ep4j.conformance;
 
-/** Two ranks of one node, one of another, over TCP: also a whole node comes back. */
+/** Two ranks of one node, one of another, over TCP: a whole node rejoins, too. */
 class HostReadmitAcrossNodesTest extends ReadmitKit {
   @Override
   protected String engine() {

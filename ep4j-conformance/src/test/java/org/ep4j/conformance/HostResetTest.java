@@ -25,7 +25,7 @@ class HostResetTest {
     }
   }
 
-  /** Two ranks a node, over TCP. */
+  /** Two ranks per node, over TCP. */
   @Nested
   class AcrossNodes extends ResetKit {
     @Override

@@ -9,17 +9,20 @@ class HostSoakTest {
   private static final NodeArguments ONE_NODE = new NodeArguments(0, "auto");
   private static final NodeArguments TWO_NODES = new NodeArguments(2, "tcp");
 
+  /** A long loop in a build; ten thousand operations in a full run. */
+  private static final String OPERATIONS = String.valueOf(TestScale.part(10_000));
+
   @Test
-  void tenThousandOperationsLeaveMemoryAsItWas() {
-    new ThreadWorld().run(2, SoakJob.class, ONE_NODE.behind(List.of("host", "10000", "true")));
+  void thousandsOfOperationsLeaveMemoryAsItWas() {
+    new ThreadWorld().run(2, SoakJob.class, ONE_NODE.behind(List.of("host", OPERATIONS, "true")));
   }
 
   @Test
-  void tenThousandOperationsAcrossNodesLeaveMemoryAsItWas() {
-    new ThreadWorld().run(3, SoakJob.class, TWO_NODES.behind(List.of("host", "10000", "true")));
+  void thousandsOfOperationsAcrossNodesLeaveMemoryAsItWas() {
+    new ThreadWorld().run(3, SoakJob.class, TWO_NODES.behind(List.of("host", OPERATIONS, "true")));
   }
 
-  /** Runs with {@code -Dgroups=soak} only, as the next. */
+  /** Runs with {@code -Dgroups=soak} only, like the next test. */
   @Test
   @Tag("soak")
   void manyOperationsAcrossNodesLeaveMemoryAsItWas() {
@@ -30,7 +33,7 @@ class HostSoakTest {
             TWO_NODES.behind(List.of("host", System.getProperty("ep4j.soak", "100000"), "true")));
   }
 
-  /** Runs with {@code -Dgroups=soak} only; {@code -Dep4j.soak} is another number. */
+  /** Runs with {@code -Dgroups=soak} only; {@code -Dep4j.soak} sets the number. */
   @Test
   @Tag("soak")
   void aMillionOperationsLeaveMemoryAsItWas() {

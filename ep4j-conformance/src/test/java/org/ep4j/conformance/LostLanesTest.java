@@ -40,7 +40,7 @@ import org.junit.jupiter.api.Test;
 
 /**
  * One rank loses its lanes to a rank of another node at any step: no rank gets wrong bytes, every
- * rank is told at once which rank is out of reach, and after a reset all go on.
+ * rank gets an error at once that names the unreachable rank, and after a reset all ranks continue.
  */
 class LostLanesTest {
   private static final int RANKS = 4;
@@ -49,15 +49,15 @@ class LostLanesTest {
   private static final int TOP_K = 4;
   private static final int EXPERTS = 12;
   private static final int TOKENS = 60;
-  private static final int MOST_STEPS = 600;
+  private static final int MAX_STEPS = 600;
 
-  /** Longer than a campaign may take: nobody may wait for it. */
+  /** Longer than a campaign may take: no rank may wait that long. */
   private static final Duration LONG = Duration.ofMinutes(10);
 
   private static final Duration LIMIT = Duration.ofMinutes(1);
   private static final ExpertPlacement PLACEMENT = ExpertPlacement.blocks(EXPERTS, RANKS);
 
-  /** Without rounding of partial sums nodes make no difference to the bits. */
+  /** Without rounding of partial sums nodes do not change the bits. */
   private static final CombineOptions EXACT =
       CombineOptions.builder().partialRounding(false).build();
 
@@ -67,33 +67,35 @@ class LostLanesTest {
   }
 
   @Test
-  void aLaneLostAtAnyStepIsToldAndAResetHeals() {
-    long seed = Long.getLong("ep4j.seed", System.nanoTime());
-    int campaigns = Integer.getInteger("ep4j.campaigns", 8);
+  void aLaneLostAtAnyStepIsReportedAndAResetHeals() {
+    long seed = TestScale.seed();
+    int campaigns = Integer.getInteger("ep4j.campaigns", TestScale.part(8));
     System.out.printf("LostLanesTest: -Dep4j.seed=%d -Dep4j.campaigns=%d%n", seed, campaigns);
     SplittableRandom random = new SplittableRandom(seed);
     for (int i = 0; i < campaigns; i++) {
       int unlucky = random.nextInt(RANKS);
 
       int node = unlucky / RANKS_PER_NODE;
-      int far = (1 - node) * RANKS_PER_NODE + random.nextInt(RANKS_PER_NODE);
-      long step = 1 + random.nextLong(MOST_STEPS);
+      int distance = (1 - node) * RANKS_PER_NODE + random.nextInt(RANKS_PER_NODE);
+      long step = 1 + random.nextLong(MAX_STEPS);
       long faults = random.nextLong();
       AtomicInteger opened = new AtomicInteger();
       FaultyWireProvider.plan(
           rank -> {
             FaultPlan plan = FaultPlan.legal(faults + rank);
-            // Only the first connection is lost, not the one that the reset makes.
+            // Only the first connection fails, not the one of the reset.
             return opened.getAndIncrement() < RANKS && rank == unlucky
-                ? plan.dropping(far, step)
+                ? plan.dropping(distance, step)
                 : plan;
           });
       ThreadRanks.run(
-          RANKS, LIMIT, group -> runUntilLost(group, group.rank() == far ? unlucky : far));
+          RANKS,
+          LIMIT,
+          group -> runUntilLost(group, group.rank() == distance ? unlucky : distance));
     }
   }
 
-  private static void runUntilLost(Group group, int blamed) {
+  private static void runUntilLost(Group group, int named) {
     BufferConfig config =
         BufferConfig.builder()
             .engine("host")
@@ -106,16 +108,16 @@ class LostLanesTest {
             .timeout(LONG)
             .build();
     try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
-      boolean told = false;
-      for (long round = 0; round < 10 * MOST_STEPS && !told; round++) {
+      boolean reported = false;
+      for (long round = 0; round < 10 * MAX_STEPS && !reported; round++) {
         try {
           operate(buffer, round);
         } catch (PeerTimeoutException e) {
-          told = true;
-          assertEquals(blamed, e.peer(), e.getMessage());
+          reported = true;
+          assertEquals(named, e.peer(), e.getMessage());
         }
       }
-      assertTrue(told, "rank " + group.rank() + " was never told");
+      assertTrue(reported, "rank " + group.rank() + " got no error");
       buffer.reset();
       for (long round = 0; round < 3; round++) {
         operate(buffer, round);

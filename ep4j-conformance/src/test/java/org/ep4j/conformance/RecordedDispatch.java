@@ -15,8 +15,8 @@ import org.ep4j.cases.CaseFile;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What another implementation delivered, as if this library had. Outputs that the recording lacks
- * are made from its {@code is_token_in_rank} tables.
+ * Outputs of another implementation as a dispatch of this library. Outputs that the recording lacks
+ * are computed from its {@code is_token_in_rank} tables.
  */
 record RecordedDispatch(CaseFile file, int rank, List<CaseFile> all) implements Dispatch {
   @Override
@@ -55,14 +55,14 @@ record RecordedDispatch(CaseFile file, int rank, List<CaseFile> all) implements 
   }
 
   @Override
-  public Tensor tokensPerExpert() {
+  public Tensor alignedCounts() {
     return file.tensor("num_recv_tokens_per_expert");
   }
 
   @Override
-  public Tensor receivedPerExpert() {
+  public Tensor counts() {
     Tensor idx = Objects.requireNonNull(topkIdx());
-    int[] counts = new int[(int) tokensPerExpert().size(0)];
+    int[] counts = new int[(int) alignedCounts().size(0)];
     for (long i = 0; i < idx.elements(); i++) {
       if (idx.getLong(i) >= 0) {
         counts[(int) idx.getLong(i)]++;

@@ -13,8 +13,8 @@ import org.ep4j.cases.CaseFile;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What another implementation delivered in a low-latency dispatch, with its rows sorted as this
- * library orders them: by source rank and token.
+ * Outputs of another implementation in a low-latency dispatch, with rows in the order of this
+ * library: by source rank and token.
  */
 final class RecordedLowLatency implements LowLatencyDispatch, LowLatencyHandle {
   private record Row(int source, int token, int slot) {}
@@ -87,7 +87,7 @@ final class RecordedLowLatency implements LowLatencyDispatch, LowLatencyHandle {
   }
 
   @Override
-  public Tensor recvCount() {
+  public Tensor counts() {
     return file.tensor("recv_count");
   }
 

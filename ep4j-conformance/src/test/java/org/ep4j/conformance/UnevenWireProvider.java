@@ -5,7 +5,7 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireProvider;
 
-/** A wire that the last rank lacks. */
+/** A wire that is unavailable on the last rank. */
 public final class UnevenWireProvider implements WireProvider {
   static final String NAME = "uneven";
 

@@ -10,23 +10,22 @@ import org.ep4j.wire.Wires;
 import org.junit.jupiter.api.Test;
 
 class UnevenWireTest {
-  private static final Duration PATIENCE = Duration.ofSeconds(10);
+  private static final Duration TIMEOUT = Duration.ofSeconds(10);
 
   @Test
-  void allRanksAreToldWhichOneLacksTheWire() {
-    WireConfig config =
-        WireConfig.builder().wire(UnevenWireProvider.NAME).timeout(PATIENCE).build();
+  void allRanksGetTheRankWithoutTheWire() {
+    WireConfig config = WireConfig.builder().wire(UnevenWireProvider.NAME).timeout(TIMEOUT).build();
     ThreadRanks.run(
         3,
-        PATIENCE.multipliedBy(2),
+        TIMEOUT.multipliedBy(2),
         group -> {
           assertThatThrownBy(() -> Wires.open(group, config))
               .isInstanceOf(WireException.class)
               .hasMessage(
                   "rank 2: wire 'uneven' cannot connect these ranks:"
                       + " there is no port: load its driver");
-          // A rank that is done early would close its group under the others.
-          group.barrier(PATIENCE);
+          // A rank that finishes early must not close its group while others use it.
+          group.barrier(TIMEOUT);
         });
   }
 }

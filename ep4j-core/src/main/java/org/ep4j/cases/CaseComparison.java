@@ -8,18 +8,18 @@ import java.util.Map;
 import java.util.Set;
 import org.ep4j.DType;
 import org.ep4j.Tensor;
-import org.ep4j.verify.Blame;
+import org.ep4j.verify.Mismatch;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Compares outputs of {@link CaseRunner#run} with those that a file recorded, bit for bit. Rows of
- * low-latency dispatches are paired through {@code layout_range} and {@code src_info}, because
- * their order is the implementation's own.
+ * Compares outputs of {@link CaseRunner#run} with those in a recorded file, bit for bit. Rows of
+ * low-latency dispatches are paired through {@code layout_range} and {@code src_info}, because each
+ * implementation has its own order.
  *
- * @param compared names of the outputs that were compared
- * @param wrong the first difference of every output that differs
+ * @param compared names of the compared outputs
+ * @param wrong the first difference of each output that differs
  */
-public record CaseComparison(List<String> compared, List<Blame> wrong) {
+public record CaseComparison(List<String> compared, List<Mismatch> wrong) {
   private static final List<String> HIGH_THROUGHPUT =
       List.of(
           "num_tokens_per_rank",
@@ -38,7 +38,7 @@ public record CaseComparison(List<String> compared, List<Blame> wrong) {
       Set.of("combined_x", "combined_topk_weights");
   private static final Set<String> PAIRED = Set.of("recv_x", "recv_x_scales");
 
-  /** Whether something was compared and nothing differs. */
+  /** Whether at least one output was compared and none differs. */
   public boolean passed() {
     return wrong.isEmpty() && !compared.isEmpty();
   }
@@ -65,7 +65,7 @@ public record CaseComparison(List<String> compared, List<Blame> wrong) {
 
   private static final class Comparer {
     final List<String> compared = new ArrayList<>();
-    final List<Blame> wrong = new ArrayList<>();
+    final List<Mismatch> wrong = new ArrayList<>();
     private final int rank;
     private final CaseFile recorded;
     private final Map<String, Tensor> outputs;
@@ -82,14 +82,14 @@ public record CaseComparison(List<String> compared, List<Blame> wrong) {
       compared.add(name);
       Tensor actual = outputs.get(name);
       if (actual == null) {
-        blame(name, -1, -1, -1, -1, expected.toString(), "nothing");
+        mismatch(name, -1, -1, -1, -1, expected.toString(), "nothing");
       } else if (lowLatency && name.equals("layout_range")) {
         compareCounts(expected, actual);
       } else if (integral(expected) && integral(actual)) {
         compareIntegers(name, expected, actual);
       } else if (expected.dtype() != actual.dtype()
           || !Arrays.equals(expected.shape(), actual.shape())) {
-        blame(name, -1, -1, -1, -1, expected.toString(), actual.toString());
+        mismatch(name, -1, -1, -1, -1, expected.toString(), actual.toString());
       } else if (lowLatency && PAIRED.contains(name)) {
         comparePaired(name, expected, actual);
       } else {
@@ -102,17 +102,17 @@ public record CaseComparison(List<String> compared, List<Blame> wrong) {
           && (tensor.dtype() == DType.INT32 || tensor.dtype() == DType.INT64);
     }
 
-    /** INT32 and INT64 alike: what counts is the number. */
+    /** Treats INT32 and INT64 alike: compares numbers. */
     private void compareIntegers(String name, Tensor expected, Tensor actual) {
       if (!Arrays.equals(expected.shape(), actual.shape())) {
-        blame(name, -1, -1, -1, -1, expected.toString(), actual.toString());
+        mismatch(name, -1, -1, -1, -1, expected.toString(), actual.toString());
         return;
       }
       for (long i = 0; i < expected.elements(); i++) {
         long wanted = integer(expected, i);
         long found = integer(actual, i);
         if (wanted != found) {
-          blame(name, i, -1, -1, -1, String.valueOf(wanted), String.valueOf(found));
+          mismatch(name, i, -1, -1, -1, String.valueOf(wanted), String.valueOf(found));
           return;
         }
       }
@@ -124,7 +124,7 @@ public record CaseComparison(List<String> compared, List<Blame> wrong) {
 
     private void compareCounts(Tensor expected, Tensor actual) {
       if (!Arrays.equals(expected.shape(), actual.shape())) {
-        blame("layout_range", -1, -1, -1, -1, expected.toString(), actual.toString());
+        mismatch("layout_range", -1, -1, -1, -1, expected.toString(), actual.toString());
         return;
       }
       long ranks = expected.size(1);
@@ -132,7 +132,7 @@ public record CaseComparison(List<String> compared, List<Blame> wrong) {
         long wanted = expected.getLong(i) & 0xFFFF_FFFFL;
         long found = actual.getLong(i) & 0xFFFF_FFFFL;
         if (wanted != found) {
-          blame(
+          mismatch(
               "layout_range",
               i / ranks,
               (int) (i % ranks),
@@ -149,7 +149,7 @@ public record CaseComparison(List<String> compared, List<Blame> wrong) {
       Tensor ranges = outputs.get("layout_range");
       Tensor sources = outputs.get("src_info");
       if (ranges == null || sources == null) {
-        blame(name, -1, -1, -1, -1, "layout_range and src_info", "nothing");
+        mismatch(name, -1, -1, -1, -1, "layout_range and src_info", "nothing");
         return;
       }
       SlotTable theirs =
@@ -164,7 +164,7 @@ public record CaseComparison(List<String> compared, List<Blame> wrong) {
             int token = theirs.token(slot);
             int found = ours.find(l, s, token);
             if (found < 0) {
-              blame(name, slot, s, token, -1, "a row", "none");
+              mismatch(name, slot, s, token, -1, "a row", "none");
               return;
             }
             if (differ(
@@ -204,12 +204,13 @@ public record CaseComparison(List<String> compared, List<Blame> wrong) {
         MemorySegment actual) {
       long at = expected.mismatch(actual);
       if (at >= 0) {
-        blame(name, row, source, token, at, Blame.hex(expected, at), Blame.hex(actual, at));
+        mismatch(
+            name, row, source, token, at, Mismatch.hex(expected, at), Mismatch.hex(actual, at));
       }
       return at >= 0;
     }
 
-    private void blame(
+    private void mismatch(
         String name,
         long row,
         int source,
@@ -218,7 +219,7 @@ public record CaseComparison(List<String> compared, List<Blame> wrong) {
         @Nullable String expected,
         String actual) {
       wrong.add(
-          new Blame(
+          new Mismatch(
               operation, name, rank, row, source, token, -1, at, String.valueOf(expected), actual));
     }
   }

@@ -1,5 +1,6 @@
 package org.ep4j.cases;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -20,8 +21,8 @@ import org.ep4j.io.SafetensorsFile;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A directory with {@code rank0.safetensors}, {@code rank1.safetensors} and so on: one case. Only
- * headers are read here.
+ * A directory with {@code rank0.safetensors}, {@code rank1.safetensors} and so on: one case. Reads
+ * only the headers of the files.
  */
 public final class CaseDirectory {
   private static final Pattern RANK_FILE = Pattern.compile("rank(\\d{1,9})\\.safetensors");
@@ -30,7 +31,7 @@ public final class CaseDirectory {
   private final List<Path> files;
   private final Map<String, String> defaults;
   private final CaseMetadata metadata;
-  private final int mostTokens;
+  private final int maxTokens;
   private final DType widestRow;
 
   private CaseDirectory(Path path, List<Path> files, Map<String, String> defaults) {
@@ -50,31 +51,30 @@ public final class CaseDirectory {
       }
     }
     this.metadata = Objects.requireNonNull(first, "a directory has a file");
-    this.mostTokens = Math.toIntExact(tokens);
+    this.maxTokens = Math.toIntExact(tokens);
     this.widestRow = widest;
   }
 
-  /** Looks at a directory whose files say everything themselves. */
+  /** Opens a directory whose files have all metadata. */
   public static CaseDirectory open(Path path) {
     return open(path, Map.of());
   }
 
   /**
-   * Looks at a directory.
+   * Opens a directory.
    *
-   * @param defaults metadata strings that count where a file has none, for example {@code experts}
-   * @throws SafetensorsException if there is no such directory, a rank's file is missing, or files
-   *     are invalid or contradict each other
-   * @throws UncheckedIOException if it cannot be read
+   * @param defaults metadata strings for entries that a file lacks, for example {@code experts}
+   * @throws SafetensorsException if the directory does not exist, the file of a rank is missing, or
+   *     files are invalid or contradict each other
+   * @throws UncheckedIOException if the directory cannot be read
    */
   public static CaseDirectory open(Path path, Map<String, String> defaults) {
     if (!Files.isDirectory(path)) {
-      throw new SafetensorsException(
-          path.toString(),
+      throw new SafetensorsException(ErrorCode.NO_CASE, path.toString(),
           null,
           Files.exists(path)
-              ? "is a file: name the directory it lies in"
-              : "is not there: name the directory of rank0.safetensors, rank1.safetensors, ...");
+              ? "is a file: name its directory"
+              : "does not exist: name the directory of rank0.safetensors, rank1.safetensors, ...");
     }
     TreeMap<Integer, Path> files = new TreeMap<>();
     try (Stream<Path> entries = Files.list(path)) {
@@ -88,13 +88,11 @@ public final class CaseDirectory {
       throw new UncheckedIOException(path + ": cannot be listed: " + e, e);
     }
     if (files.isEmpty()) {
-      throw new SafetensorsException(
-          path.toString(), null, "holds no rank0.safetensors, rank1.safetensors, ...");
+      throw new SafetensorsException(ErrorCode.NO_CASE, path.toString(), null, "holds no rank0.safetensors, rank1.safetensors, ...");
     }
     for (int rank = 0; rank < files.size(); rank++) {
       if (!files.containsKey(rank)) {
-        throw new SafetensorsException(
-            path.toString(),
+        throw new SafetensorsException(ErrorCode.CASE_INCOMPLETE, path.toString(),
             null,
             "rank" + rank + ".safetensors is missing; there are files of ranks " + files.keySet());
       }
@@ -117,12 +115,12 @@ public final class CaseDirectory {
     return files.size();
   }
 
-  /** What the case is; the same in all files. */
+  /** The metadata; the same in all files. */
   public CaseMetadata metadata() {
     return metadata;
   }
 
-  /** The buffer that the case needs, on every rank. */
+  /** The buffer configuration of the case, on every rank. */
   public BufferConfig.Builder config() {
     BufferConfig.Builder config =
         BufferConfig.builder()
@@ -132,8 +130,8 @@ public final class CaseDirectory {
             .rowDType(widestRow)
             .expertAlignment(metadata.expertAlignment());
     return metadata.lowLatency()
-        ? config.lowLatencyMaxTokens(Math.max(metadata.maxTokens(), Math.max(1, mostTokens)))
-        : config.maxTokens(Math.max(1, mostTokens));
+        ? config.lowLatencyMaxTokens(Math.max(metadata.maxTokens(), Math.max(1, maxTokens)))
+        : config.maxTokens(Math.max(1, maxTokens));
   }
 
   /** Reads the file of a rank. */
@@ -143,8 +141,7 @@ public final class CaseDirectory {
 
   private void checkRanks(String file, CaseMetadata own) {
     if (own.ranks() != 0 && own.ranks() != files.size()) {
-      throw new SafetensorsException(
-          file,
+      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file,
           null,
           "metadata ranks is "
               + own.ranks()
@@ -156,8 +153,7 @@ public final class CaseDirectory {
 
   private static CaseMetadata agreed(String file, CaseMetadata first, CaseMetadata own) {
     if (!own.equals(first)) {
-      throw new SafetensorsException(
-          file, null, "contradicts rank 0: " + own + " instead of " + first);
+      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file, null, "contradicts rank 0: " + own + " instead of " + first);
     }
     return first;
   }

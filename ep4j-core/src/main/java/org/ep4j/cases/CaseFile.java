@@ -1,5 +1,6 @@
 package org.ep4j.cases;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
 import java.util.Collections;
@@ -32,10 +33,10 @@ public final class CaseFile implements AutoCloseable {
   }
 
   /**
-   * Reads a file whole.
+   * Reads a whole file.
    *
-   * @param defaults metadata strings that count where the file has none
-   * @throws SafetensorsException if it is not valid or not a case
+   * @param defaults metadata strings for entries that the file lacks
+   * @throws SafetensorsException if the file is not valid or not a case
    */
   static CaseFile read(Path path, Map<String, String> defaults) {
     Arena arena = Arena.ofShared();
@@ -47,24 +48,24 @@ public final class CaseFile implements AutoCloseable {
     }
   }
 
-  /** The metadata strings of a file, and the defaults for those that it lacks. */
+  /** The metadata strings of a file, with defaults for missing ones. */
   static Map<String, String> completed(SafetensorsFile file, Map<String, String> defaults) {
     Map<String, String> strings = new LinkedHashMap<>(defaults);
     strings.putAll(file.metadata());
     return strings;
   }
 
-  /** Path, for messages. */
+  /** Path of the file, for messages. */
   public String name() {
     return name;
   }
 
-  /** What the case is. */
+  /** The metadata of the case. */
   public CaseMetadata metadata() {
     return metadata;
   }
 
-  /** The metadata strings of the file, and the caller's defaults for those that it lacks. */
+  /** The metadata strings of the file, with the caller's defaults for missing ones. */
   public Map<String, String> strings() {
     return Collections.unmodifiableMap(strings);
   }
@@ -74,7 +75,7 @@ public final class CaseFile implements AutoCloseable {
     return Collections.unmodifiableMap(tensors);
   }
 
-  /** The tensor, or null if the file has none of that name. */
+  /** The tensor, or null if the file has no tensor of that name. */
   public @Nullable Tensor find(String tensor) {
     return tensors.get(tensor);
   }
@@ -82,17 +83,17 @@ public final class CaseFile implements AutoCloseable {
   /**
    * The tensor.
    *
-   * @throws SafetensorsException if the file has none of that name
+   * @throws SafetensorsException if the file has no tensor of that name
    */
   public Tensor tensor(String tensor) {
     Tensor found = tensors.get(tensor);
     if (found == null) {
-      throw new SafetensorsException(name, tensor, "missing; the file holds " + tensors.keySet());
+      throw new SafetensorsException(ErrorCode.CASE_INCOMPLETE, name, tensor, "missing; the file holds " + tensors.keySet());
     }
     return found;
   }
 
-  /** Frees the tensors. Closing twice is harmless. */
+  /** Frees the tensors. Idempotent. */
   @Override
   public void close() {
     if (arena.scope().isAlive()) {

@@ -1,5 +1,6 @@
 package org.ep4j.cases;
 
+import org.ep4j.ErrorCode;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -12,18 +13,18 @@ import org.ep4j.io.SafetensorsFile;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a case is, from the metadata strings of a file and, where they say nothing, from its
- * tensors. Booleans may be written {@code True}, {@code true}, {@code yes} or {@code 1}.
+ * Parameters of a case, from the metadata strings of a file and, if these are missing, from its
+ * tensors. Booleans may be {@code True}, {@code true}, {@code yes} or {@code 1}.
  *
  * @param lowLatency kind {@code ll}; otherwise {@code ht}
- * @param ranks number of ranks, 0 if the file does not say
+ * @param ranks number of ranks, 0 if the file does not contain it
  * @param experts number of experts
- * @param topK choices a token
+ * @param topK choices per token
  * @param hidden elements of a row
- * @param expertAlignment multiple that counts per expert are rounded up to
- * @param maxTokens low latency: fixed maximum of tokens a rank, 0 if the file does not say
- * @param format low latency: what dispatch makes of the rows
- * @param scaleKind low latency: how FP8 rows are scaled
+ * @param expertAlignment counts per expert are rounded up to multiples of this number
+ * @param maxTokens low latency: fixed maximum of tokens per rank, 0 if the file does not contain it
+ * @param format low latency: format of the rows in a dispatch
+ * @param scaleKind low latency: kind of the scales of FP8 rows
  * @param logFmt low latency: whether combine sends LogFMT-10
  */
 public record CaseMetadata(
@@ -41,17 +42,16 @@ public record CaseMetadata(
    * Reads the metadata of a file.
    *
    * @param strings the file's metadata strings, completed by the caller
-   * @throws SafetensorsException if something needed is missing or malformed
+   * @throws SafetensorsException if an entry is missing or malformed
    */
   static CaseMetadata of(SafetensorsFile file, Map<String, String> strings) {
     Reader in = new Reader(file, strings);
     Tensor x = in.matrix("x");
     Tensor idx = in.matrix("topk_idx");
     if (idx.size(0) != x.size(0)) {
-      throw new SafetensorsException(
-          file.name(),
+      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(),
           "topk_idx",
-          "has " + idx.size(0) + " rows, x has " + x.size(0) + ": one row a token is needed");
+          "has " + idx.size(0) + " rows, x has " + x.size(0) + ": pass one row per token");
     }
     boolean lowLatency = in.lowLatency();
     int hidden = in.number(List.of("hidden"), x.size(1));
@@ -79,7 +79,7 @@ public record CaseMetadata(
     Tensor matrix(String name) {
       Tensor tensor = file.tensor(name);
       if (tensor.dimensions() != 2) {
-        throw new SafetensorsException(file.name(), name, tensor + " has not two dimensions");
+        throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(), name, tensor + " does not have two dimensions");
       }
       return tensor;
     }
@@ -132,7 +132,7 @@ public record CaseMetadata(
       }
       if (otherwise == null) {
         throw bad(
-            "metadata '" + keys.getFirst() + "' is missing: add it to the file or pass it beside");
+            "metadata '" + keys.getFirst() + "' is missing: add it to the file, or pass it as an option");
       }
       return Math.toIntExact(otherwise.longValue());
     }
@@ -161,13 +161,12 @@ public record CaseMetadata(
 
     void agree(String tensor, String key, long said, long found) {
       if (said != found) {
-        throw new SafetensorsException(
-            file.name(), tensor, "has rows of " + found + ", metadata " + key + " says " + said);
+        throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(), tensor, "has rows of " + found + ", metadata " + key + " is " + said);
       }
     }
 
     private SafetensorsException bad(String problem) {
-      return new SafetensorsException(file.name(), null, problem);
+      return new SafetensorsException(ErrorCode.CASE_METADATA, file.name(), null, problem);
     }
   }
 }

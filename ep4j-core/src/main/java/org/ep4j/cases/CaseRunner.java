@@ -1,5 +1,6 @@
 package org.ep4j.cases;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -25,7 +26,7 @@ import org.ep4j.io.SafetensorsFile;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Runs a case: dispatch and, where the file has {@code expert_out}, combine. Collective: every rank
+ * Runs a case: dispatch and, if the file has {@code expert_out}, combine. Collective: every rank
  * runs its own file on its own buffer.
  */
 public final class CaseRunner {
@@ -35,14 +36,14 @@ public final class CaseRunner {
    * Runs the file of this rank.
    *
    * <p>Outputs have the names of the recorded vectors and the row order of this library. Rows of
-   * low-latency outputs that carry no token are zero, and -1 in {@code src_info}.
+   * low-latency outputs without a token are zero, and -1 in {@code src_info}.
    *
    * @param buffer opened with {@link CaseDirectory#config()}
    * @param file inputs {@code x}, {@code x_scales}, {@code topk_idx}, {@code topk_weights}, {@code
    *     expert_out}
    * @param out memory for the outputs
    * @return outputs by name, owned by {@code out}
-   * @throws SafetensorsException if {@code expert_out} does not fit what was dispatched
+   * @throws SafetensorsException if {@code expert_out} does not match the dispatch
    */
   public static Map<String, Tensor> run(ExpertBuffer buffer, CaseFile file, Arena out) {
     return file.metadata().lowLatency()
@@ -72,13 +73,12 @@ public final class CaseRunner {
     keep(outputs, "recv_x_global_scales", dispatch.globalScales(), out);
     keep(outputs, "recv_topk_idx", dispatch.topkIdx(), out);
     keep(outputs, "recv_topk_weights", dispatch.topkWeights(), out);
-    keep(outputs, "num_recv_tokens_per_expert", dispatch.tokensPerExpert(), out);
+    keep(outputs, "num_recv_tokens_per_expert", dispatch.alignedCounts(), out);
     try (DispatchHandle handle = dispatch.handle()) {
       Tensor y = file.find("expert_out");
       if (y != null) {
         if (y.size(0) != handle.rows()) {
-          throw new SafetensorsException(
-              file.name(),
+          throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(),
               "expert_out",
               y
                   + " has "
@@ -88,7 +88,7 @@ public final class CaseRunner {
                   + " received "
                   + handle.rows());
         }
-        // What was recorded was summed in one node: the same bits across any number of them.
+        // The recorded sums are those of one node: the same bits across any number of nodes.
         CombineOptions.Builder combining = CombineOptions.builder().partialRounding(false);
         Tensor weights = outputs.get("recv_topk_weights");
         if (weights != null) {
@@ -124,7 +124,7 @@ public final class CaseRunner {
     if (scales != null) {
       outputs.put("recv_x_scales", packed(usedRows(scales.onHost(out), ours, out)));
     }
-    keep(outputs, "recv_count", dispatch.recvCount(), out);
+    keep(outputs, "recv_count", dispatch.counts(), out);
     outputs.put("src_info", sources(ours, out));
     keep(outputs, "layout_range", dispatch.handle().layoutRange(), out);
     Tensor y = file.find("expert_out");
@@ -141,20 +141,18 @@ public final class CaseRunner {
     return outputs;
   }
 
-  /** Rows of the experts, from the row order of the file into ours. */
+  /** Rows of the experts, from the row order of the file to that of ep4j. */
   private static Tensor place(CaseFile file, Tensor y, SlotTable ours, Arena out) {
     int experts = ours.localExperts();
     if (y.dimensions() != 3 || y.size(0) != experts) {
-      throw new SafetensorsException(
-          file.name(), "expert_out", y + " is not [" + experts + ", ranks * max_tokens, hidden]");
+      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(), "expert_out", y + " is not [" + experts + ", ranks * max_tokens, hidden]");
     }
     Tensor ranges = file.find("layout_range");
     Tensor sources = file.find("src_info");
     SlotTable theirs =
         ranges == null || sources == null ? ours : new SlotTable(file.name(), ranges, sources);
     if (y.size(1) != theirs.rowsPerExpert() || theirs.localExperts() != experts) {
-      throw new SafetensorsException(
-          file.name(),
+      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(),
           "expert_out",
           y
               + " does not agree with src_info ["
@@ -172,8 +170,7 @@ public final class CaseRunner {
           int slot = ours.slot(l, s, n);
           int from = s < theirs.ranks() ? theirs.find(l, s, ours.token(slot)) : -1;
           if (from < 0) {
-            throw new SafetensorsException(
-                file.name(),
+            throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(),
                 "src_info",
                 "local expert %d has no row for token %d of rank %d, which was dispatched to it"
                     .formatted(l, ours.token(slot), s));
@@ -214,7 +211,7 @@ public final class CaseRunner {
     return Tensor.of(copy, DType.INT32, slots.localExperts(), slots.rowsPerExpert());
   }
 
-  /** Exponent bytes as the recorded vectors have them: four to an INT32. */
+  /** Exponent bytes in the form of the recorded vectors: four per INT32. */
   private static Tensor packed(Tensor scales) {
     if (scales.dtype() != DType.UE8M0 || scales.size(2) % Integer.BYTES != 0) {
       return scales;

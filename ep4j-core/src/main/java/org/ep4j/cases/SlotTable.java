@@ -1,13 +1,14 @@
 package org.ep4j.cases;
 
+import org.ep4j.ErrorCode;
 import java.util.Arrays;
 import org.ep4j.DType;
 import org.ep4j.Tensor;
 import org.ep4j.io.SafetensorsException;
 
 /**
- * Which token lies in which row of a low-latency dispatch, from {@code layout_range} and {@code
- * src_info}: two implementations may order sources and tokens differently.
+ * The token in each row of a low-latency dispatch, from {@code layout_range} and {@code src_info}:
+ * two implementations may order sources and tokens differently.
  */
 final class SlotTable {
   private final int ranks;
@@ -19,20 +20,18 @@ final class SlotTable {
   /**
    * Reads and checks the table.
    *
-   * @param name where the tensors are from, for messages
+   * @param name source of the tensors, for messages
    * @param layoutRange INT64 [L, R]
    * @param srcInfo INT32 [L, R*M]
    */
   SlotTable(String name, Tensor layoutRange, Tensor srcInfo) {
     if (layoutRange.dimensions() != 2 || layoutRange.dtype() != DType.INT64) {
-      throw new SafetensorsException(
-          name, "layout_range", layoutRange + " is not INT64 [local experts, ranks]");
+      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, name, "layout_range", layoutRange + " is not INT64 [local experts, ranks]");
     }
     if (srcInfo.dimensions() != 2
         || srcInfo.dtype() != DType.INT32
         || srcInfo.size(0) != layoutRange.size(0)) {
-      throw new SafetensorsException(
-          name,
+      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, name,
           "src_info",
           srcInfo + " is not INT32 [" + layoutRange.size(0) + ", ranks * max_tokens]");
     }
@@ -47,8 +46,7 @@ final class SlotTable {
       long rows = range & 0xFFFF_FFFFL;
       long begin = range >>> 32;
       if (rows > 0 && begin + rows > rowsPerExpert) {
-        throw new SafetensorsException(
-            name,
+        throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, name,
             "layout_range",
             "element %d names rows %d to %d of %d"
                 .formatted(i, begin, begin + rows, rowsPerExpert));
@@ -75,7 +73,7 @@ final class SlotTable {
     return rowsPerExpert;
   }
 
-  /** Rows from {@code source} for {@code expert}. */
+  /** Number of rows from {@code source} for {@code expert}. */
   int count(int expert, int source) {
     return count[expert * ranks + source];
   }
@@ -90,7 +88,7 @@ final class SlotTable {
     return token[slot];
   }
 
-  /** Slot of a token from {@code source} at {@code expert}, -1 if it is not there. */
+  /** Slot of a token from {@code source} at {@code expert}, -1 if there is none. */
   int find(int expert, int source, int wanted) {
     for (int n = 0; n < count(expert, source); n++) {
       int slot = slot(expert, source, n);

@@ -1,7 +1,7 @@
 /**
  * Cases: directories with one safetensors file per rank that hold the inputs of a dispatch and a
- * combine, and perhaps the outputs that another implementation recorded. They can be run on any
- * engine, written, and compared.
+ * combine and, optionally, the outputs that another implementation recorded. Any engine can run,
+ * write and compare them.
  */
 @NullMarked
 package org.ep4j.cases;

@@ -1,5 +1,7 @@
 package org.ep4j.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import org.ep4j.BufferConfig;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
@@ -14,14 +16,20 @@ import org.ep4j.Tokens;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Checks of arguments that are the same for every engine: shapes and types against the
- * configuration. Each failure names the argument, its value, the limit and the remedy. Passing
- * checks allocate nothing. What the ids of a routing say is checked by the pass that reads them.
+ * Argument checks that are the same for every engine: shapes and types against the configuration.
+ * Each failure names the argument, its value, the limit and the remedy. Passing checks allocate
+ * nothing. The pass that reads the ids of a routing checks them.
  */
 public final class Arguments {
   private Arguments() {}
 
   /** An error about argument {@code name}. */
+  public static InvalidArgumentException invalid(
+      ErrorCode code, String name, Object value, String limit, String remedy) {
+    return new InvalidArgumentException(code, name, String.valueOf(value), limit, remedy);
+  }
+
+  /** An error about argument {@code name}, with the general code. */
   public static InvalidArgumentException invalid(
       String name, Object value, String limit, String remedy) {
     return new InvalidArgumentException(name, String.valueOf(value), limit, remedy);
@@ -30,7 +38,7 @@ public final class Arguments {
   /** Requires a rank of the group. */
   public static void rank(int rank, int ranks) {
     if (rank < 0 || rank >= ranks) {
-      throw invalid("rank", rank, "0.." + (ranks - 1), "name a rank of the group");
+      throw invalid(ErrorCode.NO_SUCH_RANK, "rank", rank, "0.." + (ranks - 1), "name a rank of the group");
     }
   }
 
@@ -41,24 +49,24 @@ public final class Arguments {
         || tensor.size(0) != rows
         || tensor.size(1) != columns) {
       throw invalid(
-          name, tensor, dtype + "[" + rows + ", " + columns + "]", "pass a tensor of that shape");
+          ErrorCode.WRONG_TENSOR, name, tensor, dtype + "[" + rows + ", " + columns + "]", "pass a tensor of that shape");
     }
   }
 
   /** Requires one dimension of the given type. */
   public static void shape(String name, Tensor tensor, DType dtype, long elements) {
     if (tensor.dtype() != dtype || tensor.dimensions() != 1 || tensor.size(0) != elements) {
-      throw invalid(name, tensor, dtype + "[" + elements + "]", "pass a tensor of that shape");
+      throw invalid(ErrorCode.WRONG_TENSOR, name, tensor, dtype + "[" + elements + "]", "pass a tensor of that shape");
     }
   }
 
   /** Requires host memory that has not been closed. */
   public static void onHost(String name, Tensor tensor) {
     if (tensor.onDevice()) {
-      throw invalid(name, tensor, "in host memory for the host engine", "copy it to the host");
+      throw invalid(ErrorCode.TENSOR_NOT_ON_HOST, name, tensor, "in host memory for the host engine", "copy it to the host");
     }
     if (!tensor.segment().scope().isAlive()) {
-      throw invalid(name, tensor, "in memory that is still open", "its arena has been closed");
+      throw invalid(ErrorCode.TENSOR_CLOSED, name, tensor, "in open memory", "close its arena after the operation");
     }
   }
 
@@ -66,10 +74,9 @@ public final class Arguments {
   public static void noStream(@Nullable DeviceStream stream) {
     if (stream != null) {
       throw invalid(
-          "stream",
+          ErrorCode.STREAM_ON_HOST, "stream",
           stream,
-          "null for the host engine, which runs on threads",
-          "leave it out, or open the buffer with engine 'cuda'");
+          "null for the host engine", "pass no stream, or open the buffer with engine 'cuda'");
     }
   }
 
@@ -77,15 +84,14 @@ public final class Arguments {
   public static void writableOnHost(String name, Tensor tensor) {
     onHost(name, tensor);
     if (tensor.segment().isReadOnly()) {
-      throw invalid(name, tensor + " (read-only)", "writable", "pass a writable segment");
+      throw invalid(ErrorCode.TENSOR_READ_ONLY, name, tensor + " (read-only)", "writable", "pass a writable segment");
     }
   }
 
   /** Requires a buffer that was opened for high-throughput operations. */
   public static void highThroughput(BufferConfig config) {
     if (config.maxTokens() == 0) {
-      throw new IllegalStateException(
-          "the buffer was opened without high-throughput operations: set BufferConfig.maxTokens");
+      throw new IllegalUseException(ErrorCode.HIGH_THROUGHPUT_OFF, "the buffer has no high-throughput operations: set BufferConfig.maxTokens");
     }
   }
 
@@ -94,34 +100,34 @@ public final class Arguments {
     Tensor x = tokens.x();
     if (!isPayload(x.dtype()) || x.dtype().bits() > config.rowDType().bits()) {
       throw invalid(
-          "x",
+          ErrorCode.ROW_TYPE_TOO_WIDE, "x",
           x,
           "a payload type no wider than " + config.rowDType() + " (BufferConfig.rowDType)",
           "convert it, or open the buffer with a wider rowDType");
     }
     if (x.size(1) != config.hidden()) {
       throw invalid(
-          "x", x, "[tokens, " + config.hidden() + "] (BufferConfig.hidden)", "pass rows of hidden");
+          ErrorCode.WRONG_TENSOR, "x", x, "[tokens, " + config.hidden() + "] (BufferConfig.hidden)", "pass rows of hidden");
     }
     wholeRows("x", x, config.hidden());
     tokenCount("x", x.size(0), config.maxTokens(), "maxTokens");
     Tensor scales = tokens.scales();
     if (scales != null && scales.size(1) * scales.dtype().bits() / 8 > maxScaleBytes) {
       throw invalid(
-          "scales",
+          ErrorCode.SCALES_TOO_WIDE, "scales",
           scales,
-          "at most " + maxScaleBytes + " bytes a row",
+          "at most " + maxScaleBytes + " bytes per row",
           "use one scale per 16 values or more");
     }
   }
 
-  /** Requires rows of a multiple of 16 bytes, the unit in which they are moved. */
+  /** Requires rows of a multiple of 16 bytes, the unit of transfers. */
   public static void wholeRows(String name, Tensor tensor, int hidden) {
     DType dtype = tensor.dtype();
     int multiple = 128 / dtype.bits();
     if (hidden % multiple != 0) {
       throw invalid(
-          name,
+          ErrorCode.ROWS_NOT_ALIGNED, name,
           tensor,
           "rows of a multiple of " + multiple + " elements for " + dtype + " (16-byte rows)",
           "pad hidden to " + (hidden / multiple + 1) * multiple);
@@ -132,7 +138,7 @@ public final class Arguments {
   public static void tokenCount(String name, long tokens, int max, String field) {
     if (tokens > max) {
       throw invalid(
-          name,
+          ErrorCode.TOO_MANY_TOKENS, name,
           tokens + " tokens",
           "at most " + max + " (BufferConfig." + field + ")",
           "split the batch, or open the buffer with a larger " + field);
@@ -144,7 +150,7 @@ public final class Arguments {
     Tensor ids = routing.topkIdx();
     if (ids.size(1) < 1 || ids.size(1) > config.topK()) {
       throw invalid(
-          "topkIdx",
+          ErrorCode.TOP_K_TOO_LARGE, "topkIdx",
           ids,
           "[tokens, 1.." + config.topK() + "] (BufferConfig.topK)",
           "open the buffer with a larger topK");
@@ -156,10 +162,10 @@ public final class Arguments {
   public static void sameTokens(Tokens tokens, Routing routing) {
     if (tokens.x().size(0) != routing.topkIdx().size(0)) {
       throw invalid(
-          "topkIdx",
+          ErrorCode.TOKENS_DIFFER, "topkIdx",
           routing.topkIdx(),
           "of " + tokens.x().size(0) + " tokens like x",
-          "route every row of x, with -1 for rows that go nowhere");
+          "route every row of x, with -1 for rows without experts");
     }
   }
 
@@ -167,7 +173,7 @@ public final class Arguments {
   public static void sameTokens(Tokens tokens, DispatchHandle handle) {
     if (tokens.x().size(0) != handle.tokens()) {
       throw invalid(
-          "x",
+          ErrorCode.TOKENS_DIFFER, "x",
           tokens.x(),
           "of " + handle.tokens() + " tokens like the dispatch that made the handle",
           "pass the same number of tokens, or dispatch with a routing");
@@ -179,39 +185,39 @@ public final class Arguments {
     if (options.layout() == Layout.EXPERT_MAJOR
         && options.expertAlignment() > config.expertAlignment()) {
       throw invalid(
-          "expertAlignment",
+          ErrorCode.ALIGNMENT_TOO_LARGE, "expertAlignment",
           options.expertAlignment(),
           "at most " + config.expertAlignment() + " (BufferConfig.expertAlignment)",
           "open the buffer with a larger expertAlignment");
     }
     if (options.sizing().maxRows() > capacity) {
       throw invalid(
-          "maxRows",
+          ErrorCode.ROW_LIMIT_TOO_LARGE, "maxRows",
           options.sizing().maxRows(),
           "at most " + capacity + ", the rows of the receive region",
-          "pass less, or open the buffer with a larger maxReceiveRows");
+          "pass a smaller limit, or open the buffer with a larger maxReceiveRows");
     }
   }
 
   /**
-   * Checks the tensors of a high-throughput combine, except for where they lie.
+   * Checks the tensors of a high-throughput combine, except their memory.
    *
-   * @param most rows that are surely enough. Only where a tensor has fewer, the handle is asked how
-   *     many there are, which may wait
-   * @param all whether as many are needed: the handle is not asked
+   * @param max number of rows that always suffices. If a tensor has fewer, the method calls {@link
+   *     DispatchHandle#rows}, which may wait
+   * @param all whether {@code max} rows are required; the method then does not call {@code rows}
    */
   public static void combine(
       BufferConfig config,
       Tensor y,
       DispatchHandle handle,
       CombineOptions options,
-      long most,
+      long max,
       boolean all) {
     int hidden = config.hidden();
     if (!y.dtype().summable() || y.dimensions() != 2 || y.size(1) != hidden) {
-      throw invalid("y", y, "BF16, FP16 or FP32 [rows, " + hidden + "]", "pass the experts' rows");
+      throw invalid(ErrorCode.WRONG_TENSOR, "y", y, "BF16, FP16 or FP32 [rows, " + hidden + "]", "pass the experts' rows");
     }
-    receivedRows("y", y, handle, most, all);
+    receivedRows("y", y, handle, max, all);
     Tensor weights = options.topkWeights();
     if (weights != null) {
       boolean flat = handle.layout() == Layout.FLAT;
@@ -219,31 +225,31 @@ public final class Arguments {
           || weights.dimensions() != (flat ? 2 : 1)
           || (flat && weights.size(1) != handle.topK())) {
         throw invalid(
-            "topkWeights",
+            ErrorCode.WRONG_TENSOR, "topkWeights",
             weights,
             flat ? "FP32[rows, " + handle.topK() + "]" : "FP32[rows]",
             "pass weights as the dispatch delivered them");
       }
-      receivedRows("topkWeights", weights, handle, most, all);
+      receivedRows("topkWeights", weights, handle, max, all);
     }
     tokenRows("bias0", options.bias0(), y, handle);
     tokenRows("bias1", options.bias1(), y, handle);
     Tensor out = options.out();
     tokenRows("out", out, y, handle);
     if (out != null && overlap(out, y)) {
-      throw invalid("out", out, "apart from y", "y is read while out is written: use other memory");
+      throw invalid(ErrorCode.OUTPUT_OVERLAPS, "out", out, "disjoint from y", "pass other memory, because y is read while out is written");
     }
   }
 
   private static void receivedRows(
-      String name, Tensor tensor, DispatchHandle handle, long most, boolean all) {
-    if (tensor.size(0) >= most) {
+      String name, Tensor tensor, DispatchHandle handle, long max, boolean all) {
+    if (tensor.size(0) >= max) {
       return;
     }
-    long rows = all ? most : handle.rows();
+    long rows = all ? max : handle.rows();
     if (tensor.size(0) < rows) {
       throw invalid(
-          name,
+          ErrorCode.TOO_FEW_ROWS, name,
           tensor,
           "of at least " + rows + " rows, as many as this rank received",
           "pass one row for each received row");
@@ -257,7 +263,7 @@ public final class Arguments {
     }
   }
 
-  /** Whether two tensors share bytes; those on the heap count as apart. */
+  /** Whether two tensors share bytes; tensors on the Java heap count as disjoint. */
   public static boolean overlap(Tensor a, Tensor b) {
     return a.device() == b.device()
         && (a.onDevice() || (a.nativeHost() && b.nativeHost()))
@@ -268,7 +274,7 @@ public final class Arguments {
   /** Error for an id that names no expert. */
   public static InvalidArgumentException noSuchExpert(int token, int k, long id, int experts) {
     return invalid(
-        "topkIdx[" + token + ", " + k + "]",
+        ErrorCode.NO_SUCH_EXPERT, "topkIdx[" + token + ", " + k + "]",
         id,
         "-1.." + (experts - 1) + " (BufferConfig.experts is " + experts + ")",
         "use -1 for no expert");
@@ -278,7 +284,7 @@ public final class Arguments {
   public static InvalidArgumentException notAsDispatched(
       int token, int k, long id, long dispatched) {
     return invalid(
-        "topkIdx[" + token + ", " + k + "]",
+        ErrorCode.ROUTING_CHANGED, "topkIdx[" + token + ", " + k + "]",
         id,
         dispatched + " as dispatched, or -1 to skip it",
         "pass the routing of the dispatch");
@@ -287,7 +293,7 @@ public final class Arguments {
   /** Error for an expert chosen twice by one token. */
   public static InvalidArgumentException duplicateExpert(int token, int k, long id) {
     return invalid(
-        "topkIdx[" + token + ", " + k + "]",
+        ErrorCode.EXPERT_TWICE, "topkIdx[" + token + ", " + k + "]",
         id,
         "different from the other choices of its token",
         "choose each expert at most once, -1 for no expert");

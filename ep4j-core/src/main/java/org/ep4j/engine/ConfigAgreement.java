@@ -1,5 +1,6 @@
 package org.ep4j.engine;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -14,14 +15,14 @@ import org.ep4j.ExpertPlacement;
 import org.ep4j.group.Group;
 
 /**
- * The first thing ranks say to each other at open: their configuration, field by field, so that a
- * difference is an error that names rank and field on every rank.
+ * The first exchange between ranks at open: their configuration, field by field. Every rank throws
+ * the same error, which names the differing rank and field.
  */
 public final class ConfigAgreement {
-  /** Raised when words in shared memory change their place or meaning. */
+  /** Increases when words in shared memory change their offset or meaning. */
   private static final int PROTOCOL = 3;
 
-  /** Place of the host among the fields; it may differ. */
+  /** Index of the host among the fields; hosts may differ. */
   private static final int HOST = 1;
 
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
@@ -41,8 +42,7 @@ public final class ConfigAgreement {
       compare(all[0], 0, all[r], r, differences);
     }
     if (!differences.isEmpty()) {
-      throw new ConfigurationMismatchException(
-          "the ranks cannot open a buffer together: " + String.join("; ", differences));
+      throw new ConfigurationMismatchException(ErrorCode.CONFIGURATIONS_DIFFER, "the ranks cannot open a buffer together: " + String.join("; ", differences));
     }
     String[] hosts = new String[all.length];
     for (int r = 0; r < all.length; r++) {
@@ -52,7 +52,7 @@ public final class ConfigAgreement {
   }
 
   /**
-   * Which ranks share memory, for those who open no buffer; collective.
+   * The ranks that share memory, for callers without a buffer; collective.
    *
    * @param ranksPerNode as {@link BufferConfig#ranksPerNode()}
    */
@@ -75,7 +75,7 @@ public final class ConfigAgreement {
     return encode(fields(group, config));
   }
 
-  /** What tells the host of a description from others. */
+  /** The field of a description that identifies the host. */
   static String hostOf(byte[] description) {
     return decode(description)[HOST][1];
   }
@@ -97,7 +97,7 @@ public final class ConfigAgreement {
       {"lowLatencyMaxTokens", Integer.toString(config.lowLatencyMaxTokens())},
       {"masking", Boolean.toString(config.masking())},
       {"timeout", config.timeout().toString()},
-      {"numSms", Integer.toString(config.numSms())},
+      {"parallelism", Integer.toString(config.parallelism())},
       {"engine", config.engine()},
       {"backend", config.backend()},
     };
@@ -107,7 +107,7 @@ public final class ConfigAgreement {
     return group.inProcess() ? "one process" : host();
   }
 
-  /** What tells hosts apart: ranks reach each other through the memory of one. */
+  /** Identifies this host: ranks of one host share memory. */
   private static String host() {
     try {
       return Files.readString(BOOT_ID).strip();
@@ -140,7 +140,10 @@ public final class ConfigAgreement {
         .toArray(String[][]::new);
   }
 
-  /** Adds where the description of {@code rank} differs from that of {@code reference}. */
+  /**
+   * Adds the fields in which the description of {@code rank} differs from that of {@code
+   * reference}.
+   */
   static void compare(
       byte[] firstBytes, int reference, byte[] otherBytes, int rank, List<String> differences) {
     String[][] first = decode(firstBytes);

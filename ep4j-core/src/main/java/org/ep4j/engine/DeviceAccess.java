@@ -3,13 +3,13 @@ package org.ep4j.engine;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Memory of devices, and copies between it and the host. Found through {@link
+ * Memory of devices, and copies between that memory and the host. Found through {@link
  * java.util.ServiceLoader}; implementations are stateless.
  *
- * <p>A copy moves what the memory holds now and is complete when the call returns. It does not wait
- * for the device: whoever has the memory written by work in a stream waits for that work first, by
- * its event or its stream. Waiting for all work would wait for the kernels of other ranks on the
- * same device too, which may be waiting for this rank.
+ * <p>A copy moves the current content of the memory and is complete when the call returns. It does
+ * not wait for the device: a caller whose stream writes the memory waits for that stream or its
+ * event first. A wait for all work would also wait for kernels of other ranks on the same device,
+ * which may be waiting for this rank.
  */
 public interface DeviceAccess {
   /** Number of devices; 0 where none can be used. */
@@ -17,7 +17,7 @@ public interface DeviceAccess {
 
   /**
    * Allocates memory that lives until {@link #free}. Allocating and freeing may wait for all work
-   * of the device: not while a rank that shares the device is inside an operation.
+   * of the device: do not call them while a rank that shares the device is inside an operation.
    *
    * @param device ordinal
    * @param bytes at least 1
@@ -26,7 +26,7 @@ public interface DeviceAccess {
   long allocate(int device, long bytes);
 
   /**
-   * Gives back what {@link #allocate} returned.
+   * Frees memory of {@link #allocate}.
    *
    * @param device ordinal
    * @param address first byte

@@ -13,26 +13,29 @@ public interface EngineProvider {
   /** Order of automatic choice: the available engine with the highest value wins. */
   int priority();
 
-  /** Empty if the engine can run here; otherwise what was looked for, where, and what helps. */
+  /**
+   * Empty if the engine can run here; otherwise what is missing, the searched places, and the
+   * remedy.
+   */
   String unavailableBecause();
 
   /**
-   * Empty if the engine has all operations that a buffer of {@code config} is for; otherwise what
-   * it lacks. An automatic choice then falls on another engine.
+   * Empty if the engine has all operations that {@code config} asks for; otherwise the missing
+   * ones. Automatic choice then takes another engine.
    */
   default String lacks(BufferConfig config) {
     return "";
   }
 
-  /** What a buffer would reserve on each rank. The placement of {@code config} is settled. */
+  /** Memory that a buffer would reserve on each rank. {@code config} has a placement. */
   BufferSizes sizes(BufferConfig config);
 
-  /** Opens a buffer; collective. The placement of {@code config} is settled. */
+  /** Opens a buffer; collective. {@code config} has a placement. */
   ExpertBuffer open(Group group, BufferConfig config);
 
   /**
-   * Opens the buffer of a rank that comes back; collective with {@link ExpertBuffer#readmit} on the
-   * others. The placement of {@code config} is settled, and the ranks are processes.
+   * Opens the buffer of a rank that rejoins; collective with {@link ExpertBuffer#readmit} on the
+   * other ranks. {@code config} has a placement, and the ranks are processes.
    */
   ExpertBuffer rejoin(Group group, BufferConfig config);
 }

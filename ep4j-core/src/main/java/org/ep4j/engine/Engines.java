@@ -1,5 +1,7 @@
 package org.ep4j.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.util.ServiceLoader;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
@@ -19,17 +21,16 @@ public final class Engines {
     return choose(config).open(group, settle(config, group.size()));
   }
 
-  /** Opens the buffer of a rank that comes back; collective with readmit() on the others. */
+  /** Opens the buffer of a rank that rejoins; collective with readmit() on the other ranks. */
   public static ExpertBuffer rejoin(Group group, BufferConfig config) {
     if (group.inProcess()) {
-      throw new IllegalStateException(
-          "rejoin: the ranks are threads of one process, which end with it: open the buffer anew;"
-              + " only ranks that are processes come back");
+      throw new IllegalUseException(ErrorCode.REJOIN_OF_THREADS, "rejoin: the ranks are threads of one process; only ranks that are processes can"
+ + " rejoin: open a new buffer on all ranks");
     }
     return choose(config).rejoin(group, settle(config, group.size()));
   }
 
-  /** What a buffer would reserve on each of {@code ranks} ranks. */
+  /** Memory that a buffer would reserve on each of {@code ranks} ranks. */
   public static BufferSizes sizes(BufferConfig config, int ranks) {
     return choose(config).sizes(settle(config, ranks));
   }
@@ -40,8 +41,7 @@ public final class Engines {
       return config.toBuilder().placement(ExpertPlacement.blocks(config.experts(), ranks)).build();
     }
     if (placement.ranks() != ranks) {
-      throw new InvalidArgumentException(
-          "placement",
+      throw new InvalidArgumentException(ErrorCode.PLACEMENT_OF_OTHER_GROUP, "placement",
           placement.toString(),
           "a table for the " + ranks + " ranks of the group",
           "build it with the size of the group");
@@ -63,8 +63,7 @@ public final class Engines {
       seen.append(problem.isEmpty() ? "available" : problem);
       if (wanted.equals(provider.name())) {
         if (!problem.isEmpty()) {
-          throw new EngineUnavailableException(
-              "engine '"
+          throw new EngineUnavailableException(ErrorCode.ENGINE_UNAVAILABLE, "engine '"
                   + wanted
                   + "' cannot run here: "
                   + problem
@@ -77,11 +76,10 @@ public final class Engines {
       }
     }
     if (!wanted.equals("auto") || best == null) {
-      throw new EngineUnavailableException(
-          "engine '"
+      throw new EngineUnavailableException(ErrorCode.ENGINE_UNAVAILABLE, "engine '"
               + wanted
               + "' is not on the module path or class path"
-              + (wanted.equals("cuda") ? " (ep4j-cuda brings it)" : "")
+              + (wanted.equals("cuda") ? " (add ep4j-cuda)" : "")
               + "; known: auto"
               + seen);
     }

@@ -1,5 +1,6 @@
 package org.ep4j.engine;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.LowLatencyCombineOptions;
@@ -35,25 +36,25 @@ public final class LowLatencyShapes {
       LowLatencyDispatchOptions options) {
     if (x.dimensions() != 2 || x.dtype() != DType.BF16 || x.size(1) != config.hidden()) {
       throw Arguments.invalid(
-          "x",
+          ErrorCode.WRONG_TENSOR, "x",
           x,
           "BF16[tokens, " + config.hidden() + "] (BufferConfig.hidden)",
-          "low-latency dispatch takes BF16 rows and quantises them itself");
+          "pass BF16 rows; low-latency dispatch quantises them");
     }
     Arguments.tokenCount("x", x.size(0), config.lowLatencyMaxTokens(), "lowLatencyMaxTokens");
     Arguments.routing(config, routing, config.lowLatencyMaxTokens(), "lowLatencyMaxTokens");
     if (routing.topkIdx().size(0) != x.size(0)) {
       throw Arguments.invalid(
-          "topkIdx",
+          ErrorCode.TOKENS_DIFFER, "topkIdx",
           routing.topkIdx(),
           "of " + x.size(0) + " tokens like x",
-          "route every row of x, with -1 for rows that go nowhere");
+          "route every row of x, with -1 for rows without experts");
     }
     if (options.format() == RowFormat.FP8
         && options.scaleKind() == ScaleKind.UE8M0
         && config.hidden() % UE8M0_BLOCK != 0) {
       throw Arguments.invalid(
-          "hidden",
+          ErrorCode.HIDDEN_NOT_IN_BLOCKS, "hidden",
           config.hidden(),
           "a multiple of " + UE8M0_BLOCK + " for UE8M0 scales (four to a word)",
           "use FLOAT32_POW2, or pad hidden");
@@ -93,7 +94,7 @@ public final class LowLatencyShapes {
         || y.size(1) != capacity
         || y.size(2) != config.hidden()) {
       throw Arguments.invalid(
-          "y",
+          ErrorCode.WRONG_TENSOR, "y",
           y,
           "BF16["
               + groups
@@ -105,27 +106,27 @@ public final class LowLatencyShapes {
                   ? "] (ranks, lowLatencyMaxTokens, hidden)"
                   : "] (local experts, ranks * lowLatencyMaxTokens, hidden)"),
           byRanks
-              ? "pass one weighed row per token where the dispatch put its row"
-              : "pass the experts' rows where the dispatch put their inputs");
+              ? "pass one weighted row for each received row, at the same position"
+              : "pass the experts' rows at the positions of their inputs");
     }
     if (byRanks && (options.logFmt() || options.partialRounding())) {
       throw Arguments.invalid(
-          options.logFmt() ? "logFmt" : "partialRounding",
+          ErrorCode.OPTION_NOT_FOR_LAYOUT, options.logFmt() ? "logFmt" : "partialRounding",
           true,
           "false after a RANK_MAJOR dispatch",
-          "its rows are partial sums already, and travel as BF16");
+          "leave the option out: RANK_MAJOR rows are partial sums and travel as BF16");
     }
     Tensor ids = routing.topkIdx();
     if (ids.size(0) != tokens || ids.size(1) != topK) {
       throw Arguments.invalid(
-          "topkIdx",
+          ErrorCode.ROUTING_CHANGED, "topkIdx",
           ids,
           "[" + tokens + ", " + topK + "] as dispatched",
-          "pass the routing of the dispatch, with -1 for slots to be skipped");
+          "pass the routing of the dispatch, with -1 for entries to skip");
     }
     if (!byRanks && routing.topkWeights() == null) {
       throw Arguments.invalid(
-          "topkWeights", "absent", "FP32[tokens, topK]", "combine weighs the experts' rows");
+          ErrorCode.WEIGHTS_MISSING, "topkWeights", "null", "FP32[tokens, topK]", "pass the weights of the experts' rows");
     }
     Tensor out = options.out();
     if (out != null) {
@@ -139,17 +140,17 @@ public final class LowLatencyShapes {
       Tensor y, boolean isRegion, boolean overlapsRegion, LowLatencyCombineOptions options) {
     if (options.zeroCopy() && !isRegion) {
       throw Arguments.invalid(
-          "y",
+          ErrorCode.ZERO_COPY_MISMATCH, "y",
           y + " at another address",
           "lowLatencyCombineBuffer(handle) with zeroCopy",
           "write the experts' rows there, or leave zeroCopy out");
     }
     if (!options.zeroCopy() && overlapsRegion) {
       throw Arguments.invalid(
-          "y",
+          ErrorCode.ZERO_COPY_MISMATCH, "y",
           y + " in lowLatencyCombineBuffer(handle)",
           "in other memory without zeroCopy",
-          "set zeroCopy; rows to be encoded must lie elsewhere");
+          "set zeroCopy, or write the rows to other memory");
     }
   }
 
@@ -157,17 +158,17 @@ public final class LowLatencyShapes {
   public static void maskedRank(int rank, int own, int ranks, boolean[] excluded) {
     if (rank < 0 || rank >= ranks || rank == own) {
       throw Arguments.invalid(
-          "rank",
+          ErrorCode.NO_SUCH_RANK, "rank",
           rank,
           "a rank of 0.." + (ranks - 1) + " other than this one (" + own + ")",
-          "a rank always counts with itself");
+          "name another rank: a rank cannot mask itself");
     }
     if (excluded[rank]) {
       throw Arguments.invalid(
-          "rank",
+          ErrorCode.RANK_EXCLUDED, "rank",
           rank,
           "a rank that was alive at the last reset",
-          "take it in with readmit() once it has been started again");
+          "restart the rank, then call readmit() on all ranks");
     }
   }
 

@@ -5,15 +5,15 @@ import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The ranks of a buffer as the processes it knows. A rank whose place has been taken by a restarted
- * process is gone for the buffer until it is {@link #take taken in} here too: its memory is another
- * one. Changed between operations only; asked by any thread, in spin loops too.
+ * The ranks of a buffer as the processes that the buffer knows. A rank that a restarted process has
+ * replaced is dead for the buffer until {@link #take}, because the process has other memory. The
+ * owner changes members between operations only; any thread may read them, also in spin loops.
  */
 public final class Members {
   private final Group group;
   private final int[] incarnations;
 
-  /** The ranks as they are now. */
+  /** The current processes of the ranks. */
   public Members(Group group) {
     this.group = group;
     incarnations = new int[group.size()];
@@ -30,23 +30,24 @@ public final class Members {
     return incarnations.length;
   }
 
-  /** Whether the process that the buffer knows as this rank lives. */
+  /** Whether the process that the buffer knows as this rank is alive. */
   public boolean isAlive(int rank) {
-    // In this order: who sees a new process alive, sees its incarnation.
+    // In this order: a reader that sees a new process alive also sees its incarnation.
     return group.isAlive(rank) && group.incarnation(rank) == incarnations[rank];
   }
 
-  /** How its death was noticed; null while it is alive. */
+  /** How the death was detected; null while the rank is alive. */
   public @Nullable String deathReport(int rank) {
     if (isReplaced(rank)) {
-      return "a restarted process has taken its place; readmit() takes it in";
+      return "a restarted process has replaced it: call readmit()";
     }
     return group.deathReport(rank);
   }
 
   /**
-   * What to say of a rank that lives and was waited for in vain. A rank that was itself stopped
-   * blames nobody: the others may only be waiting for it, or go on without it.
+   * The state to report for a live rank after a timeout. If this rank itself was stopped, the
+   * report does not accuse the peer: the peers may be waiting for this rank, or have continued
+   * without it.
    */
   public String silenceOf(int rank) {
     int own = group.rank();
@@ -58,25 +59,25 @@ public final class Members {
     }
     return rank == own
         ? "is this rank itself, which is out of the group (" + out + "),"
-        : "does not wait for this one, " + own + ", which is out of the group (" + out + "),";
+        : "does not wait for this rank (" + own + "), which is out of the group (" + out + "),";
   }
 
-  /** The same of a rank that has begun anew while this one was away. */
+  /** The same for a rank that has reset without this rank. */
   public String goneOnWithoutThis() {
-    return "has gone on without this one, "
+    return "has continued without this rank ("
         + group.rank()
-        + ", which was stopped or is out of the group,";
+        + "), which was stopped or is out of the group,";
   }
 
   /**
-   * Whether another process has taken the place of the one that the buffer knows: the same on all
-   * ranks that have called the same {@link Group#readmit}s, even if it is gone again.
+   * Whether another process has replaced the one that the buffer knows: the same on all ranks that
+   * have called the same {@link Group#readmit}s, even if the new process is dead again.
    */
   public boolean isReplaced(int rank) {
     return group.incarnation(rank) != incarnations[rank];
   }
 
-  /** Whether any has been {@link #isReplaced replaced}. */
+  /** Whether any rank has been {@link #isReplaced replaced}. */
   public boolean anyIsReplaced() {
     for (int r = 0; r < incarnations.length; r++) {
       if (isReplaced(r)) {
@@ -86,7 +87,7 @@ public final class Members {
     return false;
   }
 
-  /** Whether any has been replaced by a process that lives. */
+  /** Whether a live process has replaced any rank. */
   public boolean anyIsBack() {
     for (int r = 0; r < incarnations.length; r++) {
       if (isReplaced(r) && group.isAlive(r)) {
@@ -96,7 +97,7 @@ public final class Members {
     return false;
   }
 
-  /** From now on the process in the place of this rank counts. */
+  /** Makes the current process of this rank a member. */
   public void take(int rank) {
     incarnations[rank] = group.incarnation(rank);
   }

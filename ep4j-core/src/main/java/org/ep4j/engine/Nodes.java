@@ -1,5 +1,6 @@
 package org.ep4j.engine;
 
+import org.ep4j.ErrorCode;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
@@ -7,16 +8,16 @@ import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 
 /**
- * Which ranks can load and store each other's memory: a partition of the ranks into nodes, the same
- * on all ranks. The ranks of a node are consecutive, so the order of ranks is also that of nodes.
+ * The ranks that can load and store each other's memory: a partition of the ranks into nodes, the
+ * same on all ranks. The ranks of a node are consecutive, so ranks and nodes have the same order.
  */
 public final class Nodes {
-  /** First rank of each node, and the end of the last. */
+  /** First rank of each node, then the number of ranks. */
   private final int[] first;
 
   private final int[] nodeOf;
 
-  /** Of each rank the first rank on its host. */
+  /** For each rank, the first rank on its host. */
   private final int[] hostOf;
 
   private Nodes(int[] first, int[] hostOf) {
@@ -28,9 +29,9 @@ public final class Nodes {
     }
   }
 
-  /** Nodes as another rank knows them: its {@link #words}. */
+  /** Nodes from the {@link #words} of another rank. */
   static Nodes of(int[] words) {
-    // The bounds end with the number of ranks, which is the number of words behind them.
+    // The bounds end with the number of ranks, which is also the number of words after them.
     int bounds = 2;
     while (bounds + words[bounds - 1] != words.length) {
       bounds++;
@@ -38,7 +39,9 @@ public final class Nodes {
     return new Nodes(Arrays.copyOf(words, bounds), Arrays.copyOfRange(words, bounds, words.length));
   }
 
-  /** First rank of each node and the end of the last, then of each rank the first on its host. */
+  /**
+   * First rank of each node, the number of ranks, then for each rank the first rank on its host.
+   */
   int[] words() {
     int[] words = Arrays.copyOf(first, first.length + hostOf.length);
     System.arraycopy(hostOf, 0, words, first.length, hostOf.length);
@@ -50,7 +53,7 @@ public final class Nodes {
     return new Nodes(new int[] {0, ranks}, new int[ranks]);
   }
 
-  /** Nodes as a configuration declares them: one, if it leaves that to the hosts. */
+  /** Nodes as a configuration declares them: one node if the hosts decide. */
   public static Nodes of(BufferConfig config) {
     int ranks = Objects.requireNonNull(config.placement(), "settled placement").ranks();
     if (config.ranksPerNode() == 0) {
@@ -68,18 +71,18 @@ public final class Nodes {
   }
 
   /**
-   * Nodes of {@code ranksPerNode} ranks, the last one perhaps of fewer.
+   * Nodes of {@code ranksPerNode} ranks; the last one may have fewer.
    *
-   * @param hosts of each rank what tells its host from others
-   * @throws ConfigurationMismatchException if a node would lie on two hosts
+   * @param hosts host identity of each rank
+   * @throws ConfigurationMismatchException if a node would span two hosts
    */
   static Nodes declared(int ranksPerNode, String[] hosts) {
     int[] first = bounds(ranksPerNode, hosts.length);
     for (int rank = 0; rank < hosts.length; rank++) {
       int head = rank / ranksPerNode * ranksPerNode;
       if (!hosts[rank].equals(hosts[head])) {
-        throw new ConfigurationMismatchException(
-            "rank %d runs on another host than rank %d, but ranksPerNode = %d makes them one node: start that many ranks on each host, or leave ranksPerNode out"
+        throw new ConfigurationMismatchException(ErrorCode.NODE_ON_TWO_HOSTS, "ranks %d and %d run on different hosts, but ranksPerNode = %d puts them into one"
+ + " node: start that many ranks on each host, or leave ranksPerNode out"
                 .formatted(rank, head, ranksPerNode));
       }
     }
@@ -94,9 +97,9 @@ public final class Nodes {
   }
 
   /**
-   * A node for each host.
+   * One node for each host.
    *
-   * @param hosts of each rank what tells its host from others
+   * @param hosts host identity of each rank
    * @throws ConfigurationMismatchException if the ranks of a host are not consecutive
    */
   static Nodes found(String[] hosts) {
@@ -108,8 +111,8 @@ public final class Nodes {
       }
       for (int earlier = 0; earlier < rank; earlier++) {
         if (hosts[earlier].equals(hosts[rank])) {
-          throw new ConfigurationMismatchException(
-              "ranks %d and %d run on one host, but rank %d between them on another: number the ranks host by host (mpirun --map-by slot, srun --distribution=block)"
+          throw new ConfigurationMismatchException(ErrorCode.HOST_RANKS_NOT_CONSECUTIVE, "ranks %d and %d run on one host, but rank %d between them on another: number the"
+ + " ranks host by host (mpirun --map-by slot, srun --distribution=block)"
                   .formatted(earlier, rank, rank - 1));
         }
       }
@@ -139,7 +142,7 @@ public final class Nodes {
     return first[node];
   }
 
-  /** Behind the last rank of a node. */
+  /** The rank after the last rank of a node. */
   public int end(int node) {
     return first[node + 1];
   }
@@ -150,7 +153,8 @@ public final class Nodes {
   }
 
   /**
-   * Ranks on the host of {@code rank}: those of its node, and of nodes that were declared there.
+   * Number of ranks on the host of {@code rank}, in its node and in other nodes declared on that
+   * host.
    */
   public int sharers(int rank) {
     int count = 0;

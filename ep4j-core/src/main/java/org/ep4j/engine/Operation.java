@@ -1,5 +1,6 @@
 package org.ep4j.engine;
 
+import org.ep4j.ErrorCode;
 import java.util.Arrays;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Tensor;
@@ -8,9 +9,9 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * This rank's description of the operation it is about to take part in; filled anew for each one
- * and compared with those of the peers, so that ranks which call different things get an error
- * instead of each other's bytes.
+ * This rank's description of its next operation. Filled for each operation and compared with the
+ * descriptions of the peers: ranks that call different operations get an error instead of wrong
+ * bytes.
  */
 public final class Operation {
   private final long[] words = new long[OperationLayout.FIELDS];
@@ -31,7 +32,7 @@ public final class Operation {
     return this;
   }
 
-  /** Sets a field of {@link OperationLayout} that is yes or no. */
+  /** Sets a boolean field of {@link OperationLayout}. */
   public Operation set(int field, boolean value) {
     return set(field, value ? 1 : 0);
   }
@@ -45,7 +46,7 @@ public final class Operation {
         .set(OperationLayout.GLOBAL_SCALES, tokens.globalScales() != null);
   }
 
-  /** Writes the description, plainly; {@code epoch} is the number of the operation. */
+  /** Writes the description with plain stores; {@code epoch} is the number of the operation. */
   public void write(long address, long epoch) {
     words[OperationLayout.EPOCH] = epoch;
     for (int i = 0; i < words.length; i++) {
@@ -53,19 +54,22 @@ public final class Operation {
     }
   }
 
-  /** Reads a description, plainly. */
+  /** Reads a description with plain loads. */
   public void read(long address) {
     for (int i = 0; i < words.length; i++) {
       words[i] = NativeMemory.getLong(address + OperationLayout.offset(i));
     }
   }
 
-  /** Which operation a description is of. */
+  /** Number of the operation that a description belongs to. */
   public static long numberAt(long address) {
     return NativeMemory.getLong(address + OperationLayout.offset(OperationLayout.EPOCH));
   }
 
-  /** The first difference between this description, of {@code rank}, and that of {@code peer}. */
+  /**
+   * The first difference between this description, of {@code rank}, and that of {@code peer}; null
+   * if they are equal.
+   */
   public @Nullable ConfigurationMismatchException difference(long peerAddress, int peer, int rank) {
     for (int i = 0; i < words.length; i++) {
       long theirs = NativeMemory.getLong(peerAddress + OperationLayout.offset(i));
@@ -77,8 +81,7 @@ public final class Operation {
   }
 
   private ConfigurationMismatchException mismatch(int peer, int rank, int field, long theirs) {
-    return new ConfigurationMismatchException(
-        "rank "
+    return new ConfigurationMismatchException(ErrorCode.OPERATIONS_DIFFER, "rank "
             + peer
             + " differs in the "
             + OperationLayout.name(field)
@@ -91,6 +94,6 @@ public final class Operation {
             + " (in "
             + OperationLayout.text(OperationLayout.KIND, words[OperationLayout.KIND])
             + "); all ranks must call the same operations in the same order: call reset() on all"
-            + " ranks to go on");
+            + " ranks to continue");
   }
 }

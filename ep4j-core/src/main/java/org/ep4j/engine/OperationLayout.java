@@ -6,12 +6,12 @@ import org.ep4j.RowFormat;
 import org.ep4j.ScaleKind;
 
 /**
- * The words of an operation's description: what must be the same on all ranks for their bytes to
- * mean the same. The engine says where they lie, who reads them and when. A field that an operation
- * does not have is 0.
+ * The words of an operation's description: the values that all ranks must share so that their bytes
+ * have one meaning. The engine defines their address, readers and memory order. A field that an
+ * operation does not have is 0.
  */
 public final class OperationLayout {
-  /** Number of the operation: differs if a rank has called more operations than another. */
+  /** Number of the operation; differs if one rank has called more operations than another. */
   public static final int EPOCH = 0;
 
   /** One of the kinds below. */
@@ -23,25 +23,25 @@ public final class OperationLayout {
   /** {@link DType} of the scales, ordinal + 1; 0 = none. */
   public static final int SCALE_DTYPE = 3;
 
-  /** Scales a row. */
+  /** Scales per row. */
   public static final int SCALES = 4;
 
-  /** 1 if rows carry a factor of their own (NVFP4). */
+  /** 1 if rows have a scale of their own (NVFP4). */
   public static final int GLOBAL_SCALES = 5;
 
-  /** Choices a token. */
+  /** Choices per token. */
   public static final int TOP_K = 6;
 
-  /** 1 if weights travel. */
+  /** 1 if the dispatch sends weights. */
   public static final int WEIGHTS = 7;
 
   /** {@link Layout}, ordinal. */
   public static final int LAYOUT = 8;
 
-  /** 1 if the caller fixed the number of rows. */
+  /** 1 if the caller sets the number of rows. */
   public static final int STATIC_SIZING = 9;
 
-  /** Multiple that group sizes are rounded up to. */
+  /** Group sizes are rounded up to multiples of this number. */
   public static final int EXPERT_ALIGNMENT = 10;
 
   /** Combine, cached dispatch: epoch of the dispatch whose handle is used. */
@@ -50,7 +50,7 @@ public final class OperationLayout {
   /** Combine: 1 if a rank's partial sums are rounded. */
   public static final int PARTIAL_ROUNDING = 12;
 
-  /** Low-latency dispatch: what becomes of the rows, see {@link #rowFormat}. */
+  /** Low-latency dispatch: format of the rows, see {@link #rowFormat}. */
   public static final int ROW_FORMAT = 13;
 
   /** Low-latency combine: 1 if rows travel as LogFMT-10. */
@@ -62,10 +62,10 @@ public final class OperationLayout {
   /** Bytes of a description. */
   public static final long BYTES = FIELDS * 8L;
 
-  /** Kind: a dispatch along new ways. */
+  /** Kind: a dispatch that computes new routes. */
   public static final long DISPATCH = 1;
 
-  /** Kind: a dispatch along the ways of a handle. */
+  /** Kind: a dispatch along the routes of a handle. */
   public static final long CACHED_DISPATCH = 2;
 
   /** Kind: a combine. */
@@ -111,13 +111,13 @@ public final class OperationLayout {
 
   private OperationLayout() {}
 
-  /** The value of {@link #ROW_FORMAT}. Scale kinds are those of FP8. */
+  /** Value of {@link #ROW_FORMAT}. Only FP8 has scale kinds. */
   public static long rowFormat(RowFormat format, ScaleKind scaleKind) {
     int kind = format == RowFormat.FP8 ? scaleKind.ordinal() : 0;
     return (long) format.ordinal() * SCALE_KINDS + kind;
   }
 
-  /** Where a field lies in a description. */
+  /** Offset of a field in a description. */
   static long offset(int field) {
     return field * 8L;
   }
@@ -127,7 +127,7 @@ public final class OperationLayout {
     return NAMES[field];
   }
 
-  /** A field's value in words. */
+  /** Value of a field as text. */
   static String text(int field, long value) {
     return switch (field) {
       case KIND -> value >= 0 && value < KINDS.length ? KINDS[(int) value] : "unknown " + value;

@@ -3,16 +3,17 @@ package org.ep4j.engine;
 import java.util.Arrays;
 
 /**
- * Who exchanges rows with whom between nodes. A token crosses to another node once, to the rank of
- * the same place there (its source's <em>rail</em> in that node), whoever needs it; what comes back
- * comes from there. Ranks that are gone do not count, so rails close ranks after a loss.
+ * The pairs of ranks that exchange rows between nodes. A token crosses to another node once, to the
+ * rank of the same index there (the <em>rail</em> of its source in that node), whichever ranks of
+ * the node need the token; results return from that rank. Dead ranks do not count, so the rails are
+ * renumbered after a loss.
  *
- * <p>Partners of a rank are its rails, and the ranks whose rail it is: the relation is symmetric,
+ * <p>Partners of a rank are its rails and the ranks whose rail it is: the relation is symmetric,
  * also between nodes of different sizes.
  */
 public final class Rails {
-  /** In place of a rank where a node has none left. */
-  public static final int NOBODY = -1;
+  /** Stands for a rank if a node has no live one. */
+  public static final int NONE = -1;
 
   private final Nodes nodes;
 
@@ -23,7 +24,7 @@ public final class Rails {
   private final int[][] partners;
 
   /**
-   * Rails among the ranks that are left.
+   * Rails among the live ranks.
    *
    * @param gone ranks that do not count
    */
@@ -60,17 +61,20 @@ public final class Rails {
     return Arrays.copyOf(found, count);
   }
 
-  /** The rank that takes what {@code rank} sends to {@code node}; {@link #NOBODY} if none lives. */
+  /**
+   * The rank that receives the rows from {@code rank} to {@code node}; {@link #NONE} if the node
+   * has no live rank.
+   */
   public int rail(int rank, int node) {
     int[] there = live[node];
     if (there.length == 0) {
-      return NOBODY;
+      return NONE;
     }
     int place = Arrays.binarySearch(live[nodes.of(rank)], rank);
     return there[place % there.length];
   }
 
-  /** Nodes other than that of {@code rank} that have ranks left, ascending. */
+  /** Other nodes than that of {@code rank} with live ranks, ascending. */
   public int[] nodesBeside(int rank) {
     int[] found = new int[live.length];
     int count = 0;
@@ -82,12 +86,12 @@ public final class Rails {
     return Arrays.copyOf(found, count);
   }
 
-  /** Ranks that {@code rank} exchanges with, ascending; not to be changed. */
+  /** Ranks that {@code rank} exchanges rows with, ascending; read-only. */
   public int[] partners(int rank) {
     return partners[rank];
   }
 
-  /** Place of {@code other} among the partners of {@code rank}; negative if it is none. */
+  /** Index of {@code other} among the partners of {@code rank}; negative if it is no partner. */
   public int place(int rank, int other) {
     return Arrays.binarySearch(partners[rank], other);
   }

@@ -1,17 +1,18 @@
 package org.ep4j.engine;
 
+import org.ep4j.ErrorCode;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;
 
-/** Rows that a receive region holds: the same for every engine. */
+/** Number of rows of a receive region, the same for every engine. */
 public final class ReceiveCapacity {
   private ReceiveCapacity() {}
 
   /**
-   * {@link BufferConfig#maxReceiveRows()}, or the worst case of both layouts. The placement of
-   * {@code config} is settled.
+   * {@link BufferConfig#maxReceiveRows()}, or the worst case of both layouts. {@code config} has a
+   * placement.
    */
   public static int rows(BufferConfig config) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
@@ -24,11 +25,10 @@ public final class ReceiveCapacity {
       needed = Math.max(tokens, grouped);
     }
     if (needed > Integer.MAX_VALUE) {
-      throw new InvalidArgumentException(
-          "maxReceiveRows",
+      throw new InvalidArgumentException(ErrorCode.RECEIVE_REGION_TOO_LARGE, "maxReceiveRows",
           needed + " rows" + (config.maxReceiveRows() == 0 ? " (worst case of maxTokens)" : ""),
           "at most " + Integer.MAX_VALUE,
-          "set maxReceiveRows to what the batches really need, or lower maxTokens");
+          "set maxReceiveRows to what the batches need, or lower maxTokens");
     }
     return (int) needed;
   }

@@ -1,5 +1,6 @@
 /**
- * What every engine shares: its registration, and the checks of arguments against a configuration.
+ * Code that all engines share: their registration, and the checks of arguments against a
+ * configuration.
  */
 @NullMarked
 package org.ep4j.engine;

@@ -8,15 +8,14 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * How both ends of a connection prove that they know the secret of the job, without sending it.
+ * Mutual proof that both ends of a connection know the secret of the job, without sending it.
  *
- * <p>Each side sends a fresh random nonce, and proves itself by an HMAC-SHA256 under the secret
- * over both nonces, the purpose of the port and its own role. Fresh nonces make a recorded proof
- * worthless; the role makes a proof that is sent back to its author worthless; the purpose keeps a
- * proof for one kind of port from opening the other. The side that knocks proves itself first, so a
- * stranger gets nothing but a nonce. What follows on the connection is neither encrypted nor
- * signed: this keeps strangers and other jobs out, it does not hide traffic from whoever controls
- * the network.
+ * <p>Each side sends a fresh random nonce and proves itself by an HMAC-SHA256 under the secret over
+ * both nonces, the purpose of the port and its own role. Fresh nonces prevent replay of a recorded
+ * proof. The role prevents reflection of a proof to its author. The purpose prevents use of a proof
+ * at another kind of port. The client proves itself first, so an unauthenticated client receives
+ * only a nonce. The traffic that follows is neither encrypted nor signed: the challenge keeps other
+ * clients and other jobs out, but hides nothing from an attacker who controls the network.
  */
 final class Challenge {
   static final int NONCE_BYTES = 32;
@@ -40,14 +39,14 @@ final class Challenge {
   }
 
   static byte[] proof(
-      String secret, Frames.Purpose purpose, Role role, byte[] guestNonce, byte[] hostNonce) {
+      String secret, Frames.Purpose purpose, Role role, byte[] clientNonce, byte[] hostNonce) {
     try {
       Mac mac = Mac.getInstance(ALGORITHM);
       mac.init(new SecretKeySpec(secret.getBytes(StandardCharsets.UTF_8), ALGORITHM));
-      // Nonces have a fixed length and come last, so no two inputs read alike.
+      // Nonces have a fixed length and are last, so the encoding is unambiguous.
       mac.update(
           ("ep4j group 1, " + purpose + ", " + role + ":").getBytes(StandardCharsets.US_ASCII));
-      mac.update(guestNonce);
+      mac.update(clientNonce);
       mac.update(hostNonce);
       return mac.doFinal();
     } catch (GeneralSecurityException e) {
@@ -55,7 +54,7 @@ final class Challenge {
     }
   }
 
-  /** Compares in a time that does not depend on where they differ. */
+  /** Compares in constant time. */
   static boolean same(byte[] proof, byte[] other) {
     return MessageDigest.isEqual(proof, other);
   }

@@ -11,45 +11,49 @@ import org.ep4j.group.Frames.Join;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The rendezvous's knowledge of its group, and what it tells the members. Touched by one reactor
- * thread only.
+ * State of the rendezvous and the messages that it sends to members. One reactor thread accesses
+ * it.
  *
- * <p>While the group forms, guests take seats. The seats are the ranks, or, for survivors of an
- * older group, the ranks of that group; seats of the dead are excused. A guest that goes away gives
- * its seat back. When every seat is taken or excused, the guests become members with new ranks in
- * the order of their seats, or with the numbers of their seats where the group goes on.
+ * <p>While the group forms, clients occupy member indices. The indices are ranks or, for survivors
+ * of an older group, the ranks of that group; indices of dead ranks are exempt. A client that
+ * disconnects frees its index. When every index is occupied or exempt, the clients become members.
+ * Their new ranks follow the order of their indices; if the group continues, the indices are the
+ * ranks.
  *
- * <p>Afterwards every part of a collective and every departure goes to all members, in the one
- * order in which this thread saw them. The parts of a rank come before its departure.
+ * <p>Afterwards the coordinator sends every part of a collective and every departure to all
+ * members, in the one order in which this thread received them. The parts of a rank precede its
+ * departure.
  *
- * <p>From then on only restarted processes come in, in the places of ranks that have departed:
- * those that have claimed one when all members that are left have said ADMIT. All members hear of
- * it at the same place of that one order, and number their collectives from 1 again: each of them
- * waits for this answer, so none has sent a part that is still under way.
+ * <p>From then on only restarted processes are admitted, for ranks that have departed: all waiting
+ * processes are admitted when all live members have sent ADMIT. All members receive this at the
+ * same position of the order and number their collectives from 1 again. Each member waits for the
+ * answer, so no member has a part in flight.
  */
 final class Coordinator {
-  /** How long a guest may be silent while the group forms: hosts are busy starting JVMs then. */
+  /**
+   * Maximum silence of a client while the group forms: hosts are then busy with the start of JVMs.
+   */
   private static final Duration FORMING_LIVENESS = Duration.ofSeconds(10);
 
-  /** The address of a rank that is not there. */
+  /** The address of a rank that has no process. */
   private static final InetSocketAddress NOWHERE = new InetSocketAddress(0);
 
-  /** A guest, then a member. */
-  private final class Member implements Link.Listener {
-    final Link link;
+  /** A client, later a member. */
+  private final class Member implements FrameConnection.Listener {
+    final FrameConnection connection;
     final Join join;
     int rank = -1;
     long calls;
     boolean departed;
     boolean admits;
 
-    Member(Link link, Join join) {
-      this.link = link;
+    Member(FrameConnection connection, Join join) {
+      this.connection = connection;
       this.join = join;
     }
 
     @Override
-    public void frame(Link link, byte type, ByteBuffer body) {
+    public void frame(FrameConnection connection, byte type, ByteBuffer body) {
       switch (type) {
         case Frames.PING -> {}
         case Frames.PART -> relay(this, body);
@@ -60,19 +64,20 @@ final class Coordinator {
         case Frames.WITHDRAW -> withdraw(this);
         case Frames.LEAVE -> leave(this, Frames.text(body));
         case Frames.VERDICT -> judged(this, Frames.text(body));
-        default -> link.lose("it sent a frame of type " + type + ", which a member does not send");
+        default ->
+            connection.lose("it sent a frame of type " + type + ", which members do not send");
       }
     }
 
     @Override
-    public void closed(Link link, String why) {
-      depart(this, Departure.lost(why + " (its process ended, or the network did)"));
+    public void closed(FrameConnection connection, String why) {
+      depart(this, Departure.lost(why + " (its process or the network failed)"));
     }
 
     @Override
-    public void silent(Link link, Duration silence) {
+    public void silent(FrameConnection connection, Duration silence) {
       String why = "it was silent for " + Deadline.text(silence);
-      link.closeAfter(Frames.text(Frames.VERDICT, why));
+      connection.closeAfter(Frames.text(Frames.VERDICT, why));
       depart(this, Departure.lost(why));
     }
   }
@@ -80,16 +85,16 @@ final class Coordinator {
   private final GroupPlan plan;
   private final Reactor reactor;
   private final Runnable onEnd;
-  private final @Nullable Member[] seats;
-  private final BitSet excused;
+  private final @Nullable Member[] memberByIndex;
+  private final BitSet exempt;
   private final List<Member> members = new ArrayList<>();
   private final @Nullable Departure[] departures;
-  private final Claims claims = new Claims(FORMING_LIVENESS, this::claimed);
+  private final RejoinRequests rejoins = new RejoinRequests(FORMING_LIVENESS, this::rejoining);
 
-  /** By seat: -1 if it is no rank. */
+  /** By index; -1 if the index has no rank. */
   private final int[] ranks;
 
-  /** By seat. */
+  /** By index. */
   private final int[] incarnations;
 
   private int hostRank = -1;
@@ -97,98 +102,98 @@ final class Coordinator {
   private boolean ended;
 
   /**
-   * @param onEnd run when the group had members and has none any more
+   * @param onEnd called when the group had members and has none left
    */
   Coordinator(GroupPlan plan, Reactor reactor, Runnable onEnd) {
     this.plan = plan;
     this.reactor = reactor;
     this.onEnd = onEnd;
-    this.seats = new Member[plan.seats()];
-    this.departures = new Departure[plan.seats()];
-    this.excused = (BitSet) plan.excused().clone();
-    this.ranks = new int[plan.seats()];
+    this.memberByIndex = new Member[plan.members()];
+    this.departures = new Departure[plan.members()];
+    this.exempt = (BitSet) plan.exempt().clone();
+    this.ranks = new int[plan.members()];
     Arrays.fill(ranks, -1);
     this.incarnations = plan.firstIncarnations();
   }
 
-  /** Takes in a guest that knows the secret; it still has to say which rank it is. */
-  void admit(Link link) {
-    link.listener(
-        new Link.Listener() {
+  /** Registers an authenticated connection; the client then sends its rank. */
+  void admit(FrameConnection connection) {
+    connection.listener(
+        new FrameConnection.Listener() {
           @Override
-          public void frame(Link link, byte type, ByteBuffer body) {
+          public void frame(FrameConnection connection, byte type, ByteBuffer body) {
             if (type == Frames.JOIN) {
-              seat(link, Frames.join(body));
+              index(connection, Frames.join(body));
             } else if (type == Frames.REJOIN) {
-              claim(link, Frames.join(body));
+              rejoin(connection, Frames.join(body));
             } else {
-              link.lose("it did not join");
+              connection.lose("it did not send JOIN");
             }
           }
 
           @Override
-          public void closed(Link link, String why) {}
+          public void closed(FrameConnection connection, String why) {}
         });
   }
 
-  private void seat(Link link, Join join) {
-    Refusal refusal = ended ? Refusal.ended() : Refusal.of(join, plan);
+  private void index(FrameConnection connection, Join join) {
+    JoinRefusal refusal = ended ? JoinRefusal.ended() : JoinRefusal.of(join, plan);
     if (refusal == null) {
-      refusal = noSeat(join.id());
+      refusal = checkIndex(join.id());
     }
     if (refusal != null) {
-      link.closeAfter(Frames.refused(refusal.reason(), refusal.text()));
+      connection.closeAfter(Frames.refused(refusal.reason(), refusal.text()));
       return;
     }
-    Member member = new Member(link, join);
-    seats[join.id()] = member;
-    link.listener(member);
-    link.trust();
-    link.watch(FORMING_LIVENESS);
-    link.send(Frames.pending(missing()));
+    Member member = new Member(connection, join);
+    memberByIndex[join.id()] = member;
+    connection.listener(member);
+    connection.trust();
+    connection.livenessTimeout(FORMING_LIVENESS);
+    connection.send(Frames.pending(missing()));
     formIfComplete();
   }
 
-  private @Nullable Refusal noSeat(int id) {
+  private @Nullable JoinRefusal checkIndex(int id) {
     Departure departure = departures[id];
-    if (departure != null || excused.get(id)) {
-      return Refusal.departed(id, departure);
+    if (departure != null || exempt.get(id)) {
+      return JoinRefusal.departed(id, departure);
     }
-    Member holder = seats[id];
-    return holder == null ? null : Refusal.taken(holder.join, holder.link);
+    Member holder = memberByIndex[id];
+    return holder == null ? null : JoinRefusal.taken(holder.join, holder.connection);
   }
 
-  private void claim(Link link, Join join) {
-    Refusal refusal = ended ? Refusal.ended() : Refusal.of(join, plan);
+  private void rejoin(FrameConnection connection, Join join) {
+    JoinRefusal refusal = ended ? JoinRefusal.ended() : JoinRefusal.of(join, plan);
     if (refusal == null) {
-      refusal = noClaim(join.id());
+      refusal = checkRejoin(join.id());
     }
     if (refusal != null) {
-      link.closeAfter(Frames.refused(refusal.reason(), refusal.text()));
+      connection.closeAfter(Frames.refused(refusal.reason(), refusal.text()));
       return;
     }
-    claims.add(link, join);
+    rejoins.add(connection, join);
     admitIfAllDo();
   }
 
-  private @Nullable Refusal noClaim(int id) {
-    Member holder = seats[id];
+  private @Nullable JoinRefusal checkRejoin(int id) {
+    Member holder = memberByIndex[id];
     if (!formed) {
-      return plan.keepsRanks() ? Refusal.moving() : Refusal.notFormed();
+      return plan.keepsRanks() ? JoinRefusal.moving() : JoinRefusal.notFormed();
     }
     if (holder != null && !holder.departed) {
-      return Refusal.alive(holder.join, holder.link);
+      return JoinRefusal.alive(holder.join, holder.connection);
     }
     if (ranks[id] < 0) {
-      return Refusal.neverThere(id);
+      return JoinRefusal.neverThere(id);
     }
-    Claims.Claim claim = claims.of(id);
-    return claim == null ? null : Refusal.claimed(claim.join, claim.link);
+    RejoinRequests.RejoinRequest rejoin = rejoins.of(id);
+    return rejoin == null ? null : JoinRefusal.rejoining(rejoin.join, rejoin.connection);
   }
 
-  private void claimed(int seat, boolean waits) {
-    broadcast(Frames.claimed(ranks[seat], waits));
-    claims.tell(Frames.pending(notAdmitting()));
+  private void rejoining(int index, boolean waits) {
+    broadcast(Frames.rejoining(ranks[index], waits));
+    rejoins.broadcast(Frames.pending(notAdmitting()));
   }
 
   private int[] notAdmitting() {
@@ -199,59 +204,60 @@ final class Coordinator {
     if (member.admits) {
       member.admits = false;
       int[] others = Arrays.stream(notAdmitting()).filter(r -> r != member.rank).toArray();
-      member.link.send(Frames.withdrawn(claims.count(), others));
+      member.connection.send(Frames.withdrawn(rejoins.count(), others));
     }
   }
 
-  /** Takes in those that wait, once all members say so. */
+  /** Admits the waiting processes when all members have sent ADMIT. */
   private void admitIfAllDo() {
-    if (claims.count() == 0 || members.isEmpty() || notAdmitting().length > 0) {
+    if (rejoins.count() == 0 || members.isEmpty() || notAdmitting().length > 0) {
       return;
     }
     List<Member> newcomers = new ArrayList<>();
-    for (Claims.Claim claim : claims.take()) {
-      int seat = claim.join.id();
-      Member member = new Member(claim.link, claim.join);
-      member.rank = ranks[seat];
-      incarnations[seat]++;
-      seats[seat] = member;
-      departures[seat] = null;
-      excused.clear(seat);
+    for (RejoinRequests.RejoinRequest rejoin : rejoins.take()) {
+      int index = rejoin.join.id();
+      Member member = new Member(rejoin.connection, rejoin.join);
+      member.rank = ranks[index];
+      incarnations[index]++;
+      memberByIndex[index] = member;
+      departures[index] = null;
+      exempt.clear(index);
       newcomers.add(member);
     }
     for (Member member : members) {
       member.admits = false;
       member.calls = 0;
-      member.link.send(
+      member.connection.send(
           Frames.admitted(newcomers.stream().map(peer -> peer(member, peer)).toList()));
     }
     members.addAll(newcomers);
     for (Member member : newcomers) {
-      member.link.listener(member);
-      member.link.watch(plan.liveness());
-      member.link.send(welcome(member));
+      member.connection.listener(member);
+      member.connection.livenessTimeout(plan.liveness());
+      member.connection.send(welcome(member));
     }
   }
 
-  /** Goes on without a seat of the old group, whose rank is known to be dead. */
-  void excuse(int id) {
-    if (!formed && !excused.get(id)) {
-      excused.set(id);
-      Member member = seats[id];
-      seats[id] = null;
+  /** Exempts an index of the old group whose rank is known to be dead. */
+  void exempt(int id) {
+    if (!formed && !exempt.get(id)) {
+      exempt.set(id);
+      Member member = memberByIndex[id];
+      memberByIndex[id] = null;
       if (member != null) {
         member.departed = true;
-        member.link.closeAfter(Frames.text(Frames.VERDICT, "the other survivors had lost you"));
+        member.connection.closeAfter(
+            Frames.text(Frames.VERDICT, "the other survivors have declared this rank dead"));
       }
       formIfComplete();
     }
   }
 
-  /** The seats that are neither taken nor excused; none once the group has formed. */
+  /** The indices that are neither occupied nor exempt; none after the group has formed. */
   int[] missing() {
     BitSet missing = new BitSet();
-    for (int id = 0; id < seats.length && !formed; id++) {
-      missing.set(id, seats[id] == null && !excused.get(id));
+    for (int id = 0; id < memberByIndex.length && !formed; id++) {
+      missing.set(id, memberByIndex[id] == null && !exempt.get(id));
     }
     return missing.stream().toArray();
   }
@@ -261,31 +267,31 @@ final class Coordinator {
       return;
     }
     formed = true;
-    for (int seat = 0; seat < seats.length; seat++) {
-      Member member = seats[seat];
+    for (int index = 0; index < memberByIndex.length; index++) {
+      Member member = memberByIndex[index];
       if (member != null) {
-        member.rank = plan.keepsRanks() ? seat : members.size();
-        ranks[seat] = member.rank;
+        member.rank = plan.keepsRanks() ? index : members.size();
+        ranks[index] = member.rank;
         members.add(member);
-        member.link.watch(plan.liveness());
+        member.connection.livenessTimeout(plan.liveness());
       } else if (plan.keepsRanks()) {
-        ranks[seat] = seat;
+        ranks[index] = index;
       }
     }
-    hostRank = plan.hostSeat() < 0 ? -1 : ranks[plan.hostSeat()];
+    hostRank = plan.hostIndex() < 0 ? -1 : ranks[plan.hostIndex()];
     for (Member member : List.copyOf(members)) {
-      member.link.send(welcome(member));
+      member.connection.send(welcome(member));
     }
   }
 
   private ByteBuffer welcome(Member member) {
     List<Frames.Peer> peers = new ArrayList<>();
-    for (int seat = 0; seat < seats.length; seat++) {
-      Member peer = seats[seat];
+    for (int index = 0; index < memberByIndex.length; index++) {
+      Member peer = memberByIndex[index];
       if (peer != null) {
         peers.add(peer(member, peer));
-      } else if (ranks[seat] >= 0) {
-        peers.add(new Frames.Peer(ranks[seat], incarnations[seat], false, NOWHERE));
+      } else if (ranks[index] >= 0) {
+        peers.add(new Frames.Peer(ranks[index], incarnations[index], false, NOWHERE));
       }
     }
     return Frames.welcome(
@@ -297,21 +303,25 @@ final class Coordinator {
         peer.rank, incarnations[peer.join.id()], !peer.departed, addressFor(member, peer));
   }
 
-  /** Where a member reaches a peer: a peer that came by loopback lives on this very host. */
+  /**
+   * The address at which {@code member} reaches a peer: a peer that connected by loopback runs on
+   * this host.
+   */
   private static InetSocketAddress addressFor(Member member, Member peer) {
-    boolean here = peer.link.remote().getAddress().isLoopbackAddress();
-    boolean elsewhere = !member.link.remote().getAddress().isLoopbackAddress();
-    InetSocketAddress seen = here && elsewhere ? member.link.local() : peer.link.remote();
+    boolean here = peer.connection.remote().getAddress().isLoopbackAddress();
+    boolean elsewhere = !member.connection.remote().getAddress().isLoopbackAddress();
+    InetSocketAddress seen =
+        here && elsewhere ? member.connection.local() : peer.connection.remote();
     return new InetSocketAddress(seen.getAddress(), peer.join.peerPort());
   }
 
   private void relay(Member member, ByteBuffer body) {
     int rank = body.getInt();
     long number = body.getLong();
-    Ledger.Kind kind = Ledger.Kind.of(body.get());
-    boolean inTurn = formed && rank == member.rank && number == member.calls + 1;
-    if (!inTurn || kind == null || body.remaining() > Group.MAX_CONTRIBUTION) {
-      member.link.lose("it sent a part out of turn");
+    GroupState.Kind kind = GroupState.Kind.of(body.get());
+    boolean inOrder = formed && rank == member.rank && number == member.calls + 1;
+    if (!inOrder || kind == null || body.remaining() > Group.MAX_CONTRIBUTION) {
+      member.connection.lose("it sent a part out of order");
       return;
     }
     member.calls = number;
@@ -320,21 +330,24 @@ final class Coordinator {
 
   private void leave(Member member, String report) {
     Departure departure = report.isEmpty() ? Departure.inGoodOrder() : new Departure(false, report);
-    member.link.close();
+    member.connection.close();
     depart(member, departure);
   }
 
-  /** A member has given this rendezvous up. If this process was stopped, the member is right. */
+  /**
+   * A member has declared this rendezvous dead. The member is right if this process was stopped.
+   */
   private void judged(Member member, String text) {
-    member.link.close();
-    depart(member, Departure.lost("it gave up the rendezvous: " + text));
+    member.connection.close();
+    depart(member, Departure.lost("it declared the rendezvous dead: " + text));
     if (reactor.recentStall() > 0 && !ended) {
       ended = true;
       String why =
-          "rank %d declared this rendezvous dead, and rightly: %s".formatted(member.rank, text);
+          "rank %d declared this rendezvous dead, and this process was stopped: %s"
+              .formatted(member.rank, text);
       for (Member other : members) {
-        boolean host = other.join.id() == plan.hostSeat();
-        other.link.closeAfter(Frames.text(host ? Frames.VERDICT : Frames.GOODBYE, why));
+        boolean host = other.join.id() == plan.hostIndex();
+        other.connection.closeAfter(Frames.text(host ? Frames.VERDICT : Frames.GOODBYE, why));
       }
       onEnd.run();
     }
@@ -346,7 +359,7 @@ final class Coordinator {
     }
     member.departed = true;
     if (!formed) {
-      seats[member.join.id()] = null;
+      memberByIndex[member.join.id()] = null;
       return;
     }
     departures[member.join.id()] = departure;
@@ -354,7 +367,7 @@ final class Coordinator {
     broadcast(Frames.departed(member.rank, departure));
     if (members.isEmpty() && !ended) {
       ended = true;
-      claims.close(Frames.text(Frames.GOODBYE, "the group has ended"));
+      rejoins.close(Frames.text(Frames.GOODBYE, "the group has ended"));
       onEnd.run();
     }
     admitIfAllDo();
@@ -362,35 +375,35 @@ final class Coordinator {
 
   private void broadcast(ByteBuffer frame) {
     for (Member member : members) {
-      member.link.send(frame.duplicate());
+      member.connection.send(frame.duplicate());
     }
   }
 
-  /** Shows members that the rendezvous lives, and guests whom they wait for. */
+  /** Sends heartbeats to members, and the missing ranks to clients that wait. */
   void tick() {
     if (formed) {
       broadcast(Frames.ping());
-      claims.tell(Frames.pending(notAdmitting()));
+      rejoins.broadcast(Frames.pending(notAdmitting()));
       return;
     }
     ByteBuffer pending = Frames.pending(missing());
-    for (Member member : seats) {
+    for (Member member : memberByIndex) {
       if (member != null) {
-        member.link.send(pending.duplicate());
+        member.connection.send(pending.duplicate());
       }
     }
   }
 
-  /** Parts from everybody, with a reason. */
+  /** Disconnects all members, with a reason. */
   void goodbye(String why) {
     ended = true;
-    for (Member member : seats) {
+    for (Member member : memberByIndex) {
       if (member != null && !member.departed) {
         member.departed = true;
-        member.link.closeAfter(Frames.text(Frames.GOODBYE, why));
+        member.connection.closeAfter(Frames.text(Frames.GOODBYE, why));
       }
     }
     members.clear();
-    claims.close(Frames.text(Frames.GOODBYE, why));
+    rejoins.close(Frames.text(Frames.GOODBYE, why));
   }
 }

@@ -1,6 +1,8 @@
 package org.ep4j.group;
 
 import java.time.Duration;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 
 /** A point in time, on the clock of {@link System#nanoTime()}. */
 record Deadline(long nanoTime, Duration span) {
@@ -8,9 +10,14 @@ record Deadline(long nanoTime, Duration span) {
 
   static Deadline after(Duration span) {
     if (span.isNegative()) {
-      throw new IllegalArgumentException("timeout is " + span + "; it must not be negative");
+      throw new InvalidArgumentException(
+          ErrorCode.GROUP_TIMING,
+          "timeout",
+          span.toString(),
+          "zero or positive",
+          "pass the maximum wait");
     }
-    // Clamped, so that "for ever" does not wrap around.
+    // Clamped, so that very long spans do not overflow.
     Duration clamped = span.compareTo(LONGEST) < 0 ? span : LONGEST;
     return new Deadline(System.nanoTime() + clamped.toNanos(), clamped);
   }
@@ -20,7 +27,7 @@ record Deadline(long nanoTime, Duration span) {
     return nanoTime - System.nanoTime();
   }
 
-  /** Milliseconds left, rounded up, for calls where zero means "for ever": at least 1. */
+  /** Milliseconds left, rounded up; at least 1, because zero means "no timeout" to socket calls. */
   int remainingMillis() {
     return Math.clamp(remainingNanos() / 1_000_000 + 1, 1, Integer.MAX_VALUE);
   }
@@ -35,7 +42,7 @@ record Deadline(long nanoTime, Duration span) {
     return other.nanoTime - nanoTime < 0 ? other : this;
   }
 
-  /** The length of the wait, for messages: {@code 250 ms}, {@code 2 s}. */
+  /** The length of the wait for messages: {@code 250 ms}, {@code 2 s}. */
   String text() {
     return text(span);
   }

@@ -4,10 +4,10 @@ import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 
 /**
- * How a rank ceased to be in the group.
+ * How a rank left the group.
  *
- * @param left whether it left in good order
- * @param report how and when that was noticed
+ * @param left whether the rank closed its group in good order
+ * @param report how and when the departure was noticed
  */
 record Departure(boolean left, String report) {
   static Departure inGoodOrder() {

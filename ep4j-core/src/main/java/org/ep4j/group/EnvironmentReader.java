@@ -6,11 +6,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalInt;
 import java.util.regex.Pattern;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
-/** The rules of {@link LaunchEnvironment}, for one set of variables. */
+/** Reads the variables of {@link LaunchEnvironment}. */
 final class EnvironmentReader {
-  /** Ports for jobs that name none: below those the system hands out by itself. */
+  /** Ports of jobs that name none: below the range from which the system assigns ports. */
   private static final int FIRST_DERIVED_PORT = 16_384;
 
   private static final int DERIVED_PORTS = 16_384;
@@ -40,11 +42,11 @@ final class EnvironmentReader {
     }
   }
 
-  /** A value and the variable it came from. */
+  /** A value and the variable that holds it. */
   private record Found(String value, String source) {}
 
   private static final Found NOWHERE =
-      new Found("127.0.0.1:" + LaunchEnvironment.DEFAULT_PORT, "not needed by one rank");
+      new Found("127.0.0.1:" + LaunchEnvironment.DEFAULT_PORT, "not needed for one rank");
 
   private final Map<String, String> variables;
   private final List<LaunchEnvironment.Finding> findings = new ArrayList<>();
@@ -57,15 +59,18 @@ final class EnvironmentReader {
   LaunchEnvironment read() {
     Launcher launcher = launcher();
     if (launcher == null) {
-      return nobody();
+      return none();
     }
     note("launcher", launcher.text, launcher.rank + " is set");
     int rank = number("rank", need("rank", "", launcher.rank), 0);
     int size = number("world size", need("world size", sizeRemedy(), launcher.sizes()), 1);
     if (rank >= size) {
-      throw new IllegalArgumentException(
-          "%s is %d, but the world size is %d; ranks count from 0"
-              .formatted(launcher.rank, rank, size));
+      throw new InvalidArgumentException(
+          ErrorCode.LAUNCH_VARIABLE,
+          launcher.rank,
+          Integer.toString(rank),
+          "less than the world size (" + size + ")",
+          "count ranks from 0");
     }
     String jobKey = jobKey(launcher);
     boolean alone = size == 1 && lookup("EP4J_RENDEZVOUS") == null;
@@ -101,18 +106,23 @@ final class EnvironmentReader {
     return null;
   }
 
-  /** A batch script has SLURM_PROCID 0 as well, but is no task of a step: nobody else comes. */
+  /**
+   * A batch script also has SLURM_PROCID = 0 but is not a task of a step: it has no other ranks.
+   */
   private boolean isBatchScript(Launcher launcher) {
     return launcher == Launcher.SLURM
         && lookup("SLURM_STEP_NUM_TASKS") == null
         && lookup("SLURM_STEP_ID") == null;
   }
 
-  private LaunchEnvironment nobody() {
+  private LaunchEnvironment none() {
     if (lookup("EP4J_WORLD_SIZE") != null && !"1".equals(lookup("EP4J_WORLD_SIZE"))) {
-      throw new IllegalArgumentException(
-          "EP4J_WORLD_SIZE is %s, but no rank is set; set EP4J_RANK too"
-              .formatted(lookup("EP4J_WORLD_SIZE")));
+      throw new InvalidArgumentException(
+          ErrorCode.LAUNCH_VARIABLE_MISSING,
+          "EP4J_WORLD_SIZE",
+          String.valueOf(lookup("EP4J_WORLD_SIZE")),
+          "1 or unset without a rank",
+          "set EP4J_RANK too");
     }
     note("launcher", "none", "no rank variable is set");
     note("world size", "1", "alone");
@@ -128,8 +138,12 @@ final class EnvironmentReader {
     if (own != null) {
       boolean valid = own.lastIndexOf(':') > 0 && !own.endsWith("]");
       if (!valid) {
-        throw new IllegalArgumentException(
-            "EP4J_RENDEZVOUS is '%s'; it must be host:port, e.g. 10.0.0.1:29400".formatted(own));
+        throw new InvalidArgumentException(
+            ErrorCode.LAUNCH_VARIABLE,
+            "EP4J_RENDEZVOUS",
+            "'" + own + "'",
+            "host:port",
+            "pass for example 10.0.0.1:29400");
       }
       return new Found(own, "EP4J_RENDEZVOUS");
     }
@@ -144,10 +158,12 @@ final class EnvironmentReader {
     if (launcher == Launcher.SLURM && lookup("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST") != null) {
       return inStep(jobKey);
     }
-    throw new IllegalArgumentException(
-        "%s says who this rank is, but not where the ranks meet; set EP4J_RENDEZVOUS to host:port of"
-                .formatted(launcher.rank)
-            + " rank 0, or MASTER_ADDR and MASTER_PORT");
+    throw new InvalidArgumentException(
+        ErrorCode.LAUNCH_VARIABLE_MISSING,
+        "EP4J_RENDEZVOUS",
+        "unset",
+        "host:port of rank 0, because " + launcher.rank + " is set",
+        "set it, or set MASTER_ADDR and MASTER_PORT");
   }
 
   private Found atMaster(String master, String jobKey) {
@@ -159,7 +175,7 @@ final class EnvironmentReader {
     if ("true".equalsIgnoreCase(lookup("TORCHELASTIC_USE_AGENT_STORE"))) {
       // The agent itself listens at MASTER_PORT.
       int next = number < 65_535 ? number + 1 : number - 1;
-      return new Found(master + ":" + next, "MASTER_ADDR, beside MASTER_PORT");
+      return new Found(master + ":" + next, "MASTER_ADDR, next to MASTER_PORT");
     }
     return new Found(master + ":" + number, "MASTER_ADDR, MASTER_PORT");
   }
@@ -195,12 +211,17 @@ final class EnvironmentReader {
       }
     }
     if (host.isEmpty() || inBrackets) {
-      throw new IllegalArgumentException("'" + list + "' is no list of hosts");
+      throw new InvalidArgumentException(
+          ErrorCode.LAUNCH_VARIABLE,
+          "SLURM node list",
+          "'" + list + "'",
+          "a list of hosts",
+          "set EP4J_RENDEZVOUS to host:port of rank 0");
     }
     return host.toString();
   }
 
-  /** What tells this job from others in the launcher's variables; the same on all ranks. */
+  /** Identifies the job within the launcher's variables; the same on all ranks. */
   private String jobKey(Launcher launcher) {
     String key =
         switch (launcher) {
@@ -233,11 +254,11 @@ final class EnvironmentReader {
       return own;
     }
     note("secret", "derived, not secret", "the job's other variables");
-    if (!Hosts.isLoopback(host)) {
+    if (!HostNames.isLoopback(host)) {
       warnings.add(
-          "EP4J_SECRET is not set: whoever can reach %s:%d can join this job; set it to the same"
+          "EP4J_SECRET is not set, so any process that can reach %s:%d can join this job: set it to the"
                   .formatted(host, port)
-              + " random text on all ranks");
+              + " same random text on all ranks");
     }
     return "derived from " + jobKey + " at port " + port;
   }
@@ -246,8 +267,12 @@ final class EnvironmentReader {
     String external = lookup("EP4J_RENDEZVOUS_EXTERNAL");
     boolean launcherHosts = external != null && List.of("true", "1").contains(external);
     if (external != null && !launcherHosts && !List.of("false", "0").contains(external)) {
-      throw new IllegalArgumentException(
-          "EP4J_RENDEZVOUS_EXTERNAL is '%s'; it must be true or false".formatted(external));
+      throw new InvalidArgumentException(
+          ErrorCode.LAUNCH_VARIABLE,
+          "EP4J_RENDEZVOUS_EXTERNAL",
+          "'" + external + "'",
+          "true or false",
+          "correct the variable or unset it");
     }
     note(
         "rendezvous host",
@@ -256,13 +281,16 @@ final class EnvironmentReader {
     return rank == 0 && !launcherHosts;
   }
 
-  /** The number of this process on its host, if a variable tells it. */
+  /** The number of this process on its host; empty if no variable holds it. */
   OptionalInt localRank() {
     Found found = localRankVariable(launcher());
     return found == null ? OptionalInt.empty() : OptionalInt.of(number("local rank", found, 0));
   }
 
-  /** Of the launcher that was found; else of any that is there, for ranks that were set by hand. */
+  /**
+   * The local-rank variable of the launcher that was found; otherwise of any launcher, for ranks
+   * that were set manually.
+   */
   private @Nullable Found localRankVariable(@Nullable Launcher launcher) {
     Found found = find("EP4J_LOCAL_RANK", launcher == null ? "" : launcher.localRank);
     for (Launcher other : Launcher.values()) {
@@ -278,12 +306,12 @@ final class EnvironmentReader {
     if (found != null) {
       return number("local rank", found, 0);
     }
-    boolean here = Hosts.isLoopback(config.host());
+    boolean here = HostNames.isLoopback(config.host());
     int localRank = here ? config.rank() : 0;
     note(
         "local rank",
         Integer.toString(localRank),
-        here ? "all ranks are on this host" : "a host per rank assumed");
+        here ? "all ranks are on this host" : "one host per rank assumed");
     return localRank;
   }
 
@@ -298,11 +326,14 @@ final class EnvironmentReader {
 
   private static int port(Found rendezvous) {
     String text = rendezvous.value().substring(rendezvous.value().lastIndexOf(':') + 1);
-    int port = parse(rendezvous.source() + ", the port,", text);
+    int port = parse(rendezvous.source() + " (port)", text);
     if (port < 1 || port > 65_535) {
-      throw new IllegalArgumentException(
-          "%s is '%s'; its port must be from 1 to 65535"
-              .formatted(rendezvous.source(), rendezvous.value()));
+      throw new InvalidArgumentException(
+          ErrorCode.LAUNCH_VARIABLE,
+          rendezvous.source(),
+          "'" + rendezvous.value() + "'",
+          "host:port with a port from 1 to 65535",
+          "correct the port");
     }
     return port;
   }
@@ -327,8 +358,12 @@ final class EnvironmentReader {
   private Found need(String what, String remedy, List<String> names) {
     Found found = find(names.toArray(new String[0]));
     if (found == null) {
-      throw new IllegalArgumentException(
-          "no %s: none of %s is set; %s".formatted(what, String.join(", ", names).trim(), remedy));
+      throw new InvalidArgumentException(
+          ErrorCode.LAUNCH_VARIABLE_MISSING,
+          what,
+          "unset",
+          "in one of " + String.join(", ", names).trim(),
+          remedy);
     }
     return found;
   }
@@ -336,8 +371,12 @@ final class EnvironmentReader {
   private int number(String setting, Found found, int least) {
     int number = parse(found.source(), found.value());
     if (number < least) {
-      throw new IllegalArgumentException(
-          "%s is %d; it must be at least %d".formatted(found.source(), number, least));
+      throw new InvalidArgumentException(
+          ErrorCode.LAUNCH_VARIABLE,
+          found.source(),
+          Integer.toString(number),
+          "at least " + least,
+          "correct the variable");
     }
     note(setting, found.value(), found.source());
     return number;
@@ -347,8 +386,8 @@ final class EnvironmentReader {
     try {
       return Integer.parseInt(text.trim());
     } catch (NumberFormatException e) {
-      throw new IllegalArgumentException(
-          "%s is '%s'; it must be an integer".formatted(name, text), e);
+      throw new InvalidArgumentException(
+          ErrorCode.LAUNCH_VARIABLE, name, "'" + text + "'", "an integer", "correct the variable");
     }
   }
 

@@ -11,41 +11,41 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What travels between the ranks of a group, the rendezvous, and the peer ports.
+ * Messages between the ranks of a group, the rendezvous, and the peer ports.
  *
  * <p>A frame is an int32 length, a type byte and a body, big-endian; the length counts type and
  * body. A connection starts with
  *
  * <pre>
- *   guest                      host
+ *   client                     host
  *   HELLO nonce        ->
  *                      <-      CHALLENGE nonce
- *   PROOF mac          ->                          or REFUSED, and the end
+ *   PROOF mac          ->                          or REFUSED and close
  *                      <-      PROVEN mac
  * </pre>
  *
- * and goes on at the rendezvous with JOIN, then PENDING until all ranks are there, then WELCOME.
- * From then on members send PART, LEAVE and PING; the rendezvous sends every PART and every
- * DEPARTED to all members in one and the same order, which is what makes the members agree on the
- * outcome of a collective. At a peer port it goes on with ASK, answered by PING until the port's
- * owner hosts a rendezvous for survivors, or a new one for the same group, then HOSTING; VERDICT if
- * the one that asks is out.
+ * At the rendezvous JOIN follows, answered by PENDING until all ranks have joined, then by WELCOME.
+ * Afterwards members send PART, LEAVE and PING. The rendezvous sends every PART and every DEPARTED
+ * to all members in the same order, so the members agree on the outcome of a collective. At a peer
+ * port ASK follows, answered by PING until the owner of the port hosts a rendezvous for survivors
+ * or a new one for the same group, then by HOSTING; or by VERDICT if the client is out of the
+ * group.
  *
- * <p>A restarted process says REJOIN in place of JOIN, to a group that has formed without it, and
- * is PENDING until all live members have said ADMIT; then it gets its WELCOME, and the others get
- * ADMITTED. Members are told by CLAIMED that somebody waits, and may take their ADMIT back with
- * WITHDRAW, which is answered by WITHDRAWN unless ADMITTED came first.
+ * <p>A restarted process sends REJOIN instead of JOIN to a group that has formed without it, and
+ * receives PENDING until all live members have sent ADMIT. It then receives WELCOME, and the others
+ * receive ADMITTED. REJOINING notifies members that a process waits. A member revokes its ADMIT
+ * with WITHDRAW, which is answered by WITHDRAWN unless ADMITTED was sent before.
  *
- * <p>Lengths are checked before anything is allocated: {@link #MOST_BEFORE_PROOF} until the other
- * side has proven itself, {@link #MOST} afterwards.
+ * <p>Lengths are checked before any allocation: {@link #MAX_BEFORE_PROOF} until the peer is
+ * authenticated, {@link #MAX} afterwards.
  */
 final class Frames {
-  /** What a listening port is for. */
+  /** The purpose of a listening port. */
   enum Purpose {
     RENDEZVOUS(1),
     PEER(2);
 
-    /** How frames say it. */
+    /** Encoding in frames. */
     final byte code;
 
     Purpose(int code) {
@@ -66,7 +66,7 @@ final class Frames {
   static final byte LEAVE = 11;
   static final byte PING = 12;
 
-  /** The receiver has been declared dead by the sender. */
+  /** The sender has declared the receiver dead. */
   static final byte VERDICT = 13;
 
   /** The rendezvous closes. */
@@ -76,7 +76,7 @@ final class Frames {
   static final byte HOSTING = 16;
 
   static final byte REJOIN = 17;
-  static final byte CLAIMED = 18;
+  static final byte REJOINING = 18;
   static final byte ADMIT = 19;
   static final byte ADMITTED = 20;
   static final byte WITHDRAW = 21;
@@ -85,43 +85,46 @@ final class Frames {
   static final byte VERSION = 2;
   static final byte[] MAGIC = "EP4JGRP".getBytes(StandardCharsets.US_ASCII);
 
-  /** Longest frame, type and body, before the sender has proven itself. */
-  static final int MOST_BEFORE_PROOF = 1024;
+  /** Maximum length of a frame (type and body) before the sender is authenticated. */
+  static final int MAX_BEFORE_PROOF = 1024;
 
-  /** Longest frame afterwards: a part with its header, or a welcome for the most ranks. */
-  static final int MOST = 2 << 20;
+  /**
+   * Maximum length of a frame afterwards: a part with its header, or a welcome for the maximum
+   * number of ranks.
+   */
+  static final int MAX = 2 << 20;
 
-  private static final int MOST_TEXT_BYTES = 900;
-  private static final int MOST_NAMED = 32;
+  private static final int MAX_TEXT_BYTES = 900;
+  private static final int MAX_NAMED = 32;
 
-  /** A frame as it was received. */
+  /** A received frame. */
   record Frame(byte type, ByteBuffer body) {}
 
-  /** What a rank says of itself when it joins. */
+  /** What a rank sends to join. */
   record Join(int id, int ids, int peerPort, long pid, String job) {}
 
-  /** What a member learns when the group is complete; one peer a rank. */
+  /** What a member receives when the group is complete; one peer per rank. */
   record Welcome(int rank, int size, int hostRank, String jobId, List<Peer> peers) {}
 
   /**
    * What members know of one rank.
    *
    * @param incarnation as {@link Group#incarnation}
-   * @param alive whether it is in the group
-   * @param address of its peer port, as the receiver of the frame reaches it
+   * @param alive whether the rank is in the group
+   * @param address of the rank's peer port, as the receiver of the frame reaches it
    */
   record Peer(int rank, int incarnation, boolean alive, InetSocketAddress address) {}
 
-  /** What somebody wants to know at a peer port. */
+  /** A question to a peer port. */
   enum Question {
     /** Where do you host the group of the survivors? */
     SURVIVORS(0),
-    /** Are you there? */
+    /** Are you alive? */
     PROBE(1),
     /** Where do you host a new rendezvous of this group? */
     SAME_GROUP(2);
 
-    /** How frames say it. */
+    /** Encoding in frames. */
     final byte code;
 
     Question(int code) {
@@ -171,7 +174,7 @@ final class Frames {
     return join(JOIN, join);
   }
 
-  /** The same from a process that takes the place of one that has departed. */
+  /** JOIN of a process that replaces a departed one. */
   static ByteBuffer rejoin(Join join) {
     return join(REJOIN, join);
   }
@@ -191,13 +194,13 @@ final class Frames {
     return new Join(body.getInt(), body.getInt(), body.getInt(), body.getLong(), text(body));
   }
 
-  /** The ranks that have not joined; at most the first 32 are named. */
+  /** The ranks that have not joined; names at most the first 32. */
   static ByteBuffer pending(int[] missing) {
     return ranks(start(PENDING, 4 * named(missing)), missing);
   }
 
   private static int named(int[] ranks) {
-    return Math.min(ranks.length, MOST_NAMED);
+    return Math.min(ranks.length, MAX_NAMED);
   }
 
   private static ByteBuffer ranks(ByteBuffer frame, int[] ranks) {
@@ -207,7 +210,7 @@ final class Frames {
     return frame.flip();
   }
 
-  /** The rest of a body as numbers of ranks. */
+  /** The rest of a body as rank numbers. */
   static int[] pending(ByteBuffer body) {
     int[] missing = new int[body.remaining() / 4];
     body.asIntBuffer().get(missing);
@@ -226,7 +229,7 @@ final class Frames {
     return put(frame, welcome.peers()).flip();
   }
 
-  /** The ranks that have come back. */
+  /** The ranks that are readmitted. */
   static ByteBuffer admitted(List<Peer> newcomers) {
     return put(start(ADMITTED, length(newcomers)), newcomers).flip();
   }
@@ -275,7 +278,7 @@ final class Frames {
     return new Welcome(rank, size, hostRank, jobId, peers(body));
   }
 
-  static ByteBuffer part(int rank, long number, Ledger.Kind kind, byte[] part) {
+  static ByteBuffer part(int rank, long number, GroupState.Kind kind, byte[] part) {
     return start(PART, 13 + part.length)
         .putInt(rank)
         .putLong(number)
@@ -293,7 +296,7 @@ final class Frames {
         .flip();
   }
 
-  /** A member's departure by its own will; the report is empty if it leaves in good order. */
+  /** Voluntary departure of a member; the report is empty if the member leaves in good order. */
   static ByteBuffer leave(Departure departure) {
     return text(LEAVE, departure.left() ? "" : departure.report());
   }
@@ -303,11 +306,11 @@ final class Frames {
   }
 
   /**
-   * Asks a peer port.
+   * A question to a peer port.
    *
-   * @param rank who asks
+   * @param rank the rank that asks
    * @param incarnation of that rank
-   * @param jobId the job both belong to
+   * @param jobId the job of both ranks
    */
   static ByteBuffer ask(int rank, int incarnation, Question question, String jobId) {
     byte[] job = encode(jobId);
@@ -319,31 +322,31 @@ final class Frames {
         .flip();
   }
 
-  /** A process waits for the place of a rank, or has gone again. */
-  static ByteBuffer claimed(int rank, boolean waits) {
-    return start(CLAIMED, 5).putInt(rank).put((byte) (waits ? 1 : 0)).flip();
+  /** A process waits to replace a rank, or has disconnected. */
+  static ByteBuffer rejoining(int rank, boolean waits) {
+    return start(REJOINING, 5).putInt(rank).put((byte) (waits ? 1 : 0)).flip();
   }
 
-  /** A frame that says all by its type. */
+  /** A frame without a body. */
   static ByteBuffer empty(byte type) {
     return start(type, 0).flip();
   }
 
   /**
-   * Nobody was admitted.
+   * No process was admitted.
    *
-   * @param claims processes that wait
-   * @param missing live ranks that have not said ADMIT; at most the first 32 are named
+   * @param rejoins number of processes that wait
+   * @param missing live ranks that have not sent ADMIT; names at most the first 32
    */
-  static ByteBuffer withdrawn(int claims, int[] missing) {
-    return ranks(start(WITHDRAWN, 4 + 4 * named(missing)).putInt(claims), missing);
+  static ByteBuffer withdrawn(int rejoins, int[] missing) {
+    return ranks(start(WITHDRAWN, 4 + 4 * named(missing)).putInt(rejoins), missing);
   }
 
   static ByteBuffer hosting(int port) {
     return start(HOSTING, 4).putInt(port).flip();
   }
 
-  /** The rest of a body as text, without control characters: it may come from anybody. */
+  /** The rest of a body as text, without control characters: the sender may be unauthenticated. */
   static String text(ByteBuffer body) {
     byte[] bytes = rest(body);
     return new String(bytes, StandardCharsets.UTF_8).replaceAll("\\p{Cntrl}", "?");
@@ -363,7 +366,7 @@ final class Frames {
 
   private static byte[] encode(String text) {
     byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-    return bytes.length <= MOST_TEXT_BYTES ? bytes : Arrays.copyOf(bytes, MOST_TEXT_BYTES);
+    return bytes.length <= MAX_TEXT_BYTES ? bytes : Arrays.copyOf(bytes, MAX_TEXT_BYTES);
   }
 
   private static ByteBuffer start(byte type, int bodyBytes) {

@@ -6,27 +6,27 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The ranks of one job: who is there.
+ * The ranks of one job.
  *
- * <p>Thread rule: collectives ({@link #allGather}, {@link #barrier}, {@link #survivors}, {@link
- * #readmit}) are called by one thread per rank, in the same order on all ranks. Everything else may
- * be called from any thread.
+ * <p>Thread rule: one thread per rank calls the collectives ({@link #allGather}, {@link #barrier},
+ * {@link #survivors}, {@link #readmit}), in the same order on all ranks. Any thread may call the
+ * other methods.
  *
- * <p>Departed ranks: a rank that closed its group has <em>left</em>; a rank whose process or thread
- * ended, fell silent, or called {@link #fail} is <em>lost</em>. Neither is alive any more, and a
- * collective that still lacks its part ends in {@link PeerLostException} on all other ranks at
- * once. {@link #survivors} makes a smaller group of those that remain.
+ * <p>Departed ranks: a rank that closed its group has <em>left</em>. A rank whose process or thread
+ * ended, became silent, or called {@link #fail} is <em>lost</em>. Neither is alive, and a
+ * collective that still lacks its part ends at once in {@link PeerLostException} on all other
+ * ranks. {@link #survivors} makes a smaller group of the remaining ranks.
  *
- * <p>Restarted ranks: a new process takes the place of a departed rank by {@link #rejoin}, once the
- * live ranks call {@link #readmit}. It is the same rank in another incarnation ({@link
- * #incarnation}): nothing that the old process did or still does is taken for the new one's.
+ * <p>Restarted ranks: a new process replaces a departed rank by {@link #rejoin}, when the live
+ * ranks call {@link #readmit}. It is the same rank in another incarnation ({@link #incarnation});
+ * actions of the old process are never attributed to the new one.
  *
  * <p>Timeouts: a collective that ended in {@link GroupTimeoutException} counts as called. The rank
  * has done its part, the others may still complete theirs with it, and the next call is the next
  * collective.
  */
 public interface Group extends AutoCloseable {
-  /** Most bytes a rank may pass to {@link #allGather}: 1 MiB. */
+  /** Maximum number of bytes that a rank may pass to {@link #allGather}: 1 MiB. */
   int MAX_CONTRIBUTION = 1 << 20;
 
   /** This rank, from 0 to {@code size() - 1}. */
@@ -36,154 +36,163 @@ public interface Group extends AutoCloseable {
   int size();
 
   /**
-   * Name of the job: the same on all ranks, different from every other job of these hosts. Only
-   * characters {@code 0-9 a-z -}, at most 40, so it may be part of a file name.
+   * Name of the job: the same on all ranks, different from every other job on these hosts. Contains
+   * only the characters {@code 0-9 a-z -}, at most 40, so it can be part of a file name.
    */
   String jobId();
 
   /** Whether all ranks are threads of this JVM. */
   boolean inProcess();
 
-  /** What the ranks of this job know and nobody else: for connections that they make themselves. */
+  /** A key that only the ranks of this job know, for connections between ranks. */
   JobKey key();
 
-  /** Where the host of a rank is reached from here, as far as the rendezvous can tell. */
+  /**
+   * The address at which this rank reaches the host of {@code rank}, as reported by the rendezvous.
+   */
   InetAddress address(int rank);
 
   /**
-   * Collective: every rank gives some bytes and gets those of all ranks.
+   * Collective: every rank passes some bytes and receives those of all ranks.
    *
-   * @param mine at most {@link #MAX_CONTRIBUTION} bytes; lengths may differ between ranks; copied
+   * @param mine at most {@link #MAX_CONTRIBUTION} bytes, copied; lengths may differ between ranks
+   * @param timeout maximum wait for the other ranks
    * @return one array per rank, in rank order, owned by the caller
    * @throws PeerLostException if a rank departed before it did its part
    * @throws GroupTimeoutException if ranks are missing after {@code timeout}; names them
-   * @throws GroupException if another rank called another collective in its place
-   * @throws IllegalStateException if this group is closed
+   * @throws GroupException if another rank called another collective at the same position
+   * @throws org.ep4j.InvalidArgumentException if {@code mine} is too long
+   * @throws org.ep4j.IllegalUseException if this group is closed, or another thread is inside a
+   *     collective
    */
   byte[][] allGather(byte[] mine, Duration timeout);
 
   /**
-   * Collective: returns once all ranks have called it. Errors as {@link #allGather}.
+   * Collective: returns when all ranks have called it. Errors as {@link #allGather}.
    *
-   * @param timeout how long to wait for the others
+   * @param timeout maximum wait for the other ranks
    */
   void barrier(Duration timeout);
 
   /**
-   * Whether a rank is still here, as far as this rank knows. A volatile read without allocation:
-   * made for spin loops.
+   * Whether a rank is alive, as far as this rank knows. A volatile read without allocation,
+   * suitable for spin loops.
    */
   boolean isAlive(int rank);
 
-  /** How and when a rank's departure was noticed; null while it is alive. */
+  /** How and when the departure of a rank was noticed; null while the rank is alive. */
   @Nullable String deathReport(int rank);
 
   /**
-   * Collective among the ranks that are still alive: a new group of them, renumbered from 0 in
-   * their old order. This group stays as it is and is closed by its owner as before; it may be
-   * closed first. Works after the loss of any rank, the host of the rendezvous included.
+   * Collective among the live ranks: makes a new group of them, renumbered from 0 in their old
+   * order. This group does not change; its owner closes it as usual, possibly first. Works after
+   * the loss of any rank, including the host of the rendezvous.
    *
-   * <p>Made for ranks that stop. If a network splits into halves that cannot reach each other, each
-   * half makes a group of its own.
+   * <p>Intended for ranks that stop. If a network splits into parts that cannot reach each other,
+   * each part makes its own group.
    *
-   * @param timeout how long to wait until every rank has either called it or is known to be gone
-   * @throws GroupTimeoutException if an alive rank did not call it in time; names it
-   * @throws PeerLostException if the others count this rank as lost, or another thread closes it
+   * @param timeout maximum wait until every rank has called it or is known to be lost
+   * @throws GroupTimeoutException if a live rank did not call it in time; names the rank
+   * @throws PeerLostException if the other ranks count this rank as lost, or another thread closes
+   *     it
    */
   Group survivors(Duration timeout);
 
   /**
-   * How many restarted processes have taken the place of this rank so far, 0 for the first process.
-   * What is connected to an earlier incarnation must not count with this one: ask {@link #isAlive}
+   * Number of restarted processes that have replaced this rank so far; 0 for the first process. A
+   * connection to an earlier incarnation must not be attributed to this one: read {@link #isAlive}
    * first, then this. A volatile read without allocation.
    */
   int incarnation(int rank);
 
   /**
    * Whether a restarted process waits to be admitted as this departed rank, as far as this rank
-   * knows; not known while the rendezvous is lost. A volatile read without allocation.
+   * knows; unknown while the rendezvous is lost. A volatile read without allocation.
    */
-  boolean isClaimed(int rank);
+  boolean hasReplacement(int rank);
 
   /**
-   * Collective of the ranks that are alive: takes in all restarted processes that wait in {@link
-   * #rejoin}, at least one. When it returns, on all ranks alike, these ranks are alive again in a
-   * new incarnation, and their {@code rejoin} returns; the next collective is the first one of all
-   * ranks that are alive, whatever was called before. Groups made by {@link #survivors} stay as
-   * they are.
+   * Collective among the live ranks: admits all restarted processes that wait in {@link #rejoin},
+   * at least one. When it returns, these ranks are alive again in a new incarnation on all ranks,
+   * and their {@code rejoin} returns. The next collective is the first one of all live ranks,
+   * independent of earlier calls. Groups made by {@link #survivors} do not change.
    *
-   * <p>Works after the loss of any rank: if the host of the rendezvous is gone, the lowest live
-   * rank hosts another one, at the same address if that is on its host. Until the first call after
-   * such a loss nobody listens there, so restarted processes wait, and claims are not known.
+   * <p>Works after the loss of any rank. If the host of the rendezvous is lost, the lowest live
+   * rank hosts a new one, at the same address if that address is on its host. Until the first call
+   * after such a loss the rendezvous has no listener: restarted processes wait, and rejoin requests
+   * are unknown.
    *
-   * <p>The old process must have ended, or be out for good: who starts the new one sees to that. If
-   * it was only stopped, and goes on later, the group refuses it; but memory that it shares with
-   * other processes is still within its reach.
+   * <p>The old process must have ended or be permanently out of the group; the launcher of the new
+   * process ensures this. The group refuses an old process that was only stopped and resumes, but
+   * that process can still write memory that it shares with other processes.
    *
-   * @param timeout how long to wait for the live ranks and a restarted process; the answer of the
+   * @param timeout maximum wait for the live ranks and a restarted process; the answer of the
    *     rendezvous may take the liveness timeout longer
-   * @return the ranks that have come back, ascending
-   * @throws GroupTimeoutException if a live rank did not call it in time, or no process came for a
-   *     departed rank; names them. Nothing has changed then
-   * @throws PeerLostException if the others count this rank as lost, or another thread closes it
+   * @return the readmitted ranks, ascending
+   * @throws GroupTimeoutException if a live rank did not call it in time, or no process replaces a
+   *     departed rank; names the ranks. The group is unchanged
+   * @throws PeerLostException if the other ranks count this rank as lost, or another thread closes
+   *     it
    * @throws GroupException if the ranks are threads of one process, or if the thread is interrupted
-   *     before ranks have come back: nothing has changed then, and it may be called again
+   *     before ranks are readmitted: the group is unchanged, and the call may be repeated
    */
   int[] readmit(Duration timeout);
 
   /**
-   * Marks this rank as lost and tells the others at once, with the reason: for a rank that cannot
-   * go on but whose process may live, for example after an exception in its thread. The group
-   * object is closed by it.
+   * Marks this rank as lost and notifies the others at once, with the reason. For a rank that
+   * cannot continue but whose process may live, for example after an exception in its thread.
+   * Closes the group.
+   *
+   * @param why reason for the messages of the other ranks
    */
   void fail(String why);
 
   /**
-   * Leaves in good order; a second call does nothing. The others see that this rank has left. The
-   * rank whose process hosts the rendezvous waits until they have left too, at most the liveness
-   * timeout: its process is needed to notice deaths.
+   * Leaves in good order; a second call has no effect. The other ranks see that this rank has left.
+   * If this process hosts the rendezvous, the call waits until the other ranks have left too, at
+   * most the liveness timeout: the host is needed to notice deaths.
    */
   @Override
   void close();
 
   /**
-   * Joins the group that a configuration describes, and returns when all ranks have.
+   * Joins the group of a configuration, and returns when all ranks have joined.
    *
-   * @throws JoinRefusedException if the rendezvous refuses this rank; says why
+   * @throws JoinRefusedException if the rendezvous refuses this rank; names the reason
    * @throws GroupTimeoutException if ranks or the rendezvous are missing after the join timeout
+   * @throws org.ep4j.InvalidArgumentException if the port is 0
    */
   static Group join(GroupConfig config) {
-    return Arrival.join(config);
+    return GroupJoin.join(config);
   }
 
   /**
-   * Takes the place of a departed rank in a running group, and returns when the live ranks have
-   * called {@link #readmit}. Whether the configuration says that this rank hosts the rendezvous has
-   * no meaning here. While the old process is not yet known to be dead, waits for that, at most
-   * twice the liveness timeout.
+   * Replaces a departed rank in a running group, and returns when the live ranks have called {@link
+   * #readmit}. {@code hostsRendezvous} of the configuration is ignored. While the old process is
+   * not yet known to be dead, the call waits at most twice the liveness timeout for that.
    *
-   * @param config as for {@link #join}; the join timeout is how long to wait for the live ranks
-   * @throws JoinRefusedException if the rank is alive, another process waits for its place, the
-   *     secret is wrong, or the group has not formed or has ended; says which
+   * @param config as for {@link #join}; the join timeout is the maximum wait for the live ranks
+   * @throws JoinRefusedException if the rank is alive, another process waits to replace it, the
+   *     secret is wrong, or the group has not formed or has ended; names the reason
    * @throws GroupTimeoutException if the rendezvous is missing after the join timeout, or live
    *     ranks have not called {@code readmit}; names them
    */
   static Group rejoin(GroupConfig config) {
-    return Arrival.rejoin(config);
+    return GroupJoin.rejoin(config);
   }
 
   /**
-   * Joins the group that this process was started for: reads the variables that the launchers set,
-   * as {@link LaunchEnvironment} documents. Alone in a group of size 1 if none are set.
+   * Joins the group for which this process was started, from the variables of the launchers that
+   * {@link LaunchEnvironment} documents. Without such variables the group has size 1.
    */
   static Group fromEnvironment() {
     return LaunchEnvironment.of(System.getenv()).join();
   }
 
   /**
-   * One group object per thread of a world inside this JVM. A rank belongs to the thread that calls
-   * its collectives: if that thread ends without {@link #close} or {@link #fail}, and no other
-   * thread takes the rank over within two seconds, the rank is lost.
+   * One group object per thread of a world inside this JVM. The thread that calls the collectives
+   * of a rank owns the rank: if that thread ends without {@link #close} or {@link #fail}, and no
+   * other thread takes over within two seconds, the rank is lost.
    *
    * @param size number of ranks, at least 1
    * @return the groups in rank order

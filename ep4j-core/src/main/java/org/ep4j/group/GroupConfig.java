@@ -1,25 +1,27 @@
 package org.ep4j.group;
 
 import java.time.Duration;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 
 /**
- * How a rank finds its group. Immutable; a bad value is refused on construction.
+ * How a rank finds its group. Immutable.
  *
  * @param rank this rank
  * @param size number of ranks
  * @param host name or address of the host of the rendezvous
- * @param port its TCP port; 0 only to open a {@link Rendezvous} on any free port
- * @param secret what all ranks of the job know and nobody else; may be empty only in a group of
- *     size 1. It never travels: both sides prove that they know it
- * @param job name of the job, to tell two jobs with one secret apart; empty if there is none
- * @param hostsRendezvous whether this rank hosts the rendezvous itself: the process of exactly one
- *     rank does, usually 0, unless a launcher does
- * @param joinTimeout how long to wait until all ranks have joined; 60 s by default, enough for JVMs
- *     on loaded hosts to start
- * @param heartbeatInterval how often ranks and rendezvous show that they live; 250 ms by default
- * @param livenessTimeout after how much silence a rank is declared dead; 2 s by default. A pause of
- *     the whole JVM counts as silence, so it must be longer than any pause to be survived. The same
- *     on all ranks
+ * @param port TCP port of the rendezvous; 0 only to open a {@link Rendezvous} on any free port
+ * @param secret known to all ranks of the job only; may be empty only in a group of size 1. The
+ *     secret is never sent: both sides prove that they know it
+ * @param job name of the job, to distinguish two jobs with one secret; empty for none
+ * @param hostsRendezvous whether the process of this rank hosts the rendezvous: exactly one rank
+ *     does, usually rank 0, unless a launcher does
+ * @param joinTimeout maximum wait until all ranks have joined; default 60 s, enough to start JVMs
+ *     on loaded hosts
+ * @param heartbeatInterval interval of heartbeats between ranks and rendezvous; default 250 ms
+ * @param livenessTimeout silence after which a rank is declared dead; default 2 s. A pause of the
+ *     whole JVM counts as silence, so the timeout must exceed every pause that a rank should
+ *     survive. The same on all ranks
  */
 public record GroupConfig(
     int rank,
@@ -41,51 +43,101 @@ public record GroupConfig(
   /** Default of {@code livenessTimeout}. */
   public static final Duration LIVENESS_TIMEOUT = Duration.ofSeconds(2);
 
-  /** Most ranks of a group. */
-  public static final int MOST_RANKS = 65_536;
+  /** Maximum number of ranks of a group. */
+  public static final int MAX_RANKS = 65_536;
 
-  /** Most characters of a job name. */
-  public static final int MOST_JOB_CHARACTERS = 200;
+  /** Maximum number of characters of a job name. */
+  public static final int MAX_JOB_CHARACTERS = 200;
 
-  /** Checks the values. */
+  /**
+   * Checks the values.
+   *
+   * @throws InvalidArgumentException if a value is out of range
+   */
   public GroupConfig {
     require(
-        size >= 1 && size <= MOST_RANKS, "size is %s; it must be from 1 to " + MOST_RANKS, size);
+        size >= 1 && size <= MAX_RANKS,
+        ErrorCode.GROUP_SIZE,
+        "size",
+        size,
+        "from 1 to " + MAX_RANKS,
+        "pass the number of ranks");
     require(
-        rank >= 0 && rank < size, "rank is %s; it must be from 0 to size - 1 = %s", rank, size - 1);
-    require(!host.isBlank(), "host is empty; name the host of the rendezvous, e.g. 127.0.0.1");
-    require(port >= 0 && port <= 65_535, "port is %s; it must be from 1 to 65535", port);
+        rank >= 0 && rank < size,
+        ErrorCode.GROUP_SIZE,
+        "rank",
+        rank,
+        "from 0 to size - 1 (" + (size - 1) + ")",
+        "count ranks from 0");
+    require(
+        !host.isBlank(),
+        ErrorCode.RENDEZVOUS_ADDRESS,
+        "host",
+        "''",
+        "the host of the rendezvous",
+        "pass for example 127.0.0.1");
+    require(
+        port >= 0 && port <= 65_535,
+        ErrorCode.RENDEZVOUS_ADDRESS,
+        "port",
+        port,
+        "from 1 to 65535",
+        "pass the port of the rendezvous");
     require(
         size == 1 || !secret.isEmpty(),
-        "secret is empty; give all ranks the same long random text, e.g. in EP4J_SECRET");
+        ErrorCode.SECRET_MISSING,
+        "secret",
+        "''",
+        "set for more than one rank",
+        "give all ranks the same long random text, for example in EP4J_SECRET");
     require(
-        job.length() <= MOST_JOB_CHARACTERS,
-        "job has %s characters; at most " + MOST_JOB_CHARACTERS + " are allowed",
-        job.length());
-    require(joinTimeout.isPositive(), "joinTimeout is %s; it must be positive", joinTimeout);
+        job.length() <= MAX_JOB_CHARACTERS,
+        ErrorCode.JOB_NAME,
+        "job",
+        job.length() + " characters",
+        "at most " + MAX_JOB_CHARACTERS + " characters",
+        "use a shorter name");
+    require(
+        joinTimeout.isPositive(),
+        ErrorCode.GROUP_TIMING,
+        "joinTimeout",
+        joinTimeout,
+        "positive",
+        "pass the maximum wait");
     require(
         heartbeatInterval.toMillis() >= 1,
-        "heartbeatInterval is %s; it must be at least 1 ms",
-        heartbeatInterval);
+        ErrorCode.GROUP_TIMING,
+        "heartbeatInterval",
+        heartbeatInterval,
+        "at least 1 ms",
+        "use the default of 250 ms");
     require(
         livenessTimeout.compareTo(heartbeatInterval.multipliedBy(2)) >= 0,
-        "livenessTimeout is %s; it must be at least two heartbeat intervals (%s each)",
+        ErrorCode.GROUP_TIMING,
+        "livenessTimeout",
         livenessTimeout,
-        heartbeatInterval);
+        "at least two heartbeat intervals (" + heartbeatInterval + " each)",
+        "raise it or lower heartbeatInterval");
   }
 
-  private static void require(boolean ok, String message, Object... values) {
+  private static void require(
+      boolean ok, ErrorCode code, String field, Object value, String limit, String remedy) {
     if (!ok) {
-      throw new IllegalArgumentException(message.formatted(values));
+      throw new InvalidArgumentException(code, field, value.toString(), limit, remedy);
     }
   }
 
-  /** A builder with the defaults: rank 0 of 1, on this host, port 29400, hosting if rank 0. */
+  /**
+   * A builder with the defaults: rank 0 of 1, this host, port 29400, rank 0 hosts the rendezvous.
+   */
   public static Builder builder() {
     return new Builder();
   }
 
-  /** A builder with these values; whether the rendezvous is hosted stays, whatever the rank. */
+  /**
+   * A builder with these values; a later change of the rank does not change {@code
+   * hostsRendezvous}.
+   */
   public Builder toBuilder() {
     Builder builder = new Builder();
     builder.rank = rank;
@@ -101,7 +153,7 @@ public record GroupConfig(
     return builder;
   }
 
-  /** All but the secret. */
+  /** All values except the secret. */
   @Override
   public String toString() {
     return "rank %d of %d, rendezvous %s:%d%s, job '%s', secret %s"
@@ -155,7 +207,7 @@ public record GroupConfig(
       return this;
     }
 
-    /** The secret all ranks of the job share. */
+    /** The secret that all ranks of the job share. */
     public Builder secret(String secret) {
       this.secret = secret;
       return this;
@@ -167,25 +219,25 @@ public record GroupConfig(
       return this;
     }
 
-    /** Whether this rank's process hosts the rendezvous; by default rank 0 does. */
+    /** Whether this rank's process hosts the rendezvous; default: rank 0 does. */
     public Builder hostsRendezvous(boolean hostsRendezvous) {
       this.hosting = hostsRendezvous ? Hosting.YES : Hosting.NO;
       return this;
     }
 
-    /** How long to wait until all ranks have joined. */
+    /** Maximum wait until all ranks have joined. */
     public Builder joinTimeout(Duration joinTimeout) {
       this.joinTimeout = joinTimeout;
       return this;
     }
 
-    /** How often ranks and rendezvous show that they live. */
+    /** Interval of heartbeats. */
     public Builder heartbeatInterval(Duration heartbeatInterval) {
       this.heartbeatInterval = heartbeatInterval;
       return this;
     }
 
-    /** After how much silence a rank is declared dead. */
+    /** Silence after which a rank is declared dead. */
     public Builder livenessTimeout(Duration livenessTimeout) {
       this.livenessTimeout = livenessTimeout;
       return this;
@@ -194,7 +246,7 @@ public record GroupConfig(
     /**
      * The configuration.
      *
-     * @throws IllegalArgumentException if a value is bad; names it and the remedy
+     * @throws InvalidArgumentException if a value is out of range; names the value and the remedy
      */
     public GroupConfig build() {
       boolean hosts = hosting == Hosting.IF_RANK_0 ? rank == 0 : hosting == Hosting.YES;

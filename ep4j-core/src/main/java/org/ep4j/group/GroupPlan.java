@@ -7,48 +7,54 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a group is to be, before anybody is there.
+ * The plan of a group before any member exists.
  *
- * @param seats how many there are
- * @param excused seats that nobody waits for
- * @param job name of the job; empty if it has none
- * @param jobId what members call the job
- * @param hostSeat seat of the host of the rendezvous; -1 if it is no rank
- * @param liveness after how much silence a member is declared dead
- * @param incarnations of all seats, if seats keep their numbers as ranks; else null
+ * @param members number of members
+ * @param exempt indices that are not waited for
+ * @param job name of the job; empty for none
+ * @param jobId name of the job among members
+ * @param hostIndex index of the host of the rendezvous; -1 if the host is not a rank
+ * @param liveness silence after which a member is declared dead
+ * @param incarnations of all indices, if indices stay ranks; otherwise null
  */
 record GroupPlan(
-    int seats,
-    BitSet excused,
+    int members,
+    BitSet exempt,
     String job,
     String jobId,
-    int hostSeat,
+    int hostIndex,
     Duration liveness,
     @Nullable List<Integer> incarnations) {
-  /** A group in which every seat is to be taken. */
-  static GroupPlan of(GroupConfig config, int hostSeat, String jobId) {
+  /** A group in which every index must be occupied. */
+  static GroupPlan of(GroupConfig config, int hostIndex, String jobId) {
     return new GroupPlan(
-        config.size(), new BitSet(), config.job(), jobId, hostSeat, config.livenessTimeout(), null);
+        config.size(),
+        new BitSet(),
+        config.job(),
+        jobId,
+        hostIndex,
+        config.livenessTimeout(),
+        null);
   }
 
-  /** The same without some seats. */
+  /** The same plan with more exempt indices. */
   GroupPlan without(BitSet gone) {
-    return new GroupPlan(seats, gone, job, jobId, hostSeat, liveness, incarnations);
+    return new GroupPlan(members, gone, job, jobId, hostIndex, liveness, incarnations);
   }
 
-  /** The same where seats are ranks, those that nobody takes included. */
+  /** The same plan with indices that stay ranks, exempt ones included. */
   GroupPlan keepingRanks(int[] incarnationsOfAll) {
     List<Integer> all = Arrays.stream(incarnationsOfAll).boxed().toList();
-    return new GroupPlan(seats, excused, job, jobId, hostSeat, liveness, all);
+    return new GroupPlan(members, exempt, job, jobId, hostIndex, liveness, all);
   }
 
   boolean keepsRanks() {
     return incarnations != null;
   }
 
-  /** Of all seats; 0 at first. */
+  /** Of all indices; initially 0. */
   int[] firstIncarnations() {
     List<Integer> known = incarnations;
-    return known == null ? new int[seats] : known.stream().mapToInt(i -> i).toArray();
+    return known == null ? new int[members] : known.stream().mapToInt(i -> i).toArray();
   }
 }

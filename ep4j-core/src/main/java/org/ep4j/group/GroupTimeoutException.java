@@ -1,5 +1,6 @@
 package org.ep4j.group;
 
+import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /** Ranks did not do their part before the deadline. */
@@ -9,16 +10,28 @@ public final class GroupTimeoutException extends GroupException {
   private final int[] missing;
 
   /**
-   * @param message what was waited for, and how long
-   * @param missing the ranks that were missing, ascending; empty if not known
-   * @param cause the last error before the deadline, if there was one
+   * @param code stable code of the error
+   * @param text the operation that waited, the length of the wait, and what to do
+   * @param missing the missing ranks, ascending; empty if unknown
+   * @param cause the last error before the deadline, or null
+   */
+  public GroupTimeoutException(
+      ErrorCode code, String text, int[] missing, @Nullable Throwable cause) {
+    super(code, text, cause);
+    this.missing = missing.clone();
+  }
+
+  /**
+   * @param message the operation that waited, and the length of the wait
+   * @param missing the missing ranks, ascending; empty if unknown
+   * @param cause the last error before the deadline, or null
    */
   public GroupTimeoutException(String message, int[] missing, @Nullable Throwable cause) {
     super(message, cause);
     this.missing = missing.clone();
   }
 
-  /** The ranks that were missing, ascending; empty if it is not known who they are. */
+  /** The missing ranks, ascending; empty if unknown. */
   public int[] missing() {
     return missing.clone();
   }

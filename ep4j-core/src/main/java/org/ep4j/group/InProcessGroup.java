@@ -3,14 +3,15 @@ package org.ep4j.group;
 import java.net.InetAddress;
 import java.util.List;
 import java.util.stream.IntStream;
+import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
-/** A rank that is a thread of this JVM, beside all other ranks. */
+/** A rank that is a thread of this JVM, like all other ranks. */
 final class InProcessGroup extends MemberGroup {
   private final InProcessWorld world;
 
   private InProcessGroup(InProcessWorld world, int rank) {
-    super(rank, world.size(), world.jobId(), world.ledger());
+    super(rank, world.size(), world.jobId(), world.state());
     this.world = world;
   }
 
@@ -41,27 +42,28 @@ final class InProcessGroup extends MemberGroup {
   }
 
   @Override
-  void contribute(long number, Ledger.Kind kind, byte[] part) {
-    world.claim(rank());
-    world.ledger().contribute(rank(), number, kind, part);
+  void contribute(long number, GroupState.Kind kind, byte[] part) {
+    world.rejoin(rank());
+    world.state().contribute(rank(), number, kind, part);
   }
 
   @Override
   Group formSurvivors(Deadline deadline) {
-    world.claim(rank());
+    world.rejoin(rank());
     return world.survivors(rank(), deadline);
   }
 
   @Override
   int[] takeInRestarted(Deadline deadline) {
     throw new GroupException(
-        "readmit: the ranks are threads of one process, and a thread that has ended is not started"
-            + " again by anybody: readmission is for ranks that are processes");
+        ErrorCode.READMIT_UNSUPPORTED,
+        "readmit: the ranks are threads of one process, and ended threads are not restarted: use"
+            + " survivors(), or run ranks as processes");
   }
 
   @Override
   void depart(Departure departure) {
-    world.ledger().depart(rank(), departure);
+    world.state().depart(rank(), departure);
   }
 
   @Override

@@ -9,19 +9,21 @@ import java.util.concurrent.atomic.AtomicReferenceArray;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.stream.IntStream;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the thread-ranks of one JVM share: the ledger, the threads behind the ranks, and the round
- * in which survivors gather.
+ * Shared state of the thread ranks of one JVM: the group state, the threads of the ranks, and the
+ * round in which survivors gather.
  */
 final class InProcessWorld {
-  /** How long a rank may be without a thread: time for a harness to start the next one. */
+  /** Time for which a rank may have no live thread: a harness may start the next one. */
   private static final Duration ORPHAN_GRACE = Duration.ofSeconds(2);
 
-  private static final long WATCH_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
+  private static final long LIVENESS_CHECK_NANOS = TimeUnit.MILLISECONDS.toNanos(100);
 
-  /** One agreement on who survives. */
+  /** One agreement on the survivors. */
   private static final class Round {
     final BitSet present = new BitSet();
     @Nullable BitSet members;
@@ -30,9 +32,9 @@ final class InProcessWorld {
 
   private final int size;
   private final String jobId;
-  private final Ledger ledger;
+  private final GroupState state;
   private final AtomicReferenceArray<@Nullable Thread> owners;
-  // When a rank's thread was first seen ended, in nanoseconds; 0 while it lives.
+  // When the thread of a rank was first found ended, in nanoseconds; 0 while it is alive.
   private final AtomicLongArray orphanedAt;
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition changed = lock.newCondition();
@@ -41,7 +43,12 @@ final class InProcessWorld {
 
   InProcessWorld(int size, String jobId) {
     if (size < 1) {
-      throw new IllegalArgumentException("size is " + size + "; a group has at least 1 rank");
+      throw new InvalidArgumentException(
+          ErrorCode.GROUP_SIZE,
+          "size",
+          Integer.toString(size),
+          "at least 1",
+          "pass the number of ranks");
     }
     this.size = size;
     this.jobId = jobId;
@@ -49,7 +56,7 @@ final class InProcessWorld {
     this.orphanedAt = new AtomicLongArray(size);
     BitSet all = new BitSet();
     all.set(0, size);
-    this.ledger = new Ledger(size, all, this::watchAll);
+    this.state = new GroupState(size, all, this::checkLiveness);
   }
 
   int size() {
@@ -64,12 +71,12 @@ final class InProcessWorld {
     return key;
   }
 
-  Ledger ledger() {
-    return ledger;
+  GroupState state() {
+    return state;
   }
 
-  /** Makes the calling thread the one whose end is the rank's end. */
-  void claim(int rank) {
+  /** Makes the calling thread the owner of the rank: the rank is lost when its owner ends. */
+  void rejoin(int rank) {
     Thread current = Thread.currentThread();
     if (!current.equals(owners.get(rank))) {
       owners.set(rank, current);
@@ -78,7 +85,7 @@ final class InProcessWorld {
   }
 
   boolean isAlive(int rank) {
-    if (!ledger.isAlive(rank)) {
+    if (!state.isAlive(rank)) {
       return false;
     }
     Thread owner = owners.get(rank);
@@ -91,13 +98,13 @@ final class InProcessWorld {
     if (since == 0 || now - since < ORPHAN_GRACE.toNanos()) {
       return true;
     }
-    ledger.depart(
+    state.depart(
         rank,
         Departure.lost("its thread '" + owner.getName() + "' ended without closing the group"));
     return false;
   }
 
-  private void watchAll() {
+  private void checkLiveness() {
     for (int rank = 0; rank < size; rank++) {
       isAlive(rank);
     }
@@ -122,13 +129,13 @@ final class InProcessWorld {
     }
   }
 
-  /** Forms the new world if every living rank is present. */
+  /** Forms the new world if every live rank is present. */
   private boolean form(Round mine) {
     BitSet members = new BitSet();
     IntStream.range(0, size).filter(this::isAlive).forEach(members::set);
-    BitSet absent = (BitSet) members.clone();
-    absent.andNot(mine.present);
-    if (!absent.isEmpty() || members.isEmpty()) {
+    BitSet missing = (BitSet) members.clone();
+    missing.andNot(mine.present);
+    if (!missing.isEmpty() || members.isEmpty()) {
       return false;
     }
     InProcessWorld next = new InProcessWorld(members.cardinality(), JobIds.successor(jobId));
@@ -150,21 +157,25 @@ final class InProcessWorld {
           IntStream.range(0, size).filter(r -> isAlive(r) && !mine.present.get(r)).toArray();
       mine.present.clear(rank);
       throw new GroupTimeoutException(
-          "survivors: %s after %s".formatted(Missing.text(missing), deadline.text()),
+          ErrorCode.SURVIVORS_TIMEOUT,
+          "survivors: %s after %s".formatted(MissingRanks.text(missing), deadline.text()),
           missing,
           null);
     }
     try {
-      changed.awaitNanos(Math.min(left, WATCH_NANOS));
+      changed.awaitNanos(Math.min(left, LIVENESS_CHECK_NANOS));
     } catch (InterruptedException e) {
       mine.present.clear(rank);
       Thread.currentThread().interrupt();
-      throw new GroupException("survivors: interrupted while waiting for the other ranks", e);
+      throw new GroupException(
+          ErrorCode.GROUP_INTERRUPTED,
+          "survivors: interrupted while waiting for the other ranks",
+          e);
     }
   }
 
   private PeerLostException lost(int rank) {
-    Departure departure = ledger.departure(rank);
+    Departure departure = state.departure(rank);
     return PeerLostException.ofCaller(
         "survivors", rank, departure == null ? "unknown" : departure.report());
   }

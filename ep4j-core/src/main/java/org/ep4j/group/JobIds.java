@@ -3,7 +3,7 @@ package org.ep4j.group;
 import java.security.SecureRandom;
 import java.util.HexFormat;
 
-/** Names of jobs: random, so that they differ without anybody keeping count. */
+/** Names of jobs: random, so they are unique without coordination. */
 final class JobIds {
   private static final SecureRandom RANDOM = new SecureRandom();
 
@@ -14,7 +14,7 @@ final class JobIds {
     return hex(8);
   }
 
-  /** A name for the survivors of a job: the root of its name tells where they came from. */
+  /** A name for the survivors of a job; starts with the name of that job. */
   static String successor(String jobId) {
     int dash = jobId.indexOf('-');
     return (dash < 0 ? jobId : jobId.substring(0, dash)) + "-" + hex(4);

@@ -8,12 +8,12 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * What the members of one job know and nobody else: to prove membership on connections that ranks
- * make among themselves. It is derived from the secret of the group, which stays in the group, and
- * differs from job to job. Immutable; any thread may use it.
+ * A key that only the members of one job know, to prove membership on connections between ranks.
+ * Derived from the secret of the group and different for every job; the secret itself stays in the
+ * group. Immutable; any thread may use it.
  */
 public final class JobKey {
-  /** Length of a proof. */
+  /** Length of a proof in bytes. */
   public static final int PROOF_BYTES = 32;
 
   private static final String ALGORITHM = "HmacSHA256";
@@ -30,7 +30,7 @@ public final class JobKey {
     return new JobKey(root.prove("ep4j job key 1", jobId.getBytes(StandardCharsets.US_ASCII)));
   }
 
-  /** A key for ranks that hand it to each other inside one process. */
+  /** A key for ranks of one process. */
   static JobKey random() {
     byte[] key = new byte[PROOF_BYTES];
     new SecureRandom().nextBytes(key);
@@ -38,11 +38,11 @@ public final class JobKey {
   }
 
   /**
-   * Proves that its author knows the key.
+   * Proves knowledge of the key.
    *
-   * @param purpose what the proof is for and who gives it, so that none serves for another
-   * @param transcript what was said so far, fresh random bytes of both sides included, in parts of
-   *     fixed lengths
+   * @param purpose use and author of the proof, so that a proof is valid for one use only
+   * @param transcript the messages so far, with fresh random bytes of both sides, in parts of fixed
+   *     lengths
    */
   public byte[] prove(String purpose, byte[]... transcript) {
     try {
@@ -59,12 +59,12 @@ public final class JobKey {
     }
   }
 
-  /** Whether a proof is right; takes a time that does not depend on where it is wrong. */
+  /** Whether a proof is correct; takes constant time. */
   public boolean accepts(byte[] proof, String purpose, byte[]... transcript) {
     return MessageDigest.isEqual(proof, prove(purpose, transcript));
   }
 
-  /** Nothing of the key. */
+  /** Does not reveal the key. */
   @Override
   public String toString() {
     return "key of a job";

@@ -1,59 +1,70 @@
 package org.ep4j.group;
 
+import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
-/** The rendezvous does not let this rank in, and trying again will not help. */
+/** The rendezvous refuses this rank, and a retry does not help. */
 public final class JoinRefusedException extends GroupException {
   private static final long serialVersionUID = 1L;
 
-  /** Why. */
+  /** Kinds of refusal. */
   public enum Reason {
     /** One side does not know the other's secret. */
-    STRANGER(1),
-    /** The other side does not speak this protocol, or another version of it. */
-    WRONG_PROTOCOL(2),
-    /** The rank counts on another number of ranks. */
-    WRONG_WORLD_SIZE(3),
-    /** The rank is not within the world. */
-    RANK_OUT_OF_RANGE(4),
-    /** Another process already is this rank. */
-    DUPLICATE_RANK(5),
+    UNAUTHENTICATED(1, ErrorCode.SECRET_MISMATCH),
+    /** The peer does not speak this protocol, or speaks another version of it. */
+    WRONG_PROTOCOL(2, ErrorCode.PROTOCOL_MISMATCH),
+    /** The rank expects another number of ranks. */
+    WRONG_WORLD_SIZE(3, ErrorCode.WORLD_SIZE_MISMATCH),
+    /** The rank is outside the world. */
+    RANK_OUT_OF_RANGE(4, ErrorCode.RANK_NOT_IN_GROUP),
+    /** Another process already has this rank. */
+    DUPLICATE_RANK(5, ErrorCode.DUPLICATE_RANK),
     /** The port serves another job. */
-    ANOTHER_JOB(6),
-    /** The port is taken by another program or job, so this process cannot host the rendezvous. */
-    PORT_TAKEN(7),
-    /** The rank was declared dead: only a process that rejoins takes its place. */
-    DECLARED_DEAD(8),
+    ANOTHER_JOB(6, ErrorCode.OTHER_JOB),
+    /** Another program or job has the port, so this process cannot host the rendezvous. */
+    PORT_TAKEN(7, ErrorCode.RENDEZVOUS_PORT_TAKEN),
+    /** The rank was declared dead; only a process that rejoins can replace it. */
+    DECLARED_DEAD(8, ErrorCode.RANK_DECLARED_DEAD),
     /** The rendezvous was closed before the group was complete. */
-    CLOSED(9),
-    /** Another process already waits to take the place of the rank. */
-    CLAIMED(10),
-    /** The group has not formed yet, so no rank of it has departed. */
-    NOT_FORMED(11),
+    CLOSED(9, ErrorCode.RENDEZVOUS_CLOSED),
+    /** Another process already waits to replace the rank. */
+    PLACE_TAKEN(10, ErrorCode.REJOIN_PENDING),
+    /** The group has not formed yet, so no rank has departed. */
+    NOT_FORMED(11, ErrorCode.GROUP_NOT_FORMED),
     /** The group is about to change its rendezvous; a process that rejoins tries again. */
-    MOVING(12);
+    MOVING(12, ErrorCode.RENDEZVOUS_MOVING);
 
-    /** How frames say it. */
+    /** Encoding in frames. */
     final byte code;
 
-    Reason(int code) {
+    final ErrorCode errorCode;
+
+    Reason(int code, ErrorCode errorCode) {
       this.code = (byte) code;
+      this.errorCode = errorCode;
     }
   }
 
   private final Reason reason;
+  private final String text;
 
   /**
-   * @param reason why
-   * @param message what was refused, with the values on both sides, and the remedy
-   * @param cause the error behind it, if there is one
+   * @param reason kind of refusal
+   * @param text what was refused, with the values on both sides, and the remedy
+   * @param cause the error below, or null
    */
-  public JoinRefusedException(Reason reason, String message, @Nullable Throwable cause) {
-    super(message, cause);
+  public JoinRefusedException(Reason reason, String text, @Nullable Throwable cause) {
+    super(reason.errorCode, text, cause);
     this.reason = reason;
+    this.text = text;
   }
 
-  /** Why. */
+  /** The message without its code, for an error that adds words and has the same code. */
+  String text() {
+    return text;
+  }
+
+  /** Kind of refusal. */
   public Reason reason() {
     return reason;
   }

@@ -9,10 +9,10 @@ import java.util.OptionalInt;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the variables that launchers set say about this process: which rank it is, of how many, and
- * where they meet. A pure function of the variables.
+ * What the variables of launchers define for this process: its rank, the number of ranks, and where
+ * they meet. A pure function of the variables.
  *
- * <p>The launcher is the first of these whose rank variable is set; its variables then count, and
+ * <p>The launcher is the first in the table whose rank variable is set. Its variables apply, and
  * {@code EP4J_*} variables override them one by one.
  *
  * <table>
@@ -21,7 +21,7 @@ import org.jspecify.annotations.Nullable;
  * <tr><td>ep4j</td><td>EP4J_RANK</td><td>EP4J_WORLD_SIZE</td><td>EP4J_LOCAL_RANK</td>
  *     <td>EP4J_RENDEZVOUS = host:port</td></tr>
  * <tr><td>torchrun</td><td>RANK</td><td>WORLD_SIZE</td><td>LOCAL_RANK</td>
- *     <td>MASTER_ADDR, MASTER_PORT (the port after it where the agent occupies that)</td></tr>
+ *     <td>MASTER_ADDR, MASTER_PORT (the next port if the agent occupies it)</td></tr>
  * <tr><td>Open MPI</td><td>OMPI_COMM_WORLD_RANK</td><td>OMPI_COMM_WORLD_SIZE</td>
  *     <td>OMPI_COMM_WORLD_LOCAL_RANK</td><td>MASTER_ADDR, or this host if all ranks are on it</td>
  *     </tr>
@@ -31,19 +31,19 @@ import org.jspecify.annotations.Nullable;
  *     <td>MASTER_ADDR</td></tr>
  * </table>
  *
- * <p>Further: {@code EP4J_SECRET}; {@code EP4J_JOB}, a name that tells jobs apart; {@code
- * EP4J_RENDEZVOUS_EXTERNAL=true} if the launcher hosts the rendezvous rather than rank 0; {@code
- * EP4J_JOIN_TIMEOUT_MS}, {@code EP4J_HEARTBEAT_MS}, {@code EP4J_LIVENESS_MS}.
+ * <p>Further variables: {@code EP4J_SECRET}; {@code EP4J_JOB}, a name that distinguishes jobs;
+ * {@code EP4J_RENDEZVOUS_EXTERNAL=true} if the launcher hosts the rendezvous instead of rank 0;
+ * {@code EP4J_JOIN_TIMEOUT_MS}, {@code EP4J_HEARTBEAT_MS}, {@code EP4J_LIVENESS_MS}.
  *
- * <p><b>Without {@code EP4J_SECRET}</b> the secret is derived from what names the job in these
- * variables. That keeps jobs apart, but whoever knows the variables knows it: anybody who can reach
- * the port and guess them can join. On an untrusted network set {@code EP4J_SECRET}.
+ * <p><b>Without {@code EP4J_SECRET}</b> the secret is derived from the variables that name the job.
+ * That separates jobs, but protects nothing: any process that can reach the port and guess the
+ * variables can join. On an untrusted network set {@code EP4J_SECRET}.
  *
- * @param launcher which launcher's variables were found; {@code none} if no rank is set
+ * @param launcher the launcher whose variables were found; {@code none} if no rank is set
  * @param config how to join; null if no rank is set
  * @param localRank number of this rank on its host
- * @param findings each effective value and the variable it came from, for reports; no secrets
- * @param warnings what the user should know, a line each
+ * @param findings each effective value and its variable, for reports; no secrets
+ * @param warnings one warning per line
  */
 public record LaunchEnvironment(
     String launcher,
@@ -51,7 +51,7 @@ public record LaunchEnvironment(
     int localRank,
     List<Finding> findings,
     List<String> warnings) {
-  /** Port of the rendezvous where nothing names one. */
+  /** Default port of the rendezvous. */
   public static final int DEFAULT_PORT = 29_400;
 
   private static final System.Logger LOG = System.getLogger("org.ep4j.group");
@@ -59,9 +59,9 @@ public record LaunchEnvironment(
   /**
    * One effective value.
    *
-   * @param setting what it is
-   * @param value the value; a secret is only said to be there
-   * @param source the variable it came from, or how it was found
+   * @param setting name of the setting
+   * @param value the value; of a secret only whether it is set
+   * @param source the variable, or how the value was determined
    */
   public record Finding(String setting, String value, String source) {}
 
@@ -74,8 +74,8 @@ public record LaunchEnvironment(
   /**
    * Reads the variables.
    *
-   * @throws IllegalArgumentException if a variable has a bad value, or one is missing beside those
-   *     that are there; names it and the remedy
+   * @throws org.ep4j.InvalidArgumentException if a variable has an invalid value or a required one
+   *     is missing; names the variable and the remedy
    */
   public static LaunchEnvironment of(Map<String, String> variables) {
     EnvironmentReader reader = new EnvironmentReader(variables);
@@ -83,17 +83,17 @@ public record LaunchEnvironment(
   }
 
   /**
-   * The number of this process on its host where a variable tells it: {@code EP4J_LOCAL_RANK}, that
-   * of the launcher, or that of another launcher whose variable is set; reads nothing else, so it
-   * also serves processes that join a group by themselves.
+   * The number of this process on its host, if a variable holds it: {@code EP4J_LOCAL_RANK}, the
+   * variable of the launcher, or that of another launcher. Reads nothing else, so it also serves
+   * processes that join a group with an explicit configuration.
    *
-   * @throws IllegalArgumentException if the variable holds no number; names it
+   * @throws org.ep4j.InvalidArgumentException if the variable holds no number; names the variable
    */
   public static OptionalInt localRank(Map<String, String> variables) {
     return new EnvironmentReader(variables).localRank();
   }
 
-  /** Joins the group; rank 0 logs the warnings. Alone in a group of size 1 if no rank is set. */
+  /** Joins the group; rank 0 logs the warnings. Without a rank the group has size 1. */
   public Group join() {
     if (config != null && config.rank() == 0) {
       for (String warning : warnings) {
@@ -104,7 +104,7 @@ public record LaunchEnvironment(
   }
 
   /**
-   * The variables that make a child process join with this configuration, for launchers.
+   * The variables with which a child process joins this configuration, for launchers.
    *
    * @param config of the child's rank
    * @param localRank number of the rank on its host

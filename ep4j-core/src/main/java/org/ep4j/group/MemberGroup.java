@@ -2,40 +2,43 @@ package org.ep4j.group;
 
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
+import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
-/** What the kinds of group have in common: one rank's numbering and checking of its calls. */
+/** Common part of all groups: numbering and checks of one rank's calls. */
 abstract class MemberGroup implements Group {
   private static final byte[] NOTHING = new byte[0];
 
   private final int rank;
   private final int size;
   private final String jobId;
-  private final Ledger ledger;
+  private final GroupState state;
   private final AtomicBoolean closed = new AtomicBoolean();
   private final AtomicBoolean calling = new AtomicBoolean();
-  // Number of the last collective, and how often the numbering has begun anew; only touched by the
+  // Number of the last collective, and number of restarts of the numbering; written only by the
   // holder of `calling`.
   private long calls;
   private int restarts;
 
-  MemberGroup(int rank, int size, String jobId, Ledger ledger) {
+  MemberGroup(int rank, int size, String jobId, GroupState state) {
     this.rank = rank;
     this.size = size;
     this.jobId = jobId;
-    this.ledger = ledger;
+    this.state = state;
   }
 
-  /** Lets all ranks, this one included, hear this rank's part. The array is not used afterwards. */
-  abstract void contribute(long number, Ledger.Kind kind, byte[] part);
+  /** Sends this rank's part to all ranks, this one included. The array is not used afterwards. */
+  abstract void contribute(long number, GroupState.Kind kind, byte[] part);
 
-  /** {@link #survivors} for the one thread that may call it. */
+  /** {@link #survivors}, called by one thread at a time. */
   abstract Group formSurvivors(Deadline deadline);
 
-  /** {@link #readmit} for the one thread that may call it. */
+  /** {@link #readmit}, called by one thread at a time. */
   abstract int[] takeInRestarted(Deadline deadline);
 
-  /** Departs, once. */
+  /** Departs; called once. */
   abstract void depart(Departure departure);
 
   @Override
@@ -56,27 +59,29 @@ abstract class MemberGroup implements Group {
   @Override
   public final byte[][] allGather(byte[] mine, Duration timeout) {
     if (mine.length > MAX_CONTRIBUTION) {
-      throw new IllegalArgumentException(
-          "mine has %d bytes; allGather takes at most %d per rank: send large data through symmetric"
-                  .formatted(mine.length, MAX_CONTRIBUTION)
-              + " memory");
+      throw new InvalidArgumentException(
+          ErrorCode.CONTRIBUTION_SIZE,
+          "mine",
+          mine.length + " bytes",
+          "at most " + MAX_CONTRIBUTION + " bytes per rank",
+          "send large data through symmetric memory");
     }
-    return collect(Ledger.Kind.GATHER, mine.clone(), Deadline.after(timeout));
+    return collect(GroupState.Kind.GATHER, mine.clone(), Deadline.after(timeout));
   }
 
   @Override
   public final void barrier(Duration timeout) {
-    collect(Ledger.Kind.BARRIER, NOTHING, Deadline.after(timeout));
+    collect(GroupState.Kind.BARRIER, NOTHING, Deadline.after(timeout));
   }
 
-  private byte[][] collect(Ledger.Kind kind, byte[] part, Deadline deadline) {
+  private byte[][] collect(GroupState.Kind kind, byte[] part, Deadline deadline) {
     enter();
     try {
       long number = calls + 1;
-      ledger.requireInStep(rank, number);
+      state.requireInStep(rank, number);
       calls = number;
       contribute(number, kind, part);
-      return ledger.await(rank, number, kind, deadline);
+      return state.await(rank, number, kind, deadline);
     } finally {
       calling.set(false);
     }
@@ -106,43 +111,45 @@ abstract class MemberGroup implements Group {
 
   private void enter() {
     if (closed.get()) {
-      throw new IllegalStateException("the group of rank " + rank + " is closed");
+      throw new IllegalUseException(
+          ErrorCode.GROUP_CLOSED, "the group of rank " + rank + " is closed: join a new group");
     }
     if (!calling.compareAndSet(false, true)) {
-      throw new IllegalStateException(
-          "two threads call collectives of rank " + rank + " at once; one thread per rank may");
+      throw new IllegalUseException(
+          ErrorCode.GROUP_CONCURRENT_USE,
+          "two threads call collectives of rank " + rank + " at once: use one thread per rank");
     }
-    if (restarts != ledger.restarts()) {
-      restarts = ledger.restarts();
+    if (restarts != state.restarts()) {
+      restarts = state.restarts();
       calls = 0;
     }
   }
 
   @Override
   public boolean isAlive(int rank) {
-    return ledger.isAlive(rank);
+    return state.isAlive(rank);
   }
 
   @Override
   public @Nullable String deathReport(int rank) {
-    Departure departure = ledger.departure(rank);
+    Departure departure = state.departure(rank);
     return departure == null ? null : departure.report();
   }
 
   @Override
   public final int incarnation(int rank) {
-    return ledger.incarnation(rank);
+    return state.incarnation(rank);
   }
 
   @Override
-  public final boolean isClaimed(int rank) {
-    return ledger.isClaimed(rank);
+  public final boolean hasReplacement(int rank) {
+    return state.hasReplacement(rank);
   }
 
   @Override
   public final void fail(String why) {
     if (closed.compareAndSet(false, true)) {
-      depart(Departure.lost("gave up: " + why));
+      depart(Departure.lost("failed: " + why));
     }
   }
 

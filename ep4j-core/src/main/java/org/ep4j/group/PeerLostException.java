@@ -1,8 +1,10 @@
 package org.ep4j.group;
 
+import org.ep4j.ErrorCode;
+
 /**
- * A rank that was needed is no longer in the group: it left, it died, or this very rank was
- * declared dead by the others.
+ * A required rank is no longer in the group: it left, it died, or the other ranks declared this
+ * rank dead.
  */
 public final class PeerLostException extends GroupException {
   private static final long serialVersionUID = 1L;
@@ -10,21 +12,35 @@ public final class PeerLostException extends GroupException {
   private final int rank;
 
   /**
-   * @param message what was waited for, who is gone, and how that was noticed
-   * @param rank the rank that is gone; -1 for a host of the rendezvous that is no rank
+   * @param code stable code of the error
+   * @param text the operation that waited, the lost rank, and how the loss was noticed
+   * @param rank the lost rank; -1 for a host of the rendezvous that is not a rank
+   */
+  public PeerLostException(ErrorCode code, String text, int rank) {
+    super(code, text);
+    this.rank = rank;
+  }
+
+  /**
+   * @param message the operation that waited, the lost rank, and how the loss was noticed
+   * @param rank the lost rank; -1 for a host of the rendezvous that is not a rank
    */
   public PeerLostException(String message, int rank) {
     super(message);
     this.rank = rank;
   }
 
-  /** What a rank is told that is out itself: the others have given it up, or it has closed. */
+  /**
+   * The error of a rank that is itself out of the group: declared dead by the others, or closed.
+   */
   static PeerLostException ofCaller(String call, int rank, String why) {
     return new PeerLostException(
-        "%s: this rank (%d) is out of the group: %s".formatted(call, rank, why), rank);
+        ErrorCode.RANK_LOST,
+        "%s: this rank (%d) is out of the group: %s".formatted(call, rank, why),
+        rank);
   }
 
-  /** The rank that is gone; -1 for a host of the rendezvous that is no rank. */
+  /** The lost rank; -1 for a host of the rendezvous that is not a rank. */
   public int rank() {
     return rank;
   }

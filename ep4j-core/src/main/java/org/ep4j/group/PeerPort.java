@@ -11,135 +11,140 @@ import org.ep4j.group.Frames.Question;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The port at which the other members find this rank when the rendezvous is gone. It answers one
- * question: are you there, and where do you host the survivors, or a new rendezvous of this group?
- * Touched by the reactor's thread only, after its opening.
+ * The port at which the other members reach this rank when the rendezvous is lost. Answers one
+ * question: whether this rank is alive, and where it hosts the survivors or a new rendezvous of
+ * this group. After its opening only the reactor thread accesses it.
  */
-final class PeerPort implements Link.Listener {
+final class PeerPort implements FrameConnection.Listener {
   private final Reactor reactor;
-  private final Gate gate;
+  private final Acceptor acceptor;
 
-  /** Who waits, and for what. */
-  private final LinkedHashMap<Link, Question> waiting = new LinkedHashMap<>();
+  /** The waiting connections and their questions. */
+  private final LinkedHashMap<FrameConnection, Question> waiting = new LinkedHashMap<>();
 
-  /** Ports at which this rank hosts what is asked for; absent where it hosts nothing. */
+  /** Port at which this rank hosts what is asked for; no entry if it hosts nothing. */
   private final EnumMap<Question, Integer> hosting = new EnumMap<>(Question.class);
 
-  private @Nullable Ledger ledger;
+  private @Nullable GroupState state;
   private String jobId = "";
   private int rank;
 
-  /** Starts listening; nobody is served before the reactor starts. */
+  /** Starts listening; connections are served after the reactor starts. */
   PeerPort(Reactor reactor, InetAddress address, String secret) throws IOException {
     this.reactor = reactor;
-    gate =
-        new Gate(
+    acceptor =
+        new Acceptor(
             reactor,
             new InetSocketAddress(address, 0),
             secret,
             Frames.Purpose.PEER,
-            link -> link.listener(this));
+            connection -> connection.listener(this));
   }
 
   InetSocketAddress address() {
-    return gate.address();
+    return acceptor.address();
   }
 
-  /** Says whose port this is; before the reactor starts. */
-  void belongsTo(int rank, String jobId, Ledger ledger) {
+  /** Sets the owner of the port; called before the reactor starts. */
+  void belongsTo(int rank, String jobId, GroupState state) {
     this.rank = rank;
     this.jobId = jobId;
-    this.ledger = ledger;
+    this.state = state;
   }
 
-  /** From now on sends whoever asks to the rendezvous at this port; 0 lets them wait again. */
+  /**
+   * Refers connections that ask the question to the rendezvous at this port; with 0 they wait
+   * again.
+   */
   void hosting(Question question, int port) {
     if (port == 0) {
       hosting.remove(question);
       return;
     }
     hosting.put(question, port);
-    for (Link link : new ArrayList<>(waiting.keySet())) {
-      if (waiting.get(link) == question) {
-        waiting.remove(link);
-        link.closeAfter(Frames.hosting(port));
+    for (FrameConnection connection : new ArrayList<>(waiting.keySet())) {
+      if (waiting.get(connection) == question) {
+        waiting.remove(connection);
+        connection.closeAfter(Frames.hosting(port));
       }
     }
   }
 
   @Override
-  public void frame(Link link, byte type, ByteBuffer body) {
+  public void frame(FrameConnection connection, byte type, ByteBuffer body) {
     switch (type) {
       case Frames.ASK -> {
         int asker = body.getInt();
         int incarnation = body.getInt();
         Question question = Question.of(body.get());
         if (question == null) {
-          link.lose("it asked what no version of this protocol asks");
+          connection.lose("it asked an unknown question");
         } else {
-          answer(link, asker, incarnation, question, Frames.text(body));
+          answer(connection, asker, incarnation, question, Frames.text(body));
         }
       }
       case Frames.VERDICT -> judged(Frames.text(body));
-      default -> link.lose("it sent a frame of type " + type + " to a peer port");
+      default -> connection.lose("it sent a frame of type " + type + " to a peer port");
     }
   }
 
-  private void answer(Link link, int asker, int incarnation, Question question, String job) {
-    Ledger known = ledger;
+  private void answer(
+      FrameConnection connection, int asker, int incarnation, Question question, String job) {
+    GroupState known = state;
     if (known == null || !job.equals(jobId) || asker < 0 || asker >= known.size()) {
-      link.closeAfter(
+      connection.closeAfter(
           Frames.refused(
               JoinRefusedException.Reason.ANOTHER_JOB,
-              "this port belongs to job " + jobId + ", and you asked for " + job));
+              "this port belongs to job " + jobId + ", the request is for job " + job));
       return;
     }
     Departure own = known.departure(rank);
     Departure theirs = known.departure(asker);
-    // Above 0 if a restarted process was admitted, and the rendezvous has yet to tell this rank.
+    // Above 0 if a restarted process was admitted, and the rendezvous has not notified this rank
+    // yet.
     int newer = incarnation - known.incarnation(asker);
     Integer port = hosting.get(question);
     if (own != null) {
-      link.closeAfter(
+      connection.closeAfter(
           Frames.refused(JoinRefusedException.Reason.DECLARED_DEAD, "it is out: " + own.report()));
     } else if (newer < 0) {
-      link.closeAfter(
-          Frames.text(Frames.VERDICT, "a restarted process has taken the place of rank " + asker));
+      connection.closeAfter(
+          Frames.text(Frames.VERDICT, "a restarted process has replaced rank " + asker));
     } else if (newer == 0 && theirs != null) {
-      link.closeAfter(Frames.text(Frames.VERDICT, theirs.report()));
+      connection.closeAfter(Frames.text(Frames.VERDICT, theirs.report()));
     } else if (question == Question.PROBE) {
-      link.closeAfter(Frames.ping());
+      connection.closeAfter(Frames.ping());
     } else if (port != null) {
-      link.closeAfter(Frames.hosting(port));
+      connection.closeAfter(Frames.hosting(port));
     } else {
-      link.trust();
-      link.send(Frames.ping());
-      waiting.put(link, question);
+      connection.trust();
+      connection.send(Frames.ping());
+      waiting.put(connection, question);
     }
   }
 
-  /** Somebody gave this rank up. If this process was stopped, that was right. */
+  /** A peer has declared this rank dead. The peer is right if this process was stopped. */
   private void judged(String text) {
-    if (ledger != null && reactor.recentStall() > 0) {
-      ledger.depart(rank, Departure.lost("declared dead by a peer: " + text));
+    if (state != null && reactor.recentStall() > 0) {
+      state.depart(rank, Departure.lost("declared dead by a peer: " + text));
     }
   }
 
   @Override
-  public void closed(Link link, String why) {
-    waiting.remove(link);
+  public void closed(FrameConnection connection, String why) {
+    waiting.remove(connection);
   }
 
-  /** Lets those who wait know that this rank lives. */
+  /** Sends heartbeats to the waiting connections. */
   void tick() {
-    for (Link link : waiting.keySet()) {
-      link.send(Frames.ping());
+    for (FrameConnection connection : waiting.keySet()) {
+      connection.send(Frames.ping());
     }
   }
 
   void close() {
-    waiting.keySet().forEach(Link::close);
+    waiting.keySet().forEach(FrameConnection::close);
     waiting.clear();
-    gate.close();
+    acceptor.close();
   }
 }

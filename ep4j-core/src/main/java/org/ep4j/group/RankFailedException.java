@@ -1,6 +1,8 @@
 package org.ep4j.group;
 
-/** The code of a rank threw; the cause is what it threw. */
+import org.ep4j.ErrorCode;
+
+/** The code of a rank threw; the cause is that exception. */
 public final class RankFailedException extends GroupException {
   private static final long serialVersionUID = 1L;
 
@@ -8,10 +10,10 @@ public final class RankFailedException extends GroupException {
 
   /**
    * @param rank the rank that failed first
-   * @param cause what its code threw
+   * @param cause the exception of its code
    */
   public RankFailedException(int rank, Throwable cause) {
-    super("rank " + rank + " failed: " + cause, cause);
+    super(ErrorCode.RANK_CODE_FAILED, "rank " + rank + " failed: " + cause, cause);
     this.rank = rank;
   }
 

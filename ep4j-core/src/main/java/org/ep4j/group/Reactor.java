@@ -13,21 +13,22 @@ import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Consumer;
+import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One daemon thread that serves some connections and keeps their time. Everything attached to it is
- * touched by that thread only; other threads {@link #post}.
+ * One daemon thread that serves connections and their timers. Only this thread accesses the
+ * handlers; other threads use {@link #post}.
  *
- * <p>It also notices when the process itself was stopped: peers may have declared it dead
- * meanwhile, and their silence is no fault of theirs.
+ * <p>The reactor also notices when the process itself was stopped: peers may have declared it dead
+ * meanwhile, and their silence during the stop does not count.
  */
 final class Reactor implements AutoCloseable {
   private static final Logger LOG = System.getLogger("org.ep4j.group");
   private static final Duration LONGEST_CLOSE = Duration.ofSeconds(5);
   private static final long CLOSING_ROUND_NANOS = 5_000_000;
 
-  /** Who owns a channel of the reactor. */
+  /** The owner of a channel. */
   interface Handler {
     /** The channel is ready. */
     void ready(SelectionKey key);
@@ -35,10 +36,12 @@ final class Reactor implements AutoCloseable {
     /** A tick interval has passed. */
     void tick(long now);
 
-    /** The process was stopped for a while: what others did not do meanwhile does not count. */
+    /**
+     * The process was stopped for a while: the silence of others during the stop does not count.
+     */
     void forgive(long now);
 
-    /** Something threw in {@link #ready} or {@link #tick}. */
+    /** {@link #ready} or {@link #tick} threw. */
     void broken(RuntimeException e);
   }
 
@@ -49,8 +52,9 @@ final class Reactor implements AutoCloseable {
   private Runnable onTick = () -> {};
   private Consumer<String> onBreak = why -> {};
   private final Queue<Runnable> tasks = new ConcurrentLinkedQueue<>();
-  private final List<Link> unwritten = new ArrayList<>();
-  // Null while it runs; then when to stop at the latest, and at once where no channel is left.
+  private final List<FrameConnection> unwritten = new ArrayList<>();
+  // Null while running; then the latest time to stop. The reactor stops at once when no channel is
+  // left.
   private volatile @Nullable Deadline closing;
   private long roundStart;
   private long stallEnd;
@@ -59,13 +63,17 @@ final class Reactor implements AutoCloseable {
   /**
    * @param name of the thread
    * @param interval of ticks
-   * @param liveness a stall of the process of about this length may have led to a death sentence
+   * @param liveness after a stall of about this length the peers may have declared this process
+   *     dead
    */
   Reactor(String name, Duration interval, Duration liveness) {
     try {
       selector = Selector.open();
     } catch (IOException e) {
-      throw new UncheckedIOException("no selector: out of file descriptors?", e);
+      throw new UncheckedIOException(
+          ErrorCode.GROUP_FAILED.message(
+              "cannot open a selector: check the limit of open files (ulimit -n)"),
+          e);
     }
     tickNanos = interval.toNanos();
     livenessNanos = liveness.toNanos();
@@ -75,8 +83,8 @@ final class Reactor implements AutoCloseable {
   /**
    * Starts serving.
    *
-   * @param onTick run after all handlers' ticks
-   * @param onBreak told if the thread ends without having been closed
+   * @param onTick called after the ticks of all handlers
+   * @param onBreak called if the thread ends without {@link #close}
    */
   void start(Runnable onTick, Consumer<String> onBreak) {
     this.onTick = onTick;
@@ -84,13 +92,13 @@ final class Reactor implements AutoCloseable {
     thread.start();
   }
 
-  /** Runs a task on the reactor's thread, soon. Dropped if the reactor is closed. */
+  /** Runs a task on the reactor thread, soon. Dropped if the reactor is closed. */
   void post(Runnable task) {
     tasks.add(task);
     selector.wakeup();
   }
 
-  /** Attaches a non-blocking channel; by the reactor's thread, or before it started. */
+  /** Registers a non-blocking channel; on the reactor thread, or before its start. */
   SelectionKey register(SelectableChannel channel, int operations, Handler handler)
       throws IOException {
     return channel.register(selector, operations, handler);
@@ -98,7 +106,7 @@ final class Reactor implements AutoCloseable {
 
   /**
    * Length of a stall of this process that ended within the last liveness interval, in nanoseconds;
-   * 0 if there was none of half that interval or more. By the reactor's thread.
+   * 0 if there was none of at least half that interval. Reactor thread only.
    */
   long recentStall() {
     long now = System.nanoTime();
@@ -117,7 +125,7 @@ final class Reactor implements AutoCloseable {
   }
 
   private void run() {
-    // The time before the start was no stall.
+    // The time before the start is not a stall.
     roundStart = System.nanoTime();
     long nextTick = roundStart + tickNanos;
     try {
@@ -164,7 +172,7 @@ final class Reactor implements AutoCloseable {
       try {
         handler.ready(key);
       } catch (CancelledKeyException e) {
-        // Closed by another handler of this round.
+        // Another handler of this round has closed the channel.
       } catch (RuntimeException e) {
         handler.broken(e);
       }
@@ -172,19 +180,19 @@ final class Reactor implements AutoCloseable {
     ready.clear();
   }
 
-  /** Has a link written once what is to be done in this round is done. */
-  void flushSoon(Link link) {
-    unwritten.add(link);
+  /** Writes a connection after the other work of this round. */
+  void flushSoon(FrameConnection connection) {
+    unwritten.add(connection);
   }
 
   private void flush() {
-    // By index: a link that breaks may have others written to.
+    // By index: a connection that fails may queue writes of others.
     for (int i = 0; i < unwritten.size(); i++) {
-      Link link = unwritten.get(i);
+      FrameConnection connection = unwritten.get(i);
       try {
-        link.flush();
+        connection.flush();
       } catch (RuntimeException e) {
-        link.broken(e);
+        connection.broken(e);
       }
     }
     unwritten.clear();
@@ -197,12 +205,12 @@ final class Reactor implements AutoCloseable {
     }
   }
 
-  private interface Visit {
+  private interface ConnectionTask {
     void to(Handler handler);
   }
 
-  private void forEach(Visit visit) {
-    // Copied: a visit may close channels and register others.
+  private void forEach(ConnectionTask visit) {
+    // Copied: a tick may close channels and register others.
     for (SelectionKey key : new ArrayList<>(selector.keys())) {
       if (key.isValid() && key.attachment() instanceof Handler handler) {
         try {
@@ -232,24 +240,24 @@ final class Reactor implements AutoCloseable {
   }
 
   /**
-   * Ends the thread, once its channels are closed, or after {@code patience}. Waits for that,
-   * unless called by the thread itself.
+   * Ends the thread when its channels are closed, or after {@code timeout}. Waits for that, unless
+   * called by the thread itself.
    */
-  void close(Duration patience) {
-    closing = Deadline.after(patience);
+  void close(Duration timeout) {
+    closing = Deadline.after(timeout);
     if (thread.getState() == Thread.State.NEW) {
       closeAll();
       return;
     }
     selector.wakeup();
     if (!thread.equals(Thread.currentThread())) {
-      join(patience.plus(LONGEST_CLOSE));
+      join(timeout.plus(LONGEST_CLOSE));
     }
   }
 
-  private void join(Duration most) {
+  private void join(Duration max) {
     boolean interrupted = false;
-    Deadline deadline = Deadline.after(most);
+    Deadline deadline = Deadline.after(max);
     while (thread.isAlive() && !deadline.expired()) {
       try {
         thread.join(deadline.remainingMillis());

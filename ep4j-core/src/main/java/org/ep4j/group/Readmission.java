@@ -7,62 +7,64 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.IntStream;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Frames.Peer;
 import org.ep4j.group.Frames.Question;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a member takes part in {@link Group#readmit}: it says ADMIT to the rendezvous, and waits for
- * what comes of it. If the rendezvous is lost, before or meanwhile, the members first make a new
- * one for the same group ({@link Succession}); the deadline is one for all.
+ * A member's part in {@link Group#readmit}: it sends ADMIT to the rendezvous and waits for the
+ * answer. If the rendezvous is lost, the members first make a new one for the same group ({@link
+ * RendezvousFailover}), under the same deadline.
  *
- * <p>The rendezvous decides. A member whose time is up, or whose thread is interrupted, takes its
- * ADMIT back, and still waits for the answer, which may be that the others were faster: so members
- * agree on who is in, and no answer is taken for that of a later call.
+ * <p>The rendezvous decides. A member whose deadline passes, or whose thread is interrupted,
+ * withdraws its ADMIT and still waits for the answer, because the others may have been faster.
+ * Therefore members agree on the admitted ranks, and an answer is never taken for that of a later
+ * call.
  */
 final class Readmission {
   private static final Duration PAUSE = Duration.ofMillis(20);
 
   /**
-   * What came of it.
+   * The answer of the rendezvous.
    *
-   * @param newcomers who was admitted; null if nobody was
-   * @param claims processes that waited, if nobody was admitted
-   * @param missing live ranks that had not called it, if nobody was admitted
-   * @param rendezvousLost whether nobody could be asked
+   * @param newcomers the admitted ranks; null if none
+   * @param rejoins number of processes that waited, if none was admitted
+   * @param missing live ranks that had not called it, if no rank was admitted
+   * @param rendezvousLost whether the rendezvous is lost
    */
   record Answer(
-      @Nullable List<Peer> newcomers, int claims, List<Integer> missing, boolean rendezvousLost) {
+      @Nullable List<Peer> newcomers, int rejoins, List<Integer> missing, boolean rendezvousLost) {
     static final Answer LOST = new Answer(null, 0, List.of(), true);
 
     static Answer admitted(List<Peer> newcomers) {
       return new Answer(newcomers, 0, List.of(), false);
     }
 
-    static Answer withdrawn(int claims, List<Integer> missing) {
-      return new Answer(null, claims, missing, false);
+    static Answer withdrawn(int rejoins, List<Integer> missing) {
+      return new Answer(null, rejoins, missing, false);
     }
   }
 
   private final TcpGroup group;
-  private final Ledger ledger;
+  private final GroupState state;
   private final Deadline deadline;
 
   Readmission(TcpGroup group, Deadline deadline) {
     this.group = group;
-    this.ledger = group.ledger();
+    this.state = group.state();
     this.deadline = deadline;
   }
 
   /** The ranks that were admitted. */
   int[] run() {
     while (true) {
-      Departure own = ledger.departure(group.rank());
+      Departure own = state.departure(group.rank());
       if (own != null) {
         throw PeerLostException.ofCaller("readmit", group.rank(), own.report());
       }
-      if (ledger.isDown()) {
-        new Succession(Question.SAME_GROUP, group, deadline).form();
+      if (state.isDown()) {
+        new RendezvousFailover(Question.SAME_GROUP, group, deadline).form();
       }
       Answer answer = await(group.admit());
       List<Peer> newcomers = answer.newcomers();
@@ -70,41 +72,45 @@ final class Readmission {
         return newcomers.stream().mapToInt(Peer::rank).toArray();
       }
       if (!answer.rendezvousLost()) {
-        throw nobody(answer);
+        throw none(answer);
       }
       if (deadline.expired()) {
         throw new GroupTimeoutException(
-            "readmit: the rendezvous is lost, and there was no time left to make another one"
-                + " within %s: call it again".formatted(deadline.text()),
+            ErrorCode.READMIT_TIMEOUT,
+            "readmit: the rendezvous is lost, and no new one was made"
+                + " within %s: call readmit() again".formatted(deadline.text()),
             new int[0],
             null);
       }
-      Pause.of(PAUSE, "readmit: interrupted while the rendezvous is lost");
+      RetryDelay.of(PAUSE, "readmit: interrupted while the rendezvous is lost");
     }
   }
 
-  private GroupTimeoutException nobody(Answer answer) {
+  private GroupTimeoutException none(Answer answer) {
     int[] missing = answer.missing().stream().mapToInt(r -> r).toArray();
-    int[] gone = IntStream.range(0, group.size()).filter(r -> !ledger.isAlive(r)).toArray();
-    if (answer.claims() == 0 && gone.length > 0) {
+    int[] gone = IntStream.range(0, group.size()).filter(r -> !state.isAlive(r)).toArray();
+    if (answer.rejoins() == 0 && gone.length > 0) {
       return new GroupTimeoutException(
-          "readmit: no process has come for a departed rank (%s) within %s: start one that calls"
-                  .formatted(Missing.text(gone), deadline.text())
+          ErrorCode.READMIT_TIMEOUT,
+          "readmit: no process replaces a departed rank (%s) after %s: start one that calls"
+                  .formatted(MissingRanks.text(gone), deadline.text())
               + " Group.rejoin",
           gone,
           null);
     }
     if (missing.length > 0) {
       return new GroupTimeoutException(
-          "readmit: %s after %s; alive, but not calling readmit()"
-              .formatted(Missing.text(missing), deadline.text()),
+          ErrorCode.READMIT_TIMEOUT,
+          "readmit: %s after %s: call readmit() on all live ranks"
+              .formatted(MissingRanks.text(missing), deadline.text()),
           missing,
           null);
     }
     return new GroupTimeoutException(
-        answer.claims() == 0
-            ? "readmit: all ranks are alive: there is nobody to admit"
-            : "readmit: not all live ranks were there at one time within %s: call it again"
+        ErrorCode.READMIT_TIMEOUT,
+        answer.rejoins() == 0
+            ? "readmit: no rank to admit: all ranks are alive"
+            : "readmit: the live ranks did not call it at the same time within %s: call it again"
                 .formatted(deadline.text()),
         missing,
         null);
@@ -121,7 +127,7 @@ final class Readmission {
       interrupt = e;
     }
     group.withdraw();
-    // Comes at once, or the rendezvous is found to be silent.
+    // The answer arrives at once, or the rendezvous is found to be silent.
     Deadline silent = Deadline.after(group.config().livenessTimeout().multipliedBy(2));
     while (true) {
       try {
@@ -134,7 +140,9 @@ final class Readmission {
           return last;
         }
         throw new GroupException(
-            "readmit: interrupted while waiting for the other ranks", interrupt);
+            ErrorCode.GROUP_INTERRUPTED,
+            "readmit: interrupted while waiting for the other ranks",
+            interrupt);
       } catch (InterruptedException e) {
         interrupt = e;
       }

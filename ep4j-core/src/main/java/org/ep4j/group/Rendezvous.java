@@ -10,15 +10,17 @@ import java.time.Duration;
 import java.util.BitSet;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The place where the ranks of one job meet: a TCP server with a thread of its own, in the process
- * of a launcher or of a rank. It serves one group, relays its collectives and watches its members.
- * Its methods may be called from any thread.
+ * The meeting point of the ranks of one job: a TCP server with its own thread, in the process of a
+ * launcher or of a rank. It serves one group, relays its collectives and monitors its members. Any
+ * thread may call its methods.
  */
 public final class Rendezvous implements AutoCloseable {
-  private static final Duration BIND_PATIENCE = Duration.ofSeconds(3);
+  private static final Duration BIND_TIMEOUT = Duration.ofSeconds(3);
   private static final Duration BIND_PAUSE = Duration.ofMillis(50);
   private static final System.Logger LOG = System.getLogger("org.ep4j.group");
   private static final Duration LAST_WORDS = Duration.ofSeconds(1);
@@ -28,22 +30,22 @@ public final class Rendezvous implements AutoCloseable {
   private final String jobId;
   private final boolean endsWithGroup;
   private final Reactor reactor;
-  private final Gate gate;
+  private final Acceptor acceptor;
   private final Coordinator coordinator;
   private final CountDownLatch ended = new CountDownLatch(1);
 
   /**
-   * Opens a rendezvous for all ranks of a job, to be closed by the caller once they are done.
-   * {@code rank} and {@code hostsRendezvous} of the configuration have no meaning here; port 0
-   * takes any free one.
+   * Opens a rendezvous for all ranks of a job; the caller closes it after the job. {@code rank} and
+   * {@code hostsRendezvous} of the configuration are ignored; port 0 takes any free port.
    *
    * @throws JoinRefusedException if the port is taken
+   * @throws InvalidArgumentException if the secret is empty
    */
   public static Rendezvous open(GroupConfig config) {
     return new Rendezvous(config, null, GroupPlan.of(config, -1, JobIds.random()), false);
   }
 
-  /** A rendezvous that is hosted by a rank, and ends by itself when all members have departed. */
+  /** A rendezvous that a rank hosts; it ends when all members have departed. */
   static Rendezvous hostedByRank(GroupConfig config) {
     return new Rendezvous(config, null, GroupPlan.of(config, config.rank(), JobIds.random()), true);
   }
@@ -51,8 +53,9 @@ public final class Rendezvous implements AutoCloseable {
   /**
    * A rendezvous for the survivors of a group, hosted by one of them.
    *
-   * @param config names the host's old rank, the size of the old group, and its id as the job
-   * @param gone ranks of the old group that are known to be gone
+   * @param config has the host's old rank, the size of the old group, and the id of the old group
+   *     as the job
+   * @param gone ranks of the old group that are known to be lost
    */
   static Rendezvous forSurvivors(GroupConfig config, BitSet gone) {
     return new Rendezvous(
@@ -63,11 +66,11 @@ public final class Rendezvous implements AutoCloseable {
   }
 
   /**
-   * A rendezvous in the place of one that was lost, for the same group with the same numbers. It
-   * listens where the lost one did, if that was on this host, so that restarted processes find it.
+   * Replaces a lost rendezvous for the same group with the same ranks. It listens at the address of
+   * the lost one if that address is on this host, so that restarted processes find it.
    *
-   * @param config names the host's rank, and where the lost one was
-   * @param elsewhere address of this host, for any port, if it was on another one
+   * @param config has the host's rank and the address of the lost rendezvous
+   * @param elsewhere address of this host, for any port, if the lost rendezvous was on another host
    * @param gone ranks that have departed
    * @param incarnations of all ranks
    */
@@ -83,8 +86,12 @@ public final class Rendezvous implements AutoCloseable {
   private Rendezvous(
       GroupConfig config, @Nullable InetAddress elsewhere, GroupPlan plan, boolean endsWithGroup) {
     if (config.secret().isEmpty()) {
-      throw new IllegalArgumentException(
-          "secret is empty; a rendezvous needs one, shared with all ranks, e.g. in EP4J_SECRET");
+      throw new InvalidArgumentException(
+          ErrorCode.SECRET_MISSING,
+          "secret",
+          "''",
+          "set for a rendezvous",
+          "share a long random text with all ranks, for example in EP4J_SECRET");
     }
     this.config = config;
     this.jobId = plan.jobId();
@@ -94,8 +101,8 @@ public final class Rendezvous implements AutoCloseable {
     coordinator = new Coordinator(plan, reactor, this::onEnd);
     boolean done = false;
     try {
-      gate = elsewhere == null ? listen() : listen(elsewhere);
-      address = gate.address();
+      acceptor = elsewhere == null ? listen() : listen(elsewhere);
+      address = acceptor.address();
       reactor.start(coordinator::tick, why -> ended.countDown());
       done = true;
     } finally {
@@ -105,19 +112,19 @@ public final class Rendezvous implements AutoCloseable {
     }
   }
 
-  /** The group has ended: nobody needs this any more, unless a launcher wants to say so itself. */
+  /** The group has ended: closes a rendezvous of a rank. A launcher closes its own. */
   private void onEnd() {
     ended.countDown();
     if (endsWithGroup) {
-      gate.close();
+      acceptor.close();
       reactor.close(LAST_WORDS);
     }
   }
 
-  private Gate listen() {
+  private Acceptor listen() {
     String where = config.host() + ":" + config.port();
-    // A rendezvous of the last group in this process may be about to end.
-    Deadline deadline = Deadline.after(BIND_PATIENCE).orAfter(config.joinTimeout());
+    // A rendezvous of the previous group in this process may still be closing.
+    Deadline deadline = Deadline.after(BIND_TIMEOUT).orAfter(config.joinTimeout());
     while (true) {
       try {
         return bind();
@@ -125,67 +132,74 @@ public final class Rendezvous implements AutoCloseable {
         if (deadline.expired()) {
           throw new JoinRefusedException(
               JoinRefusedException.Reason.PORT_TAKEN,
-              "cannot host the rendezvous at %s: %s; another job or program has the port: choose"
+              "cannot host the rendezvous at %s (%s), because another job or program has the port: choose"
                       .formatted(where, e.getMessage())
                   + " another one, e.g. in EP4J_RENDEZVOUS",
               e);
         }
-        Pause.of(
+        RetryDelay.of(
             BIND_PAUSE, "interrupted while waiting for the port of the rendezvous at " + where);
       } catch (IOException e) {
-        throw new GroupException("cannot host the rendezvous at " + where + ": " + e, e);
+        throw new GroupException(
+            ErrorCode.RENDEZVOUS_NOT_HOSTED,
+            "cannot host the rendezvous at " + where + ": " + e,
+            e);
       }
     }
   }
 
-  /** Where the configuration says, if that is on this host and free; else at any port. */
-  private Gate listen(InetAddress elsewhere) {
+  /** Listens at the configured address if it is on this host and free; otherwise at any port. */
+  private Acceptor listen(InetAddress elsewhere) {
     try {
       InetAddress wanted = InetAddress.getByName(config.host());
       if (isThisHost(wanted)) {
-        return gate(new InetSocketAddress(bindAddress(config.host()), config.port()));
+        return acceptor(new InetSocketAddress(bindAddress(config.host()), config.port()));
       }
     } catch (IOException e) {
-      // Unknown by now, or taken.
+      // The address is unknown on this host, or taken.
     }
     try {
-      Gate anywhere = gate(new InetSocketAddress(elsewhere, 0));
+      Acceptor anywhere = acceptor(new InetSocketAddress(elsewhere, 0));
       LOG.log(
           System.Logger.Level.WARNING,
-          "ep4j: the rendezvous of job {0} is now at {1}: restarted processes find it there, not at"
-              + " {2}:{3}",
+          "ep4j: the rendezvous of job {0} is now at {1}: start restarted processes with this"
+              + " address instead of {2}:{3}",
           jobId,
           anywhere.address().getAddress().getHostAddress() + ":" + anywhere.address().getPort(),
           config.host(),
           Integer.toString(config.port()));
       return anywhere;
     } catch (IOException e) {
-      throw new GroupException("cannot host a rendezvous at " + elsewhere + ": " + e, e);
+      throw new GroupException(
+          ErrorCode.RENDEZVOUS_NOT_HOSTED,
+          "cannot host a rendezvous at " + elsewhere + ": " + e,
+          e);
     }
   }
 
-  private Gate bind() throws IOException {
+  private Acceptor bind() throws IOException {
     InetSocketAddress wanted = new InetSocketAddress(bindAddress(config.host()), config.port());
     try {
-      return gate(wanted);
+      return acceptor(wanted);
     } catch (BindException e) {
       if (isThisHost(wanted.getAddress())) {
         throw e;
       }
-      // The name leads here through an address that this host does not know (NAT, a service name).
-      return gate(new InetSocketAddress(config.port()));
+      // The name resolves to an address that this host does not have (NAT, a service name).
+      return acceptor(new InetSocketAddress(config.port()));
     }
   }
 
-  private Gate gate(InetSocketAddress where) throws IOException {
-    return new Gate(reactor, where, config.secret(), Frames.Purpose.RENDEZVOUS, coordinator::admit);
+  private Acceptor acceptor(InetSocketAddress where) throws IOException {
+    return new Acceptor(
+        reactor, where, config.secret(), Frames.Purpose.RENDEZVOUS, coordinator::admit);
   }
 
-  /** Where to listen so that the other ranks, which know the host by this name, get here. */
+  /** The local address to bind, so that ranks that use this host name reach the rendezvous. */
   private static @Nullable InetAddress bindAddress(String host) throws UnknownHostException {
     InetAddress address = InetAddress.getByName(host);
-    // Many hosts resolve their own name to loopback, where nobody else would find us.
-    return address.isLoopbackAddress() && !Hosts.isLoopback(host) ? null : address;
+    // Many hosts resolve their own name to loopback, which other hosts cannot reach.
+    return address.isLoopbackAddress() && !HostNames.isLoopback(host) ? null : address;
   }
 
   private static boolean isThisHost(InetAddress address) throws IOException {
@@ -199,12 +213,15 @@ public final class Rendezvous implements AutoCloseable {
     return jobId;
   }
 
-  /** Where it listens; the port is the one that was taken if 0 was asked for. */
+  /** The listening address; with the actual port if port 0 was requested. */
   public InetSocketAddress address() {
     return address;
   }
 
-  /** Where this process reaches it, whatever the others call this host. */
+  /**
+   * The address at which this process reaches the rendezvous, independent of the host name that
+   * other ranks use.
+   */
   InetSocketAddress reachedFromHere() {
     return address.getAddress().isAnyLocalAddress()
         ? new InetSocketAddress(InetAddress.getLoopbackAddress(), address.getPort())
@@ -220,17 +237,17 @@ public final class Rendezvous implements AutoCloseable {
         .build();
   }
 
-  /** Goes on without a rank of the old group. */
-  void excuse(int rank) {
-    reactor.post(() -> coordinator.excuse(rank));
+  /** Exempts a rank of the old group. */
+  void exempt(int rank) {
+    reactor.post(() -> coordinator.exempt(rank));
   }
 
-  /** Takes no more guests, so that the port is free; the members go on. */
-  void closeGate() {
-    reactor.post(gate::close);
+  /** Admits no more connections, so that the port becomes free; the members stay. */
+  void closeAcceptor() {
+    reactor.post(acceptor::close);
   }
 
-  /** Waits until all members have departed; whether they have. */
+  /** Waits until all members have departed. Returns whether they have. */
   boolean awaitEnd(Duration timeout) {
     try {
       return ended.await(timeout.toNanos(), TimeUnit.NANOSECONDS);
@@ -240,7 +257,10 @@ public final class Rendezvous implements AutoCloseable {
     }
   }
 
-  /** Ends the group: its members lose it, and are told so. Harmless once they have left. */
+  /**
+   * Ends the group: the remaining members are notified and lose the rendezvous. Has no effect on
+   * members that have left.
+   */
   @Override
   public void close() {
     close("it was closed by its owner");
@@ -250,7 +270,7 @@ public final class Rendezvous implements AutoCloseable {
     reactor.post(
         () -> {
           coordinator.goodbye(why);
-          gate.close();
+          acceptor.close();
         });
     reactor.close(LAST_WORDS);
   }

@@ -16,6 +16,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReferenceArray;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Frames.Peer;
 import org.ep4j.group.Frames.Question;
 import org.ep4j.group.Frames.Welcome;
@@ -23,108 +24,104 @@ import org.ep4j.group.Readmission.Answer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A rank that is a process of its own, with a connection to the rendezvous.
+ * A rank that is a process, with a connection to the rendezvous.
  *
- * <p>One reactor thread owns the connection and enters what it hears into the ledger; callers of
- * collectives wait there. It also sends heartbeats, and watches for those of the rendezvous. When
- * the rendezvous is lost, the connection may be replaced by one to another ({@link #moveTo}).
+ * <p>One reactor thread owns the connection and writes its input to the group state, on which
+ * callers of collectives wait. It also sends heartbeats and monitors those of the rendezvous. When
+ * the rendezvous is lost, a connection to another one can replace the connection ({@link #moveTo}).
  */
-final class TcpGroup extends MemberGroup implements Link.Listener {
+final class TcpGroup extends MemberGroup implements FrameConnection.Listener {
   private static final Duration LONGEST_LEAVE = Duration.ofMillis(1500);
 
   private final GroupConfig config;
-  private final Ledger ledger;
+  private final GroupState state;
   private final Reactor reactor;
   private final PeerPort peerPort;
 
-  /** Where the peer ports of all ranks are. */
+  /** Addresses of the peer ports of all ranks. */
   private final AtomicReferenceArray<InetSocketAddress> peers;
 
   private volatile @Nullable Rendezvous own;
 
-  // Written and read by the reactor's thread.
-  private Link link;
+  // Written and read by the reactor thread only.
+  private FrameConnection connection;
   private int hostRank;
   private boolean closing;
   private boolean rendezvousLost;
   private CompletableFuture<Answer> asked = CompletableFuture.completedFuture(Answer.LOST);
 
   /**
-   * @param reactor not started yet: {@link #start} starts it
-   * @param own the rendezvous if this process hosts it; belongs to the group
+   * @param reactor not started yet; {@link #start} starts it
+   * @param own the rendezvous if this process hosts it; owned by the group
    */
   TcpGroup(
-      GroupConfig config, Joining.Admission admission, Reactor reactor, @Nullable Rendezvous own)
+      GroupConfig config, JoinClient.Admission admission, Reactor reactor, @Nullable Rendezvous own)
       throws IOException {
-    this(config, admission, reactor, own, ledger(admission.welcome()));
+    this(config, admission, reactor, own, state(admission.accept()));
   }
 
   private TcpGroup(
       GroupConfig config,
-      Joining.Admission admission,
+      JoinClient.Admission admission,
       Reactor reactor,
       @Nullable Rendezvous own,
-      Ledger ledger)
+      GroupState state)
       throws IOException {
-    super(
-        admission.welcome().rank(),
-        admission.welcome().size(),
-        admission.welcome().jobId(),
-        ledger);
+    super(admission.accept().rank(), admission.accept().size(), admission.accept().jobId(), state);
     this.config = config;
-    this.ledger = ledger;
+    this.state = state;
     this.reactor = reactor;
     this.peerPort = admission.peerPort();
     this.own = own;
     this.peers = new AtomicReferenceArray<>(size());
-    peerPort.belongsTo(rank(), jobId(), ledger);
-    link = connect(admission);
+    peerPort.belongsTo(rank(), jobId(), state);
+    connection = connect(admission);
   }
 
-  /** From now on the connection is served. */
+  /** Starts to serve the connection. */
   void start() {
     reactor.start(this::tick, this::rendezvousLost);
   }
 
-  private static Ledger ledger(Welcome welcome) {
+  private static GroupState state(Welcome welcome) {
     BitSet readers = new BitSet();
     readers.set(welcome.rank());
-    Ledger ledger = new Ledger(welcome.size(), readers, () -> {});
-    ledger.renew(welcome.peers());
-    return ledger;
+    GroupState state = new GroupState(welcome.size(), readers, () -> {});
+    state.renew(welcome.peers());
+    return state;
   }
 
-  /** Serves the connection from now on. */
-  private Link connect(Joining.Admission admission) throws IOException {
-    Welcome welcome = admission.welcome();
+  /** Makes the connection served by the reactor. */
+  private FrameConnection connect(JoinClient.Admission admission) throws IOException {
+    Welcome welcome = admission.accept();
     hostRank = welcome.hostRank();
     for (Peer peer : welcome.peers()) {
       peers.set(peer.rank(), peer.address());
     }
-    Link fresh;
-    try (Door door = admission.door()) {
-      fresh = new Link(reactor, door.channel(), this);
-      door.release();
+    FrameConnection fresh;
+    try (BlockingFrameChannel channel = admission.channel()) {
+      fresh = new FrameConnection(reactor, channel.channel(), this);
+      channel.release();
     }
     fresh.trust();
-    fresh.watch(config.livenessTimeout());
+    fresh.livenessTimeout(config.livenessTimeout());
     return fresh;
   }
 
   /**
-   * Goes on with another rendezvous, which serves the same group; the calling thread is inside
-   * {@link #readmit}.
+   * Continues with another rendezvous of the same group; the calling thread is inside {@link
+   * #readmit}.
    *
-   * @param next that rendezvous if this process hosts it; as for {@link Arrival#join}
+   * @param next the rendezvous if this process hosts it; as for {@link GroupJoin#join}
    */
   void moveTo(GroupConfig config, @Nullable Rendezvous next, Deadline deadline) throws IOException {
-    String failure = "rank " + rank() + ", who hosts it, could not join";
+    String failure = "rank " + rank() + ", which hosts it, could not join";
     boolean done = false;
-    Joining.Admission admission = null;
+    JoinClient.Admission admission = null;
     AtomicBoolean taken = new AtomicBoolean();
     try {
       InetSocketAddress here = next == null ? null : next.reachedFromHere();
-      Joining.Admission fresh = new Joining(config, here, deadline, reactor, peerPort).join();
+      JoinClient.Admission fresh = new JoinClient(config, here, deadline, reactor, peerPort).join();
       admission = fresh;
       CompletableFuture<Boolean> moved = new CompletableFuture<>();
       reactor.post(
@@ -139,7 +136,7 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
       Rendezvous before = own;
       own = next;
       if (before != null) {
-        before.close("another one has taken its place");
+        before.close("another rendezvous has replaced it");
       }
       done = true;
     } catch (GroupException e) {
@@ -147,13 +144,14 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
       throw e;
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new GroupException("readmit: interrupted", e);
+      throw new GroupException(ErrorCode.GROUP_INTERRUPTED, "readmit: interrupted", e);
     } catch (ExecutionException | TimeoutException e) {
-      throw new GroupException("readmit: the thread that serves the group does not answer", e);
+      throw new GroupException(
+          ErrorCode.GROUP_FAILED, "readmit: the thread that serves the group does not answer", e);
     } finally {
-      // The connection belongs to whoever is first: a reactor that has ended never comes.
+      // The first taker owns the connection: a reactor that has ended never takes it.
       if (!done && admission != null && taken.compareAndSet(false, true)) {
-        admission.door().close();
+        admission.channel().close();
       }
       if (!done && next != null) {
         next.close(failure);
@@ -161,17 +159,17 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
     }
   }
 
-  private void move(Joining.Admission admission, CompletableFuture<Boolean> moved) {
+  private void move(JoinClient.Admission admission, CompletableFuture<Boolean> moved) {
     if (closing) {
-      admission.door().close();
+      admission.channel().close();
       moved.complete(false);
       return;
     }
     try {
-      link.close();
-      link = connect(admission);
+      connection.close();
+      connection = connect(admission);
       rendezvousLost = false;
-      ledger.renew(admission.welcome().peers());
+      state.renew(admission.accept().peers());
       moved.complete(true);
     } catch (IOException e) {
       moved.complete(false);
@@ -182,26 +180,29 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
     return config;
   }
 
-  Ledger ledger() {
-    return ledger;
+  GroupState state() {
+    return state;
   }
 
-  /** Where the peer port of a rank listens. */
+  /** Address of the peer port of a rank. */
   InetSocketAddress peer(int rank) {
     return peers.get(rank);
   }
 
-  /** Where the peer port of this rank was opened: all addresses of the host, or one of them. */
+  /**
+   * Address to which the peer port of this rank is bound: all addresses of the host, or one of
+   * them.
+   */
   InetSocketAddress listensAt() {
     return peerPort.address();
   }
 
-  /** Announces what this rank hosts at the peer port; 0 takes that back. */
+  /** Announces at the peer port what this rank hosts; 0 revokes the announcement. */
   void hosting(Question question, int port) {
     reactor.post(() -> peerPort.hosting(question, port));
   }
 
-  /** Tells the rendezvous that this rank waits for restarted processes; what comes of it. */
+  /** Notifies the rendezvous that this rank waits for restarted processes. Returns the answer. */
   CompletableFuture<Answer> admit() {
     CompletableFuture<Answer> answer = new CompletableFuture<>();
     reactor.post(
@@ -210,15 +211,15 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
           if (rendezvousLost || closing) {
             answer.complete(Answer.LOST);
           } else {
-            link.send(Frames.empty(Frames.ADMIT));
+            connection.send(Frames.empty(Frames.ADMIT));
           }
         });
     return answer;
   }
 
-  /** Takes {@link #admit} back; it is answered either way. */
+  /** Revokes {@link #admit}; the rendezvous answers in either case. */
   void withdraw() {
-    reactor.post(() -> link.send(Frames.empty(Frames.WITHDRAW)));
+    reactor.post(() -> connection.send(Frames.empty(Frames.WITHDRAW)));
   }
 
   @Override
@@ -242,75 +243,75 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
   }
 
   @Override
-  void contribute(long number, Ledger.Kind kind, byte[] part) {
+  void contribute(long number, GroupState.Kind kind, byte[] part) {
     ByteBuffer frame = Frames.part(rank(), number, kind, part);
-    reactor.post(() -> link.send(frame));
+    reactor.post(() -> connection.send(frame));
   }
 
   @Override
   Group formSurvivors(Deadline deadline) {
-    return new Succession(Question.SURVIVORS, this, deadline).form();
+    return new RendezvousFailover(Question.SURVIVORS, this, deadline).form();
   }
 
   @Override
-  public void frame(Link link, byte type, ByteBuffer body) {
+  public void frame(FrameConnection connection, byte type, ByteBuffer body) {
     switch (type) {
       case Frames.PING -> {}
       case Frames.PART -> {
         int rank = body.getInt();
         long number = body.getLong();
-        Ledger.Kind kind = Objects.requireNonNull(Ledger.Kind.of(body.get()), "kind");
-        ledger.contribute(rank, number, kind, Frames.rest(body));
+        GroupState.Kind kind = Objects.requireNonNull(GroupState.Kind.of(body.get()), "kind");
+        state.contribute(rank, number, kind, Frames.rest(body));
       }
       case Frames.DEPARTED -> {
         int rank = body.getInt();
         boolean left = body.get() != 0;
-        ledger.depart(rank, new Departure(left, Frames.text(body)));
+        state.depart(rank, new Departure(left, Frames.text(body)));
       }
-      case Frames.CLAIMED -> {
+      case Frames.REJOINING -> {
         int rank = body.getInt();
-        ledger.claim(rank, body.get() != 0);
+        state.rejoin(rank, body.get() != 0);
       }
-      case Frames.ADMITTED -> readmitted(link, body);
+      case Frames.ADMITTED -> readmitted(connection, body);
       case Frames.WITHDRAWN -> {
-        int claims = body.getInt();
+        int rejoins = body.getInt();
         List<Integer> missing = Arrays.stream(Frames.pending(body)).boxed().toList();
-        asked.complete(Answer.withdrawn(claims, missing));
+        asked.complete(Answer.withdrawn(rejoins, missing));
       }
       case Frames.VERDICT -> {
-        link.close();
+        connection.close();
         judged("declared dead by the rendezvous: " + Frames.text(body));
       }
       case Frames.GOODBYE -> {
-        link.close();
+        connection.close();
         rendezvousLost("it was closed: " + Frames.text(body));
       }
-      default -> link.lose("it sent a frame of type " + type);
+      default -> connection.lose("it sent a frame of type " + type);
     }
   }
 
-  private void readmitted(Link link, ByteBuffer body) {
+  private void readmitted(FrameConnection connection, ByteBuffer body) {
     try {
       List<Peer> newcomers = Frames.peers(body);
       for (Peer peer : newcomers) {
         peers.set(peer.rank(), peer.address());
       }
-      ledger.readmit(newcomers);
+      state.readmit(newcomers);
       asked.complete(Answer.admitted(newcomers));
     } catch (UnknownHostException e) {
-      link.lose("it sent an address that is none");
+      connection.lose("it sent an invalid address");
     }
   }
 
   @Override
-  public void closed(Link link, String why) {
+  public void closed(FrameConnection connection, String why) {
     rendezvousLost(why);
   }
 
   @Override
-  public void silent(Link link, Duration silence) {
+  public void silent(FrameConnection connection, Duration silence) {
     String why = "it was silent for " + Deadline.text(silence);
-    link.closeAfter(Frames.text(Frames.VERDICT, why));
+    connection.closeAfter(Frames.text(Frames.VERDICT, why));
     rendezvousLost(why);
   }
 
@@ -321,21 +322,22 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
     rendezvousLost = true;
     judgeStall();
     int host = hostRank;
-    Departure departure = host < 0 ? null : ledger.departure(host);
+    Departure departure = host < 0 ? null : state.departure(host);
     if (departure != null) {
-      ledger.down(
-          host, "the rendezvous ended with rank %d: %s".formatted(host, departure.report()));
+      state.down(host, "the rendezvous ended with rank %d: %s".formatted(host, departure.report()));
     } else {
       if (host >= 0 && host != rank()) {
-        ledger.depart(host, Departure.lost("it hosted the rendezvous; " + why));
+        state.depart(host, Departure.lost("it hosted the rendezvous, " + why));
       }
-      ledger.down(host, "the rendezvous is lost: %s; survivors() makes a new group".formatted(why));
+      state.down(
+          host, "the rendezvous is lost (%s): call survivors() for a new group".formatted(why));
     }
     asked.complete(Answer.LOST);
   }
 
   /**
-   * Without a rendezvous that says so, a rank that was stopped knows that it is counted as dead.
+   * A rank that was stopped, and lost the rendezvous without a verdict, knows that it counts as
+   * dead.
    */
   private void judgeStall() {
     long stall = reactor.recentStall();
@@ -348,34 +350,35 @@ final class TcpGroup extends MemberGroup implements Link.Listener {
 
   private void judged(String why) {
     Departure departure = Departure.lost(why);
-    ledger.depart(rank(), departure);
-    ledger.down(rank(), "this rank is out of the group: " + departure.report());
+    state.depart(rank(), departure);
+    state.down(rank(), "this rank is out of the group: " + departure.report());
     asked.complete(Answer.LOST);
   }
 
   private void tick() {
-    link.send(Frames.ping());
+    connection.send(Frames.ping());
     peerPort.tick();
     judgeStall();
   }
 
   @Override
   void depart(Departure departure) {
-    ledger.depart(rank(), departure);
-    ledger.down(rank(), "the group of rank " + rank() + " was closed");
+    state.depart(rank(), departure);
+    state.down(rank(), "the group of rank " + rank() + " was closed");
     reactor.post(
         () -> {
           closing = true;
           asked.complete(Answer.LOST);
-          link.closeAfter(Frames.leave(departure));
+          connection.closeAfter(Frames.leave(departure));
           peerPort.close();
         });
     reactor.close(LONGEST_LEAVE);
     Rendezvous hosted = own;
     if (hosted != null) {
-      hosted.closeGate();
+      hosted.closeAcceptor();
       if (departure.left()) {
-        // Most programs end on all ranks at once; the process of this one is still needed for that.
+        // Most programs end on all ranks at once, and the other ranks still need the process of the
+        // host.
         hosted.awaitEnd(config.livenessTimeout());
       }
     }

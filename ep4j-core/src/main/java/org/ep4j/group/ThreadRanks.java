@@ -6,28 +6,29 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Runs the same code on a thread per rank, in one JVM.
+ * Runs the same code on one thread per rank, in one JVM.
  *
- * <p>When the code of a rank throws, its group fails, so the other ranks end in {@link
- * PeerLostException} instead of waiting for it. When it returns, its group is closed.
+ * <p>If the code of a rank throws, its group fails, and the other ranks end in {@link
+ * PeerLostException} instead of waiting for it. When the code returns, the group is closed.
  */
 public final class ThreadRanks {
-  /** How long all ranks together may take unless the caller says otherwise. */
+  /** Default limit for all ranks together. */
   public static final Duration DEFAULT_LIMIT = Duration.ofMinutes(5);
 
   private static final Duration END_AFTER_INTERRUPT = Duration.ofSeconds(5);
 
-  /** What a rank does. */
+  /** The code of a rank. */
   @FunctionalInterface
   public interface RankBody {
     /** Runs on the rank's own thread. */
     void run(Group group) throws Exception;
   }
 
-  /** What a rank does to get its result. */
+  /** The code of a rank, with a result. */
   @FunctionalInterface
   public interface RankFunction<T extends @Nullable Object> {
     /** Runs on the rank's own thread. */
@@ -46,9 +47,11 @@ public final class ThreadRanks {
   /**
    * Runs the body once per rank and waits for all.
    *
-   * @throws RankFailedException if a rank threw: the first one, the others suppressed in it
+   * @param limit maximum time for all ranks together
+   * @throws RankFailedException if a rank threw: the first failure, with the others suppressed in
+   *     it
    * @throws GroupTimeoutException if ranks still run after the limit; they are interrupted, and
-   *     where they were is suppressed in it
+   *     their stack traces are suppressed in it
    */
   public static void run(int ranks, Duration limit, RankBody body) {
     call(
@@ -66,14 +69,14 @@ public final class ThreadRanks {
   }
 
   /**
-   * Calls the function once per rank; the results in rank order. Errors as {@link #run(int,
+   * Calls the function once per rank; returns the results in rank order. Errors as {@link #run(int,
    * Duration, RankBody)}.
    */
   public static <T extends @Nullable Object> List<T> call(
       int ranks, Duration limit, RankFunction<T> function) {
     Deadline deadline = Deadline.after(limit);
     List<Group> groups = Group.inProcess(ranks);
-    // Each rank sets its own element; Thread.join publishes it.
+    // Each rank writes its own element; Thread.join publishes it.
     @Nullable Object[] results = new @Nullable Object[ranks];
     ConcurrentLinkedQueue<Failure> failures = new ConcurrentLinkedQueue<>();
     List<Thread> threads = new ArrayList<>();
@@ -89,7 +92,7 @@ public final class ThreadRanks {
     return listOf(results);
   }
 
-  @SuppressWarnings("unchecked") // holds what the ranks' functions returned
+  @SuppressWarnings("unchecked") // holds the results of the ranks' functions
   private static <T extends @Nullable Object> List<T> listOf(@Nullable Object[] results) {
     return (List<T>) Collections.unmodifiableList(Arrays.asList(results));
   }
@@ -103,7 +106,7 @@ public final class ThreadRanks {
       results[group.rank()] = function.call(group);
       group.close();
     } catch (Throwable t) {
-      // Queued before the others can see the failure, so the first in the queue is the root.
+      // Queued before the others can see the failure, so the first in the queue is the root cause.
       failures.add(new Failure(group.rank(), t));
       group.fail(t.toString());
     }
@@ -119,12 +122,14 @@ public final class ThreadRanks {
     } catch (InterruptedException e) {
       threads.forEach(Thread::interrupt);
       Thread.currentThread().interrupt();
-      throw new GroupException("interrupted while waiting for the ranks", e);
+      throw new GroupException(
+          ErrorCode.GROUP_INTERRUPTED, "interrupted while waiting for the ranks", e);
     }
     int[] running = running(threads);
     if (running.length > 0) {
       GroupTimeoutException timeout =
           new GroupTimeoutException(
+              ErrorCode.RANKS_STILL_RUNNING,
               "ranks %s did not end within %s".formatted(Arrays.toString(running), deadline.text()),
               running,
               null);
@@ -149,7 +154,7 @@ public final class ThreadRanks {
     return Arrays.copyOf(running, n);
   }
 
-  /** Interrupts the threads and gives them a moment to end. */
+  /** Interrupts the threads and gives them time to end. */
   private static void interrupt(List<Thread> threads) {
     threads.forEach(Thread::interrupt);
     Deadline deadline = Deadline.after(END_AFTER_INTERRUPT);

@@ -4,7 +4,7 @@ import java.util.Map;
 import org.ep4j.DType;
 import org.jspecify.annotations.Nullable;
 
-/** How safetensors calls the element types. */
+/** Names of element types in safetensors. */
 final class FileTypes {
   private static final Map<String, DType> TYPES =
       Map.ofEntries(

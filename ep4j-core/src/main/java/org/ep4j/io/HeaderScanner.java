@@ -6,11 +6,11 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 
 /**
- * The tokens of JSON that a safetensors header is made of. The caller asks for what must come next,
- * so there is no recursion and no tree: input of any depth is refused at its first wrong character.
+ * The JSON tokens of a safetensors header. The caller requests the expected next token, so there is
+ * no recursion and no tree: input of any depth is rejected at its first wrong character.
  */
 final class HeaderScanner {
-  /** A character that cannot be part of a valid header at this place. */
+  /** A character that no valid header has at this position. */
   static final class Malformed extends Exception {
     private static final long serialVersionUID = 1L;
 
@@ -39,7 +39,7 @@ final class HeaderScanner {
     }
   }
 
-  /** Consumes {@code wanted}, after white space, if it comes next. */
+  /** Consumes {@code wanted}, after white space, if it is next. */
   boolean take(char wanted) {
     skipSpace();
     if (peek() != wanted) {
@@ -49,7 +49,7 @@ final class HeaderScanner {
     return true;
   }
 
-  /** Makes sure that nothing but white space is left. */
+  /** Checks that only white space is left. */
   void expectEnd() throws Malformed {
     skipSpace();
     if (peek() != END) {

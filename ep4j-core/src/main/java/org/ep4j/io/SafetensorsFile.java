@@ -12,19 +12,20 @@ import java.nio.file.StandardOpenOption;
 import java.util.Collections;
 import java.util.Map;
 import java.util.Set;
+import org.ep4j.ErrorCode;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A safetensors file, mapped read-only. The whole header is checked when the file is opened; a file
- * that is not valid in every byte of it is a {@link SafetensorsException}.
+ * A safetensors file, mapped read-only. The whole header is checked at open: a file with any
+ * invalid byte in the header throws {@link SafetensorsException}.
  *
- * <p>Tensors are views of the mapping: valid until {@link #close()}, unaligned where the file is.
- * {@link #copyOf} gives memory that satisfies every engine. May be used by many threads.
+ * <p>Tensors are views of the mapping: valid until {@link #close()}, and unaligned if the file is.
+ * {@link #copyOf} returns memory that satisfies every engine. Any thread may use it.
  */
 public final class SafetensorsFile implements AutoCloseable {
-  /** Longest header: the limit of the format. */
-  public static final long MOST_HEADER_BYTES = 100_000_000;
+  /** Maximum header length: the limit of the format. */
+  public static final long MAX_HEADER_BYTES = 100_000_000;
 
   private static final ValueLayout.OfLong LENGTH =
       ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
@@ -41,21 +42,25 @@ public final class SafetensorsFile implements AutoCloseable {
     long size = file.byteSize();
     if (size < Long.BYTES) {
       throw new SafetensorsException(
-          name, null, "the file has " + size + " bytes; the length of the header alone takes 8");
+          name,
+          null,
+          "the file has "
+              + size
+              + " bytes, but the length of the header alone needs 8: write it again");
     }
     long headerBytes = file.get(LENGTH, 0);
-    if (headerBytes < 2 || headerBytes > MOST_HEADER_BYTES) {
+    if (headerBytes < 2 || headerBytes > MAX_HEADER_BYTES) {
       throw new SafetensorsException(
           name,
           null,
-          "header length %s is not between 2 and %d: not a safetensors file?"
-              .formatted(Long.toUnsignedString(headerBytes), MOST_HEADER_BYTES));
+          "header length %s is not between 2 and %d: check that this is a safetensors file"
+              .formatted(Long.toUnsignedString(headerBytes), MAX_HEADER_BYTES));
     }
     if (headerBytes > size - Long.BYTES) {
       throw new SafetensorsException(
           name,
           null,
-          "the header should have %d bytes, but the file ends %d bytes after its length (truncated?)"
+          "the header has %d bytes, but the file ends %d bytes after its length: check for truncation"
               .formatted(headerBytes, size - Long.BYTES));
     }
     this.data = file.asSlice(Long.BYTES + headerBytes);
@@ -67,8 +72,8 @@ public final class SafetensorsFile implements AutoCloseable {
   /**
    * Opens a file.
    *
-   * @throws SafetensorsException if it is not valid
-   * @throws UncheckedIOException if it cannot be read
+   * @throws SafetensorsException if the file is not valid
+   * @throws UncheckedIOException if the file cannot be read
    */
   public static SafetensorsFile open(Path path) {
     Arena arena = Arena.ofShared();
@@ -77,14 +82,15 @@ public final class SafetensorsFile implements AutoCloseable {
       return new SafetensorsFile(path.toString(), arena, file);
     } catch (IOException e) {
       arena.close();
-      throw new UncheckedIOException(path + ": cannot be read: " + e, e);
+      throw new UncheckedIOException(
+          ErrorCode.FILE_READ.message(path + ": cannot be read: " + e), e);
     } catch (RuntimeException e) {
       arena.close();
       throw e;
     }
   }
 
-  /** The path it was opened with, for messages. */
+  /** The path at open, for messages. */
   public String name() {
     return name;
   }
@@ -99,7 +105,7 @@ public final class SafetensorsFile implements AutoCloseable {
     return Collections.unmodifiableSet(header.entries().keySet());
   }
 
-  /** The tensor, or null if there is none of that name. */
+  /** The tensor with a name, or null. */
   public @Nullable Tensor find(String tensor) {
     SafetensorsHeader.Entry entry = header.entries().get(tensor);
     return entry == null
@@ -109,27 +115,28 @@ public final class SafetensorsFile implements AutoCloseable {
   }
 
   /**
-   * The tensor.
+   * The tensor with a name.
    *
-   * @throws SafetensorsException if there is none of that name
+   * @throws SafetensorsException if there is none
    */
   public Tensor tensor(String tensor) {
     Tensor found = find(tensor);
     if (found == null) {
-      throw new SafetensorsException(name, tensor, "missing; the file holds " + names());
+      throw new SafetensorsException(
+          ErrorCode.TENSOR_NOT_FOUND, name, tensor, "missing; the file holds " + names());
     }
     return found;
   }
 
   /** An aligned native copy that lives as long as {@code owner}. */
   public static Tensor copyOf(Tensor tensor, Arena owner) {
-    // An empty allocation would have no address of its own, and engines may look at addresses.
+    // An empty allocation has no address of its own, and engines may read addresses.
     MemorySegment copy = owner.allocate(Math.max(tensor.byteSize(), 1), ROW_ALIGNMENT);
     tensor.copyTo(copy);
     return Tensor.of(copy, tensor.dtype(), tensor.shape());
   }
 
-  /** Unmaps the file; its tensors end with it. Closing twice is harmless. */
+  /** Unmaps the file and invalidates its tensors. A second call has no effect. */
   @Override
   public void close() {
     if (arena.scope().isAlive()) {

@@ -11,15 +11,15 @@ import org.ep4j.io.HeaderScanner.Malformed;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the header of a file says, checked: every tensor lies inside the data, has as many bytes as
- * its shape asks for, and together they fill the data without holes and overlaps.
+ * The checked header of a file: every tensor is inside the data and has as many bytes as its shape
+ * needs, and together the tensors fill the data without holes and overlaps.
  *
  * @param metadata the strings of {@code __metadata__}
  * @param entries the tensors by name, in the order of the header
  */
 record SafetensorsHeader(Map<String, String> metadata, Map<String, Entry> entries) {
   private static final String METADATA = "__metadata__";
-  private static final int MOST_DIMENSIONS = 3;
+  private static final int MAX_DIMENSIONS = 3;
 
   /**
    * One tensor.
@@ -118,7 +118,7 @@ record SafetensorsHeader(Map<String, String> metadata, Map<String, Entry> entrie
         }
         switch (key) {
           case "dtype" -> dtype = in.string();
-          case "shape" -> shape = parseNaturals(in, MOST_DIMENSIONS, name, key);
+          case "shape" -> shape = parseNaturals(in, MAX_DIMENSIONS, name, key);
           default -> offsets = parseNaturals(in, 2, name, key);
         }
       } while (in.take(','));
@@ -130,14 +130,14 @@ record SafetensorsHeader(Map<String, String> metadata, Map<String, Entry> entrie
       return entry(name, dtype, shape, offsets);
     }
 
-    private long[] parseNaturals(HeaderScanner in, int most, String name, String key)
+    private long[] parseNaturals(HeaderScanner in, int max, String name, String key)
         throws Malformed {
       List<Long> values = new ArrayList<>();
       in.expect('[');
       if (!in.take(']')) {
         do {
-          if (values.size() == most) {
-            throw bad(name, key + " has more than " + most + " numbers");
+          if (values.size() == max) {
+            throw bad(name, key + " has more than " + max + " numbers");
           }
           values.add(in.natural());
         } while (in.take(','));
@@ -192,7 +192,7 @@ record SafetensorsHeader(Map<String, String> metadata, Map<String, Entry> entrie
         throw new SafetensorsException(
             file,
             e.getKey(),
-            "data_offsets [%d, %d] lie outside the %d data bytes of the file (truncated?)"
+            "data_offsets [%d, %d] are outside the %d data bytes of the file: check for truncation"
                 .formatted(entry.begin(), entry.end(), dataBytes));
       }
       if (entry.begin() != covered) {
@@ -209,7 +209,7 @@ record SafetensorsHeader(Map<String, String> metadata, Map<String, Entry> entrie
     }
     if (covered != dataBytes) {
       throw new SafetensorsException(
-          file, null, (dataBytes - covered) + " bytes after the last tensor belong to none");
+          file, null, (dataBytes - covered) + " bytes after the last tensor belong to no tensor");
     }
   }
 }

@@ -15,6 +15,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.Tensor;
 
 /** Writes safetensors files. */
@@ -25,11 +26,11 @@ public final class SafetensorsWriter {
   private SafetensorsWriter() {}
 
   /**
-   * Writes a file under a temporary name beside {@code path} and moves it into place, so that
-   * nobody ever sees half a file. Wide element types come first, so all tensors are aligned.
+   * Writes a file under a temporary name beside {@code path} and moves it into place, so that no
+   * reader sees an incomplete file. Wide element types come first, so all tensors are aligned.
    *
    * @param metadata strings, in this order
-   * @param tensors host tensors by name; among tensors of equally wide elements, in this order
+   * @param tensors host tensors by name; tensors of equally wide elements stay in this order
    * @throws UncheckedIOException if the file cannot be written
    */
   public static void write(Path path, Map<String, String> metadata, Map<String, Tensor> tensors) {
@@ -53,7 +54,8 @@ public final class SafetensorsWriter {
       }
       Files.move(unfinished, path, StandardCopyOption.REPLACE_EXISTING);
     } catch (IOException e) {
-      throw new UncheckedIOException(path + ": cannot be written: " + e, e);
+      throw new UncheckedIOException(
+          ErrorCode.FILE_WRITE.message(path + ": cannot be written: " + e), e);
     }
   }
 

@@ -9,13 +9,13 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.group.Group;
 
 /**
- * Symmetric memory of thread-ranks: anonymous memory of this process.
+ * Symmetric memory of thread ranks: anonymous memory of this process.
  *
- * <p>A rank's block is unmapped when every rank that mapped it has closed, so that a peer which is
- * still copying never loses the ground under its feet.
+ * <p>A rank's block is unmapped when every rank that mapped it has closed, so a peer that is still
+ * copying never accesses unmapped memory.
  */
 final class InProcessMemory implements SymmetricMemory {
-  /** Blocks by address; the count is the number of ranks that have not closed. */
+  /** Number of ranks that have not closed, by block address. */
   private static final Map<Long, AtomicInteger> USERS = new ConcurrentHashMap<>();
 
   private final long bytes;
@@ -31,8 +31,8 @@ final class InProcessMemory implements SymmetricMemory {
     long own = Libc.mapAnonymous(bytes);
     Libc.preferHugePages(own, bytes);
     USERS.put(own, new AtomicInteger(end - first));
-    // If the exchange fails some peers may have learnt the address, so the block stays mapped: an
-    // address range without touched pages, given up together with the group.
+    // If the exchange fails, some peers may know the address, so the block stays mapped. It costs
+    // an address range without touched pages.
     byte[][] all = group.allGather(ByteBuffer.allocate(8).putLong(own).array(), timeout);
     long[] addresses = new long[group.size()];
     for (int r = first; r < end; r++) {
@@ -51,18 +51,18 @@ final class InProcessMemory implements SymmetricMemory {
     return addresses[rank];
   }
 
-  /** Never called: the group takes no thread in again. */
+  /** Never called: thread ranks cannot be readmitted. */
   @Override
-  public void readmit(Meeting meeting, Duration timeout) {
-    throw new UnsupportedOperationException("threads do not come back");
+  public void readmit(Participants participants, Duration timeout) {
+    throw new UnsupportedOperationException("thread ranks cannot be readmitted");
   }
 
   /**
-   * Nothing is done: addresses mean the same to all threads of a process. A thread is lost when it
-   * says so, not when it is silent.
+   * No action: addresses are valid for all threads of a process. A thread is lost when it reports
+   * so, not when it is silent.
    */
   @Override
-  public void leave(Meeting meeting, boolean leaves, Duration timeout) {}
+  public void leave(Participants participants, boolean leaves, Duration timeout) {}
 
   @Override
   public boolean sameAddressSpace() {

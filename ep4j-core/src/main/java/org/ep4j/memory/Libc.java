@@ -7,9 +7,11 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.nio.file.Path;
+import org.ep4j.ErrorCode;
 
 /**
- * Binding of the C library's calls for anonymous memory: pages appear, zeroed, when first touched.
+ * Binding of C library calls for anonymous memory: zeroed pages that take memory when first
+ * touched.
  */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 final class Libc {
@@ -84,16 +86,17 @@ final class Libc {
     }
     if (address == MAP_FAILED) {
       throw new OutOfMemoryError(
-          "mmap of "
-              + bytes
-              + " bytes failed: lower maxTokens or maxReceiveRows, or raise ulimit -v");
+          ErrorCode.SHARED_MEMORY.message(
+              "mmap of "
+                  + bytes
+                  + " bytes failed: lower maxTokens or maxReceiveRows, or raise ulimit -v"));
     }
     return address;
   }
 
   /**
-   * Maps the begin of a file over whole pages of this process, whatever lies there; false if the
-   * system refuses.
+   * Maps the begin of a file over whole pages of this process and replaces their content; false if
+   * the system refuses.
    */
   static boolean mapOver(long address, long bytes, Path file) {
     try (Arena arena = Arena.ofConfined()) {
@@ -113,7 +116,7 @@ final class Libc {
     }
   }
 
-  /** Gives the memory back. */
+  /** Unmaps the memory. */
   static void unmap(long address, long bytes) {
     int rc;
     try {
@@ -127,8 +130,8 @@ final class Libc {
   }
 
   /**
-   * Asks for huge pages, a wish that the system may ignore. Fewer pages mean fewer address
-   * translations: copies of large arrays gain a tenth.
+   * Requests huge pages; the system may ignore the request. Fewer pages need fewer address
+   * translations: copies of large arrays are about 10 % faster.
    */
   static void preferHugePages(long address, long bytes) {
     try {
@@ -138,7 +141,7 @@ final class Libc {
     }
   }
 
-  /** Makes memory executable and no longer writable; false if the system does not allow it. */
+  /** Makes memory executable and read-only; false if the system does not allow it. */
   static boolean makeExecutable(long address, long bytes) {
     try {
       return (int) MPROTECT.invokeExact(address, bytes, PROT_READ_EXECUTE) == 0;

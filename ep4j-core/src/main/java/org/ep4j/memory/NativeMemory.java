@@ -6,10 +6,10 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 
 /**
- * Loads and stores at absolute native addresses. Engines keep addresses as {@code long} so that
- * own, peer and caller memory are handled alike and nothing is allocated on the hot path.
+ * Loads and stores at absolute native addresses. Engines keep addresses as {@code long}, so own,
+ * peer and caller memory are handled alike and the hot path allocates nothing.
  *
- * <p>Nothing here checks bounds: callers pass addresses inside memory they have checked and keep
+ * <p>No bounds are checked: callers pass addresses inside memory that they have checked and keep
  * alive. Acquire and release accesses must be naturally aligned.
  */
 @SuppressWarnings("restricted") // all of the address space as one segment is what this class is for
@@ -29,12 +29,12 @@ public final class NativeMemory {
     LONG.setRelease(ALL, address, value);
   }
 
-  /** Load with acquire order; refused, not a crash, once the arena of the segment is closed. */
+  /** Load with acquire order; throws instead of crashing if the arena of the segment is closed. */
   public static long getLongAcquire(MemorySegment segment, long offset) {
     return (long) LONG.getAcquire(segment, offset);
   }
 
-  /** Store with release order; refused, not a crash, once the arena of the segment is closed. */
+  /** Store with release order; throws instead of crashing if the arena of the segment is closed. */
   public static void putLongRelease(MemorySegment segment, long offset, long value) {
     LONG.setRelease(segment, offset, value);
   }
@@ -106,7 +106,7 @@ public final class NativeMemory {
 
   /** Sets {@code bytes} bytes to {@code value}. */
   public static void fill(long address, long bytes, byte value) {
-    // A slice to fill would be an object, which a warm loop is not to make.
+    // A slice to fill would be an object, and a warm loop must not allocate.
     long pattern = (value & 0xffL) * 0x0101_0101_0101_0101L;
     long at = address;
     for (long end = address + (bytes & -Long.BYTES); at < end; at += Long.BYTES) {
@@ -117,9 +117,7 @@ public final class NativeMemory {
     }
   }
 
-  /**
-   * A bounded view that refuses access once {@code arena} is closed; it does not own the memory.
-   */
+  /** A bounded view that rejects access after {@code arena} is closed; does not own the memory. */
   public static MemorySegment view(long address, long bytes, Arena arena) {
     return MemorySegment.ofAddress(address).reinterpret(bytes, arena, null);
   }

@@ -4,10 +4,10 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /**
- * An arena for large tensors. Pieces of megabytes are zeroed pages of their own that take memory
- * once they are touched, huge pages where the system grants them: rows that are read or written
- * once cost fewer address translations, which is worth a tenth of a dispatch and more of a combine.
- * Small pieces are as in any arena. Any thread may allocate, use and close.
+ * An arena for large tensors. Allocations of megabytes use their own zeroed pages, which take
+ * memory when touched, as huge pages if the system grants them: rows that are read or written once
+ * need fewer address translations, which saves a tenth of a dispatch and more of a combine. Small
+ * allocations are as in any arena. Any thread may allocate, use and close.
  */
 @SuppressWarnings(
     "restricted") // giving mapped memory bounds and an owner is what this class is for

@@ -1,8 +1,11 @@
 package org.ep4j.memory;
 
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
+
 /**
- * Zeroed memory of this rank alone, reserved in one piece; a page takes memory only once it is
- * touched, so reserving for the worst case is cheap. Huge pages where the system grants them.
+ * Zeroed memory of this rank only, reserved in one piece. A page takes memory when touched, so a
+ * reservation for the worst case is cheap. Huge pages if the system grants them.
  */
 public final class PrivateMemory implements AutoCloseable {
   private final long bytes;
@@ -29,11 +32,12 @@ public final class PrivateMemory implements AutoCloseable {
   /**
    * First byte.
    *
-   * @throws IllegalStateException if closed
+   * @throws IllegalUseException if closed
    */
   public long address() {
     if (address == 0) {
-      throw new IllegalStateException("the memory has been closed");
+      throw new IllegalUseException(
+          ErrorCode.MEMORY_CLOSED, "the memory is closed: keep its owner open");
     }
     return address;
   }

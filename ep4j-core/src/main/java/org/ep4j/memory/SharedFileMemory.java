@@ -12,22 +12,24 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Symmetric memory of processes of one host: one sparse file a rank, mapped by all, without a name
- * once all have mapped it.
+ * Symmetric memory of processes of one host: one sparse file per rank, mapped by all ranks, and
+ * unlinked after all have mapped it.
  *
- * <p>Every rank tells the others how its step went, success or error text, so that one rank's
- * trouble ends the open on all ranks with the same message instead of a timeout.
+ * <p>Every rank reports the result of its step (success or error text), so a failure of one rank
+ * ends the open on all ranks with the same message instead of a timeout.
  *
- * <p>Each rank keeps its own file open. A restarted rank opens the files of the others by those
- * descriptors, their names being gone. They map its new file over the old one, so addresses stay;
- * should that end halfway, it is no loss: nobody uses the memory of a rank that is gone.
+ * <p>Each rank keeps its own file open. A restarted rank opens the files of the others through
+ * those descriptors, because the names are gone. The others map its new file over the old one, so
+ * addresses stay; a failure halfway is harmless, because no rank uses the memory of a departed
+ * rank.
  *
- * <p>A rank that counts as lost may only have been stopped, and go on at any moment, writing where
- * it stood. So the others leave their files to it, and map new ones over them.
+ * <p>A rank that counts as lost may only be stopped, and may resume at any time and write.
+ * Therefore the others leave their files to it, and map new ones over them.
  */
 final class SharedFileMemory implements SymmetricMemory {
   private static final byte OK = 0;
@@ -41,7 +43,7 @@ final class SharedFileMemory implements SymmetricMemory {
 
   private final Arena arena = Arena.ofShared();
 
-  /** What lies, or lay, in the places of ranks that were gone when this one came. */
+  /** Private memory that replaces the blocks of ranks that were gone when this rank joined. */
   private final List<PrivateMemory> pretended = new ArrayList<>();
 
   private SharedFiles.@Nullable Owned own;
@@ -62,23 +64,29 @@ final class SharedFileMemory implements SymmetricMemory {
   static SharedFileMemory allocate(
       Group group, int first, int end, long bytes, long likelyBytes, Duration timeout) {
     SharedFileMemory memory = new SharedFileMemory(group.size(), group.rank(), first, end, bytes);
-    Meeting all = Meeting.ofAll(group);
+    Participants all = Participants.ofAll(group);
     memory.create(all, likelyBytes, timeout, true);
     return memory;
   }
 
   static SharedFileMemory rejoin(
-      Meeting meeting, int first, int end, long bytes, long likelyBytes, Duration timeout) {
+      Participants participants,
+      int first,
+      int end,
+      long bytes,
+      long likelyBytes,
+      Duration timeout) {
     SharedFileMemory memory =
-        new SharedFileMemory(meeting.ranks(), meeting.rank(), first, end, bytes);
-    memory.create(meeting, likelyBytes, timeout, false);
+        new SharedFileMemory(participants.ranks(), participants.rank(), first, end, bytes);
+    memory.create(participants, likelyBytes, timeout, false);
     return memory;
   }
 
-  /** Makes the file of this rank, and maps those of the others. */
-  private void create(Meeting meeting, long likelyBytes, Duration timeout, boolean sweep) {
+  /** Creates the file of this rank, and maps those of the others. */
+  private void create(
+      Participants participants, long likelyBytes, Duration timeout, boolean sweep) {
     SharedFiles.removeAbandoned();
-    String job = meeting.group().jobId();
+    String job = participants.group().jobId();
     boolean done = false;
     try {
       String error = "";
@@ -93,7 +101,7 @@ final class SharedFileMemory implements SymmetricMemory {
       } catch (IOException | Ep4jException e) {
         error = cannotCreate(e);
       }
-      String[] names = exchange(meeting, error, name, timeout);
+      String[] names = exchange(participants, error, name, timeout);
       for (int r = first; r < end && error.isEmpty(); r++) {
         String theirs = names[r];
         if (theirs == null) {
@@ -102,7 +110,7 @@ final class SharedFileMemory implements SymmetricMemory {
           error = map(r, theirs, false);
         }
       }
-      exchange(meeting, error, "", timeout);
+      exchange(participants, error, "", timeout);
       done = true;
     } finally {
       SharedFiles.Owned file = own;
@@ -119,36 +127,36 @@ final class SharedFileMemory implements SymmetricMemory {
   }
 
   @Override
-  public void readmit(Meeting meeting, Duration timeout) {
+  public void readmit(Participants participants, Duration timeout) {
     String[] names =
         exchange(
-            meeting,
+            participants,
             path.isEmpty()
-                ? "cannot show its shared memory to a restarted rank: /proc/self/fd does not tell"
-                    + " its descriptor; mount /proc, or restart all ranks"
+                ? "cannot pass its shared memory to a restarted rank, because /proc/self/fd lacks"
+                    + " its descriptor: mount /proc, or restart all ranks"
                 : "",
             path,
             timeout);
     String error = "";
     for (int r = first; r < end && error.isEmpty(); r++) {
       String name = names[r];
-      if (meeting.isNew(r) && name != null) {
+      if (participants.isNew(r) && name != null) {
         error = map(r, name, true);
       }
     }
-    exchange(meeting, error, "", timeout);
+    exchange(participants, error, "", timeout);
   }
 
   @Override
-  public void leave(Meeting meeting, boolean leaves, Duration timeout) {
+  public void leave(Participants participants, boolean leaves, Duration timeout) {
     SharedFiles.Owned fresh = null;
     String freshPath = "";
     String error = "";
     if (leaves) {
       SharedFiles.removeAbandoned();
       try {
-        fresh = createWhole(meeting.group().jobId());
-        // Before anybody else in this process may have it open.
+        fresh = createWhole(participants.group().jobId());
+        // Before other threads of this process can have the file open.
         freshPath = SharedFiles.descriptorPath(fresh);
       } catch (IOException e) {
         error = cannotCreate(e);
@@ -156,7 +164,7 @@ final class SharedFileMemory implements SymmetricMemory {
     }
     try {
       String name = fresh == null ? "" : fresh.path().toString();
-      String[] names = exchange(meeting, error, name, timeout);
+      String[] names = exchange(participants, error, name, timeout);
       if (fresh != null) {
         error = moveTo(fresh, freshPath);
         for (int r = first; r < end && error.isEmpty(); r++) {
@@ -166,7 +174,7 @@ final class SharedFileMemory implements SymmetricMemory {
           }
         }
       }
-      exchange(meeting, error, "", timeout);
+      exchange(participants, error, "", timeout);
     } finally {
       if (fresh != null) {
         removeName(fresh);
@@ -177,7 +185,7 @@ final class SharedFileMemory implements SymmetricMemory {
     }
   }
 
-  /** A file of the right size: who maps it finds its end where it must be. */
+  /** A file of the final size, so that a rank that maps it finds the right end. */
   private SharedFiles.Owned createWhole(String job) throws IOException {
     SharedFiles.Owned file = SharedFiles.create(job, rank);
     boolean done = false;
@@ -194,15 +202,15 @@ final class SharedFileMemory implements SymmetricMemory {
   }
 
   /**
-   * This rank's bytes are those of {@code fresh} from now on.
+   * Replaces this rank's bytes by those of {@code fresh}.
    *
-   * @return empty, or what is wrong
+   * @return empty, or the error
    */
   private String moveTo(SharedFiles.Owned fresh, String freshPath) {
     try {
       mapOver(rank, fresh.path());
     } catch (IOException e) {
-      return "cannot go on in new shared memory: " + e;
+      return "cannot replace its shared memory: " + e;
     }
     SharedFiles.Owned old = own;
     own = fresh;
@@ -214,9 +222,9 @@ final class SharedFileMemory implements SymmetricMemory {
   }
 
   /**
-   * Maps the file of another rank; over the one that its place had before, if there was one.
+   * Maps the file of another rank, over the previous one if there was one.
    *
-   * @return empty, or what is wrong
+   * @return empty, or the error
    */
   private String map(int of, String name, boolean over) {
     Path file = Path.of(name);
@@ -228,15 +236,15 @@ final class SharedFileMemory implements SymmetricMemory {
       }
       return "";
     } catch (IOException e) {
-      return "cannot map the shared memory of rank %d (%s): %s; %s"
+      return "cannot map the shared memory of rank %d (%s): %s: %s"
           .formatted(
               of,
               name,
               e,
               name.startsWith("/proc/")
-                  ? "to come back a rank must see the processes of its node (one PID namespace,"
-                      + " one user)"
-                  : "the ranks of a node must share one host and one " + SharedFiles.directory());
+                  ? "run a restarted rank as the user and in the PID namespace of the other ranks"
+                        + " of its node"
+                  : "let the ranks of a node share one host and one " + SharedFiles.directory());
     }
   }
 
@@ -248,22 +256,22 @@ final class SharedFileMemory implements SymmetricMemory {
   }
 
   private void mapOver(int of, Path file) throws IOException {
-    // Beyond the end of a file there is no memory.
+    // Access beyond the end of a file faults.
     long size = Files.size(file);
     if (size < bytes) {
-      throw new IOException("it has " + size + " bytes, not " + bytes);
+      throw new IOException("the file has " + size + " bytes, expected " + bytes);
     }
     if (!Libc.mapOver(addresses[of], bytes, file)) {
-      throw new IOException("it cannot take the place of the old one");
+      throw new IOException("the file cannot be mapped over the old one");
     }
   }
 
-  /** Grows the file where needed (never shrinks it) and maps it. */
+  /** Grows the file if needed (never shrinks it) and maps it. */
   private void map(int of, FileChannel channel) throws IOException {
     addresses[of] = channel.map(FileChannel.MapMode.READ_WRITE, 0, bytes, arena).address();
   }
 
-  /** Memory that nobody else sees in the place of a rank that is gone: no address is ever wrong. */
+  /** Private memory for the block of a departed rank, so that every address is valid. */
   private void pretend(int of) {
     PrivateMemory memory = PrivateMemory.reserve(bytes);
     pretended.add(memory);
@@ -279,7 +287,7 @@ final class SharedFileMemory implements SymmetricMemory {
     try {
       Files.deleteIfExists(file.path());
     } catch (IOException e) {
-      // It will be swept; the mapping does not depend on it.
+      // A later sweep removes the name; the mapping does not depend on it.
     }
   }
 
@@ -287,15 +295,18 @@ final class SharedFileMemory implements SymmetricMemory {
     try {
       file.channel().close();
     } catch (IOException e) {
-      // The descriptor is released all the same.
+      // The descriptor is released in any case.
     }
   }
 
-  /** Files are sparse, so only what will be used must be there; the ranks share one file system. */
+  /**
+   * Checks the free space: files are sparse, so only the bytes that will be used must be free. The
+   * ranks share one file system.
+   */
   private static void requireSpace(long likelyBytesOfAll) throws IOException {
     long usable = Files.getFileStore(SharedFiles.directory()).getUsableSpace();
     if (usable < likelyBytesOfAll) {
-      throw new Ep4jException(
+      throw new IOException(
           "only "
               + usable
               + " bytes are free there, the ranks will use "
@@ -310,18 +321,18 @@ final class SharedFileMemory implements SymmetricMemory {
    * @return the texts by rank; null for ranks that do not take part
    */
   private static @Nullable String[] exchange(
-      Meeting meeting, String error, String text, Duration timeout) {
+      Participants participants, String error, String text, Duration timeout) {
     byte[] body = (error.isEmpty() ? text : error).getBytes(StandardCharsets.UTF_8);
     byte[] mine = new byte[body.length + 1];
     mine[0] = error.isEmpty() ? OK : FAILED;
     System.arraycopy(body, 0, mine, 1, body.length);
-    byte[][] all = meeting.group().allGather(mine, timeout);
-    @Nullable String[] texts = new String[meeting.ranks()];
+    byte[][] all = participants.group().allGather(mine, timeout);
+    @Nullable String[] texts = new String[participants.ranks()];
     for (int i = 0; i < all.length; i++) {
-      int r = meeting.number(i);
+      int r = participants.number(i);
       texts[r] = new String(all[i], 1, all[i].length - 1, StandardCharsets.UTF_8);
       if (all[i][0] == FAILED) {
-        throw new Ep4jException("rank " + r + " " + texts[r]);
+        throw new Ep4jException(ErrorCode.SHARED_MEMORY, "rank " + r + " " + texts[r]);
       }
     }
     return texts;

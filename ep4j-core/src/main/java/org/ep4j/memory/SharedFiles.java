@@ -15,15 +15,15 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The short life of a shared file's name. A file is created (mode 0600) and locked by its owner,
- * mapped by all ranks, and its name removed; the lock tells a living owner from a dead one.
+ * Names of shared files. The owner creates (mode 0600) and locks a file, all ranks map it, and then
+ * the name is removed. The lock distinguishes a live owner from a dead one.
  *
- * <p>Name: {@code ep4j-<job>-<pid>-<number>-<rank>}. A rank killed while the name exists leaves the
- * file without a lock: the surviving ranks of the job remove it when their open fails, and the next
- * open of any job on the host sweeps it.
+ * <p>Name: {@code ep4j-<job>-<pid>-<number>-<rank>}. A rank that is killed while the name exists
+ * leaves the file without a lock: the surviving ranks of the job remove it when their open fails,
+ * and the next open of any job on the host sweeps it.
  *
- * <p>No name is used twice: a sweeper opens, locks and removes a file in three steps, and the name
- * that it removes must still be the file that it has locked.
+ * <p>No name is used twice: a sweeper opens, locks and removes a file in three steps, and the
+ * removed name must still belong to the locked file.
  */
 final class SharedFiles {
   private static final String PREFIX = "ep4j-";
@@ -31,12 +31,12 @@ final class SharedFiles {
 
   private SharedFiles() {}
 
-  /** Where this process shares memory. */
+  /** Directory of the shared memory of this process. */
   static Path directory() {
     return SymmetricMemory.directory(System.getenv());
   }
 
-  /** A name that nobody had before. */
+  /** A name that was never used before. */
   private static String name(String job, int rank) {
     return PREFIX
         + job
@@ -70,12 +70,12 @@ final class SharedFiles {
       if (Files.exists(file)) {
         return new Owned(file, channel);
       }
-      // A sweeper took the file for abandoned between its creation and our lock.
+      // A sweeper removed the file between its creation and our lock.
       channel.close();
     }
   }
 
-  /** A descriptor under which this process has a file open that has a name; -1 if none is found. */
+  /** A descriptor of this process for a file that still has a name; -1 if none is found. */
   private static int descriptor(Path file) {
     try {
       Path name = file.toRealPath();
@@ -87,14 +87,14 @@ final class SharedFiles {
         }
       }
     } catch (IOException e) {
-      // No /proc, or not ours to read.
+      // /proc is missing or not readable.
     }
     return -1;
   }
 
   /**
-   * A path by which other processes of the host open this file after its name is gone: that of its
-   * open descriptor. Empty where /proc does not tell.
+   * A path by which other processes of the host open this file after its name is removed: that of
+   * its open descriptor. Empty if /proc lacks it.
    */
   static String descriptorPath(Owned file) {
     int descriptor = descriptor(file.path());
@@ -105,7 +105,7 @@ final class SharedFiles {
     try {
       return Files.readSymbolicLink(descriptor);
     } catch (IOException e) {
-      // Closed meanwhile: another one.
+      // The descriptor was closed meanwhile.
       return null;
     }
   }
@@ -127,19 +127,19 @@ final class SharedFiles {
         if (!onlyAbandoned) {
           Files.deleteIfExists(file);
         } else if (!file.toString().contains(own)) {
-          // Opening our own file would drop our own lock when closed (POSIX record locks).
+          // Opening and closing our own file would release our own lock (POSIX record locks).
           removeIfAbandoned(file);
         }
       }
     } catch (IOException e) {
-      // Sweeping is a courtesy: another sweeper may be faster, or the file another user's.
+      // Sweeping is best effort: another sweeper may be faster, or another user may own the file.
     }
   }
 
   /**
-   * Removes a file that nobody has locked. The lock is held meanwhile: an owner that has created
-   * the file but not locked it yet waits for us, then sees that the name is gone, and makes
-   * another.
+   * Removes a file that is not locked. The lock is held meanwhile: an owner that has created but
+   * not yet locked the file waits for the lock, then sees that the name is gone, and creates
+   * another file.
    */
   private static void removeIfAbandoned(Path file) throws IOException {
     try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE);
@@ -148,7 +148,7 @@ final class SharedFiles {
         Files.deleteIfExists(file);
       }
     } catch (NoSuchFileException | OverlappingFileLockException e) {
-      // Gone already, or locked by another buffer of this process: not abandoned.
+      // The file is gone, or another buffer of this process has locked it: not abandoned.
     }
   }
 }

@@ -9,48 +9,50 @@ import java.util.HexFormat;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Binding of two functions of a few machine instructions that this class brings along itself: a
- * copy around the cache ({@link RowStream} is its face), and its fence. An ordinary store first
- * reads the line that it is about to overwrite; for data too large to stay in a cache that read is
- * wasted, and a third of the memory's bandwidth with it. The JVM's own copy uses streaming stores
- * only for single copies of megabytes, while the rows of a dispatch are a few kilobytes each, and
- * no Java API gives access to them, nor to instructions that fetch ahead.
+ * Binding of two functions of a few machine instructions, contained in this class: a
+ * cache-bypassing copy (used through {@link NonTemporalCopy}), and its fence. An ordinary store
+ * first reads the cache line that it overwrites; for data larger than a cache that read is wasted,
+ * and with it a third of the memory bandwidth. The JVM's own copy uses streaming stores only for
+ * single copies of megabytes, while rows of a dispatch are a few kilobytes each. No Java API offers
+ * streaming stores or prefetch instructions.
  *
  * <p>Memory order. x86 keeps ordinary stores in order, which is all that a release store needs
- * there, but a streaming store may become visible after any later store, that of a progress word
- * included. So every thread that has copied calls {@link #fence()} after its last copy and before
- * it publishes anything about the data, be it to another rank or to the thread that will publish.
+ * there. A streaming store may become visible after any later store, also that of a progress word.
+ * Therefore every thread that has copied calls {@link #fence()} after its last copy and before it
+ * publishes anything about the data, to another rank or to the thread that will publish.
  *
- * <p>Where the functions cannot be had (another architecture, a system that forbids executable
- * memory, system property {@code ep4j.host.streaming} is {@code false}) one log line says so,
- * {@link #available()} is false, and copies are ordinary ones with the same bytes.
+ * <p>If the functions are unavailable (another architecture, a system that forbids executable
+ * memory, system property {@code ep4j.host.streaming} = {@code false}), one log line reports the
+ * reason, {@link #available()} is false, and copies are ordinary ones with the same bytes.
  */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 public final class StreamingStores {
-  /** {@code false}: never; {@code true}: for copies of any size; else for large ones. */
+  /**
+   * {@code false}: never; {@code true}: for copies of any size; otherwise for large copies only.
+   */
   public static final String PROPERTY = "ep4j.host.streaming";
 
-  /** Bytes that a copy is made of. */
+  /** Copy lengths are multiples of this, in bytes. */
   static final int STEP = 128;
 
-  /** Places to copy to are multiples of this. */
+  /** Places to copy to are multiples of this address. */
   static final int ALIGNMENT = 16;
 
-  /** Distance of what is fetched, in the code below. 1 to 3 KiB do equally well. */
+  /** Prefetch distance in the code below, in bytes. 1 to 3 KiB perform equally. */
   static final int AHEAD = 2048;
 
   /**
-   * {@code copy(rdi = source, rsi = bytes, rdx = places, rcx = number of places to fetch from, r8 =
-   * number of places to copy to)}. The first places are addresses to fetch from, then follow the
-   * addresses to copy to, at least one. Nothing beyond SSE2, which every x86-64 has: two cache
-   * lines a turn make it as fast as 64-byte stores with AVX-512.
+   * {@code copy(rdi = source, rsi = bytes, rdx = places, rcx = number of places to prefetch from,
+   * r8 = number of places to copy to)}. The prefetch addresses are first, followed by the addresses
+   * to copy to, at least one. Uses only SSE2, which every x86-64 processor has: two cache lines per
+   * iteration are as fast as 64-byte stores with AVX-512.
    */
   private static final String[] COPY = {
     "f30f1efa", //             endbr64                         where indirect calls are policed
     "488d0cca", //             lea rcx, [rdx + rcx*8]          rcx: first place to copy to
     "4e8d04c1", //             lea r8, [rcx + r8*8]            r8: end of the places
     "31c0", //                 xor eax, eax                    rax: bytes done
-    "f30f6f0407", //     turn: movdqu xmm0, [rdi + rax]        load 128 bytes once
+    "f30f6f0407", //     next: movdqu xmm0, [rdi + rax]        load 128 bytes once
     "f30f6f4c0710", //         movdqu xmm1, [rdi + rax + 16]
     "f30f6f540720", //         movdqu xmm2, [rdi + rax + 32]
     "f30f6f5c0730", //         movdqu xmm3, [rdi + rax + 48]
@@ -80,7 +82,7 @@ public final class StreamingStores {
     "72bd", //                 jb store
     "4883e880", //             sub rax, -128                   shorter than add rax, 128
     "4839f0", //               cmp rax, rsi
-    "0f825effffff", //         jb turn
+    "0f825effffff", //         jb next
     "c3" //                    ret
   };
 
@@ -109,16 +111,16 @@ public final class StreamingStores {
 
   private StreamingStores() {}
 
-  /** Whether copies can go around the cache here. */
+  /** Whether copies can bypass the cache on this machine. */
   public static boolean available() {
     return COPY_HANDLE != null;
   }
 
   /**
-   * Copies {@code bytes} bytes to each place; only where {@link #available}.
+   * Copies {@code bytes} bytes to each place; only if {@link #available}.
    *
    * @param bytes a positive multiple of {@link #STEP}
-   * @param places a {@code long[]}: addresses to fetch from, addresses to copy to
+   * @param places a {@code long[]}: addresses to prefetch from, then addresses to copy to
    * @param fetches number of the former
    * @param copies number of the latter, at least 1; multiples of {@link #ALIGNMENT}
    */
@@ -133,7 +135,7 @@ public final class StreamingStores {
     }
   }
 
-  /** Orders this thread's copies around the cache before all its later stores. */
+  /** Orders this thread's cache-bypassing copies before all its later stores. */
   public static void fence() {
     if (FENCE_HANDLE == null) {
       return;
@@ -146,8 +148,8 @@ public final class StreamingStores {
   }
 
   /**
-   * A page with the functions, for the life of the process; NULL where they cannot be had. It is
-   * written first and executable afterwards, never both.
+   * A page with the functions, for the lifetime of the process; NULL if unavailable. The page is
+   * first writable, then executable, never both.
    */
   private static MemorySegment install() {
     String architecture = System.getProperty("os.arch", "");
@@ -162,7 +164,7 @@ public final class StreamingStores {
     write(page + FENCE_OFFSET, FENCE);
     if (!Libc.makeExecutable(page, CODE_BYTES)) {
       Libc.unmap(page, CODE_BYTES);
-      return unavailable("the system forbids to make memory executable");
+      return unavailable("the system forbids executable memory");
     }
     return MemorySegment.ofAddress(page);
   }
@@ -171,7 +173,7 @@ public final class StreamingStores {
     System.getLogger("org.ep4j.host")
         .log(
             System.Logger.Level.INFO,
-            "Large copies go through the cache, at about two thirds of the speed: {0}",
+            "Large copies use the cache, at about two thirds of the speed: {0}",
             reason);
     return MemorySegment.NULL;
   }
@@ -185,7 +187,7 @@ public final class StreamingStores {
     if (CODE.equals(MemorySegment.NULL)) {
       return null;
     }
-    // Critical: a call lasts microseconds and never comes back into Java. Heap access: for places.
+    // Critical: a call lasts microseconds and never calls back into Java. Heap access: for places.
     return Linker.nativeLinker()
         .downcallHandle(
             MemorySegment.ofAddress(CODE.address() + offset),

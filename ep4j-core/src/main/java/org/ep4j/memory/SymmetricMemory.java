@@ -7,18 +7,19 @@ import java.util.Map;
 import org.ep4j.group.Group;
 
 /**
- * The same number of zeroed bytes on every rank, those of the ranks that share memory mapped here.
- * Pages take memory only once they are touched. Addresses stay fixed until {@link #close()}.
+ * The same number of zeroed bytes on every rank; those of the ranks that share memory are mapped
+ * here. Pages take memory when touched. Addresses stay fixed until {@link #close()}.
  *
- * <p>Closing is local: a peer that still works on this rank's bytes keeps them until it closes too.
+ * <p>Closing is local: a peer that still uses this rank's bytes keeps them until it closes too.
  */
 public sealed interface SymmetricMemory extends AutoCloseable
     permits InProcessMemory, SharedFileMemory {
-  /** Names the directory of regions that processes share. */
+  /** Variable with the directory of regions that processes share. */
   String DIRECTORY_VARIABLE = "EP4J_SHM_DIR";
 
   /**
-   * Where processes with this environment share memory: {@link #DIRECTORY_VARIABLE}, or /dev/shm.
+   * Directory in which processes with this environment share memory: {@link #DIRECTORY_VARIABLE},
+   * or /dev/shm.
    *
    * @param environment of the process
    */
@@ -30,18 +31,19 @@ public sealed interface SymmetricMemory extends AutoCloseable
   /**
    * Allocates on every rank; collective. All ranks pass the same numbers.
    *
-   * @param bytes bytes a rank
-   * @param likelyBytes of these, what ordinary use will touch: refused if that much is not free
-   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory, naming it
+   * @param bytes bytes per rank
+   * @param likelyBytes the part of {@code bytes} that ordinary use touches; the call fails if that
+   *     much is not free
+   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory; names the rank
    */
   static SymmetricMemory allocate(Group group, long bytes, long likelyBytes, Duration timeout) {
     return allocate(group, 0, group.size(), bytes, likelyBytes, timeout);
   }
 
   /**
-   * The same where only the ranks from {@code first} to {@code end} share memory with this one.
+   * Allocates; only the ranks from {@code first} to {@code end} share memory with this one.
    *
-   * @param first of them
+   * @param first first of these ranks
    * @param end behind the last of them
    */
   static SymmetricMemory allocate(
@@ -52,42 +54,46 @@ public sealed interface SymmetricMemory extends AutoCloseable
   }
 
   /**
-   * The same for ranks that come back to memory that the others have kept ({@link #readmit}); those
-   * that are gone get memory here that nobody else sees.
+   * Allocates on a restarted rank whose peers have kept their memory ({@link #readmit}); blocks of
+   * departed ranks are private memory here.
    *
-   * @param meeting the live ranks, all of which take part
-   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory, naming it
+   * @param participants the live ranks, all of which take part
+   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory; names the rank
    */
   static SymmetricMemory rejoin(
-      Meeting meeting, int first, int end, long bytes, long likelyBytes, Duration timeout) {
-    return SharedFileMemory.rejoin(meeting, first, end, bytes, likelyBytes, timeout);
+      Participants participants,
+      int first,
+      int end,
+      long bytes,
+      long likelyBytes,
+      Duration timeout) {
+    return SharedFileMemory.rejoin(participants, first, end, bytes, likelyBytes, timeout);
   }
 
   /**
-   * Takes in ranks that come back: the others keep their bytes and addresses, and map those of the
-   * newcomers, at the addresses of the old ones. Collective with {@link #rejoin} there. Nobody uses
-   * the bytes of the newcomers' places meanwhile.
+   * Readmits restarted ranks: the other ranks keep their bytes and addresses, and map those of the
+   * newcomers at the old addresses. Collective with {@link #rejoin} on the newcomers. The blocks of
+   * the newcomers are not used meanwhile.
    *
-   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory, naming it; nothing
-   *     has changed then
+   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory; names the rank, and
+   *     nothing has changed
    */
-  void readmit(Meeting meeting, Duration timeout);
+  void readmit(Participants participants, Duration timeout);
 
   /**
-   * Leaves the bytes to ranks that were lost, and may only have been stopped, and goes on in zeroed
-   * ones at the same addresses, which those ranks do not reach. Collective; nobody uses the memory
-   * meanwhile.
+   * Leaves the bytes to lost ranks, which may only be stopped, and continues with zeroed bytes at
+   * the same addresses that those ranks cannot reach. Collective; the memory is not used meanwhile.
    *
-   * @param leaves whether the ranks that share memory with this one do so, the same on all of them
-   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory, naming it; some
-   *     bytes may be new then and some not, until this is called again
+   * @param leaves whether the ranks that share memory with this one do so; the same on all of them
+   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory; names the rank. Some
+   *     bytes may then be new and some not, until this is called again
    */
-  void leave(Meeting meeting, boolean leaves, Duration timeout);
+  void leave(Participants participants, boolean leaves, Duration timeout);
 
   /** Bytes per rank. */
   long bytes();
 
-  /** Where the bytes of {@code rank} lie in this process; 0 if it does not share memory. */
+  /** Address of the bytes of {@code rank} in this process; 0 if the rank does not share memory. */
   long address(int rank);
 
   /** The bytes of {@code rank}, bounded. */
@@ -95,7 +101,7 @@ public sealed interface SymmetricMemory extends AutoCloseable
     return NativeMemory.view(address(rank), bytes());
   }
 
-  /** Whether native addresses of one rank mean the same memory on all ranks. */
+  /** Whether native addresses of one rank are valid on all ranks. */
   boolean sameAddressSpace();
 
   @Override

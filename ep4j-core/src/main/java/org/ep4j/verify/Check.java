@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Compares outputs of one operation on one rank and throws at the first difference. Tensors on a
- * device are compared in copies on the host, which live until this is closed.
+ * device are compared in host copies, which live until {@link #close}.
  */
 final class Check implements AutoCloseable {
   private final String operation;
@@ -21,49 +21,49 @@ final class Check implements AutoCloseable {
     this.rank = rank;
   }
 
-  /** What a row is: named in the blame when it is wrong. */
-  record Place(long row, int sourceRank, int sourceToken, int expert) {
-    static final Place NONE = new Place(-1, -1, -1, -1);
+  /** Identity of a row, for the report of a mismatch. */
+  record Location(long row, int sourceRank, int sourceToken, int expert) {
+    static final Location NONE = new Location(-1, -1, -1, -1);
 
-    static Place element(long index) {
-      return new Place(index, -1, -1, -1);
+    static Location element(long index) {
+      return new Location(index, -1, -1, -1);
     }
   }
 
-  /** Checks existence, dtype and shape; returns the tensor where the host can read it. */
+  /** Checks existence, dtype and shape; returns the tensor in host memory. */
   Tensor tensor(String output, @Nullable Tensor actual, DType dtype, long... shape) {
     return rows(output, actual, Long.MAX_VALUE, dtype, shape);
   }
 
-  /** The same, returning the first {@code wanted} rows only, or as many as there are. */
+  /** The same for the first {@code wanted} rows only, or all rows if there are fewer. */
   Tensor rows(String output, @Nullable Tensor actual, long wanted, DType dtype, long... shape) {
     String expected = dtype + Arrays.toString(shape);
     if (actual == null) {
-      throw wrong(output, Place.NONE, -1, expected, "null");
+      throw wrong(output, Location.NONE, -1, expected, "null");
     }
     if (actual.dtype() != dtype || !Arrays.equals(actual.shape(), shape)) {
       throw wrong(
-          output, Place.NONE, -1, expected, actual.dtype() + Arrays.toString(actual.shape()));
+          output, Location.NONE, -1, expected, actual.dtype() + Arrays.toString(actual.shape()));
     }
     return (wanted < shape[0] ? actual.rows(0, wanted) : actual).onHost(copies);
   }
 
-  void absent(String output, @Nullable Tensor actual) {
+  void requireNull(String output, @Nullable Tensor actual) {
     if (actual != null) {
-      throw wrong(output, Place.NONE, -1, "null", actual.toString());
+      throw wrong(output, Location.NONE, -1, "null", actual.toString());
     }
   }
 
-  void value(String output, Place place, long expected, long actual) {
+  void value(String output, Location place, long expected, long actual) {
     if (expected != actual) {
       throw wrong(output, place, -1, String.valueOf(expected), String.valueOf(actual));
     }
   }
 
-  /** An element of low latency's layoutRange: where rows begin, and how many there are. */
-  void range(Place place, long first, long count, long actual) {
+  /** An element of low latency's layoutRange: the first row and the number of rows. */
+  void range(Location place, long first, long count, long actual) {
     value("layoutRange (count)", place, count, actual & 0xFFFF_FFFFL);
-    // Without rows there is no first row.
+    // The first row is undefined without rows.
     if (count > 0) {
       value("layoutRange (first row)", place, first, actual >>> 32);
     }
@@ -76,7 +76,7 @@ final class Check implements AutoCloseable {
     long at = tensor.segment().mismatch(wanted);
     if (at >= 0) {
       long i = at / Integer.BYTES;
-      value(output, Place.element(i), expected[(int) i], tensor.getInt(i));
+      value(output, Location.element(i), expected[(int) i], tensor.getInt(i));
     }
   }
 
@@ -86,25 +86,29 @@ final class Check implements AutoCloseable {
     long at = tensor.segment().mismatch(MemorySegment.ofArray(expected));
     if (at >= 0) {
       long i = at / Long.BYTES;
-      value(output, Place.element(i), expected[(int) i], tensor.getLong(i));
+      value(output, Location.element(i), expected[(int) i], tensor.getLong(i));
     }
   }
 
-  /** One row of {@code actual}, which begins at {@code offset}, against all of {@code expected}. */
+  /** Compares one row of {@code actual}, which begins at {@code offset}, with {@code expected}. */
   void bytes(
-      String output, MemorySegment expected, MemorySegment actual, long offset, Place place) {
+      String output, MemorySegment expected, MemorySegment actual, long offset, Location place) {
     long bytes = expected.byteSize();
     long at = MemorySegment.mismatch(expected, 0, bytes, actual, offset, offset + bytes);
     if (at >= 0) {
       throw wrong(
-          output, place, at, Blame.hex(expected, at), Blame.hex(actual.asSlice(offset, bytes), at));
+          output,
+          place,
+          at,
+          Mismatch.hex(expected, at),
+          Mismatch.hex(actual.asSlice(offset, bytes), at));
     }
   }
 
   VerificationException wrong(
-      String output, Place place, long byteOffset, String expected, String actual) {
+      String output, Location place, long byteOffset, String expected, String actual) {
     return new VerificationException(
-        new Blame(
+        new Mismatch(
             operation,
             output,
             rank,

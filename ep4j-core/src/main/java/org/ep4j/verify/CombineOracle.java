@@ -10,8 +10,8 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a high-throughput combine must deliver. Every check throws {@link VerificationException} at
- * the first difference. Not for several threads.
+ * Expected results of a high-throughput combine. Every check throws {@link VerificationException}
+ * at the first difference. Not thread-safe.
  */
 public final class CombineOracle {
   private static final int NOWHERE = -1;
@@ -21,7 +21,7 @@ public final class CombineOracle {
   private final int ranksPerNode;
 
   /**
-   * An oracle for the combines that follow one dispatch, in one node.
+   * An oracle for the combines after one dispatch, in one node.
    *
    * @param layout row order of the dispatch
    * @param expertAlignment alignment of the dispatch
@@ -46,7 +46,7 @@ public final class CombineOracle {
   }
 
   /**
-   * What is summed.
+   * Inputs of the sum.
    *
    * @param dtype of rows, biases and result
    * @param hidden elements of a row
@@ -72,7 +72,7 @@ public final class CombineOracle {
     }
   }
 
-  /** Checks what {@code rank} got for its own tokens. */
+  /** Checks the sums of {@code rank}'s own tokens. */
   public void checkCombine(int rank, Combine actual, Terms terms) {
     check(rank, actual.x(), actual.topkWeights(), terms);
   }
@@ -94,7 +94,7 @@ public final class CombineOracle {
     Tensor x = check.tensor("x", actualX, terms.dtype(), tokens, terms.hidden());
     Tensor weights = actualWeights;
     if (terms.weights() == null) {
-      check.absent("topkWeights", weights);
+      check.requireNull("topkWeights", weights);
     } else {
       weights = check.tensor("topkWeights", weights, DType.FP32, tokens, world.topK());
     }
@@ -130,7 +130,7 @@ public final class CombineOracle {
         }
       }
       Floats.store(sum, expected, terms.dtype());
-      check.bytes("x", expected, x.segment(), t * rowBytes, new Check.Place(t, rank, t, -1));
+      check.bytes("x", expected, x.segment(), t * rowBytes, new Check.Location(t, rank, t, -1));
       if (terms.weights() != null && weights != null) {
         checkWeights(check, rank, t, sumOfWeights, weights);
       }
@@ -205,14 +205,14 @@ public final class CombineOracle {
       HighThroughputOracle.checkFloat(
           check,
           "topkWeights",
-          new Check.Place(token, rank, token, world.expert(rank, token, k)),
+          new Check.Location(token, rank, token, world.expert(rank, token, k)),
           expected[k],
           actual.getFloat((long) token * expected.length + k));
     }
   }
 
   /**
-   * Where the tokens of {@code rank} lie: by holder, then by token (FLAT) or by token and choice
+   * Rows of the tokens of {@code rank}: by holder, then by token (FLAT) or by token and choice
    * (EXPERT_MAJOR).
    */
   private int[][] rowsOfTokens(int rank, boolean flat) {

@@ -1,10 +1,12 @@
 package org.ep4j.verify;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.DType;
 
-/** Widening and rounding of the types that are summed, one element at a time. */
+/** Widening and rounding of the summable types, one element at a time. */
 final class Floats {
   private static final short NAN16 = 0x7FFF;
   private static final int NAN32 = 0x7FFF_FFFF;
@@ -20,7 +22,7 @@ final class Floats {
     return bf16(row.get(ValueLayout.JAVA_SHORT_UNALIGNED, 2L * i));
   }
 
-  /** Nearest BF16, ties to even; every NaN is the same one. */
+  /** Nearest BF16, ties to even; every NaN becomes the same one. */
   static short toBf16(float value) {
     if (Float.isNaN(value)) {
       return NAN16;
@@ -69,7 +71,7 @@ final class Floats {
           sum[i] += row.get(ValueLayout.JAVA_FLOAT_UNALIGNED, 4L * i);
         }
       }
-      default -> throw new IllegalArgumentException(dtype + " rows are not summed");
+      default -> throw notSummed(dtype);
     }
   }
 
@@ -106,7 +108,16 @@ final class Floats {
           row.set(ValueLayout.JAVA_FLOAT_UNALIGNED, 4L * i, toFp32(sum[i]));
         }
       }
-      default -> throw new IllegalArgumentException(dtype + " rows are not summed");
+      default -> throw notSummed(dtype);
     }
+  }
+
+  private static InvalidArgumentException notSummed(DType dtype) {
+    return new InvalidArgumentException(
+        ErrorCode.TYPE_NOT_SUMMED,
+        "dtype",
+        dtype.name(),
+        "BF16, FP16 or FP32",
+        "sum rows of these types");
   }
 }

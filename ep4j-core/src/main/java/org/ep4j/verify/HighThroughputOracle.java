@@ -12,8 +12,8 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a high-throughput dispatch must deliver. Every check throws {@link VerificationException} at
- * the first difference. Not for several threads.
+ * Expected results of a high-throughput dispatch. Every check throws {@link VerificationException}
+ * at the first difference. Not thread-safe.
  */
 public final class HighThroughputOracle {
   private static final String DISPATCH = "dispatch";
@@ -37,13 +37,13 @@ public final class HighThroughputOracle {
   }
 
   /**
-   * What was dispatched.
+   * Inputs of the dispatch.
    *
    * @param dtype element type of the rows
    * @param hidden elements of a row
    * @param x rows by (rank, token)
    * @param scales block scales by (rank, token), or null
-   * @param globalScales one FP32 a token by (rank, token), or null
+   * @param globalScales one FP32 per token by (rank, token), or null
    */
   public record Payload(
       DType dtype, int hidden, Rows x, @Nullable Blocks scales, @Nullable Rows globalScales) {
@@ -57,12 +57,12 @@ public final class HighThroughputOracle {
    * Block scales of a payload.
    *
    * @param dtype element type
-   * @param columns scales a row
+   * @param columns scales per row
    * @param rows by (rank, token)
    */
   public record Blocks(DType dtype, int columns, Rows rows) {}
 
-  /** Checks the layout that {@code rank} computed of its own routing. */
+  /** Checks the layout that {@code rank} computed from its own routing. */
   public void checkLayout(int rank, DispatchLayout actual) {
     int ranks = world.ranks();
     int tokens = world.tokens(rank);
@@ -99,17 +99,17 @@ public final class HighThroughputOracle {
             expected.asSlice(at, ranks),
             table.segment(),
             at,
-            new Check.Place(t, rank, t, -1));
+            new Check.Location(t, rank, t, -1));
       }
     }
   }
 
-  /** Rows that {@code rank} receives, padding included. */
+  /** Number of rows that {@code rank} receives, including padding. */
   public int rows(int rank, Layout layout, int expertAlignment) {
     return ReceivePlan.of(world, rank, layout, expertAlignment).rows;
   }
 
-  /** Checks a dispatch that sent indices and, if the routing has them, weights. */
+  /** Checks a dispatch that sends indices and, if the routing has them, weights. */
   public void checkDispatch(int rank, Dispatch actual, Payload payload, DispatchOptions options) {
     try (Check check = new Check(DISPATCH, rank)) {
       check(check, rank, actual, payload, options, false);
@@ -135,42 +135,42 @@ public final class HighThroughputOracle {
       DispatchOptions options,
       boolean cached) {
     ReceivePlan plan = ReceivePlan.of(world, rank, options.layout(), options.expertAlignment());
-    check.value("receivedRows", Check.Place.NONE, plan.received, actual.receivedRows());
+    check.value("receivedRows", Check.Location.NONE, plan.received, actual.receivedRows());
     checkCounts(check, plan, actual);
     long limit = options.sizing().isStatic() ? options.sizing().maxRows() : plan.rows;
-    check.value("rows", Check.Place.NONE, limit, actual.rows());
+    check.value("rows", Check.Location.NONE, limit, actual.rows());
     ReceiveOverflowException overflow = actual.overflow();
     if (plan.rows > limit) {
       checkOverflow(check, plan, limit, overflow);
       return;
     }
     if (overflow != null) {
-      throw check.wrong("overflow", Check.Place.NONE, -1, "null", overflow.toString());
+      throw check.wrong("overflow", Check.Location.NONE, -1, "null", overflow.toString());
     }
     checkSources(check, plan, actual, limit);
     checkPayload(check, plan, actual, payload, options, limit);
     if (cached) {
-      check.absent("topkIdx", actual.topkIdx());
-      check.absent("topkWeights", actual.topkWeights());
+      check.requireNull("topkIdx", actual.topkIdx());
+      check.requireNull("topkWeights", actual.topkWeights());
     } else if (plan.layout == Layout.FLAT) {
       checkFlatRouting(check, plan, rank, actual, limit);
     } else {
-      check.absent("topkIdx", actual.topkIdx());
+      check.requireNull("topkIdx", actual.topkIdx());
       checkPairWeights(check, plan, actual, limit);
     }
   }
 
   private void checkCounts(Check check, ReceivePlan plan, Dispatch actual) {
-    int local = plan.tokensPerExpert.length;
-    check.ints("receivedPerExpert", actual.receivedPerExpert(), plan.receivedPerExpert, local);
-    check.ints("tokensPerExpert", actual.tokensPerExpert(), plan.tokensPerExpert, local);
+    int local = plan.alignedCounts.length;
+    check.ints("counts", actual.counts(), plan.counts, local);
+    check.ints("alignedCounts", actual.alignedCounts(), plan.alignedCounts, local);
     if (plan.layout == Layout.FLAT) {
-      check.absent("expertOffsets", actual.expertOffsets());
+      check.requireNull("expertOffsets", actual.expertOffsets());
       check.longs("rankOffsets", actual.rankOffsets(), plan.rankOffsets, plan.rankOffsets.length);
     } else {
       check.longs(
           "expertOffsets", actual.expertOffsets(), plan.expertOffsets, plan.expertOffsets.length);
-      check.absent("rankOffsets", actual.rankOffsets());
+      check.requireNull("rankOffsets", actual.rankOffsets());
     }
   }
 
@@ -182,7 +182,7 @@ public final class HighThroughputOracle {
             ? "null"
             : overflow.needed() + " rows needed, " + overflow.available() + " available";
     if (!expected.equals(found)) {
-      throw check.wrong("overflow", Check.Place.NONE, -1, expected, found);
+      throw check.wrong("overflow", Check.Location.NONE, -1, expected, found);
     }
   }
 
@@ -193,11 +193,14 @@ public final class HighThroughputOracle {
       boolean used = i < plan.rows;
       check.value(
           "sourceTokens",
-          Check.Place.element(i),
+          Check.Location.element(i),
           used ? plan.sourceToken[i] : -1,
           tokens.getInt(i));
       check.value(
-          "sourceRanks", Check.Place.element(i), used ? plan.sourceRank[i] : -1, ranks.getInt(i));
+          "sourceRanks",
+          Check.Location.element(i),
+          used ? plan.sourceRank[i] : -1,
+          ranks.getInt(i));
     }
   }
 
@@ -216,13 +219,13 @@ public final class HighThroughputOracle {
     }
     Blocks blocks = payload.scales();
     if (blocks == null) {
-      check.absent("scales", actual.scales());
+      check.requireNull("scales", actual.scales());
     } else {
       checkScales(check, plan, actual.scales(), blocks, options.scaleLayout(), limit);
     }
     Rows globals = payload.globalScales();
     if (globals == null) {
-      check.absent("globalScales", actual.globalScales());
+      check.requireNull("globalScales", actual.globalScales());
     } else {
       Tensor factors = check.tensor("globalScales", actual.globalScales(), DType.FP32, limit);
       checkRows(check, "globalScales", plan, globals, factors, Float.BYTES);
@@ -258,7 +261,7 @@ public final class HighThroughputOracle {
       int source = plan.sourceRank[i];
       if (source >= 0) {
         int token = plan.sourceToken[i];
-        Check.Place place = new Check.Place(i, source, token, plan.expert[i]);
+        Check.Location place = new Check.Location(i, source, token, plan.expert[i]);
         check.bytes(output, expected.row(source, token), bytes, i * rowBytes, place);
       }
     }
@@ -268,7 +271,7 @@ public final class HighThroughputOracle {
     MemorySegment zeros = MemorySegment.ofArray(new byte[(int) rowBytes]);
     for (int i = 0; i < plan.rows; i++) {
       if (plan.sourceRank[i] < 0) {
-        check.bytes("x (padding)", zeros, x.segment(), i * rowBytes, Check.Place.element(i));
+        check.bytes("x (padding)", zeros, x.segment(), i * rowBytes, Check.Location.element(i));
       }
     }
   }
@@ -281,7 +284,7 @@ public final class HighThroughputOracle {
     if (world.weighted()) {
       weights = check.tensor("topkWeights", weights, DType.FP32, limit, topK);
     } else {
-      check.absent("topkWeights", weights);
+      check.requireNull("topkWeights", weights);
     }
     for (int i = 0; i < limit; i++) {
       int source = i < plan.rows ? plan.sourceRank[i] : -1;
@@ -290,7 +293,7 @@ public final class HighThroughputOracle {
         int expert = source < 0 ? -1 : world.expert(source, token, k);
         boolean local = expert >= 0 && world.placement().rankOf(expert) == rank;
         long at = (long) i * topK + k;
-        Check.Place place = new Check.Place(i, source, token, expert);
+        Check.Location place = new Check.Location(i, source, token, expert);
         long expected = local ? world.placement().localOf(expert) : -1;
         check.value("topkIdx", place, expected, idx.getLong(at));
         if (weights != null && source >= 0) {
@@ -303,7 +306,7 @@ public final class HighThroughputOracle {
 
   private void checkPairWeights(Check check, ReceivePlan plan, Dispatch actual, long limit) {
     if (!world.weighted()) {
-      check.absent("topkWeights", actual.topkWeights());
+      check.requireNull("topkWeights", actual.topkWeights());
       return;
     }
     Tensor weights = check.tensor("topkWeights", actual.topkWeights(), DType.FP32, limit);
@@ -311,13 +314,13 @@ public final class HighThroughputOracle {
       int source = plan.sourceRank[i];
       int token = plan.sourceToken[i];
       float expected = source < 0 ? 0 : world.weight(source, token, plan.choice[i]);
-      Check.Place place = new Check.Place(i, source, token, plan.expert[i]);
+      Check.Location place = new Check.Location(i, source, token, plan.expert[i]);
       checkFloat(check, "topkWeights", place, expected, weights.getFloat(i));
     }
   }
 
   static void checkFloat(
-      Check check, String output, Check.Place place, float expected, float actual) {
+      Check check, String output, Check.Location place, float expected, float actual) {
     if (Float.floatToRawIntBits(expected) != Float.floatToRawIntBits(actual)) {
       throw check.wrong(output, place, -1, String.valueOf(expected), String.valueOf(actual));
     }

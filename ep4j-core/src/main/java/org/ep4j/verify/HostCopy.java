@@ -6,15 +6,15 @@ import java.util.function.Consumer;
 import org.ep4j.Tensor;
 
 /**
- * The bytes of tensors that may lie on a device, for code that works on them one by one: a device's
- * memory is copied once, in one piece, however small the steps are.
+ * The bytes of tensors that may be on a device, for code that accesses single bytes: copies the
+ * device memory once, in one piece.
  */
 public final class HostCopy {
   private HostCopy() {}
 
   /**
-   * Has all bytes of a tensor written: in place on the host; for a device into memory that is zero
-   * at first and then copied there.
+   * Lets the caller write all bytes of a tensor: in place on the host; for a device in zeroed host
+   * memory that is then copied to the device.
    */
   public static void write(Tensor tensor, Consumer<MemorySegment> writer) {
     if (!tensor.onDevice()) {
@@ -28,7 +28,7 @@ public final class HostCopy {
     }
   }
 
-  /** First byte in which two tensors of one size differ, -1 if there is none. */
+  /** First byte in which two tensors of equal size differ, -1 if there is none. */
   public static long mismatch(Tensor one, Tensor other) {
     try (Arena arena = Arena.ofConfined()) {
       return one.onHost(arena).segment().mismatch(other.onHost(arena).segment());

@@ -7,20 +7,20 @@ import org.ep4j.DType;
 import org.ep4j.Tensor;
 
 /**
- * Random-looking rows from (seed, part, rank, row): every rank can make every rank's rows without
- * being told. Values of the float types are finite, of both signs, and of magnitudes (about 2^-7 to
- * 2) whose sums need rounding; other types get any bits.
+ * Random-looking rows from (seed, part, rank, row): every rank can generate the rows of all ranks
+ * without communication. Values of the float types are finite, of both signs, and of magnitudes
+ * (about 2^-7 to 2) whose sums need rounding; other types get any bits.
  *
  * @param seed of the run
  */
 public record Inputs(long seed) {
-  /** What the rows are for: each part has streams of its own. */
+  /** Purpose of the rows: each part has its own streams. */
   public enum Part {
     /** Token rows. */
     PAYLOAD,
     /** Block scales. */
     SCALES,
-    /** One factor a token. */
+    /** One factor per token. */
     GLOBAL_SCALES,
     /** Rows that experts return. */
     EXPERT_OUTPUT,
@@ -31,7 +31,7 @@ public record Inputs(long seed) {
   }
 
   /**
-   * Rows of all ranks, made on demand.
+   * Rows of all ranks, generated on demand.
    *
    * @param columns elements of a row
    */
@@ -52,7 +52,7 @@ public record Inputs(long seed) {
     return tensor;
   }
 
-  /** Fills a tensor whose last dimension is a row with the rows of {@code rank} from 0 on. */
+  /** Fills a tensor whose last dimension is a row with the rows of {@code rank} from 0. */
   public void fill(Tensor tensor, Part part, int rank) {
     int last = tensor.dimensions() - 1;
     long rowBytes = tensor.dtype().bytes(last == 0 ? 1 : tensor.size(last));
@@ -80,7 +80,7 @@ public record Inputs(long seed) {
           case FP32 -> 0x3E00_0000_3E00_0000L;
           default -> 0;
         };
-    // The part moves the seed, so that no two parts of a run share a stream.
+    // The part changes the seed, so no two parts of a run share a stream.
     long partSeed = SplitMix.mix(SplitMix.mix(seed) + part.ordinal() + 1);
     SplitMix random = new SplitMix(SplitMix.tokenState(partSeed, rank, row));
     long bytes = target.byteSize();

@@ -4,9 +4,8 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
 /**
- * What becomes of a BF16 row that travels as LogFMT-10: each value is replaced by the value of its
- * code, or stays as it is where a chunk cannot be packed. The packing itself leaves no trace in the
- * result and is not done.
+ * Effect of LogFMT-10 on a BF16 row: each value becomes the value of its code, or stays unchanged
+ * if its chunk cannot be packed. Packing does not change the result and is left out.
  */
 final class LogFmtRow {
   private static final int GROUP = 128;
@@ -14,12 +13,12 @@ final class LogFmtRow {
   private static final int REACH = 32 * 128;
   private static final int SMALLEST_NORMAL = 128;
 
-  /** log2(1 + f) / f, from the power 0 up. */
+  /** log2(1 + f) / f, in ascending powers. */
   private static final float[] LOG = {
     0x1.714b70p0f, -0x1.6fcc30p-1f, 0x1.d5abb8p-2f, -0x1.1f2b7ep-2f, 0x1.fd72b4p-4f, -0x1.b73374p-6f
   };
 
-  /** 2^r, from the power 0 up. */
+  /** 2^r, in ascending powers. */
   private static final float[] EXP = {
     1, 0x1.62e12cp-1f, 0x1.ec0378p-3f, 0x1.c9fc5ap-5f, 0x1.3a02e0p-7f
   };
@@ -29,10 +28,10 @@ final class LogFmtRow {
   private LogFmtRow() {}
 
   /**
-   * Sends a row through the format.
+   * Encodes and decodes a row.
    *
    * @param row BF16
-   * @param received receives the row that arrives, BF16
+   * @param received receives the decoded row, BF16
    */
   static void send(MemorySegment row, MemorySegment received) {
     int hidden = (int) (row.byteSize() / 2);
@@ -61,7 +60,7 @@ final class LogFmtRow {
     return row.get(ValueLayout.JAVA_SHORT_UNALIGNED, 2L * i) & 0x7FFF;
   }
 
-  /** 128 values that share their range. */
+  /** 128 values that share a range. */
   private static final class Group {
     private final int start;
     private final int max;
@@ -70,20 +69,20 @@ final class LogFmtRow {
     Group(MemorySegment row, int start) {
       this.start = start;
       int least = Integer.MAX_VALUE;
-      int most = 0;
+      int maximum = 0;
       for (int i = start; i < start + GROUP; i++) {
         least = Math.min(least, magnitude(row, i));
-        most = Math.max(most, magnitude(row, i));
+        maximum = Math.max(maximum, magnitude(row, i));
       }
-      max = most;
-      floor = Math.max(Math.max(least, most - REACH), SMALLEST_NORMAL);
+      max = maximum;
+      floor = Math.max(Math.max(least, maximum - REACH), SMALLEST_NORMAL);
     }
 
     boolean packable() {
       return floor < max && max < ONE;
     }
 
-    /** log2 of a magnitude, counted from the exponent of the floor, plus {@code offset}. */
+    /** log2 of a magnitude, relative to the exponent of the floor, plus {@code offset}. */
     private float log(int bits, float offset) {
       float f = (bits % 128) / 128f;
       return (bits / 128 - floor / 128) + Math.fma(f, polynomial(LOG, f), offset);

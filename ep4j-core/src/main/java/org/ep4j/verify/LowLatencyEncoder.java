@@ -9,7 +9,7 @@ import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
-/** Turns BF16 rows into the format in which a low-latency dispatch delivers them. */
+/** Converts BF16 rows into the format in which a low-latency dispatch delivers them. */
 final class LowLatencyEncoder {
   private static final int BLOCK_OF_FP8 = 128;
   private static final int BLOCK_OF_NVFP4 = 16;
@@ -45,7 +45,7 @@ final class LowLatencyEncoder {
     values = MemorySegment.ofArray(new byte[(int) dtype.bytes(hidden)]);
   }
 
-  /** Encodes a row; {@link #check} compares the last one. */
+  /** Encodes a row; {@link #check} compares it. */
   void encode(MemorySegment row) {
     if (options.format() == RowFormat.BF16) {
       values = row;
@@ -56,10 +56,10 @@ final class LowLatencyEncoder {
     }
   }
 
-  /** The scales [groups, capacity, scaleColumns], however they lie; null if there must be none. */
+  /** The scales [groups, capacity, scaleColumns] in either layout; null if none are expected. */
   @Nullable Tensor scales(Check check, @Nullable Tensor actual, long groups, long capacity) {
     if (scaleColumns == 0) {
-      check.absent("scales", actual);
+      check.requireNull("scales", actual);
       return null;
     }
     if (options.scaleLayout() == ScaleLayout.ROW_MAJOR) {
@@ -75,7 +75,7 @@ final class LowLatencyEncoder {
   }
 
   /** Compares the encoded row with the one at {@code place}. */
-  void check(Check check, Tensor rows, @Nullable Tensor rowScales, Check.Place place) {
+  void check(Check check, Tensor rows, @Nullable Tensor rowScales, Check.Location place) {
     check.bytes("x", values, rows.segment(), place.row() * values.byteSize(), place);
     if (rowScales != null) {
       long at = place.row() * scales.byteSize();

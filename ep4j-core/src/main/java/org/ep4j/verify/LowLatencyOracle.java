@@ -11,10 +11,10 @@ import org.ep4j.RowLayout;
 import org.ep4j.Tensor;
 
 /**
- * What low-latency dispatch with {@link RowLayout#EXPERT_MAJOR} and its combine must deliver. Every
- * check throws {@link VerificationException} at the first difference. Not for several threads.
+ * Expected results of low-latency dispatch with {@link RowLayout#EXPERT_MAJOR} and its combine.
+ * Every check throws {@link VerificationException} at the first difference. Not thread-safe.
  *
- * <p>Masks: the oracle assumes that the ranks that take part mask the same others.
+ * <p>Masks: the oracle assumes that all participating ranks mask the same ranks.
  */
 public final class LowLatencyOracle {
   private final WorldRouting world;
@@ -22,7 +22,7 @@ public final class LowLatencyOracle {
   private final int hidden;
   private final MemorySegment received;
 
-  /** Rows by global expert and source rank. */
+  /** Number of rows by global expert and source rank. */
   private final int[][] counts;
 
   /** Slot at the expert's rank by source rank and choice (token * K + k); -1 = none. */
@@ -31,7 +31,7 @@ public final class LowLatencyOracle {
   /**
    * An oracle for one dispatch.
    *
-   * @param maxTokens fixed maximum M of tokens a rank
+   * @param maxTokens fixed maximum M of tokens per rank
    * @param hidden elements of a row H
    */
   public LowLatencyOracle(WorldRouting world, int maxTokens, int hidden) {
@@ -39,9 +39,9 @@ public final class LowLatencyOracle {
   }
 
   /**
-   * The same with ranks left out.
+   * The same with masked ranks.
    *
-   * @param masked which ranks all others have masked
+   * @param masked ranks that all other ranks mask
    */
   public LowLatencyOracle(WorldRouting world, int maxTokens, int hidden, boolean[] masked) {
     this.world = world;
@@ -68,7 +68,7 @@ public final class LowLatencyOracle {
     }
   }
 
-  /** Rows per local expert of {@code rank}. */
+  /** Number of rows per local expert of {@code rank}. */
   public int[] receiveCounts(int rank) {
     int[] sums = new int[world.placement().localExperts(rank)];
     for (int l = 0; l < sums.length; l++) {
@@ -80,8 +80,8 @@ public final class LowLatencyOracle {
   }
 
   /**
-   * Slot (local expert * R * M + row) at the rank of {@code expert} that holds a token, -1 if it
-   * was not sent there.
+   * Slot (local expert * R * M + row) at the rank of {@code expert} that holds a token, -1 if the
+   * token was not sent there.
    */
   public int slot(int rank, int token, int expert) {
     for (int k = 0; k < world.topK(); k++) {
@@ -93,9 +93,9 @@ public final class LowLatencyOracle {
   }
 
   /**
-   * Checks what {@code rank} received.
+   * Checks the rows that {@code rank} received.
    *
-   * @param x the BF16 rows that were dispatched, by (rank, token)
+   * @param x the BF16 rows of the dispatch, by (rank, token)
    * @param options the format
    */
   public void checkDispatch(
@@ -112,9 +112,9 @@ public final class LowLatencyOracle {
     LowLatencyEncoder encoder = new LowLatencyEncoder(options, hidden);
     Tensor rows = check.tensor("x", actual.x(), encoder.dtype, local, perExpert, hidden);
     Tensor scales = encoder.scales(check, actual.scales(), local, perExpert);
-    check.absent("topkIdx", actual.topkIdx());
-    check.absent("topkWeights", actual.topkWeights());
-    check.ints("recvCount", actual.recvCount(), receiveCounts(rank), local);
+    check.requireNull("topkIdx", actual.topkIdx());
+    check.requireNull("topkWeights", actual.topkWeights());
+    check.ints("counts", actual.counts(), receiveCounts(rank), local);
     checkRanges(check, rank, actual.handle().layoutRange());
     Tensor srcInfo =
         check.tensor("srcInfo", actual.handle().srcInfo(), DType.INT32, local, perExpert);
@@ -130,8 +130,8 @@ public final class LowLatencyOracle {
             continue;
           }
           int expert = world.expert(s, t, k);
-          check.value("srcInfo", new Check.Place(slot, s, t, expert), t, srcInfo.getInt(slot));
-          encoder.check(check, rows, scales, new Check.Place(slot, s, t, expert));
+          check.value("srcInfo", new Check.Location(slot, s, t, expert), t, srcInfo.getInt(slot));
+          encoder.check(check, rows, scales, new Check.Location(slot, s, t, expert));
         }
       }
     }
@@ -147,7 +147,7 @@ public final class LowLatencyOracle {
       for (int s = 0; s < ranks; s++) {
         long range = ranges.getLong((long) l * ranks + s);
         long count = counts[expert][s];
-        Check.Place place = new Check.Place(l, s, -1, expert);
+        Check.Location place = new Check.Location(l, s, -1, expert);
         check.range(place, first, count, range);
         first += count;
       }
@@ -159,7 +159,7 @@ public final class LowLatencyOracle {
    *
    * @param actual BF16 [T, H]
    * @param y BF16 rows of the experts by (rank, slot)
-   * @param combined ids and weights that were passed to combine, of all ranks
+   * @param combined ids and weights of the combine, of all ranks
    * @param options the arithmetic
    */
   public void checkCombine(
@@ -194,11 +194,11 @@ public final class LowLatencyOracle {
         addChoices(sum, rank, t, 0, world.ranks() - 1, y, combined, options);
       }
       Floats.store(sum, expected, DType.BF16);
-      check.bytes("x", expected, x.segment(), 2L * hidden * t, new Check.Place(t, rank, t, -1));
+      check.bytes("x", expected, x.segment(), 2L * hidden * t, new Check.Location(t, rank, t, -1));
     }
   }
 
-  /** Adds the choices of a token that live on ranks {@code from} to {@code to}, in top-k order. */
+  /** Adds the choices of a token on ranks {@code from} to {@code to}, in top-k order. */
   private void addChoices(
       float[] sum,
       int rank,
@@ -210,7 +210,7 @@ public final class LowLatencyOracle {
       LowLatencyCombineOptions options) {
     for (int k = 0; k < world.topK(); k++) {
       int holder = combined.destination(rank, token, k);
-      if (holder < from || holder > to) { // a masked choice is on no rank
+      if (holder < from || holder > to) { // a masked choice has no rank
         continue;
       }
       int slot = slot(rank, token, combined.expert(rank, token, k));

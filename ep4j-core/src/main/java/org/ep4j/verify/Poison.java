@@ -8,8 +8,8 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Fills memory with a pattern before it is written, so that a byte an operation forgets cannot be
- * right by chance. The pattern is no count, no index and no value that the generators make.
+ * Fills memory with a pattern before an operation writes it, so that an unwritten byte cannot be
+ * right by chance. The pattern is no count, no index and no value of the generators.
  */
 public final class Poison {
   /** The pattern. */
@@ -22,7 +22,7 @@ public final class Poison {
     memory.fill(BYTE);
   }
 
-  /** Poisons a tensor; null is none. */
+  /** Poisons a tensor; null is ignored. */
   public static void fill(@Nullable Tensor tensor) {
     if (tensor != null) {
       HostCopy.write(tensor, Poison::fill);
@@ -30,8 +30,8 @@ public final class Poison {
   }
 
   /**
-   * Poisons everything that a dispatch delivered. Its rows are gone; its handle must still work,
-   * because a handle outlives the rows.
+   * Poisons all outputs of a dispatch. Its handle must still work, because a handle outlives the
+   * rows.
    */
   public static void fill(Dispatch delivered) {
     fill(delivered.x());
@@ -39,25 +39,25 @@ public final class Poison {
     fill(delivered.globalScales());
     fill(delivered.topkIdx());
     fill(delivered.topkWeights());
-    fill(delivered.tokensPerExpert());
-    fill(delivered.receivedPerExpert());
+    fill(delivered.alignedCounts());
+    fill(delivered.counts());
     fill(delivered.expertOffsets());
     fill(delivered.rankOffsets());
     fill(delivered.sourceTokens());
     fill(delivered.sourceRanks());
   }
 
-  /** Poisons what a combine delivered. */
+  /** Poisons the outputs of a combine. */
   public static void fill(Combine delivered) {
     fill(delivered.x());
     fill(delivered.topkWeights());
   }
 
-  /** Poisons the rows of a low-latency dispatch, not its handle. */
+  /** Poisons the rows of a low-latency dispatch, but not its handle. */
   public static void fill(LowLatencyDispatch delivered) {
     fill(delivered.x());
     fill(delivered.scales());
-    fill(delivered.recvCount());
+    fill(delivered.counts());
     fill(delivered.topkIdx());
     fill(delivered.topkWeights());
   }

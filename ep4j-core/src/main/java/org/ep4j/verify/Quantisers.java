@@ -6,8 +6,8 @@ import java.util.Arrays;
 import org.ep4j.ScaleKind;
 
 /**
- * Quantised row formats by their definitions: values are found by looking for the nearest entry in
- * the table of all values of the type.
+ * Quantised row formats by their definitions: finds the nearest entry in the table of all values of
+ * the type.
  */
 final class Quantisers {
   private static final int FP8_BLOCK = 128;
@@ -37,7 +37,7 @@ final class Quantisers {
   /**
    * Quantises a BF16 row to FP8 E4M3.
    *
-   * @param values receives a byte an element
+   * @param values receives one byte per element
    * @param scales receives the scales of the blocks: float32, or exponent bytes with UE8M0
    */
   static void toFp8(MemorySegment row, ScaleKind kind, MemorySegment values, MemorySegment scales) {
@@ -70,7 +70,7 @@ final class Quantisers {
   /**
    * Quantises a BF16 row to NVFP4.
    *
-   * @param values receives two elements a byte, the even one in the low nibble
+   * @param values receives two elements per byte, the even one in the low nibble
    * @param scales receives an E4M3 scale for every 16 elements
    */
   static void toNvFp4(
@@ -89,7 +89,7 @@ final class Quantisers {
     }
   }
 
-  /** The largest magnitude that is not NaN, 0 if there is none. */
+  /** The largest magnitude except NaN, 0 if there is none. */
   private static float largest(MemorySegment row, int from, int count) {
     float largest = 0;
     for (int i = from; i < from + count; i++) {
@@ -132,7 +132,7 @@ final class Quantisers {
     return Float.floatToRawIntBits(value) < 0;
   }
 
-  /** Code of the nearest value, ties to the even code; the last one for everything beyond. */
+  /** Code of the nearest value, ties to the even code; the last code for all larger values. */
   private static int nearest(float[] table, float magnitude) {
     int found = Arrays.binarySearch(table, magnitude);
     if (found >= 0) {
@@ -143,7 +143,7 @@ final class Quantisers {
       return above - 1;
     }
     int below = above - 1;
-    // Exact: neighbours differ by one unit in a place that doubles have many of.
+    // Exact: doubles have many more digits than the distance of two neighbours needs.
     double middle = ((double) table[below] + table[above]) / 2;
     if (magnitude == middle) {
       return below % 2 == 0 ? below : above;

@@ -10,8 +10,8 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What low-latency dispatch with {@link RowLayout#RANK_MAJOR} and its combine must deliver. Every
- * check throws {@link VerificationException} at the first difference. Not for several threads.
+ * Expected results of low-latency dispatch with {@link RowLayout#RANK_MAJOR} and its combine. Every
+ * check throws {@link VerificationException} at the first difference. Not thread-safe.
  *
  * <p>Masks: as for {@link LowLatencyOracle}.
  */
@@ -24,7 +24,7 @@ public final class RankMajorOracle {
   /**
    * An oracle for one dispatch.
    *
-   * @param maxTokens fixed maximum M of tokens a rank
+   * @param maxTokens fixed maximum M of tokens per rank
    * @param hidden elements of a row H
    */
   public RankMajorOracle(WorldRouting world, int maxTokens, int hidden) {
@@ -32,9 +32,9 @@ public final class RankMajorOracle {
   }
 
   /**
-   * The same with ranks left out.
+   * The same with masked ranks.
    *
-   * @param masked which ranks all others have masked
+   * @param masked ranks that all other ranks mask
    */
   public RankMajorOracle(WorldRouting world, int maxTokens, int hidden, boolean[] masked) {
     this.world = world;
@@ -48,7 +48,7 @@ public final class RankMajorOracle {
     return !masked[source] && !masked[rank] && world.goesTo(source, token, rank);
   }
 
-  /** Rows that {@code rank} gets from each source. */
+  /** Number of rows that {@code rank} gets from each source. */
   public int[] receiveCounts(int rank) {
     int[] counts = new int[world.ranks()];
     for (int s = 0; s < counts.length; s++) {
@@ -59,7 +59,9 @@ public final class RankMajorOracle {
     return counts;
   }
 
-  /** Row (source rank * M + row of the source) at {@code rank} of a token, -1 if it has none. */
+  /**
+   * Row (source rank * M + row of the source) of a token at {@code rank}, -1 if the token has none.
+   */
   public int slot(int source, int token, int rank) {
     if (!sent(source, token, rank)) {
       return -1;
@@ -72,9 +74,9 @@ public final class RankMajorOracle {
   }
 
   /**
-   * Checks what {@code rank} received.
+   * Checks the rows that {@code rank} received.
    *
-   * @param x the BF16 rows that were dispatched, by (rank, token)
+   * @param x the BF16 rows of the dispatch, by (rank, token)
    * @param options the format
    */
   public void checkDispatch(
@@ -96,7 +98,7 @@ public final class RankMajorOracle {
     if (world.weighted()) {
       weights = check.tensor("topkWeights", weights, DType.FP32, ranks, maxTokens, topK);
     } else {
-      check.absent("topkWeights", weights);
+      check.requireNull("topkWeights", weights);
     }
     Tensor tokens =
         check.tensor("srcInfo", actual.handle().srcInfo(), DType.INT32, ranks, maxTokens);
@@ -108,21 +110,21 @@ public final class RankMajorOracle {
           continue;
         }
         int slot = s * maxTokens + counts[s]++;
-        Check.Place place = new Check.Place(slot, s, t, -1);
+        Check.Location place = new Check.Location(slot, s, t, -1);
         check.value("srcInfo", place, t, tokens.getInt(slot));
         encoder.encode(x.row(s, t));
         encoder.check(check, rows, scales, place);
         checkChoices(check, rank, place, ids, weights);
       }
-      Check.Place place = new Check.Place(s, s, -1, -1);
+      Check.Location place = new Check.Location(s, s, -1, -1);
       long range = ranges.getLong(s);
       check.range(place, (long) s * maxTokens, counts[s], range);
     }
-    check.ints("recvCount", actual.recvCount(), counts, ranks);
+    check.ints("counts", actual.counts(), counts, ranks);
   }
 
   private void checkChoices(
-      Check check, int rank, Check.Place place, Tensor ids, @Nullable Tensor weights) {
+      Check check, int rank, Check.Location place, Tensor ids, @Nullable Tensor weights) {
     for (int k = 0; k < world.topK(); k++) {
       long at = place.row() * world.topK() + k;
       boolean here = world.destination(place.sourceRank(), place.sourceToken(), k) == rank;
@@ -143,7 +145,7 @@ public final class RankMajorOracle {
    * Checks the sums of {@code rank}.
    *
    * @param actual BF16 [T, H]
-   * @param y BF16 rows that each rank made of its tokens, by (rank, slot)
+   * @param y BF16 rows that each rank computed from its tokens, by (rank, slot)
    */
   public void checkCombine(int rank, Tensor actual, Rows y) {
     try (Check check = new Check("lowLatencyCombine", rank)) {
@@ -160,7 +162,8 @@ public final class RankMajorOracle {
           }
         }
         Floats.store(sum, expected, DType.BF16);
-        check.bytes("x", expected, x.segment(), 2L * hidden * t, new Check.Place(t, rank, t, -1));
+        check.bytes(
+            "x", expected, x.segment(), 2L * hidden * t, new Check.Location(t, rank, t, -1));
       }
     }
   }

@@ -5,18 +5,18 @@ import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
 
 /**
- * What a rank receives in a high-throughput dispatch: which token lies in which row, and the
- * counts. Arrays are as long as the rows, -1 on padding.
+ * Rows that a rank receives in a high-throughput dispatch: the token of each row, and the counts.
+ * Arrays are as long as the rows, -1 on padding.
  */
 final class ReceivePlan {
   private static final int NONE = -1;
 
   final Layout layout;
 
-  /** Rows N, padding included. */
+  /** Number of rows N, including padding. */
   final int rows;
 
-  /** Rows with a token. */
+  /** Number of rows with a token. */
   final int received;
 
   final int[] sourceRank;
@@ -25,11 +25,11 @@ final class ReceivePlan {
   /** EXPERT_MAJOR: global expert of each row; FLAT: -1. */
   final int[] expert;
 
-  /** EXPERT_MAJOR: the choice k of the token that the row stands for; FLAT: -1. */
+  /** EXPERT_MAJOR: the choice k of the token that the row belongs to; FLAT: -1. */
   final int[] choice;
 
-  final int[] receivedPerExpert;
-  final int[] tokensPerExpert;
+  final int[] counts;
+  final int[] alignedCounts;
   final long[] expertOffsets;
   final long[] rankOffsets;
 
@@ -37,8 +37,8 @@ final class ReceivePlan {
     ExpertPlacement placement = world.placement();
     int local = placement.localExperts(rank);
     this.layout = layout;
-    receivedPerExpert = new int[local];
-    tokensPerExpert = new int[local];
+    counts = new int[local];
+    alignedCounts = new int[local];
     expertOffsets = new long[local + 1];
     rankOffsets = new long[world.ranks() + 1];
     int tokens = 0;
@@ -48,7 +48,7 @@ final class ReceivePlan {
         tokens += world.goesTo(s, t, rank) ? 1 : 0;
         for (int k = 0; k < world.topK(); k++) {
           if (world.destination(s, t, k) == rank) {
-            receivedPerExpert[placement.localOf(world.expert(s, t, k))]++;
+            counts[placement.localOf(world.expert(s, t, k))]++;
             pairs++;
           }
         }
@@ -56,8 +56,8 @@ final class ReceivePlan {
       rankOffsets[s + 1] = tokens;
     }
     for (int l = 0; l < local; l++) {
-      tokensPerExpert[l] = (receivedPerExpert[l] + alignment - 1) / alignment * alignment;
-      expertOffsets[l + 1] = expertOffsets[l] + tokensPerExpert[l];
+      alignedCounts[l] = (counts[l] + alignment - 1) / alignment * alignment;
+      expertOffsets[l + 1] = expertOffsets[l] + alignedCounts[l];
     }
     received = layout == Layout.FLAT ? tokens : pairs;
     rows = layout == Layout.FLAT ? tokens : Math.toIntExact(expertOffsets[local]);

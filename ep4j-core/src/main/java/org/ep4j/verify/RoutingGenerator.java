@@ -1,5 +1,6 @@
 package org.ep4j.verify;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -10,7 +11,7 @@ import org.ep4j.Tensor;
 
 /**
  * Draws the experts and weights of {@code benchmarks/ROUTING.md}, bit for bit: the same tokens as
- * the benchmark's C peers. Any token can be drawn alone. Not for several threads.
+ * the C programs of the benchmark. Each token can be drawn independently. Not thread-safe.
  */
 public final class RoutingGenerator {
   private static final int MASKED = -1;
@@ -26,12 +27,11 @@ public final class RoutingGenerator {
 
   /**
    * @param experts number of experts E
-   * @param topK distinct experts a token, at most E
+   * @param topK distinct experts per token, at most E
    */
   public RoutingGenerator(RoutingKind kind, long seed, int experts, int topK) {
     if (topK < 1 || topK > experts) {
-      throw new InvalidArgumentException(
-          "topK", String.valueOf(topK), "1.." + experts, "choose among the experts that exist");
+      throw new InvalidArgumentException(ErrorCode.ROUTINGS_DO_NOT_MATCH, "topK", String.valueOf(topK), "1.." + experts, "choose among the experts that exist");
     }
     this.kind = kind;
     this.seed = seed;
@@ -80,8 +80,8 @@ public final class RoutingGenerator {
   }
 
   /**
-   * The same with entries masked: {@code maskedOf256} of 256 become -1, drawn from a stream of
-   * their own, so the others stay as they are.
+   * The same with masked entries: {@code maskedOf256} of 256 become -1, drawn from a separate
+   * stream, so all other entries are unchanged.
    */
   public Routing routing(int rank, int tokens, int maskedOf256, Arena arena) {
     long elements = (long) tokens * topK;
@@ -119,7 +119,7 @@ public final class RoutingGenerator {
     int u = random.below(bound[experts - 1]);
     int low = 0;
     int high = experts - 1;
-    while (low < high) { // the first place with bound > u
+    while (low < high) { // the first entry with bound > u
       int middle = (low + high) >>> 1;
       if (bound[middle] > u) {
         high = middle;

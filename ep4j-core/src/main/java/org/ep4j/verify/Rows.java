@@ -5,13 +5,13 @@ import java.util.List;
 import org.ep4j.Tensor;
 
 /**
- * Rows of all ranks, by rank and number: tensors that exist ({@link #of}), or rows made again from
- * their seed whenever they are needed ({@link Inputs#rows}).
+ * Rows of all ranks, by rank and number: existing tensors ({@link #of}), or rows generated from
+ * their seed on demand ({@link Inputs#rows}).
  */
 @FunctionalInterface
 public interface Rows {
   /**
-   * The bytes of one row; they may be overwritten by the next call, so one thread at a time uses an
+   * The bytes of one row; the next call may overwrite them, so one thread at a time uses an
    * instance.
    */
   MemorySegment row(int rank, long row);

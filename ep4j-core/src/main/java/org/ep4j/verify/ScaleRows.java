@@ -5,7 +5,7 @@ import org.ep4j.DType;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 
-/** Puts scales that lie by columns back by rows, to be compared with what was sent. */
+/** Transposes scales in columns back to rows, for comparison with the inputs. */
 final class ScaleRows {
   private ScaleRows() {}
 

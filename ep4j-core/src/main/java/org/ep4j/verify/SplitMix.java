@@ -1,6 +1,6 @@
 package org.ep4j.verify;
 
-/** The generator of {@code benchmarks/ROUTING.md} (splitmix64). Not for several threads. */
+/** The generator of {@code benchmarks/ROUTING.md} (splitmix64). Not thread-safe. */
 final class SplitMix {
   private static final long GAMMA = 0x9E3779B97F4A7C15L;
 
@@ -16,7 +16,7 @@ final class SplitMix {
     return z ^ (z >>> 31);
   }
 
-  /** Start of the stream of one token, independent of every other token's. */
+  /** Start of the stream of one token, independent of all other tokens. */
   static long tokenState(long seed, int rank, long token) {
     return mix(seed ^ mix(((long) rank << 32 | token) + GAMMA));
   }

@@ -1,21 +1,22 @@
 package org.ep4j.verify;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.Ep4jException;
 
-/** An output differs from what the oracle computed. */
+/** An output differs from the result of the oracle. */
 public final class VerificationException extends Ep4jException {
   private static final long serialVersionUID = 1L;
 
-  private final Blame blame;
+  private final Mismatch mismatch;
 
-  /** The difference as message. */
-  public VerificationException(Blame blame) {
-    super(blame.toString());
-    this.blame = blame;
+  /** A failure described by its difference. */
+  public VerificationException(Mismatch mismatch) {
+    super(ErrorCode.VERIFICATION_FAILED, mismatch.toString());
+    this.mismatch = mismatch;
   }
 
   /** The first difference. */
-  public Blame blame() {
-    return blame;
+  public Mismatch mismatch() {
+    return mismatch;
   }
 }

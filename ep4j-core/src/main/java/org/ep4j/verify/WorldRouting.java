@@ -1,5 +1,6 @@
 package org.ep4j.verify;
 
+import org.ep4j.ErrorCode;
 import java.util.List;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
@@ -27,12 +28,11 @@ public final class WorldRouting {
   /**
    * Copies the routings.
    *
-   * @param routings one per rank, all with the same top-k; weights count only if all have them
+   * @param routings one per rank, all with the same top-k; weights are used only if all have them
    */
   public static WorldRouting of(ExpertPlacement placement, List<Routing> routings) {
     if (routings.size() != placement.ranks()) {
-      throw new InvalidArgumentException(
-          "routings",
+      throw new InvalidArgumentException(ErrorCode.ROUTINGS_DO_NOT_MATCH, "routings",
           routings.size() + " routings",
           placement.ranks() + " routings",
           "pass one for each rank of the placement");
@@ -44,8 +44,7 @@ public final class WorldRouting {
     for (int r = 0; r < idx.length; r++) {
       Routing routing = routings.get(r);
       if (routing.topK() != topK) {
-        throw new InvalidArgumentException(
-            "routings[" + r + "].topK",
+        throw new InvalidArgumentException(ErrorCode.ROUTINGS_DO_NOT_MATCH, "routings[" + r + "].topK",
             String.valueOf(routing.topK()),
             topK + " like rank 0's",
             "use one top-k in all ranks");
@@ -63,7 +62,7 @@ public final class WorldRouting {
     return new WorldRouting(placement, topK, idx, weights, weighted);
   }
 
-  /** Where the experts live. */
+  /** Placement of the experts. */
   public ExpertPlacement placement() {
     return placement;
   }
@@ -73,7 +72,7 @@ public final class WorldRouting {
     return idx.length;
   }
 
-  /** Choices a token K. */
+  /** Choices per token K. */
   public int topK() {
     return topK;
   }
@@ -104,7 +103,7 @@ public final class WorldRouting {
     return weights[rank][token * topK + k];
   }
 
-  /** Whether any choice of the token lives on {@code destination}. */
+  /** Whether any choice of the token is on {@code destination}. */
   public boolean goesTo(int rank, int token, int destination) {
     for (int k = 0; k < topK; k++) {
       if (destination(rank, token, k) == destination) {

@@ -1,8 +1,7 @@
 /**
- * The oracle: from the inputs of all ranks it computes what every output of every operation must
- * be, bit for bit, with plain scalar arithmetic of its own and without any engine; it names the
- * first token that differs. Beside it: generators of inputs, and poison for memory that must be
- * written.
+ * The oracle: computes from the inputs of all ranks the expected bits of every output of every
+ * operation, with its own plain scalar arithmetic and without any engine, and names the first token
+ * that differs. Also: generators of inputs, and poison for memory that operations must write.
  */
 @NullMarked
 package org.ep4j.verify;

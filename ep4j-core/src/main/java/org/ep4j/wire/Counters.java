@@ -6,16 +6,17 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.VarHandle;
 
 /**
- * Words of 64 bits that count what has arrived. A word has one reader by convention, its owner, and
- * any number of writers: peers, and the wire on their behalf, who add atomically with release
- * order. The owner reads with acquire order and sees what the count stands for. Counters start at
- * 0, only ever change by additions, and are never reset: who waits for {@code n} more remembers
- * where it began.
+ * 64-bit words that count arrivals. By convention a word has one reader, its owner, and any number
+ * of writers: peers, and the wire on their behalf, which add atomically with release order. The
+ * owner reads with acquire order and then sees the data that the count covers. Counters start at 0,
+ * change only by additions, and are never reset: a waiter for {@code n} more remembers its start
+ * value.
  *
- * <p>Neighbouring counters share cache lines; use every eighth where two threads wait side by side.
+ * <p>Neighbouring counters share cache lines; use every eighth counter if two threads wait at the
+ * same time.
  *
- * <p>The words lie in host memory at a fixed address until the wire is closed, so that a device
- * that waits can have them mapped. Any thread may read.
+ * <p>The words are in host memory at a fixed address until the wire is closed, so a waiting device
+ * can map them. Any thread may read.
  */
 public final class Counters {
   private static final VarHandle LONG = ValueLayout.JAVA_LONG.varHandle().withInvokeExactBehavior();
@@ -36,9 +37,9 @@ public final class Counters {
   }
 
   /**
-   * Counters on pages of their own, so that a device can have them mapped.
+   * Counters on pages of their own, so that a device can map them.
    *
-   * @param arena for as long as peers may add
+   * @param arena owns the words while peers may add
    */
   public static Counters allocate(Arena arena, int count) {
     long bytes = (long) count * Long.BYTES;
@@ -55,7 +56,7 @@ public final class Counters {
     return (long) LONG.getAcquire(words, (long) counter * Long.BYTES);
   }
 
-  /** For wires: adds with release order. */
+  /** Adds with release order; for wires. */
   public void add(int counter, long value) {
     long before = (long) LONG.getAndAddRelease(words, (long) counter * Long.BYTES, value);
     assert before != before + value || value == 0;

@@ -1,18 +1,20 @@
 package org.ep4j.wire;
 
-/** A lane failed while {@link WireWait} waited for what it carries. */
+import org.ep4j.ErrorCode;
+
+/** A lane failed while {@link WireWait} waited for its work. */
 public final class LaneFailedException extends WireException {
   private static final long serialVersionUID = 1L;
 
   private final transient LaneFailure failure;
 
-  /** A wait for {@code what} that ended with a lane. */
+  /** A failure of the wait for {@code what}. */
   public LaneFailedException(String what, LaneFailure failure) {
-    super("waiting for " + what + ": " + failure);
+    super(ErrorCode.LANE_FAILED, "waiting for " + what + ": " + failure);
     this.failure = failure;
   }
 
-  /** The failure, which wires keep as a value. */
+  /** The failure as a value. */
   public LaneFailure failure() {
     return failure;
   }

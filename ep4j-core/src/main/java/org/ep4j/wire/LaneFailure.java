@@ -4,15 +4,15 @@ import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a lane failed.
+ * The failure of a lane.
  *
  * @param peer the peer of the lane
  * @param lane index of the lane
- * @param cause what kind of failure
- * @param text what was noticed, for people
+ * @param cause kind of failure
+ * @param text description for people
  * @param delivered work up to this number has taken effect at the peer
  * @param accepted work after {@code delivered} up to this number may be lost: it may have taken
- *     effect wholly, partly or not at all, but a counter has counted only puts that are whole
+ *     effect completely, partly or not at all, but counters have counted only complete puts
  */
 public record LaneFailure(
     int peer, int lane, Cause cause, String text, long delivered, long accepted) {
@@ -22,19 +22,21 @@ public record LaneFailure(
     CLOSED,
     /** The connection, port or queue pair is lost; the peer itself may live. */
     LOST,
-    /** The group says that the peer is gone. */
+    /** The group reports the peer as departed. */
     DEPARTED,
-    /** One side has sent what the other cannot take, for example into a region that is closed. */
+    /**
+     * One side has sent data that the other cannot accept, for example a put into a closed region.
+     */
     PROTOCOL
   }
 
   /**
-   * Why nothing more may come from a peer. Where it has closed its wire, only once it has done so
-   * on all lanes: what it sent before may still be under way on some when others say that it has
-   * gone.
+   * The reason for which no more data can arrive from a peer. If the peer has closed its wire, only
+   * after it has done so on all lanes: earlier data may still be in flight on some lanes when
+   * others report the close.
    *
    * @param lanes all lanes to that peer
-   * @return null while something may come
+   * @return null while data may arrive
    */
   public static @Nullable LaneFailure of(Lane... lanes) {
     LaneFailure closed = null;
@@ -50,7 +52,7 @@ public record LaneFailure(
     return all ? closed : null;
   }
 
-  /** The same of all lanes of a wire to a peer. */
+  /** As {@link #of(Lane...)}, for all lanes of a wire to a peer. */
   public static @Nullable LaneFailure of(Wire wire, int peer) {
     Lane[] lanes = new Lane[wire.config().lanes()];
     Arrays.setAll(lanes, i -> wire.lane(peer, i));

@@ -1,11 +1,13 @@
 package org.ep4j.wire;
 
 import java.lang.foreign.MemorySegment;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Memory of this rank that a wire can read, and, if it was made together with the peers, their
- * parts too.
+ * Memory of this rank that a wire can read, and the parts of the peers if the region was made
+ * together with them.
  */
 public interface Region extends AutoCloseable {
   /** Bytes of this rank's memory. */
@@ -14,22 +16,21 @@ public interface Region extends AutoCloseable {
   /**
    * Bytes of a rank's part.
    *
-   * @throws IllegalStateException if the region is registered on this rank only
+   * @throws org.ep4j.IllegalUseException if the region is registered on this rank only
    */
   long bytes(int rank);
 
   /**
-   * A rank's part as this process can load and store it, for those who can do without puts: devices
-   * that have it mapped. What is stored there is announced by {@link Lane#add}, as after a put.
+   * A rank's part for direct loads and stores of this process, for callers that do not need puts,
+   * such as devices that have it mapped. Announce stores by {@link Lane#add}, as after a put.
    *
-   * @return null if the wire has to carry what goes there, or the region is registered on this rank
-   *     only
+   * @return null if only the wire can reach the part, or the region is registered on this rank only
    */
   default @Nullable MemorySegment mapped(int rank) {
     return null;
   }
 
-  /** Whether the peers can put into it. */
+  /** Whether peers can put into this region. */
   boolean exposed();
 
   /** This rank's memory. */
@@ -38,21 +39,23 @@ public interface Region extends AutoCloseable {
   /**
    * This rank's memory, if it is host memory.
    *
-   * @throws IllegalStateException if it lies on a device
+   * @throws org.ep4j.IllegalUseException if it is device memory
    */
   default MemorySegment segment() {
     @Nullable MemorySegment segment = memory().segment();
     if (segment == null) {
-      throw new IllegalStateException("the region lies on a device and has no segment");
+      throw new IllegalUseException(
+          ErrorCode.REGION_ON_DEVICE,
+          "the region is in device memory and has no segment: use memory()");
     }
     return segment;
   }
 
   /**
-   * Withdraws the region from the wire, on this rank; a second call does nothing. Work of this rank
-   * that uses it must have left before ({@link Lane#flush()}). The ranks agree beforehand, for
-   * example by a barrier, that no put into it is under way; one that comes too late is dropped or
-   * fails its lane, but touches no memory that its owner got back.
+   * Removes the region from the wire on this rank; a second call has no effect. Work of this rank
+   * that uses the region must have left before ({@link Lane#flush()}). The ranks agree before, for
+   * example by a barrier, that no put into it is in flight. A late put is dropped or fails its
+   * lane, but never writes memory that its owner has back.
    */
   @Override
   void close();

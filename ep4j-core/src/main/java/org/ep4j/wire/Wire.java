@@ -3,40 +3,39 @@ package org.ep4j.wire;
 import java.time.Duration;
 
 /**
- * Connects this rank's regions with those of its peers: one-sided writes, counted where they
- * arrive.
+ * Connects regions of this rank with those of its peers: one-sided writes, counted at the receiver.
  *
- * <p><b>Lanes.</b> To each peer there are {@link WireConfig#lanes()} lanes, ordered streams of work
- * that know nothing of each other. Within a lane only one order is promised: an {@link Lane#add}
- * takes effect after all that was given to the lane before it. Puts may overtake each other, also
- * on one lane. A receiver therefore counts: it knows how many puts to expect, and waits until the
- * counter that they name has grown by as many.
+ * <p><b>Lanes.</b> To each peer there are {@link WireConfig#lanes()} lanes, which are independent
+ * ordered streams of work. Within a lane only one order is guaranteed: an {@link Lane#add} takes
+ * effect after all earlier work of the lane. Puts may overtake each other, also on one lane.
+ * Therefore a receiver counts: it knows the number of expected puts and waits until their counter
+ * has grown by that number.
  *
- * <p><b>Strands.</b> A wire is cut into {@link WireConfig#strands()} strands, each with lanes,
- * connections and queues of its own: the lanes of strand {@code s} are those with {@code index %
- * strands == s}, to all peers.
+ * <p><b>Progress contexts.</b> A wire has {@link WireConfig#progressContexts()} progress contexts,
+ * each with its own lanes, connections and queues: progress context {@code c} has the lanes with
+ * {@code index % progressContexts == c}, to all peers.
  *
- * <p><b>Thread rule.</b> A strand and its lanes are used by one thread at a time; handing a strand
- * to another thread needs a happens-before edge. Different strands may be driven by different
- * threads at once, without locks between them. {@link #counters()}, {@link #failedLanes()} and
- * {@link Lane#failure()} may be read by any thread. The collective calls ({@link #allocate}, {@link
- * #expose}) are made by one thread, in the same order on all ranks, and may be made while strands
- * are being driven. {@link #close()} is called when no other thread is inside a call of this wire.
+ * <p><b>Thread rule.</b> One thread at a time uses a progress context and its lanes; a handover to
+ * another thread needs a happens-before edge. Different threads may drive different progress
+ * contexts at the same time, without locks. Any thread may read {@link #counters()}, {@link
+ * #failedLanes()} and {@link Lane#failure()}. One thread makes the collective calls ({@link
+ * #allocate}, {@link #expose}), in the same order on all ranks; progress contexts may be driven
+ * meanwhile. Call {@link #close()} when no other thread is inside a call of this wire.
  *
  * <p><b>Progress.</b> Work moves, in both directions, while {@link #poll} is called. A wire may do
- * more on its own, but nobody may rely on it: a rank that waits, for whatever, polls.
+ * more on its own, but callers must not rely on it: every waiting rank polls.
  *
- * <p><b>Memory order.</b> Bytes that were written before a put is accepted are what arrives, unless
- * the caller changes them before {@link Lane#flush()} has said that they have left. Who has read a
- * counter ({@link Counters#get}, acquire) sees all bytes of the puts that it counts, and all that
- * preceded an {@link Lane#add} that it contains.
+ * <p><b>Memory order.</b> A put transfers the bytes that were written before its acceptance, unless
+ * the caller changes them before {@link Lane#flush()} returns true. A reader of a counter ({@link
+ * Counters#get}, acquire) sees all bytes of the puts that the value counts, and all work before an
+ * {@link Lane#add} that it contains.
  *
- * <p><b>Errors are values.</b> What goes wrong between ranks fails lanes, see {@link
- * Lane#failure()}; the other lanes go on, and nothing is thrown. Thrown are only mistakes of the
- * caller, before anything is sent: {@link org.ep4j.InvalidArgumentException} for arguments out of
- * range, {@link IllegalStateException} for use after close.
+ * <p><b>Errors are values.</b> Failures between ranks fail lanes, see {@link Lane#failure()}; the
+ * other lanes continue, and nothing is thrown. Only caller mistakes throw, before anything is sent:
+ * {@link org.ep4j.InvalidArgumentException} for arguments out of range, {@link
+ * org.ep4j.IllegalUseException} for use after close.
  *
- * <p>Implementations allocate nothing in {@link #poll} and in the calls of {@link Lane}, once warm.
+ * <p>A warm implementation allocates nothing in {@link #poll} and in the calls of {@link Lane}.
  */
 public interface Wire extends AutoCloseable {
   /** Name of the kind of wire, as in {@link WireConfig#wire()}: {@code tcp}, {@code shm}. */
@@ -48,7 +47,7 @@ public interface Wire extends AutoCloseable {
   /** Number of ranks. */
   int size();
 
-  /** What it was opened with. */
+  /** The configuration of the wire. */
   WireConfig config();
 
   /**
@@ -56,90 +55,91 @@ public interface Wire extends AutoCloseable {
    *
    * @param peer another rank
    * @param index from 0 to {@code lanes - 1}
-   * @throws org.ep4j.InvalidArgumentException if there is no such lane; there is none to this rank
+   * @throws org.ep4j.InvalidArgumentException if there is no such lane; this rank has no lane to
+   *     itself
    */
   Lane lane(int peer, int index);
 
   /**
-   * Collective: new zeroed memory on every rank that its peers can put into. Every wire can do
-   * this, and on some it is the cheaper kind. The memory belongs to the region.
+   * Collective: new zeroed memory on every rank that its peers can put into. Every wire supports
+   * it, and some wires make it cheaper than {@link #expose}. The region owns the memory.
    *
-   * @param bytes how many on this rank; ranks may differ, 0 is allowed
-   * @param timeout how long to wait for the others
-   * @throws WireException if a rank cannot provide it; names the rank, on all ranks
+   * @param bytes number of bytes on this rank; ranks may differ, 0 is allowed
+   * @param timeout maximum wait for the other ranks
+   * @throws WireException if a rank cannot provide the memory; names the rank, on all ranks
    */
   Region allocate(long bytes, Duration timeout);
 
   /**
-   * Collective: memory of the caller that its peers can put into. The caller keeps it until the
-   * region is closed.
+   * Collective: memory of the caller that its peers can put into. The caller keeps it alive until
+   * the region is closed.
    *
    * @param memory the memory; ranks may differ in size and kind
-   * @param timeout how long to wait for the others
-   * @throws WireException if a rank's memory cannot be reached, see {@link #exposes}; names the
+   * @param timeout maximum wait for the other ranks
+   * @throws WireException if the wire cannot reach a rank's memory, see {@link #exposes}; names the
    *     rank, on all ranks
    */
   Region expose(WireMemory memory, Duration timeout);
 
   /**
-   * Memory of the caller as a source of puts; only this rank knows of it. The caller keeps it until
-   * the region is closed.
+   * Memory of the caller as a source of puts, known to this rank only. The caller keeps it alive
+   * until the region is closed.
    *
-   * @throws WireException if this wire cannot read such memory: stage it through host memory
+   * @throws WireException if this wire cannot read such memory: copy it to host memory first
    */
   Region register(WireMemory memory);
 
   /**
-   * Whether {@link #register} only writes down where host memory lies, so that memory may be
-   * registered for a single use. Elsewhere it is pinned, page by page.
+   * Whether {@link #register} of host memory costs nothing but a record, so that memory may be
+   * registered for a single use. Other wires pin the memory page by page.
    */
   default boolean registersFreely() {
     return false;
   }
 
   /**
-   * Whether memory of a device is to be given to it, to {@link #register} and {@link #expose}:
-   * network cards then read and write it where it is. The same on all ranks. Where not, what a
-   * device sends and receives goes through host memory.
+   * Whether {@link #register} and {@link #expose} should receive device memory, which network cards
+   * then read and write directly. The same on all ranks. If false, device data goes through host
+   * memory.
    */
   default boolean carriesDeviceMemory() {
     return false;
   }
 
-  /** Whether {@link #expose} takes such memory. {@link #register} takes any host memory. */
+  /** Whether {@link #expose} accepts such memory. {@link #register} accepts any host memory. */
   boolean exposes(WireMemory memory);
 
-  /** The words of this rank that its peers count up. */
+  /** The counters of this rank, to which its peers add. */
   Counters counters();
 
   /**
-   * Moves the work of a strand along, in both directions; never blocks.
+   * Advances the work of a progress context, in both directions; never blocks.
    *
-   * @param strand from 0 to {@code strands - 1}
-   * @return how much was done, in no particular unit; 0 if there was nothing to do
+   * @param progressContext from 0 to {@code progressContexts - 1}
+   * @return amount of work done, without a unit; 0 if there was nothing to do
    */
-  int poll(int strand);
+  int poll(int progressContext);
 
   /**
-   * Number of lanes that have failed so far. Cheap: made for loops that wait for a counter, which
-   * look for the failed lane when the number has changed.
+   * Number of failed lanes. Cheap: a loop that waits for a counter looks for the failed lane only
+   * when the number has changed.
    */
   int failedLanes();
 
   /**
-   * Whether nothing of a peer can reach this rank's memory and counters any more once all lanes to
-   * it have failed here, whatever its process does: one that was only stopped may go on. So it is
-   * where this side takes in what comes, or ends the connection for both. Where peers write without
-   * that, as into memory that they map, what they do has no end that can be known here.
+   * Whether a peer can no longer write this rank's memory and counters after all lanes to it have
+   * failed here, whatever its process does (a stopped process may resume). True if this side
+   * receives the data itself or ends the connection for both sides. False if peers write directly,
+   * for example into mapped memory: this rank cannot know when they stop.
    */
   default boolean severs() {
     return false;
   }
 
   /**
-   * Closes regions, lanes and connections of this rank; a second call does nothing. Not collective:
-   * the peers' lanes to this rank fail with {@link LaneFailure.Cause#CLOSED}. Work that was handed
-   * over ({@link Lane#flush()}) before still arrives; other work may be lost.
+   * Closes regions, lanes and connections of this rank; a second call has no effect. Not
+   * collective: the peers' lanes to this rank fail with {@link LaneFailure.Cause#CLOSED}. Work that
+   * has left ({@link Lane#flush()}) still arrives; other work may be lost.
    */
   @Override
   void close();

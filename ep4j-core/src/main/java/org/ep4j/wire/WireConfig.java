@@ -1,105 +1,116 @@
 package org.ep4j.wire;
 
 import java.time.Duration;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a wire is opened. The same on all ranks, but for {@code near}: opening tells which rank
- * differs in which field.
+ * Configuration of a wire. All ranks pass the same values except {@code affinity}; opening names
+ * the rank and the field that differ. Immutable.
  *
- * @param wire kind of wire; {@code auto} (default) takes {@code inproc} for threads of one JVM,
- *     {@code shm} for processes of one host, else {@code tcp}
- * @param lanes lanes to each peer; 4 by default
- * @param strands threads that may drive the wire at once; 1 by default
- * @param counters counters of each rank; 1024 by default
- * @param bytesInFlight bytes that may be under way from a strand to one peer; 64 MiB by default. A
- *     larger put is accepted alone
- * @param operationsInFlight pieces of work that may be under way from a strand to one peer; 1024 by
- *     default
- * @param connections connections to each peer, for wires that have some; a multiple of {@code
- *     strands}; 0 (default) takes one a strand. Lane {@code i} uses connection {@code i %
- *     connections}
- * @param encrypted whether a wire that leaves the host encrypts (TLS 1.3); off by default
- * @param timeout how long opening may take; 60 s by default
- * @param near PCI address of the device whose rows this rank sends, as its driver writes it ({@code
- *     0000:18:00.0}); empty (default) for a rank whose rows lie in the memory of its cores. A hint
- *     for wires that choose between ports; ranks differ in it
+ * @param wire kind of wire; {@code auto} (default) uses {@code inproc} for threads of one JVM,
+ *     {@code shm} for processes of one host, otherwise {@code tcp}
+ * @param lanes lanes to each peer; default 4
+ * @param progressContexts number of threads that may drive the wire at the same time; default 1
+ * @param counters counters of each rank; default 1024
+ * @param bytesInFlight bytes that may be in flight from a progress context to one peer; default 64
+ *     MiB. A larger put is accepted alone
+ * @param operationsInFlight pieces of work that may be in flight from a progress context to one
+ *     peer; default 1024
+ * @param connections connections to each peer, for wires that have connections; a multiple of
+ *     {@code progressContexts}; 0 (default) = one per progress context. Lane {@code i} uses
+ *     connection {@code i % connections}
+ * @param encrypted whether a wire that leaves the host encrypts (TLS 1.3); default false
+ * @param timeout maximum time for opening; default 60 s
+ * @param affinity PCI address of the device whose rows this rank sends, as its driver writes it
+ *     ({@code 0000:18:00.0}); empty (default) if the rows are in host memory. A hint for wires that
+ *     choose between ports; ranks may differ
  */
 public record WireConfig(
     String wire,
     int lanes,
-    int strands,
+    int progressContexts,
     int counters,
     long bytesInFlight,
     int operationsInFlight,
     int connections,
     boolean encrypted,
     Duration timeout,
-    String near) {
+    String affinity) {
   /**
-   * No wire of {@link Wires}: between GPUs of one host that are declared as several nodes, whose
-   * kernels write to each other through its memory. Only the engine of GPUs knows it.
+   * Not a wire of {@link Wires}: connects GPUs of one host that are declared as several nodes;
+   * their kernels write to each other through host memory. Only the CUDA engine supports it.
    */
   public static final String STAGED = "staged";
 
   /**
-   * No wire of {@link Wires} either: between GPUs of several nodes device functions of the buffer's
+   * Not a wire of {@link Wires}: connects GPUs of several nodes by device functions of the buffer's
    * backend, which kernels call themselves.
    */
   public static final String BACKEND = "backend";
 
-  /** Most lanes to a peer. */
-  public static final int MOST_LANES = 1024;
+  /** Maximum number of lanes to a peer. */
+  public static final int MAX_LANES = 1024;
 
-  /** Most counters of a rank. */
-  public static final int MOST_COUNTERS = 1 << 24;
+  /** Maximum number of counters of a rank. */
+  public static final int MAX_COUNTERS = 1 << 24;
 
-  /** Most connections to a peer. */
-  public static final int MOST_CONNECTIONS = 256;
+  /** Maximum number of connections to a peer. */
+  public static final int MAX_CONNECTIONS = 256;
 
-  /** Most pieces of work that may be under way to a peer. */
-  public static final int MOST_OPERATIONS = 1 << 20;
+  /** Maximum number of pieces of work in flight to a peer. */
+  public static final int MAX_OPERATIONS = 1 << 20;
 
-  /** Checks the values, and settles {@code connections}. */
+  /**
+   * Checks the values, and resolves {@code connections}.
+   *
+   * @throws InvalidArgumentException if a value is out of range
+   */
   public WireConfig {
-    range("lanes", lanes, 1, MOST_LANES);
-    range("strands", strands, 1, lanes);
-    range("counters", counters, 1, MOST_COUNTERS);
+    range("lanes", lanes, 1, MAX_LANES);
+    range("progressContexts", progressContexts, 1, lanes);
+    range("counters", counters, 1, MAX_COUNTERS);
     range("bytesInFlight", bytesInFlight, 1, Long.MAX_VALUE);
-    range("operationsInFlight", operationsInFlight, 1, MOST_OPERATIONS);
-    range("connections", connections, 0, MOST_CONNECTIONS);
-    connections = connections == 0 ? strands : connections;
-    if (connections % strands != 0) {
+    range("operationsInFlight", operationsInFlight, 1, MAX_OPERATIONS);
+    range("connections", connections, 0, MAX_CONNECTIONS);
+    connections = connections == 0 ? progressContexts : connections;
+    if (connections % progressContexts != 0) {
       throw new InvalidArgumentException(
+          ErrorCode.WIRE_SETTING,
           "connections",
           String.valueOf(connections),
-          "a multiple of strands = " + strands,
-          "each strand has connections of its own");
+          "a multiple of progressContexts (" + progressContexts + ")",
+          "use the same number of connections for each progress context");
     }
     if (!timeout.isPositive()) {
       throw new InvalidArgumentException(
-          "timeout", timeout.toString(), "positive", "leave it out for 60 s");
+          ErrorCode.WIRE_SETTING,
+          "timeout",
+          timeout.toString(),
+          "positive",
+          "leave the field out for 60 s");
     }
   }
 
-  private static void range(String field, long value, long least, long most) {
-    if (value < least || value > most) {
+  private static void range(String field, long value, long least, long max) {
+    if (value < least || value > max) {
       throw new InvalidArgumentException(
+          ErrorCode.WIRE_SETTING,
           field,
           String.valueOf(value),
-          "from " + least + " to " + most,
-          "leave it out for the default");
+          "from " + least + " to " + max,
+          "leave the field out for the default");
     }
   }
 
-  /** What must be the same on all ranks. */
+  /** The fields that must be the same on all ranks. */
   String common() {
-    // Records print their components by name: the fields, in their order.
+    // Records print their components by name, in order.
     return new WireConfig(
             wire,
             lanes,
-            strands,
+            progressContexts,
             counters,
             bytesInFlight,
             operationsInFlight,
@@ -111,8 +122,8 @@ public record WireConfig(
   }
 
   /**
-   * A builder; what is not set is taken from the environment ({@link WireEnvironment}), else it is
-   * the default. A wire {@code auto} counts as not set.
+   * A builder. A value that is not set comes from the environment ({@link WireEnvironment}),
+   * otherwise from the defaults. {@code auto} as wire counts as not set.
    */
   public static Builder builder() {
     return new Builder();
@@ -122,14 +133,14 @@ public record WireConfig(
   public static final class Builder {
     private @Nullable String wire;
     private @Nullable Integer lanes;
-    private int strands = 1;
+    private int progressContexts = 1;
     private int counters = 1024;
     private @Nullable Long bytesInFlight;
     private @Nullable Integer operationsInFlight;
     private @Nullable Integer connections;
     private @Nullable Boolean encrypted;
     private @Nullable Duration timeout;
-    private String near = "";
+    private String affinity = "";
 
     private Builder() {}
 
@@ -145,9 +156,9 @@ public record WireConfig(
       return this;
     }
 
-    /** Threads that may drive the wire at once. */
-    public Builder strands(int strands) {
-      this.strands = strands;
+    /** Number of threads that may drive the wire at the same time. */
+    public Builder progressContexts(int progressContexts) {
+      this.progressContexts = progressContexts;
       return this;
     }
 
@@ -157,13 +168,13 @@ public record WireConfig(
       return this;
     }
 
-    /** Bytes that may be under way from a strand to one peer. */
+    /** Bytes that may be in flight from a progress context to one peer. */
     public Builder bytesInFlight(long bytesInFlight) {
       this.bytesInFlight = bytesInFlight;
       return this;
     }
 
-    /** Pieces of work that may be under way from a strand to one peer. */
+    /** Pieces of work that may be in flight from a progress context to one peer. */
     public Builder operationsInFlight(int operationsInFlight) {
       this.operationsInFlight = operationsInFlight;
       return this;
@@ -181,40 +192,40 @@ public record WireConfig(
       return this;
     }
 
-    /** How long opening may take. */
+    /** Maximum time for opening. */
     public Builder timeout(Duration timeout) {
       this.timeout = timeout;
       return this;
     }
 
     /** PCI address of the device whose rows this rank sends. */
-    public Builder near(String near) {
-      this.near = near;
+    public Builder affinity(String affinity) {
+      this.affinity = affinity;
       return this;
     }
 
     /**
      * The configuration.
      *
-     * @throws InvalidArgumentException if a value is bad; names it and the remedy
+     * @throws InvalidArgumentException if a value is out of range; names the value and the remedy
      */
     public WireConfig build() {
       return build(WireEnvironment.of(System.getenv()));
     }
 
-    /** The configuration in some other environment. */
+    /** The configuration with the values of another environment. */
     WireConfig build(WireEnvironment environment) {
       return new WireConfig(
           wire == null || wire.equals("auto") ? environment.wire() : wire,
           lanes == null ? environment.lanes() : lanes,
-          strands,
+          progressContexts,
           counters,
           bytesInFlight == null ? environment.bytesInFlight() : bytesInFlight,
           operationsInFlight == null ? environment.operationsInFlight() : operationsInFlight,
-          connections == null ? environment.connections(strands) : connections,
+          connections == null ? environment.connections(progressContexts) : connections,
           encrypted == null ? environment.encrypted() : encrypted,
           timeout == null ? environment.timeout() : timeout,
-          near);
+          affinity);
     }
   }
 }

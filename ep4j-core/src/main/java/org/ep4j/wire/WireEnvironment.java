@@ -4,15 +4,16 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the environment says about wires: for whoever runs a program that leaves it open. A value
- * that the program sets in {@link WireConfig.Builder} wins. The ranks must agree, see {@link
- * Wires#open}.
+ * Wire settings of the environment, for programs that leave them open. A value that the program
+ * sets in {@link WireConfig.Builder} wins. The ranks must agree, see {@link Wires#open}.
  *
- * <p>Not among the variables are strands and counters: how many there are belongs to the program.
+ * <p>The numbers of progress contexts and counters are not among the variables: the program
+ * determines them.
  */
 public final class WireEnvironment {
   /** Kind of wire. */
@@ -24,23 +25,23 @@ public final class WireEnvironment {
   /** Connections to each peer. */
   public static final String CONNECTIONS = "EP4J_WIRE_CONNECTIONS";
 
-  /** Bytes that may be under way from a strand to one peer. */
+  /** Bytes that may be in flight from a progress context to one peer. */
   public static final String BYTES_IN_FLIGHT = "EP4J_WIRE_BYTES_IN_FLIGHT";
 
-  /** Pieces of work that may be under way from a strand to one peer. */
+  /** Pieces of work that may be in flight from a progress context to one peer. */
   public static final String OPERATIONS_IN_FLIGHT = "EP4J_WIRE_OPERATIONS_IN_FLIGHT";
 
   /** Whether a wire that leaves the host encrypts. */
   public static final String ENCRYPTED = "EP4J_WIRE_ENCRYPTED";
 
-  /** How long opening may take, in milliseconds. */
+  /** Maximum time for opening, in milliseconds. */
   public static final String TIMEOUT = "EP4J_WIRE_TIMEOUT_MS";
 
   /**
-   * A setting as it is.
+   * An effective setting.
    *
-   * @param variable its name
-   * @param value what counts
+   * @param variable name of the variable
+   * @param value the effective value
    * @param given whether the variable is set
    */
   public record Setting(String variable, String value, boolean given) {}
@@ -58,10 +59,10 @@ public final class WireEnvironment {
   private WireEnvironment(Map<String, String> variables) {
     this.variables = variables;
     wire = text(WIRE, "auto");
-    lanes = (int) number(LANES, 4, 1, WireConfig.MOST_LANES);
-    connections = (int) number(CONNECTIONS, 0, 0, WireConfig.MOST_CONNECTIONS);
+    lanes = (int) number(LANES, 4, 1, WireConfig.MAX_LANES);
+    connections = (int) number(CONNECTIONS, 0, 0, WireConfig.MAX_CONNECTIONS);
     bytesInFlight = number(BYTES_IN_FLIGHT, 64L << 20, 1, Long.MAX_VALUE);
-    operationsInFlight = (int) number(OPERATIONS_IN_FLIGHT, 1024, 1, WireConfig.MOST_OPERATIONS);
+    operationsInFlight = (int) number(OPERATIONS_IN_FLIGHT, 1024, 1, WireConfig.MAX_OPERATIONS);
     encrypted = flag(ENCRYPTED);
     timeout = Duration.ofMillis(number(TIMEOUT, 60_000, 1, Integer.MAX_VALUE));
   }
@@ -69,7 +70,8 @@ public final class WireEnvironment {
   /**
    * Reads variables.
    *
-   * @throws InvalidArgumentException if one has a bad value; names it and the remedy
+   * @throws InvalidArgumentException if a variable has an invalid value; names the variable and the
+   *     remedy
    */
   public static WireEnvironment of(Map<String, String> variables) {
     return new WireEnvironment(variables);
@@ -88,13 +90,13 @@ public final class WireEnvironment {
     return lanes;
   }
 
-  /** Connections for a program that drives so many strands. */
-  int connections(int strands) {
-    if (connections % strands != 0) {
+  /** Connections for a program with this number of progress contexts. */
+  int connections(int progressContexts) {
+    if (connections % progressContexts != 0) {
       throw refused(
           CONNECTIONS,
           String.valueOf(connections),
-          "a multiple of the program's strands, " + strands);
+          "a multiple of the program's progress contexts (" + progressContexts + ")");
     }
     return connections;
   }
@@ -127,17 +129,17 @@ public final class WireEnvironment {
     return value;
   }
 
-  private long number(String variable, long otherwise, long least, long most) {
+  private long number(String variable, long otherwise, long least, long max) {
     String value = text(variable, String.valueOf(otherwise));
     try {
       long number = Long.parseLong(value);
-      if (number >= least && number <= most) {
+      if (number >= least && number <= max) {
         return number;
       }
     } catch (NumberFormatException e) {
-      // Said below.
+      // Reported below.
     }
-    throw refused(variable, value, "an integer from " + least + " to " + most);
+    throw refused(variable, value, "an integer from " + least + " to " + max);
   }
 
   private boolean flag(String variable) {
@@ -151,6 +153,6 @@ public final class WireEnvironment {
 
   private static InvalidArgumentException refused(String variable, String value, String wanted) {
     return new InvalidArgumentException(
-        variable, value, wanted, "correct the variable or leave it out");
+        ErrorCode.WIRE_VARIABLE, variable, value, wanted, "correct the variable or unset it");
   }
 }

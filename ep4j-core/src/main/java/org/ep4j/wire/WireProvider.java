@@ -8,23 +8,23 @@ public interface WireProvider {
   String name();
 
   /**
-   * Empty if this host has what the wire needs of libraries and devices; otherwise what is missing,
-   * and what helps. For whoever looks at a host when there are no ranks.
+   * Empty if this host has the libraries and devices of the wire; otherwise what is missing, and
+   * the remedy. For diagnosis of a host without ranks.
    */
   default String unavailableHere() {
     return "";
   }
 
   /**
-   * Empty if the wire can connect the ranks of this group, as far as this rank can tell alone;
-   * otherwise why not, and what helps. Not collective.
+   * Empty if the wire can connect the ranks of this group, as far as this rank can determine alone;
+   * otherwise the reason, and the remedy. Not collective.
    */
   String unavailableBecause(Group group);
 
   /**
-   * Opens the wire; collective. The configurations of the ranks have been compared.
+   * Opens the wire; collective. The configurations of the ranks have been compared before.
    *
-   * @throws WireException if a rank cannot; names it, on all ranks
+   * @throws WireException if a rank cannot open the wire; names the rank, on all ranks
    */
   Wire open(Group group, WireConfig config);
 }

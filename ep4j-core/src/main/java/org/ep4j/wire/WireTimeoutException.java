@@ -1,11 +1,13 @@
 package org.ep4j.wire;
 
-/** What was waited for did not come in time. */
+import org.ep4j.ErrorCode;
+
+/** Work on a wire did not complete before the deadline. */
 public final class WireTimeoutException extends WireException {
   private static final long serialVersionUID = 1L;
 
-  /** A wait described by {@code message}: what for, how long, what was there. */
+  /** A wait described by {@code message}: for what, how long, and the state at its end. */
   public WireTimeoutException(String message) {
-    super(message);
+    super(ErrorCode.WIRE_TIMEOUT, message);
   }
 }

@@ -6,43 +6,43 @@ import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Waiting for a wire, with deadlines: for callers that have nothing better to do meanwhile. Each
- * call polls one strand, and is made by the thread that drives it.
+ * Waits on a wire with deadlines, for callers without other work. Each call polls one progress
+ * context; the thread that drives it makes the call.
  */
 public final class WireWait {
   /**
-   * Idle polls between looks at the clock, and before other threads get the core. Where two ranks
-   * share a core, this is what each message waits.
+   * Idle polls between reads of the clock and yields of the core. If two ranks share a core, each
+   * message waits for this.
    */
   private static final int SPINS = 64;
 
   /**
-   * Who has seen nothing for so long rests between looks: what is awaited may need the core, as
-   * where the system emulates a device, and comes hardly later for it.
+   * After this idle time a waiter sleeps between polls: the awaited work may need the core, for
+   * example if the system emulates a device, and the sleep hardly delays it.
    */
-  private static final long PATIENCE_NANOS = 1_000_000;
+  private static final long TIMEOUT_NANOS = 1_000_000;
 
   private static final long REST_NANOS = 50_000;
 
   private final Wire wire;
-  private final int strand;
+  private final int progressContext;
   private final Duration timeout;
 
-  // Of the wait that is under way.
+  // Start of the current wait.
   private long start;
   private int idle;
 
-  /** When it was noticed that nothing comes any more; 0 while something does. */
-  private long quietSince;
+  /** When the failure was noticed after which no more data arrives; 0 before. */
+  private long idleSince;
 
   /**
-   * Waits on a strand of a wire.
+   * Waits on a progress context of a wire.
    *
    * @param timeout of each wait
    */
-  public WireWait(Wire wire, int strand, Duration timeout) {
+  public WireWait(Wire wire, int progressContext, Duration timeout) {
     this.wire = wire;
-    this.strand = strand;
+    this.progressContext = progressContext;
     this.timeout = timeout;
   }
 
@@ -51,7 +51,7 @@ public final class WireWait {
    *
    * @return the number of the work
    * @throws LaneFailedException if the lane has failed
-   * @throws WireTimeoutException if it is still back-pressured after the timeout
+   * @throws WireTimeoutException if the lane is still back-pressured after the timeout
    */
   public long put(
       Lane lane,
@@ -88,7 +88,7 @@ public final class WireWait {
    * Waits until the local bytes of all work of a lane have left.
    *
    * @throws LaneFailedException if the lane has failed
-   * @throws WireTimeoutException if they have not after the timeout
+   * @throws WireTimeoutException if bytes are left after the timeout
    */
   public void flush(Lane lane) {
     begin();
@@ -102,7 +102,7 @@ public final class WireWait {
    * Waits until all work of a lane is known to have taken effect.
    *
    * @throws LaneFailedException if the lane has failed
-   * @throws WireTimeoutException if it has not after the timeout
+   * @throws WireTimeoutException if work is outstanding after the timeout
    */
   public void delivery(Lane lane) {
     begin();
@@ -116,7 +116,7 @@ public final class WireWait {
    * Waits until a counter of this rank is at least {@code least}.
    *
    * @param from the peer whose lanes' failure ends the wait; -1 for none
-   * @throws LaneFailedException if nothing more may come from {@code from}, see {@link
+   * @throws LaneFailedException if no more data can arrive from {@code from}, see {@link
    *     LaneFailure#of(Lane...)}
    * @throws WireTimeoutException if the counter is too low after the timeout
    */
@@ -125,7 +125,7 @@ public final class WireWait {
     begin();
     int failed = 0;
     while (counters.get(counter) < least) {
-      // The lane may have failed behind its last work: that is looked for once more below.
+      // The lane may have failed after its last work arrived: the counter is read once more below.
       int now = wire.failedLanes();
       if (now != failed) {
         failed = now;
@@ -144,8 +144,8 @@ public final class WireWait {
   /**
    * Waits until a condition holds.
    *
-   * @param what for the message
-   * @throws WireTimeoutException if it does not after the timeout
+   * @param what name of the condition, for the message
+   * @throws WireTimeoutException if it does not hold after the timeout
    */
   public void until(BooleanSupplier condition, String what) {
     begin();
@@ -162,15 +162,13 @@ public final class WireWait {
   private void begin() {
     start = System.nanoTime();
     idle = 0;
-    quietSince = 0;
+    idleSince = 0;
   }
 
-  /**
-   * Moves the strand along, and lets others have the core now and then; false after the timeout.
-   */
+  /** Advances the progress context and yields the core at times; false after the timeout. */
   private boolean poll() {
-    if (wire.poll(strand) != 0) {
-      quietSince = 0;
+    if (wire.poll(progressContext) != 0) {
+      idleSince = 0;
       return true;
     }
     idle++;
@@ -181,10 +179,10 @@ public final class WireWait {
     if (now - start > timeout.toNanos()) {
       return false;
     }
-    if (quietSince == 0) {
-      quietSince = now;
+    if (idleSince == 0) {
+      idleSince = now;
     }
-    if (now - quietSince > PATIENCE_NANOS) {
+    if (now - idleSince > TIMEOUT_NANOS) {
       LockSupport.parkNanos(REST_NANOS);
     } else {
       Thread.yield();

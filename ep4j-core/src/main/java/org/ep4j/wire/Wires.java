@@ -11,9 +11,10 @@ import java.util.List;
 import java.util.Objects;
 import java.util.ServiceLoader;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.memory.SymmetricMemory;
-import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.CollectiveStep;
 import org.jspecify.annotations.Nullable;
 
 /** Opens wires. */
@@ -26,8 +27,8 @@ public final class Wires {
    * Opens a wire between all ranks of a group; collective.
    *
    * @throws ConfigurationMismatchException if the ranks' configurations differ
-   * @throws WireException if a rank does not know the kind of wire, or says that it cannot connect
-   *     these ranks; names that rank, on all ranks
+   * @throws WireException if a rank does not have the kind of wire, or the wire cannot connect
+   *     these ranks; names the rank, on all ranks
    */
   public static Wire open(Group group, WireConfig config) {
     boolean oneHost = agree(group, config);
@@ -45,7 +46,7 @@ public final class Wires {
     return providers;
   }
 
-  /** Looks for a provider; one that a single rank lacks ends it on all ranks. */
+  /** Finds a provider; if a single rank has none, the call fails on all ranks. */
   private static WireProvider provider(String name, Group group, Duration timeout) {
     List<String> known = new ArrayList<>();
     @Nullable WireProvider found = null;
@@ -55,17 +56,26 @@ public final class Wires {
     }
     String problem;
     if (found == null) {
-      problem = "is not on the module path or class path; known: auto, " + String.join(", ", known);
+      problem =
+          ErrorCode.WIRE_UNKNOWN.message(
+              "wire '"
+                  + name
+                  + "'is not on the module path or class path(known: auto, "
+                  + String.join(", ", known)
+                  + "):  correct the name or add its module");
     } else {
       String reason = found.unavailableBecause(group);
-      problem = reason.isEmpty() ? "" : "cannot connect these ranks: " + reason;
+      problem =
+          reason.isEmpty()
+              ? ""
+              : ErrorCode.WIRE_UNSUITABLE.message(
+                  "wire '" + name + "' cannot connect these ranks: " + reason);
     }
-    String error = problem.isEmpty() ? "" : "wire '" + name + "' " + problem;
-    Agreement.exchange(group, error, new byte[0], timeout);
-    return Objects.requireNonNull(found, "without one the exchange has failed");
+    CollectiveStep.exchange(group, problem, new byte[0], timeout);
+    return Objects.requireNonNull(found, "the exchange fails without a provider");
   }
 
-  /** Compares the configurations; whether all ranks see the same host and shared memory. */
+  /** Compares the configurations. Returns whether all ranks see the same host and shared memory. */
   private static boolean agree(Group group, WireConfig config) {
     String fields = config.common();
     byte[] mine = (host() + "\n" + fields).getBytes(StandardCharsets.UTF_8);
@@ -83,7 +93,9 @@ public final class Wires {
     }
     if (!differences.isEmpty()) {
       throw new ConfigurationMismatchException(
-          "the ranks cannot open a wire together: %s, but rank %d has not"
+          ErrorCode.CONFIGURATION_MISMATCH,
+          ("the configurations of the wire differ (%s; rank %d has other values):"
+                  + " pass the same values on all ranks")
               .formatted(String.join("; ", differences), group.rank()));
     }
     return oneHost;
@@ -97,7 +109,7 @@ public final class Wires {
         .toString();
   }
 
-  /** What tells hosts apart, and containers of one host that do not share memory. */
+  /** Identifies the host, and containers of one host that do not share memory. */
   private static String host() {
     try {
       Path shared = SymmetricMemory.directory(System.getenv());

@@ -3,6 +3,7 @@ package org.ep4j.cases;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -38,7 +39,7 @@ class CaseDirectoryTest {
   }
 
   @Test
-  void whatTheMetadataLacksComesFromTheTensors() {
+  void missingMetadataIsReadFromTheTensors() {
     write(0);
     write(1);
     CaseDirectory directory = CaseDirectory.open(folder);
@@ -52,7 +53,8 @@ class CaseDirectoryTest {
       assertThat(file.tensor("x").shape()).containsExactly(3, 128);
       assertThatThrownBy(() -> file.tensor("expert_out"))
           .isInstanceOf(SafetensorsException.class)
-          .hasMessageContaining("rank1.safetensors: tensor 'expert_out': missing");
+          .hasMessageStartingWith(ErrorCode.CASE_INCOMPLETE.id())
+          .hasMessageContaining("rank1.safetensors: tensor 'expert_out'");
     }
   }
 
@@ -83,8 +85,8 @@ class CaseDirectoryTest {
     "experts, many, metadata experts is 'many'; it must be a natural number",
     "experts, -1, metadata experts is '-1'; it must be a natural number",
     "kind, training, metadata kind is 'training'; it must be 'ht' or 'll'",
-    "hidden, 256, 'tensor ''x'': has rows of 128, metadata hidden says 256'",
-    "topk, 3, 'tensor ''topk_idx'': has rows of 2, metadata topk says 3'",
+    "hidden, 256, 'tensor ''x'': has rows of 128, metadata hidden is 256'",
+    "topk, 3, 'tensor ''topk_idx'': has rows of 2, metadata topk is 3'",
     "ranks, 4, 'metadata ranks is 4, but the directory has 1 files'",
     "use_logfmt, maybe, metadata use_logfmt is 'maybe'; it must be true or false",
   })
@@ -103,22 +105,25 @@ class CaseDirectoryTest {
     metadata.put("experts", "16");
     write(1);
     assertThatThrownBy(() -> CaseDirectory.open(folder))
-        .hasMessageContaining("rank1.safetensors: contradicts rank 0");
+        .hasMessageStartingWith(ErrorCode.CASE_INCONSISTENT.id())
+        .hasMessageContaining("rank1.safetensors");
   }
 
   @Test
   void missingRanksAndMissingTensorsAreNamed() throws IOException {
     assertThatThrownBy(() -> CaseDirectory.open(folder))
-        .hasMessageContaining("holds no rank0.safetensors");
+        .hasMessageStartingWith(ErrorCode.NO_CASE.id());
     write(0);
     write(2);
     assertThatThrownBy(() -> CaseDirectory.open(folder))
-        .hasMessageContaining("rank1.safetensors is missing; there are files of ranks [0, 2]");
+        .hasMessageStartingWith(ErrorCode.CASE_INCOMPLETE.id())
+        .hasMessageContaining("ranks [0, 2]");
     Files.delete(folder.resolve("rank2.safetensors"));
     tensors.remove("topk_idx");
     write(0);
     assertThatThrownBy(() -> CaseDirectory.open(folder))
-        .hasMessageContaining("rank0.safetensors: tensor 'topk_idx': missing");
+        .hasMessageStartingWith(ErrorCode.CASE_INCOMPLETE.id())
+        .hasMessageContaining("rank0.safetensors: tensor 'topk_idx'");
     tensors.put("topk_idx", Tensor.of(new long[4], 2, 2));
     write(0);
     assertThatThrownBy(() -> CaseDirectory.open(folder))

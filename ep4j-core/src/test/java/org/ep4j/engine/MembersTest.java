@@ -8,14 +8,14 @@ import org.junit.jupiter.api.Test;
 
 class MembersTest {
   @Test
-  void aRankThatIsOutOfTheGroupDoesNotBlameTheOthers() {
+  void aRankOutsideTheGroupDoesNotNameTheOthers() {
     List<Group> groups = Group.inProcess(2);
     Members stopped = new Members(groups.get(1));
     assertThat(stopped.silenceOf(0)).isEqualTo("is silent");
     assertThat(stopped.silenceOf(1)).startsWith("is this rank itself: its process was stopped");
     groups.get(1).fail("stopped for 3 s");
     assertThat(stopped.silenceOf(0))
-        .contains("does not wait for this one, 1, which is out of the group")
+        .contains("does not wait for this rank (1), which is out of the group")
         .contains("stopped for 3 s");
     assertThat(stopped.silenceOf(1))
         .contains("is this rank itself, which is out")

@@ -9,7 +9,7 @@ import java.util.Set;
 import org.junit.jupiter.api.Test;
 
 class ChallengeTest {
-  private final byte[] guest = Challenge.nonce();
+  private final byte[] client = Challenge.nonce();
   private final byte[] host = Challenge.nonce();
 
   @Test
@@ -20,7 +20,7 @@ class ChallengeTest {
       for (Frames.Purpose purpose : Frames.Purpose.values()) {
         for (Challenge.Role role : Challenge.Role.values()) {
           for (byte[][] nonces :
-              new byte[][][] {{guest, host}, {host, guest}, {guest, guest}, {host, host}}) {
+              new byte[][][] {{client, host}, {host, client}, {client, client}, {host, host}}) {
             byte[] proof = Challenge.proof(secret, purpose, role, nonces[0], nonces[1]);
             assertThat(proof).hasSize(Challenge.PROOF_BYTES);
             proofs.add(HexFormat.of().formatHex(proof));
@@ -34,9 +34,10 @@ class ChallengeTest {
 
   @Test
   void bothSidesComputeTheSameProof() {
-    byte[] one = Challenge.proof("s", Frames.Purpose.PEER, Challenge.Role.HOST, guest, host);
+    byte[] one = Challenge.proof("s", Frames.Purpose.PEER, Challenge.Role.HOST, client, host);
     byte[] other =
-        Challenge.proof("s", Frames.Purpose.PEER, Challenge.Role.HOST, guest.clone(), host.clone());
+        Challenge.proof(
+            "s", Frames.Purpose.PEER, Challenge.Role.HOST, client.clone(), host.clone());
     assertThat(Challenge.same(one, other)).isTrue();
     other[31] ^= 1;
     assertThat(Challenge.same(one, other)).isFalse();

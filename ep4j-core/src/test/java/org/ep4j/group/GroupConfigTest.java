@@ -5,32 +5,38 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
 import java.util.function.UnaryOperator;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
 
 class GroupConfigTest {
-  private static void assertBad(UnaryOperator<GroupConfig.Builder> change, String message) {
+  private static void assertBad(
+      UnaryOperator<GroupConfig.Builder> change, ErrorCode code, String part) {
     GroupConfig.Builder good = GroupConfig.builder().rank(1).size(4).rendezvous("h", 1).secret("s");
     assertThatThrownBy(() -> change.apply(good).build())
-        .isInstanceOf(IllegalArgumentException.class)
-        .hasMessageStartingWith(message);
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(code.id())
+        .hasMessageContaining(part);
   }
 
   @Test
   void badValuesAreRefusedWithNameValueAndLimit() {
-    assertBad(b -> b.rank(4), "rank is 4; it must be from 0 to size - 1 = 3");
-    assertBad(b -> b.rank(-1), "rank is -1; it must be");
-    assertBad(b -> b.size(0), "size is 0; it must be from 1 to 65536");
-    assertBad(b -> b.rendezvous(" ", 1), "host is empty; name the host of the rendezvous");
-    assertBad(b -> b.rendezvous("h", 65_536), "port is 65536; it must be");
-    assertBad(b -> b.secret(""), "secret is empty; give all ranks the same long random text");
-    assertBad(b -> b.job("x".repeat(201)), "job has 201 characters; at most 200");
-    assertBad(b -> b.joinTimeout(Duration.ZERO), "joinTimeout is PT0S; it must be positive");
+    assertBad(b -> b.rank(4), ErrorCode.GROUP_SIZE, "rank = 4; it must be from 0 to size - 1 (3)");
+    assertBad(b -> b.rank(-1), ErrorCode.GROUP_SIZE, "rank = -1");
+    assertBad(b -> b.size(0), ErrorCode.GROUP_SIZE, "size = 0; it must be from 1 to 65536");
+    assertBad(b -> b.rendezvous(" ", 1), ErrorCode.RENDEZVOUS_ADDRESS, "host = ''");
+    assertBad(b -> b.rendezvous("h", 65_536), ErrorCode.RENDEZVOUS_ADDRESS, "port = 65536");
+    assertBad(b -> b.secret(""), ErrorCode.SECRET_MISSING, "EP4J_SECRET");
+    assertBad(b -> b.job("x".repeat(201)), ErrorCode.JOB_NAME, "job = 201 characters");
+    assertBad(b -> b.joinTimeout(Duration.ZERO), ErrorCode.GROUP_TIMING, "joinTimeout = PT0S");
     assertBad(
         b -> b.heartbeatInterval(Duration.ZERO),
-        "heartbeatInterval is PT0S; it must be at least 1 ms");
+        ErrorCode.GROUP_TIMING,
+        "heartbeatInterval = PT0S");
     assertBad(
         b -> b.livenessTimeout(Duration.ofMillis(499)),
-        "livenessTimeout is PT0.499S; it must be at least two heartbeat intervals (PT0.25S each)");
+        ErrorCode.GROUP_TIMING,
+        "livenessTimeout = PT0.499S; it must be at least two heartbeat intervals (PT0.25S each)");
   }
 
   @Test
@@ -52,8 +58,9 @@ class GroupConfigTest {
   @Test
   void aRankCannotJoinAtPortZero() {
     GroupConfig config = GroupConfig.builder().size(2).secret("s").rendezvous("h", 0).build();
-    assertThatThrownBy(() -> Group.join(config)).hasMessageStartingWith("port is 0");
+    assertThatThrownBy(() -> Group.join(config))
+        .hasMessageStartingWith(ErrorCode.RENDEZVOUS_ADDRESS.id());
     assertThatThrownBy(() -> Rendezvous.open(GroupConfig.builder().build()))
-        .hasMessageStartingWith("secret is empty; a rendezvous needs one");
+        .hasMessageStartingWith(ErrorCode.SECRET_MISSING.id());
   }
 }

@@ -7,11 +7,15 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** Ranks that are JVMs of their own, killed and stopped in all roles. */
+/** Ranks that are separate JVMs, killed and stopped in all roles. */
+@Execution(ExecutionMode.CONCURRENT)
 @Timeout(120)
 class GroupOfProcessesTest {
   private final List<RankProcess> ranks = new ArrayList<>();
@@ -21,7 +25,9 @@ class GroupOfProcessesTest {
     ranks.forEach(RankProcess::close);
   }
 
-  /** Starts the ranks of a job whose rank 0 hosts the rendezvous, and waits until they are in. */
+  /**
+   * Starts the ranks of a job whose rank 0 hosts the rendezvous, and waits until they have joined.
+   */
   private void start(int size, Duration liveness) throws Exception {
     GroupConfig config =
         TcpWorld.config(size).toBuilder()
@@ -63,11 +69,13 @@ class GroupOfProcessesTest {
     rank(0).send("barrier 20000");
     rank(2).send("gone 1");
     rank(1).kill();
-    // Far below the liveness timeout: the connection tells.
+    // Well below the liveness timeout: the end of the connection reports the death.
     assertThat(rank(0).answer())
-        .startsWith("PeerLostException: barrier (collective number 2): rank 1 is gone: ")
-        .contains("its process ended, or the network did");
-    assertThat(rank(2).answer()).contains("its process ended");
+        .startsWith(
+            "PeerLostException: "
+                + ErrorCode.PEER_LOST.message("barrier (collective number 2): rank 1 is gone: "))
+        .contains("its process or the network failed");
+    assertThat(rank(2).answer()).contains("its process or the network failed");
     rank(0).send("survivors 20000");
     rank(2).send("survivors 20000");
     assertThat(rank(0).answer()).isEqualTo("now 0/2");
@@ -83,15 +91,17 @@ class GroupOfProcessesTest {
     rank(2).send("gone 0");
     rank(0).kill();
     assertThat(rank(1).answer())
-        .startsWith("PeerLostException: barrier (collective number 1): rank 0 is gone: ")
-        .contains("it hosted the rendezvous; ");
-    assertThat(rank(2).answer()).startsWith("it hosted the rendezvous; ");
+        .startsWith(
+            "PeerLostException: "
+                + ErrorCode.PEER_LOST.message("barrier (collective number 1): rank 0 is gone: "))
+        .contains("it hosted the rendezvous, ");
+    assertThat(rank(2).answer()).startsWith("it hosted the rendezvous, ");
     assertAll("survivors 20000", "now ", 1, 2, 3);
     assertAll("barrier 10000", "passed", 1, 2, 3);
-    // The new host may die too, and another rank before anybody could notice it.
+    // The new host may die too, and another rank before its death is noticed.
     rank(1).kill();
     rank(3).kill();
-    assertThat(rank(2).ask("gone 0")).startsWith("it hosted the rendezvous; ");
+    assertThat(rank(2).ask("gone 0")).startsWith("it hosted the rendezvous, ");
     assertThat(rank(2).ask("survivors 20000")).isEqualTo("now 0/1");
     assertThat(rank(2).ask("barrier 1000")).isEqualTo("passed");
   }
@@ -100,8 +110,8 @@ class GroupOfProcessesTest {
   void theHostKilledWhileSurvivorsGatherIsReplaced() throws Exception {
     start(4, Duration.ofSeconds(30));
     rank(3).kill();
-    assertThat(rank(1).ask("gone 3")).contains("its process ended");
-    // Both wait for rank 0, which would host but does not come.
+    assertThat(rank(1).ask("gone 3")).contains("its process or the network failed");
+    // Both wait for rank 0, which would host but does not call.
     rank(1).send("survivors 20000");
     rank(2).send("survivors 20000");
     Thread.sleep(300);
@@ -117,7 +127,7 @@ class GroupOfProcessesTest {
     rank(2).stop();
     Thread.sleep(200);
     rank(2).resume();
-    // So short a pause is forgiven.
+    // A pause this short is tolerated.
     assertAll("barrier 10000", "passed", 0, 1, 2);
     rank(2).stop();
     rank(0).send("gone 2");
@@ -128,9 +138,14 @@ class GroupOfProcessesTest {
     assertThat(rank(2).ask("gone 2"))
         .startsWith("declared dead by the rendezvous: it was silent for ");
     assertThat(rank(2).ask("barrier 10000"))
-        .startsWith("PeerLostException: barrier (collective number 2): rank 2 is gone: declared");
+        .startsWith(
+            "PeerLostException: "
+                + ErrorCode.PEER_LOST.message(
+                    "barrier (collective number 2): rank 2 is gone: declared"));
     assertThat(rank(2).ask("survivors 10000"))
-        .startsWith("PeerLostException: survivors: this rank (2) is out of the group");
+        .startsWith(
+            "PeerLostException: "
+                + ErrorCode.RANK_LOST.message("survivors: this rank (2) is out of the group"));
     assertAll("survivors 20000", "now ", 0, 1);
     assertAll("barrier 10000", "passed", 0, 1);
   }
@@ -139,14 +154,16 @@ class GroupOfProcessesTest {
   void aStoppedHostIsDeclaredDeadAndToldSoWhenItComesBack() throws Exception {
     start(3, Duration.ofSeconds(4));
     rank(0).stop();
-    assertAll("gone 0", "it hosted the rendezvous; it was silent for ", 1, 2);
+    assertAll("gone 0", "it hosted the rendezvous, it was silent for ", 1, 2);
     // Rank 0's peer port still accepts, and does not answer.
     assertAll("survivors 20000", "now ", 1, 2);
     assertAll("barrier 10000", "passed", 1, 2);
     rank(0).resume();
     assertThat(rank(0).ask("gone 0")).contains("silent").contains("dead");
     assertThat(rank(0).ask("survivors 3000"))
-        .startsWith("PeerLostException: survivors: this rank (0) is out of the group");
+        .startsWith(
+            "PeerLostException: "
+                + ErrorCode.RANK_LOST.message("survivors: this rank (0) is out of the group"));
     assertAll("barrier 10000", "passed", 1, 2);
   }
 
@@ -165,7 +182,10 @@ class GroupOfProcessesTest {
       launcher.kill();
     }
     assertThat(rank(0).answer())
-        .startsWith("PeerLostException: barrier (collective number 2): the rendezvous is lost: ");
+        .startsWith(
+            "PeerLostException: "
+                + ErrorCode.RENDEZVOUS_LOST.message(
+                    "barrier (collective number 2): the rendezvous is lost ("));
     assertAll("survivors 20000", "now ", 0, 1);
     assertAll("barrier 10000", "passed", 0, 1);
   }

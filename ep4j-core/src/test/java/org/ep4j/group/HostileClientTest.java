@@ -18,11 +18,14 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /**
- * Whatever comes in at the ports of a group, with or without the secret: bounded in size and time,
- * and the group of two that stands there never notices.
+ * Arbitrary input at the ports of a group, with and without the secret: bounded in size and time,
+ * without effect on the group of two.
  */
+@Execution(ExecutionMode.CONCURRENT)
 @Timeout(60)
 class HostileClientTest {
   private static final InetAddress LOOPBACK = InetAddress.getLoopbackAddress();
@@ -50,7 +53,7 @@ class HostileClientTest {
     return ((TcpGroup) groups.get(1)).listensAt().getPort();
   }
 
-  /** Connects, sends, and returns all that comes back until the other side closes. */
+  /** Connects, sends, and returns the reply until the peer closes. */
   private static byte[] answer(int port, byte[]... sends) throws IOException {
     try (Socket socket = new Socket(LOOPBACK, port)) {
       socket.setSoTimeout((int) LONG.toMillis());
@@ -80,7 +83,7 @@ class HostileClientTest {
 
   @Test
   void randomBytesAreRefused() throws Exception {
-    long seed = System.nanoTime();
+    long seed = Long.getLong("ep4j.seed", 1);
     System.out.println("seed " + seed);
     Random random = new Random(seed);
     for (int i = 0; i < 30; i++) {
@@ -88,32 +91,33 @@ class HostileClientTest {
       random.nextBytes(bytes);
       bytes[0] |= 1;
       assertThat(text(answer(i % 2 == 0 ? rendezvousPort() : peerPort(), bytes)))
-          .contains("this is a port of an ep4j job, and what you sent is not its protocol");
+          .contains("this is a port of an ep4j job, and the client does not speak its protocol");
     }
   }
 
   @Test
   void anOversizedFrameIsRefusedBeforeItsBytesAreRead() throws Exception {
-    for (int length : new int[] {Frames.MOST_BEFORE_PROOF + 1, Integer.MAX_VALUE, 0, -1}) {
+    for (int length : new int[] {Frames.MAX_BEFORE_PROOF + 1, Integer.MAX_VALUE, 0, -1}) {
       byte[] header = ByteBuffer.allocate(5).putInt(length).put(Frames.HELLO).array();
-      assertThat(text(answer(rendezvousPort(), header))).contains("is not its protocol");
+      assertThat(text(answer(rendezvousPort(), header))).contains("does not speak its protocol");
     }
   }
 
   @Test
-  void aFrameOutOfTurnIsRefused() throws Exception {
+  void aFrameOutOfOrderIsRefused() throws Exception {
     byte[] proof = Frames.bytes(Frames.PROOF, new byte[Challenge.PROOF_BYTES]).array();
     byte[] join = Frames.join(new Frames.Join(0, 2, 1, 1, "")).array();
     byte[] hello = Frames.hello(Frames.Purpose.RENDEZVOUS, Challenge.nonce()).array();
     for (byte[] first : List.of(proof, join, Frames.ping().array())) {
-      assertThat(text(answer(rendezvousPort(), first))).contains("is not its protocol");
+      assertThat(text(answer(rendezvousPort(), first))).contains("does not speak its protocol");
     }
-    assertThat(text(answer(rendezvousPort(), hello, hello))).contains("is not its protocol");
-    assertThat(text(answer(rendezvousPort(), hello, join))).contains("is not its protocol");
+    assertThat(text(answer(rendezvousPort(), hello, hello)))
+        .contains("does not speak its protocol");
+    assertThat(text(answer(rendezvousPort(), hello, join))).contains("does not speak its protocol");
     assertThat(text(answer(rendezvousPort(), hello, proof)))
-        .contains("your secret is not the secret of this job");
+        .contains("does not have the secret of this job");
     // A greeting meant for another kind of port.
-    assertThat(text(answer(peerPort(), hello))).contains("is not its protocol");
+    assertThat(text(answer(peerPort(), hello))).contains("does not speak its protocol");
   }
 
   @Test
@@ -129,7 +133,7 @@ class HostileClientTest {
     byte[] half = Arrays.copyOf(Frames.hello(Frames.Purpose.PEER, new byte[32]).array(), 20);
     try (Socket silent = new Socket(LOOPBACK, rendezvousPort());
         Socket halting = new Socket(LOOPBACK, peerPort());
-        Door provenOnly = door()) {
+        BlockingFrameChannel provenOnly = channel()) {
       halting.getOutputStream().write(half);
       for (Socket socket : List.of(silent, halting)) {
         socket.setSoTimeout((int) LONG.toMillis());
@@ -139,24 +143,24 @@ class HostileClientTest {
     }
   }
 
-  private Door door() throws IOException {
-    return door(world);
+  private BlockingFrameChannel channel() throws IOException {
+    return channel(world);
   }
 
-  private static Door door(TcpWorld world) throws IOException {
-    return Door.open(
+  private static BlockingFrameChannel channel(TcpWorld world) throws IOException {
+    return BlockingFrameChannel.open(
         world.rendezvous.address(),
         TcpWorld.SECRET,
         Frames.Purpose.RENDEZVOUS,
         Deadline.after(LONG));
   }
 
-  /** Whether the other side closes the connection, after any frames. */
-  private static boolean closes(Door door) {
+  /** Whether the peer closes the connection, after any frames. */
+  private static boolean closes(BlockingFrameChannel channel) {
     Deadline deadline = Deadline.after(LONG);
     try {
       while (!deadline.expired()) {
-        door.receive(Frames.MOST, deadline);
+        channel.receive(Frames.MAX, deadline);
       }
       return false;
     } catch (JoinRefusedException e) {
@@ -167,26 +171,26 @@ class HostileClientTest {
   }
 
   @Test
-  void aGuestThatTalksNonsenseAfterProvingItselfIsDropped() throws Exception {
+  void aClientThatSendsNonsenseAfterAuthenticationIsDropped() throws Exception {
     List<ByteBuffer> nonsense =
         List.of(
             Frames.ping(),
-            Frames.part(0, 1, Ledger.Kind.BARRIER, new byte[0]),
+            Frames.part(0, 1, GroupState.Kind.BARRIER, new byte[0]),
             Frames.bytes(Frames.JOIN, new byte[3]),
             Frames.bytes(Frames.REJOIN, new byte[3]),
             Frames.empty(Frames.ADMIT),
             Frames.bytes((byte) 99, new byte[0]),
             ByteBuffer.allocate(4).putInt(Integer.MAX_VALUE).flip());
     for (ByteBuffer frame : nonsense) {
-      try (Door door = door()) {
-        door.send(frame);
-        assertThat(closes(door)).isTrue();
+      try (BlockingFrameChannel channel = channel()) {
+        channel.send(frame);
+        assertThat(closes(channel)).isTrue();
       }
     }
   }
 
   @Test
-  void aClaimantThatTalksNonsenseIsDroppedAndItsPlaceIsFree() throws Exception {
+  void aRejoinThatSendsNonsenseIsDroppedAndItsPlaceIsFree() throws Exception {
     try (TcpWorld other = new TcpWorld(2)) {
       List<Group> pair = other.joinAll();
       Group zero = pair.get(0);
@@ -197,68 +201,68 @@ class HostileClientTest {
       List<ByteBuffer> nonsense =
           List.of(
               Frames.empty(Frames.ADMIT),
-              Frames.part(1, 1, Ledger.Kind.BARRIER, new byte[0]),
+              Frames.part(1, 1, GroupState.Kind.BARRIER, new byte[0]),
               Frames.rejoin(new Frames.Join(1, 2, 1, 1, "")),
               Frames.bytes((byte) 99, new byte[0]));
       for (ByteBuffer frame : nonsense) {
-        try (Door door = door(other)) {
-          door.send(Frames.rejoin(new Frames.Join(1, 2, 1, 1, "")));
-          awaitClaim(zero, true);
-          door.send(frame);
-          assertThat(closes(door)).isTrue();
-          awaitClaim(zero, false);
+        try (BlockingFrameChannel channel = channel(other)) {
+          channel.send(Frames.rejoin(new Frames.Join(1, 2, 1, 1, "")));
+          awaitReplacement(zero, true);
+          channel.send(frame);
+          assertThat(closes(channel)).isTrue();
+          awaitReplacement(zero, false);
         }
       }
     }
   }
 
-  private static void awaitClaim(Group zero, boolean claimed) throws Exception {
-    while (zero.isClaimed(1) != claimed) {
+  private static void awaitReplacement(Group zero, boolean rejoining) throws Exception {
+    while (zero.hasReplacement(1) != rejoining) {
       Thread.sleep(1);
     }
   }
 
   @Test
-  void aCrowdOfSilentVisitorsDoesNotKeepOutTheSecondRank() throws Exception {
-    List<Socket> crowd = new ArrayList<>();
+  void manySilentConnectionsDoNotKeepOutTheSecondRank() throws Exception {
+    List<Socket> connections = new ArrayList<>();
     try (TcpWorld other = new TcpWorld(2)) {
       Thread first = Thread.startVirtualThread(() -> other.join(other.rank(0).build()));
       for (int i = 0; i < 400; i++) {
-        crowd.add(new Socket(LOOPBACK, other.rendezvous.address().getPort()));
+        connections.add(new Socket(LOOPBACK, other.rendezvous.address().getPort()));
       }
       Group second = other.join(other.rank(1).build());
       first.join();
       assertThat(second.isAlive(0)).isTrue();
-      // The oldest had to give way.
-      crowd.getFirst().setSoTimeout((int) LONG.toMillis());
-      assertThat(crowd.getFirst().getInputStream().read()).isEqualTo(-1);
+      // The oldest was closed for it.
+      connections.getFirst().setSoTimeout((int) LONG.toMillis());
+      assertThat(connections.getFirst().getInputStream().read()).isEqualTo(-1);
     } finally {
-      for (Socket socket : crowd) {
+      for (Socket socket : connections) {
         socket.close();
       }
     }
   }
 
   @Test
-  void aMemberThatSendsAPartOutOfTurnLosesItsPlaceAndTheOthersAreTold() throws Exception {
+  void aMemberThatSendsAPartOutOfOrderIsRemovedAndTheOthersAreNotified() throws Exception {
     try (TcpWorld other = new TcpWorld(2)) {
       for (ByteBuffer bad :
           List.of(
-              Frames.part(1, 2, Ledger.Kind.BARRIER, new byte[0]),
-              Frames.part(0, 1, Ledger.Kind.BARRIER, new byte[0]))) {
+              Frames.part(1, 2, GroupState.Kind.BARRIER, new byte[0]),
+              Frames.part(0, 1, GroupState.Kind.BARRIER, new byte[0]))) {
         try (TcpWorld fresh = new TcpWorld(2)) {
-          assertLoses(fresh, bad, "it sent a part out of turn");
+          assertLoses(fresh, bad, "it sent a part out of order");
         }
       }
       assertLoses(
           other,
-          ByteBuffer.allocate(4).putInt(Frames.MOST + 1).flip(),
-          "it sent something that is no frame");
+          ByteBuffer.allocate(4).putInt(Frames.MAX + 1).flip(),
+          "it sent bytes that are not a frame");
     }
   }
 
   private static void assertLoses(TcpWorld world, ByteBuffer bad, String why) throws Exception {
-    try (Door member = door(world)) {
+    try (BlockingFrameChannel member = channel(world)) {
       member.send(Frames.join(new Frames.Join(1, 2, 1, 1, "")));
       Group zero = world.join(world.rank(0).build());
       member.send(bad);
@@ -274,8 +278,8 @@ class HostileClientTest {
   @Test
   void aMemberThatDoesNotReadIsLostAndTheOthersAreServedMeanwhile() throws Exception {
     try (TcpWorld other = new TcpWorld(2);
-        Door deaf = door(other)) {
-      deaf.send(Frames.join(new Frames.Join(1, 2, 1, 1, "")));
+        BlockingFrameChannel unresponsive = channel(other)) {
+      unresponsive.send(Frames.join(new Frames.Join(1, 2, 1, 1, "")));
       Group zero = other.join(other.rank(0).build());
       byte[] part = new byte[Group.MAX_CONTRIBUTION];
       Deadline deadline = Deadline.after(LONG);
@@ -299,7 +303,7 @@ class HostileClientTest {
 
   @Test
   void resettingConnectionsInEveryPhaseLeavesNoTrace() throws Exception {
-    long seed = System.nanoTime();
+    long seed = Long.getLong("ep4j.seed", 1);
     System.out.println("seed " + seed);
     Random random = new Random(seed);
     byte[] hello = Frames.hello(Frames.Purpose.RENDEZVOUS, Challenge.nonce()).array();
@@ -311,7 +315,7 @@ class HostileClientTest {
           socket.getOutputStream().write(hello);
         }
       } catch (SocketException e) {
-        // Refused while still writing: as it should be.
+        // Refused while still writing, as expected.
         assertThat(e).hasMessageMatching("(?s).*(reset|Broken pipe|abort).*");
       }
     }

@@ -13,18 +13,25 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.JoinRefusedException.Reason;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** Whoever does not belong is refused, told why, and disturbs nobody. */
+/**
+ * Clients that do not belong to the job are refused with a reason, and do not disturb the group.
+ */
+@Execution(ExecutionMode.CONCURRENT)
 @Timeout(60)
 class JoinRefusalTest {
-  /** Time enough for a busy machine to try, and no more. */
+  /** Enough time for a busy machine to try. */
   private static final Duration SHORT = Duration.ofSeconds(2);
 
   /**
-   * One label is too long for any name server to be asked: they may be slow, or answer anything.
+   * One label is too long for a query to any name server, because name servers may be slow or give
+   * any answer.
    */
   private static final String IMPOSSIBLE_HOST = "x".repeat(64) + ".invalid";
 
@@ -42,17 +49,18 @@ class JoinRefusalTest {
   }
 
   @Test
-  void aStrangerIsRefusedBeforeItLearnsTheWorldSize() throws Exception {
+  void anUnauthenticatedPeerIsRefusedBeforeItLearnsTheWorldSize() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
-      GroupConfig stranger = world.rank(1).size(3).secret("guess").build();
-      // Every word of the answer: the sizes are not among them.
+      GroupConfig unauthenticated = world.rank(1).size(3).secret("guess").build();
+      // The complete answer: it does not contain the sizes.
       String answer =
-          "rank 1 cannot join: refused by 127.0.0.1:%d: your secret is not the secret of this job;"
-                  .formatted(stranger.port())
-              + " either EP4J_SECRET differs, or another job uses this port";
-      assertThatThrownBy(() -> Group.join(stranger)).hasMessage(answer);
+          ErrorCode.SECRET_MISMATCH.id()
+              + ": rank 1 cannot join: refused by 127.0.0.1:%d: the client does not have the secret of this"
+                  .formatted(unauthenticated.port())
+              + " job: set the same EP4J_SECRET on all ranks, or give each job its own port";
+      assertThatThrownBy(() -> Group.join(unauthenticated)).hasMessage(answer);
       List<Group> groups = world.joinAll();
-      assertRefused(stranger, Reason.STRANGER, answer);
+      assertRefused(unauthenticated, Reason.UNAUTHENTICATED, answer);
       assertWorks(world, groups);
     }
   }
@@ -63,7 +71,8 @@ class JoinRefusalTest {
       assertRefused(
           world.rank(0).size(4).build(),
           Reason.WRONG_WORLD_SIZE,
-          "rank 0 counts on a world of 4 ranks, this job has 2");
+          ErrorCode.WORLD_SIZE_MISMATCH.id(),
+          "rank 0 expects a world of 4 ranks, this job has 2");
       assertWorks(world, world.joinAll());
     }
   }
@@ -71,28 +80,28 @@ class JoinRefusalTest {
   @Test
   void aDuplicateRankIsRefusedWithTheHolderOfTheRank() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
-      try (Door door = door(world)) {
-        door.send(Frames.join(new Frames.Join(1, 2, 1, 4711, "")));
-        Frames.Frame pending = door.receive(Frames.MOST, Deadline.after(LONG));
+      try (BlockingFrameChannel channel = channel(world)) {
+        channel.send(Frames.join(new Frames.Join(1, 2, 1, 4711, "")));
+        Frames.Frame pending = channel.receive(Frames.MAX, Deadline.after(LONG));
         assertThat(Frames.pending(pending.body())).containsExactly(0);
         assertRefused(
             world.rank(1).build(),
             Reason.DUPLICATE_RANK,
-            "rank 1 is process 4711 at 127.0.0.1 already",
-            "or another job uses this port");
+            ErrorCode.DUPLICATE_RANK.id(),
+            "rank 1 is already process 4711 at 127.0.0.1");
       }
-      // A guest that goes away gives its seat back.
+      // A client that disconnects frees its index.
       List<Group> groups = world.joinAll();
       assertRefused(
           world.rank(0).build(),
           Reason.DUPLICATE_RANK,
-          "rank 0 is process " + ProcessHandle.current().pid());
+          "rank 0 is already process " + ProcessHandle.current().pid());
       assertWorks(world, groups);
     }
   }
 
-  private static Door door(TcpWorld world) throws IOException {
-    return Door.open(
+  private static BlockingFrameChannel channel(TcpWorld world) throws IOException {
+    return BlockingFrameChannel.open(
         world.rendezvous.address(),
         TcpWorld.SECRET,
         Frames.Purpose.RENDEZVOUS,
@@ -102,14 +111,14 @@ class JoinRefusalTest {
   @Test
   void aRankOutsideTheWorldIsRefused() throws Exception {
     try (TcpWorld world = new TcpWorld(2);
-        Door door = door(world)) {
-      // A configuration refuses such a rank by itself, so only another program would send it.
-      door.send(Frames.join(new Frames.Join(2, 2, 1, 1, "")));
-      assertThatThrownBy(() -> door.receive(Frames.MOST, Deadline.after(LONG)))
+        BlockingFrameChannel channel = channel(world)) {
+      // A configuration rejects such a rank, so only another program sends it.
+      channel.send(Frames.join(new Frames.Join(2, 2, 1, 1, "")));
+      assertThatThrownBy(() -> channel.receive(Frames.MAX, Deadline.after(LONG)))
           .isInstanceOfSatisfying(
               JoinRefusedException.class,
               e -> assertThat(e.reason()).isEqualTo(Reason.RANK_OUT_OF_RANGE))
-          .hasMessageContaining("rank 2 is not in a world of 2 ranks: 0 to 1");
+          .hasMessageContaining("rank 2 is not in a world of 2 ranks: use 0 to 1");
       assertWorks(world, world.joinAll());
     }
   }
@@ -118,10 +127,10 @@ class JoinRefusalTest {
   void aRankWithAnImpossiblePeerPortIsRefusedBeforeItHarmsTheOthers() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       for (int port : new int[] {-1, 0, 65_536}) {
-        try (Door door = door(world)) {
-          door.send(Frames.join(new Frames.Join(1, 2, port, 1, "")));
-          assertThatThrownBy(() -> door.receive(Frames.MOST, Deadline.after(LONG)))
-              .hasMessageContaining("your peer port is " + port + ", which is none");
+        try (BlockingFrameChannel channel = channel(world)) {
+          channel.send(Frames.join(new Frames.Join(1, 2, port, 1, "")));
+          assertThatThrownBy(() -> channel.receive(Frames.MAX, Deadline.after(LONG)))
+              .hasMessageContaining("peer port " + port);
         }
       }
       assertWorks(world, world.joinAll());
@@ -134,8 +143,8 @@ class JoinRefusalTest {
       assertRefused(
           world.rank(1).job("evaluation").build(),
           Reason.ANOTHER_JOB,
-          "serves job 'training', you belong to job 'evaluation'",
-          "a port of its own");
+          ErrorCode.OTHER_JOB.id(),
+          "serves job 'training', the rank belongs to job 'evaluation'");
       assertWorks(world, world.joinAll());
     }
   }
@@ -148,13 +157,13 @@ class JoinRefusalTest {
           host,
           Reason.PORT_TAKEN,
           "cannot host the rendezvous at 127.0.0.1:" + world.rendezvous.address().getPort(),
-          "another job or program has the port");
+          ErrorCode.RENDEZVOUS_PORT_TAKEN.id());
       assertWorks(world, world.joinAll());
     }
   }
 
   @Test
-  void whoIsInterruptedWhileItWaitsForThePortIsToldSo() throws Exception {
+  void anInterruptWhileWaitingForThePortIsReported() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       GroupConfig host = world.rank(0).hostsRendezvous(true).build();
       Thread.currentThread().interrupt();
@@ -175,7 +184,8 @@ class JoinRefusalTest {
       assertRefused(
           world.rank(2).build(),
           Reason.DECLARED_DEAD,
-          "rank 2 is out of this group and cannot come back: gave up: bad luck");
+          ErrorCode.RANK_DECLARED_DEAD.id(),
+          "rank 2 is out of this group (failed: bad luck");
     }
   }
 
@@ -185,12 +195,12 @@ class JoinRefusalTest {
       Thread.startVirtualThread(() -> impersonate(fake));
       assertRefused(
           TcpWorld.rankOneAt(2, fake.getLocalPort()).build(),
-          Reason.STRANGER,
-          "what listens on 127.0.0.1:" + fake.getLocalPort() + " does not know the secret");
+          Reason.UNAUTHENTICATED,
+          "the listener at 127.0.0.1:" + fake.getLocalPort() + " does not know the secret");
     }
   }
 
-  /** Sends the guest's own nonce and proof back to it. */
+  /** Returns the client's own nonce and proof to it. */
   private static void impersonate(ServerSocket fake) {
     try (Socket socket = fake.accept()) {
       int hello = 5 + Frames.MAGIC.length + 2 + Challenge.NONCE_BYTES;
@@ -204,7 +214,7 @@ class JoinRefusalTest {
       out.write(proof);
       socket.getInputStream().read();
     } catch (IOException e) {
-      // The guest does not say goodbye to an impostor.
+      // The client closes without a message to an impostor.
     }
   }
 
@@ -219,46 +229,48 @@ class JoinRefusalTest {
                   .write("HTTP/1.1 400 Bad Request\r\n\r\n".getBytes(StandardCharsets.US_ASCII));
               socket.getInputStream().readAllBytes();
             } catch (IOException e) {
-              // The guest does not say goodbye to such a server.
+              // The client closes without a message to such a server.
             }
           });
       assertRefused(
           TcpWorld.rankOneAt(2, http.getLocalPort()).build(),
           Reason.WRONG_PROTOCOL,
-          "is no ep4j rendezvous: it answered with bytes 48 54 54 50",
-          "choose another port");
+          ErrorCode.PROTOCOL_MISMATCH.id(),
+          "bytes 48 54 54 50");
     }
   }
 
   @Test
-  void nobodyAtThePortIsReportedAfterTheJoinTimeout() {
+  void aPortWithoutListenerIsReportedAfterTheJoinTimeout() {
     int port = TcpWorld.freePort();
     assertThatThrownBy(() -> Group.join(TcpWorld.rankOneAt(2, port).joinTimeout(SHORT).build()))
         .isInstanceOf(GroupTimeoutException.class)
-        .hasMessage(
-            "rank 1 could not join a world of 2 at 127.0.0.1:%d within 2 s: nobody answers there"
+        .hasMessageStartingWith(
+            ErrorCode.JOIN_TIMEOUT.id()
+                + ": rank 1 could not join a world of 2 at 127.0.0.1:%d within 2 s: no process listens"
                     .formatted(port)
-                + " (Connection refused); was the rank or launcher that hosts it started?");
+                + " there (Connection refused)");
   }
 
   @Test
   void aPortThatAcceptsAndNeverAnswersIsReportedAfterTheJoinTimeout() throws Exception {
-    try (ServerSocket mute = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
-      GroupConfig config = TcpWorld.rankOneAt(2, mute.getLocalPort()).joinTimeout(SHORT).build();
+    try (ServerSocket unresponsive = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
+      GroupConfig config =
+          TcpWorld.rankOneAt(2, unresponsive.getLocalPort()).joinTimeout(SHORT).build();
       assertThatThrownBy(() -> Group.join(config))
           .isInstanceOf(GroupTimeoutException.class)
-          .hasMessageContaining("127.0.0.1:" + mute.getLocalPort() + " does not answer")
-          .hasMessageContaining("is it an ep4j rendezvous, and not stopped?");
+          .hasMessageContaining("127.0.0.1:" + unresponsive.getLocalPort() + " does not answer")
+          .hasMessageStartingWith(ErrorCode.JOIN_TIMEOUT.id());
     }
   }
 
   @Test
   void ranksThatDoNotComeAreNamedAfterTheJoinTimeout() throws Exception {
     try (TcpWorld world = new TcpWorld(4);
-        Door door = door(world)) {
-      // Rank 2 first, then this one.
-      door.send(Frames.join(new Frames.Join(2, 4, 1, 1, "")));
-      assertThat(Frames.pending(door.receive(Frames.MOST, Deadline.after(LONG)).body()))
+        BlockingFrameChannel channel = channel(world)) {
+      // Rank 2 first, then this rank.
+      channel.send(Frames.join(new Frames.Join(2, 4, 1, 1, "")));
+      assertThat(Frames.pending(channel.receive(Frames.MAX, Deadline.after(LONG)).body()))
           .containsExactly(0, 1, 3);
       assertThatThrownBy(() -> Group.join(world.rank(0).joinTimeout(SHORT).build()))
           .isInstanceOfSatisfying(
@@ -268,7 +280,7 @@ class JoinRefusalTest {
   }
 
   @Test
-  void whenTheHostGivesUpTheOthersAreToldWhy() {
+  void whenTheHostAbortsTheOthersGetTheReason() {
     int port = TcpWorld.freePort();
     GroupConfig host =
         TcpWorld.config(3).toBuilder()
@@ -281,7 +293,8 @@ class JoinRefusalTest {
     assertRefused(
         TcpWorld.rankOneAt(3, port).build(),
         Reason.CLOSED,
-        "the rendezvous ended: rank 0 could not join",
+        ErrorCode.RENDEZVOUS_CLOSED.id(),
+        "the rendezvous ended: " + ErrorCode.JOIN_TIMEOUT.id() + ": rank 0 could not join",
         "rank 2 is missing");
   }
 
@@ -294,7 +307,7 @@ class JoinRefusalTest {
       hello.put(5 + Frames.MAGIC.length, (byte) 9);
       socket.getOutputStream().write(Frames.rest(hello));
       assertThat(new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8))
-          .contains("you speak version 9 of the group protocol, this side speaks 2");
+          .contains("the client speaks version 9 of the group protocol, this side version 2");
     }
   }
 

@@ -7,6 +7,8 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -65,8 +67,8 @@ class LaunchEnvironmentTest {
         .singleElement()
         .asString()
         .isEqualTo(
-            "EP4J_SECRET is not set: whoever can reach 10.0.0.7:29500 can join this job; set it to"
-                + " the same random text on all ranks");
+            "EP4J_SECRET is not set, so any process that can reach 10.0.0.7:29500 can join this"
+                + " job: set it to the same random text on all ranks");
   }
 
   @Test
@@ -114,9 +116,10 @@ class LaunchEnvironmentTest {
       "OMPI_COMM_WORLD_RANK", "2", "OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_LOCAL_SIZE", "2"
     };
     assertThatThrownBy(() -> of(job))
-        .isInstanceOf(IllegalArgumentException.class)
-        .hasMessageContaining("OMPI_COMM_WORLD_RANK says who this rank is, but not where the ranks")
-        .hasMessageContaining("set EP4J_RENDEZVOUS to host:port of rank 0");
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.LAUNCH_VARIABLE_MISSING.id())
+        .hasMessageContaining("OMPI_COMM_WORLD_RANK")
+        .hasMessageContaining("EP4J_RENDEZVOUS");
   }
 
   @Test
@@ -187,7 +190,8 @@ class LaunchEnvironmentTest {
       value = {"gpu[07|''", "[|''", ",n1|''"})
   void aListThatIsNoneIsRefused(String list, String ignored) {
     assertThatThrownBy(() -> EnvironmentReader.firstHost(list))
-        .hasMessage("'" + list + "' is no list of hosts");
+        .hasMessageStartingWith(ErrorCode.LAUNCH_VARIABLE.id())
+        .hasMessageContaining("'" + list + "'");
   }
 
   @Test
@@ -208,9 +212,8 @@ class LaunchEnvironmentTest {
     assertThat(environment.localRank()).isZero();
     assertThat(environment.warnings()).isEmpty();
     assertThatThrownBy(() -> of("JOB_COMPLETION_INDEX", "1"))
-        .hasMessage(
-            "no world size: none of EP4J_WORLD_SIZE, WORLD_SIZE is set; set EP4J_WORLD_SIZE to the"
-                + " number of ranks");
+        .hasMessageStartingWith(ErrorCode.LAUNCH_VARIABLE_MISSING.id())
+        .hasMessageContaining("EP4J_WORLD_SIZE, WORLD_SIZE");
   }
 
   @Test
@@ -348,19 +351,23 @@ class LaunchEnvironmentTest {
     String[] good = {
       "EP4J_RANK", "0", "EP4J_WORLD_SIZE", "2", "EP4J_RENDEZVOUS", "h:1", "EP4J_SECRET", "s"
     };
-    assertBad(good, 1, "x", "EP4J_RANK is 'x'; it must be an integer");
-    assertBad(good, 1, "-1", "EP4J_RANK is -1; it must be at least 0");
-    assertBad(good, 1, "2", "EP4J_RANK is 2, but the world size is 2; ranks count from 0");
-    assertBad(good, 3, "0", "EP4J_WORLD_SIZE is 0; it must be at least 1");
-    assertBad(good, 5, "h", "EP4J_RENDEZVOUS is 'h'; it must be host:port, e.g. 10.0.0.1:29400");
-    assertBad(good, 5, "h:0", "EP4J_RENDEZVOUS is 'h:0'; its port must be from 1 to 65535");
-    assertBad(good, 5, "h:p", "EP4J_RENDEZVOUS, the port, is 'p'; it must be an integer");
+    assertBad(good, 1, "x", "EP4J_RANK = 'x'; it must be an integer");
+    assertBad(good, 1, "-1", "EP4J_RANK = -1; it must be at least 0");
+    assertBad(good, 1, "2", "EP4J_RANK = 2; it must be less than the world size (2)");
+    assertBad(good, 3, "0", "EP4J_WORLD_SIZE = 0; it must be at least 1");
+    assertBad(good, 5, "h", "EP4J_RENDEZVOUS = 'h'; it must be host:port");
     assertBad(
-        good, 5, "[::1]", "EP4J_RENDEZVOUS is '[::1]'; it must be host:port, e.g. 10.0.0.1:29400");
+        good,
+        5,
+        "h:0",
+        "EP4J_RENDEZVOUS = 'h:0'; it must be host:port with a port from 1 to 65535");
+    assertBad(good, 5, "h:p", "EP4J_RENDEZVOUS (port) = 'p'; it must be an integer");
+    assertBad(good, 5, "[::1]", "EP4J_RENDEZVOUS = '[::1]'; it must be host:port");
     assertThatThrownBy(() -> of("EP4J_WORLD_SIZE", "2"))
-        .hasMessage("EP4J_WORLD_SIZE is 2, but no rank is set; set EP4J_RANK too");
+        .hasMessageStartingWith(ErrorCode.LAUNCH_VARIABLE_MISSING.id())
+        .hasMessageContaining("EP4J_WORLD_SIZE = 2");
     assertThatThrownBy(() -> of("RANK", "2"))
-        .hasMessageStartingWith("no world size: none of EP4J_WORLD_SIZE, WORLD_SIZE is set");
+        .hasMessageStartingWith(ErrorCode.LAUNCH_VARIABLE_MISSING.id());
     assertThatThrownBy(
             () ->
                 of(
@@ -372,14 +379,15 @@ class LaunchEnvironmentTest {
                     "h:1",
                     "EP4J_RENDEZVOUS_EXTERNAL",
                     "maybe"))
-        .hasMessage("EP4J_RENDEZVOUS_EXTERNAL is 'maybe'; it must be true or false");
+        .hasMessageStartingWith(ErrorCode.LAUNCH_VARIABLE.id())
+        .hasMessageContaining("EP4J_RENDEZVOUS_EXTERNAL = 'maybe'; it must be true or false");
   }
 
   private static void assertBad(String[] good, int index, String value, String message) {
     String[] bad = good.clone();
     bad[index] = value;
     assertThatThrownBy(() -> of(bad))
-        .isInstanceOf(IllegalArgumentException.class)
-        .hasMessage(message);
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.LAUNCH_VARIABLE.message(message));
   }
 }

@@ -5,12 +5,14 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.Map;
 import java.util.OptionalInt;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
 
 class LocalRankTest {
   @Test
   void theLaunchersOwnVariableGoesBeforeThoseAroundIt() {
-    // mpirun in a step of SLURM.
+    // mpirun inside a step of SLURM.
     Map<String, String> variables =
         Map.of(
             "OMPI_COMM_WORLD_RANK",
@@ -69,7 +71,8 @@ class LocalRankTest {
   @Test
   void whatIsNoNumberIsRefused() {
     assertThatThrownBy(() -> LaunchEnvironment.localRank(Map.of("LOCAL_RANK", "first")))
-        .isInstanceOf(IllegalArgumentException.class)
-        .hasMessageContaining("LOCAL_RANK is 'first'; it must be an integer");
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.LAUNCH_VARIABLE.id())
+        .hasMessageContaining("LOCAL_RANK = 'first'");
   }
 }

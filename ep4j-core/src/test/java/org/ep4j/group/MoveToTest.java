@@ -7,10 +7,12 @@ import static org.ep4j.group.TcpWorld.LONG;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** A rank changes the rendezvous and cannot. */
+/** A rank that cannot change its rendezvous. */
 @Timeout(60)
 class MoveToTest {
-  /** Its thread has ended between its joining and its move, as when another thread closes it. */
+  /**
+   * The reactor thread has ended between the join and the move, as when another thread closes it.
+   */
   @Test
   void aGroupThatIsClosedMeanwhileLeavesTheNewRendezvousAgain() {
     GroupConfig alone =

@@ -11,17 +11,20 @@ import org.ep4j.group.Frames.Question;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** What a rank answers at its peer port, by which process of the asking rank it knows. */
+/**
+ * Answers of a rank at its peer port, depending on the incarnation that it knows of the asking
+ * rank.
+ */
 @Timeout(60)
 class PeerPortTest {
   private static Frame ask(Group of, int asker, int incarnation, Question question)
       throws Exception {
     TcpGroup group = (TcpGroup) of;
-    try (Door door =
-        Door.open(
+    try (BlockingFrameChannel channel =
+        BlockingFrameChannel.open(
             group.peer(group.rank()), TcpWorld.SECRET, Frames.Purpose.PEER, Deadline.after(LONG))) {
-      door.send(Frames.ask(asker, incarnation, question, group.jobId()));
-      return door.receive(Frames.MOST_BEFORE_PROOF, Deadline.after(LONG));
+      channel.send(Frames.ask(asker, incarnation, question, group.jobId()));
+      return channel.receive(Frames.MAX_BEFORE_PROOF, Deadline.after(LONG));
     }
   }
 
@@ -38,7 +41,7 @@ class PeerPortTest {
       Frame verdict = ask(zero, 1, 0, Question.PROBE);
       assertThat(verdict.type()).isEqualTo(Frames.VERDICT);
       assertThat(Frames.text(verdict.body())).isEqualTo(zero.deathReport(1)).contains("over");
-      // The rendezvous tells the newcomer that it is in, and tells the others: in any order.
+      // The rendezvous notifies the newcomer and the other ranks in any order.
       assertThat(ask(zero, 1, 1, Question.PROBE).type()).isEqualTo(Frames.PING);
       assertThat(ask(zero, 1, 1, Question.SURVIVORS).type()).isEqualTo(Frames.PING);
     }
@@ -57,8 +60,7 @@ class PeerPortTest {
       assertThat(again.get(LONG.toMillis(), TimeUnit.MILLISECONDS).incarnation(1)).isEqualTo(1);
       Frame verdict = ask(zero, 1, 0, Question.SURVIVORS);
       assertThat(verdict.type()).isEqualTo(Frames.VERDICT);
-      assertThat(Frames.text(verdict.body()))
-          .isEqualTo("a restarted process has taken the place of rank 1");
+      assertThat(Frames.text(verdict.body())).isEqualTo("a restarted process has replaced rank 1");
       assertThat(ask(zero, 1, 1, Question.SURVIVORS).type()).isEqualTo(Frames.PING);
     }
   }

@@ -16,7 +16,7 @@ import java.util.Objects;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
-/** A {@link RankProgram} in a JVM of its own. */
+/** A {@link RankProgram} in a separate JVM. */
 final class RankProcess implements AutoCloseable {
   private static final long LONGEST_ANSWER_SECONDS = 30;
 
@@ -45,7 +45,7 @@ final class RankProcess implements AutoCloseable {
     Thread.ofVirtual().start(this::read);
   }
 
-  /** The directory or archive a class was loaded from; in a patched module, each has its own. */
+  /** The directory or archive of a class; in a patched module each class has its own. */
   private static String root(Class<?> type) {
     String name = "/" + type.getName().replace('.', '/') + ".class";
     URL url = Objects.requireNonNull(type.getResource(name));
@@ -98,7 +98,7 @@ final class RankProcess implements AutoCloseable {
     process.waitFor();
   }
 
-  /** Stops the process without ending it: it is silent, its connections stay. */
+  /** Stops the process without ending it: it is silent, and its connections stay open. */
   void stop() throws IOException, InterruptedException {
     signal("STOP");
   }

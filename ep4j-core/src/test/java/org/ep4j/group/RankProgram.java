@@ -14,9 +14,10 @@ import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One rank as a process: joins as its environment says, then does what its standard input says, a
- * line of answer for each line. With the arguments {@code host} and a number of ranks it hosts a
- * rendezvous for them instead, as a launcher; with {@code again} it takes the place of a rank.
+ * One rank as a process: joins as its environment defines, then executes the commands of its
+ * standard input, with one line of answer per line. With the arguments {@code host} and a number of
+ * ranks it hosts a rendezvous for them instead, like a launcher; with {@code again} it replaces a
+ * rank.
  */
 final class RankProgram {
   private RankProgram() {}
@@ -54,7 +55,7 @@ final class RankProgram {
           }
           case "gather" -> say(gather(group, number));
           case "claimed" -> {
-            while (!group.isClaimed(number)) {
+            while (!group.hasReplacement(number)) {
               Thread.sleep(1);
             }
             say("claimed");
@@ -78,9 +79,7 @@ final class RankProgram {
     }
   }
 
-  /**
-   * What all ranks pass to one all-gather: their number, and their incarnations as they see them.
-   */
+  /** What all ranks pass to one all-gather: their number and the incarnations that they see. */
   private static String gather(Group group, int millis) {
     StringBuilder mine = new StringBuilder();
     for (int r = 0; r < group.size(); r++) {
@@ -97,7 +96,7 @@ final class RankProgram {
     }
   }
 
-  /** Spins as an engine does. */
+  /** Spins like an engine. */
   private static @Nullable String awaitDeath(Group group, int rank) {
     while (group.isAlive(rank)) {
       Thread.onSpinWait();

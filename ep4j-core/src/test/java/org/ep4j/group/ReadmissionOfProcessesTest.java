@@ -6,11 +6,15 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.stream.IntStream;
+import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** Ranks that are JVMs of their own, killed and started again in all roles; rank 0 hosts. */
+/** Ranks that are separate JVMs, killed and restarted in all roles; rank 0 hosts. */
+@Execution(ExecutionMode.CONCURRENT)
 @Timeout(120)
 class ReadmissionOfProcessesTest {
   private static final int RANKS = 3;
@@ -86,9 +90,9 @@ class ReadmissionOfProcessesTest {
   }
 
   @Test
-  void everyRankIsKilledInTurnAndComesBackAlsoTheHostOfTheRendezvous() throws Exception {
+  void everyRankIsKilledOnceAndComesBackAlsoTheHostOfTheRendezvous() throws Exception {
     start();
-    // 0 hosts at first, then the lowest that is left: 1, 0 and 1 again.
+    // 0 hosts first, then the lowest remaining rank: 1, 0 and 1 again.
     for (int victim : new int[] {2, 0, 2, 1, 0, 1}) {
       kill(victim);
       startAgain(victim);
@@ -106,7 +110,7 @@ class ReadmissionOfProcessesTest {
     startAgain(2);
     assertThat(ranks[0].ask("claimed 2")).isEqualTo("claimed");
     ranks[0].kill();
-    // The two go on with a new host.
+    // The two continue with a new host.
     assertThat(ranks[1].answer()).isEqualTo("took in [2]");
     assertThat(ranks[2].answer()).startsWith("joined 2/3 ");
     incarnations[2]++;
@@ -122,7 +126,10 @@ class ReadmissionOfProcessesTest {
     assertThat(ranks[0].ask("claimed 1")).isEqualTo("claimed");
     ranks[1].kill();
     assertThat(ranks[0].ask("readmit 1000"))
-        .startsWith("GroupTimeoutException: readmit: no process has come for a departed rank");
+        .startsWith(
+            "GroupTimeoutException: "
+                + ErrorCode.READMIT_TIMEOUT.message(
+                    "readmit: no process replaces a departed rank"));
     ranks[2].send("readmit 30000");
     startAgain(1);
     assertThat(ranks[0].ask("readmit 30000")).isEqualTo("took in [1]");
@@ -143,25 +150,30 @@ class ReadmissionOfProcessesTest {
     old.resume();
     assertThat(old.ask("gone 2")).startsWith("declared dead by the rendezvous");
     assertThat(old.ask("readmit 2000"))
-        .startsWith("PeerLostException: readmit: this rank (2) is out of the group: declared dead");
+        .startsWith(
+            "PeerLostException: "
+                + ErrorCode.RANK_LOST.message(
+                    "readmit: this rank (2) is out of the group: declared dead"));
     assertThat(old.ask("survivors 2000"))
-        .startsWith("PeerLostException: survivors: this rank (2) is out");
+        .startsWith(
+            "PeerLostException: " + ErrorCode.RANK_LOST.message("survivors: this rank (2) is out"));
     old.close();
     assertAllInStep();
   }
 
   @Test
-  void theLostRendezvousIsReplacedEvenIfNobodyHasComeYet() throws Exception {
+  void theLostRendezvousIsReplacedEvenIfNoRankHasComeYet() throws Exception {
     start();
     kill(0);
     assertAll(
         "readmit 3000",
-        "GroupTimeoutException: readmit: no process has come for a departed rank (rank 0 is"
-            + " missing) within 3 s",
+        "GroupTimeoutException: "
+            + ErrorCode.READMIT_TIMEOUT.message(
+                "readmit: no process replaces a departed rank (rank 0 is missing) after 3 s"),
         1,
         2);
     startAgain(0);
-    // Known now: there is somebody to tell.
+    // Known now: the rendezvous has notified the members.
     assertThat(ranks[2].ask("claimed 0")).isEqualTo("claimed");
     assertTakenIn(0);
   }

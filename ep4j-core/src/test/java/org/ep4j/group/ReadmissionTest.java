@@ -13,10 +13,14 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
+import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
-/** Departed ranks come back into a group whose rendezvous lives. */
+/** Departed ranks are readmitted to a group whose rendezvous lives. */
+@Execution(ExecutionMode.CONCURRENT)
 @Timeout(120)
 class ReadmissionTest {
   private static final Duration SHORT = Duration.ofMillis(200);
@@ -41,8 +45,8 @@ class ReadmissionTest {
     }
   }
 
-  private static void awaitClaim(Group group, int rank, boolean claimed) throws Exception {
-    while (group.isClaimed(rank) != claimed) {
+  private static void awaitReplacement(Group group, int rank, boolean rejoining) throws Exception {
+    while (group.hasReplacement(rank) != rejoining) {
       Thread.sleep(1);
     }
   }
@@ -69,11 +73,11 @@ class ReadmissionTest {
         Group one = groups.get((victim + 1) % 3);
         Group other = groups.get((victim + 2) % 3);
         groups.get(victim).fail("it is over");
-        // One of the others has called a collective that never came about, one has not.
+        // One of the others has called a collective that never completed, one has not.
         assertThatThrownBy(() -> one.barrier(LONG)).isInstanceOf(PeerLostException.class);
         awaitDeath(other, victim);
         Future<Group> again = rejoin(world, world.rank(victim).build());
-        awaitClaim(one, victim, true);
+        awaitReplacement(one, victim, true);
         assertThat(again.isDone()).isFalse();
         TcpWorld.inEach(
             group -> assertThat(group.readmit(LONG)).containsExactly(victim), one, other);
@@ -82,7 +86,7 @@ class ReadmissionTest {
             groups,
             group -> {
               assertThat(group.isAlive(victim)).isTrue();
-              assertThat(group.isClaimed(victim)).isFalse();
+              assertThat(group.hasReplacement(victim)).isFalse();
               assertThat(group.deathReport(victim)).isNull();
               assertThat(group.incarnation(victim)).isEqualTo(1);
               assertThat(group.jobId()).isEqualTo(world.rendezvous.jobId());
@@ -108,8 +112,8 @@ class ReadmissionTest {
         awaitDeath(groups.get(0), 3);
         Future<Group> three = rejoin(world, world.rank(3).build());
         Future<Group> one = rejoin(world, world.rank(1).build());
-        awaitClaim(groups.get(2), 1, true);
-        awaitClaim(groups.get(2), 3, true);
+        awaitReplacement(groups.get(2), 1, true);
+        awaitReplacement(groups.get(2), 3, true);
         TcpWorld.inEach(
             group -> assertThat(group.readmit(LONG)).containsExactly(1, 3),
             groups.get(0),
@@ -140,7 +144,7 @@ class ReadmissionTest {
       awaitDeath(groups.get(0), 1);
       awaitDeath(groups.get(0), 2);
       Future<Group> again = rejoin(world, world.rank(2).build());
-      awaitClaim(groups.get(0), 2, true);
+      awaitReplacement(groups.get(0), 2, true);
       assertThat(groups.get(0).readmit(LONG)).containsExactly(2);
       Group newcomer = get(again);
       assertThat(newcomer.isAlive(1)).isFalse();
@@ -160,7 +164,7 @@ class ReadmissionTest {
   }
 
   @Test
-  void whoClaimsTheRankOfALiveProcessIsRefusedOnceItCouldNotBeDeadUnnoticed() throws Exception {
+  void aRejoinAsALiveRankIsRefusedOnceItsDeathCouldNotGoUnnoticed() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       List<Group> groups = world.joinAll();
       Duration liveness = Duration.ofMillis(500);
@@ -168,38 +172,41 @@ class ReadmissionTest {
           world.rank(1).livenessTimeout(liveness).heartbeatInterval(Duration.ofMillis(50)).build();
       long start = System.nanoTime();
       assertThat(refusal(rejoin(world, config)))
-          .startsWith("rank 1 cannot rejoin: refused by 127.0.0.1:")
+          .startsWith(
+              ErrorCode.DUPLICATE_RANK.id() + ": rank 1 cannot rejoin: refused by 127.0.0.1:")
           .contains(
-              "rank 1 is process " + ProcessHandle.current().pid() + " at 127.0.0.1 and alive");
+              "rank 1 is process "
+                  + ProcessHandle.current().pid()
+                  + " at 127.0.0.1 and counts as alive");
       assertThat(System.nanoTime() - start).isGreaterThanOrEqualTo(2 * liveness.toNanos());
       TcpWorld.inEach(groups, group -> group.barrier(LONG));
-      // One that dies meanwhile is replaced.
+      // A process that dies meanwhile is replaced.
       Future<Group> early = rejoin(world, world.rank(1).build());
       Thread.sleep(300);
       groups.get(1).fail("over");
-      awaitClaim(groups.get(0), 1, true);
+      awaitReplacement(groups.get(0), 1, true);
       assertThat(groups.get(0).readmit(LONG)).containsExactly(1);
       TcpWorld.inEach(group -> group.barrier(LONG), groups.get(0), get(early));
     }
   }
 
   @Test
-  void strangersAndSecondClaimantsAreRefused() throws Exception {
+  void unauthenticatedAndSecondRejoinsAreRefused() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       List<Group> groups = world.joinAll();
       groups.get(1).fail("over");
       awaitDeath(groups.get(0), 1);
       assertThat(refusal(rejoin(world, world.rank(1).secret("another").build())))
-          .contains("your secret is not the secret of this job");
+          .contains("does not have the secret of this job");
       assertThat(refusal(rejoin(world, world.rank(1).size(3).build())))
-          .contains("rank 1 counts on a world of 3 ranks, this job has 2");
-      // By joining nobody comes back.
+          .contains("rank 1 expects a world of 3 ranks, this job has 2");
+      // Group.join readmits no rank.
       assertThatThrownBy(() -> Group.join(world.rank(1).build()))
           .isInstanceOf(JoinRefusedException.class)
           .hasMessageContaining("calls Group.rejoin");
-      assertThat(groups.get(0).isClaimed(1)).isFalse();
+      assertThat(groups.get(0).hasReplacement(1)).isFalse();
       Future<Group> first = rejoin(world, world.rank(1).build());
-      awaitClaim(groups.get(0), 1, true);
+      awaitReplacement(groups.get(0), 1, true);
       assertThat(refusal(rejoin(world, world.rank(1).build())))
           .contains("already waits to be admitted as rank 1");
       assertThat(groups.get(0).readmit(LONG)).containsExactly(1);
@@ -208,7 +215,7 @@ class ReadmissionTest {
   }
 
   @Test
-  void aClaimBeforeTheGroupHasFormedIsRefused() throws Exception {
+  void aRejoinBeforeTheGroupHasFormedIsRefused() throws Exception {
     try (TcpWorld world = new TcpWorld(2)) {
       assertThat(refusal(rejoin(world, world.rank(1).build())))
           .contains("the group has not formed yet");
@@ -216,14 +223,14 @@ class ReadmissionTest {
   }
 
   @Test
-  void whenTimeIsUpThoseAreNamedWhoDidNotComeAndNothingHasChanged() throws Exception {
+  void aTimeoutNamesTheMissingRanksAndChangesNothing() throws Exception {
     try (TcpWorld world = new TcpWorld(3)) {
       List<Group> groups = world.joinAll();
       assertThatThrownBy(() -> groups.get(0).readmit(SHORT))
           .isInstanceOfSatisfying(
               GroupTimeoutException.class, e -> assertThat(e.missing()).containsExactly(1, 2))
-          .hasMessage(
-              "readmit: ranks 1, 2 are missing after 200 ms; alive, but not calling readmit()");
+          .hasMessageStartingWith(ErrorCode.READMIT_TIMEOUT.id())
+          .hasMessageContaining("ranks 1, 2 are missing after 200 ms");
       TcpWorld.inEach(groups, group -> group.barrier(LONG));
       groups.get(1).fail("over");
       awaitDeath(groups.get(0), 1);
@@ -233,13 +240,14 @@ class ReadmissionTest {
               assertThatThrownBy(() -> group.readmit(Duration.ofSeconds(1)))
                   .isInstanceOfSatisfying(
                       GroupTimeoutException.class, e -> assertThat(e.missing()).containsExactly(1))
-                  .hasMessageContaining("no process has come for a departed rank"),
+                  .hasMessageContaining("no process replaces a departed rank"),
           groups.get(0),
           groups.get(2));
       Future<Group> again = rejoin(world, world.rank(1).build());
-      awaitClaim(groups.get(2), 1, true);
+      awaitReplacement(groups.get(2), 1, true);
       assertThatThrownBy(() -> groups.get(2).readmit(SHORT))
-          .hasMessage("readmit: rank 0 is missing after 200 ms; alive, but not calling readmit()");
+          .hasMessageStartingWith(ErrorCode.READMIT_TIMEOUT.id())
+          .hasMessageContaining("rank 0 is missing after 200 ms");
       TcpWorld.inEach(
           group -> assertThat(group.readmit(LONG)).containsExactly(1),
           groups.get(0),
@@ -249,18 +257,18 @@ class ReadmissionTest {
   }
 
   @Test
-  void aClaimantThatGivesUpMakesRoomForOneThatComesWhileTheOthersWait() throws Exception {
+  void aRejoinThatIsAbandonedLeavesItsPlaceToOneThatComesWhileTheOthersWait() throws Exception {
     try (TcpWorld world = new TcpWorld(2);
         var threads = Executors.newVirtualThreadPerTaskExecutor()) {
       List<Group> groups = world.joinAll();
       groups.get(1).fail("over");
       awaitDeath(groups.get(0), 1);
-      GroupConfig hasty = world.rank(1).joinTimeout(Duration.ofMillis(500)).build();
-      assertThatThrownBy(() -> Group.rejoin(hasty))
+      GroupConfig shortTimeouts = world.rank(1).joinTimeout(Duration.ofMillis(500)).build();
+      assertThatThrownBy(() -> Group.rejoin(shortTimeouts))
           .isInstanceOf(GroupTimeoutException.class)
           .hasMessageContaining(
-              "the rendezvous answers, but rank 0 is missing: they have not called readmit()");
-      awaitClaim(groups.get(0), 1, false);
+              "the rendezvous answers, but rank 0 is missing: call readmit() on them");
+      awaitReplacement(groups.get(0), 1, false);
       Future<int[]> waiting = threads.submit(() -> groups.get(0).readmit(LONG));
       Group again = get(rejoin(world, world.rank(1).build()));
       assertThat(waiting.get(LONG.toMillis(), TimeUnit.MILLISECONDS)).containsExactly(1);
@@ -269,14 +277,14 @@ class ReadmissionTest {
   }
 
   @Test
-  void whoIsInterruptedHasTakenItBackAndMayCallItAgainAtOnce() throws Exception {
+  void anInterruptedCallIsUndoneAndMayBeRepeatedAtOnce() throws Exception {
     try (TcpWorld world = new TcpWorld(3)) {
       List<Group> groups = world.joinAll();
       groups.get(1).fail("over");
       awaitDeath(groups.get(0), 1);
       awaitDeath(groups.get(2), 1);
       Future<Group> again = rejoin(world, world.rank(1).build());
-      awaitClaim(groups.get(0), 1, true);
+      awaitReplacement(groups.get(0), 1, true);
       for (int i = 0; i < 20; i++) {
         Thread.currentThread().interrupt();
         Exception interrupted = failureToReadmit(groups.get(0), LONG);
@@ -340,7 +348,7 @@ class ReadmissionTest {
     try (Group group = Group.inProcess(1).getFirst()) {
       assertThatThrownBy(() -> group.readmit(LONG))
           .isInstanceOf(GroupException.class)
-          .hasMessageContaining("readmission is for ranks that are processes");
+          .hasMessageStartingWith(ErrorCode.READMIT_UNSUPPORTED.id());
     }
   }
 }

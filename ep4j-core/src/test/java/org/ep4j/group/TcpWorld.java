@@ -18,15 +18,15 @@ final class TcpWorld implements AutoCloseable {
   static final Duration LONG = Duration.ofSeconds(20);
   static final String SECRET = "the secret of the tests";
 
-  /** A liveness timeout that a busy machine does not run into by accident. */
+  /** A liveness timeout that a busy machine does not exceed. */
   static final Duration LIVENESS = Duration.ofSeconds(3);
 
-  /** Below the ports that Linux gives to whoever asks for any: nobody takes one by accident. */
+  /** Below the range from which Linux assigns ports, so that no other socket gets it by chance. */
   private static final int FIRST_PORT = 20_000;
 
   private static final int LAST_PORT = 32_000;
 
-  /** Code of a rank in a group that exists already. */
+  /** Code of a rank in an existing group. */
   @FunctionalInterface
   interface Body {
     void run(Group group) throws Exception;
@@ -53,21 +53,21 @@ final class TcpWorld implements AutoCloseable {
         .build();
   }
 
-  /** A port where nobody listens. */
+  /** A port without a listener. */
   static int freePort() {
     while (true) {
       int port = ThreadLocalRandom.current().nextInt(FIRST_PORT, LAST_PORT);
       try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
         return socket.getLocalPort();
       } catch (BindException e) {
-        // Taken; the next one.
+        // Taken; try the next one.
       } catch (IOException e) {
         throw new AssertionError(e);
       }
     }
   }
 
-  /** The configuration of rank 1 of a world at some port, hosted by somebody else. */
+  /** The configuration of rank 1 of a world at some port, hosted by another process. */
   static GroupConfig.Builder rankOneAt(int size, int port) {
     return config(size).toBuilder().rank(1).rendezvous("127.0.0.1", port).hostsRendezvous(false);
   }
@@ -95,7 +95,7 @@ final class TcpWorld implements AutoCloseable {
     return new ArrayList<>(joined);
   }
 
-  /** Runs the body for each of the groups, on threads of their own; throws what the first threw. */
+  /** Runs the body for each group on its own thread; throws the first exception. */
   static void inEach(List<Group> groups, Body body) throws Exception {
     List<FutureTask<Void>> tasks = new ArrayList<>();
     for (Group group : groups) {

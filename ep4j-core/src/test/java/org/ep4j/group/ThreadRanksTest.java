@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
+import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.Test;
 
 class ThreadRanksTest {
@@ -35,7 +36,8 @@ class ThreadRanksTest {
                   .hasSize(2)
                   .allSatisfy(s -> assertThat(s).hasRootCauseInstanceOf(PeerLostException.class));
             })
-        .hasMessage("rank 1 failed: java.lang.AssertionError: wrong bytes");
+        .hasMessage(
+            ErrorCode.RANK_CODE_FAILED.id() + ": rank 1 failed: java.lang.AssertionError: wrong bytes");
   }
 
   @Test
@@ -59,7 +61,7 @@ class ThreadRanksTest {
               assertThat(Arrays.toString(e.getSuppressed()[0].getStackTrace()))
                   .contains("sleepUntilInterrupted");
             })
-        .hasMessage("ranks [1] did not end within 2 s");
+        .hasMessage(ErrorCode.RANKS_STILL_RUNNING.id() + ": ranks [1] did not end within 2 s");
     interrupted.await();
   }
 

@@ -17,10 +17,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * Damages valid files at random. Every damaged file must either be refused by {@link
- * SafetensorsException} or be readable to its last byte; nothing else may be thrown.
+ * Damages valid files at random. Every damaged file is either rejected with {@link
+ * SafetensorsException} or readable to its last byte; nothing else may be thrown.
  *
- * <p>{@code -Dep4j.seed} repeats a run, {@code -Dep4j.cases} lengthens it.
+ * <p>{@code -Dep4j.seed} repeats a run, {@code -Dep4j.cases} changes its length.
  */
 class SafetensorsFuzzTest {
   private static final String SPICE = "{}[]\",:\\0123456789-.eE \u00e9\n\"\"\"}}}";
@@ -29,7 +29,7 @@ class SafetensorsFuzzTest {
 
   @Test
   void damagedFilesAreRefusedOrReadable() throws IOException {
-    long seed = Long.getLong("ep4j.seed", System.nanoTime());
+    long seed = Long.getLong("ep4j.seed", 1);
     int cases = Integer.getInteger("ep4j.cases", 3_000);
     System.out.println("SafetensorsFuzzTest: -Dep4j.seed=" + seed + " -Dep4j.cases=" + cases);
     byte[] valid = valid();

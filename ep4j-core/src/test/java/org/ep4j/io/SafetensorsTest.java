@@ -16,6 +16,7 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
 import org.ep4j.Tensor;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -113,6 +114,7 @@ class SafetensorsTest {
       assertThat(file.find("y")).isNull();
       assertThatThrownBy(() -> file.tensor("y"))
           .isInstanceOf(SafetensorsException.class)
+          .hasMessageStartingWith(ErrorCode.TENSOR_NOT_FOUND.id())
           .hasMessageEndingWith("t.safetensors: tensor 'y': missing; the file holds [x]");
     }
   }
@@ -134,7 +136,7 @@ class SafetensorsTest {
         // shape, offsets and dtype of one tensor over 8 data bytes
         "F32 | [2] | 0,8 | `` ",
         "F32 | [3] | 0,8 | dtype and shape need 12 bytes, data_offsets [0, 8] give 8",
-        "F32 | [3] | 0,12 | data_offsets [0, 12] lie outside the 8 data bytes",
+        "F32 | [3] | 0,12 | data_offsets [0, 12] are outside the 8 data bytes",
         "F32 | [1] | 4,8 | data_offsets begin at 4; the tensors before end at 0: there is a hole",
         "F32 | [2] | 8,0 | must be [begin, end] with begin <= end",
         "F32 | [2] | 0 | must be [begin, end]",
@@ -149,7 +151,7 @@ class SafetensorsTest {
         "I64 | [1152921504606846976] | 0,8 | the shape has more than 2^63 - 1 bits",
         "U8 | [1,2,2,2] | 0,8 | shape has more than 3 numbers",
         "U8 | [[8]] | 0,8 | expected a natural number",
-        "F4 | [15] | 0,8 | do not fill whole bytes",
+        "F4 | [15] | 0,8 | 15 elements of NVFP4",
         "F64 | [1] | 0,8 | dtype 'F64' is not one of [BF16, BOOL, F16",
         "f32 | [2] | 0,8 | dtype 'f32' is not one of",
       })
@@ -162,6 +164,7 @@ class SafetensorsTest {
     }
     assertThatThrownBy(() -> SafetensorsFile.open(path))
         .isInstanceOf(SafetensorsException.class)
+        .hasMessageStartingWith(ErrorCode.SAFETENSORS_INVALID.id())
         .hasMessageContaining("t.safetensors: tensor 'the x': ")
         .hasMessageContaining(problem);
   }
@@ -172,8 +175,8 @@ class SafetensorsTest {
     refused("{" + a + "," + a.replace("\"a\"", "\"b\"") + "}", 4, "tensor 'b'", "they overlap");
     String c = "\"c\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[5,9]}";
     refused("{" + a + "," + c + "}", 9, "tensor 'c'", "there is a hole");
-    refused("{" + a + "}", 7, "3 bytes after the last tensor belong to none");
-    refused("{}", 1, "1 bytes after the last tensor belong to none");
+    refused("{" + a + "}", 7, "3 bytes after the last tensor belong to no tensor");
+    refused("{}", 1, "1 bytes after the last tensor belong to no tensor");
   }
 
   @Test

@@ -7,6 +7,8 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
@@ -60,8 +62,8 @@ class MemoryOwnersTest {
     memory.close();
     memory.close();
     assertThatThrownBy(memory::address)
-        .isInstanceOf(IllegalStateException.class)
-        .hasMessage("the memory has been closed");
+        .isInstanceOf(IllegalUseException.class)
+        .hasMessageStartingWith(ErrorCode.MEMORY_CLOSED.id());
   }
 
   @Test

@@ -15,11 +15,11 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 
-/** The names of shared files while somebody removes them. */
+/** Names of shared files while a sweeper removes them. */
 class SharedFilesTest {
   private static final String JOB = "test" + ProcessHandle.current().pid();
   private static final int ENOUGH = 50;
-  private static final int MOST = 200_000;
+  private static final int MAX = 200_000;
 
   @Test
   void theEnvironmentSaysWhereProcessesShareMemory() {
@@ -44,8 +44,8 @@ class SharedFilesTest {
                   }
                 });
     int made = 0;
-    // More files are removed than were returned: create() has begun anew for the rest.
-    while (removed.size() - made < ENOUGH && made < MOST) {
+    // More files are removed than were returned: create() has started again for the rest.
+    while (removed.size() - made < ENOUGH && made < MAX) {
       SharedFiles.Owned file = SharedFiles.create(JOB, 0);
       made++;
       while (Files.exists(file.path())) {
@@ -55,7 +55,7 @@ class SharedFilesTest {
     }
     done.set(true);
     remover.join();
-    assertThat(removed.size() - made).as("begun anew").isPositive();
+    assertThat(removed.size() - made).as("started again").isPositive();
     Set<Path> names = new HashSet<>(removed);
     assertThat(names).hasSameSizeAs(removed);
   }

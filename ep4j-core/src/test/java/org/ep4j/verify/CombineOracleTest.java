@@ -37,8 +37,8 @@ class CombineOracleTest {
   }
 
   /**
-   * The sums, element by element: the rows that {@link NaiveWorld} places are filtered for each
-   * token, in ascending order of ranks and rows, which is ascending order of experts.
+   * The sums, element by element: filters the rows that {@link NaiveWorld} places for each token,
+   * in ascending order of ranks and rows, which is ascending order of experts.
    */
   private static Tensor sums(
       WorldRouting world, Layout layout, Terms terms, boolean biased, Arena arena) {
@@ -98,7 +98,7 @@ class CombineOracleTest {
     };
   }
 
-  /** Rounds by looking at both neighbours instead of at bits. */
+  /** Rounds by comparing both neighbours instead of by bits. */
   private static byte[] write(float value, DType dtype) {
     if (dtype == DType.FP32) {
       int b = Float.floatToRawIntBits(value);
@@ -157,7 +157,7 @@ class CombineOracleTest {
               catchThrowableOfType(
                   VerificationException.class, () -> oracle.check(RANK, x, w, terms));
           assertThat(e).isNotNull();
-          assertThat(e.blame().sourceToken())
+          assertThat(e.mismatch().sourceToken())
               .isEqualTo((int) (at / (bytes.byteSize() / output.size(0))));
           bytes.set(ValueLayout.JAVA_BYTE, at, old);
         }

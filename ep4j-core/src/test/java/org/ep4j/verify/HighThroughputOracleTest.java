@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -115,13 +116,13 @@ class HighThroughputOracleTest {
                     VerificationException.class,
                     () -> oracle.checkDispatch(2, delivered, PAYLOAD, options));
             assertThat(e).as("%s of %s", output.getKey(), options).isNotNull();
-            assertThat(e.blame().output()).isEqualTo(output.getKey());
-            assertThat(e.blame().rank()).isEqualTo(2);
-            assertThat(e.blame().row()).isEqualTo(row);
+            assertThat(e.mismatch().output()).isEqualTo(output.getKey());
+            assertThat(e.mismatch().rank()).isEqualTo(2);
+            assertThat(e.mismatch().row()).isEqualTo(row);
             if (output.getKey().equals("x")) {
-              assertThat(e.blame().byteOffset()).isEqualTo(at % rowBytes);
-              assertThat(e.blame().sourceToken()).isEqualTo(delivered.sourceTokens.getInt(row));
-              assertThat(e.blame().sourceRank()).isEqualTo(delivered.sourceRanks.getInt(row));
+              assertThat(e.mismatch().byteOffset()).isEqualTo(at % rowBytes);
+              assertThat(e.mismatch().sourceToken()).isEqualTo(delivered.sourceTokens.getInt(row));
+              assertThat(e.mismatch().sourceRank()).isEqualTo(delivered.sourceRanks.getInt(row));
             }
             bytes.set(ValueLayout.JAVA_BYTE, at, old);
           }
@@ -132,7 +133,7 @@ class HighThroughputOracleTest {
   }
 
   @Test
-  void theBlameReadsAsASentence() {
+  void theMismatchReadsAsASentence() {
     WorldRouting world = world(1);
     HighThroughputOracle oracle = new HighThroughputOracle(world);
     DispatchOptions options = options(Layout.EXPERT_MAJOR, 1, Sizing.EXACT);
@@ -150,7 +151,8 @@ class HighThroughputOracleTest {
       assertThatThrownBy(() -> oracle.checkDispatch(2, delivered, PAYLOAD, options))
           .isInstanceOf(VerificationException.class)
           .hasMessageMatching(
-              "dispatch: x of rank 2, row 3 \\(token \\d of rank \\d, expert \\d\\), byte 30: "
+              ErrorCode.VERIFICATION_FAILED.id()
+                  + ": dispatch: x of rank 2, row 3 \\(token \\d of rank \\d, expert \\d\\), byte 30: "
                   + "expected "
                   + right
                   + ", found 00 "
@@ -171,7 +173,9 @@ class HighThroughputOracleTest {
       }
       delivered.x.segment().set(ValueLayout.JAVA_BYTE, row * (long) HIDDEN + 7, (byte) 1);
       assertThatThrownBy(() -> oracle.checkDispatch(0, delivered, PAYLOAD, options))
-          .hasMessageStartingWith("dispatch: x (padding) of rank 0, row " + row + ", byte 7:");
+          .hasMessageStartingWith(
+              ErrorCode.VERIFICATION_FAILED.message(
+                  "dispatch: x (padding) of rank 0, row " + row + ", byte 7:"));
     }
   }
 

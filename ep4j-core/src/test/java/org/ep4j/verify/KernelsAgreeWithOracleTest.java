@@ -12,14 +12,14 @@ import org.ep4j.engine.host.kernel.RowKernels;
 import org.junit.jupiter.api.Test;
 
 /**
- * The host engine's kernels and the oracle were written apart, from the same definitions: on rows
- * of every temper they must agree. {@code -Dep4j.seed} repeats a run, {@code -Dep4j.cases}
- * lengthens it.
+ * The kernels of the host engine and the oracle were written independently, from the same
+ * definitions: they must agree on rows of every kind. {@code -Dep4j.seed} repeats a run, {@code
+ * -Dep4j.cases} lengthens it.
  */
 class KernelsAgreeWithOracleTest {
   private static final int[] HIDDEN = {128, 384, 512, 1024, 1536};
 
-  private final long seed = Long.getLong("ep4j.seed", System.nanoTime());
+  private final long seed = Long.getLong("ep4j.seed", 1);
   private final int cases = Integer.getInteger("ep4j.cases", 400);
   private final RowKernels kernels = RowKernels.get();
 
@@ -80,24 +80,24 @@ class KernelsAgreeWithOracleTest {
   private static void assertSame(String what, MemorySegment expected, MemorySegment actual) {
     long at = expected.mismatch(actual);
     if (at >= 0) {
-      assertThat(Blame.hex(actual, at))
+      assertThat(Mismatch.hex(actual, at))
           .as("%s, byte %d", what, at)
-          .isEqualTo(Blame.hex(expected, at));
+          .isEqualTo(Mismatch.hex(expected, at));
     }
   }
 
   private static MemorySegment row(Arena arena, int hidden, SplittableRandom random) {
     MemorySegment row = arena.allocate(2L * hidden, 64);
-    int temper = random.nextInt(8);
+    int profile = random.nextInt(8);
     int exponent = random.nextInt(0, 254);
     for (int i = 0; i < hidden; i++) {
       if (i % 128 == 0) {
-        temper = random.nextInt(4) == 0 ? random.nextInt(8) : temper;
+        profile = random.nextInt(4) == 0 ? random.nextInt(8) : profile;
         exponent = random.nextInt(3) == 0 ? random.nextInt(0, 254) : exponent;
       }
       int bits = random.nextInt(0x1_0000);
       int element =
-          switch (temper) {
+          switch (profile) {
             case 0 -> bits; // anything, NaN and infinities too
             case 1 -> bits & 0x83FF | 0x3C00; // around 1
             case 2 -> bits & 0x81FF | 0x3C00; // below 1

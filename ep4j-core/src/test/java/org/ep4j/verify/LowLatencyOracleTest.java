@@ -28,7 +28,7 @@ import org.ep4j.verify.Inputs.Part;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** The low-latency oracles find what is damaged of what the host engine delivers. */
+/** The low-latency oracles find damage in the outputs of the host engine. */
 class LowLatencyOracleTest {
   private static final int HIDDEN = 256;
   private static final int TOP_K = 3;
@@ -72,7 +72,7 @@ class LowLatencyOracleTest {
         });
   }
 
-  /** A dispatch and its combine on one rank, and what both oracles say of them. */
+  /** A dispatch and its combine on one rank, and the verdicts of both oracles. */
   private static final class Trial {
     private final ExpertBuffer buffer;
     private final int rank;
@@ -120,12 +120,12 @@ class LowLatencyOracleTest {
           assertThat(flip(tensor, at, output.getKey(), check).row()).isEqualTo(row);
         }
       }
-      for (long at = 0; at < d.recvCount().byteSize(); at++) {
-        flip(d.recvCount(), at, "recvCount", check);
+      for (long at = 0; at < d.counts().byteSize(); at++) {
+        flip(d.counts(), at, "counts", check);
       }
       Tensor ranges = d.handle().layoutRange();
       for (long at = 0; at < ranges.byteSize(); at++) {
-        // The number of rows comes first; without any there is no first row.
+        // The number of rows precedes the first row, which is undefined without rows.
         if (at % Long.BYTES < Integer.BYTES || (int) ranges.getLong(at / Long.BYTES) != 0) {
           flip(ranges, at, "layoutRange", check);
         }
@@ -137,7 +137,7 @@ class LowLatencyOracleTest {
       combine(d);
     }
 
-    /** An output where there must be none. */
+    /** An output that must not exist. */
     private void refusesMore(LowLatencyDispatch d, String output) {
       LowLatencyDispatch more =
           (LowLatencyDispatch)
@@ -149,7 +149,7 @@ class LowLatencyOracleTest {
       VerificationException e =
           catchThrowableOfType(VerificationException.class, () -> checkDispatch(more));
       assertThat(e).as(output).isNotNull();
-      assertThat(e.blame().output()).isEqualTo(output);
+      assertThat(e.mismatch().output()).isEqualTo(output);
     }
 
     private void checkDispatch(LowLatencyDispatch d) {
@@ -165,7 +165,7 @@ class LowLatencyOracleTest {
       int capacity = (int) d.x().size(1);
       List<Integer> rows = new ArrayList<>();
       for (int group = 0; group < d.x().size(0); group++) {
-        for (int i = 0; i < d.recvCount().getInt(group); i++) {
+        for (int i = 0; i < d.counts().getInt(group); i++) {
           rows.add(group * capacity + i);
         }
       }
@@ -204,17 +204,17 @@ class LowLatencyOracleTest {
       }
     }
 
-    /** Flips a bit of a byte while {@code check} looks; returns what it blames. */
-    private Blame flip(Tensor tensor, long at, String output, Runnable check) {
+    /** Flips a bit of a byte during {@code check}; returns the reported mismatch. */
+    private Mismatch flip(Tensor tensor, long at, String output, Runnable check) {
       MemorySegment bytes = tensor.segment();
       byte old = bytes.get(ValueLayout.JAVA_BYTE, at);
       bytes.set(ValueLayout.JAVA_BYTE, at, (byte) (old ^ 1 << random.nextInt(8)));
       VerificationException e = catchThrowableOfType(VerificationException.class, check::run);
       bytes.set(ValueLayout.JAVA_BYTE, at, old);
       assertThat(e).as("byte %d of %s of rank %d", at, output, rank).isNotNull();
-      assertThat(e.blame().output()).startsWith(output);
-      assertThat(e.blame().rank()).isEqualTo(rank);
-      return e.blame();
+      assertThat(e.mismatch().output()).startsWith(output);
+      assertThat(e.mismatch().rank()).isEqualTo(rank);
+      return e.mismatch();
     }
   }
 }

@@ -19,8 +19,8 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A second opinion on what a dispatch delivers, made differently from the oracle: every (token,
- * expert) pair of the world becomes an object, and the rows of a rank are those objects, sorted.
+ * Expected outputs of a dispatch, computed independently of the oracle: every (token, expert) pair
+ * of the world becomes an object, and the rows of a rank are those objects, sorted.
  */
 final class NaiveWorld {
   private final WorldRouting world;
@@ -81,7 +81,7 @@ final class NaiveWorld {
     }
   }
 
-  /** What a faultless engine delivers to {@code rank}. */
+  /** Outputs of a correct engine on {@code rank}. */
   Delivered deliver(
       int rank, HighThroughputOracle.Payload payload, DispatchOptions options, Arena arena) {
     List<@Nullable Pair> rows = rowsOf(rank, options.layout(), options.expertAlignment());
@@ -148,8 +148,8 @@ final class NaiveWorld {
     }
     out.rows = n;
     out.receivedRows = received;
-    out.receivedPerExpert = Tensor.of(perExpert, local);
-    out.tokensPerExpert = Tensor.of(aligned, local);
+    out.counts = Tensor.of(perExpert, local);
+    out.alignedCounts = Tensor.of(aligned, local);
     out.expertOffsets = flat ? null : Tensor.of(offsets, offsets.length);
     out.rankOffsets = flat ? Tensor.of(bySource, bySource.length) : null;
     return out;
@@ -193,7 +193,7 @@ final class NaiveWorld {
     MemorySegment.copy(from, 0, to.segment(), row * from.byteSize(), from.byteSize());
   }
 
-  /** A dispatch that is a set of values. */
+  /** A dispatch that holds given values. */
   static final class Delivered implements Dispatch {
     long rows;
     long receivedRows;
@@ -201,8 +201,8 @@ final class NaiveWorld {
     @Nullable Tensor scales;
     @Nullable Tensor topkIdx;
     @Nullable Tensor topkWeights;
-    Tensor tokensPerExpert = x;
-    Tensor receivedPerExpert = x;
+    Tensor alignedCounts = x;
+    Tensor counts = x;
     @Nullable Tensor expertOffsets;
     @Nullable Tensor rankOffsets;
     Tensor sourceTokens = x;
@@ -245,13 +245,13 @@ final class NaiveWorld {
     }
 
     @Override
-    public Tensor tokensPerExpert() {
-      return tokensPerExpert;
+    public Tensor alignedCounts() {
+      return alignedCounts;
     }
 
     @Override
-    public Tensor receivedPerExpert() {
-      return receivedPerExpert;
+    public Tensor counts() {
+      return counts;
     }
 
     @Override
@@ -294,15 +294,15 @@ final class NaiveWorld {
       return Event.completed();
     }
 
-    /** All tensors that are there, by name. */
+    /** All existing tensors, by name. */
     Map<String, Tensor> tensors() {
       Map<String, Tensor> all = new LinkedHashMap<>();
       put(all, "x", x);
       put(all, "scales", scales);
       put(all, "topkIdx", topkIdx);
       put(all, "topkWeights", topkWeights);
-      put(all, "tokensPerExpert", tokensPerExpert);
-      put(all, "receivedPerExpert", receivedPerExpert);
+      put(all, "alignedCounts", alignedCounts);
+      put(all, "counts", counts);
       put(all, "expertOffsets", expertOffsets);
       put(all, "rankOffsets", rankOffsets);
       put(all, "sourceTokens", sourceTokens);

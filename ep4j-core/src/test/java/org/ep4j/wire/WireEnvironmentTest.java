@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -74,15 +75,15 @@ class WireEnvironmentTest {
   void badValuesAreRefusedWithTheVariablesName(String variable, String value) {
     assertThatThrownBy(() -> WireEnvironment.of(Map.of(variable, value)))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining(variable + " is " + value);
+        .hasMessageStartingWith(ErrorCode.WIRE_VARIABLE.message(variable + " = " + value));
   }
 
   @Test
-  void connectionsMustSuitTheStrandsOfTheProgram() {
+  void connectionsMustSuitTheProgressContextsOfTheProgram() {
     WireEnvironment three = WireEnvironment.of(Map.of("EP4J_WIRE_CONNECTIONS", "3"));
 
-    assertThatThrownBy(() -> WireConfig.builder().strands(2).build(three))
-        .hasMessageContaining("EP4J_WIRE_CONNECTIONS is 3");
+    assertThatThrownBy(() -> WireConfig.builder().progressContexts(2).build(three))
+        .hasMessageContaining("EP4J_WIRE_CONNECTIONS = 3");
   }
 
   @Test

@@ -14,9 +14,9 @@ class WiresTest {
         2,
         group -> {
           String device = "0000:1%d:00.0".formatted(group.rank());
-          WireConfig config = WireConfig.builder().wire("inproc").near(device).build();
+          WireConfig config = WireConfig.builder().wire("inproc").affinity(device).build();
           try (Wire wire = Wires.open(group, config)) {
-            assertThat(wire.config().near()).isEqualTo(device);
+            assertThat(wire.config().affinity()).isEqualTo(device);
           }
         });
   }
@@ -27,11 +27,11 @@ class WiresTest {
         2,
         group -> {
           WireConfig config =
-              WireConfig.builder().wire("inproc").lanes(1 + group.rank()).near("x").build();
+              WireConfig.builder().wire("inproc").lanes(1 + group.rank()).affinity("x").build();
           assertThatThrownBy(() -> Wires.open(group, config))
               .isInstanceOf(ConfigurationMismatchException.class)
               .hasMessageContaining("lanes=")
-              .hasMessageNotContaining("near=");
+              .hasMessageNotContaining("affinity=");
         });
   }
 }

@@ -21,8 +21,9 @@ import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.group.ThreadRanks;
 
 /**
- * Forward of a Mixture-of-Experts layer whose experts are spread over the ranks. Rows arrive
- * grouped by expert ({@link Layout#EXPERT_MAJOR}), so that each expert works on consecutive rows.
+ * Forward pass of a Mixture-of-Experts layer whose experts are distributed over the ranks. Rows
+ * arrive grouped by expert ({@link Layout#EXPERT_MAJOR}), so that each expert works on consecutive
+ * rows.
  *
  * <p>One rank's part of the layer; used by one thread.
  */
@@ -30,7 +31,7 @@ public final class MoeLayer implements AutoCloseable {
   private static final DispatchOptions GROUPED =
       DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
 
-  /** Sums are rounded once, at the end: FP32 partial sums are not rounded at all. */
+  /** Sums are rounded once, at the end: FP32 partial sums are not rounded. */
   private static final CombineOptions EXACT = CombineOptions.DEFAULT;
 
   private final ToyModel model;
@@ -51,7 +52,7 @@ public final class MoeLayer implements AutoCloseable {
         ExpertBuffer.open(
             group,
             BufferConfig.builder()
-                .engine("host") // this layer's experts are Java code
+                .engine("host") // the experts of this layer are Java code
                 .hidden(model.hidden())
                 .topK(model.topK())
                 .placement(placement)

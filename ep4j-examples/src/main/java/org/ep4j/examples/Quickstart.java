@@ -14,7 +14,7 @@ import org.ep4j.Tensor;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 
-/** The way of a token: open, dispatch, expert, combine, close. Two ranks, two experts each. */
+/** The route of a token: open, dispatch, expert, combine, close. Two ranks, two experts each. */
 public final class Quickstart {
   private Quickstart() {}
 
@@ -23,7 +23,7 @@ public final class Quickstart {
     ThreadRanks.run(2, group -> System.out.println(Arrays.toString(forward(group))));
   }
 
-  /** What each rank does with its two tokens of four elements; every expert multiplies by ten. */
+  /** Work of each rank with its two tokens of four elements; every expert multiplies by ten. */
   static float[] forward(Group group) {
     var config = BufferConfig.builder().engine("host").hidden(4).topK(2).experts(4).maxTokens(2);
     try (var buffer = ExpertBuffer.open(group, config.rowDType(DType.FP32).build())) {

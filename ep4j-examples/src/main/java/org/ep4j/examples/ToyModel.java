@@ -4,7 +4,7 @@ import java.util.Random;
 
 /**
  * The arithmetic of a small Mixture-of-Experts layer on the heap: a router and experts of two
- * matrices with a ReLU between them. Weights follow from a seed, so every rank can make its own.
+ * matrices with a ReLU between them. Weights follow from a seed, so every rank can compute its own.
  *
  * @param hidden elements of a token
  * @param inner elements between an expert's matrices

@@ -21,9 +21,10 @@ import org.ep4j.Tokens;
 import org.ep4j.group.Group;
 
 /**
- * Forward and backward of a Mixture-of-Experts layer, backward along the ways of forward: the
- * gradient of a combine is a dispatch with the same handle, the gradient of a dispatch a combine.
- * Expert e multiplies a row element by element with row e of a matrix of scales.
+ * Forward and backward pass of a Mixture-of-Experts layer, the backward pass along the routes of
+ * the forward pass: the gradient of a combine is a dispatch with the same handle, the gradient of a
+ * dispatch a combine. Expert e multiplies a row element by element with row e of a matrix of
+ * scales.
  */
 final class TrainingStep {
   private static final DispatchOptions GROUPED =
@@ -36,14 +37,14 @@ final class TrainingStep {
   private final float[] gradOfScales;
 
   /**
-   * What a rank has after a step.
+   * Results of a step on one rank.
    *
    * @param y [tokens, hidden], the layer's output
    * @param gradOfX [tokens, hidden]
    * @param gradOfWeights [tokens, topK]
    * @param gradOfScales [local experts, hidden], from the tokens of all ranks
    */
-  @SuppressWarnings("ArrayRecordComponent") // nobody compares results
+  @SuppressWarnings("ArrayRecordComponent") // results are not compared
   record Result(float[] y, float[] gradOfX, float[] gradOfWeights, float[] gradOfScales) {}
 
   /**
@@ -76,7 +77,7 @@ final class TrainingStep {
    */
   Result run(ExpertBuffer buffer, float[] x, Routing routing) {
     Dispatch received = buffer.dispatch(Tokens.of(tokens(x)), routing, GROUPED);
-    // The next dispatch on this buffer reuses this memory: what backward needs is copied.
+    // The next dispatch on this buffer reuses this memory: copy what the backward pass needs.
     float[] rows = received.x().segment().toArray(JAVA_FLOAT);
     float[] weights =
         requireNonNull(received.topkWeights(), "the routing has weights")
@@ -126,7 +127,7 @@ final class TrainingStep {
   }
 
   /**
-   * The gradients of all that {@link #forward} has read.
+   * The gradients of all inputs of {@link #forward}.
    *
    * @param grad the gradient of its result; becomes that of the rows
    */

@@ -1,4 +1,4 @@
-/** Programs to start from. */
+/** Example programs. */
 @NullMarked
 package org.ep4j.examples;
 

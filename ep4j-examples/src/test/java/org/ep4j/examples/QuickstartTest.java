@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 
 class QuickstartTest {
   @Test
-  void everyTokenComesHomeTimesTen() {
+  void everyTokenReturnsTimesTen() {
     List<float[]> results = ThreadRanks.call(2, Quickstart::forward);
 
     for (float[] result : results) {

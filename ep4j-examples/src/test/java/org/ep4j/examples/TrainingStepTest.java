@@ -18,7 +18,7 @@ class TrainingStepTest {
   private static final int EXPERTS = 12;
   private static final int TOP_K = 3;
   private static final int TOKENS = 9;
-  private static final Offset<Float> NEAR = within(1e-4f);
+  private static final Offset<Float> TOLERANCE = within(1e-4f);
 
   private final float[] scales = values(1, EXPERTS * HIDDEN);
 
@@ -34,7 +34,7 @@ class TrainingStepTest {
               TrainingStep step =
                   new TrainingStep(Arrays.copyOfRange(scales, first, first + local), HIDDEN);
               try (ExpertBuffer buffer = TrainingStep.open(group, EXPERTS, HIDDEN, TOP_K, TOKENS)) {
-                // Twice: nothing of a step may be left in the next.
+                // Twice: no state of a step may remain in the next.
                 step.run(buffer, values(2, TOKENS * HIDDEN), routing(group.rank() + 1));
                 return step.run(buffer, tokens(group.rank()), routing(group.rank()));
               }
@@ -44,15 +44,15 @@ class TrainingStepTest {
     for (int rank = 0; rank < ranks; rank++) {
       TrainingStep.Result expected = dense(rank, gradOfScales);
       TrainingStep.Result result = results.get(rank);
-      assertThat(result.y()).containsExactly(expected.y(), NEAR);
-      assertThat(result.gradOfX()).containsExactly(expected.gradOfX(), NEAR);
-      assertThat(result.gradOfWeights()).containsExactly(expected.gradOfWeights(), NEAR);
+      assertThat(result.y()).containsExactly(expected.y(), TOLERANCE);
+      assertThat(result.gradOfX()).containsExactly(expected.gradOfX(), TOLERANCE);
+      assertThat(result.gradOfWeights()).containsExactly(expected.gradOfWeights(), TOLERANCE);
     }
     for (int rank = 0; rank < ranks; rank++) {
       int local = scales.length / ranks;
       assertThat(results.get(rank).gradOfScales())
           .containsExactly(
-              Arrays.copyOfRange(gradOfScales, rank * local, (rank + 1) * local), NEAR);
+              Arrays.copyOfRange(gradOfScales, rank * local, (rank + 1) * local), TOLERANCE);
     }
   }
 
@@ -94,7 +94,7 @@ class TrainingStepTest {
     return values(20 + rank, TOKENS * TOP_K);
   }
 
-  /** Different ones for each token. */
+  /** Different experts for each token. */
   private static int[] experts(int rank) {
     Random random = new Random(30 + rank);
     int[] idx = new int[TOKENS * TOP_K];

@@ -1,17 +1,15 @@
 package org.ep4j.nccl;
 
 /**
- * Calls of one thread into a library, until another thread says that there shall be no more and
- * waits for the last one to return.
+ * Calls of one thread into a library, until another thread stops them and waits for the last call to return.
  *
- * <p>Either thread writes its word and then reads the other's, all volatile: a call that begins
- * while the other stops sees that, or is seen.
+ * <p>Each thread writes its own word and then reads the other's, all volatile: a call that begins concurrently with stop() either sees the stop or is seen by it.
  */
 final class Calls {
   private volatile boolean inside;
   private volatile boolean stopped;
 
-  /** Whether a call may begin; if so, {@link #end} follows it. By the thread that calls. */
+  /** Whether a call may begin; if true, {@link #end} must follow. Called by the calling thread. */
   boolean begin() {
     inside = true;
     if (stopped) {
@@ -21,17 +19,17 @@ final class Calls {
     return true;
   }
 
-  /** A call has returned, or thrown. */
+  /** Marks that a call has returned or thrown. */
   void end() {
     inside = false;
   }
 
-  /** No call begins any more. */
+  /** Forbids further calls. */
   void stop() {
     stopped = true;
   }
 
-  /** Whether a call may be under way; once false after {@link #stop}, none is any more. */
+  /** Whether a call may be running; once false after {@link #stop}, it stays false. */
   boolean inside() {
     return inside;
   }

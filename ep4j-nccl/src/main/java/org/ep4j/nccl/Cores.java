@@ -5,16 +5,14 @@ import java.lang.foreign.MemorySegment;
 import org.ep4j.cuda.proxy.CpuAffinity;
 
 /**
- * The cores that threads of NCCL may have. It makes one for each call of a communicator that does
- * not block, on the cores of its maker; and who polls has but one core, and never leaves it. Used
- * by one thread at a time.
+ * The allowed cores of NCCL's threads. NCCL creates a thread for each nonblocking call of a communicator, with the affinity of its creator; a polling thread is pinned to one core, which it never yields. Used by one thread at a time.
  */
 final class Cores {
   private final MemorySegment wide;
   private final MemorySegment own;
   private boolean widened;
 
-  /** Those of the calling thread. */
+  /** The affinity of the calling thread. */
   Cores(Arena arena) {
     wide = arena.allocate(CpuAffinity.MASK_BYTES, Long.BYTES);
     own = arena.allocate(CpuAffinity.MASK_BYTES, Long.BYTES);
@@ -23,12 +21,12 @@ final class Cores {
     }
   }
 
-  /** Threads that the calling thread makes from here on may have these cores. */
+  /** Lets threads that the calling thread creates from now on use all of these cores. */
   void widen() {
     widened = CpuAffinity.read(own) && CpuAffinity.write(wide);
   }
 
-  /** The calling thread is as it was. */
+  /** Restores the affinity of the calling thread. */
   void restore() {
     if (widened) {
       boolean ignored = CpuAffinity.write(own);

@@ -1,5 +1,6 @@
 package org.ep4j.nccl;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.List;
@@ -14,11 +15,10 @@ import org.ep4j.cuda.jit.DevicePart;
 import org.ep4j.cuda.jit.LinkedKernels;
 
 /**
- * The shim of NCCL's GIN on its own, for what the host wants of it: structures differ between
- * versions, so code that knows the headers fills them.
+ * The shim of NCCL's GIN without other kernels, for the host: structures differ between versions, so code compiled with the headers fills them.
  */
 final class GinModule implements AutoCloseable {
-  /** More than any version's requirements have. */
+  /** Larger than the requirements of any version. */
   private static final int ROOM = 1024;
 
   private static final int FACTS = 2;
@@ -43,38 +43,37 @@ final class GinModule implements AutoCloseable {
   }
 
   /**
-   * Compiles it, or takes it from a cache, and loads it.
+   * Compiles the shim or reads it from a cache, and loads it.
    *
-   * @throws org.ep4j.Ep4jException with the remedy if that cannot be done here
+   * @throws org.ep4j.Ep4jException with the remedy if that is impossible here
    */
   static GinModule load(CudaDevice device) {
     int version = NcclLibrary.version();
     if (version < NcclShim.OLDEST || !NcclCalls.hasDeviceComms()) {
-      throw new NcclException(
-          "NCCL %s has no GIN: install %s or newer"
+      throw new NcclException(ErrorCode.NCCL_GIN_UNAVAILABLE, "NCCL %s has no GIN: install %s or newer"
               .formatted(
                   NcclBackendProvider.text(version), NcclBackendProvider.text(NcclShim.OLDEST)));
     }
     if (!LinkedKernels.problem().isEmpty()) {
-      throw new NcclException("kernels cannot be linked to GIN: " + LinkedKernels.problem());
+      throw new NcclException(ErrorCode.KERNEL_LINKER_MISSING, "kernels cannot be linked to GIN: " + LinkedKernels.problem());
     }
     return new GinModule(device, List.of(NcclShim.of().compile(device.architecture())));
   }
 
-  /** What kernels that put by GIN are linked to. */
+  /** Parts that kernels with puts by GIN are linked to. */
   List<DevicePart> parts() {
     return parts;
   }
 
   /**
-   * What a device communicator is asked for, as this version of NCCL has it.
+   * Parameters for the creation of a device communicator, in the layout of this version of NCCL.
    *
    * @param requirements of ncclDevCommCreate
-   * @param commBytes of the ncclDevComm that it writes
+   * @param commBytes bytes of the resulting ncclDevComm
    */
   record Wanted(MemorySegment requirements, long commBytes) {}
 
-  /** Fills the requirements. */
+  /** Fills in the requirements. */
   Wanted wanted(long contexts, int signals) {
     MemorySegment requirements = MemorySegment.ofArray(new long[ROOM / Long.BYTES]);
     long[] facts = new long[FACTS];
@@ -94,7 +93,7 @@ final class GinModule implements AutoCloseable {
       memory.copyTo(ROOM, MemorySegment.ofArray(facts));
     }
     if (facts[0] > ROOM) {
-      throw new NcclException("requirements of NCCL's GIN have " + facts[0] + " bytes");
+      throw new NcclException(ErrorCode.NCCL_GIN_UNAVAILABLE, "requirements of NCCL's GIN have " + facts[0] + " bytes");
     }
     return new Wanted(requirements.asSlice(0, facts[0]), facts[1]);
   }

@@ -6,8 +6,7 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.group.Group;
 
 /**
- * All-reduces of float32 with a communicator of their own, as training or tensor parallelism would
- * run them beside ep4j: for measuring what both cost each other. Used by one thread at a time.
+ * All-reduces of float32 on a separate communicator, as training or tensor parallelism would run them next to ep4j: for measuring the mutual slowdown. Used by one thread at a time.
  */
 public final class NcclAllReduce implements AutoCloseable {
   private final NcclScratch scratch;
@@ -19,9 +18,9 @@ public final class NcclAllReduce implements AutoCloseable {
   }
 
   /**
-   * Makes the communicator; collective.
+   * Creates the communicator; collective.
    *
-   * @param floats of each all-reduce, the same on all ranks
+   * @param floats floats of each all-reduce, equal on all ranks
    * @throws org.ep4j.EngineUnavailableException on all ranks if one of them has no NCCL
    */
   public static NcclAllReduce open(Group group, CudaDevice device, long floats, Duration timeout) {
@@ -34,12 +33,12 @@ public final class NcclAllReduce implements AutoCloseable {
     return scratch.version();
   }
 
-  /** Enqueues one; the first waits until NCCL has connected. The device is current. */
+  /** Enqueues an all-reduce; the first call waits until NCCL has connected. The device is current. */
   public void enqueue(CudaStream stream) {
     scratch.communicator().allReduce(scratch.address(), floats, stream.handle());
   }
 
-  /** Frees everything; nothing is enqueued any more. */
+  /** Closes all resources; no all-reduce may be enqueued afterwards. */
   @Override
   public void close() {
     scratch.close();

@@ -11,7 +11,7 @@ import org.ep4j.cuda.backend.PutOffer;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.backend.SymmetricRegion;
 
-/** A communicator a buffer. */
+/** The backend with one communicator per buffer. */
 final class NcclBackend implements Backend {
   private final BackendWorld world;
   private final NcclCommunicator communicator;
@@ -48,9 +48,9 @@ final class NcclBackend implements Backend {
   }
 
   @Override
-  public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] near) {
+  public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] intranode) {
     boolean all = true;
-    for (boolean each : near) {
+    for (boolean each : intranode) {
       all &= each;
     }
     if (all) {
@@ -65,8 +65,8 @@ final class NcclBackend implements Backend {
 
   @Override
   public String refusesReadmission() {
-    return "backend 'nccl' takes no rank in again: a communicator has the ranks that it was made"
-        + " with. Close the buffer on all ranks and open it anew, or use backend 'direct'";
+    return "backend 'nccl' cannot readmit ranks, because the ranks of a communicator are fixed:"
+        + " close the buffer on all ranks and open it again, or use backend 'direct'";
   }
 
   @Override

@@ -14,7 +14,7 @@ import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.jspecify.annotations.Nullable;
 
-/** Offers the backend {@code nccl} to {@link java.util.ServiceLoader}. */
+/** Registers the backend {@code nccl} with {@link java.util.ServiceLoader}. */
 public final class NcclBackendProvider implements BackendProvider {
   /** Used by {@link java.util.ServiceLoader}. */
   public NcclBackendProvider() {}
@@ -48,7 +48,7 @@ public final class NcclBackendProvider implements BackendProvider {
     return Search.RESULT;
   }
 
-  /** Functions that are needed and not there. */
+  /** Required functions that the library lacks. */
   private static List<String> lacking() {
     List<String> lacking = new ArrayList<>();
     for (NcclFunction function : NcclFunction.values()) {
@@ -62,37 +62,37 @@ public final class NcclBackendProvider implements BackendProvider {
     return lacking;
   }
 
-  /** Why a library cannot be used; empty if it can. */
+  /** Why a library is unusable; empty if usable. */
   static String judge(String library, int version, List<String> lacking) {
     if (version > 0 && version < NcclLayouts.OLDEST) {
-      return "%s is NCCL %s, too old: symmetric windows came with %s; install NCCL 2.28.9 or newer, or name its directory in EP4J_NCCL_HOME"
+      return "%s is NCCL %s, too old for symmetric windows (%s or newer): install NCCL 2.28.9 or newer, or set its directory in EP4J_NCCL_HOME"
           .formatted(library, text(version), text(NcclLayouts.OLDEST));
     }
     return lacking.isEmpty()
         ? ""
-        : "%s lacks %s: install NCCL 2.28.9 or newer, or name its directory in EP4J_NCCL_HOME"
+        : "%s lacks %s: install NCCL 2.28.9 or newer, or set its directory in EP4J_NCCL_HOME"
             .formatted(library, String.join(", ", lacking));
   }
 
-  /** A version as people write it. */
+  /** A version as text. */
   static String text(int version) {
     return version < 10_000
         ? version / 1000 + "." + version % 1000 / 100 + "." + version % 100
         : version / 10_000 + "." + version % 10_000 / 100 + "." + version % 100;
   }
 
-  /** What NCCL's own settings do to those who share GPUs and network with it. */
+  /** Advice about settings of NCCL that affect other users of the GPUs and the network. */
   static List<String> advice(Map<String, String> environment) {
     List<String> advice = new ArrayList<>();
     if (!environment.getOrDefault("NCCL_RUNTIME_CONNECT", "").equals("0")) {
       advice.add(
-          "NCCL connects when it is first used, which has slowed others on the same network by up to"
-              + " 40 %: NCCL_RUNTIME_CONNECT=0 makes it connect at the start (with one network port"
+          "NCCL connects on first use, which slowed other traffic on the same network by up to"
+              + " 40 %: set NCCL_RUNTIME_CONNECT=0 to connect at the start (with one network port"
               + " also NCCL_NVLS_ENABLE=0 NCCL_IB_QPS_PER_CONNECTION=4 NCCL_MAX_NCHANNELS=4)");
     }
     for (String needed : List.of("NCCL_CUMEM_ENABLE", "NCCL_WIN_ENABLE")) {
       if (environment.getOrDefault(needed, "").equals("0")) {
-        advice.add(needed + "=0 takes away the symmetric windows that ep4j needs: leave it out");
+        advice.add(needed + "=0 disables the symmetric windows that ep4j needs: unset it");
       }
     }
     return advice;
@@ -107,9 +107,9 @@ public final class NcclBackendProvider implements BackendProvider {
   public String puts() {
     String stores = "stores over NVLink; between nodes ";
     if (NcclLibrary.version() < NcclShim.OLDEST) {
-      return stores + "the proxy: GIN came with " + text(NcclShim.OLDEST);
+      return stores + "the proxy: GIN needs NCCL " + text(NcclShim.OLDEST);
     }
-    String gin = stores + "GIN where NCCL has ports for it, else the proxy";
+    String gin = stores + "GIN if NCCL has ports for it, else the proxy";
     String problem = NcclShim.of().compiler().problem();
     return problem.isEmpty() ? gin : gin + " (GIN only if a cache has its shim: " + problem + ")";
   }

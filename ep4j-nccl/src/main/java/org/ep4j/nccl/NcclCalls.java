@@ -8,10 +8,9 @@ import java.lang.invoke.MethodHandle;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Binding of NCCL. Every method returns the library's result code; {@link NcclException} judges it.
- * Not touched before the probe found all functions that are not optional.
+ * Binding of NCCL. Every method returns the library's result code; {@link NcclException} checks it. Use it only after the probe has found all required functions.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 final class NcclCalls {
   private static final MethodHandle GET_UNIQUE_ID = link(NcclFunction.GET_UNIQUE_ID);
   private static final MethodHandle COMM_INIT = link(NcclFunction.COMM_INIT);
@@ -38,7 +37,7 @@ final class NcclCalls {
   private static final MethodHandle LAST_ERROR =
       text(NcclFunction.ERROR_TEXTS.getLast(), ValueLayout.JAVA_LONG);
 
-  /** The library's own texts are shorter. */
+  /** Longer than any text of the library. */
   private static final long MOST_TEXT = 1 << 16;
 
   private NcclCalls() {}
@@ -70,7 +69,7 @@ final class NcclCalls {
     }
   }
 
-  /** Ends what the communicator still does. */
+  /** Completes outstanding work of the communicator. */
   static int finish(long comm) {
     try {
       return (int) COMM_FINALIZE.invokeExact(comm);
@@ -88,7 +87,7 @@ final class NcclCalls {
     }
   }
 
-  /** Frees a communicator whatever it still does. */
+  /** Frees a communicator with outstanding work. */
   static int abort(long comm) {
     try {
       return (int) COMM_ABORT.invokeExact(comm);
@@ -143,7 +142,7 @@ final class NcclCalls {
     }
   }
 
-  /** Calls of this thread are gathered from here on. */
+  /** Starts a group of calls of this thread. */
   static int groupStart() {
     try {
       return (int) GROUP_START.invokeExact();
@@ -152,7 +151,7 @@ final class NcclCalls {
     }
   }
 
-  /** What was gathered begins. */
+  /** Submits the group. */
   static int groupEnd() {
     try {
       return (int) GROUP_END.invokeExact();
@@ -179,12 +178,12 @@ final class NcclCalls {
     }
   }
 
-  /** Whether {@link #peerPointer} is there. */
+  /** Whether the library has {@link #peerPointer}. */
   static boolean hasPeerPointer() {
     return PEER_POINTER != null;
   }
 
-  /** Writes an address, or 0 if the peer cannot be reached. */
+  /** Writes an address, or 0 if the peer's memory is not accessible. */
   static int peerPointer(long window, long offset, int peer, long out) {
     MethodHandle handle = PEER_POINTER;
     if (handle == null) {
@@ -197,7 +196,7 @@ final class NcclCalls {
     }
   }
 
-  /** Whether {@link #deviceCommCreate} is there. */
+  /** Whether the library has {@link #deviceCommCreate}. */
   static boolean hasDeviceComms() {
     return DEVICE_COMM_CREATE != null && DEVICE_COMM_DESTROY != null;
   }
@@ -215,7 +214,7 @@ final class NcclCalls {
     }
   }
 
-  /** Frees what it stands for. */
+  /** Frees the resources of an ncclDevComm. */
   static int deviceCommDestroy(long comm, long deviceComm) {
     MethodHandle handle = DEVICE_COMM_DESTROY;
     if (handle == null) {
@@ -228,7 +227,7 @@ final class NcclCalls {
     }
   }
 
-  /** The library's words for a result. */
+  /** The library's text for a result. */
   static String errorText(int result) {
     try {
       return textAt((long) ERROR_STRING.invokeExact(result));
@@ -237,7 +236,7 @@ final class NcclCalls {
     }
   }
 
-  /** What the library has to say about the last error of this thread; empty if nothing. */
+  /** The library's text about the last error of this thread; may be empty. */
   static String lastError(long comm) {
     try {
       return textAt((long) LAST_ERROR.invokeExact(comm));

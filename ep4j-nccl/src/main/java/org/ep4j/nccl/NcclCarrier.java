@@ -11,40 +11,39 @@ import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.wire.tcp.Carrier;
 
 /**
- * Sends and receives of NCCL between this rank's GPU and that of one peer, out of and into
- * page-locked memory of its own: memory of callers, which they may give back at any time, no GPU
- * ever touches.
+ * NCCL sends and receives between this rank's GPU and that of one peer, from and to the carrier's own page-locked memory: the GPU never accesses memory of callers, which they may free at any time.
  */
 final class NcclCarrier implements Carrier {
-  /** Two under way, one behind them, one being read or written. */
+  /** Two batches in flight, one queued, one being read or written. */
   static final int SLOTS = 4;
 
-  /** So long that what a call costs counts little beside what it moves. */
+  /** Large enough that the cost of a call is small compared to the transfer. */
   private static final int SLOT_BYTES = 2 << 20;
 
   private static final System.Logger LOG = System.getLogger("org.ep4j.nccl");
 
   private final NcclCarrierService service;
-  private final NcclWay out;
-  private final NcclWay in;
+  private final NcclSimplexLink out;
+  private final NcclSimplexLink in;
   private final PinnedMemory memory;
   private final AtomicBoolean closed = new AtomicBoolean();
 
-  /** Ways that the GPU uses no more. */
+  /** Directions that the GPU no longer uses. */
   private final AtomicInteger ended = new AtomicInteger();
 
-  NcclCarrier(NcclCarrierService service, CudaDevice device, NcclWay out, NcclWay in) {
+  NcclCarrier(
+      NcclCarrierService service, CudaDevice device, NcclSimplexLink out, NcclSimplexLink in) {
     this.service = service;
     this.out = out;
     this.in = in;
     memory = PinnedMemory.allocate(device, 2L * SLOTS * SLOT_BYTES);
   }
 
-  NcclWay out() {
+  NcclSimplexLink out() {
     return out;
   }
 
-  NcclWay in() {
+  NcclSimplexLink in() {
     return in;
   }
 
@@ -71,12 +70,12 @@ final class NcclCarrier implements Carrier {
     return memory.segment().asSlice(incomingAt(slot), SLOT_BYTES);
   }
 
-  /** For the first batch, which takes NCCL long; not under way with others. */
+  /** Sends the first batch, for which NCCL connects; no other batch is in flight. */
   boolean tryOut() {
     return out.post(memory.deviceAddress() + outgoingAt(0), Long.BYTES);
   }
 
-  /** The same in the other direction. */
+  /** Receives the first batch. */
   boolean tryIn() {
     return in.post(memory.deviceAddress() + incomingAt(0), Long.BYTES);
   }
@@ -99,7 +98,7 @@ final class NcclCarrier implements Carrier {
     }
   }
 
-  /** Without the first, which was a trial. */
+  /** Excludes the first batch, which only establishes the connection. */
   @Override
   public long sent() throws IOException {
     try {
@@ -109,7 +108,7 @@ final class NcclCarrier implements Carrier {
     }
   }
 
-  /** Without the first, which was a trial. */
+  /** Excludes the first batch, which only establishes the connection. */
   @Override
   public long received() throws IOException {
     try {
@@ -126,15 +125,15 @@ final class NcclCarrier implements Carrier {
   @Override
   public void close() {
     if (closed.compareAndSet(false, true)) {
-      // At once: what frees one waits for the GPU, and so for a batch of the other that never ends.
+      // Concurrently: freeing one waits for the GPU, and so for a batch of the other that never ends.
       service.part("ep4j-nccl-end", () -> end(out));
       service.part("ep4j-nccl-end", () -> end(in));
     }
   }
 
-  private void end(NcclWay way) {
-    if (!way.close()) {
-      LOG.log(Level.WARNING, "NCCL still works on what was aborted; its memory is kept");
+  private void end(NcclSimplexLink link) {
+    if (!link.close()) {
+      LOG.log(Level.WARNING, "NCCL has not ended aborted work; its memory stays allocated");
     } else if (ended.incrementAndGet() == 2) {
       memory.close();
     }

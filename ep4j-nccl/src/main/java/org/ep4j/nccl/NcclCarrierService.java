@@ -1,5 +1,6 @@
 package org.ep4j.nccl;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -10,54 +11,50 @@ import java.util.function.BooleanSupplier;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.DeviceChoice;
-import org.ep4j.cuda.backend.Seat;
+import org.ep4j.cuda.backend.RankLocation;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
-import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.CollectiveStep;
 import org.ep4j.wire.tcp.Carrier;
 import org.ep4j.wire.tcp.CarrierService;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Makes the carriers of a wire: for each connection a communicator in each direction, whose id its
- * sender makes. All are made at once, which costs little more than one; then every pair connects,
- * one pair after the other, because NCCL allocates memory for that, and what runs on a GPU
- * meanwhile may hold it up.
+ * Creates the carriers of a wire: per connection one communicator in each direction, whose id the sender creates. All are created at once, which costs little more than one; then the pairs connect one after the other, because NCCL allocates memory to connect, and kernels running on a GPU may delay that.
  */
 final class NcclCarrierService implements CarrierService {
   private static final System.Logger LOG = System.getLogger("org.ep4j.nccl");
-  private static final Duration LEAST_SET_UP = Duration.ofSeconds(60);
+  private static final Duration MIN_SET_UP = Duration.ofSeconds(60);
   private static final Duration PARTING = Duration.ofSeconds(8);
   private static final long LOOK_NANOS = 100_000;
 
-  /** Far more than a call that does not block takes; whoever takes longer is not waited for. */
+  /** Much longer than a nonblocking call takes; close does not wait longer for a caller. */
   private static final long LONGEST_CALL_NANOS = 1_000_000_000;
 
   /**
-   * A process that ends takes down what NCCL's threads work with, and dies of that if one still
-   * does.
+   * An exiting process destroys state that NCCL's threads use; a thread that is still running then crashes the process.
    */
   private final Thread atExit = Thread.ofPlatform().name("ep4j-nccl-exit").unstarted(this::leave);
 
   private final List<NcclCarrier> made = new ArrayList<>();
-  private final List<NcclWay> loose = new ArrayList<>();
+  private final List<NcclSimplexLink> loose = new ArrayList<>();
   private final List<Thread> parting = new ArrayList<>();
   private @Nullable CudaDevice device;
   private boolean closed;
 
   @Override
   public Carrier[][] open(Group group, WireConfig config) {
-    Duration setUp = config.timeout().compareTo(LEAST_SET_UP) > 0 ? config.timeout() : LEAST_SET_UP;
-    // Who waits for what a library does waits longer than that may take.
+    Duration setUp = config.timeout().compareTo(MIN_SET_UP) > 0 ? config.timeout() : MIN_SET_UP;
+    // Waits of the group must outlast the library's own limits.
     Duration patience = setUp.plus(config.timeout());
     byte[][] ids = new byte[1][];
     Runtime.getRuntime().addShutdownHook(atExit);
     agree(group, patience, () -> ids[0] = prepare(group, config));
-    requireSeats(group, config);
-    byte[][] all = Agreement.exchange(group, "", ids[0], config.timeout());
+    requireLocations(group, config);
+    byte[][] all = CollectiveStep.exchange(group, "", ids[0], config.timeout());
     long end = System.nanoTime() + setUp.toNanos();
     NcclCarrier[][] carriers = new NcclCarrier[group.size()][];
     agree(
@@ -83,7 +80,7 @@ final class NcclCarrierService implements CarrierService {
     return carriers;
   }
 
-  /** The ids of all ways from this rank. */
+  /** The ids of all connections from this rank. */
   private byte[] prepare(Group group, WireConfig config) {
     CudaDevice opened = CudaDevice.open(DeviceChoice.ordinal(group));
     device = opened;
@@ -111,63 +108,62 @@ final class NcclCarrierService implements CarrierService {
   }
 
   /** The same decision on all ranks. */
-  private void requireSeats(Group group, WireConfig config) {
+  private void requireLocations(Group group, WireConfig config) {
     BackendWorld world =
         BackendWorld.gather(
-            Meeting.ofAll(group), device(), config.timeout(), new NcclBackendProvider().probe());
+            Participants.ofAll(group), device(), config.timeout(), new NcclBackendProvider().probe());
     String objection = SharedGpus.objection(world);
     if (!objection.isEmpty()) {
-      throw new WireException("wire 'nccl': " + objection + ", or wire tcp");
+      throw new WireException(ErrorCode.NCCL_WIRE_UNUSABLE, "wire 'nccl': " + objection + ", or wire tcp");
     }
-    List<Seat> seats = world.seats();
-    for (int rank = 1; rank < seats.size(); rank++) {
-      String version = seats.get(rank).version();
-      if (!version.equals(seats.getFirst().version())) {
-        throw new WireException(
-            "wire 'nccl': rank 0 has NCCL %s, rank %d has %s: install one version on all hosts"
-                .formatted(seats.getFirst().version(), rank, version));
+    List<RankLocation> locations = world.locations();
+    for (int rank = 1; rank < locations.size(); rank++) {
+      String version = locations.get(rank).version();
+      if (!version.equals(locations.getFirst().version())) {
+        throw new WireException(ErrorCode.BACKEND_VERSIONS_DIFFER, "wire 'nccl': rank 0 has NCCL %s, rank %d has %s: install one version on all hosts"
+                .formatted(locations.getFirst().version(), rank, version));
       }
     }
   }
 
   private synchronized NcclCarrier carrier(byte[] outId, byte[] inId) {
-    NcclWay out = way(outId, true);
-    NcclWay in = way(inId, false);
+    NcclSimplexLink out = link(outId, true);
+    NcclSimplexLink in = link(inId, false);
     NcclCarrier carrier = new NcclCarrier(this, device(), out, in);
     loose.clear();
     made.add(carrier);
     return carrier;
   }
 
-  private NcclWay way(byte[] id, boolean sends) {
-    NcclWay way = new NcclWay(device(), sends, NcclCarrier.SLOTS);
-    loose.add(way);
-    way.begin(id);
-    return way;
+  private NcclSimplexLink link(byte[] id, boolean sends) {
+    NcclSimplexLink link = new NcclSimplexLink(device(), sends, NcclCarrier.SLOTS);
+    loose.add(link);
+    link.begin(id);
+    return link;
   }
 
-  /** Each rank meets each other one, in an order in which all meetings come to pass. */
+  /** Connects each pair of ranks, in an order without deadlock. */
   private static void connect(Group group, long end, NcclCarrier[][] carriers) {
     int ranks = group.size();
     for (int round = 0; round < ranks; round++) {
       int peer = Math.floorMod(round - group.rank(), ranks);
       for (NcclCarrier carrier : carriers[peer]) {
         boolean first = group.rank() < peer;
-        tryWay(group, end, carrier, first);
-        tryWay(group, end, carrier, !first);
+        tryLink(group, end, carrier, first);
+        tryLink(group, end, carrier, !first);
       }
     }
   }
 
-  private static void tryWay(Group group, long end, NcclCarrier carrier, boolean out) {
+  private static void tryLink(Group group, long end, NcclCarrier carrier, boolean out) {
     if (!(out ? carrier.tryOut() : carrier.tryIn())) {
-      throw new NcclException("a communicator that has done nothing takes nothing");
+      throw new NcclException(ErrorCode.NCCL_CALL_FAILED, "a new communicator accepts no work");
     }
-    NcclWay way = out ? carrier.out() : carrier.in();
-    await(group, end, "the first bytes between two ranks", () -> way.done() == 1);
+    NcclSimplexLink link = out ? carrier.out() : carrier.in();
+    await(group, end, "the first bytes between two ranks", () -> link.done() == 1);
   }
 
-  /** A step that ends on all ranks if it fails on one. */
+  /** A step that fails on all ranks if it fails on one. */
   private static void agree(Group group, Duration patience, Runnable step) {
     String error = "";
     try {
@@ -175,30 +171,27 @@ final class NcclCarrierService implements CarrierService {
     } catch (Ep4jException e) {
       error = "wire 'nccl': " + e.getMessage();
     }
-    Agreement.exchange(group, error, new byte[0], patience);
+    CollectiveStep.exchange(group, error, new byte[0], patience);
   }
 
   private static void await(Group group, long end, String what, BooleanSupplier condition) {
     while (!condition.getAsBoolean()) {
       for (int rank = 0; rank < group.size(); rank++) {
         if (!group.isAlive(rank)) {
-          throw new NcclException(
-              "rank %d is gone while NCCL makes %s: %s"
+          throw new NcclException(ErrorCode.NCCL_RANK_LOST, "rank %d is dead while NCCL creates %s: %s"
                   .formatted(rank, what, group.deathReport(rank)));
         }
       }
       if (System.nanoTime() - end > 0) {
-        throw new NcclException(
-            "NCCL has not made "
+        throw new NcclException(ErrorCode.NCCL_TIMEOUT, "NCCL has not created "
                 + what
-                + " in time: does a firewall keep the ranks apart? NCCL_SOCKET_IFNAME names the"
-                + " interface that they meet on, NCCL_DEBUG=INFO tells what it does");
+                + " in time: check the firewall, set NCCL_SOCKET_IFNAME to the interface between" + " the hosts, and set NCCL_DEBUG=INFO for details");
       }
       LockSupport.parkNanos(LOOK_NANOS);
     }
   }
 
-  /** Does something that takes time, which closing waits for. */
+  /** Starts a slow task that close waits for. */
   synchronized void part(String name, Runnable work) {
     Thread thread = Thread.ofPlatform().daemon().name(name).unstarted(work);
     parting.add(thread);
@@ -213,44 +206,44 @@ final class NcclCarrierService implements CarrierService {
         return;
       }
       closed = true;
-      for (NcclWay way : loose) {
-        part("ep4j-nccl-end", way::close);
+      for (NcclSimplexLink link : loose) {
+        part("ep4j-nccl-end", link::close);
       }
       made.forEach(Carrier::close);
       threads = List.copyOf(parting);
     }
     CudaDevice opened = device;
     if (!end(threads)) {
-      LOG.log(Level.WARNING, "NCCL has not freed all communicators; it goes on by itself");
+      LOG.log(Level.WARNING, "NCCL has not freed all communicators; freeing continues in the background");
     } else if (opened != null) {
       opened.close();
     }
     try {
       Runtime.getRuntime().removeShutdownHook(atExit);
     } catch (IllegalStateException e) {
-      // The process ends already: it finds nothing left to end.
+      // The process is exiting already: the hook finds nothing left to stop.
     }
   }
 
-  /** Ends everything and frees nothing: whoever drives the wire may still do so. */
+  /** Stops everything and frees nothing: the thread that drives the wire may still run. */
   private void leave() {
-    List<NcclWay> ways;
+    List<NcclSimplexLink> links;
     synchronized (this) {
-      ways = new ArrayList<>(loose);
+      links = new ArrayList<>(loose);
       for (NcclCarrier carrier : made) {
-        ways.add(carrier.out());
-        ways.add(carrier.in());
+        links.add(carrier.out());
+        links.add(carrier.in());
       }
     }
-    ways.forEach(NcclWay::stop);
-    // A communicator is not aborted under a call.
+    links.forEach(NcclSimplexLink::stop);
+    // A communicator must not be aborted during a call.
     long late = System.nanoTime() + LONGEST_CALL_NANOS;
-    while (ways.stream().anyMatch(NcclWay::calling) && System.nanoTime() - late < 0) {
+    while (links.stream().anyMatch(NcclSimplexLink::calling) && System.nanoTime() - late < 0) {
       LockSupport.parkNanos(LOOK_NANOS);
     }
     List<Thread> threads = new ArrayList<>();
-    for (NcclWay way : ways) {
-      threads.add(Thread.ofPlatform().daemon().name("ep4j-nccl-end").start(way::close));
+    for (NcclSimplexLink link : links) {
+      threads.add(Thread.ofPlatform().daemon().name("ep4j-nccl-end").start(link::close));
     }
     boolean ignored = end(threads);
   }

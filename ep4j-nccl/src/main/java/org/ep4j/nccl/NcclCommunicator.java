@@ -1,5 +1,7 @@
 package org.ep4j.nccl;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -9,12 +11,10 @@ import java.util.List;
 import java.util.concurrent.locks.LockSupport;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.backend.Bounded;
+import org.ep4j.cuda.backend.BoundedCall;
 
 /**
- * A communicator of the ranks of a world. It does not block: whatever NCCL has to do with other
- * ranks it does by itself while this polls, so that a rank that dies meanwhile is noticed, and
- * everything has a deadline.
+ * A nonblocking communicator of the ranks of a world. NCCL communicates with other ranks in the background while this class polls, so that the death of a rank is detected and every call has a deadline.
  */
 final class NcclCommunicator implements AutoCloseable {
   private static final System.Logger LOG = System.getLogger("org.ep4j.nccl");
@@ -23,12 +23,12 @@ final class NcclCommunicator implements AutoCloseable {
 
   private final BackendWorld world;
 
-  /** What NCCL may still write to after a call has returned. */
+  /** Memory that NCCL may still write after a call has returned. */
   private final Arena arena;
 
   private final MemorySegment handle;
 
-  /** A call failed. */
+  /** Whether a call has failed. */
   private boolean broken;
 
   private boolean closed;
@@ -39,15 +39,14 @@ final class NcclCommunicator implements AutoCloseable {
     handle = arena.allocate(ValueLayout.JAVA_LONG);
   }
 
-  /** Makes it; collective. */
+  /** Creates the communicator; collective. */
   static NcclCommunicator open(BackendWorld world, byte[] id) {
     if (id.length != NcclLayouts.UNIQUE_ID_BYTES) {
-      throw new NcclException(
-          "the unique id of rank 0 has "
+      throw new NcclException(ErrorCode.NCCL_UNIQUE_ID, "the unique id of rank 0 has "
               + id.length
               + " bytes, not "
               + NcclLayouts.UNIQUE_ID_BYTES
-              + ": is it of another backend?");
+              + ": use the same backend on all ranks");
     }
     NcclCommunicator made = new NcclCommunicator(world);
     boolean complete = false;
@@ -69,10 +68,10 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   /**
-   * Begins to make a communicator that does not block.
+   * Starts to create a nonblocking communicator.
    *
-   * @param arena for as long as it lives
-   * @param handle where it will be
+   * @param arena lives as long as the communicator
+   * @param handle receives the communicator
    */
   static int begin(Arena arena, MemorySegment handle, int ranks, byte[] id, int rank) {
     MemorySegment config = arena.allocate(NcclLayouts.CONFIG);
@@ -92,14 +91,14 @@ final class NcclCommunicator implements AutoCloseable {
   /** The ncclComm_t. */
   long handle() {
     if (closed) {
-      throw new IllegalStateException("the communicator is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the communicator is closed: create a new one");
     }
     return handle.get(ValueLayout.JAVA_LONG, 0);
   }
 
   /** Registers memory of all ranks as a symmetric window; collective. Returns 0 if NCCL cannot. */
   long register(long address, long bytes) {
-    // Without flags: no multicast, no symmetric kernels of NCCL's own.
+    // No flags: no multicast, no symmetric kernels of NCCL.
     MemorySegment window = arena.allocate(ValueLayout.JAVA_LONG);
     int result = NcclCalls.register(handle(), address, bytes, window.address(), 0);
     await(result, NcclFunction.WINDOW_REGISTER, world.setUpTimeout());
@@ -107,11 +106,11 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   /**
-   * Makes a device communicator; collective.
+   * Creates a device communicator; collective.
    *
-   * @param requirements as the version of the library has them
-   * @param bytes of an ncclDevComm of that version
-   * @return the ncclDevComm, for as long as this is open
+   * @param requirements requirements in the layout of the library's version
+   * @param bytes bytes of an ncclDevComm of that version
+   * @return the ncclDevComm, valid while this communicator is open
    */
   MemorySegment deviceCommunicator(MemorySegment requirements, long bytes) {
     MemorySegment made = arena.allocate(bytes, Long.BYTES);
@@ -121,15 +120,13 @@ final class NcclCommunicator implements AutoCloseable {
     try {
       await(result, NcclFunction.DEVICE_COMM_CREATE, world.setUpTimeout());
     } catch (NcclException e) {
-      throw new NcclException(
-          "GIN needs InfiniBand or RoCE ports with GPUDirect on all nodes (NCCL_DEBUG=INFO tells"
-              + " which NCCL found): "
+      throw new NcclException(ErrorCode.NCCL_GIN_UNAVAILABLE, "GIN needs InfiniBand or RoCE ports with GPUDirect on all nodes (NCCL_DEBUG=INFO lists" + " the ports that NCCL found): "
               + e.getMessage());
     }
     return made;
   }
 
-  /** Frees what the last method has made. */
+  /** Frees the result of {@link #deviceCommunicator}. */
   void freeDeviceCommunicator(MemorySegment made) {
     int ignored = NcclCalls.deviceCommDestroy(handle(), made.address());
   }
@@ -143,8 +140,7 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   /**
-   * Enqueues sends of {@code bytes} to some ranks and receives from some, which lie {@code stride}
-   * apart.
+   * Enqueues sends of {@code bytes} to some ranks and receives from some ranks; the buffers are {@code stride} apart.
    */
   void exchange(
       long from,
@@ -178,10 +174,9 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   /**
-   * Waits until NCCL has done what a call began. Calls that began something may return success as
-   * well as in progress: only the communicator tells when it is done.
+   * Waits until NCCL has completed a call. Calls with background work may return success or in progress: only the communicator reports completion.
    *
-   * @throws NcclException if it fails; the communicator is then of no more use
+   * @throws NcclException if the call fails; the communicator is then unusable
    */
   private void await(int result, NcclFunction function, Duration limit) {
     long deadline = System.nanoTime() + limit.toNanos();
@@ -191,12 +186,11 @@ final class NcclCommunicator implements AutoCloseable {
       while (now == NcclLayouts.IN_PROGRESS) {
         checkAlive(function);
         if (handle() == 0) {
-          throw new NcclException(function.symbol() + " has made no communicator");
+          throw new NcclException(ErrorCode.NCCL_CALL_FAILED, function.symbol() + " has created no communicator");
         }
         if (System.nanoTime() - deadline > 0) {
           broken = true;
-          throw new NcclException(
-              "%s has not ended within %d s: does a firewall keep the ranks apart? NCCL_SOCKET_IFNAME names the interface that they meet on, NCCL_DEBUG=INFO tells what it does"
+          throw new NcclException(ErrorCode.NCCL_TIMEOUT, "%s has not ended within %d s: check the firewall, set NCCL_SOCKET_IFNAME to the interface between the hosts, and set NCCL_DEBUG=INFO for details"
                   .formatted(function.symbol(), limit.toSeconds()));
         }
         int asked = NcclCalls.asyncError(handle(), state.address());
@@ -213,16 +207,15 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   private void checkAlive(NcclFunction function) {
-    String lost = Bounded.lost(world.meeting(), function.symbol());
+    String lost = BoundedCall.lost(world.meeting(), function.symbol());
     if (!lost.isEmpty()) {
       broken = true;
-      throw new NcclException(lost);
+      throw new NcclException(ErrorCode.NCCL_RANK_LOST, lost);
     }
   }
 
   /**
-   * Frees it, with the others if all are there. A communicator that lost a rank is aborted, which
-   * needs nobody; that is left to a thread of its own, because nothing says how long it takes.
+   * Frees the communicator, together with the other ranks if all are alive. After the loss of a rank the communicator is aborted, which needs no other rank; a separate thread does this, because its duration is unbounded.
    */
   @Override
   public void close() {
@@ -245,7 +238,7 @@ final class NcclCommunicator implements AutoCloseable {
     if (end.isAlive()) {
       LOG.log(
           Level.WARNING,
-          "NCCL has not freed its communicator within {0} s; it goes on by itself",
+          "NCCL has not freed its communicator within {0} s; freeing continues in the background",
           PARTING.toSeconds());
     } else {
       arena.close();

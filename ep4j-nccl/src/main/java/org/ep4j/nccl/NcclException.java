@@ -1,13 +1,14 @@
 package org.ep4j.nccl;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.Ep4jException;
 
 /** A call of NCCL failed. */
 public final class NcclException extends Ep4jException {
   private static final long serialVersionUID = 1L;
 
-  NcclException(String message) {
-    super(message);
+  NcclException(ErrorCode code, String text) {
+    super(code, text);
   }
 
   /** Throws unless {@code result} is success. */
@@ -17,11 +18,11 @@ public final class NcclException extends Ep4jException {
     }
   }
 
-  /** An error with what the library says about it. */
+  /** An error with the library's description. */
   static NcclException of(int result, NcclFunction function, long comm) {
     String last = NcclCalls.lastError(comm);
-    return new NcclException(
-        "%s failed: %s (%d)%s; NCCL_DEBUG=WARN tells more"
+    return new NcclException(ErrorCode.NCCL_CALL_FAILED, 
+        "%s failed: %s (%d)%s; set NCCL_DEBUG=WARN for details"
             .formatted(
                 function.symbol(),
                 NcclCalls.errorText(result),
@@ -29,7 +30,7 @@ public final class NcclException extends Ep4jException {
                 last.isEmpty() ? "" : ": " + last));
   }
 
-  /** For what only the JVM can throw at a downcall: errors go on as they are. */
+  /** Wraps checked throwables of a downcall, which only the JVM can throw; rethrows errors. */
   static AssertionError unexpected(Throwable thrown) {
     if (thrown instanceof RuntimeException exception) {
       throw exception;

@@ -1,5 +1,7 @@
 package org.ep4j.nccl;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -7,8 +9,7 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.group.Group;
 
 /**
- * Sends to some ranks and receives from some, grouped, with a communicator of its own: NCCL's own
- * all-to-all, for comparing with. Used by one thread at a time.
+ * Grouped sends to some ranks and receives from some ranks on a separate communicator: NCCL's own all-to-all, for comparison. Used by one thread at a time.
  */
 public final class NcclExchange implements AutoCloseable {
   private final NcclScratch scratch;
@@ -25,13 +26,13 @@ public final class NcclExchange implements AutoCloseable {
   }
 
   /**
-   * Makes the communicator; collective.
+   * Creates the communicator; collective.
    *
-   * @param targets whom this rank sends to
-   * @param sources who sends to this rank
-   * @param most bytes to each of them
+   * @param targets ranks that this rank sends to
+   * @param sources ranks that send to this rank
+   * @param most largest number of bytes per peer
    * @throws org.ep4j.EngineUnavailableException on all ranks if one of them has no NCCL
-   * @throws org.ep4j.ConfigurationMismatchException on all ranks if two share a GPU that may not
+   * @throws org.ep4j.ConfigurationMismatchException on all ranks if two share a GPU without permission
    */
   public static NcclExchange open(
       Group group,
@@ -51,13 +52,13 @@ public final class NcclExchange implements AutoCloseable {
   }
 
   /**
-   * Enqueues one; the first waits until NCCL has connected. The device is current.
+   * Enqueues an exchange; the first call waits until NCCL has connected. The device is current.
    *
-   * @param bytes to each target and from each source, at most as many as it was opened for
+   * @param bytes bytes to each target and from each source, at most those of {@link #open}
    */
   public void enqueue(long bytes, CudaStream stream) {
     if (bytes > most) {
-      throw new IllegalArgumentException(bytes + " bytes, more than " + most);
+      throw new InvalidArgumentException(ErrorCode.NCCL_EXCHANGE_SIZE, "bytes", String.valueOf(bytes), "at most " + most, "open the exchange with the largest size");
     }
     scratch
         .communicator()
@@ -71,7 +72,7 @@ public final class NcclExchange implements AutoCloseable {
             stream.handle());
   }
 
-  /** Frees everything; nothing is enqueued any more. */
+  /** Closes all resources; no exchange may be enqueued afterwards. */
   @Override
   public void close() {
     scratch.close();

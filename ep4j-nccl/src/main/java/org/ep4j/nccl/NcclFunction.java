@@ -68,7 +68,7 @@ enum NcclFunction {
       "ncclDevCommCreate", ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG),
   DEVICE_COMM_DESTROY("ncclDevCommDestroy", ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG);
 
-  /** Functions that return texts: of a result, and of a communicator's last error. */
+  /** Functions that return strings: for a result, and for a communicator's last error. */
   static final List<String> ERROR_TEXTS = List.of("ncclGetErrorString", "ncclGetLastError");
 
   private final String symbol;
@@ -81,12 +81,12 @@ enum NcclFunction {
     this.descriptor = FunctionDescriptor.of(ValueLayout.JAVA_INT, parameters);
   }
 
-  /** Name under which the library exports it. */
+  /** Exported name. */
   String symbol() {
     return symbol;
   }
 
-  /** Whether ep4j does without it on older versions. */
+  /** Whether ep4j works without the function on older versions. */
   boolean optional() {
     return this == PEER_POINTER || this == DEVICE_COMM_CREATE || this == DEVICE_COMM_DESTROY;
   }

@@ -1,5 +1,6 @@
 package org.ep4j.nccl;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -7,8 +8,8 @@ import java.util.List;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.backend.PutCarrier;
 import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.DeviceMemory;
@@ -17,17 +18,16 @@ import org.ep4j.cuda.jit.DevicePart;
 import org.ep4j.group.Group;
 
 /**
- * Puts of kernels between nodes by NCCL's GIN: a device communicator with its contexts as lanes.
- * Ranks of a node are stored to, through the windows of the backend.
+ * Puts of kernels between nodes by NCCL's GIN: a device communicator with contexts as lanes. Ranks of the same node use stores through the windows of the backend.
  */
-final class NcclGin implements PutCarrier {
-  /** Contexts of a device communicator, where that is set. */
+final class NcclGin implements PutTransport {
+  /** Environment variable with the number of contexts of a device communicator. */
   static final String CONTEXTS = "EP4J_NCCL_GIN_CONTEXTS";
 
-  /** More lanes than this share contexts: each has queue pairs to all ranks. */
-  private static final int MOST_CONTEXTS = 32;
+  /** More lanes than this share contexts: each context has queue pairs to all ranks. */
+  private static final int MAX_CONTEXTS = 32;
 
-  private static final String NO_GIN = "NCCL's GIN cannot be asked for";
+  private static final String NO_GIN = "GIN of NCCL cannot be prepared";
 
   private final ResourceStack owned = new ResourceStack();
   private final List<DevicePart> parts;
@@ -56,10 +56,9 @@ final class NcclGin implements PutCarrier {
   }
 
   /**
-   * Asks NCCL for GIN; collective.
+   * Creates the device communicator; collective.
    *
-   * @throws org.ep4j.Ep4jException if it is not to be had, with the remedy: on all ranks if one of
-   *     them lacks what it needs
+   * @throws org.ep4j.Ep4jException if GIN is unavailable, with the remedy: on all ranks if one of them lacks a requirement
    */
   static NcclGin open(
       BackendWorld world, NcclCommunicator communicator, NcclRegion region, PutShape shape) {
@@ -68,7 +67,7 @@ final class NcclGin implements PutCarrier {
     long contexts = contexts(set, shape.lanes());
     ResourceStack opened = new ResourceStack();
     try {
-      // None waits for the others in NCCL before all can.
+      // No rank waits for the others inside NCCL before all are ready.
       Asked asked =
           world.together(
               NO_GIN,
@@ -83,30 +82,30 @@ final class NcclGin implements PutCarrier {
     }
   }
 
-  /** What each rank has before NCCL is asked. */
+  /** Prerequisites of a rank before the NCCL call. */
   private record Asked(long window, GinModule module, GinModule.Wanted wanted) {}
 
-  /** Ranks whose contexts differ wait for each other in NCCL for ever. */
+  /** Ranks with different numbers of contexts would wait for each other in NCCL without a limit. */
   static void requireSame(Group group, Duration timeout, String set) {
     byte[][] all = group.allGather(set.getBytes(StandardCharsets.UTF_8), timeout);
     for (int r = 1; r < all.length; r++) {
       String first = new String(all[0], StandardCharsets.UTF_8);
       String other = new String(all[r], StandardCharsets.UTF_8);
       if (!other.equals(first)) {
-        throw new ConfigurationMismatchException(
-            "%s is '%s' on rank 0 and '%s' on rank %d: set it alike on all ranks, or nowhere"
+        throw new ConfigurationMismatchException(ErrorCode.NCCL_CONTEXTS_DIFFER, 
+            "%s is '%s' on rank 0 and '%s' on rank %d: set the same value on all ranks, or unset it"
                 .formatted(CONTEXTS, first, other, r));
       }
     }
   }
 
-  /** Contexts to ask for. */
+  /** Number of contexts to request. */
   static long contexts(String set, int lanes) {
     if (set.isEmpty()) {
-      return Math.min(lanes, MOST_CONTEXTS);
+      return Math.min(lanes, MAX_CONTEXTS);
     }
     if (!set.matches("[1-9][0-9]{0,2}")) {
-      throw new InvalidArgumentException(CONTEXTS, "'" + set + "'", "1..999", "unset it");
+      throw new InvalidArgumentException(ErrorCode.NCCL_SETTING, CONTEXTS, "'" + set + "'", "1..999", "unset it");
     }
     return Long.parseLong(set);
   }
@@ -121,7 +120,7 @@ final class NcclGin implements PutCarrier {
   }
 
   @Override
-  public boolean carriesAll() {
+  public boolean movesAll() {
     return false;
   }
 

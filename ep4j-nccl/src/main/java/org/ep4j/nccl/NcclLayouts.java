@@ -4,12 +4,12 @@ import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 
-/** Structures and numbers of NCCL that ep4j reads or fills. */
+/** Structures and constants of NCCL that ep4j reads or writes. */
 final class NcclLayouts {
-  /** Oldest version that is used: 2.28.3, the first with windows whose content is known here. */
+  /** Oldest supported version: 2.28.3, the first with windows whose layout is known here. */
   static final int OLDEST = 22803;
 
-  /** What was tried: where there is one as new as this, no other is looked for. */
+  /** Tested version: if a library of at least this version is found, the search ends. */
   static final int KNOWN = 22809;
 
   static final int UNIQUE_ID_BYTES = 128;
@@ -20,8 +20,7 @@ final class NcclLayouts {
           MemoryLayout.sequenceLayout(UNIQUE_ID_BYTES, ValueLayout.JAVA_BYTE).withName("internal"));
 
   /**
-   * The beginning of a communicator's configuration. It carries its own size and the version that
-   * it was written for, and libraries take the rest as not set.
+   * The beginning of a communicator's configuration. It contains its own size and the version that it was written for; libraries treat the rest as unset.
    */
   static final StructLayout CONFIG =
       MemoryLayout.structLayout(
@@ -33,13 +32,11 @@ final class NcclLayouts {
 
   static final int CONFIG_MAGIC = 0xcafebeef;
 
-  /** 2.14: the version in which {@code blocking} came, and nothing after it. */
+  /** 2.14: the version that introduced {@code blocking}, without later fields. */
   static final int CONFIG_VERSION = 21400;
 
   /**
-   * The beginning of a window on the device, in 2.28: where the memory of the first rank of the
-   * node lies for this device, and how far apart those of the others lie. What is read here is
-   * checked before it is believed, see {@link WindowFields}.
+   * The beginning of a window on the device, in 2.28: the address of the memory of the node's first rank for this device, and the distance between the memories of consecutive ranks. Values read here are verified before use, see {@link WindowFields}.
    */
   static final StructLayout WINDOW =
       MemoryLayout.structLayout(
@@ -67,7 +64,7 @@ final class NcclLayouts {
 
   private NcclLayouts() {}
 
-  /** Where a field of a structure lies. */
+  /** Offset of a field. */
   static long offset(StructLayout layout, String field) {
     return layout.byteOffset(MemoryLayout.PathElement.groupElement(field));
   }

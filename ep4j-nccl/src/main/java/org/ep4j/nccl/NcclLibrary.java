@@ -1,5 +1,8 @@
 package org.ep4j.nccl;
 
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
@@ -12,9 +15,9 @@ import org.ep4j.cuda.driver.SharedLibrary;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The library, opened when this class is first used; it stays open as long as the process lives.
+ * The library, opened when this class is initialised; stays open until the process ends.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 final class NcclLibrary {
   private static final @Nullable SymbolLookup SYMBOLS;
 
@@ -25,8 +28,7 @@ final class NcclLibrary {
     SymbolLookup best = null;
     String name = "";
     int newest = -1;
-    // Machines often have several, the system's and that of Python: an old one does not hide
-    // another.
+    // Machines often have several copies, for example of the system and of Python: an old one must not hide a newer one.
     for (String candidate : places().candidates()) {
       SymbolLookup symbols = SharedLibrary.open(candidate);
       int version = symbols == null ? -1 : version(symbols);
@@ -60,8 +62,7 @@ final class NcclLibrary {
   }
 
   /**
-   * Version code of the library; 0 if it does not tell. Asked before {@link NcclCalls} is touched,
-   * which needs all functions.
+   * Version code of the library; 0 if not reported. Used before {@link NcclCalls}, which needs all functions.
    */
   static int version() {
     return SYMBOLS == null ? 0 : version(SYMBOLS);
@@ -91,10 +92,10 @@ final class NcclLibrary {
   /** Address of a function. */
   static MemorySegment address(String symbol) {
     if (SYMBOLS == null) {
-      throw new IllegalStateException("no NCCL library: the probe says why");
+      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "NCCL is not loaded: the probe reports the reason");
     }
     return SYMBOLS
         .find(symbol)
-        .orElseThrow(() -> new IllegalStateException(NAME + " has no " + symbol));
+        .orElseThrow(() -> new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + symbol + ": install a newer version"));
   }
 }

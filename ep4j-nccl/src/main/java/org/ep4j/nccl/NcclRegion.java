@@ -1,5 +1,7 @@
 package org.ep4j.nccl;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -12,15 +14,13 @@ import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.PointerAttributes;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
-/** Memory that NCCL has allocated, and registers as a symmetric window when it is to be reached. */
+/** Memory that NCCL allocated, registered as a symmetric window when peers map it. */
 final class NcclRegion implements SymmetricRegion {
   private static final String NO_WINDOW =
-      "NCCL gives no symmetric window for this memory: it needs GPUs that all reach one another by"
-          + " NVLink or PCIe peer access (nvidia-smi topo -p2p r), and NCCL_CUMEM_ENABLE and"
-          + " NCCL_WIN_ENABLE other than 0. Backend 'direct' needs no windows";
+      "NCCL has no symmetric window for this memory: use GPUs with NVLink or PCIe peer access to" + " each other (nvidia-smi topo -p2p r), and unset NCCL_CUMEM_ENABLE and NCCL_WIN_ENABLE, or" + " use the backend 'direct'";
 
   private final BackendWorld world;
   private final NcclCommunicator communicator;
@@ -35,15 +35,13 @@ final class NcclRegion implements SymmetricRegion {
   }
 
   /**
-   * The ncclWindow_t for kernels, once it is reached.
+   * The ncclWindow_t for kernels, after it is registered.
    *
-   * @throws NcclException if there is none, or NCCL's handle is none that kernels can read: where
-   *     no rank's memory was asked for, nobody has looked at it yet
+   * @throws NcclException if there is none, or kernels cannot read NCCL's handle: without mapped peers the handle has not been checked before
    */
   long window() {
     if (window == 0 || !PointerAttributes.of(window).isDevicePointer()) {
-      throw new NcclException(
-          "NCCL has given no window that kernels can use for this memory: its handle is 0x"
+      throw new NcclException(ErrorCode.NCCL_WINDOW_UNAVAILABLE, "kernels cannot use the window of NCCL for this memory: its handle is 0x"
               + Long.toHexString(window));
     }
     return window;
@@ -55,9 +53,9 @@ final class NcclRegion implements SymmetricRegion {
   }
 
   @Override
-  public @Nullable PeerRegion[] reach(Meeting meeting, boolean[] wanted, Duration timeout) {
+  public @Nullable PeerRegion[] reach(Participants meeting, boolean[] wanted, Duration timeout) {
     if (window != 0) {
-      throw new IllegalStateException("the window is there already, and has the ranks it has");
+      throw new IllegalUseException(ErrorCode.NCCL_WINDOW_MAPPED, "the window is registered already, and its ranks are fixed: map it once");
     }
     @Nullable PeerRegion[] peers = new PeerRegion[wanted.length];
     String problem = "";
@@ -76,7 +74,7 @@ final class NcclRegion implements SymmetricRegion {
 
   private long address(int rank) {
     if (window == 0) {
-      throw new NcclException(NO_WINDOW);
+      throw new NcclException(ErrorCode.NCCL_WINDOW_UNAVAILABLE, NO_WINDOW);
     }
     return NcclCalls.hasPeerPointer() ? told(rank) : fields().address(rank);
   }
@@ -90,20 +88,20 @@ final class NcclRegion implements SymmetricRegion {
           communicator.handle());
       long address = out.get(ValueLayout.JAVA_LONG, 0);
       if (address == 0) {
-        throw new NcclException("NCCL does not reach the memory of rank " + rank);
+        throw new NcclException(ErrorCode.NCCL_WINDOW_UNAVAILABLE, "NCCL has no address of the memory of rank " + rank);
       }
       return address;
     }
   }
 
-  /** As of 2.28, which has the addresses on the device only. */
+  /** For 2.28, which has the addresses on the device only. */
   private WindowFields fields() {
     PointerAttributes where = PointerAttributes.of(window);
     if (!where.isDevicePointer() || where.device() != world.device().ordinal()) {
-      // A handle of another kind: the memory is registered, but not as a symmetric window.
+      // Another kind of handle: the memory is registered, but not as a symmetric window.
       String handle = "its handle 0x" + Long.toHexString(window) + " is no window: " + where;
       window = 0;
-      throw new NcclException(NO_WINDOW + "; " + handle);
+      throw new NcclException(ErrorCode.NCCL_WINDOW_UNAVAILABLE, NO_WINDOW + "; " + handle);
     }
     MemorySegment fields = MemorySegment.ofArray(new long[(int) NcclLayouts.WINDOW.byteSize() / 8]);
     DeviceCopies.toHost(world.device(), fields, window);
@@ -112,7 +110,7 @@ final class NcclRegion implements SymmetricRegion {
     return read;
   }
 
-  /** Nothing of its own: the window goes with the region. */
+  /** Owns nothing: the window is closed with the region. */
   private record Address(long address) implements PeerRegion {
     @Override
     public void close() {}

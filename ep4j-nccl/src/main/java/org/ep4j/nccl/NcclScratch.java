@@ -5,10 +5,10 @@ import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 
 /**
- * A communicator and device memory for what NCCL is measured with. Used by one thread at a time.
+ * A communicator and device memory for measurements of NCCL. Used by one thread at a time.
  */
 final class NcclScratch implements AutoCloseable {
   private final NcclBackend backend;
@@ -20,11 +20,11 @@ final class NcclScratch implements AutoCloseable {
     this.memory = memory;
   }
 
-  /** Makes both; collective. */
+  /** Creates both; collective. */
   static NcclScratch open(Group group, CudaDevice device, long bytes, Duration timeout) {
     device.makeCurrent();
     NcclBackend backend =
-        (NcclBackend) Backends.open("nccl", Meeting.ofAll(group), device, timeout);
+        (NcclBackend) Backends.open("nccl", Participants.ofAll(group), device, timeout);
     boolean complete = false;
     try {
       NcclScratch made = new NcclScratch(backend, DeviceMemory.allocate(device, bytes));
@@ -39,7 +39,7 @@ final class NcclScratch implements AutoCloseable {
 
   /** Version of NCCL. */
   String version() {
-    return backend.world().seats().getFirst().version();
+    return backend.world().locations().getFirst().version();
   }
 
   NcclCommunicator communicator() {
@@ -54,7 +54,7 @@ final class NcclScratch implements AutoCloseable {
   public void close() {
     if (!closed) {
       closed = true;
-      // Freeing would wait for a call that lacks another rank; closing ends it.
+      // Freeing would wait for a call whose peer is missing; closing ends the call.
       try {
         backend.close();
       } finally {

@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Map;
 import org.ep4j.cuda.jit.LibraryShim;
 
-/** ep4j's names for the device functions of NCCL's GIN ({@code device_put.cu}). */
+/** The shim of the device functions of NCCL's GIN ({@code device_put.cu}). */
 final class NcclShim {
   /** The first version with device functions for networks. */
   static final int OLDEST = 22807;
@@ -19,7 +19,7 @@ final class NcclShim {
 
   private NcclShim() {}
 
-  /** The shim for the version that was loaded. */
+  /** The shim for the loaded version. */
   static LibraryShim of() {
     return of(
         NcclLibrary.version(),
@@ -32,7 +32,7 @@ final class NcclShim {
         source(),
         Map.of("EP4J_NCCL_VERSION", String.valueOf(version)),
         headers,
-        HEADER + " of this very version, beside the library or where EP4J_NCCL_HOME says");
+        HEADER + " of exactly this version, next to the library or in EP4J_NCCL_HOME");
   }
 
   private static String source() {

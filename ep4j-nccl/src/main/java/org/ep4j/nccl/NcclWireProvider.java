@@ -1,5 +1,6 @@
 package org.ep4j.nccl;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
@@ -10,9 +11,7 @@ import org.ep4j.wire.WireProvider;
 import org.ep4j.wire.tcp.CarriedWires;
 
 /**
- * The wire {@code nccl}: ranks with a GPU each, between which NCCL sends and receives what is long,
- * over whatever it finds, its sockets too. What is short travels on the TCP connections that agree
- * on the rest.
+ * The wire {@code nccl}: ranks with one GPU each, between which NCCL sends long messages over any transport that it finds, including sockets. Short messages use the TCP connections of the setup.
  */
 public final class NcclWireProvider implements WireProvider {
   static final String NAME = "nccl";
@@ -31,7 +30,7 @@ public final class NcclWireProvider implements WireProvider {
     if (!probe.usable()) {
       return probe.problem();
     }
-    return CudaDevice.count() == 0 ? "there is no GPU: use wire tcp" : "";
+    return CudaDevice.count() == 0 ? "no GPU is visible: use wire tcp" : "";
   }
 
   @Override
@@ -42,9 +41,9 @@ public final class NcclWireProvider implements WireProvider {
   @Override
   public Wire open(Group group, WireConfig config) {
     if (config.encrypted()) {
-      // All ranks were asked for the same.
-      throw new WireException(
-          "wire 'nccl' does not encrypt: take wire tcp, or encrypt below it, as with IPsec");
+      // All ranks have the same configuration.
+      throw new WireException(ErrorCode.NCCL_WIRE_UNUSABLE, 
+          "wire 'nccl' does not encrypt: use the wire tcp, or encrypt below it, for example with IPsec");
     }
     return CarriedWires.open(NAME, group, config, new NcclCarrierService());
   }

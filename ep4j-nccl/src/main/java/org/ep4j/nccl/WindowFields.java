@@ -1,24 +1,22 @@
 package org.ep4j.nccl;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
 /**
- * What a window of NCCL 2.28 says on the device. That version has no call that tells the addresses
- * of peers to the host, and its structure is not promised to anybody; so each field must be what it
- * can only be if it is what it is taken for, and {@link org.ep4j.cuda.backend.PeerCheck} then tries
- * the addresses.
+ * Content of a window of NCCL 2.28 on the device. That version has no host call for the addresses of peers, and its structure is not a public interface; therefore each field must have a plausible value, and {@link org.ep4j.cuda.backend.PeerCheck} then verifies the addresses.
  *
- * @param base where the memory of the first rank lies for this device
- * @param rankInNode this rank among those that NCCL counts to its NVLink domain
+ * @param base address of the first rank's memory for this device
+ * @param rankInNode this rank among the ranks of its NVLink domain as NCCL counts them
  * @param rank this rank
- * @param stride how far apart the memories lie, in units of 4 GiB
+ * @param stride distance between the memories, in units of 4 GiB
  */
 record WindowFields(long base, int rankInNode, int rank, int stride) {
   private static final long PAGE = 4096;
 
-  /** Terabytes are more than a device has. */
-  private static final int MOST_STRIDE = 1 << 12;
+  /** In units of 4 GiB: several terabytes, more than a device has. */
+  private static final int MAX_STRIDE = 1 << 12;
 
   static WindowFields of(MemorySegment window) {
     return new WindowFields(
@@ -33,9 +31,9 @@ record WindowFields(long base, int rankInNode, int rank, int stride) {
   }
 
   /**
-   * Refuses what cannot be a window of this rank.
+   * Rejects content that cannot be a window of this rank.
    *
-   * @param self number of this rank
+   * @param self this rank
    */
   void check(int self) {
     boolean sound =
@@ -43,21 +41,21 @@ record WindowFields(long base, int rankInNode, int rank, int stride) {
             && rankInNode >= 0
             && rankInNode <= self
             && stride > 0
-            && stride <= MOST_STRIDE
+            && stride <= MAX_STRIDE
             && base > 0
             && base % PAGE == 0;
     if (!sound) {
-      throw new NcclException(
+      throw new NcclException(ErrorCode.NCCL_WINDOW_UNAVAILABLE, 
           "the window of this NCCL is not laid out as that of 2.28.9 ("
               + this
               + " on rank "
               + self
-              + "): install NCCL 2.29 or newer, which tells the addresses itself, or use backend"
+              + "): install NCCL 2.29 or newer, which reports the addresses, or use backend"
               + " 'direct'");
     }
   }
 
-  /** Where the memory of a rank of this node lies for this device. */
+  /** Address of the memory of a rank of this node for this device. */
   long address(int of) {
     return base + ((long) (rankInNode + of - rank) * stride << NcclLayouts.STRIDE_SHIFT);
   }

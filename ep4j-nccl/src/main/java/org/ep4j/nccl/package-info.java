@@ -1,4 +1,4 @@
-/** The backend and the wire {@code nccl}: bindings of the library, what ranks do with it. */
+/** The backend and the wire {@code nccl}: bindings of the library and their use. */
 @NullMarked
 package org.ep4j.nccl;
 

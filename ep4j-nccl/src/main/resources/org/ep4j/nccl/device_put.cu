@@ -1,11 +1,15 @@
-// The functions that ep4j's device_put.cuh calls, by NCCL's GIN. Compiled ahead of time for a version of
-// NCCL: its device headers want nvcc, and code for GIN works with the library of its own version only.
+// The functions of ep4j's library.cuh, by NCCL's GIN. Compiled ahead of time for one version of
+// NCCL: its device headers need nvcc, and GIN code works only with the library of its own version.
 //
-// `library` is an ncclDevComm in device memory, `window` an ncclWindow_t of this rank's memory. Lanes are
-// contexts of the communicator, each with a queue pair to each peer; more lanes than contexts share those.
-// Signals are GIN's, one of each number in every context, so what has come is their sum.
+// Roles: whole warps call the put, signal and flush functions; one thread runs each kernel. Budget:
+// no shared memory. `library` is an ncclDevComm in device memory, `window` an ncclWindow_t of this
+// rank's memory. Lanes are contexts of the communicator, each with a queue pair to each peer; more
+// lanes than contexts share them.
 //
-// Structures of the host differ between versions, so they are filled here, too: ep4j_gin_requirements.
+// Invariant: every context has one GIN signal of each number, so the value of a signal is their
+// sum.
+//
+// Host structures differ between versions, so ep4j_gin_requirements fills them here.
 #include <nccl_device.h>
 
 #if NCCL_VERSION_CODE != EP4J_NCCL_VERSION
@@ -16,14 +20,14 @@ typedef unsigned char u8;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// For Blackwell kernels would spill around what is inlined of NCCL (see the kernels' library.cuh).
+// On Blackwell, kernels would spill around inlined NCCL code (see the kernels' library.cuh).
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 #define EP4J_LIBRARY extern "C" __device__ __noinline__
 #else
 #define EP4J_LIBRARY extern "C" __device__
 #endif
 
-// A signal that is seen after all puts of its context to the same peer.
+// A signal that takes effect after all puts of its context to the same peer.
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 30, 7)
 typedef ncclGin_StrongSignalAdd OrderedAdd;
 #else
@@ -66,7 +70,7 @@ EP4J_LIBRARY u64 ep4j_library_signals(u64 library, u32 signal) {
   return sum;
 }
 
-// One thread: what a device communicator is asked for, and the sizes of what the host hands over.
+// One thread: the requirements of a device communicator, and the sizes of the host's structures.
 // facts: bytes of the requirements, and of an ncclDevComm.
 extern "C" __global__ void ep4j_gin_requirements(u8* bytes, u64 room, u64 contexts, u64 signals,
                                                  u64* facts) {
@@ -89,7 +93,8 @@ extern "C" __global__ void ep4j_gin_requirements(u8* bytes, u64 room, u64 contex
   facts[1] = sizeof(ncclDevComm);
 }
 
-// One thread: signals keep what earlier users of their numbers have left. Returns the contexts.
+// One thread: resets the signals, which keep the values of earlier users of their numbers. Returns
+// the number of contexts.
 extern "C" __global__ void ep4j_gin_begin(u64 library, u64 signals, u64* contexts) {
   const ncclDevComm& comm = comm_of(library);
   for (u32 context = 0; context < (u32)comm.ginContextCount; context++) {

@@ -12,7 +12,7 @@ class CallsTest {
   private static final int ROUNDS = 2_000;
 
   @Test
-  void aCallThatHasBegunIsSeenUntilItReturns() {
+  void aRunningCallIsVisibleUntilItReturns() {
     Calls calls = new Calls();
     assertThat(calls.begin()).isTrue();
     calls.stop();
@@ -24,7 +24,7 @@ class CallsTest {
   }
 
   @Test
-  void noCallIsUnderWayOnceTheLastWasSeenToReturn() throws InterruptedException {
+  void noCallRunsAfterStopHasSeenTheLastReturn() throws InterruptedException {
     AtomicLong made = new AtomicLong();
     for (int round = 0; round < ROUNDS; round++) {
       Calls calls = new Calls();

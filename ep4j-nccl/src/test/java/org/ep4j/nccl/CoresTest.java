@@ -11,10 +11,10 @@ import org.ep4j.cuda.proxy.CpuAffinity;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
-/** What threads that one with a core of its own makes may run on. */
+/** Affinity of threads that a pinned thread creates. */
 class CoresTest {
   @Test
-  void whoIsMadeWhileTheyAreWideHasThemAll() throws Exception {
+  void threadsStartedWhileWidenedInheritAllCores() throws Exception {
     BitSet all = mine();
     assumeTrue(all.cardinality() > 1, "several cores are needed");
     BitSet one = new BitSet();
@@ -25,9 +25,9 @@ class CoresTest {
           new FutureTask<>(
               () -> {
                 pin(one);
-                assertThat(ofAnother()).as("made by who is pinned").isEqualTo(one);
+                assertThat(ofAnother()).as("created while pinned").isEqualTo(one);
                 cores.widen();
-                assertThat(ofAnother()).as("made while they are wide").isEqualTo(all);
+                assertThat(ofAnother()).as("created while widened").isEqualTo(all);
                 cores.restore();
                 assertThat(mine()).as("afterwards").isEqualTo(one);
                 return null;

@@ -3,6 +3,7 @@ package org.ep4j.nccl;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.BufferConfig;
@@ -13,7 +14,7 @@ import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.junit.jupiter.api.Test;
 
 /** Ranks that die while the others wait for them in NCCL. */
@@ -21,13 +22,13 @@ class NcclDeathTest {
   private static final Duration TIMEOUT = Duration.ofSeconds(30);
 
   @Test
-  void whoDiesWhileTheCommunicatorIsMadeIsNamedAndTheOthersGoOn() {
+  void rankThatDiesDuringCommunicatorInitIsNamedAndTheOthersContinue() {
     Gpus.require(2);
     new ProcessWorld(Duration.ofMinutes(2), Duration.ofSeconds(2))
         .run(2, DiesDuringInit.class, List.of());
   }
 
-  /** Rank 1 ends before it comes to the communicator. */
+  /** Rank 1 ends before it joins the communicator. */
   public static final class DiesDuringInit implements RankJob {
     /** Used by reflection. */
     public DiesDuringInit() {}
@@ -38,9 +39,10 @@ class NcclDeathTest {
       try (CudaDevice device = CudaDevice.open(DeviceChoice.ordinal(group))) {
         device.makeCurrent();
         BackendWorld world =
-            BackendWorld.gather(Meeting.ofAll(group), device, TIMEOUT, provider.probe());
+            BackendWorld.gather(Participants.ofAll(group), device, TIMEOUT, provider.probe());
         assertThatThrownBy(() -> NcclCommunicator.open(world, new byte[64]))
             .isInstanceOf(NcclException.class)
+            .hasMessageContaining(ErrorCode.NCCL_UNIQUE_ID.id())
             .hasMessageContaining("has 64 bytes, not 128");
         byte[] mine = group.rank() == 0 ? provider.uniqueId() : new byte[0];
         byte[] id = group.allGather(mine, TIMEOUT)[0];
@@ -50,7 +52,8 @@ class NcclDeathTest {
         long start = System.nanoTime();
         assertThatThrownBy(() -> NcclCommunicator.open(world, id))
             .isInstanceOf(NcclException.class)
-            .hasMessageContaining("rank 1 is gone while ncclCommInitRankConfig waits for it");
+            .hasMessageContaining(ErrorCode.NCCL_RANK_LOST.id())
+            .hasMessageContaining("rank 1 is dead while ncclCommInitRankConfig waits for it");
         assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(TIMEOUT);
       }
       try (Group live = group.survivors(TIMEOUT);

@@ -16,8 +16,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * NCCL's GIN where there is no network adapter: NCCL's device functions, queues and proxy threads
- * are its own, and what they drive is a {@link SoftwareAdapter}.
+ * NCCL's GIN without a network adapter: the device functions, queues and proxy threads are NCCL's own, and drive a {@link SoftwareAdapter}.
  */
 class NcclGinTest {
   @TempDir private static Path directory;
@@ -38,7 +37,7 @@ class NcclGinTest {
     new SoftwareAdapter(directory).run(2, NcclPutTest.Exchange.class, List.of("1", "GIN of NCCL"));
   }
 
-  /** The CUDA engine between nodes whose kernels put by GIN: random cases. */
+  /** The CUDA engine between nodes with puts by GIN: random cases. */
   @Nested
   class Engine extends EngineKit {
     @Override
@@ -47,7 +46,7 @@ class NcclGinTest {
     }
 
     @Override
-    protected String lacking() {
+    protected String missing() {
       return SoftwareAdapter.lacking();
     }
 
@@ -77,7 +76,7 @@ class NcclGinTest {
     }
   }
 
-  /** Missed deadlines, a rank a node. */
+  /** Missed deadlines, one rank per node. */
   @Nested
   class Resets extends ResetKit {
     @Override
@@ -86,7 +85,7 @@ class NcclGinTest {
     }
 
     @Override
-    protected String lacking() {
+    protected String missing() {
       return SoftwareAdapter.lacking();
     }
 

@@ -4,7 +4,7 @@ import org.ep4j.conformance.KillKit;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 
-/** Ranks that are killed while the others have a communicator with them. */
+/** Ranks that are killed while the others share a communicator with them. */
 class NcclKillTest extends KillKit {
   @BeforeAll
   static void choose() {
@@ -22,7 +22,7 @@ class NcclKillTest extends KillKit {
   }
 
   @Override
-  protected String lacking() {
+  protected String missing() {
     return Gpus.lacking(2);
   }
 
@@ -31,7 +31,7 @@ class NcclKillTest extends KillKit {
     return Math.min(3, Gpus.worlds().max().orElse(2));
   }
 
-  /** Until CUDA has started and NCCL has. */
+  /** Time for the start of CUDA and NCCL. */
   @Override
   protected int openingMillis() {
     return 2_000;

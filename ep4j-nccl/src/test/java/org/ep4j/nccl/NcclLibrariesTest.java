@@ -6,21 +6,21 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
-import org.ep4j.conformance.LibraryTrial;
+import org.ep4j.conformance.StubLibraries;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Libraries that are loaded and cannot be used. */
+/** Libraries that can be loaded but not used. */
 class NcclLibrariesTest {
   private static final String FILE = "libnccl.so.2";
 
   @TempDir private Path directory;
 
-  /** Prints what the probe finds, and how kernels put. */
+  /** Prints the result of the probe, and the transport of puts. */
   public static final class Probe {
     private Probe() {}
 
-    /** The program. */
+    /** Entry point. */
     public static void main(String... arguments) {
       System.out.println(new NcclBackendProvider().probe());
       System.out.println(new NcclBackendProvider().puts());
@@ -28,21 +28,22 @@ class NcclLibrariesTest {
   }
 
   @Test
-  void anOldLibraryIsToldWithItsVersion() throws IOException, InterruptedException {
+  void oldLibraryIsReportedWithItsVersion() throws IOException, InterruptedException {
     Path library = compile(directory, 22707);
     assertThat(probe("EP4J_NCCL_HOME")).contains(library + " is NCCL 2.27.7, too old");
   }
 
   @Test
-  void aLibraryWithoutItsFunctionsIsToldWithTheirNames() throws IOException, InterruptedException {
+  void libraryWithoutItsFunctionsIsReportedWithTheirNames()
+      throws IOException, InterruptedException {
     compile(directory, 22809);
     assertThat(probe("EP4J_NCCL_HOME")).contains("lacks ncclGetUniqueId, ncclCommInitRankConfig");
   }
 
   @Test
-  void aLibraryFromBeforeGinLeavesPutsToTheProxy() throws IOException, InterruptedException {
+  void aLibraryWithoutGinLeavesPutsToTheProxy() throws IOException, InterruptedException {
     compile(directory, 22803);
-    assertThat(probe("EP4J_NCCL_HOME")).contains("between nodes the proxy: GIN came with 2.28.7");
+    assertThat(probe("EP4J_NCCL_HOME")).contains("between nodes the proxy: GIN needs NCCL 2.28.7");
   }
 
   @Test
@@ -51,25 +52,25 @@ class NcclLibrariesTest {
     Path python = directory.resolve("lib/python3.12/site-packages/nvidia/nccl/lib");
     Path newer = compile(Files.createDirectories(python), 22902);
     assertThat(
-            LibraryTrial.run(
+            StubLibraries.run(
                 Probe.class,
                 Map.of("NCCL_DIR", directory.toString(), "VIRTUAL_ENV", directory.toString())))
         .contains(newer + " lacks ncclGetUniqueId");
   }
 
   @Test
-  void aFileThatIsNoLibraryIsToldWithTheVariable() throws IOException, InterruptedException {
+  void fileThatIsNoLibraryIsReportedWithTheVariable() throws IOException, InterruptedException {
     Files.writeString(directory.resolve(FILE), "no library");
     assertThat(probe("EP4J_NCCL_HOME"))
-        .contains("EP4J_NCCL_HOME is '" + directory + "', which is no library");
+        .contains("EP4J_NCCL_HOME is '" + directory + "', neither a loadable library");
   }
 
   private String probe(String variable) throws IOException, InterruptedException {
-    return LibraryTrial.run(Probe.class, Map.of(variable, directory.toString()));
+    return StubLibraries.run(Probe.class, Map.of(variable, directory.toString()));
   }
 
   private static Path compile(Path target, int version) throws IOException, InterruptedException {
     String source = "int ncclGetVersion(int *version) { *version = " + version + "; return 0; }\n";
-    return LibraryTrial.compile(target, FILE, source);
+    return StubLibraries.compile(target, FILE, source);
   }
 }

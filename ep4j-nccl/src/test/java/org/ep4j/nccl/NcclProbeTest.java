@@ -17,7 +17,7 @@ class NcclProbeTest {
   }
 
   @Test
-  void aProbeSaysWhatItFoundOrWhatHelps() {
+  void probeReportsWhatItFoundOrTheRemedy() {
     BackendProbe probe = new NcclBackendProvider().probe();
     if (probe.usable()) {
       assertThat(probe.version()).startsWith("2.");
@@ -28,18 +28,18 @@ class NcclProbeTest {
   }
 
   @Test
-  void itIsSaidHowKernelsPut() {
+  void putPathIsReported() {
     assertThat(new NcclBackendProvider().puts())
         .startsWith("stores over NVLink; between nodes ")
-        .containsAnyOf("GIN where NCCL has ports", "GIN came with 2.28.7");
+        .containsAnyOf("GIN if NCCL has ports", "GIN needs NCCL 2.28.7");
   }
 
   @Test
   void anOldLibraryIsRefusedWithItsVersionAndTheRemedy() {
     assertThat(NcclBackendProvider.judge(LIBRARY, 22707, List.of("ncclMemAlloc")))
         .isEqualTo(
-            "/opt/lib/libnccl.so.2 is NCCL 2.27.7, too old: symmetric windows came with 2.28.3;"
-                + " install NCCL 2.28.9 or newer, or name its directory in EP4J_NCCL_HOME");
+            "/opt/lib/libnccl.so.2 is NCCL 2.27.7, too old for symmetric windows (2.28.3 or newer):"
+                + " install NCCL 2.28.9 or newer, or set its directory in EP4J_NCCL_HOME");
   }
 
   @Test
@@ -51,21 +51,21 @@ class NcclProbeTest {
   }
 
   @Test
-  void laterVersionsAreTaken() {
+  void laterVersionsAreAccepted() {
     for (int version : new int[] {22803, 22809, 22902, 23007, 23100}) {
       assertThat(NcclBackendProvider.judge(LIBRARY, version, List.of())).isEmpty();
     }
   }
 
   @Test
-  void versionsAreWrittenAsPeopleDo() {
+  void versionsAreFormattedWithDots() {
     assertThat(NcclBackendProvider.text(22809)).isEqualTo("2.28.9");
     assertThat(NcclBackendProvider.text(23007)).isEqualTo("2.30.7");
     assertThat(NcclBackendProvider.text(2804)).isEqualTo("2.8.4");
   }
 
   @Test
-  void ranksShareAGpuOnlyWhereALibraryThatCanIsToldTo() {
+  void ranksShareAGpuOnlyIfTheLibraryAllowsIt() {
     Map<String, String> told = Map.of("NCCL_MULTI_RANK_GPU_ENABLE", "1");
     assertThat(SharedGpus.allowed(23007, told)).isTrue();
     assertThat(SharedGpus.allowed(22907, told)).isFalse();
@@ -74,7 +74,7 @@ class NcclProbeTest {
   }
 
   @Test
-  void lateConnectionIsWarnedOfUntilItIsSwitchedOff() {
+  void lateConnectionIsAdvisedAgainstUnlessSwitchedOff() {
     assertThat(NcclBackendProvider.advice(Map.of()))
         .singleElement()
         .asString()
@@ -84,7 +84,7 @@ class NcclProbeTest {
   }
 
   @Test
-  void settingsThatTakeWindowsAwayAreNamed() {
+  void settingsThatDisableWindowsAreReported() {
     assertThat(
             NcclBackendProvider.advice(Map.of("NCCL_RUNTIME_CONNECT", "0", "NCCL_WIN_ENABLE", "0")))
         .singleElement()

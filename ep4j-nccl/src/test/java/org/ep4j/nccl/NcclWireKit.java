@@ -6,8 +6,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.junit.jupiter.api.BeforeEach;
 
 /**
- * The wire {@code nccl}, with a GPU a rank if ranks may not share one: where there are two, nobody
- * is not concerned.
+ * The wire {@code nccl}, with one GPU per rank if ranks may not share one.
  */
 abstract class NcclWireKit extends WireKit {
   private static final int FEWEST = 2;

@@ -3,6 +3,7 @@ package org.ep4j.nccl;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
+import org.ep4j.ErrorCode;
 import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
@@ -14,7 +15,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** Which ranks NCCL serves, and beside what. */
+/** The worlds that NCCL serves, and other backends in the same process. */
 class NcclWorldsTest {
   @Test
   void buffersWithSeveralBackendsLiveBesideEachOther() {
@@ -39,11 +40,12 @@ class NcclWorldsTest {
         group ->
             assertThatThrownBy(() -> ExpertBuffer.open(group, config()))
                 .isInstanceOf(ConfigurationMismatchException.class)
+                .hasMessageStartingWith(ErrorCode.BACKEND_REFUSES_RANKS.id())
                 .hasMessageContaining("ranks 0 and " + CudaDevice.count() + " share a GPU"));
   }
 
   @Test
-  void ranksAreNotTakenInAgain() {
+  void readmissionIsRefused() {
     Gpus.require(2);
     ThreadRanks.run(
         2,
@@ -51,7 +53,8 @@ class NcclWorldsTest {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config())) {
             assertThatThrownBy(buffer::readmit)
                 .isInstanceOf(IllegalStateException.class)
-                .hasMessageContaining("backend 'nccl' takes no rank in again");
+                .hasMessageStartingWith(ErrorCode.READMISSION_UNSUPPORTED.id())
+                .hasMessageContaining("backend 'nccl' cannot readmit ranks");
             buffer.barrier();
           }
         });

@@ -20,22 +20,21 @@ import org.ep4j.cuda.driver.NativeEnvironment;
 import org.ep4j.group.Group;
 
 /**
- * A network adapter in software for NCCL's GIN, see {@code software_nic.cpp}, and the ranks that
- * have it: threads of a process of their own, whose NCCL finds it.
+ * A network adapter in software for NCCL's GIN, see {@code software_nic.cpp}, and its ranks: threads of a separate process, whose NCCL loads the adapter.
  *
- * @param directory for the compiled adapter
+ * @param directory directory of the compiled adapter
  */
 record SoftwareAdapter(Path directory) implements World {
   private static final String SOURCE = "software_nic.cpp";
   private static final String COMPILER = "g++";
   private static final int COMPILE_SECONDS = 120;
 
-  /** The version whose plugin interface it has. */
+  /** The version whose plugin interface the adapter implements. */
   private static final int VERSION = 23007;
 
   private static final Duration LIMIT = Duration.ofMinutes(8);
 
-  /** What is missing to run it here; empty if nothing. */
+  /** The missing requirements of the adapter; empty if none. */
   static String lacking() {
     String gpus = Gpus.lacking(2);
     if (!gpus.isEmpty()) {
@@ -45,13 +44,13 @@ record SoftwareAdapter(Path directory) implements World {
     if (version != VERSION) {
       return "the adapter is for NCCL "
           + NcclBackendProvider.text(VERSION)
-          + ", here is "
+          + ", this machine has "
           + NcclBackendProvider.text(version);
     }
     boolean compiles =
         List.of(System.getenv().getOrDefault("PATH", "").split(":", -1)).stream()
             .anyMatch(place -> Files.isExecutable(Path.of(place, COMPILER)));
-    return compiles ? "" : "no g++ to compile a network adapter with";
+    return compiles ? "" : "no g++ to compile the network adapter";
   }
 
   @Override
@@ -115,7 +114,7 @@ record SoftwareAdapter(Path directory) implements World {
     assertThat(process.exitValue()).as(Files.readString(output)).isZero();
   }
 
-  /** Arguments: the adapter, the number of ranks, the job of each, its arguments. */
+  /** Arguments: the adapter, the number of ranks, the job of each rank, its arguments. */
   public static final class OneProcess implements RankJob {
     private static final int OWN = 3;
 

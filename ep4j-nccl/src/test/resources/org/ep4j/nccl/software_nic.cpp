@@ -1,16 +1,18 @@
-// A network adapter in software, so that NCCL's GIN runs where there is none: kernels push descriptors
-// into NCCL's queues, its proxy thread takes them out and asks this adapter to put bytes and to raise
-// signals. Version 14 of NCCL's plugin interface for remote memory access (2.30.7); loaded by
-// NCCL_RMA_PLUGIN.
+// A network adapter in software, so that NCCL's GIN runs without a network: kernels push
+// descriptors into NCCL's queues; NCCL's proxy thread reads them and calls this adapter to put
+// bytes and to raise signals. Version 14 of NCCL's plugin interface for remote memory access
+// (2.30.7); loaded by NCCL_RMA_PLUGIN.
 //
-// For ranks that are threads of one process, on GPUs that reach each other: an address is good for all of
-// them, so a put is a copy by the driver. What a network promises, and no more:
-//   a context  has one of two streams at each rank. Copies of different contexts overtake each other
-//   a signal   is raised once all has been copied that its context was given before at this rank, strong or
-//              not. It is a word that only this adapter writes, by a stream of the rank that has it: other
-//              GPUs may not reach that word. What it stands at is kept here, and one thread at a time
-//              writes, under a lock and to its end, so that it only grows
-// Regions are registered by all ranks in the same order, which is how those of one are found at another.
+// For ranks that are threads of one process, on GPUs that reach each other: an address is valid for
+// all of them, so a put is a copy by the driver. Guarantees, the same as those of a network and no
+// more:
+//   a context  uses one of two streams at each rank. Copies of different contexts overtake each other
+//   a signal   is raised after all earlier copies of its context at this rank, strong or not. Writer of the word:
+//              only this adapter, on a stream of the rank that owns it, because other GPUs may not reach that
+//              word. The adapter keeps its value; one thread at a time writes, under a lock until completion,
+//              so the word only grows
+// All ranks register regions in the same order; a region's number finds its counterpart on another
+// rank.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
@@ -26,7 +28,7 @@ typedef unsigned long long u64;
 
 enum Result { SUCCESS = 0, INTERNAL_ERROR = 3 };
 
-// --- the CUDA driver, as far as it is needed ----------------------------------------------------
+// --- the CUDA driver, the functions used here ----------------------------------------------------
 
 typedef int (*GetContext)(void**);
 typedef int (*PushContext)(void*);
@@ -73,7 +75,7 @@ constexpr unsigned NON_BLOCKING = 1;  // streams that do not wait for the defaul
 constexpr unsigned NO_TIMING = 2;     // events
 constexpr int NOT_READY = 600;
 
-// The context of a rank, on a thread of NCCL that may have none.
+// Makes the context of a rank current, on a thread of NCCL that may have none.
 class InContext {
  public:
   explicit InContext(void* context) { driver().push(context); }
@@ -86,26 +88,27 @@ class InContext {
 // --- ranks and their regions --------------------------------------------------------------------
 
 struct Region {
-  u64 number;  // the same on all ranks
+  u64 number;  // equal on all ranks
   char* address;
   size_t bytes;
 };
 
-// One rank of a communicator; what peers look up is guarded by `lock`, but for the last two: they are there
-// before any rank has its device communicator, so before anybody puts.
+// One rank of a communicator. `lock` guards the fields that peers look up, except for the last two:
+// these are set before any rank has its device communicator, so before any put.
 struct Port {
   std::mutex lock;
   std::map<u64, Region*> regions;
   u64 registered = 0;
   void* cuda = nullptr;     // the rank's context
-  void* signals = nullptr;  // and a stream of it
+  void* signals = nullptr;  // and a stream of that context
 };
 
 struct Communicator {
   Port* own;
   std::vector<Port*> ports;  // by rank
 
-  // Where a region of `rank` lies that this rank knows as `mine`; nullptr if it has not so many bytes.
+  // Address, at `rank`, of the region that this rank knows as `mine`; nullptr if that region is too
+  // short.
   char* reach(uint32_t rank, const Region& mine, u64 offset, size_t bytes) const {
     Port& port = *ports.at(rank);
     std::lock_guard<std::mutex> guard(port.lock);
@@ -116,8 +119,8 @@ struct Communicator {
   }
 };
 
-// Streams that contexts share. With as many streams as contexts, some would have a queue of the GPU in
-// common with a kernel, and stand behind it while it waits for what they carry.
+// Streams that contexts share. With one stream a context, some would share a hardware queue of the
+// GPU with a kernel and be blocked behind it while the kernel waits for their copies.
 constexpr int COPY_STREAMS = 2;
 
 // The contexts of a device communicator.
@@ -129,7 +132,7 @@ struct Contexts {
   void* stream_of(int context) const { return copies[context % COPY_STREAMS]; }
 };
 
-// Done once the event has been reached; then it raises its signal, if it has one.
+// Complete once the event has been reached; then it raises its signal, if any.
 struct Request {
   const Contexts* contexts;
   void* event;
@@ -139,7 +142,7 @@ struct Request {
 };
 
 std::mutex signal_lock;
-std::map<char*, u64> signals;  // what each word stands at; guarded by the lock
+std::map<char*, u64> signals;  // value of each word; guarded by the lock
 
 bool raise_signal(const Request& request) {
   InContext in(request.target->cuda);
@@ -227,7 +230,7 @@ int properties(int device, Properties* out) {
   return SUCCESS;
 }
 
-// The handle is the port's address: ranks share it.
+// The handle is the port's address, because ranks share the process.
 int listen(void*, int, void* handle, void** port) {
   *port = new Port;
   memcpy(handle, port, sizeof(*port));
@@ -284,7 +287,7 @@ int add_region(void* communicator, void* data, size_t bytes, int, uint64_t, void
 }
 
 int add_region_of_file(void*, void*, size_t, int, uint64_t, int, uint64_t, void**) {
-  return INTERNAL_ERROR;  // not among what this adapter says it can
+  return INTERNAL_ERROR;  // not among the capabilities of this adapter
 }
 
 int remove_region(void* communicator, void* region) {
@@ -295,7 +298,7 @@ int remove_region(void* communicator, void* region) {
     port.regions.erase(old->number);
   }
   {
-    // Whoever gets this memory next has signals that begin at 0.
+    // The next user of this memory has signals that begin at 0.
     std::lock_guard<std::mutex> guard(signal_lock);
     signals.erase(signals.lower_bound(old->address), signals.lower_bound(old->address + old->bytes));
   }
@@ -312,7 +315,7 @@ int destroy_context(void* contexts) {
   return SUCCESS;
 }
 
-// Ports stay, and their streams: a peer may still look something up, or raise a signal.
+// Ports and their streams stay: a peer may still look up a region, or raise a signal.
 int close_communicator(void* communicator) {
   delete (Communicator*)communicator;
   return SUCCESS;
@@ -360,7 +363,7 @@ int get(void* contexts, int context, uint64_t remote, void* remote_region, size_
   return copied == SUCCESS ? begin_request(made, context, nullptr, nullptr, 0, request) : copied;
 }
 
-// What a get has brought is there once it is done.
+// The bytes of a get have arrived once its request is complete.
 int flush(void*, int, void*, uint32_t, void** request) {
   *request = nullptr;
   return SUCCESS;
@@ -400,8 +403,8 @@ struct Interface {
   decltype(&get) get_;
   decltype(&flush) flush_;
   decltype(&test) test_;
-  int (*progress)(void*);               // nothing to do
-  int (*last_error)(void*, bool*);      // told by what is asked
+  int (*progress)(void*);               // unused
+  int (*last_error)(void*, bool*);      // unused: errors are returned by each call
   decltype(&finalize) finalize_;
 };
 

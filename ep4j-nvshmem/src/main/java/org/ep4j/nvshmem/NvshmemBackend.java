@@ -8,7 +8,7 @@ import org.ep4j.cuda.backend.PutOffer;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.backend.SymmetricRegion;
 
-/** One buffer's use of the process's NVSHMEM. */
+/** One buffer's use of the process-wide NVSHMEM runtime. */
 final class NvshmemBackend implements Backend {
   private static final long ALIGNMENT = 4096;
 
@@ -36,10 +36,10 @@ final class NvshmemBackend implements Backend {
   }
 
   @Override
-  public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] near) {
+  public PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] intranode) {
     try {
       return new PutOffer(
-          new NvshmemCarrier(
+          new NvshmemPutTransport(
               NvshmemDevice.parts(world.device().architecture()), region.memory().address()),
           "");
     } catch (Ep4jException e) {
@@ -49,8 +49,8 @@ final class NvshmemBackend implements Backend {
 
   @Override
   public String refusesReadmission() {
-    return "backend 'nvshmem' takes no rank in again: NVSHMEM has the ranks that it was started"
-        + " with. Start all ranks anew, or use backend 'direct'";
+    return "backend 'nvshmem' cannot readmit ranks, because the ranks of NVSHMEM are fixed:"
+        + " restart all ranks, or use backend 'direct'";
   }
 
   @Override

@@ -12,12 +12,12 @@ import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.backend.Seat;
+import org.ep4j.cuda.backend.RankLocation;
 import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.jspecify.annotations.Nullable;
 
-/** Offers the backend {@code nvshmem} to {@link java.util.ServiceLoader}. */
+/** Registers the backend {@code nvshmem} with {@link java.util.ServiceLoader}. */
 public final class NvshmemBackendProvider implements BackendProvider {
   /** Used by {@link java.util.ServiceLoader}. */
   public NvshmemBackendProvider() {}
@@ -57,9 +57,9 @@ public final class NvshmemBackendProvider implements BackendProvider {
     return Search.RESULT;
   }
 
-  /** Why a library cannot be used; empty if it can. */
+  /** Why a library is unusable; empty if usable. */
   static String judge(String library, int[] version, List<String> lacking) {
-    String remedy = ": install NVSHMEM 3, or name its directory in EP4J_NVSHMEM_HOME";
+    String remedy = ": install NVSHMEM 3, or set its directory in EP4J_NVSHMEM_HOME";
     if (!lacking.isEmpty()) {
       return library + " lacks " + String.join(", ", lacking) + remedy;
     }
@@ -70,7 +70,7 @@ public final class NvshmemBackendProvider implements BackendProvider {
         ? library
             + " is NVSHMEM "
             + text(version)
-            + ", newer than this ep4j knows: its structures may have changed"
+            + ", newer than this ep4j supports: install NVSHMEM 3"
             + remedy
         : "";
   }
@@ -117,24 +117,23 @@ public final class NvshmemBackendProvider implements BackendProvider {
   public String objection(BackendWorld world) {
     int[] two = world.sharingProcess();
     return two == null
-        ? objection(world.seats(), world.meeting()::number)
-        : "ranks %d and %d are in one process, and NVSHMEM serves one rank a process: start a process for each rank (./ep4j launch), or use backend 'direct' or 'nccl'"
+        ? objection(world.locations(), world.meeting()::number)
+        : "ranks %d and %d are in one process, but NVSHMEM serves one rank per process: start a process for each rank (./ep4j launch), or use backend 'direct' or 'nccl'"
             .formatted(two[0], two[1]);
   }
 
   /**
-   * Against ranks that share GPUs unevenly: NVSHMEM takes the team of the ranks of one GPU for as
-   * large on all GPUs, and otherwise never comes back from its start.
+   * Rejects ranks that share GPUs unevenly: NVSHMEM assumes equal teams of ranks per GPU, and otherwise its start never returns.
    *
-   * @param number of the rank at an index
+   * @param number rank at an index
    */
-  static String objection(List<Seat> seats, IntUnaryOperator number) {
-    List<String> devices = seats.stream().map(Seat::device).toList();
+  static String objection(List<RankLocation> locations, IntUnaryOperator number) {
+    List<String> devices = locations.stream().map(RankLocation::device).toList();
     int[] ranks =
         devices.stream().mapToInt(device -> Collections.frequency(devices, device)).toArray();
     for (int i = 1; i < ranks.length; i++) {
       if (ranks[i] != ranks[0]) {
-        return "the GPU of rank %d has %d of the ranks, that of rank %d has %d, and NVSHMEM wants as many on each: start a rank for each GPU, or as many on all, or use backend 'direct'"
+        return "the GPU of rank %d has %d of the ranks, that of rank %d has %d, but NVSHMEM needs equally many on each: start one rank per GPU, or equally many on each, or use backend 'direct'"
             .formatted(number.applyAsInt(0), ranks[0], number.applyAsInt(i), ranks[i]);
       }
     }

@@ -6,10 +6,9 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Binding of NVSHMEM. Not touched before the probe found all functions. Those that all ranks have
- * to call wait for the others without a limit: {@link org.ep4j.cuda.backend.Bounded} calls them.
+ * Binding of NVSHMEM. Use it only after the probe has found all functions. Collective functions wait for the other ranks without a limit: call them through {@link org.ep4j.cuda.backend.BoundedCall}.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 final class NvshmemCalls {
   private static final MethodHandle GET_UNIQUE_ID = link(NvshmemFunction.GET_UNIQUE_ID);
   private static final MethodHandle SET_UNIQUE_ID_ARGS = link(NvshmemFunction.SET_UNIQUE_ID_ARGS);
@@ -36,7 +35,7 @@ final class NvshmemCalls {
     }
   }
 
-  /** Puts an id and the numbers of this rank into attributes; the id stays where it is. */
+  /** Writes an id and the numbers of this rank into attributes, which refer to the id. */
   static int setUniqueIdArgs(int rank, int ranks, long id, long attributes) {
     try {
       return (int) SET_UNIQUE_ID_ARGS.invokeExact(rank, ranks, id, attributes);
@@ -63,7 +62,7 @@ final class NvshmemCalls {
     }
   }
 
-  /** Number of this rank. */
+  /** This rank. */
   static int rank() {
     try {
       return (int) MY_PE.invokeExact();
@@ -81,7 +80,7 @@ final class NvshmemCalls {
     }
   }
 
-  /** Allocates on all ranks; 0 if it cannot. */
+  /** Allocates on all ranks; 0 on failure. */
   static long align(long alignment, long bytes) {
     try {
       return (long) ALIGN.invokeExact(alignment, bytes);
@@ -99,7 +98,7 @@ final class NvshmemCalls {
     }
   }
 
-  /** Where the memory of a rank lies for this device; 0 if it does not reach it. */
+  /** Address of a rank's memory for this device; 0 if not accessible. */
   static long peer(long address, int rank) {
     try {
       return (long) PTR.invokeExact(address, rank);
@@ -108,9 +107,9 @@ final class NvshmemCalls {
     }
   }
 
-  /** Tells the device library in a CUmodule what it has to know. */
+  /** Initialises the device library in a CUmodule. */
   static int moduleInit(long module) {
-    MethodHandle handle = Objects.requireNonNull(MODULE_INIT, "NvshmemDevice looks for it before");
+    MethodHandle handle = Objects.requireNonNull(MODULE_INIT, "NvshmemDevice checks it before");
     try {
       return (int) handle.invokeExact(module);
     } catch (Throwable t) {
@@ -118,10 +117,10 @@ final class NvshmemCalls {
     }
   }
 
-  /** Takes that back. */
+  /** Finalises the device library in a CUmodule. */
   static int moduleFinish(long module) {
     MethodHandle handle =
-        Objects.requireNonNull(MODULE_FINALIZE, "NvshmemDevice looks for it before");
+        Objects.requireNonNull(MODULE_FINALIZE, "NvshmemDevice checks it before");
     try {
       return (int) handle.invokeExact(module);
     } catch (Throwable t) {

@@ -1,5 +1,6 @@
 package org.ep4j.nvshmem;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -14,7 +15,7 @@ import org.ep4j.cuda.jit.DevicePart;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.ep4j.cuda.jit.LinkedKernels;
 
-/** NVSHMEM's device library, and ep4j's names for its functions ({@code device_put.cu}). */
+/** NVSHMEM's device library, and the shim of its functions ({@code device_put.cu}). */
 final class NvshmemDevice {
   private static final String ARCHIVE = "libnvshmem_device.a";
   private static final String SOURCE = "device_put.cu";
@@ -22,7 +23,7 @@ final class NvshmemDevice {
 
   private NvshmemDevice() {}
 
-  /** The shim for the version that was loaded. */
+  /** The shim for the loaded version. */
   static LibraryShim shim() {
     return shim(
         NvshmemLibrary.version(),
@@ -35,7 +36,7 @@ final class NvshmemDevice {
         source(),
         Map.of("EP4J_MAJOR", String.valueOf(version[0]), "EP4J_MINOR", String.valueOf(version[1])),
         headers,
-        HEADER + " of this version, beside the library or where EP4J_NVSHMEM_HOME says");
+        HEADER + " of this version, next to the library or in EP4J_NVSHMEM_HOME");
   }
 
   private static String source() {
@@ -52,7 +53,7 @@ final class NvshmemDevice {
   /** Why kernels cannot be linked to it; empty if nothing is known to be missing. */
   static String problem() {
     String remedy =
-        ": install NVSHMEM's package for developers, or name its directory in EP4J_NVSHMEM_HOME";
+        ": install the developer package of NVSHMEM, or set its directory in EP4J_NVSHMEM_HOME";
     for (NvshmemFunction function : NvshmemFunction.values()) {
       if (!NvshmemLibrary.has(function)) {
         return NvshmemLibrary.name() + " has no " + function.symbol() + remedy;
@@ -60,7 +61,7 @@ final class NvshmemDevice {
     }
     return archive().isPresent()
         ? LinkedKernels.problem()
-        : "no " + ARCHIVE + " beside " + NvshmemLibrary.name() + remedy;
+        : "no " + ARCHIVE + " next to " + NvshmemLibrary.name() + remedy;
   }
 
   private static Optional<Path> archive() {
@@ -70,14 +71,14 @@ final class NvshmemDevice {
   }
 
   /**
-   * What kernels are linked to.
+   * Parts that kernels are linked to.
    *
-   * @throws org.ep4j.Ep4jException if something of it is missing, with the remedy
+   * @throws org.ep4j.Ep4jException with the remedy if a part is missing
    */
   static List<DevicePart> parts(String architecture) {
     String problem = problem();
     if (!problem.isEmpty()) {
-      throw new NvshmemException(problem);
+      throw new NvshmemException(ErrorCode.NVSHMEM_DEVICE_LIBRARY, problem);
     }
     Path archive = archive().orElseThrow();
     try {
@@ -85,7 +86,7 @@ final class NvshmemDevice {
           shim().compile(architecture),
           new DevicePart(NvJitLink.Input.LIBRARY, Files.readAllBytes(archive), ARCHIVE));
     } catch (IOException e) {
-      throw new NvshmemException(archive + " cannot be read: " + e);
+      throw new NvshmemException(ErrorCode.NVSHMEM_DEVICE_LIBRARY, archive + " cannot be read: " + e);
     }
   }
 }

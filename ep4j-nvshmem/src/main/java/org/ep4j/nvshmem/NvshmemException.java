@@ -1,28 +1,28 @@
 package org.ep4j.nvshmem;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.Ep4jException;
 
 /** A call of NVSHMEM failed. */
 public final class NvshmemException extends Ep4jException {
   private static final long serialVersionUID = 1L;
 
-  NvshmemException(String message) {
-    super(message);
+  NvshmemException(ErrorCode code, String text) {
+    super(code, text);
   }
 
   /** Throws unless {@code status} is success. */
   static void check(int status, NvshmemFunction function) {
     if (status != 0) {
-      throw new NvshmemException(
+      throw new NvshmemException(ErrorCode.NVSHMEM_CALL_FAILED, 
           function.symbol()
               + " failed with status "
               + status
-              + "; NVSHMEM_DEBUG=WARN tells more, NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME names the"
-              + " interface that the ranks meet on");
+              + "; set NVSHMEM_DEBUG=WARN for details, and NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME to" + " the interface between the hosts");
     }
   }
 
-  /** For what only the JVM can throw at a downcall: errors go on as they are. */
+  /** Wraps checked throwables of a downcall, which only the JVM can throw; rethrows errors. */
   static AssertionError unexpected(Throwable thrown) {
     if (thrown instanceof RuntimeException exception) {
       throw exception;

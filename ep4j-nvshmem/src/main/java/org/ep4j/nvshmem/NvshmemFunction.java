@@ -5,8 +5,7 @@ import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.ValueLayout;
 
 /**
- * The functions of NVSHMEM's host library that ep4j calls: symbol and signature. Those that are
- * inline in its headers are not there. Pointers are longs.
+ * The functions of NVSHMEM's host library that ep4j calls: symbol and signature. Functions that are inline in its headers are not exported. Pointers are longs.
  */
 enum NvshmemFunction {
   /** Called by {@link NvshmemLibrary}. */
@@ -50,12 +49,12 @@ enum NvshmemFunction {
     return FunctionDescriptor.of(ValueLayout.JAVA_LONG, parameters);
   }
 
-  /** Whether ep4j does without it: only puts of kernels need it. */
+  /** Whether ep4j works without the function: only puts of kernels need it. */
   boolean optional() {
     return this == MODULE_INIT || this == MODULE_FINALIZE;
   }
 
-  /** Name under which the library exports it. */
+  /** Exported name. */
   String symbol() {
     return symbol;
   }

@@ -6,20 +6,20 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 
-/** Structures and numbers of NVSHMEM 3 that ep4j fills. */
+/** Structures and constants of NVSHMEM 3 that ep4j fills. */
 final class NvshmemLayouts {
-  /** Oldest version that is used. */
+  /** Oldest supported version. */
   static final int OLDEST_MAJOR = 3;
 
-  /** Newest: structures carry their version, and another major version may have others. */
+  /** Newest supported version: another major version may have other versions of the structures. */
   static final int NEWEST_MAJOR = 3;
 
-  /** How ranks meet: with a unique id. */
+  /** Bootstrap with a unique id. */
   static final int INIT_WITH_UNIQUE_ID = 1 << 3;
 
   private static final AddressLayout POINTER = ValueLayout.ADDRESS;
 
-  /** What the first rank makes and all ranks need. */
+  /** The id that the first rank creates and all ranks need. */
   static final StructLayout UNIQUE_ID =
       MemoryLayout.structLayout(
           ValueLayout.JAVA_INT.withName("version"),
@@ -34,7 +34,7 @@ final class NvshmemLayouts {
           ValueLayout.JAVA_INT.withName("rank"),
           ValueLayout.JAVA_INT.withName("ranks"));
 
-  /** What the ways of meeting need. */
+  /** Arguments of the bootstrap methods. */
   static final StructLayout INIT_ARGS =
       MemoryLayout.structLayout(
           ValueLayout.JAVA_INT.withName("version"),
@@ -54,17 +54,17 @@ final class NvshmemLayouts {
 
   private NvshmemLayouts() {}
 
-  /** What a structure carries to tell which one it is: number of the layout and size. */
+  /** Identification of a structure: version of the layout and size. */
   static int version(StructLayout layout) {
     return FIRST_LAYOUT + (int) layout.byteSize();
   }
 
-  /** Marks a fresh structure for an id. */
+  /** Initialises a structure for an id. */
   static void markUniqueId(MemorySegment id) {
     id.set(ValueLayout.JAVA_INT, 0, version(UNIQUE_ID));
   }
 
-  /** Marks fresh attributes and the structures in them. */
+  /** Initialises attributes and the structures in them. */
   static void markAttributes(MemorySegment attributes) {
     long args = offset(INIT_ATTRIBUTES, "args");
     long uniqueId = args + offset(INIT_ARGS, "uniqueId");
@@ -73,7 +73,7 @@ final class NvshmemLayouts {
     attributes.set(ValueLayout.JAVA_INT, uniqueId, version(UNIQUE_ID_ARGS));
   }
 
-  /** The numbers that attributes carry after NVSHMEM has put an id in: rank, then ranks. */
+  /** The numbers in attributes after NVSHMEM has written an id: rank, then ranks. */
   static int[] numbers(MemorySegment attributes) {
     long uniqueId = offset(INIT_ATTRIBUTES, "args") + offset(INIT_ARGS, "uniqueId");
     return new int[] {
@@ -82,7 +82,7 @@ final class NvshmemLayouts {
     };
   }
 
-  /** Where a field of a structure lies. */
+  /** Offset of a field. */
   static long offset(StructLayout layout, String field) {
     return layout.byteOffset(MemoryLayout.PathElement.groupElement(field));
   }

@@ -1,5 +1,8 @@
 package org.ep4j.nvshmem;
 
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
@@ -12,8 +15,8 @@ import org.ep4j.cuda.driver.NativeEnvironment;
 import org.ep4j.cuda.driver.SharedLibrary;
 import org.jspecify.annotations.Nullable;
 
-/** The host library, opened when this class is first used; it stays open with the process. */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+/** The host library, opened when this class is initialised; stays open until the process ends. */
+@SuppressWarnings("restricted") // links native functions
 final class NvshmemLibrary {
   private static final @Nullable SymbolLookup SYMBOLS;
 
@@ -21,11 +24,10 @@ final class NvshmemLibrary {
   private static final String NAME;
 
   static {
-    // The ranks of a buffer are in one node, so no network is needed; without one, looking for it
-    // ends in messages. Multicast over NVLink is not used.
+    // The ranks of a buffer are on one node, so no network is needed; without one, the search for it prints messages. Multicast over NVLink is not used.
     NativeEnvironment.setDefault("NVSHMEM_REMOTE_TRANSPORT", "none");
     NativeEnvironment.setDefault("NVSHMEM_DISABLE_NVLS", "1");
-    // Nor are collectives, for which it would start several communicators of NCCL.
+    // Collectives are not used either; NVSHMEM would start several NCCL communicators for them.
     NativeEnvironment.setDefault("NVSHMEM_DISABLE_NCCL", "1");
     SymbolLookup symbols = null;
     String name = "";
@@ -56,7 +58,7 @@ final class NvshmemLibrary {
     return NAME;
   }
 
-  /** Major, minor and patch version; zeros if the library does not tell. */
+  /** Major, minor and patch version; zeros if not reported. */
   static int[] version() {
     if (!has(NvshmemFunction.VERSION)) {
       return new int[3];
@@ -82,10 +84,10 @@ final class NvshmemLibrary {
   /** Address of a function. */
   static MemorySegment address(NvshmemFunction function) {
     if (SYMBOLS == null) {
-      throw new IllegalStateException("no NVSHMEM library: the probe says why");
+      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "NVSHMEM is not loaded: the probe reports the reason");
     }
     return SYMBOLS
         .find(function.symbol())
-        .orElseThrow(() -> new IllegalStateException(NAME + " has no " + function.symbol()));
+        .orElseThrow(() -> new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + function.symbol() + ": install a newer version"));
   }
 }

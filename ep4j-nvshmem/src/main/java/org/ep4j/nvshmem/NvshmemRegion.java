@@ -6,7 +6,7 @@ import org.ep4j.cuda.backend.PeerCheck;
 import org.ep4j.cuda.backend.PeerRegion;
 import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.DeviceMemory;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /** Memory of NVSHMEM's symmetric heap. */
@@ -26,7 +26,7 @@ final class NvshmemRegion implements SymmetricRegion {
   }
 
   @Override
-  public @Nullable PeerRegion[] reach(Meeting meeting, boolean[] wanted, Duration timeout) {
+  public @Nullable PeerRegion[] reach(Participants meeting, boolean[] wanted, Duration timeout) {
     @Nullable PeerRegion[] peers = new PeerRegion[wanted.length];
     String problem = "";
     for (int r = 0; r < wanted.length && problem.isEmpty(); r++) {
@@ -37,8 +37,8 @@ final class NvshmemRegion implements SymmetricRegion {
           problem =
               "NVSHMEM does not reach the memory of rank "
                   + r
-                  + " by load and store: ranks of one node need GPUs with NVLink or PCIe peer access,"
-                  + " and NVSHMEM_DISABLE_P2P unset";
+                  + " by load and store: ranks of one node need GPUs with NVLink or PCIe peer"
+                  + " access, and NVSHMEM_DISABLE_P2P unset";
         }
       }
     }
@@ -47,7 +47,7 @@ final class NvshmemRegion implements SymmetricRegion {
     return peers;
   }
 
-  /** Nothing of its own: it goes with the region. */
+  /** Owns nothing: the memory is freed with the region. */
   private record Address(long address) implements PeerRegion {
     @Override
     public void close() {}

@@ -1,5 +1,6 @@
 package org.ep4j.nvshmem;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -9,30 +10,28 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.backend.Bounded;
+import org.ep4j.cuda.backend.BoundedCall;
 import org.ep4j.cuda.driver.NativeExit;
 
 /**
- * NVSHMEM in this process: there is one, for all buffers. The first that is opened starts it and
- * the last that is closed ends it, which all ranks do at the same time, because buffers are opened
- * and closed by all ranks.
+ * The process-wide NVSHMEM runtime of all buffers. The first open starts it and the last close ends it, on all ranks at the same time, because opening and closing a buffer are collective.
  */
 final class NvshmemRuntime {
   private static final System.Logger LOG = System.getLogger("org.ep4j.nvshmem");
   private static final Duration PARTING = Duration.ofSeconds(10);
 
-  // NVSHMEM keeps the addresses of both; it is started again only once it has ended.
+  // NVSHMEM keeps the addresses of both; a new start is possible only after its end.
   private static final MemorySegment ATTRIBUTES =
       Arena.global().allocate(NvshmemLayouts.INIT_ATTRIBUTES);
   private static final MemorySegment ID = Arena.global().allocate(NvshmemLayouts.UNIQUE_ID);
 
-  /** Open buffers; guarded by the class, as is all that follows. */
+  /** Number of open buffers; guarded by the class, as are all fields below. */
   private static int users;
 
-  /** The job and the rank that it was started for. */
-  private static String seat = "";
+  /** The job and the rank of the start. */
+  private static String location = "";
 
-  /** A call has not come back, or a rank is gone: nothing is asked of it any more. */
+  /** A call has not returned or a rank is dead: no further calls are made. */
   private static boolean broken;
 
   private NvshmemRuntime() {}
@@ -41,31 +40,27 @@ final class NvshmemRuntime {
     return users > 0;
   }
 
-  /** Starts it for one more buffer; collective. */
+  /** Starts the runtime for one more buffer; collective. */
   static synchronized void start(BackendWorld world, byte[] id) {
-    String wanted = seat(world);
+    String wanted = location(world);
     if (broken) {
-      throw new NvshmemException(
-          "NVSHMEM has failed in this process before, and cannot be started again: start the"
-              + " process anew, or use backend 'direct'");
+      throw new NvshmemException(ErrorCode.NVSHMEM_BROKEN, "NVSHMEM has failed in this process before and cannot start again: restart the" + " process, or use backend 'direct'");
     }
-    if (users > 0 && !wanted.equals(seat)) {
-      throw new NvshmemException(
-          "NVSHMEM serves one group of ranks a process: it runs as %s, and cannot as %s: close that buffer first, or use backend 'direct' or 'nccl' for one of them"
-              .formatted(seat, wanted));
+    if (users > 0 && !wanted.equals(location)) {
+      throw new NvshmemException(ErrorCode.NVSHMEM_IN_USE, "NVSHMEM serves one group of ranks per process: it runs as %s and cannot run as %s: close that buffer first, or use backend 'direct' or 'nccl' for one of them"
+              .formatted(location, wanted));
     }
     if (users > 0 != (id.length == 0)) {
-      throw new NvshmemException(
-          "NVSHMEM runs on some ranks and not on others: close all buffers that use it first");
+      throw new NvshmemException(ErrorCode.NVSHMEM_IN_USE, "NVSHMEM runs on some ranks and not on others: close all buffers that use it first");
     }
     if (users == 0) {
       init(world, id);
-      seat = wanted;
+      location = wanted;
     }
     users++;
   }
 
-  private static String seat(BackendWorld world) {
+  private static String location(BackendWorld world) {
     return "rank %d of %d of job %s"
         .formatted(
             world.meeting().rank(), world.meeting().ranks(), world.meeting().group().jobId());
@@ -73,12 +68,11 @@ final class NvshmemRuntime {
 
   private static void init(BackendWorld world, byte[] id) {
     if (id.length != NvshmemLayouts.UNIQUE_ID.byteSize()) {
-      throw new NvshmemException(
-          "the unique id of rank 0 has "
+      throw new NvshmemException(ErrorCode.NVSHMEM_INCOMPATIBLE, "the unique id of rank 0 has "
               + id.length
               + " bytes, not "
               + NvshmemLayouts.UNIQUE_ID.byteSize()
-              + ": is it of another backend?");
+              + ": use the same backend on all ranks");
     }
     int rank = world.meeting().rank();
     int ranks = world.meeting().ranks();
@@ -91,8 +85,7 @@ final class NvshmemRuntime {
         NvshmemFunction.SET_UNIQUE_ID_ARGS);
     int[] numbers = NvshmemLayouts.numbers(ATTRIBUTES);
     if (numbers[0] != rank || numbers[1] != ranks) {
-      throw new NvshmemException(
-          "this NVSHMEM has other structures than 3.4.5: it wrote rank %d of %d where %d of %d were due; install NVSHMEM 3.4"
+      throw new NvshmemException(ErrorCode.NVSHMEM_INCOMPATIBLE, "this NVSHMEM has other structures than 3.4.5: it wrote rank %d of %d instead of %d of %d: install NVSHMEM 3.4"
               .formatted(numbers[0], numbers[1], rank, ranks));
     }
     ask(
@@ -106,10 +99,9 @@ final class NvshmemRuntime {
           return 0;
         });
     if (NvshmemCalls.rank() != rank || NvshmemCalls.ranks() != ranks) {
-      // It runs, and all ranks would have to end it together.
+      // The runtime is started, and ending it would need all ranks.
       breakDown();
-      throw new NvshmemException(
-          "NVSHMEM took this for rank %d of %d, which is rank %d of %d"
+      throw new NvshmemException(ErrorCode.NVSHMEM_INCOMPATIBLE, "NVSHMEM reports rank %d of %d instead of rank %d of %d"
               .formatted(NvshmemCalls.rank(), NvshmemCalls.ranks(), rank, ranks));
     }
   }
@@ -117,8 +109,7 @@ final class NvshmemRuntime {
   private static void checkIdKind(MemorySegment id) {
     int version = id.get(ValueLayout.JAVA_INT, 0);
     if (version != NvshmemLayouts.version(NvshmemLayouts.UNIQUE_ID)) {
-      throw new NvshmemException(
-          "the unique id of rank 0 is of kind 0x%x, not 0x%x: another version of NVSHMEM made it"
+      throw new NvshmemException(ErrorCode.NVSHMEM_INCOMPATIBLE, "the unique id of rank 0 is of kind 0x%x, not 0x%x: install one version of NVSHMEM on all hosts"
               .formatted(version, NvshmemLayouts.version(NvshmemLayouts.UNIQUE_ID)));
     }
   }
@@ -137,7 +128,7 @@ final class NvshmemRuntime {
         };
     boolean done = false;
     try {
-      long result = Bounded.call(world, function.symbol(), limit, watched);
+      long result = BoundedCall.call(world, function.symbol(), limit, watched);
       done = true;
       return result;
     } finally {
@@ -145,19 +136,19 @@ final class NvshmemRuntime {
         breakDown();
       }
       if (!returned.get()) {
-        // It waits for other ranks on the device, in a kernel that has no deadline.
+        // The call waits for other ranks on the device, in a kernel without a deadline.
         world.device().hold();
         LOG.log(
             Level.WARNING,
-            "{0} does not come back, and may wait on {1} in a kernel without a deadline: memory of"
-                + " buffers that are closed there stays with this process from now on; end it soon",
+            "{0} does not return and may wait on {1} in a kernel without a deadline: memory of"
+                + " buffers closed there stays allocated until this process ends; end the process soon",
             function.symbol(),
             world.device());
       }
     }
   }
 
-  /** It will not be ended, and does not bear the end of the process without that. */
+  /** Marks the runtime as broken: it is not finalised, and the process exit must skip its destructors. */
   private static void breakDown() {
     broken = true;
     NativeExit.skipDestructors();
@@ -172,16 +163,14 @@ final class NvshmemRuntime {
             world.setUpTimeout(),
             () -> NvshmemCalls.align(alignment, bytes));
     if (address == 0) {
-      throw new NvshmemException(
-          "NVSHMEM has no room for "
+      throw new NvshmemException(ErrorCode.NVSHMEM_OUT_OF_MEMORY, "NVSHMEM cannot allocate "
               + (bytes >> 20)
-              + " MiB: is the GPU full? NVSHMEM_MAX_MEMORY_PER_GPU and NVSHMEM_CUMEM_GRANULARITY bound"
-              + " its heap");
+              + " MiB: free GPU memory; NVSHMEM_MAX_MEMORY_PER_GPU and NVSHMEM_CUMEM_GRANULARITY limit" + " the heap");
     }
     return address;
   }
 
-  /** Frees on all ranks, if all are there to do so; otherwise the memory stays with the process. */
+  /** Frees on all ranks if all are alive; otherwise the memory stays allocated until the process ends. */
   static synchronized void free(BackendWorld world, long address) {
     if (together(world, "memory")) {
       ask(
@@ -195,7 +184,7 @@ final class NvshmemRuntime {
     }
   }
 
-  /** One buffer less; the last one ends NVSHMEM, if all ranks are there to do so. */
+  /** Releases one buffer; the last one ends NVSHMEM if all ranks are alive. */
   static synchronized void stop(BackendWorld world) {
     users--;
     if (users == 0 && together(world, "runtime")) {
@@ -207,8 +196,7 @@ final class NvshmemRuntime {
             NvshmemCalls.finish();
             return 0;
           });
-      // Who leaves the group before all have ended it would be taken for a loss by those that have
-      // not.
+      // A rank that left the group before all have ended the runtime would look dead to the others.
       awaitParting(world);
     }
   }
@@ -221,7 +209,7 @@ final class NvshmemRuntime {
     }
   }
 
-  /** Whether all ranks have come to give something back together. */
+  /** Whether all ranks have reached the common release of a resource. */
   private static boolean together(BackendWorld world, String what) {
     if (!broken) {
       try {
@@ -231,8 +219,8 @@ final class NvshmemRuntime {
         breakDown();
         LOG.log(
             Level.WARNING,
-            "NVSHMEM gives its {0} back with all ranks only, and not all are there ({1}): it stays"
-                + " with this process",
+            "NVSHMEM can release its {0} only on all ranks together, and a rank is missing ({1}): it stays"
+                + " allocated until this process ends",
             what,
             e.getMessage());
       }

@@ -1,4 +1,4 @@
-/** The backend {@code nvshmem}: bindings of the library, and what the ranks do with it. */
+/** The backend {@code nvshmem}: bindings of the library and their use. */
 @NullMarked
 package org.ep4j.nvshmem;
 

@@ -1,8 +1,11 @@
-// The functions that ep4j's device_put.cuh calls, by NVSHMEM's device library. Compiled ahead of time for a
-// version of NVSHMEM, whose headers want nvcc; linked to kernels with libnvshmem_device.a.
+// The functions of ep4j's library.cuh, by NVSHMEM's device library. Compiled ahead of time for one
+// version of NVSHMEM, whose headers need nvcc; linked to kernels with libnvshmem_device.a.
 //
-// `window` is this rank's memory on the symmetric heap; signals are words in it, so the library counts
-// nothing apart from those. NVSHMEM has no lanes here: all puts of a rank share its queues.
+// Roles: whole warps call the put, signal and flush functions. `window` is this rank's memory on
+// the symmetric heap.
+//
+// Invariant: signals are words in that memory, so the library has no count of its own. NVSHMEM has
+// no lanes here: all puts of a rank share its queues.
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
@@ -13,8 +16,8 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// Never inlined: what NVSHMEM calls itself is no intermediate code, and kernels that have all their registers
-// in use spill around it.
+// Never inlined: NVSHMEM's own calls are not intermediate code, and kernels that use all their
+// registers would spill around them.
 #define EP4J_LIBRARY extern "C" __device__ __noinline__
 
 EP4J_LIBRARY void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, u64 target, u64 source,
@@ -26,7 +29,7 @@ EP4J_LIBRARY void ep4j_library_signal(u64 library, u64 window, u64 words, u32 la
                                       u64 value) {
   __syncwarp();
   if ((threadIdx.x & 31) == 0) {
-    // Puts are ordered before what follows by a fence only.
+    // Only a fence orders puts before the signal.
     nvshmem_fence();
     nvshmemx_signal_op((uint64_t*)(window + words) + signal, value, NVSHMEM_SIGNAL_ADD, (int)peer);
   }

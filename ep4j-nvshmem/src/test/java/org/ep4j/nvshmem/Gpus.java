@@ -7,31 +7,31 @@ import org.ep4j.cuda.backend.BackendChoice;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.driver.CudaDevice;
 
-/** What these tests need that not every machine has; a test that asks in vain is skipped. */
+/** Requirements of tests that not every machine meets; a test without them is skipped. */
 final class Gpus {
   private static final int MOST = 4;
 
-  /** NVSHMEM lets processes share a GPU: slow without MPS, so only where it is asked for. */
+  /** NVSHMEM lets processes share a GPU: slow without MPS, so only on request. */
   private static final boolean SHARED = Boolean.getBoolean("ep4j.shareGpus");
 
   private Gpus() {}
 
-  /** Skips the test where the library or so many GPUs are not. */
+  /** Skips the test without the library or {@code gpus} GPUs. */
   static void require(int gpus) {
     assumeTrue(lacking(gpus).isEmpty(), () -> lacking(gpus));
   }
 
-  /** What is not here; empty if everything is. */
+  /** The missing requirements; empty if none. */
   static String lacking(int gpus) {
     BackendProbe probe = new NvshmemBackendProvider().probe();
     return !probe.usable()
         ? probe.problem()
         : CudaDevice.count() < (SHARED ? 1 : gpus)
-            ? gpus + " GPUs are needed, " + CudaDevice.count() + " are here"
+            ? gpus + " GPUs are needed, this machine has " + CudaDevice.count() + ""
             : "";
   }
 
-  /** Worlds with a GPU a rank, or such as are to share them: evenly, or NVSHMEM does not start. */
+  /** Worlds with one GPU per rank, or with evenly shared GPUs, as NVSHMEM requires. */
   static IntStream worlds() {
     int gpus = Math.max(1, CudaDevice.count());
     int most = SHARED ? MOST : Math.max(2, gpus);
@@ -39,12 +39,12 @@ final class Gpus {
         .filter(ranks -> ranks <= gpus || !SHARED || ranks % gpus == 0);
   }
 
-  /** Buffers that leave the choice open take this backend, in processes that are started too. */
+  /** Makes this backend the default, also in child processes. */
   static void choose() {
     System.setProperty(BackendChoice.PROPERTY, "nvshmem");
   }
 
-  /** No longer. */
+  /** Resets the default. */
   static void chooseNot() {
     System.clearProperty(BackendChoice.PROPERTY);
   }

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Nested;
 
-/** The CUDA engine between nodes whose kernels put by NVSHMEM's device library. */
+/** The CUDA engine between nodes with puts by NVSHMEM's device library. */
 class NvshmemAcrossNodesTest {
   @BeforeAll
   static void choose() {
@@ -30,7 +30,7 @@ class NvshmemAcrossNodesTest {
     return lacking.isEmpty() ? NvshmemDevice.problem() : lacking;
   }
 
-  /** A rank opens a buffer once kernels are linked, which takes some time when it is the first. */
+  /** The first open on a rank links kernels, which takes some time. */
   private static World processes() {
     return new ProcessWorld(Duration.ofMinutes(8), Duration.ofSeconds(10));
   }
@@ -44,7 +44,7 @@ class NvshmemAcrossNodesTest {
     }
 
     @Override
-    protected String lacking() {
+    protected String missing() {
       return lackingHere();
     }
 
@@ -74,7 +74,7 @@ class NvshmemAcrossNodesTest {
     }
   }
 
-  /** Recorded vectors, two ranks a node. */
+  /** Recorded vectors, two ranks per node. */
   @Nested
   class NodesOfTwo extends VectorKit {
     @Override
@@ -83,10 +83,10 @@ class NvshmemAcrossNodesTest {
     }
 
     @Override
-    protected String lacking() {
+    protected String missing() {
       int ranks = CudaDevice.count();
       return lackingHere().isEmpty() && Gpus.worlds().max().orElse(0) < 4
-          ? "4 GPUs are needed, " + ranks + " are here"
+          ? "4 GPUs are needed, this machine has " + ranks + ""
           : lackingHere();
     }
 
@@ -106,7 +106,7 @@ class NvshmemAcrossNodesTest {
     }
   }
 
-  /** Missed deadlines, a rank a node. */
+  /** Missed deadlines, one rank per node. */
   @Nested
   class Resets extends ResetKit {
     @Override
@@ -115,7 +115,7 @@ class NvshmemAcrossNodesTest {
     }
 
     @Override
-    protected String lacking() {
+    protected String missing() {
       return lackingHere();
     }
 

@@ -2,6 +2,7 @@ package org.ep4j.nvshmem;
 
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.Ep4jException;
@@ -11,7 +12,7 @@ import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.junit.jupiter.api.Test;
 
 /** Ranks that die while the others wait for them in NVSHMEM. */
@@ -19,13 +20,13 @@ class NvshmemDeathTest {
   private static final Duration TIMEOUT = Duration.ofSeconds(30);
 
   @Test
-  void whoDiesWhileNvshmemStartsIsNamed() {
+  void rankThatDiesDuringNvshmemInitIsNamed() {
     Gpus.require(2);
     new ProcessWorld(Duration.ofMinutes(2), Duration.ofSeconds(2))
         .run(2, DiesDuringInit.class, List.of());
   }
 
-  /** Rank 1 ends before it comes to the start. */
+  /** Rank 1 ends before it joins the start. */
   public static final class DiesDuringInit implements RankJob {
     /** Used by reflection. */
     public DiesDuringInit() {}
@@ -36,9 +37,10 @@ class NvshmemDeathTest {
       try (CudaDevice device = CudaDevice.open(DeviceChoice.ordinal(group))) {
         device.makeCurrent();
         BackendWorld world =
-            BackendWorld.gather(Meeting.ofAll(group), device, TIMEOUT, provider.probe());
+            BackendWorld.gather(Participants.ofAll(group), device, TIMEOUT, provider.probe());
         assertThatThrownBy(() -> NvshmemRuntime.start(world, new byte[64]))
             .isInstanceOf(NvshmemException.class)
+            .hasMessageContaining(ErrorCode.NVSHMEM_INCOMPATIBLE.id())
             .hasMessageContaining("has 64 bytes, not 128");
         assertThatThrownBy(() -> NvshmemRuntime.start(world, new byte[128]))
             .isInstanceOf(NvshmemException.class)
@@ -50,10 +52,10 @@ class NvshmemDeathTest {
         }
         assertThatThrownBy(() -> NvshmemRuntime.start(world, id))
             .isInstanceOf(Ep4jException.class)
-            .hasMessageContaining("rank 1 is gone while nvshmemx_hostlib_init_attr waits for it");
+            .hasMessageContaining("rank 1 is dead while nvshmemx_hostlib_init_attr waits for it");
         assertThatThrownBy(() -> NvshmemRuntime.start(world, id))
             .isInstanceOf(NvshmemException.class)
-            .hasMessageContaining("has failed in this process before");
+            .hasMessageContaining(ErrorCode.NVSHMEM_BROKEN.id());
       }
     }
   }

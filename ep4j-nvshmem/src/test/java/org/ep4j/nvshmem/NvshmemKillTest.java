@@ -6,7 +6,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Nested;
 
-/** Ranks that are killed while the others have memory of NVSHMEM with them. */
+/** Ranks that are killed while the others share memory of NVSHMEM with them. */
 class NvshmemKillTest {
   @BeforeAll
   static void choose() {
@@ -25,7 +25,7 @@ class NvshmemKillTest {
     }
 
     @Override
-    protected String lacking() {
+    protected String missing() {
       return Gpus.lacking(2);
     }
 
@@ -34,25 +34,25 @@ class NvshmemKillTest {
       return Gpus.worlds().filter(ranks -> ranks <= 3).max().orElse(2);
     }
 
-    /** Until CUDA has started and NVSHMEM has. */
+    /** Time for the start of CUDA and NVSHMEM. */
     @Override
     protected int openingMillis() {
       return 2_000;
     }
   }
 
-  /** Kernels store where the library has mapped the others' memory. */
+  /** Kernels store to mapped memory of the other ranks. */
   @Nested
   class InANode extends Killed {}
 
   /**
-   * Kernels put by its device library. NVSHMEM serves one group a process, so the next has none.
+   * Kernels put by the device library. NVSHMEM serves one group per process, so the next group has none.
    */
   @Nested
   class BetweenNodes extends Killed {
     @Override
-    protected String lacking() {
-      String lacking = super.lacking();
+    protected String missing() {
+      String lacking = super.missing();
       return lacking.isEmpty() ? NvshmemDevice.problem() : lacking;
     }
 
@@ -67,8 +67,8 @@ class NvshmemKillTest {
     }
 
     @Override
-    protected GoesOn goesOn() {
-      return GoesOn.WITH_ALL_RANKS;
+    protected Survivors goesOn() {
+      return Survivors.WITH_ALL_RANKS;
     }
 
     @Override

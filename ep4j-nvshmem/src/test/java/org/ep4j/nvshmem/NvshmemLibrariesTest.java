@@ -6,22 +6,22 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.TreeMap;
-import org.ep4j.conformance.LibraryTrial;
+import org.ep4j.conformance.StubLibraries;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Libraries that are loaded and cannot be used, and what is set before one is loaded. */
+/** Libraries that can be loaded but not used, and variables that are set before the load. */
 class NvshmemLibrariesTest {
   private static final String VERSION =
       "void nvshmemx_vendor_get_version_info(int *a, int *b, int *c) {";
 
   @TempDir private Path directory;
 
-  /** Prints what the probe finds, and how kernels put. */
+  /** Prints the result of the probe, and the transport of puts. */
   public static final class Probe {
     private Probe() {}
 
-    /** The program. */
+    /** Entry point. */
     public static void main(String... arguments) {
       System.out.println(new NvshmemBackendProvider().probe());
       System.out.println(new NvshmemBackendProvider().puts());
@@ -29,7 +29,7 @@ class NvshmemLibrariesTest {
   }
 
   @Test
-  void aLibraryOfAnotherMajorVersionIsToldWithItsVersion()
+  void libraryOfAnotherMajorVersionIsReportedWithItsVersion()
       throws IOException, InterruptedException {
     StringBuilder source = new StringBuilder(VERSION + " *a = 2; *b = 11; *c = 0; }\n");
     for (NvshmemFunction function : NvshmemFunction.values()) {
@@ -41,7 +41,8 @@ class NvshmemLibrariesTest {
   }
 
   @Test
-  void aLibraryWithoutItsFunctionsIsToldWithTheirNames() throws IOException, InterruptedException {
+  void libraryWithoutItsFunctionsIsReportedWithTheirNames()
+      throws IOException, InterruptedException {
     String source = VERSION + " *a = 3; *b = 4; *c = 5; }\n";
     assertThat(probe(source, Map.of())).contains("lacks nvshmemx_get_uniqueid, ");
   }
@@ -62,7 +63,7 @@ class NvshmemLibrariesTest {
   }
 
   @Test
-  void whatNobodyHasSetIsSetBeforeTheLibraryIsLoaded() throws IOException, InterruptedException {
+  void defaultsAreSetBeforeTheLibraryIsLoaded() throws IOException, InterruptedException {
     String source =
         "#include <stdio.h>\n#include <stdlib.h>\n"
             + "__attribute__((constructor)) static void tell(void) {\n"
@@ -75,9 +76,9 @@ class NvshmemLibrariesTest {
 
   private String probe(String source, Map<String, String> variables)
       throws IOException, InterruptedException {
-    Path library = LibraryTrial.compile(directory, "libnvshmem_host.so.3", source);
+    Path library = StubLibraries.compile(directory, "libnvshmem_host.so.3", source);
     Map<String, String> all = new TreeMap<>(variables);
     all.put("EP4J_NVSHMEM_HOME", library.toString());
-    return LibraryTrial.run(Probe.class, all);
+    return StubLibraries.run(Probe.class, all);
   }
 }

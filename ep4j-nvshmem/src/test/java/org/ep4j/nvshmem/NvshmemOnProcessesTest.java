@@ -8,7 +8,7 @@ import org.ep4j.conformance.World;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 
-/** The CUDA engine over NVSHMEM, a rank per process. */
+/** The CUDA engine over NVSHMEM, one process per rank. */
 class NvshmemOnProcessesTest extends EngineKit {
   @BeforeAll
   static void choose() {
@@ -26,7 +26,7 @@ class NvshmemOnProcessesTest extends EngineKit {
   }
 
   @Override
-  protected String lacking() {
+  protected String missing() {
     return Gpus.lacking(2);
   }
 
@@ -35,7 +35,7 @@ class NvshmemOnProcessesTest extends EngineKit {
     return Gpus.worlds();
   }
 
-  /** Each opens a buffer, which takes a library longer than the engine. */
+  /** Each case opens a buffer, which takes longer with a library. */
   @Override
   protected int cases() {
     return 12;

@@ -19,7 +19,7 @@ class NvshmemProbeTest {
   }
 
   @Test
-  void aProbeSaysWhatItFoundOrWhatHelps() {
+  void probeReportsWhatItFoundOrTheRemedy() {
     BackendProbe probe = new NvshmemBackendProvider().probe();
     if (probe.usable()) {
       assertThat(probe.version()).startsWith("3.");
@@ -33,7 +33,7 @@ class NvshmemProbeTest {
   void librariesOfOtherMajorVersionsAreRefused() {
     assertThat(judge(2, 11, 0))
         .startsWith("/opt/lib/libnvshmem_host.so.3 is NVSHMEM 2.11.0, too old: install NVSHMEM 3");
-    assertThat(judge(4, 0, 1)).contains("4.0.1, newer than this ep4j knows");
+    assertThat(judge(4, 0, 1)).contains("4.0.1, newer than this ep4j supports");
     assertThat(judge(3, 4, 5)).isEmpty();
     assertThat(judge(3, 9, 0)).isEmpty();
   }

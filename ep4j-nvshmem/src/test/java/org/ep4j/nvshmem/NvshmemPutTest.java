@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -44,9 +45,9 @@ class NvshmemPutTest {
     new ProcessWorld().run(2, Exchange.class, List.of("0", "NVSHMEM's device library"));
   }
 
-  /** It reaches ranks of declared nodes by itself. */
+  /** NVSHMEM reaches ranks of declared nodes by itself. */
   @Test
-  void declaredNodesAreTheLibrarysOwnAffair() {
+  void declaredNodesUseTheLibraryInternally() {
     Gpus.require(2);
     assumeTrue(NvshmemDevice.problem().isEmpty(), NvshmemDevice::problem);
     new ProcessWorld().run(2, Exchange.class, List.of("1", "NVSHMEM's device library"));
@@ -62,14 +63,16 @@ class NvshmemPutTest {
     assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
     assertThatThrownBy(() -> shim.compile(ARCHITECTURE))
         .isInstanceOf(EngineUnavailableException.class)
-        .hasMessageStartingWith("no device functions of NVSHMEM 3.99 for sm_90a")
-        .hasMessageContaining("where EP4J_NVSHMEM_HOME says")
+        .hasMessageStartingWith(
+            ErrorCode.KERNEL_COMPILER_MISSING.message(
+                "no device functions of NVSHMEM 3.99 for sm_90a"))
+        .hasMessageContaining("in EP4J_NVSHMEM_HOME")
         .hasMessageContaining("headers of another version of NVSHMEM");
   }
 
   @ParameterizedTest
   @ValueSource(strings = {ARCHITECTURE, "sm_100a"})
-  void kernelsAreLinkedToTheDeviceLibraryWhereItsHeadersAre(String architecture) {
+  void kernelsAreLinkedToTheDeviceLibraryIfItsHeadersAreAvailable(String architecture) {
     assumeTrue(!NvshmemLibrary.name().isEmpty(), "no NVSHMEM");
     LibraryShim shim = NvshmemDevice.shim();
     assumeTrue(shim.compiler().found(), () -> shim.compiler().problem());
@@ -84,8 +87,7 @@ class NvshmemPutTest {
   }
 
   /**
-   * Two ranks exchange blocks from kernels. Arguments: ranks of a node (0: those of a host), a part
-   * of how the kernels reach the other rank.
+   * Two ranks exchange blocks from kernels. Arguments: ranks per node (0: those of a host), a part of the description of the transport.
    */
   public static final class Exchange implements RankJob {
     private static final PutShape ANY = new PutShape(256, 1, 1);

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import org.ep4j.ErrorCode;
 import java.util.List;
 import java.util.stream.Stream;
 import org.ep4j.BufferConfig;
@@ -12,13 +13,13 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
 import org.ep4j.conformance.SeveralBuffersJob;
-import org.ep4j.cuda.backend.Seat;
+import org.ep4j.cuda.backend.RankLocation;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** Which ranks NVSHMEM serves, and beside what. */
+/** The worlds that NVSHMEM serves, and other backends in the same process. */
 class NvshmemWorldsTest {
   @Test
   void buffersWithSeveralBackendsLiveBesideEachOther() {
@@ -35,7 +36,7 @@ class NvshmemWorldsTest {
             assertThatThrownBy(() -> ExpertBuffer.open(group, config(2)))
                 .isInstanceOf(ConfigurationMismatchException.class)
                 .hasMessageContaining("ranks 0 and 1 are in one process")
-                .hasMessageContaining("launch"));
+                .hasMessageStartingWith(ErrorCode.BACKEND_REFUSES_RANKS.id()));
   }
 
   @Test
@@ -46,7 +47,7 @@ class NvshmemWorldsTest {
     new ProcessWorld().run(gpus + 1, Refused.class, List.of());
   }
 
-  /** More processes than GPUs, so that the first GPU has one more. */
+  /** More processes than GPUs, so that the first GPU has one rank more. */
   public static final class Refused implements RankJob {
     /** Used by reflection. */
     public Refused() {}
@@ -74,18 +75,18 @@ class NvshmemWorldsTest {
   @Test
   void gpusWithUnequalNumbersOfRanksAreRefusedWithTheirRanks() {
     assertThat(objection("a", "b", "a"))
-        .startsWith("the GPU of rank 0 has 2 of the ranks, that of rank 11 has 1, and NVSHMEM");
+        .startsWith("the GPU of rank 0 has 2 of the ranks, that of rank 11 has 1, but NVSHMEM");
     assertThat(objection("a", "b", "c", "c"))
-        .startsWith("the GPU of rank 0 has 1 of the ranks, that of rank 12 has 2, and NVSHMEM");
+        .startsWith("the GPU of rank 0 has 1 of the ranks, that of rank 12 has 2, but NVSHMEM");
     assertThat(objection("a", "a", "a")).isEmpty();
     assertThat(objection("a", "b", "b", "a")).isEmpty();
     assertThat(objection("a", "b", "c")).isEmpty();
   }
 
-  /** Of ranks on these devices, numbered 0, 11, 12 ... as where some were lost before. */
+  /** Of ranks on these devices, numbered 0, 11, 12 ... as after earlier losses. */
   private static String objection(String... devices) {
     return NvshmemBackendProvider.objection(
-        Stream.of(devices).map(device -> new Seat(device, "process", "3.4.5", "")).toList(),
+        Stream.of(devices).map(device -> new RankLocation(device, "process", "3.4.5", "")).toList(),
         index -> index == 0 ? 0 : 10 + index);
   }
 }

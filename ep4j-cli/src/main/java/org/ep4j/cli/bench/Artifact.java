@@ -9,6 +9,7 @@ import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.Build;
 import org.ep4j.cli.doctor.Machine;
 import org.ep4j.cli.text.Json;
@@ -17,7 +18,7 @@ import org.ep4j.cli.text.Json;
 final class Artifact {
   private Artifact() {}
 
-  /** What every artifact begins with: which program, when, on what. */
+  /** The first fields of every artifact: program, time, environment. */
   static Map<String, Object> head() {
     Map<String, Object> tree = new LinkedHashMap<>();
     tree.put("ep4j", Build.version());
@@ -27,14 +28,15 @@ final class Artifact {
     return tree;
   }
 
-  /** Writes the file; it appears whole or not at all. */
+  /** Writes the file atomically. */
   static void write(Path file, Map<String, Object> tree) {
     Path unfinished = file.resolveSibling(file.getFileName() + ".unfinished");
     try {
       Files.writeString(unfinished, Json.text(tree));
       Files.move(unfinished, file, StandardCopyOption.REPLACE_EXISTING);
     } catch (IOException e) {
-      throw new UncheckedIOException(file + ": cannot be written: " + e, e);
+      throw new UncheckedIOException(
+          ErrorCode.OUTPUT_NOT_WRITTEN.message(file + ": cannot be written: " + e), e);
     }
   }
 }

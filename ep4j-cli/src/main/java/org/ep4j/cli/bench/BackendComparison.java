@@ -12,17 +12,17 @@ import org.ep4j.cuda.backend.BackendChoice;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The parts of a bench on GPUs with each backend in turn, and what they took side by side. A name
- * that comes twice is measured twice: how far its columns differ is what the others mean.
+ * Runs the parts of a GPU bench with each backend and prints the times side by side. A repeated
+ * name is measured again: the difference of its columns is the noise of the comparison.
  */
 final class BackendComparison {
   private static final String NOTE =
-      "medians of the tables above; in brackets: against the first column\n";
+      "medians of the tables above; in brackets: difference from the first column\n";
 
   private final RankContext context;
   private final boolean threads;
 
-  /** Whether all that is called here has been called often. */
+  /** Whether the code under measurement is warmed up. */
   private boolean warm;
 
   BackendComparison(RankContext context, boolean threads) {
@@ -30,7 +30,7 @@ final class BackendComparison {
     this.threads = threads;
   }
 
-  /** Runs it; the results for the artifact. */
+  /** Runs the comparison; returns the results for the artifact. */
   List<Map<String, Object>> run() {
     List<String> backends = context.settings().backends();
     Map<String, List<Map<String, Object>>> columns = new LinkedHashMap<>();
@@ -40,14 +40,14 @@ final class BackendComparison {
       RankContext own = context.with(context.settings().on(backend));
       try {
         columns.put(name, column(own, name));
-        if (context.settings().nccl().beside()) {
-          besideNccl(own, name, columns);
+        if (context.settings().nccl().background()) {
+          withNcclTraffic(own, name, columns);
         }
       } catch (EngineUnavailableException | ConfigurationMismatchException e) {
         if (backends.size() == 1) {
           throw e;
         }
-        // The same on all ranks, which have agreed on it.
+        // All ranks throw the same error: they have agreed on it.
         own.print(own.style().bad("not measured: " + e.getMessage()) + "\n");
       }
     }
@@ -59,10 +59,10 @@ final class BackendComparison {
     return all;
   }
 
-  private void besideNccl(
+  private void withNcclTraffic(
       RankContext own, String backend, Map<String, List<Map<String, Object>>> columns) {
-    try (BesideTraffic traffic = new BesideTraffic(own)) {
-      String name = backend + " beside " + traffic.name();
+    try (BackgroundTraffic traffic = new BackgroundTraffic(own)) {
+      String name = backend + " with " + traffic.name();
       columns.put(name, column(own, name));
       own.print(traffic.stop());
     }
@@ -70,7 +70,7 @@ final class BackendComparison {
 
   private List<Map<String, Object>> column(RankContext own, String name) {
     boolean plain =
-        context.settings().backends().size() == 1 && !context.settings().nccl().beside();
+        context.settings().backends().size() == 1 && !context.settings().nccl().background();
     if (!plain || !name.equals("direct")) {
       own.print("\n" + own.style().bold("backend " + name) + "\n");
     }
@@ -91,7 +91,7 @@ final class BackendComparison {
     return trees;
   }
 
-  /** A line for each figure that all columns have, by the names that results carry. */
+  /** A row for each figure that all columns have, named as in the results. */
   static Table table(Map<String, List<Map<String, Object>>> columns) {
     List<String> header = new ArrayList<>(List.of("operation"));
     header.addAll(columns.keySet());
@@ -117,7 +117,7 @@ final class BackendComparison {
     return cells.toArray(String[]::new);
   }
 
-  /** The medians of results, by what they are of. */
+  /** The medians of the results by operation. */
   private static Map<String, Double> figures(List<Map<String, Object>> results) {
     Map<String, Double> figures = new LinkedHashMap<>();
     for (Map<String, Object> result : results) {

@@ -5,9 +5,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.Callable;
+import org.ep4j.ErrorCode;
 import org.ep4j.Layout;
 import org.ep4j.cli.CommandSpecs;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
@@ -18,7 +19,6 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
@@ -31,23 +31,22 @@ import picocli.CommandLine.Spec;
     description = {
       "Measure dispatch and combine, high throughput (ht), low latency (ll) or both (all).",
       "",
-      "Before anything is timed, the oracle computes what every output must be and compares every"
-          + " byte on every rank. A time is that of the slowest rank after a common start. GB/s count"
-          + " the rows a rank receives (logical) or receives from other ranks (remote). The ceiling"
-          + " is what this machine's memory allows, measured in the same run with all ranks at once:"
-          + " copying a dispatch's bytes, reading a combine's. With --nodes the host"
-          + " engine's ht has a second table of what crossed between nodes, beside what the wire alone"
-          + " carries; that of GPUs tells scale-out GB/s, rows sent to other nodes, beside what the"
-          + " wire alone carries or, where kernels write the host's memory, copies to and from it on"
-          + " all GPUs at once; scale-up GB/s, rows that came from other ranks of the node; and the"
-          + " cores that were busy.",
+      "Before the timing, the oracle computes every output and compares every byte on every rank."
+          + " A time is that of the slowest rank after a common start. GB/s count the rows that a"
+          + " rank receives (logical), or receives from other ranks (remote). The ceiling is the"
+          + " limit of the memory, measured in the same run on all ranks at once: copying the bytes"
+          + " of a dispatch, reading those of a combine. With --nodes, ht of the host engine prints"
+          + " a second table with the traffic between nodes and the rate of the wire alone. On GPUs"
+          + " the table shows scale-out GB/s (rows sent to other nodes) and its ceiling (the wire"
+          + " alone, or copies to and from host memory on all GPUs at once if kernels write there),"
+          + " scale-up GB/s (rows from other ranks of the node), and the busy cores.",
       ""
     })
 public final class BenchCommand implements Callable<Integer> {
-  private static final int MOST_RANKS = 1024;
+  private static final int MAX_RANKS = 1024;
   private static final int HOST_RANKS = 4;
-  private static final int MOST_SMS = 4096;
-  private static final int MOST_ITERATIONS = 100_000;
+  private static final int MAX_SMS = 4096;
+  private static final int MAX_ITERATIONS = 100_000;
   private static final int LOW_LATENCY_TOKENS = 128;
   private static final int HIGH_THROUGHPUT_TOKENS = 4096;
   private static final int MANY_TOKENS = 1024;
@@ -78,8 +77,8 @@ public final class BenchCommand implements Callable<Integer> {
       names = {"--tokens", "--num-tokens"},
       paramLabel = "N",
       description =
-          "Tokens of each rank; default 4096 (ht), 128 (ll; also the most that all uses there; ll"
-              + " alone on GPUs: 1 to 1024).")
+          "Tokens of each rank; default 4096 (ht), 128 (ll; also the maximum of ll in all; ll alone"
+              + " on GPUs: 1 to 1024).")
   private @Nullable Integer tokens;
 
   @Option(
@@ -108,8 +107,8 @@ public final class BenchCommand implements Callable<Integer> {
       split = ",",
       paramLabel = "bf16|fp8|nvfp4",
       description =
-          "What rows travel as; default bf16 and fp8. ht also takes fp16 and fp32, and on the host"
-              + " only the first.")
+          "Formats of the rows; default bf16 and fp8. ht also supports fp16 and fp32; ht on the"
+              + " host uses only the first.")
   private @Nullable List<Payload> payloads;
 
   @Option(
@@ -124,9 +123,9 @@ public final class BenchCommand implements Callable<Integer> {
       defaultValue = "exact",
       paramLabel = "exact|static|cached|graph",
       description =
-          "Whether the receiver learns the row count or fixes it (ht); on GPUs also: dispatches with"
-              + " the handle of an earlier one, or static ones captured in a graph with their"
-              + " combines; default ${DEFAULT-VALUE}.")
+          "Whether the receiver gets the row count (exact) or fixes it (static), for ht; on GPUs"
+              + " also dispatches with the handle of an earlier one (cached), or static ones"
+              + " captured in a graph with their combines (graph); default ${DEFAULT-VALUE}.")
   private String mode = "exact";
 
   @Option(
@@ -140,13 +139,14 @@ public final class BenchCommand implements Callable<Integer> {
       names = "--iterations",
       paramLabel = "N",
       description =
-          "Timed iterations; default: what some seconds allow, 5 to 300 (ht) or 20 to 1000 (ll).")
+          "Timed iterations; default: as many as fit into some seconds, 5 to 300 (ht) or 20 to 1000"
+              + " (ll).")
   private @Nullable Integer iterations;
 
   @Option(
       names = "--warmup",
       paramLabel = "N",
-      description = "Untimed iterations before; default: what a part of a second allows.")
+      description = "Untimed iterations before; default: as many as fit into part of a second.")
   private @Nullable Integer warmup;
 
   @Option(
@@ -155,7 +155,7 @@ public final class BenchCommand implements Callable<Integer> {
       description =
           "Input sets in rotation; default 4, or 2 of "
               + MANY_TOKENS
-              + " tokens and more, which no cache holds.")
+              + " tokens and more, which exceed every cache.")
   private @Nullable Integer buffers;
 
   @Option(
@@ -168,26 +168,30 @@ public final class BenchCommand implements Callable<Integer> {
   @Option(
       names = "--max-tokens",
       paramLabel = "N",
-      description = "Fixed maximum of tokens a rank (ll); default: the number of tokens.")
+      description = "Maximum of tokens per rank (ll); default: the number of tokens.")
   private @Nullable Integer maxTokens;
 
   @Option(names = "--logfmt", description = "Combine in LogFMT-10 (ll).")
   private boolean logFmt;
 
-  @Option(names = "--hook", description = "Split operations into sending and receiving (ll).")
+  @Option(
+      names = "--hook",
+      description = "Split operations into a sending and a receiving half (ll).")
   private boolean hook;
 
   @Option(
       names = "--partial",
-      description = "Each rank adds up its rows of a token before it sends them (ll).")
+      description = "Each rank sums its rows of a token before it sends them (ll).")
   private boolean partial;
 
   @Option(
       names = "--rank-major",
-      description = "Rows arrive once, by source rank, and go back summed by the caller (ll).")
+      description =
+          "A rank receives a row once, grouped by source rank; the caller sums before the combine"
+              + " (ll).")
   private boolean rankMajor;
 
-  @Option(names = "--zero-copy", description = "Combine from the buffer's own region (ll).")
+  @Option(names = "--zero-copy", description = "Combine from the region of the buffer (ll).")
   private boolean zeroCopy;
 
   @Option(
@@ -196,8 +200,8 @@ public final class BenchCommand implements Callable<Integer> {
       defaultValue = "0",
       paramLabel = "N",
       description =
-          "Threads (host) or SMs (cuda) of a rank, on cuda several numbers in turn; default 0: the"
-              + " engine's choice.")
+          "Threads (host) or SMs (cuda) of a rank; cuda measures a list of numbers one by one;"
+              + " default 0: chosen by the engine.")
   private List<Integer> sms = List.of(0);
 
   @Mixin private NcclOptions nccl = new NcclOptions();
@@ -226,7 +230,10 @@ public final class BenchCommand implements Callable<Integer> {
         (group, progress) ->
             new BenchSession(
                     new RankContext(
-                        group, new Agreement(group), across(settings, group.size()), progress),
+                        group,
+                        new CommandAgreement(group),
+                        across(settings, group.size()),
+                        progress),
                     artifact)
                 .run(threads));
   }
@@ -255,28 +262,30 @@ public final class BenchCommand implements Callable<Integer> {
     }
     known.addAll(CommandSpecs.require(spec).subcommands().keySet());
     String last = known.removeLast();
-    throw usage(
-        "there is no '%s' to measure; it must be %s or %s"
+    throw CommandSpecs.usage(
+        CommandSpecs.require(spec),
+        ErrorCode.UNKNOWN_COMMAND,
+        "unknown operation '%s': use %s or %s"
             .formatted(operations, String.join(", ", known), last));
   }
 
-  /** What the options ask for. */
+  /** The settings of the options. */
   BenchSettings settings() {
     BenchSettings.Kind kind = kind();
-    OneKind.check(CommandSpecs.require(spec), kind);
-    range("--ranks", ranks == null ? 1 : ranks, 1, MOST_RANKS);
+    KindOptions.check(CommandSpecs.require(spec), kind);
+    range("--ranks", ranks == null ? 1 : ranks, 1, MAX_RANKS);
     range("--tokens", tokens == null ? 0 : tokens, 0, Integer.MAX_VALUE);
-    range("--iterations", iterations == null ? 1 : iterations, 1, MOST_ITERATIONS);
-    range("--warmup", warmup == null ? 0 : warmup, 0, MOST_ITERATIONS);
+    range("--iterations", iterations == null ? 1 : iterations, 1, MAX_ITERATIONS);
+    range("--warmup", warmup == null ? 0 : warmup, 0, MAX_ITERATIONS);
     range("--buffers", buffers == null ? 1 : buffers, 1, 64);
-    sms.forEach(number -> range("--sms", number, 0, MOST_SMS));
+    sms.forEach(number -> range("--sms", number, 0, MAX_SMS));
     int highThroughput = tokens == null ? HIGH_THROUGHPUT_TOKENS : tokens;
     boolean only = kind == BenchSettings.Kind.LL;
     int lowLatency =
         tokens == null ? LOW_LATENCY_TOKENS : only ? tokens : Math.min(tokens, LOW_LATENCY_TOKENS);
-    int most = maxTokens == null ? Math.max(1, lowLatency) : maxTokens;
+    int max = maxTokens == null ? Math.max(1, lowLatency) : maxTokens;
     range(
-        "--max-tokens", most, Math.max(1, kind == BenchSettings.Kind.HT ? 1 : lowLatency), 1 << 20);
+        "--max-tokens", max, Math.max(1, kind == BenchSettings.Kind.HT ? 1 : lowLatency), 1 << 20);
     List<Payload> wanted = payloads;
     String engine = engines.device(CommandSpecs.require(spec));
     boolean all = only && tokens == null && maxTokens == null && EngineOptions.onDevice(engine);
@@ -292,7 +301,7 @@ public final class BenchCommand implements Callable<Integer> {
         highThroughput,
         lowLatency,
         sweep,
-        most,
+        max,
         hidden,
         topk,
         experts,
@@ -303,30 +312,24 @@ public final class BenchCommand implements Callable<Integer> {
         BenchSettings.Mode.valueOf(
             word("--mode", mode, "exact", "static", "cached", "graph").toUpperCase(Locale.ROOT)),
         routing,
-        new Effort(iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, sets),
+        new IterationPlan(iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, sets),
         seed,
-        new BenchSettings.LowLatencyWays(logFmt, hook, zeroCopy, partial, rankMajor),
+        new BenchSettings.LowLatencyVariant(logFmt, hook, zeroCopy, partial, rankMajor),
         sms,
         NodeChoice.HOSTS,
         engines.backends(),
         nccl.choice(CommandSpecs.require(spec), engine));
   }
 
-  private void range(String option, int value, int least, int most) {
-    if (value < least || value > most) {
-      throw usage("%s is %d; it must be %d..%d".formatted(option, value, least, most));
-    }
+  private void range(String option, int value, int least, int max) {
+    CommandSpecs.checkValue(
+        spec, value >= least && value <= max, option, value, least + ".." + max);
   }
 
   private String word(String option, String value, String... allowed) {
     String lower = value.toLowerCase(Locale.ROOT);
-    if (!List.of(allowed).contains(lower)) {
-      throw usage("%s is %s; it must be %s".formatted(option, value, String.join(", ", allowed)));
-    }
+    CommandSpecs.checkValue(
+        spec, List.of(allowed).contains(lower), option, value, String.join(", ", allowed));
     return lower;
-  }
-
-  private ParameterException usage(String message) {
-    return new ParameterException(CommandSpecs.require(spec).commandLine(), message);
   }
 }

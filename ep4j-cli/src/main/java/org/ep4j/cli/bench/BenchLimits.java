@@ -1,5 +1,6 @@
 package org.ep4j.cli.bench;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Layout;
 import org.ep4j.cli.CommandFailure;
@@ -9,17 +10,17 @@ import org.ep4j.cli.doctor.Machine;
 import org.ep4j.cli.text.Units;
 import picocli.CommandLine.Model.CommandSpec;
 
-/** Refuses here, once, what every rank of a measurement would refuse. */
+/** Checks the settings once, before every rank would report the same error. */
 final class BenchLimits {
   private BenchLimits() {}
 
   static void check(CommandSpec spec, BenchSettings settings, int worldSize) {
     rows(spec, settings);
-    ways(spec, settings.options());
+    checkVariant(spec, settings.options());
     if (settings.highThroughput()) {
       ExpertBuffer.sizes(settings.highThroughputConfig(worldSize), worldSize);
       device(spec, settings);
-      // Of rows on GPUs the host holds little, and a GPU machine may show little memory at first.
+      // GPU rows need little host memory, and a GPU machine may report little free memory at first.
       if (!settings.onDevice()) {
         memory(settings, worldSize);
       }
@@ -31,31 +32,36 @@ final class BenchLimits {
 
   private static void rows(CommandSpec spec, BenchSettings settings) {
     for (Payload payload : settings.payloads()) {
-      CommandSpecs.check(
+      CommandSpecs.checkValue(
           spec,
           settings.hidden() >= 1 && settings.hidden() % payload.block() == 0,
-          "--hidden is %d; it must be a multiple of %d for %s rows"
-              .formatted(settings.hidden(), payload.block(), BenchSettings.word(payload)));
+          "--hidden",
+          settings.hidden(),
+          "a multiple of %d for %s rows".formatted(payload.block(), BenchSettings.word(payload)));
       CommandSpecs.check(
           spec,
           !settings.lowLatency() || payload.lowLatency() != null,
-          "--dtype %s is for ht only; ll takes bf16, fp8 or nvfp4"
+          ErrorCode.INAPPLICABLE_OPTION,
+          "--dtype %s is for ht only: use bf16, fp8 or nvfp4 for ll"
               .formatted(BenchSettings.word(payload)));
     }
   }
 
-  private static void ways(CommandSpec spec, BenchSettings.LowLatencyWays ways) {
+  private static void checkVariant(CommandSpec spec, BenchSettings.LowLatencyVariant variant) {
     CommandSpecs.check(
         spec,
-        !ways.logFmt() || !ways.partial(),
+        !variant.logFmt() || !variant.partial(),
+        ErrorCode.CONFLICTING_OPTIONS,
         "--logfmt and --partial exclude each other: partial sums travel as bf16");
     CommandSpecs.check(
         spec,
-        !ways.rankMajor() || !(ways.logFmt() || ways.partial()),
+        !variant.rankMajor() || !(variant.logFmt() || variant.partial()),
+        ErrorCode.CONFLICTING_OPTIONS,
         "--rank-major excludes --logfmt and --partial: its rows are partial sums in bf16");
     CommandSpecs.check(
         spec,
-        !ways.logFmt() || !ways.zeroCopy(),
+        !variant.logFmt() || !variant.zeroCopy(),
+        ErrorCode.CONFLICTING_OPTIONS,
         "--logfmt and --zero-copy exclude each other: encoded rows cannot be sent in place");
   }
 
@@ -67,18 +73,20 @@ final class BenchLimits {
     CommandSpecs.check(
         spec,
         mode == BenchSettings.Mode.EXACT || mode == BenchSettings.Mode.STATIC,
-        "--mode %s is for GPUs; on the host it is exact or static"
+        ErrorCode.INAPPLICABLE_OPTION,
+        "--mode %s needs GPUs: use exact or static on the host"
             .formatted(BenchSettings.word(mode)));
-    CommandSpecs.check(spec, settings.sms().size() == 1, "--sms takes one number on the host");
+    CommandSpecs.checkValue(
+        spec, settings.sms().size() == 1, "--sms", settings.sms(), "one number on the host");
   }
 
-  /** Refuses what this machine would end by killing a rank. */
+  /** Refuses settings for which the kernel would kill a rank for lack of memory. */
   private static void memory(BenchSettings settings, int worldSize) {
     int hidden = settings.hidden();
     long rowBytes =
         settings.payload().dispatchBytes(hidden) + settings.payload().combineBytes(hidden);
-    long inputs = (long) settings.effort().buffers() * settings.tokens() * rowBytes;
-    // Rows received and to be combined, and as much again for the ceilings.
+    long inputs = (long) settings.plan().buffers() * settings.tokens() * rowBytes;
+    // Rows to receive and to combine, and as much again for the ceilings.
     int copies =
         Math.min(settings.topk(), settings.layout() == Layout.FLAT ? worldSize : settings.topk());
     long regions = 2L * copies * settings.tokens() * rowBytes;
@@ -86,8 +94,9 @@ final class BenchLimits {
     long available = Machine.availableMemory();
     if (available > 0 && needed > available) {
       throw new CommandFailure(
+          ErrorCode.NOT_ENOUGH_MEMORY,
           ExitCodes.FAILED,
-          "%d ranks of %d tokens need about %s of memory, %s are available: fewer --ranks, --tokens"
+          "%d ranks of %d tokens need about %s of memory, %s are free: use fewer --ranks, --tokens"
                   .formatted(
                       worldSize, settings.tokens(), Units.bytes(needed), Units.bytes(available))
               + " or --buffers, or a smaller --hidden");

@@ -9,14 +9,14 @@ import org.ep4j.cli.text.Units;
 import org.ep4j.cuda.driver.CudaDevice;
 
 /**
- * How a bench is told to people and to programs.
+ * The report of a bench, as text and as JSON.
  *
- * @param settings what was done
- * @param ranks on how many ranks
- * @param threads whether they are threads of one JVM
+ * @param settings settings of the bench
+ * @param ranks number of ranks
+ * @param threads whether the ranks are threads of one JVM
  */
 record BenchReport(BenchSettings settings, int ranks, boolean threads) {
-  /** What the high-throughput part does. */
+  /** Heading of the high-throughput part. */
   String highThroughputHead(Style style, String engine, int threadsOfRank) {
     String grouped = settings.layout() == Layout.FLAT ? "flat" : "expert-major";
     return style.bold("High throughput")
@@ -34,14 +34,14 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
         + common();
   }
 
-  /** What the low-latency part does. */
+  /** Heading of the low-latency part. */
   String lowLatencyHead(Style style, String engine, int threadsOfRank) {
-    StringBuilder ways = new StringBuilder();
-    ways.append(settings.options().hook() ? ", hook" : "");
-    ways.append(settings.options().zeroCopy() ? ", zero-copy combine" : "");
-    ways.append(settings.options().rankMajor() ? ", rank-major" : "");
-    ways.append(settings.options().partial() ? ", partial sums" : "");
-    ways.append(settings.options().logFmt() ? ", LogFMT-10 combine" : "");
+    StringBuilder options = new StringBuilder();
+    options.append(settings.options().hook() ? ", hook" : "");
+    options.append(settings.options().zeroCopy() ? ", zero-copy combine" : "");
+    options.append(settings.options().rankMajor() ? ", rank-major" : "");
+    options.append(settings.options().partial() ? ", partial sums" : "");
+    options.append(settings.options().logFmt() ? ", LogFMT-10 combine" : "");
     return style.bold("Low latency")
         + "  "
         + (settings.onDevice() ? onGpus(engine) : where(engine, threadsOfRank))
@@ -52,7 +52,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
                 settings.hidden(),
                 settings.topk(),
                 settings.experts(),
-                ways)
+                options)
         + common();
   }
 
@@ -83,10 +83,10 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
   private String common() {
     return "          %s routing, seed %d, %d input sets in rotation\n"
         .formatted(
-            BenchSettings.word(settings.routing()), settings.seed(), settings.effort().buffers());
+            BenchSettings.word(settings.routing()), settings.seed(), settings.plan().buffers());
   }
 
-  /** The results and what the columns mean. */
+  /** The results and a note on the columns. */
   String table(Style style, List<Result> results) {
     Table table =
         new Table(
@@ -114,18 +114,18 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
           ceiling ? Units.fixed(result.ceilingPercent(), 0) : "");
     }
     String note =
-        "%d iterations, the slowest rank of each; GB/s a rank; ceiling: copying (dispatch) or reading"
+        "%d iterations, the slowest rank of each; GB/s per rank; ceiling: copying (dispatch) or"
                 .formatted(iterations(results))
-            + " (combine) the same bytes on all ranks at once, in this run";
+            + " reading (combine) the same bytes on all ranks at once, in this run";
     return table.render(style) + style.faint(note) + "\n" + crossings(style, results);
   }
 
-  /** What moved between nodes; empty if there is one. */
+  /** The traffic between nodes; empty for one node. */
   private static String crossings(Style style, List<Result> results) {
     Table table = new Table("between nodes", "rows", "bytes", "GB/s", "wire alone GB/s", "% of it");
     String wire = "";
     for (Result result : results) {
-      Crossing crossing = result.crossing();
+      InternodeTraffic crossing = result.crossing();
       if (crossing != null) {
         double gbps = crossing.gbps(result.timings().median());
         wire = crossing.wire();
@@ -142,9 +142,10 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
       return "";
     }
     String note =
-        "a rank, in each direction at once; a row counts once a node; wire alone: puts of 1 MiB over "
+        "per rank, both directions at once; a row counts once per node; wire alone: puts of 1 MiB"
+            + " over "
             + wire
-            + ", 4 lanes, all ranks at once, in turns with the operations";
+            + ", 4 lanes, all ranks at once, alternating with the operations";
     return "\n" + table.render(style) + style.faint(note) + "\n";
   }
 

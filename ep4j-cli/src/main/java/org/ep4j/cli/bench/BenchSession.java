@@ -7,7 +7,7 @@ import java.util.Map;
 import org.ep4j.cli.ExitCodes;
 import org.jspecify.annotations.Nullable;
 
-/** One rank's way through a bench. Rank 0 prints. */
+/** A bench on one rank. Rank 0 prints. */
 final class BenchSession {
   private final RankContext context;
   private final @Nullable Path artifact;
@@ -39,7 +39,7 @@ final class BenchSession {
       }
     } catch (VerificationFailure e) {
       context.print(
-          context.style().bad("WRONG RESULT: " + e.getMessage()) + "\nNothing more was timed.\n");
+          context.style().bad("WRONG RESULT: " + e.getMessage()) + "\nThe timing is aborted.\n");
       return ExitCodes.FAILED;
     }
     if (context.printing() && artifact != null) {
@@ -81,8 +81,9 @@ final class BenchSession {
   }
 
   /**
-   * For running everything on few rows first: until the compiler is done, a vector operation is a
-   * slow call, and large operations would consist of them. So it begins before inputs are drawn.
+   * Settings for a first run on few rows: until the JIT compiler has finished, a vector operation
+   * is a slow call, and large operations consist of these calls. This run starts before the inputs
+   * are generated.
    */
   private RankContext small() {
     return context.with(context.settings().small());

@@ -14,28 +14,28 @@ import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.verify.RoutingKind;
 
 /**
- * What a bench does; the same on every rank.
+ * Settings of a bench, equal on every rank.
  *
- * @param kind which operations
+ * @param kind operations to measure
  * @param device engine: {@code auto}, {@code host} or {@code cuda}
- * @param tokens a rank, high throughput
- * @param lowLatencyTokens a rank, low latency
- * @param sweep tokens a rank of low latency on GPUs, one after the other; empty: as elsewhere
- * @param maxTokens fixed maximum of low latency
+ * @param tokens per rank, high throughput
+ * @param lowLatencyTokens tokens per rank, low latency
+ * @param sweep numbers of tokens per rank for low latency on GPUs; empty: lowLatencyTokens
+ * @param maxTokens maximum of tokens per rank, low latency
  * @param hidden elements of a row
- * @param topk choices a token
+ * @param topk experts per token
  * @param experts number of experts
- * @param payloads what rows travel as: the first for high throughput on the host, else all
+ * @param payloads formats of the rows: high throughput on the host uses the first, others all
  * @param layout row order at the receiver
- * @param mode how high-throughput operations are called
- * @param routing how tokens choose
- * @param effort how often
+ * @param mode calls of high throughput
+ * @param routing how tokens choose experts
+ * @param plan numbers of iterations
  * @param seed of inputs and routing
- * @param options of low latency
- * @param sms SMs or threads of a rank, 0 = the engine's choice; the host takes the first
- * @param nodes which ranks share memory
- * @param backends how GPUs reach each other, one after the other
- * @param nccl what NCCL does on the same GPUs
+ * @param options variant of low latency
+ * @param sms SMs or threads of a rank, 0 = chosen by the engine; the host uses the first
+ * @param nodes ranks that share memory
+ * @param backends backends between GPUs, measured one after the other
+ * @param nccl work of NCCL on the same GPUs
  */
 record BenchSettings(
     Kind kind,
@@ -51,14 +51,14 @@ record BenchSettings(
     Layout layout,
     Mode mode,
     RoutingKind routing,
-    Effort effort,
+    IterationPlan plan,
     long seed,
-    LowLatencyWays options,
+    LowLatencyVariant options,
     List<Integer> sms,
     NodeChoice nodes,
     List<String> backends,
     NcclChoice nccl) {
-  /** Which operations are measured. */
+  /** Operations to measure. */
   enum Kind {
     /** High throughput. */
     HT,
@@ -68,45 +68,46 @@ record BenchSettings(
     ALL
   }
 
-  /** How high-throughput operations are called. */
+  /** Calls of high throughput. */
   enum Mode {
-    /** The receiver learns the number of rows. */
+    /** The receiver gets the exact number of rows. */
     EXACT,
     /** The caller fixes the number of rows. */
     STATIC,
-    /** A dispatch uses the handle of an earlier one. */
+    /** A dispatch uses the handle of an earlier dispatch. */
     CACHED,
-    /** STATIC dispatch and combine are captured once and replayed. */
+    /** Dispatch with a fixed number of rows, and combine, are captured once and replayed. */
     GRAPH
   }
 
   /**
-   * Ways of low latency.
+   * A variant of low latency.
    *
    * @param logFmt combine in LogFMT-10
-   * @param hook split into sending and receiving
-   * @param zeroCopy combine from the buffer's own region
-   * @param partial ranks add up their rows of a token before they send them
-   * @param rankMajor rows arrive once, by source rank, and go back summed by the caller
+   * @param hook split into a sending and a receiving half
+   * @param zeroCopy combine from the region of the buffer
+   * @param partial ranks sum their rows of a token before they send them
+   * @param rankMajor a rank receives a row once, grouped by source rank; the caller sums before the
+   *     combine
    */
-  record LowLatencyWays(
+  record LowLatencyVariant(
       boolean logFmt, boolean hook, boolean zeroCopy, boolean partial, boolean rankMajor) {
-    /** How rows lie. */
+    /** Order of the received rows. */
     RowLayout layout() {
       return rankMajor ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR;
     }
 
-    /** Whether one row a token and rank comes back. */
+    /** Whether a rank returns one row per token. */
     boolean returnsOnce() {
       return partial || rankMajor;
     }
 
-    /** What rows come back as, in tables. */
+    /** Format of returned rows, for tables. */
     String returnedWord() {
       return logFmt ? "logfmt10" : word(Payload.BF16);
     }
 
-    /** Bytes of a row that comes back. */
+    /** Bytes of a returned row. */
     double returnedBytes(int hidden) {
       return logFmt
           ? hidden * LOGFMT_BITS / 8.0 + (double) hidden / LOGFMT_BLOCK * Float.BYTES
@@ -114,12 +115,12 @@ record BenchSettings(
     }
   }
 
-  /** Groups of rows that a rank with so many local experts receives in low latency. */
+  /** Groups of rows that a rank receives in low latency. */
   long latencyGroups(int ranks, int localExperts) {
     return options.rankMajor ? ranks : localExperts;
   }
 
-  /** Rows that each has room for. */
+  /** Capacity of a group in rows. */
   long latencyCapacity(int ranks) {
     return (options.rankMajor ? 1L : ranks) * maxTokens;
   }
@@ -129,12 +130,12 @@ record BenchSettings(
 
   private static final int SMALL_TOKENS = 32;
 
-  /** A multiple of every payload's block. */
+  /** A multiple of the block of every payload. */
   private static final int SMALL_HIDDEN = 128;
 
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
-  /** Whether this works on GPUs. */
+  /** Whether GPUs do the work. */
   boolean onDevice() {
     return EngineOptions.onDevice(device);
   }
@@ -152,38 +153,38 @@ record BenchSettings(
     return kind != Kind.HT;
   }
 
-  /** The same with few and short rows: lets the JVM compile what this will run. */
+  /** These settings with few short rows, for the JIT compiler. */
   BenchSettings small() {
     return few(Math.min(SMALL_HIDDEN, hidden));
   }
 
-  /** The same with few rows as long as here, for which there are the same kernels. */
+  /** These settings with few rows of full length, which use the same kernels. */
   BenchSettings few() {
     return few(hidden);
   }
 
   private BenchSettings few(int length) {
     int rows = Math.min(SMALL_TOKENS, Math.max(tokens, lowLatencyTokens));
-    return with(payloads, rows, rows, Math.max(1, rows), length, new Effort(1, 0, 1));
+    return with(payloads, rows, rows, Math.max(1, rows), length, new IterationPlan(1, 0, 1));
   }
 
-  /** The same for one payload. */
+  /** These settings with one payload. */
   BenchSettings only(Payload payload) {
-    return with(List.of(payload), tokens, lowLatencyTokens, maxTokens, hidden, effort);
+    return with(List.of(payload), tokens, lowLatencyTokens, maxTokens, hidden, plan);
   }
 
-  /** The same for so many tokens a rank in low latency. */
+  /** These settings with another number of tokens per rank in low latency. */
   BenchSettings latency(int rows) {
-    int most = sweep.isEmpty() ? maxTokens : Math.max(1, rows);
-    return with(payloads, tokens, rows, most, hidden, effort);
+    int max = sweep.isEmpty() ? maxTokens : Math.max(1, rows);
+    return with(payloads, tokens, rows, max, hidden, plan);
   }
 
-  /** The same with these nodes. */
+  /** These settings with other nodes. */
   BenchSettings across(NodeChoice choice) {
     return where(choice, backends);
   }
 
-  /** The same with one backend. */
+  /** These settings with one backend. */
   BenchSettings on(String backend) {
     return where(nodes, List.of(backend));
   }
@@ -203,7 +204,7 @@ record BenchSettings(
         layout,
         mode,
         routing,
-        effort,
+        plan,
         seed,
         options,
         sms,
@@ -216,16 +217,16 @@ record BenchSettings(
       List<Payload> rowsTravelAs,
       int highThroughputRows,
       int lowLatencyRows,
-      int mostRows,
+      int maxRows,
       int rowLength,
-      Effort work) {
+      IterationPlan work) {
     return new BenchSettings(
         kind,
         device,
         highThroughputRows,
         lowLatencyRows,
         sweep,
-        mostRows,
+        maxRows,
         rowLength,
         topk,
         experts,
@@ -242,12 +243,12 @@ record BenchSettings(
         nccl);
   }
 
-  /** Rows of high throughput. */
+  /** Format of rows in high throughput. */
   Payload payload() {
     return payloads.getFirst();
   }
 
-  /** The buffer for high throughput on so many ranks. */
+  /** The buffer for high throughput. */
   BufferConfig highThroughputConfig(int ranks) {
     return config(ranks)
         .maxTokens(Math.max(1, tokens))
@@ -256,7 +257,7 @@ record BenchSettings(
         .build();
   }
 
-  /** The buffer for low latency on so many ranks. */
+  /** The buffer for low latency. */
   BufferConfig lowLatencyConfig(int ranks) {
     return config(ranks).lowLatencyMaxTokens(maxTokens).rowDType(DType.BF16).build();
   }
@@ -268,13 +269,13 @@ record BenchSettings(
         .topK(topk)
         .placement(ExpertPlacement.blocks(experts, ranks))
         .timeout(TIMEOUT)
-        .numSms(sms.getFirst())
+        .parallelism(sms.getFirst())
         .ranksPerNode(nodes.ranksPerNode())
         .wire(nodes.wire())
         .backend(backends.getFirst());
   }
 
-  /** For the artifact. */
+  /** The fields for the artifact. */
   Map<String, Object> tree() {
     Map<String, Object> tree = new LinkedHashMap<>();
     tree.put("kind", word(kind));
@@ -289,9 +290,9 @@ record BenchSettings(
     tree.put("layout", word(layout).replace('_', '-'));
     tree.put("mode", word(mode));
     tree.put("routing", word(routing));
-    tree.put("iterations", effort.iterations());
-    tree.put("warmup", effort.warmup());
-    tree.put("buffers", effort.buffers());
+    tree.put("iterations", plan.iterations());
+    tree.put("warmup", plan.warmup());
+    tree.put("buffers", plan.buffers());
     tree.put("seed", seed);
     tree.put("logfmt", options.logFmt);
     tree.put("hook", options.hook);
@@ -302,11 +303,11 @@ record BenchSettings(
     tree.put("ranks_per_node", nodes.ranksPerNode());
     tree.put("wire", nodes.wire());
     tree.put("backends", backends);
-    tree.put("beside_nccl", nccl.beside());
+    tree.put("beside_nccl", nccl.background());
     return tree;
   }
 
-  /** The name of a choice as it is written on the command line. */
+  /** Name of a constant on the command line. */
   static String word(Enum<?> choice) {
     return choice.name().toLowerCase(Locale.ROOT);
   }

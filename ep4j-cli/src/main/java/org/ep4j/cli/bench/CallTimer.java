@@ -6,25 +6,25 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.probe.StreamGate;
 
 /**
- * Times calls on a stream: events around the whole call, the time that the caller itself spends in
- * it, and, in calls of their own, the time of its kernels alone.
+ * Times calls on a stream: events around the whole call, host time of the caller, and in separate
+ * calls the time of the kernels alone.
  */
 final class CallTimer implements AutoCloseable {
   /** A call. */
   @FunctionalInterface
   interface Call {
-    /** Makes it. */
+    /** Makes the call. */
     void run();
   }
 
-  /** A way to time a call. */
+  /** A method of timing a call. */
   @FunctionalInterface
-  interface Way {
+  interface CallMode {
     /** Makes the i-th call and waits for its end. */
     void time(CallTimer timer, int i, Call call);
   }
 
-  /** Longer than a caller needs to enqueue a call. */
+  /** Longer than enqueueing a call takes. */
   private static final Duration HELD = Duration.ofNanos(200_000);
 
   private final CudaStream stream;
@@ -42,7 +42,7 @@ final class CallTimer implements AutoCloseable {
     end = CudaEvent.createTimed(work.device);
   }
 
-  /** Forgets what was timed, and makes room. */
+  /** Discards old times and allocates arrays for new ones. */
   void expect(int calls) {
     deviceNanos = new long[calls];
     hostNanos = new long[calls];
@@ -61,8 +61,8 @@ final class CallTimer implements AutoCloseable {
   }
 
   /**
-   * The same while the stream is held: by the time it goes on, the kernels of the call stand in it
-   * one behind the other, and between the events there is nothing of the host.
+   * Makes the i-th call while the stream is held. When the stream continues, all kernels of the
+   * call are enqueued, so the time between the events contains no host time.
    */
   void timeKernels(int i, Call call) {
     gate.hold(stream, HELD);
@@ -73,17 +73,17 @@ final class CallTimer implements AutoCloseable {
     kernelNanos[i] = (long) (end.millisSince(start) * 1e6);
   }
 
-  /** From the first to the last event of each call. */
+  /** Time between the events of each call. */
   long[] deviceNanos() {
     return deviceNanos;
   }
 
-  /** In each call, on the host. */
+  /** Host time of each call. */
   long[] hostNanos() {
     return hostNanos;
   }
 
-  /** Of the kernels of each call. */
+  /** Time of the kernels of each call. */
   long[] kernelNanos() {
     return kernelNanos;
   }

@@ -4,13 +4,13 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.concurrent.atomic.LongAdder;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.memory.PageArena;
 
 /**
- * What the memory of this machine allows, measured in the same run, with all ranks at once and as
- * many threads as an operation may use: copying a dispatch's bytes, and reading a combine's,
- * without any communication. The yardstick is the best of what was tried.
+ * The memory limits of this machine, measured in the same run on all ranks at once with the threads
+ * of an operation: copying the bytes of a dispatch and reading those of a combine, without
+ * communication. The ceiling is the best of several methods.
  */
 final class Ceilings {
   private static final int WARMUP = 1;
@@ -20,88 +20,85 @@ final class Ceilings {
   private static final long SHORT_BYTES = 8L << 20;
 
   /**
-   * What is copied and read lies in so many bytes, again and again: more than a core's share of any
-   * cache, but touching more for the first time may take longer than all that is measured.
+   * Copies and reads repeat over this many bytes: more than the cache share of a core. First touch
+   * of more memory may take longer than the whole measurement.
    */
-  private static final long MOST_ROOM = 64L << 20;
+  private static final long MAX_SPACE = 64L << 20;
 
   private final ExpertBuffer buffer;
-  private final Agreement agreement;
+  private final CommandAgreement agreement;
 
-  /** What was read goes here, or the JVM would not read it. */
+  /** Consumes the sums, so that the JIT compiler keeps the reads. */
   private final LongAdder sink = new LongAdder();
 
-  Ceilings(ExpertBuffer buffer, Agreement agreement) {
+  Ceilings(ExpertBuffer buffer, CommandAgreement agreement) {
     this.buffer = buffer;
     this.agreement = agreement;
   }
 
   /**
-   * Microseconds in which every rank copies the bytes of a dispatch: row by row from the rows it
-   * sends, or all at once, whichever is faster.
+   * Microseconds in which every rank copies the bytes of a dispatch: row by row from its input
+   * rows, or in bulk, whichever is faster.
    *
-   * @param rows what is copied row by row
+   * @param rows source of the row copies
    * @param rowBytes bytes of a row
-   * @param copies which rows, and to where
-   * @param bytes bytes that are copied at once
+   * @param copies rows and their targets
+   * @param bytes bytes of the bulk copy
    */
   double copyMicros(MemorySegment rows, long rowBytes, RowCopies copies, long bytes) {
     try (Arena arena = new PageArena();
-        Crew crew = new Crew(buffer.numSms())) {
-      long roomRows = Math.clamp(MOST_ROOM / rowBytes, 1, Math.max(1, copies.count()));
-      MemorySegment target = touched(arena, roomRows * rowBytes);
-      Crew.Part byRow =
+        ThreadTeam team = new ThreadTeam(buffer.parallelism())) {
+      long spaceRows = Math.clamp(MAX_SPACE / rowBytes, 1, Math.max(1, copies.count()));
+      MemorySegment target = touched(arena, spaceRows * rowBytes);
+      ThreadTeam.Part byRow =
           (from, to) -> {
             for (int i = (int) from; i < to; i++) {
               long at = copies.source()[i] * rowBytes;
               MemorySegment.copy(
-                  rows, at, target, copies.target()[i] % roomRows * rowBytes, rowBytes);
+                  rows, at, target, copies.target()[i] % spaceRows * rowBytes, rowBytes);
             }
           };
-      double rowMicros = measure(bytes, () -> crew.run(copies.count(), byRow));
+      double rowMicros = measure(bytes, () -> team.run(copies.count(), byRow));
       MemorySegment source = touched(arena, target.byteSize());
-      Crew.Part inBulk = (from, to) -> copyAround(source, target, from, to);
-      return Math.min(rowMicros, measure(bytes, () -> crew.run(bytes, inBulk)));
+      ThreadTeam.Part inBulk = (from, to) -> copyAround(source, target, from, to);
+      return Math.min(rowMicros, measure(bytes, () -> team.run(bytes, inBulk)));
     }
   }
 
   /** Microseconds in which every rank reads {@code bytes} bytes. */
   double readMicros(long bytes) {
     try (Arena arena = new PageArena();
-        Crew crew = new Crew(buffer.numSms())) {
-      MemorySegment source = touched(arena, Math.min(bytes, MOST_ROOM));
+        ThreadTeam team = new ThreadTeam(buffer.parallelism())) {
+      MemorySegment source = touched(arena, Math.min(bytes, MAX_SPACE));
       MemoryReader reader = MemoryReader.best();
-      long room = Math.max(1, Math.min(bytes, MOST_ROOM) / MemoryReader.BLOCK);
-      Crew.Part part =
+      long space = Math.max(1, Math.min(bytes, MAX_SPACE) / MemoryReader.BLOCK);
+      ThreadTeam.Part part =
           (from, to) -> {
             for (long at = from; at < to; ) {
-              long first = at % room;
-              long count = Math.min(to - at, room - first);
+              long first = at % space;
+              long count = Math.min(to - at, space - first);
               sink.add(
                   reader.sum(
                       source, first * MemoryReader.BLOCK, (first + count) * MemoryReader.BLOCK));
               at += count;
             }
           };
-      return measure(bytes, () -> crew.run(bytes / MemoryReader.BLOCK, part));
+      return measure(bytes, () -> team.run(bytes / MemoryReader.BLOCK, part));
     }
   }
 
-  /** Copies the bytes from {@code from} to {@code to} of memory that repeats. */
+  /** Copies the range {@code from} to {@code to}, modulo the size of the memory. */
   private static void copyAround(MemorySegment source, MemorySegment target, long from, long to) {
-    long room = target.byteSize();
+    long space = target.byteSize();
     for (long at = from; at < to; ) {
-      long first = at % room;
-      long count = Math.min(to - at, room - first);
+      long first = at % space;
+      long count = Math.min(to - at, space - first);
       MemorySegment.copy(source, first, target, first, count);
       at += count;
     }
   }
 
-  /**
-   * Lets the JVM compile the reader, long before it is timed. Many short calls: each is slow before
-   * that.
-   */
+  /** Warms up the reader for the JIT compiler with many short calls. */
   void warmUp() {
     MemoryReader reader = MemoryReader.best();
     try (Arena arena = Arena.ofConfined()) {
@@ -127,7 +124,7 @@ final class Ceilings {
     return Timings.longestOf(agreement.numbers(nanos)).median();
   }
 
-  /** Memory with bytes of its own: untouched pages would all be the kernel's one zero page. */
+  /** Memory with written pages: untouched pages would all map to the zero page of the kernel. */
   private static MemorySegment touched(Arena arena, long bytes) {
     return arena.allocate(Math.max(64, bytes), 4096).fill((byte) 1);
   }

@@ -6,10 +6,10 @@ import java.lang.management.ThreadMXBean;
 import java.time.Duration;
 
 /**
- * Time that threads of this JVM have spent on cores, in nanoseconds.
+ * CPU time of the threads of this JVM in nanoseconds.
  *
- * @param proxies of the threads of proxies
- * @param process of all threads, those of the JVM and those that ended among them
+ * @param proxies of the proxy threads
+ * @param process of all threads, including ended threads and those of the JVM
  */
 record CpuTime(long proxies, long process) {
   private static final String PROXY = "ep4j-proxy-";
@@ -19,7 +19,7 @@ record CpuTime(long proxies, long process) {
     long proxies = 0;
     for (ThreadInfo thread : threads.getThreadInfo(threads.getAllThreadIds())) {
       if (thread != null && thread.getThreadName().startsWith(PROXY)) {
-        // -1 if it has ended since.
+        // -1 for a thread that has ended.
         proxies += Math.max(0, threads.getThreadCpuTime(thread.getThreadId()));
       }
     }
@@ -31,7 +31,7 @@ record CpuTime(long proxies, long process) {
     return new CpuTime(proxies - before.proxies, process - before.process);
   }
 
-  /** All threads but the proxies'. Clocks of the two differ a little. */
+  /** Time of all other threads. The clocks of the two fields differ slightly, hence the maximum. */
   long others() {
     return Math.max(0, process - proxies);
   }

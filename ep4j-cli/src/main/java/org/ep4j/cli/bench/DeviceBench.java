@@ -11,14 +11,14 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Dispatches and combines on GPUs as calls on a stream of the caller's: checked by the oracle, then
- * timed, all ranks released together.
+ * Dispatches and combines on GPUs as calls on a stream of the caller: checked by the oracle, then
+ * timed with a common start of all ranks.
  */
 final class DeviceBench implements AutoCloseable {
   private static final int WARMUPS = 2000;
   private static final int CHECKED_WARMUPS = 3;
-  private static final Effort.Budget BUDGET =
-      new Effort.Budget(30, 200, 300_000_000L, 800_000_000L);
+  private static final IterationPlan.Budget BUDGET =
+      new IterationPlan.Budget(30, 200, 300_000_000L, 800_000_000L);
 
   private final DeviceWork work;
   private final StartSignal start;
@@ -28,8 +28,8 @@ final class DeviceBench implements AutoCloseable {
   private final CombineOptions combining;
   private final CombineOptions weightedCombining;
 
-  /** The handle that all dispatches use, in cached mode. */
-  private final @Nullable DispatchHandle ways;
+  /** The handle of all dispatches in cached mode; else null. */
+  private final @Nullable DispatchHandle handle;
 
   private @Nullable Dispatch last;
 
@@ -42,25 +42,25 @@ final class DeviceBench implements AutoCloseable {
     combining = work.combining(false);
     weightedCombining = work.combining(true);
     boolean cached = work.settings.mode() == BenchSettings.Mode.CACHED;
-    ways = cached ? dispatchOf(0).handle() : null;
+    handle = cached ? dispatchOf(0).handle() : null;
   }
 
-  /** Dispatches the rows of an input set, in cached mode along the ways of the first one. */
+  /** Dispatches the rows of an input set; in cached mode along the routes of the first set. */
   private Dispatch dispatchOf(int set) {
     InputSet input = work.sets.get(set).set();
-    DispatchHandle known = ways;
+    DispatchHandle known = handle;
     return known == null
         ? work.buffer.dispatch(input.tokens(), input.routing(), work.dispatching)
         : work.buffer.dispatch(input.tokens(), known, work.again);
   }
 
   private void done(Dispatch dispatch) {
-    if (ways == null) {
+    if (handle == null) {
       dispatch.handle().close();
     }
   }
 
-  /** Calls everything often enough to be compiled. */
+  /** Runs all calls often enough for the JIT compiler. */
   void warmUp() {
     for (int i = 0; i < CHECKED_WARMUPS; i++) {
       verify(0);
@@ -77,7 +77,7 @@ final class DeviceBench implements AutoCloseable {
 
   /** Compares all results of an input set with the oracle. */
   void verify(int set) {
-    int routing = ways == null ? set : 0;
+    int routing = handle == null ? set : 0;
     Dispatch dispatch = dispatchOf(set);
     work.checkDispatch(set, routing, dispatch);
     Tensor rows = work.expertRows(dispatch, dispatch.handle().rows());
@@ -92,11 +92,11 @@ final class DeviceBench implements AutoCloseable {
   /**
    * Times calls with the number of SMs that the buffer has.
    *
-   * @param dispatchCeiling microseconds that bare pushes of the same rows take
-   * @param combineCeiling the same for the way back
+   * @param dispatchCeiling microseconds of bare pushes of the same rows
+   * @param combineCeiling the same for the combine
    */
   List<DeviceResult> measure(double dispatchCeiling, double combineCeiling) {
-    work.settings.effort().spend(BUDGET, work.context.agreement(), this::run);
+    work.settings.plan().spend(BUDGET, work.context.agreement(), this::run);
     String sums = BenchSettings.word(work.payload.sums());
     long sent = work.payload.dispatchBytes(work.settings.hidden());
     long back = work.payload.combineBytes(work.settings.hidden());
@@ -113,31 +113,31 @@ final class DeviceBench implements AutoCloseable {
     dispatches.expect(count);
     combines.expect(count);
     weightedCombines.expect(count);
-    // Apart, so that neither changes the other.
+    // Separate runs, so that neither timing affects the other.
     run(first, count, CallTimer::time);
     run(first, count, CallTimer::timeKernels);
   }
 
-  private void run(int first, int count, CallTimer.Way way) {
+  private void run(int first, int count, CallTimer.CallMode mode) {
     for (int i = 0; i < count; i++) {
       int set = (first + i) % work.sets.size();
       start.await();
-      way.time(dispatches, i, () -> last = dispatchOf(set));
+      mode.time(dispatches, i, () -> last = dispatchOf(set));
       Dispatch dispatch = Objects.requireNonNull(last);
       DispatchHandle handle = dispatch.handle();
       Tensor rows = dispatch.combineInput(work.payload.sums());
       start.await();
-      way.time(combines, i, () -> work.buffer.combine(rows, handle, combining));
+      mode.time(combines, i, () -> work.buffer.combine(rows, handle, combining));
       start.await();
-      way.time(weightedCombines, i, () -> work.buffer.combine(rows, handle, weightedCombining));
+      mode.time(weightedCombines, i, () -> work.buffer.combine(rows, handle, weightedCombining));
       done(dispatch);
     }
   }
 
   @Override
   public void close() {
-    if (ways != null) {
-      ways.close();
+    if (handle != null) {
+      handle.close();
     }
     weightedCombines.close();
     combines.close();

@@ -2,36 +2,36 @@ package org.ep4j.cli.bench;
 
 import java.util.List;
 import java.util.TreeSet;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.probe.LinkProbe;
 import org.ep4j.cuda.probe.ProbeLoad;
 import org.ep4j.group.Group;
 
 /**
- * How long the GPUs need to push the rows of an operation with no protocol around it, measured by
- * rank 0 on all of them while the others wait: the best of several numbers of SMs.
+ * Time in which the GPUs push the rows of an operation without a protocol: the best of several
+ * numbers of SMs. Rank 0 measures on all GPUs while the other ranks wait.
  */
 final class DeviceCeiling {
   private static final int REPETITIONS = 15;
   private static final int UNIT = 16;
 
-  /** With many SMs the links are full; more of them only add contention. */
+  /** These numbers of SMs saturate the links; more SMs only add contention. */
   private static final List<Integer> MANY = List.of(32, 64);
 
   private final Group group;
-  private final Agreement agreement;
+  private final CommandAgreement agreement;
   private final TreeSet<Integer> sms = new TreeSet<>(MANY);
 
-  DeviceCeiling(Group group, Agreement agreement, List<Integer> wanted) {
+  DeviceCeiling(Group group, CommandAgreement agreement, List<Integer> wanted) {
     this.group = group;
     this.agreement = agreement;
     wanted.stream().filter(number -> number > 0).forEach(sms::add);
   }
 
   /**
-   * Microseconds for {@code rows} rows from every rank to every rank, its own included; NaN where
-   * ranks share GPUs, or rank 0 does not see all of them. Collective.
+   * Microseconds for {@code rows} rows from every rank to every rank, including itself; NaN if
+   * ranks share GPUs, or if rank 0 does not see all GPUs. Collective.
    */
   double micros(long rowBytes, double rows) {
     agreement.barrier();

@@ -17,16 +17,16 @@ import org.jspecify.annotations.Nullable;
  * An input set in the memory of a device.
  *
  * @param set with tokens and routing of this rank on the device
- * @param memory where they lie, in the same order in every set
+ * @param memory memory of these tensors, in the same order in every set
  */
 record DeviceInputs(InputSet set, List<DeviceMemory> memory) implements AutoCloseable {
-  /** Draws set number {@code number} and copies what this rank sends to its device. */
+  /** Generates set number {@code number} and copies the input of this rank to its device. */
   static DeviceInputs make(
       BenchSettings settings, int number, int rank, ExpertPlacement placement, CudaDevice device) {
     return make(settings, settings.payload(), settings.tokens(), number, rank, placement, device);
   }
 
-  /** The same for rows of any kind and number. */
+  /** The same with another format and number of rows. */
   static DeviceInputs make(
       BenchSettings settings,
       Payload payload,
@@ -65,7 +65,7 @@ record DeviceInputs(InputSet set, List<DeviceMemory> memory) implements AutoClos
     return tensor;
   }
 
-  /** Copies the bytes of this set over those of another, in stream order. */
+  /** Copies the bytes of this set to another set, in stream order. */
   void copyOver(DeviceInputs target, CudaStream stream) {
     for (int i = 0; i < memory.size(); i++) {
       DeviceMemory from = memory.get(i);

@@ -7,12 +7,12 @@ import org.jspecify.annotations.Nullable;
 /**
  * One measured operation on GPUs; the same on every rank.
  *
- * @param result what it took by the events around the calls
- * @param kernel what its kernels took, behind one another with nothing of the host between
- * @param host what the callers themselves spent in the calls
+ * @param result times between the events around the calls
+ * @param kernel times of the kernels, back to back without host time
+ * @param host host times of the calls
  * @param sms SMs of an operation
- * @param nodes what moved in and between nodes; null if there is one
- * @param limits what bounded that; null if there is one, or it is not known yet
+ * @param nodes traffic in and between nodes; null for one node
+ * @param limits limits of this traffic; null for one node, or before they are measured
  */
 record DeviceResult(
     Result result,
@@ -36,7 +36,7 @@ record DeviceResult(
     "% of it"
   };
 
-  /** The same across nodes. */
+  /** Columns of the table for several nodes. */
   static final String[] NODE_COLUMNS = {
     "operation",
     "SMs",
@@ -52,12 +52,12 @@ record DeviceResult(
     "scale-up GB/s"
   };
 
-  /** The same with its limits. */
-  DeviceResult within(NodeLimits known) {
+  /** This result with its limits. */
+  DeviceResult withLimits(NodeLimits known) {
     return new DeviceResult(result, kernel, host, sms, nodes, known);
   }
 
-  /** The line of the table. */
+  /** The row of the table. */
   String[] cells() {
     Timings timings = result.timings();
     NodeTraffic several = nodes;
@@ -96,7 +96,7 @@ record DeviceResult(
     };
   }
 
-  /** For the artifact. */
+  /** The fields for the artifact. */
   Map<String, Object> tree() {
     Map<String, Object> tree = result.tree();
     tree.put("sms", sms);

@@ -11,7 +11,7 @@ import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
 import org.ep4j.cuda.driver.CudaDevice;
 
-/** The high-throughput part of a bench on GPUs: each kind of rows in turn. */
+/** The high-throughput part of a bench on GPUs, one payload after the other. */
 final class DeviceSession {
   private final RankContext context;
   private final boolean threads;
@@ -25,9 +25,9 @@ final class DeviceSession {
   }
 
   /**
-   * Runs it; the results for the artifact.
+   * Runs the part; returns the results for the artifact.
    *
-   * @param warm whether this process has run one before
+   * @param warm whether this process has already run such a part
    */
   List<Map<String, Object>> run(boolean warm) {
     List<Map<String, Object>> trees = new ArrayList<>();
@@ -41,7 +41,7 @@ final class DeviceSession {
     return trees;
   }
 
-  /** Few short rows first: until the compiler is done, calls and checks are slow. */
+  /** Runs few short rows first: until the JIT compiler has finished, calls and checks are slow. */
   private static void warmUp(RankContext own) {
     own.at("warming up");
     try (DeviceWork few = new DeviceWork(own.with(own.settings().small()))) {
@@ -72,22 +72,22 @@ final class DeviceSession {
         dispatchCeiling = ceiling.micros(settings.payload().dispatchBytes(settings.hidden()), rows);
         combineCeiling = ceiling.micros(settings.payload().combineBytes(settings.hidden()), rows);
       }
-      // The probe has worked on other devices with this thread.
+      // The probe has made other devices current for this thread.
       work.device.makeCurrent();
       List<DeviceResult> results = new ArrayList<>();
-      NodeUse use = new NodeUse(own, work.buffer, work.device);
+      ProcessorUse use = new ProcessorUse(own, work.buffer, work.device);
       for (int sms : settings.sms()) {
-        work.buffer.setNumSms(sms);
+        work.buffer.setParallelism(sms);
         results.addAll(measure(work, dispatchCeiling, combineCeiling));
       }
       if (work.severalNodes()) {
         NodeLimits limits = use.limits();
-        results.replaceAll(result -> result.within(limits));
+        results.replaceAll(result -> result.withLimits(limits));
       }
       own.print(table(own.style(), results));
       List<Map<String, Object>> trees = results.stream().map(DeviceResult::tree).toList();
       if (settings.nccl().against()) {
-        own.print(new NcclRival(work).measure(results, trees));
+        own.print(new NcclBaseline(work).measure(results, trees));
       }
       return trees;
     }
@@ -100,7 +100,7 @@ final class DeviceSession {
       try (GraphBench bench = new GraphBench(work)) {
         work.context.at("verifying");
         bench.verify(0);
-        work.context.at("timing replays with " + work.buffer.numSms() + " SMs");
+        work.context.at("timing replays with " + work.buffer.parallelism() + " SMs");
         List<DeviceResult> results = bench.measure(dispatchCeiling, combineCeiling);
         bench.verify(lastSet);
         work.settle();
@@ -110,7 +110,7 @@ final class DeviceSession {
     try (DeviceBench bench = new DeviceBench(work)) {
       work.context.at("verifying");
       bench.verify(0);
-      work.context.at("timing calls with " + work.buffer.numSms() + " SMs");
+      work.context.at("timing calls with " + work.buffer.parallelism() + " SMs");
       List<DeviceResult> results = bench.measure(dispatchCeiling, combineCeiling);
       bench.verify(lastSet);
       work.settle();
@@ -147,15 +147,13 @@ final class DeviceSession {
                 BenchSettings.word(settings.mode()))
         + "          %s routing, seed %d, %d input sets in rotation%n"
             .formatted(
-                BenchSettings.word(settings.routing()),
-                settings.seed(),
-                settings.effort().buffers())
+                BenchSettings.word(settings.routing()), settings.seed(), settings.plan().buffers())
         + memory(settings, ranks);
   }
 
   private static String memory(BenchSettings settings, int ranks) {
     BufferSizes sizes = ExpertBuffer.sizes(settings.highThroughputConfig(ranks), ranks);
-    return "          %s a rank that peers reach, %s a handle%n"
+    return "          %s per rank accessible to peers, %s per handle%n"
         .formatted(Units.bytes(sizes.symmetricBytes()), Units.bytes(sizes.privateBytes()));
   }
 
@@ -166,23 +164,25 @@ final class DeviceSession {
     int calls =
         results.stream().mapToInt(each -> each.result().timings().micros().length).min().orElse(0);
     return "verified  "
-        + style.good("every byte equals the oracle's, before and after the timing of each line")
+        + style.good("every byte equals the oracle, before and after the timing of each row")
         + "\n\n"
         + table.render(style)
         + style.faint(
             calls
-                + " calls, the slowest rank of each, events around the whole call; GB/s a rank, of the"
-                + " whole call;\nkernel: median of as many more calls whose stream was held until"
-                + " all was enqueued: the GPU's part alone;\nhost: the caller's time in a call;"
+                + " calls, the slowest rank of each, events around the whole call; GB/s per rank,"
+                + " of the whole call;\n"
+                + "kernel: median of as many further calls on a stream that is held until all"
+                + " kernels are enqueued: GPU time alone;\n"
+                + "host: host time of a call;"
                 + (limits == null
                     ? " ceiling: bare pushes of the same rows on all GPUs at once, in this run\n"
                     : betweenNodes(limits)));
   }
 
   private static String betweenNodes(NodeLimits limits) {
-    return (" scale-out: rows sent to other nodes, each once a node;\n"
+    return (" scale-out: rows sent to other nodes, each once per node;\n"
             + "ceiling: %s;\n"
-            + "scale-up: rows from other ranks of the node, forwarded ones among them;\n%s")
+            + "scale-up: rows from other ranks of the node, including forwarded rows;\n%s")
         .formatted(
             limits.ceiling()
                 + (limits.isMeasured() ? ", all ranks at once, GB/s each way, in this run" : ""),

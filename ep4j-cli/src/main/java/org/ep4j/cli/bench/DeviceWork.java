@@ -29,8 +29,8 @@ import org.ep4j.verify.Rows;
 import org.ep4j.verify.WorldRouting;
 
 /**
- * What a rank works with on its GPU for one kind of rows: the buffer, a stream of the caller's,
- * inputs and outputs in device memory, and the checks of the oracle.
+ * Resources of a rank on its GPU for one payload: the buffer, a stream of the caller, inputs and
+ * outputs in device memory, and the checks of the oracle.
  */
 final class DeviceWork implements AutoCloseable {
   private static final int GROUP_ALIGNMENT = 128;
@@ -47,13 +47,13 @@ final class DeviceWork implements AutoCloseable {
   final DispatchOptions dispatching;
   final Schedule again;
 
-  /** Rows as they travel: one for each rank of a token. */
-  final Traffic flat;
+  /** Sent rows: one for each rank of a token. */
+  final TrafficVolume flat;
 
-  /** Rows as they are delivered. */
-  final Traffic delivered;
+  /** Delivered rows. */
+  final TrafficVolume delivered;
 
-  /** Rows of a rank that cross to other nodes, and rows that it gets from ranks of its own. */
+  /** Rows that a rank sends to other nodes, and rows that it receives from ranks of its node. */
   private final double crossing;
 
   private final double scaleUp;
@@ -78,23 +78,23 @@ final class DeviceWork implements AutoCloseable {
     stream = CudaStream.create(device);
     gate = StreamGate.of(device);
     context.at("drawing inputs");
-    for (int b = 0; b < settings.effort().buffers(); b++) {
+    for (int b = 0; b < settings.plan().buffers(); b++) {
       sets.add(DeviceInputs.make(settings, b, rank, placement, device));
     }
     List<WorldRouting> worlds = sets.stream().map(input -> input.set().world()).toList();
     boolean grouped = settings.layout() == Layout.EXPERT_MAJOR;
     int alignment = grouped ? GROUP_ALIGNMENT : 1;
-    flat = Traffic.of(worlds, Layout.FLAT, 1);
-    delivered = Traffic.of(worlds, settings.layout(), alignment);
-    crossing = Traffic.crossing(worlds, settings.nodes());
-    scaleUp = Traffic.scaleUp(worlds, settings.nodes());
-    long most = Math.max(1, grouped ? delivered.most() : (long) ranks * settings.tokens());
+    flat = TrafficVolume.of(worlds, Layout.FLAT, 1);
+    delivered = TrafficVolume.of(worlds, settings.layout(), alignment);
+    crossing = TrafficVolume.crossing(worlds, settings.nodes());
+    scaleUp = TrafficVolume.scaleUp(worlds, settings.nodes());
+    long max = Math.max(1, grouped ? delivered.max() : (long) ranks * settings.tokens());
     DeviceStream callers = new DeviceStream(stream.handle());
     dispatching =
         DispatchOptions.builder()
             .layout(settings.layout())
             .expertAlignment(alignment)
-            .sizing(settings.staticSizes() ? Sizing.atMost(most) : Sizing.EXACT)
+            .sizing(settings.staticSizes() ? Sizing.atMost(max) : Sizing.EXACT)
             .stream(callers)
             .build();
     again = new Schedule(callers, null, false);
@@ -102,15 +102,15 @@ final class DeviceWork implements AutoCloseable {
     outMemory = DeviceMemory.allocate(device, Math.max(1, outBytes));
     out = tensor(outMemory, payload.sums(), settings.tokens(), settings.hidden());
     int columns = weightColumns();
-    weightMemory = DeviceMemory.allocate(device, most * columns * Float.BYTES);
+    weightMemory = DeviceMemory.allocate(device, max * columns * Float.BYTES);
     rowWeights =
         grouped
-            ? tensor(weightMemory, DType.FP32, most)
-            : tensor(weightMemory, DType.FP32, most, columns);
+            ? tensor(weightMemory, DType.FP32, max)
+            : tensor(weightMemory, DType.FP32, max, columns);
     context.agreement().barrier();
   }
 
-  /** The device that the engine gave to this rank. */
+  /** The device that the engine assigned to this rank. */
   private int ordinal() {
     long[] ids = new long[settings.topk()];
     Arrays.setAll(ids, k -> k);
@@ -126,7 +126,7 @@ final class DeviceWork implements AutoCloseable {
     return settings.layout() == Layout.FLAT ? settings.topk() : 1;
   }
 
-  /** A set for the memory that a graph reads. */
+  /** An input set in the memory that a graph reads. */
   DeviceInputs place() {
     return DeviceInputs.make(settings, 0, rank, placement, device);
   }
@@ -139,8 +139,8 @@ final class DeviceWork implements AutoCloseable {
   }
 
   /**
-   * Where experts leave their results, filled for {@code rows} rows; the weights of the rows too.
-   * They depend on nothing but the number of the row, so that they are right for every routing.
+   * The input of the combine, with {@code rows} rows filled, and their weights. Both depend only on
+   * the number of the row, so they are correct for every routing.
    */
   Tensor expertRows(Dispatch dispatch, long rows) {
     Tensor region = dispatch.combineInput(payload.sums());
@@ -151,10 +151,10 @@ final class DeviceWork implements AutoCloseable {
   }
 
   /**
-   * Compares what was dispatched with the oracle.
+   * Compares the result of a dispatch with the oracle.
    *
-   * @param rows set whose rows were sent
-   * @param routing set whose routing they followed
+   * @param rows set of the rows
+   * @param routing set of the routing
    */
   void checkDispatch(int rows, int routing, Dispatch dispatch) {
     stream.synchronize();
@@ -194,7 +194,7 @@ final class DeviceWork implements AutoCloseable {
   /**
    * A measured operation, the same on every rank.
    *
-   * @param rowBytes of a row as it travels
+   * @param rowBytes bytes of a sent row
    */
   DeviceResult result(
       String operation, String dtype, CallTimer timer, long rowBytes, double ceilingMicros) {
@@ -212,7 +212,7 @@ final class DeviceWork implements AutoCloseable {
             ceilingMicros);
     NodeTraffic nodes = new NodeTraffic(crossing * rowBytes, scaleUp * rowBytes);
     return new DeviceResult(
-        result, kernel, host, buffer.numSms(), severalNodes() ? nodes : null, null);
+        result, kernel, host, buffer.parallelism(), severalNodes() ? nodes : null, null);
   }
 
   /** Whether rows cross between nodes. */
@@ -220,7 +220,7 @@ final class DeviceWork implements AutoCloseable {
     return settings.nodes().several(context.group().size());
   }
 
-  /** Waits until all ranks have done their work: freeing waits for kernels of ranks beside too. */
+  /** Waits for all ranks: freeing memory also waits for kernels of other ranks on the GPU. */
   void settle() {
     stream.synchronize();
     context.agreement().barrier();

@@ -11,17 +11,17 @@ import org.ep4j.cuda.driver.CudaGraph;
 import org.ep4j.cuda.driver.CudaGraphExec;
 
 /**
- * A static dispatch and its combine, captured once and replayed: each time new rows and a new
- * routing are copied to where the graph reads them. What a replay delivers is compared with the
- * oracle before replays are timed.
+ * A static dispatch and its combine, captured once and replayed. Before each replay, new rows and a
+ * new routing are copied into the input memory of the graph. The results of a replay are compared
+ * with the oracle before replays are timed.
  */
 final class GraphBench implements AutoCloseable {
-  /** A capture may not allocate: so many calls make all handles and all memory that it needs. */
+  /** Calls before the capture, which create all handles and memory: a capture must not allocate. */
   private static final int CALLS_BEFORE = 10;
 
   private static final int WARMUPS = 100;
-  private static final Effort.Budget BUDGET =
-      new Effort.Budget(30, 200, 300_000_000L, 800_000_000L);
+  private static final IterationPlan.Budget BUDGET =
+      new IterationPlan.Budget(30, 200, 300_000_000L, 800_000_000L);
 
   private final DeviceWork work;
   private final StartSignal start;
@@ -51,7 +51,7 @@ final class GraphBench implements AutoCloseable {
     exec.upload(work.stream);
   }
 
-  /** Calls without a graph; returns the experts' rows, as many as can arrive. */
+  /** Calls without a graph; returns the rows of the experts, with the maximum number of rows. */
   private Tensor callBefore() {
     InputSet input = place.set();
     Tensor rows = null;
@@ -66,7 +66,7 @@ final class GraphBench implements AutoCloseable {
     return Objects.requireNonNull(rows);
   }
 
-  /** Replays without waiting between, so that nothing is slow because it is new. */
+  /** Replays without waiting in between, as a warm-up. */
   void warmUp() {
     verify(0);
     for (int i = 0; i < WARMUPS; i++) {
@@ -76,7 +76,7 @@ final class GraphBench implements AutoCloseable {
     run(0, 2);
   }
 
-  /** Compares what a replay delivers for an input set with the oracle. */
+  /** Compares the results of a replay for an input set with the oracle. */
   void verify(int set) {
     work.sets.get(set).copyOver(place, work.stream);
     exec.launch(work.stream);
@@ -84,9 +84,9 @@ final class GraphBench implements AutoCloseable {
     work.checkCombine(set, combine, false);
   }
 
-  /** Times replays with the number of SMs that the graph was captured with. */
+  /** Times replays with the number of SMs of the capture. */
   List<DeviceResult> measure(double dispatchCeiling, double combineCeiling) {
-    work.settings.effort().spend(BUDGET, work.context.agreement(), this::run);
+    work.settings.plan().spend(BUDGET, work.context.agreement(), this::run);
     long bytes =
         work.payload.dispatchBytes(work.settings.hidden())
             + work.payload.combineBytes(work.settings.hidden());
@@ -105,12 +105,12 @@ final class GraphBench implements AutoCloseable {
     run(first, count, CallTimer::timeKernels);
   }
 
-  private void run(int first, int count, CallTimer.Way way) {
+  private void run(int first, int count, CallTimer.CallMode mode) {
     for (int i = 0; i < count; i++) {
       work.sets.get((first + i) % work.sets.size()).copyOver(place, work.stream);
       work.stream.synchronize();
       start.await();
-      way.time(replays, i, () -> exec.launch(work.stream));
+      mode.time(replays, i, () -> exec.launch(work.stream));
     }
   }
 

@@ -23,19 +23,19 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Dispatch and combine of high throughput on one rank: checked by the oracle, timed, and checked
- * again. What a timed operation contains is said in {@code benchmarks/ROUTING.md}.
+ * again. {@code benchmarks/ROUTING.md} defines what a timed operation contains.
  */
 final class HighThroughputBench implements AutoCloseable {
   private static final int GROUP_ALIGNMENT = 128;
   private static final int WARMUPS = 30;
   private static final int CHECKED_WARMUPS = 5;
 
-  /** The wire's turns, and iterations before each at least. */
-  private static final int TURNS = 8;
+  /** Measurements of the wire, and minimum number of iterations between them. */
+  private static final int ROUNDS = 8;
 
-  private static final int FEWEST_OF_A_TURN = 4;
-  private static final Effort.Budget BUDGET =
-      new Effort.Budget(10, 300, 300_000_000L, 1_500_000_000L);
+  private static final int MIN_PER_ROUND = 4;
+  private static final IterationPlan.Budget BUDGET =
+      new IterationPlan.Budget(10, 300, 300_000_000L, 1_500_000_000L);
 
   private final RankContext context;
   private final BenchSettings settings;
@@ -44,7 +44,7 @@ final class HighThroughputBench implements AutoCloseable {
   private final Arena arena = new PageArena();
   private final List<InputSet> sets = new ArrayList<>();
   private final List<CombineOptions> combineOptions = new ArrayList<>();
-  private final Traffic traffic;
+  private final TrafficVolume traffic;
   private final DispatchOptions options;
   private final ExpertBuffer buffer;
   private long[] dispatchNanos = {};
@@ -58,7 +58,7 @@ final class HighThroughputBench implements AutoCloseable {
     int ranks = context.group().size();
     ExpertPlacement placement = ExpertPlacement.blocks(settings.experts(), ranks);
     context.at("drawing inputs");
-    for (int b = 0; b < settings.effort().buffers(); b++) {
+    for (int b = 0; b < settings.plan().buffers(); b++) {
       sets.add(InputSet.make(settings, payload, settings.tokens(), b, rank, placement, arena));
       long bytes = payload.combineBytes(settings.hidden()) * settings.tokens();
       MemorySegment out = arena.allocate(Math.max(1, bytes), 64);
@@ -68,33 +68,35 @@ final class HighThroughputBench implements AutoCloseable {
     List<WorldRouting> worlds = sets.stream().map(InputSet::world).toList();
     boolean grouped = settings.layout() == Layout.EXPERT_MAJOR;
     int alignment = grouped ? GROUP_ALIGNMENT : 1;
-    traffic = Traffic.of(worlds, settings.layout(), alignment);
+    traffic = TrafficVolume.of(worlds, settings.layout(), alignment);
     options =
         DispatchOptions.builder()
             .layout(settings.layout())
             .expertAlignment(alignment)
-            .sizing(settings.staticSizes() ? Sizing.atMost(mostRows(grouped, ranks)) : Sizing.EXACT)
+            .sizing(settings.staticSizes() ? Sizing.atMost(maxRows(grouped, ranks)) : Sizing.EXACT)
             .build();
     context.at("opening the buffer");
     buffer = ExpertBuffer.open(context.group(), settings.highThroughputConfig(ranks));
   }
 
-  /** The limit of a caller that fixes the number of rows: what can arrive at all, or what will. */
-  private long mostRows(boolean grouped, int ranks) {
-    return Math.max(1, grouped ? traffic.most() : (long) ranks * settings.tokens());
+  /**
+   * The fixed number of rows: the maximum possible (flat), or the actual maximum (expert-major).
+   */
+  private long maxRows(boolean grouped, int ranks) {
+    return Math.max(1, grouped ? traffic.max() : (long) ranks * settings.tokens());
   }
 
-  /** Name of the engine that does the work. */
+  /** Name of the engine. */
   String engine() {
     return buffer.engine();
   }
 
   /** Threads of a rank. */
   int threads() {
-    return buffer.numSms();
+    return buffer.parallelism();
   }
 
-  /** Calls everything often enough to be compiled. */
+  /** Runs all calls often enough for the JIT compiler. */
   void warmUp() {
     for (int i = 0; i < CHECKED_WARMUPS; i++) {
       verifySet(0);
@@ -103,7 +105,7 @@ final class HighThroughputBench implements AutoCloseable {
     new Ceilings(buffer, context.agreement()).warmUp();
   }
 
-  /** Checks the first input set; says what was checked. */
+  /** Checks the first input set; returns a report. */
   String verify() {
     long start = System.nanoTime();
     context.at("verifying");
@@ -111,7 +113,7 @@ final class HighThroughputBench implements AutoCloseable {
     return context.verified(start);
   }
 
-  /** Checks the last input set, which nobody has looked at yet; says what was checked. */
+  /** Checks the last input set, which is not checked before; returns a report. */
   String verifyAgain() {
     long start = System.nanoTime();
     context.at("verifying again");
@@ -149,7 +151,7 @@ final class HighThroughputBench implements AutoCloseable {
         .checkCombine(rank, combine, terms);
   }
 
-  /** Writes what the experts return to where combine reads it without a copy. */
+  /** Writes the rows of the experts into the zero-copy input of the combine. */
   private Tensor fillExpertRows(InputSet input, Dispatch dispatch) {
     Tensor rows = dispatch.combineInput(payload.sums());
     Tensor used = rows.rows(0, Math.min(rows.size(0), dispatch.handle().rows()));
@@ -171,7 +173,7 @@ final class HighThroughputBench implements AutoCloseable {
   private List<Result> measure(@Nullable WireCeiling wire) {
     context.at("timing dispatch and combine");
     measureWire(wire);
-    settings.effort().spend(BUDGET, context.agreement(), (first, count) -> run(first, count, wire));
+    settings.plan().spend(BUDGET, context.agreement(), (first, count) -> run(first, count, wire));
     context.at("measuring the ceilings");
     Ceilings ceilings = new Ceilings(buffer, context.agreement());
     return List.of(dispatchResult(ceilings, wire), combineResult(ceilings, wire));
@@ -188,11 +190,11 @@ final class HighThroughputBench implements AutoCloseable {
   }
 
   /**
-   * The wire is measured in turns with the operations: what else runs on the machine changes
-   * meanwhile.
+   * Measures the wire alternating with the operations, so that changes of the load on the machine
+   * affect both.
    */
   private void run(int first, int count, @Nullable WireCeiling wire) {
-    int turn = Math.max(FEWEST_OF_A_TURN, Math.ceilDiv(count, TURNS));
+    int round = Math.max(MIN_PER_ROUND, Math.ceilDiv(count, ROUNDS));
     dispatchNanos = new long[count];
     combineNanos = new long[count];
     for (int i = 0; i < count; i++) {
@@ -208,7 +210,7 @@ final class HighThroughputBench implements AutoCloseable {
       buffer.combine(rows, dispatch.handle(), combineOptions.get(set));
       combineNanos[i] = System.nanoTime() - start;
       dispatch.handle().close();
-      if ((i + 1) % turn == 0 || i + 1 == count && count >= FEWEST_OF_A_TURN) {
+      if ((i + 1) % round == 0 || i + 1 == count && count >= MIN_PER_ROUND) {
         measureWire(wire);
       }
     }
@@ -221,25 +223,26 @@ final class HighThroughputBench implements AutoCloseable {
     MemorySegment x = first.tokens().x().segment();
     double bytes = traffic.mean() * payload.dispatchBytes(settings.hidden());
     double ceiling = ceilings.copyMicros(x, rowBytes, copies, (long) bytes);
-    Crossing crossing = crossing(wire, payload.dispatchBytes(settings.hidden()));
+    InternodeTraffic crossing = crossing(wire, payload.dispatchBytes(settings.hidden()));
     return result("dispatch", BenchSettings.word(payload), dispatchNanos, bytes, ceiling, crossing);
   }
 
   private Result combineResult(Ceilings ceilings, @Nullable WireCeiling wire) {
     double bytes = traffic.mean() * payload.combineBytes(settings.hidden());
     String dtype = BenchSettings.word(payload.sums());
-    Crossing crossing = crossing(wire, payload.combineBytes(settings.hidden()));
+    InternodeTraffic crossing = crossing(wire, payload.combineBytes(settings.hidden()));
     double ceiling = ceilings.readMicros((long) bytes);
     return result("combine", dtype, combineNanos, bytes, ceiling, crossing);
   }
 
-  /** A row once a node, in a combine as a partial sum. */
-  private @Nullable Crossing crossing(@Nullable WireCeiling wire, long rowBytes) {
+  /** Traffic between nodes: each row once per node, in a combine as a partial sum. */
+  private @Nullable InternodeTraffic crossing(@Nullable WireCeiling wire, long rowBytes) {
     if (wire == null) {
       return null;
     }
-    double rows = Traffic.crossing(sets.stream().map(InputSet::world).toList(), settings.nodes());
-    return new Crossing(wire.wire(), rows, rows * rowBytes, wire.gbps());
+    double rows =
+        TrafficVolume.crossing(sets.stream().map(InputSet::world).toList(), settings.nodes());
+    return new InternodeTraffic(wire.wire(), rows, rows * rowBytes, wire.gbps());
   }
 
   private Result result(
@@ -248,7 +251,7 @@ final class HighThroughputBench implements AutoCloseable {
       long[] nanos,
       double bytes,
       double ceilingMicros,
-      @Nullable Crossing crossing) {
+      @Nullable InternodeTraffic crossing) {
     double share = traffic.mean() == 0 ? 0 : traffic.meanRemote() / traffic.mean();
     return new Result(
         operation,

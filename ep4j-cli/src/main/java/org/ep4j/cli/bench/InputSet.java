@@ -14,20 +14,20 @@ import org.ep4j.verify.RoutingGenerator;
 import org.ep4j.verify.WorldRouting;
 
 /**
- * One of the input sets in rotation, as {@code benchmarks/ROUTING.md} describes them: what this
- * rank sends, and enough to tell what every rank holds.
+ * One of the input sets in rotation, see {@code benchmarks/ROUTING.md}: the input of this rank, and
+ * the data to compute the input of every rank.
  *
- * @param inputs makes any row of any rank again
- * @param tokens this rank's rows and scales
- * @param routing this rank's routing
- * @param world everybody's routing
+ * @param inputs generates any row of any rank
+ * @param tokens rows and scales of this rank
+ * @param routing routing of this rank
+ * @param world routing of all ranks
  */
 record InputSet(Inputs inputs, Tokens tokens, Routing routing, WorldRouting world) {
-  /** Where the streams of payloads lie apart from those of the routing with the same seed. */
+  /** Separates the random streams of payloads from those of the routing with the same seed. */
   private static final long PAYLOAD_SEED = 0x5DEECE66DL;
 
   /**
-   * Set number {@code set} as rank {@code rank} sees it.
+   * Set number {@code set} of rank {@code rank}.
    *
    * @param count tokens of every rank
    */
@@ -72,7 +72,7 @@ record InputSet(Inputs inputs, Tokens tokens, Routing routing, WorldRouting worl
     return Tokens.of(x, scales, Tensor.of(factors.segment(), DType.FP32, count));
   }
 
-  /** What the oracle needs to know of everybody's rows. */
+  /** The rows of all ranks, for the oracle. */
   HighThroughputOracle.Payload expected(Payload payload, int hidden) {
     DType scaleType = payload.scales();
     int columns = payload.scalesOf(hidden);

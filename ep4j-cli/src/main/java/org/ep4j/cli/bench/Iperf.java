@@ -3,12 +3,12 @@ package org.ep4j.cli.bench;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 
 /**
- * The same bytes by iperf3, where both ranks have it: rank 1 serves, rank 0 sends, in writes of 1
- * MiB.
+ * The same traffic with iperf3, if both ranks have it: rank 1 runs the server, rank 0 sends in
+ * writes of 1 MiB.
  */
 final class Iperf {
   private static final Tool TOOL = new Tool("iperf3");
@@ -19,11 +19,11 @@ final class Iperf {
   private Iperf() {}
 
   /**
-   * Bytes a nanosecond over some connections; on both ranks.
+   * GB/s over several connections; called on both ranks.
    *
-   * @return 0 on rank 1, and where iperf3 is missing or fails
+   * @return 0 on rank 1, and if iperf3 is missing or fails
    */
-  static double measure(Group group, Agreement agreement, int connections) {
+  static double measure(Group group, CommandAgreement agreement, int connections) {
     return TOOL.measure(
         group,
         agreement,
@@ -44,7 +44,7 @@ final class Iperf {
         Iperf::gbps);
   }
 
-  /** What iperf3's report says was received; 0 if it says nothing. */
+  /** GB/s received in a report of iperf3; 0 if the report has none. */
   static double gbps(String report) {
     Matcher matcher = RECEIVED.matcher(report);
     return matcher.find() ? Double.parseDouble(matcher.group(1)) / 8e9 : 0;

@@ -17,22 +17,22 @@ import org.ep4j.cuda.probe.StreamGate;
 
 /**
  * Times low-latency operations on GPUs. Chains: operations back to back in a stream, as calls and
- * as a graph; a sample is the period of a chain, all ranks released together. Phases: the sending
- * half alone, and the receiving half once all ranks have sent.
+ * as a graph; a sample is the period of an operation, with a common start of all ranks. Phases: the
+ * sending half alone, and the receiving half after all ranks have sent.
  */
 final class LatencyBench implements AutoCloseable {
-  /** Operations of a chain: a multiple of all rotations of buffers. */
+  /** Operations of a chain, a multiple of all buffer rotations. */
   private static final int CHAIN = 24;
 
-  private static final int MOST_HALVES = 300;
+  private static final int MAX_HALVES = 300;
   private static final Duration HELD = Duration.ofNanos(100_000);
-  private static final Effort.Budget BUDGET =
-      new Effort.Budget(100, 1000, 200_000_000L, 700_000_000L);
+  private static final IterationPlan.Budget BUDGET =
+      new IterationPlan.Budget(100, 1000, 200_000_000L, 700_000_000L);
 
-  /** Less is no time. */
+  /** The shortest hold. */
   private static final Duration SHORTEST = Duration.ofNanos(1);
 
-  /** What moves between ranks in what is timed. */
+  /** Data that a timed operation moves between ranks. */
   private enum Moved {
     ROWS,
     RETURNED,
@@ -42,15 +42,15 @@ final class LatencyBench implements AutoCloseable {
 
   /** The i-th operation of a chain. */
   @FunctionalInterface
-  private interface Link {
-    /** Enqueues it. */
+  private interface ChainStep {
+    /** Enqueues the operation. */
     void enqueue(int i);
   }
 
   private final LatencyWork work;
   private final Payload payload;
 
-  /** What rows travel as, in tables. */
+  /** Format of sent rows, for tables. */
   private final String sentAs;
 
   private final String returnedAs;
@@ -60,7 +60,7 @@ final class LatencyBench implements AutoCloseable {
   private final CudaEvent before;
   private final CudaEvent after;
 
-  /** Holds a half until all of it has been enqueued. */
+  /** Holds the stream until a half is completely enqueued. */
   private final StreamGate gate;
 
   private final List<LatencyResult> results = new ArrayList<>();
@@ -68,7 +68,7 @@ final class LatencyBench implements AutoCloseable {
   private long[] hostNanos = {};
 
   /**
-   * @param sms what the buffer has been told to use, 0 = the engine's choice
+   * @param sms SMs that the buffer is set to, 0 = chosen by the engine
    */
   LatencyBench(LatencyWork work, Payload payload, int sms) {
     this.work = work;
@@ -84,7 +84,7 @@ final class LatencyBench implements AutoCloseable {
     gate = StreamGate.of(device);
   }
 
-  /** Times everything. */
+  /** Times all operations. */
   List<LatencyResult> measure() {
     int sets = work.sets();
     chains("ll_dispatch", sentAs, i -> work.dispatch(i % sets, options), Moved.ROWS);
@@ -102,21 +102,21 @@ final class LatencyBench implements AutoCloseable {
   }
 
   /** A chain as calls, then as a graph. */
-  private void chains(String operation, String rows, Link link, Moved moved) {
+  private void chains(String operation, String rows, ChainStep step, Moved moved) {
     CudaStream stream = work.stream;
-    link.enqueue(0);
-    link.enqueue(1);
+    step.enqueue(0);
+    step.enqueue(1);
     work.settle();
     spend(
         () -> {
           for (int i = 0; i < CHAIN; i++) {
-            link.enqueue(i);
+            step.enqueue(i);
           }
         });
     add(operation, rows, "calls", CHAIN, moved);
     stream.beginCapture(CaptureMode.THREAD_LOCAL);
     for (int i = 0; i < CHAIN; i++) {
-      link.enqueue(i);
+      step.enqueue(i);
     }
     try (CudaGraph graph = stream.endCapture();
         CudaGraphExec exec = graph.instantiate()) {
@@ -129,7 +129,7 @@ final class LatencyBench implements AutoCloseable {
   }
 
   private void spend(Runnable chain) {
-    work.settings.effort().spend(BUDGET, work.context.agreement(), (_, n) -> run(n, chain));
+    work.settings.plan().spend(BUDGET, work.context.agreement(), (_, n) -> run(n, chain));
   }
 
   private void run(int count, Runnable chain) {
@@ -152,11 +152,11 @@ final class LatencyBench implements AutoCloseable {
   }
 
   /**
-   * Sending and receiving halves of a dispatch and of a combine, each alone on the GPU, and for
-   * comparison a kernel of one thread that ends at once: what such a measurement takes itself.
+   * Times the sending and receiving halves of a dispatch and of a combine, each alone on the GPU,
+   * and an empty kernel of one thread, which shows the overhead of the measurement.
    */
   private void phases() {
-    int count = Math.min(MOST_HALVES, deviceNanos.length);
+    int count = Math.min(MAX_HALVES, deviceNanos.length);
     long[][] halves = new long[5][count];
     deviceNanos = new long[1];
     hostNanos = new long[1];
@@ -181,7 +181,7 @@ final class LatencyBench implements AutoCloseable {
     }
   }
 
-  /** All ranks have ended what came before. */
+  /** Times a half after all ranks have ended the earlier work. */
   private long half(Runnable enqueue) {
     start.await();
     gate.hold(work.stream, HELD);
@@ -189,12 +189,13 @@ final class LatencyBench implements AutoCloseable {
     return deviceNanos[0];
   }
 
-  /** Keeps what was timed. */
+  /** Adds the times as a result. */
   private void add(String operation, String rows, String how, int chain, Moved moved) {
     boolean once = work.settings.options().returnsOnce();
     double remote =
         bytes(moved, work.once.meanRemote(), (once ? work.once : work.each).meanRemote());
-    double far = bytes(moved, work.onceFar, once ? work.onceFar : work.eachFar);
+    double internode =
+        bytes(moved, work.internodeOnce, once ? work.internodeOnce : work.internodePerRow);
     Result result =
         new Result(
             operation,
@@ -211,11 +212,11 @@ final class LatencyBench implements AutoCloseable {
             work.settings.lowLatencyTokens(),
             sms,
             timings(hostNanos, chain),
-            far,
+            internode,
             null));
   }
 
-  /** Of so many rows that are sent, and returned. */
+  /** Bytes of the sent and returned rows. */
   private double bytes(Moved moved, double rows, double returned) {
     double sent = rows * payload.dispatchBytes(work.settings.hidden());
     double back = returned * work.settings.options().returnedBytes(work.settings.hidden());

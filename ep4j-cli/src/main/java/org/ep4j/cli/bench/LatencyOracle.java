@@ -10,7 +10,7 @@ import org.ep4j.verify.Rows;
 import org.ep4j.verify.WorldRouting;
 import org.jspecify.annotations.Nullable;
 
-/** What low latency must deliver in the layout that the settings ask for. */
+/** Expected results of low latency in the layout of the settings. */
 final class LatencyOracle {
   private final WorldRouting world;
   private final LowLatencyOracle byExperts;
@@ -25,7 +25,7 @@ final class LatencyOracle {
             : null;
   }
 
-  /** Rows of each group of {@code rank}: of its local experts or, rank-major, of the ranks. */
+  /** Rows of each group of {@code rank}: per local expert or, rank-major, per source rank. */
   int[] receiveCounts(int rank) {
     return byRanks == null ? byExperts.receiveCounts(rank) : byRanks.receiveCounts(rank);
   }

@@ -11,13 +11,13 @@ import org.jspecify.annotations.Nullable;
 /**
  * One measured low-latency operation on GPUs; the same on every rank.
  *
- * @param result its period in a chain, or the duration of a half
+ * @param result period in a chain, or duration of a half
  * @param how {@code calls}, {@code graph}, or {@code alone}
- * @param tokens a rank
- * @param sms SMs asked for, 0 = the engine's choice
- * @param host what the caller spent on it
- * @param farBytes that a rank sent to ranks of other nodes; as many came in
- * @param limits what bounded that; null if there is one node, or it is not known yet
+ * @param tokens tokens per rank
+ * @param sms SMs set, 0 = chosen by the engine
+ * @param host host times
+ * @param internodeBytes bytes that a rank sends to other nodes; it receives as many
+ * @param limits limits of this traffic; null for one node, or before they are measured
  */
 record LatencyResult(
     Result result,
@@ -25,23 +25,23 @@ record LatencyResult(
     int tokens,
     int sms,
     Timings host,
-    double farBytes,
+    double internodeBytes,
     @Nullable NodeLimits limits) {
   /** Columns of the table. */
   static final String[] COLUMNS = {
     "operation", "as", "tokens", "SMs", "median", "p99", "p99.9", "min", "host", "remote GB/s"
   };
 
-  /** The same across nodes. */
+  /** Columns of the table for several nodes. */
   static final String[] NODE_COLUMNS =
       Stream.concat(Stream.of(COLUMNS), Stream.of("ceiling", "times it")).toArray(String[]::new);
 
-  /** The same with its limits. */
-  LatencyResult within(NodeLimits known) {
-    return new LatencyResult(result, how, tokens, sms, host, farBytes, known);
+  /** This result with its limits. */
+  LatencyResult withLimits(NodeLimits known) {
+    return new LatencyResult(result, how, tokens, sms, host, internodeBytes, known);
   }
 
-  /** The line of the table. */
+  /** The row of the table. */
   String[] cells() {
     Timings timings = result.timings();
     List<String> cells = new ArrayList<>();
@@ -57,7 +57,7 @@ record LatencyResult(
     cells.add(Units.significant(result.remoteGbps()));
     if (limits != null) {
       boolean compared = isCompared(limits);
-      double ceiling = limits.micros(farBytes);
+      double ceiling = limits.micros(internodeBytes);
       cells.add(compared ? Units.micros(ceiling) : "");
       cells.add(compared ? Units.fixed(timings.median() / ceiling, 2) : "");
     }
@@ -65,10 +65,10 @@ record LatencyResult(
   }
 
   private boolean isCompared(NodeLimits bounds) {
-    return bounds.isMeasured() && farBytes > 0;
+    return bounds.isMeasured() && internodeBytes > 0;
   }
 
-  /** For the artifact. */
+  /** The fields for the artifact. */
   Map<String, Object> tree() {
     Map<String, Object> tree = result.tree();
     tree.put("as", how);
@@ -76,13 +76,13 @@ record LatencyResult(
     tree.put("sms", sms);
     tree.put("host_median_us", host.median());
     if (limits != null) {
-      Map<String, Object> far = new LinkedHashMap<>();
-      far.put("scale_out_bytes", farBytes);
-      limits.addTo(far, farBytes / result.timings().median() / 1e3);
+      Map<String, Object> internode = new LinkedHashMap<>();
+      internode.put("scale_out_bytes", internodeBytes);
+      limits.addTo(internode, internodeBytes / result.timings().median() / 1e3);
       if (isCompared(limits)) {
-        far.put("ceiling_us", limits.micros(farBytes));
+        internode.put("ceiling_us", limits.micros(internodeBytes));
       }
-      tree.put("nodes", far);
+      tree.put("nodes", internode);
     }
     return tree;
   }

@@ -9,7 +9,7 @@ import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
 
-/** The low-latency part of a bench on GPUs: each number of tokens and each kind of rows in turn. */
+/** The low-latency part of a bench on GPUs: all numbers of tokens and all payloads. */
 final class LatencySession {
   private static final int WARMUPS = 300;
 
@@ -22,9 +22,9 @@ final class LatencySession {
   }
 
   /**
-   * Runs it; the results for the artifact.
+   * Runs the part; returns the results for the artifact.
    *
-   * @param warm whether this process has run one before
+   * @param warm whether this process has already run such a part
    */
   List<Map<String, Object>> run(boolean warm) {
     BenchSettings settings = context.settings();
@@ -43,7 +43,7 @@ final class LatencySession {
     return results.stream().map(LatencyResult::tree).toList();
   }
 
-  /** Few rows first: until the compiler is done, calls and checks are slow. */
+  /** Runs few rows first: until the JIT compiler has finished, calls and checks are slow. */
   private void warmUp() {
     context.at("warming up low latency");
     try (LatencyWork few = new LatencyWork(context.with(context.settings().few()))) {
@@ -60,9 +60,9 @@ final class LatencySession {
   private static List<LatencyResult> measure(RankContext own) {
     List<LatencyResult> results = new ArrayList<>();
     try (LatencyWork work = new LatencyWork(own)) {
-      NodeUse use = new NodeUse(own, work.buffer, work.device);
+      ProcessorUse use = new ProcessorUse(own, work.buffer, work.device);
       for (int sms : own.settings().sms()) {
-        work.buffer.setNumSms(sms);
+        work.buffer.setParallelism(sms);
         for (Payload payload : own.settings().payloads()) {
           own.at("verifying low latency");
           work.verify(0, payload);
@@ -78,7 +78,7 @@ final class LatencySession {
       work.settle();
       if (own.settings().nodes().several(own.group().size())) {
         NodeLimits limits = use.limits();
-        results.replaceAll(result -> result.within(limits));
+        results.replaceAll(result -> result.withLimits(limits));
       }
     }
     return results;
@@ -87,7 +87,7 @@ final class LatencySession {
   private String memory(BenchSettings settings) {
     int ranks = context.group().size();
     BufferSizes sizes = ExpertBuffer.sizes(settings.lowLatencyConfig(ranks), ranks);
-    return "          %s a rank that peers reach, for at most %d tokens%n"
+    return "          %s per rank accessible to peers, for at most %d tokens%n"
         .formatted(Units.bytes(sizes.lowLatencyCommunicationBytes()), settings.maxTokens());
   }
 
@@ -96,18 +96,20 @@ final class LatencySession {
     Table table = new Table(limits == null ? LatencyResult.COLUMNS : LatencyResult.NODE_COLUMNS);
     results.forEach(result -> table.row(result.cells()));
     return "verified  "
-        + style.good("every byte equals the oracle's, before and after the timing of each line")
+        + style.good("every byte equals the oracle, before and after the timing of each row")
         + "\n\n"
         + table.render(style)
         + style.faint(
             "calls, graph: period of an operation in a chain back to back in a stream, the slowest"
-                + " rank of each chain;\nhost: the caller's time; alone: the GPU's part of a half with a hook, begun"
-                + " when all ranks had ended what came before\nand the half was enqueued; nothing: a"
-                + " kernel that ends at once measured so, events and start\n"
+                + " rank of each chain;\n"
+                + "host: host time; alone: GPU time of a half with a hook, started after all ranks"
+                + " had ended the earlier work\n"
+                + "and the half was enqueued; nothing: an empty kernel measured in the same way:"
+                + " the overhead\n"
                 + (limits == null ? "" : betweenNodes(limits)));
   }
 
-  /** With several numbers of tokens a ceiling is measured for each; the first one's is named. */
+  /** The note on the ceiling of the first number of tokens; each number has its own ceiling. */
   private static String betweenNodes(NodeLimits limits) {
     String ceiling =
         limits.isMeasured()

@@ -24,8 +24,8 @@ import org.ep4j.verify.Rows;
 import org.ep4j.verify.WorldRouting;
 
 /**
- * What a rank works with on its GPU in low latency: the buffer, a stream of the caller's, inputs
- * and outputs in device memory, the calls, and the checks of the oracle.
+ * Resources of a rank on its GPU in low latency: the buffer, a stream of the caller, inputs and
+ * outputs in device memory, the calls, and the checks of the oracle.
  */
 final class LatencyWork implements AutoCloseable {
   private static final int BF16_BYTES = 2;
@@ -37,16 +37,16 @@ final class LatencyWork implements AutoCloseable {
   final CudaDevice device;
   final CudaStream stream;
 
-  /** Rows as they travel to the ranks of their experts: one a rank. */
-  final Traffic once;
+  /** Rows sent to the ranks of their experts: one per rank. */
+  final TrafficVolume once;
 
-  /** Rows as experts get them and return them. */
-  final Traffic each;
+  /** Rows that experts receive and return. */
+  final TrafficVolume each;
 
-  /** As {@link #once} and {@link #each}, of ranks of other nodes only. */
-  final double onceFar;
+  /** Like {@link #once} and {@link #each}, from ranks of other nodes only. */
+  final double internodeOnce;
 
-  final double eachFar;
+  final double internodePerRow;
 
   private final List<DeviceInputs> sets = new ArrayList<>();
   private final DeviceStream callers;
@@ -71,14 +71,14 @@ final class LatencyWork implements AutoCloseable {
     stream = CudaStream.create(device);
     callers = new DeviceStream(stream.handle());
     context.at("drawing inputs");
-    for (int b = 0; b < settings.effort().buffers(); b++) {
+    for (int b = 0; b < settings.plan().buffers(); b++) {
       sets.add(DeviceInputs.make(settings, Payload.BF16, tokens, b, rank, placement, device));
     }
     List<WorldRouting> worlds = sets.stream().map(input -> input.set().world()).toList();
-    once = Traffic.of(worlds, Layout.FLAT, 1);
-    each = Traffic.of(worlds, Layout.EXPERT_MAJOR, 1);
-    onceFar = Traffic.far(worlds, Layout.FLAT, settings.nodes());
-    eachFar = Traffic.far(worlds, Layout.EXPERT_MAJOR, settings.nodes());
+    once = TrafficVolume.of(worlds, Layout.FLAT, 1);
+    each = TrafficVolume.of(worlds, Layout.EXPERT_MAJOR, 1);
+    internodeOnce = TrafficVolume.internodeRows(worlds, Layout.FLAT, settings.nodes());
+    internodePerRow = TrafficVolume.internodeRows(worlds, Layout.EXPERT_MAJOR, settings.nodes());
     long groups = settings.latencyGroups(ranks, placement.localExperts(rank));
     long capacity = settings.latencyCapacity(ranks);
     expertMemory =
@@ -86,26 +86,26 @@ final class LatencyWork implements AutoCloseable {
     expertRows = tensor(expertMemory, groups, capacity, hidden);
     outMemory = DeviceMemory.allocate(device, Math.max(1, (long) tokens * hidden * BF16_BYTES));
     out = tensor(outMemory, tokens, hidden);
-    BenchSettings.LowLatencyWays ways = settings.options();
+    BenchSettings.LowLatencyVariant variant = settings.options();
     combining =
         LowLatencyCombineOptions.builder()
-            .logFmt(ways.logFmt())
-            .zeroCopy(ways.zeroCopy())
-            .partialRounding(ways.partial())
-            .returnHook(ways.hook())
+            .logFmt(variant.logFmt())
+            .zeroCopy(variant.zeroCopy())
+            .partialRounding(variant.partial())
+            .returnHook(variant.hook())
             .out(out)
             .stream(callers)
             .build();
     context.agreement().barrier();
   }
 
-  /** The device that the engine gave to this rank. */
+  /** The device that the engine assigned to this rank. */
   private int ordinal() {
     Tensor nothing = Tensor.ofBf16(new short[0], 0, settings.hidden());
-    Routing nobody = Routing.of(Tensor.of(new long[0], 0, 1));
+    Routing empty = Routing.of(Tensor.of(new long[0], 0, 1));
     return buffer
-        .lowLatencyDispatch(nothing, nobody, LowLatencyDispatchOptions.DEFAULT)
-        .recvCount()
+        .lowLatencyDispatch(nothing, empty, LowLatencyDispatchOptions.DEFAULT)
+        .counts()
         .device();
   }
 
@@ -127,20 +127,20 @@ final class LatencyWork implements AutoCloseable {
     return sets.size();
   }
 
-  /** Starts a dispatch; with a hook it only sends. */
+  /** Starts a dispatch; with a hook, only its sending half. */
   LowLatencyDispatch send(int set, LowLatencyDispatchOptions options) {
     InputSet input = sets.get(set).set();
     return buffer.lowLatencyDispatch(input.tokens().x(), input.routing(), options);
   }
 
-  /** Starts a combine of the rows that experts left; with a hook it only sends. */
+  /** Starts a combine of the rows of the experts; with a hook, only its sending half. */
   LowLatencyCombine sendBack(int set, LowLatencyHandle handle) {
     Tensor rows =
         settings.options().zeroCopy() ? buffer.lowLatencyCombineBuffer(handle) : expertRows;
     return buffer.lowLatencyCombine(rows, sets.get(set).set().routing(), handle, combining);
   }
 
-  /** A whole dispatch. */
+  /** Dispatches, including the receiving half. */
   LowLatencyDispatch dispatch(int set, LowLatencyDispatchOptions options) {
     LowLatencyDispatch dispatch = send(set, options);
     if (settings.options().hook()) {
@@ -149,7 +149,7 @@ final class LatencyWork implements AutoCloseable {
     return dispatch;
   }
 
-  /** A whole combine. */
+  /** Combines, including the receiving half. */
   void combine(int set, LowLatencyHandle handle) {
     LowLatencyCombine combine = sendBack(set, handle);
     if (settings.options().hook()) {
@@ -157,7 +157,7 @@ final class LatencyWork implements AutoCloseable {
     }
   }
 
-  /** Compares what arrives, and what comes back, with the oracle. */
+  /** Compares dispatched and combined rows with the oracle. */
   void verify(int set, Payload payload) {
     InputSet input = sets.get(set).set();
     LatencyOracle oracle = new LatencyOracle(settings, input.world());
@@ -173,7 +173,7 @@ final class LatencyWork implements AutoCloseable {
     context.verify(() -> oracle.checkCombine(rank, out, returned, combining));
   }
 
-  /** Writes the experts' rows. */
+  /** Writes the rows of the experts. */
   private void fill(InputSet set, LowLatencyHandle handle, int[] counts) {
     Rows rows = set.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
     Tensor target =
@@ -200,7 +200,7 @@ final class LatencyWork implements AutoCloseable {
     }
   }
 
-  /** Waits until all ranks have done their work: freeing waits for kernels of ranks beside too. */
+  /** Waits for all ranks: freeing memory also waits for kernels of other ranks on the GPU. */
   void settle() {
     stream.synchronize();
     context.agreement().barrier();

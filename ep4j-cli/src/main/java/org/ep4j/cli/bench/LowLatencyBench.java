@@ -21,20 +21,20 @@ import org.ep4j.verify.Inputs;
 import org.ep4j.verify.Rows;
 
 /**
- * Dispatch, combine and the pair of low latency on one rank, in each format: checked by the oracle,
- * timed, and checked again.
+ * Dispatch, combine and their pair in low latency on one rank, in each format: checked by the
+ * oracle, timed, and checked again.
  */
 final class LowLatencyBench implements AutoCloseable {
-  private static final Effort.Budget BUDGET =
-      new Effort.Budget(20, 1000, 300_000_000L, 400_000_000L);
+  private static final IterationPlan.Budget BUDGET =
+      new IterationPlan.Budget(20, 1000, 300_000_000L, 400_000_000L);
   private static final int WARMUPS = 30;
   private static final int CHECKED_WARMUPS = 5;
   private static final int BF16_BYTES = 2;
 
-  /** One operation, run and timed again and again. */
+  /** A timed operation. */
   @FunctionalInterface
   private interface Timed {
-    /** Nanoseconds of the operation with an input set. */
+    /** Runs the operation with an input set; returns its nanoseconds. */
     long run(InputSet set);
   }
 
@@ -44,10 +44,10 @@ final class LowLatencyBench implements AutoCloseable {
   private final Arena arena = Arena.ofShared();
   private final List<InputSet> sets = new ArrayList<>();
 
-  /** In which rows come as often as in that of low latency. */
+  /** The layout with the same number of rows as low latency. */
   private final Layout layout;
 
-  private final Traffic traffic;
+  private final TrafficVolume traffic;
   private final ExpertBuffer buffer;
   private final PrivateMemory expertMemory;
   private final Tensor expertRows;
@@ -63,17 +63,17 @@ final class LowLatencyBench implements AutoCloseable {
     int tokens = settings.lowLatencyTokens();
     int hidden = settings.hidden();
     ExpertPlacement placement = ExpertPlacement.blocks(settings.experts(), ranks);
-    for (int b = 0; b < settings.effort().buffers(); b++) {
+    for (int b = 0; b < settings.plan().buffers(); b++) {
       sets.add(InputSet.make(settings, Payload.BF16, tokens, b, rank, placement, arena));
     }
     layout = settings.options().rankMajor() ? Layout.FLAT : Layout.EXPERT_MAJOR;
-    traffic = Traffic.of(sets.stream().map(InputSet::world).toList(), layout, 1);
+    traffic = TrafficVolume.of(sets.stream().map(InputSet::world).toList(), layout, 1);
     context.at("opening the low-latency buffer");
     buffer = ExpertBuffer.open(context.group(), settings.lowLatencyConfig(ranks));
     long groups = settings.latencyGroups(ranks, placement.localExperts(rank));
     long capacity = settings.latencyCapacity(ranks);
     long bytes = Math.max(1, groups * capacity * hidden * BF16_BYTES);
-    // Only the pages that rows touch take memory: most of the worst case stays empty.
+    // Only touched pages take memory: most of the worst case stays unused.
     expertMemory = PrivateMemory.reserve(bytes);
     expertRows =
         Tensor.of(
@@ -99,10 +99,10 @@ final class LowLatencyBench implements AutoCloseable {
   }
 
   int threads() {
-    return buffer.numSms();
+    return buffer.parallelism();
   }
 
-  /** Calls everything often enough to be compiled. */
+  /** Runs all calls often enough for the JIT compiler. */
   void warmUp() {
     for (Payload payload : settings.payloads()) {
       LowLatencyDispatchOptions options = dispatchOptions(payload);
@@ -114,7 +114,7 @@ final class LowLatencyBench implements AutoCloseable {
     new Ceilings(buffer, context.agreement()).warmUp();
   }
 
-  /** Checks every format; says what was checked. */
+  /** Checks every format; returns a report. */
   String verify() {
     long start = System.nanoTime();
     context.at("verifying low latency");
@@ -124,7 +124,7 @@ final class LowLatencyBench implements AutoCloseable {
     return context.verified(start);
   }
 
-  /** Checks every format with the last input set; says what was checked. */
+  /** Checks every format with the last input set; returns a report. */
   String verifyAgain() {
     long start = System.nanoTime();
     context.at("verifying low latency again");
@@ -143,13 +143,13 @@ final class LowLatencyBench implements AutoCloseable {
     fillExpertRows(set, dispatch.handle(), oracle.receiveCounts(rank));
     combine(set, dispatch.handle());
     if (payload != settings.payload()) {
-      return; // combine is the same whatever was dispatched
+      return; // the combine does not depend on the format of the dispatch
     }
     Rows returned = set.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
     context.verify(() -> oracle.checkCombine(rank, out, returned, combineOptions));
   }
 
-  /** Writes the experts' rows, to the buffer's own region too where combine sends from there. */
+  /** Writes the rows of the experts, with zero-copy into the region of the buffer. */
   private void fillExpertRows(InputSet set, LowLatencyHandle handle, int[] counts) {
     Rows rows = set.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
     Tensor target =
@@ -259,9 +259,7 @@ final class LowLatencyBench implements AutoCloseable {
   }
 
   private Timings time(Timed timed) {
-    settings
-        .effort()
-        .spend(BUDGET, context.agreement(), (first, count) -> run(timed, first, count));
+    settings.plan().spend(BUDGET, context.agreement(), (first, count) -> run(timed, first, count));
     return Timings.longestOf(context.agreement().numbers(nanos));
   }
 

@@ -3,15 +3,15 @@ package org.ep4j.cli.bench;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
-/** Reads memory as fast as it can be read. */
+/** Reads memory at full speed. */
 interface MemoryReader {
-  /** Readers go in steps of this many bytes. */
+  /** Step of a reader in bytes. */
   int BLOCK = 512;
 
   /** Reads from {@code from} to {@code to}, both multiples of {@link #BLOCK}; returns a sum. */
   long sum(MemorySegment memory, long from, long to);
 
-  /** By vectors where the JVM has them. */
+  /** A reader with vectors if the JVM has them. */
   static MemoryReader best() {
     return ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent()
         ? VectorMemoryReader.INSTANCE

@@ -1,9 +1,9 @@
 package org.ep4j.cli.bench;
 
 /**
- * What NCCL does in a bench on GPUs.
+ * Work of NCCL in a bench on GPUs.
  *
- * @param beside whether everything is measured again while it reduces on the same GPUs
- * @param against whether it exchanges the bytes that go between nodes, too
+ * @param background whether to measure again during all-reduces on the same GPUs
+ * @param against whether NCCL also exchanges the bytes between nodes, for comparison
  */
-record NcclChoice(boolean beside, boolean against) {}
+record NcclChoice(boolean background, boolean against) {}

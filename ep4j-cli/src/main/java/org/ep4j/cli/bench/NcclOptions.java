@@ -1,40 +1,44 @@
 package org.ep4j.cli.bench;
 
+import org.ep4j.ErrorCode;
+import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.launch.EngineOptions;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 
-/** What NCCL does on the same GPUs. */
+/** Options for work of NCCL on the same GPUs. */
 final class NcclOptions {
   @Option(
-      names = "--beside-nccl",
+      names = "--with-nccl-traffic",
       description = "Measure again while NCCL runs all-reduces on the same GPUs (cuda).")
-  private boolean beside;
+  private boolean background;
 
   @Option(
       names = "--against-nccl",
       description =
-          "Let NCCL's grouped sends and receives move the bytes between nodes too (cuda, ht, with"
-              + " --nodes).")
+          "Time grouped sends and receives of NCCL for the bytes between nodes, too (cuda, ht,"
+              + " with --nodes).")
   private boolean against;
 
   NcclOptions() {}
 
-  /** What NCCL does; refused where there is no GPU. */
+  /** The choice; refuses background traffic without a GPU. */
   NcclChoice choice(CommandSpec spec, String engine) {
-    if (beside && !EngineOptions.onDevice(engine)) {
-      throw new ParameterException(
-          spec.commandLine(), "--beside-nccl is for GPUs: leave it out, or use --device cuda");
+    if (background && !EngineOptions.onDevice(engine)) {
+      throw CommandSpecs.usage(
+          spec,
+          ErrorCode.INAPPLICABLE_OPTION,
+          "--with-nccl-traffic needs GPUs: leave it out, or use --device cuda");
     }
-    return new NcclChoice(beside, against);
+    return new NcclChoice(background, against);
   }
 
-  /** Refuses an exchange where nothing goes between nodes of GPUs. */
+  /** Refuses an exchange without traffic between nodes of GPUs. */
   void check(CommandSpec spec, boolean nodesOfGpus) {
     if (against && !nodesOfGpus) {
-      throw new ParameterException(
-          spec.commandLine(),
+      throw CommandSpecs.usage(
+          spec,
+          ErrorCode.INAPPLICABLE_OPTION,
           "--against-nccl is for ht between nodes of GPUs: leave it out, or use --device cuda and"
               + " --nodes");
     }

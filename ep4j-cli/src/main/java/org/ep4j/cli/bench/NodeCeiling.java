@@ -3,37 +3,39 @@ package org.ep4j.cli.bench;
 import java.time.Duration;
 import java.util.List;
 import java.util.Set;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.probe.HostLinkProbe;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.ep4j.wire.WireConfig;
 
 /**
- * What GPUs of several nodes can exchange at most, a rank: what a wire that carries rows does
- * alone, or, where kernels write the memory of the host, what the copy engines carry between all
- * GPUs and such memory, both ways at once.
+ * Maximum rate of the exchange between GPUs of several nodes, per rank: the rate of the wire alone
+ * if it carries rows, or, if kernels write host memory, the rate of the copy engines between all
+ * GPUs and host memory in both directions at once.
  */
 final class NodeCeiling {
-  /** Where these join ranks, kernels write each other's memory of the host: the wire rests. */
+  /**
+   * With these wires, kernels write host memory of the other node, and the wire carries no rows.
+   */
   private static final Set<String> MAPPED = Set.of(WireConfig.STAGED, "inproc", "shm");
 
   private static final int STREAMS = 3;
   private static final int TRIAL = 4;
   private static final int COPIES = 32;
-  private static final Duration PATIENCE = Duration.ofMinutes(1);
+  private static final Duration TIMEOUT = Duration.ofMinutes(1);
 
   private final RankContext context;
   private final NodeChoice nodes;
   private final CudaDevice device;
 
-  private String name = "copies to and from memory of the host";
+  private String name = "copies to and from host memory";
 
   /**
-   * @param wire that the buffer has been opened with, as far as it was named
-   * @param device of this rank
+   * @param wire wire of the buffer, or auto
+   * @param device device of this rank
    */
   NodeCeiling(RankContext context, String wire, CudaDevice device) {
     this.context = context;
@@ -41,22 +43,22 @@ final class NodeCeiling {
     this.device = device;
   }
 
-  /** What has been measured, for people. */
+  /** Name of the measured ceiling. */
   String name() {
     return name;
   }
 
-  /** 10^9 bytes a second and direction; not a number where nothing is measured; collective. */
+  /** GB/s in each direction; NaN if nothing is measured; collective. */
   double gbps() {
     if (nodes.wire().equals(WireConfig.BACKEND)) {
-      name = "none, the backend carries by itself";
+      name = "none, the backend carries the rows";
       return Double.NaN;
     }
     double carried = MAPPED.contains(nodes.wire()) ? 0 : carried();
     return carried == 0 ? copied() : carried;
   }
 
-  /** The same of a wire that carries rows; 0 if the one that the ranks have does not. */
+  /** GB/s of a wire that carries rows; 0 if the wire of the ranks carries none. */
   private double carried() {
     try (WireCeiling wire = new WireCeiling(context.group(), context.agreement(), nodes)) {
       if (MAPPED.contains(wire.wire())) {
@@ -70,14 +72,14 @@ final class NodeCeiling {
     }
   }
 
-  /** Ranks that share a GPU share its link: one of them measures, and each has its part of it. */
+  /** GB/s of copies. Ranks that share a GPU share its link: one of them measures for all. */
   private double copied() {
-    Agreement agreement = context.agreement();
+    CommandAgreement agreement = context.agreement();
     BackendWorld world =
         BackendWorld.gather(
-            Meeting.ofAll(context.group()),
+            Participants.ofAll(context.group()),
             device,
-            PATIENCE,
+            TIMEOUT,
             BackendProbe.found("", "", List.of()));
     boolean measures = world.isFirstOnDevice();
     try (HostLinkProbe probe = HostLinkProbe.open(device)) {

@@ -1,7 +1,7 @@
 package org.ep4j.cli.bench;
 
 /**
- * Nodes that a bench declares.
+ * Declared nodes of a bench.
  *
  * @param ranksPerNode ranks of a node; 0 = the ranks of a host
  * @param wire kind of wire between nodes
@@ -10,12 +10,12 @@ record NodeChoice(int ranksPerNode, String wire) {
   /** The ranks of a host are a node. */
   static final NodeChoice HOSTS = new NodeChoice(0, "auto");
 
-  /** Whether so many ranks are of several nodes. */
+  /** Whether the ranks belong to several nodes. */
   boolean several(int ranks) {
     return ranksPerNode > 0 && ranksPerNode < ranks;
   }
 
-  /** Number of nodes of so many ranks. */
+  /** Number of nodes. */
   int count(int ranks) {
     return several(ranks) ? Math.ceilDiv(ranks, ranksPerNode) : 1;
   }
@@ -25,7 +25,7 @@ record NodeChoice(int ranksPerNode, String wire) {
     return ranksPerNode == 0 ? 0 : rank / ranksPerNode;
   }
 
-  /** The rank of a node that exchanges with {@code rank}, in a world of so many ranks. */
+  /** The rank of a node that exchanges with {@code rank}. */
   int rail(int rank, int node, int ranks) {
     int first = node * ranksPerNode;
     int size = Math.min(ranksPerNode, ranks - first);

@@ -3,28 +3,26 @@ package org.ep4j.cli.bench;
 import java.util.Map;
 
 /**
- * What bounds an exchange between GPUs of several nodes, and what it takes of the processors.
+ * Limits of an exchange between GPUs of several nodes, and its CPU use.
  *
- * @param ceiling what was measured as the most that a rank can send and get at the same time
- * @param ceilingGbps that, in 10^9 bytes a second and direction; not a number if nothing was
- *     measured
- * @param proxyCores cores that the threads of all ranks' proxies kept busy while operations were
- *     checked and timed
- * @param otherCores the same for the rest of their processes
+ * @param ceiling name of the measured maximum of sending and receiving at the same time
+ * @param ceilingGbps this maximum in GB/s in each direction; NaN if nothing was measured
+ * @param proxyCores busy cores of the proxy threads of all ranks during checks and timing
+ * @param otherCores busy cores of all other threads of these processes
  */
 record NodeLimits(String ceiling, double ceilingGbps, double proxyCores, double otherCores) {
   boolean isMeasured() {
     return !Double.isNaN(ceilingGbps);
   }
 
-  /** What the ceiling takes for so many bytes each way; not a number if nothing was measured. */
+  /** Microseconds at the ceiling for bytes in each direction; NaN if nothing was measured. */
   double micros(double bytes) {
     return bytes / ceilingGbps / 1e3;
   }
 
-  /** For people. */
+  /** The CPU use as text. */
   String cores() {
-    return "CPU while this was checked and timed: %.1f cores in proxies of all ranks, %.1f beside them%n"
+    return "CPU during checks and timing: %.1f cores in the proxies of all ranks, %.1f in other threads%n"
         .formatted(proxyCores, otherCores);
   }
 

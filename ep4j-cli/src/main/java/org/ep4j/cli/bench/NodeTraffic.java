@@ -4,13 +4,13 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * What an operation moved between GPUs of several nodes, a rank.
+ * Traffic of an operation between GPUs of several nodes, per rank.
  *
- * @param scaleOut bytes that it sent to other nodes, each row once a node; as many came in
- * @param scaleUp bytes of rows that it got from other ranks of its node, forwarded ones among them
+ * @param scaleOut bytes sent to other nodes, each row once per node; a rank receives as many
+ * @param scaleUp bytes of rows received from other ranks of the node, including forwarded rows
  */
 record NodeTraffic(double scaleOut, double scaleUp) {
-  /** 10^9 bytes a second and direction. */
+  /** GB/s in each direction. */
   double scaleOutGbps(double micros) {
     return scaleOut / micros / 1e3;
   }

@@ -14,8 +14,8 @@ import org.ep4j.wire.WireMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A wire to nowhere, for the measurement of what comes before one: its lanes count what they are
- * given. In rounds they also answer each put and note the time.
+ * A wire that discards all work, to measure the path in front of a wire. Its lanes count the work;
+ * in rounds they also answer each put and record its time.
  */
 final class NullWire implements Wire {
   private static final int UNIT = 16;
@@ -27,26 +27,31 @@ final class NullWire implements Wire {
   private final Counters counters = new Counters(arena.allocate(Long.BYTES, Long.BYTES));
   private final long answer;
 
-  /** When the put of each round came, by the clock of {@link System#nanoTime}. */
+  /** Time of the put of each round, from {@link System#nanoTime}. */
   final long[] posts;
 
   /**
-   * A wire of rank 0, a lane to each peer in each strand.
+   * A wire of rank 0 with a lane to each peer in each progress context.
    *
-   * @param answer where the number of answered rounds is written; 0 for no rounds
+   * @param answer address of the number of answered rounds; 0 for no rounds
    */
-  NullWire(int peers, int strands, long answer, int rounds) {
+  NullWire(int peers, int progressContexts, long answer, int rounds) {
     this.size = peers + 1;
     this.answer = answer;
     this.posts = new long[rounds];
-    this.config = WireConfig.builder().wire("null").lanes(strands).strands(strands).build();
-    this.lanes = new Lane[size * strands];
+    this.config =
+        WireConfig.builder()
+            .wire("null")
+            .lanes(progressContexts)
+            .progressContexts(progressContexts)
+            .build();
+    this.lanes = new Lane[size * progressContexts];
     for (int i = 0; i < lanes.length; i++) {
-      lanes[i] = new NullLane(i / strands, i % strands);
+      lanes[i] = new NullLane(i / progressContexts, i % progressContexts);
     }
   }
 
-  /** Sum of the units where puts began, over all lanes; once their threads have ended. */
+  /** Sum of the start units of all puts; valid after the threads of all lanes have ended. */
   long checksum() {
     long sum = 0;
     for (Lane lane : lanes) {
@@ -81,17 +86,17 @@ final class NullWire implements Wire {
 
   @Override
   public Lane lane(int peer, int index) {
-    return lanes[peer * config.strands() + index];
+    return lanes[peer * config.progressContexts() + index];
   }
 
   @Override
   public Region allocate(long bytes, Duration timeout) {
-    throw new WireException("a wire to nowhere has no memory");
+    throw new WireException("the discarding wire has no memory");
   }
 
   @Override
   public Region expose(WireMemory memory, Duration timeout) {
-    throw new WireException("a wire to nowhere has no peers");
+    throw new WireException("the discarding wire has no peers");
   }
 
   @Override
@@ -110,7 +115,7 @@ final class NullWire implements Wire {
   }
 
   @Override
-  public int poll(int strand) {
+  public int poll(int progressContext) {
     return 0;
   }
 
@@ -126,7 +131,7 @@ final class NullWire implements Wire {
     }
   }
 
-  /** Says what it is given, reads nothing of it. */
+  /** Describes memory without reading it. */
   private record NullRegion(WireMemory memory) implements Region {
     @Override
     public long bytes() {

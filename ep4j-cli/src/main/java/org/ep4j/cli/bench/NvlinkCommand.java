@@ -25,17 +25,18 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** Measures what the links between the GPUs of this machine can carry. */
+/** Measures the rate of the links between the GPUs of this machine. */
 @Command(
     name = "nvlink",
     sortOptions = false,
     description = {
-      "Measure the ceiling: all GPUs push rows to one another, with no protocol around it.",
+      "Measure the ceiling: all GPUs push rows to one another, without a protocol.",
       "",
-      "Every GPU sends as many rows to each other GPU, all at the same time, through the tensor memory"
-          + " accelerator; the second measurement of a line has its own rows too, as in a dispatch. A"
-          + " time is that of the slowest GPU after a common start; every byte is checked. GB/s are"
-          + " those that a GPU receives. On a single GPU it is the speed of its memory.",
+      "Every GPU sends the same number of rows to each other GPU at the same time, through the"
+          + " tensor memory accelerator. The second measurement of a row also copies its own rows,"
+          + " as a dispatch does. A time is that of the slowest GPU after a common start; every"
+          + " byte is checked. GB/s count received bytes. With a single GPU, this is the speed of"
+          + " its memory.",
       ""
     })
 final class NvlinkCommand implements Callable<Integer> {
@@ -103,7 +104,7 @@ final class NvlinkCommand implements Callable<Integer> {
         }
       }
       out.print(table.render(style));
-      out.println(style.good("verified: every byte arrived, each time"));
+      out.println(style.good("verified: every byte, each time"));
       out.flush();
     }
     if (artifact != null) {

@@ -4,13 +4,13 @@ import org.ep4j.DType;
 import org.ep4j.RowFormat;
 import org.jspecify.annotations.Nullable;
 
-/** What rows travel as, by the names of {@code --dtype}. */
+/** Formats of rows, by the names of {@code --dtype}. */
 enum Payload {
   /** bfloat16 rows. */
   BF16(DType.BF16, DType.BF16, RowFormat.BF16),
   /** FP8 E4M3 rows with an FP32 scale per 128 values; sums are bfloat16. */
   FP8(DType.FP8_E4M3, DType.BF16, RowFormat.FP8),
-  /** NVFP4 rows with an E4M3 scale per 16 values and a factor a token; sums are bfloat16. */
+  /** NVFP4 rows with an E4M3 scale per 16 values and a factor per token; sums are bfloat16. */
   NVFP4(DType.NVFP4, DType.BF16, RowFormat.NVFP4),
   /** IEEE binary16 rows. */
   FP16(DType.FP16, DType.FP16, null),
@@ -63,7 +63,7 @@ enum Payload {
     };
   }
 
-  /** Values that a row's length must be a multiple of. */
+  /** The length of a row is a multiple of this number of values. */
   int block() {
     return switch (this) {
       case FP8 -> FP8_BLOCK;

@@ -3,7 +3,7 @@ package org.ep4j.cli.bench;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Stream;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 import org.ep4j.rdma.verbs.RdmaPort;
 import org.ep4j.rdma.verbs.RdmaPorts;
@@ -11,14 +11,14 @@ import org.ep4j.rdma.verbs.RdmaSettings;
 import org.ep4j.wire.WireConfig;
 
 /**
- * RDMA writes by the programs of perftest, where both ranks have them, over the ports and queue
- * pairs that some lanes of the wire {@code verbs} use. A program knows one port: each port has its
- * own ib_write_bw, all at the same time.
+ * RDMA writes by the programs of perftest, if both ranks have them, over the ports and queue pairs
+ * of the lanes of the wire {@code verbs}. A program uses one port, so an ib_write_bw runs for each
+ * port at the same time.
  *
- * @param ports ports that the lanes use
- * @param queuePairs queue pairs of each that they use
- * @param gbps bytes a nanosecond of large writes over all of them; 0 if it was not measured
- * @param micros median of half round trips of writes of 8 bytes; 0 if it was not measured
+ * @param ports ports of the lanes
+ * @param queuePairs queue pairs of each port
+ * @param gbps GB/s of large writes over all of them; 0 if not measured
+ * @param micros median of half round trips of writes of 8 bytes; 0 if not measured
  */
 record Perftest(int ports, int queuePairs, double gbps, double micros) {
   private static final Duration LIMIT = Duration.ofSeconds(40);
@@ -32,14 +32,14 @@ record Perftest(int ports, int queuePairs, double gbps, double micros) {
   private static final int MEDIAN_COLUMN = 4;
 
   /**
-   * Runs both programs; on both ranks, and rank 0 gets the answers.
+   * Runs both programs; called on both ranks; the results are on rank 0.
    *
    * @param bytes of a large write
    * @param lanes lanes of the wire
    */
-  static Perftest measure(Group group, Agreement agreement, long bytes, int lanes) {
+  static Perftest measure(Group group, CommandAgreement agreement, long bytes, int lanes) {
     RdmaSettings settings = RdmaSettings.of(System.getenv());
-    // As the wire that was measured: host memory, no device is near.
+    // As in the measured wire: host memory without affinity to a device.
     List<RdmaPort> all = RdmaPorts.of(group, "", WireConfig.builder().build().timeout()).ports();
     List<RdmaPort> used = all.subList(0, Math.min(lanes, all.size()));
     int pairs = Math.min(settings.queuePairsPerPort(), Math.ceilDiv(lanes, used.size()));
@@ -87,7 +87,7 @@ record Perftest(int ports, int queuePairs, double gbps, double micros) {
         .toList();
   }
 
-  /** A column of the line of numbers in the report; 0 if there is none. */
+  /** A column of the row of numbers in the report; 0 if it is missing. */
   static double column(String report, int column) {
     return report
         .lines()

@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.probe.ProxyProbe;
 import org.ep4j.cuda.proxy.Proxy;
@@ -11,7 +12,7 @@ import org.ep4j.cuda.proxy.ProxyConfig;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.wire.Region;
 
-/** A GPU that pushes, and proxies with several numbers of threads that post to nowhere. */
+/** A GPU that pushes commands, and proxies with several numbers of threads that discard them. */
 final class ProxyBench implements AutoCloseable {
   private static final int PEERS = 8;
   private static final int WARPS_OF_BLOCK = 8;
@@ -58,7 +59,7 @@ final class ProxyBench implements AutoCloseable {
         new ProxyConfig(threads, rings * threads, capacity, 0, pinned, TIMEOUT));
   }
 
-  /** Commands a second, from the launch until the last is posted. */
+  /** Commands per second, from the launch until the last is posted. */
   double rate(int threads, int warps, long warpCommands, int together) {
     try (NullWire wire = new NullWire(PEERS, threads, 0, 0);
         Region region = wire.region()) {
@@ -72,19 +73,19 @@ final class ProxyBench implements AutoCloseable {
       long sum = warps * (units(WARM_UP) + units(warpCommands));
       if (wire.checksum() != sum) {
         throw new VerificationFailure(
-            "commands are missing, doubled or wrong: their sum is %d, not %d"
+            "commands are missing, duplicated or wrong: their sum is %d, not %d"
                 .formatted(wire.checksum(), sum));
       }
       return warps * warpCommands / nanos * 1e9;
     }
   }
 
-  /** Sum of the units that the commands of a warp name. */
+  /** Sum of the units in the commands of a warp. */
   private static long units(long commands) {
     return commands * (commands - 1) / 2;
   }
 
-  /** Returns how many commands the proxy has posted in all, once these are. */
+  /** Pushes commands and waits for them; returns the total of posted commands. */
   private long push(Proxy proxy, int warps, long warpCommands, int together, long before) {
     long refused =
         probe.push(
@@ -99,14 +100,15 @@ final class ProxyBench implements AutoCloseable {
       Thread.onSpinWait();
     }
     if (refused != 0) {
-      throw new Ep4jException(refused + " warps were refused: " + proxy.problem());
+      throw new Ep4jException(
+          ErrorCode.PROXY_REFUSED, refused + " warps were refused: " + proxy.problem());
     }
     return wanted;
   }
 
-  /** One command at a time. */
+  /** Times single commands. */
   RoundTimes rounds(int threads, int rounds, Duration pause) {
-    // Twice: the first time compiles.
+    // The first of two runs is for the JIT compiler.
     RoundTimes ignored = timed(threads, rounds, pause);
     return timed(threads, rounds, pause);
   }
@@ -144,7 +146,8 @@ final class ProxyBench implements AutoCloseable {
   private static void join(Thread clock) {
     try {
       if (!clock.join(TIMEOUT)) {
-        throw new Ep4jException("the thread that shows the clock has not ended");
+        throw new Ep4jException(
+            ErrorCode.MEASUREMENT_INTERRUPTED, "the thread that writes the clock has not ended");
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();

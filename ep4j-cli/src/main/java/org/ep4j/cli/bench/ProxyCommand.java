@@ -8,6 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Style;
@@ -23,17 +24,18 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** Measures the way of a command from a kernel to the post on a wire. */
+/** Measures the path of a command from a kernel to the post on a wire. */
 @Command(
     name = "proxy",
     sortOptions = false,
     description = {
-      "Measure the proxy: commands that kernels push and threads of the host post, to a wire that"
+      "Measure the proxy: kernels push commands, and host threads post them to a wire that"
           + " discards them.",
       "",
-      "The rate counts from the launch until every command is posted; their sum is checked. The time"
-          + " from the store to the post is that of a command on its own, by the GPU's clock and the"
-          + " host's: an upper bound, by no more than the GPU takes to read the host's clock (look).",
+      "The rate counts from the launch until every command is posted; their sum is checked. The"
+          + " time from the store to the post is that of a single command, by the clocks of GPU and"
+          + " host. It is an upper bound; the error is at most the time in which the GPU reads the"
+          + " host clock (look).",
       ""
     })
 final class ProxyCommand implements Callable<Integer> {
@@ -42,7 +44,7 @@ final class ProxyCommand implements Callable<Integer> {
       split = ",",
       defaultValue = "1,2,4,8",
       paramLabel = "N",
-      description = "Threads that post, each number in turn; default ${DEFAULT-VALUE}.")
+      description = "Numbers of threads that post, one after the other; default ${DEFAULT-VALUE}.")
   private List<Integer> threads = List.of();
 
   @Option(
@@ -56,43 +58,43 @@ final class ProxyCommand implements Callable<Integer> {
       names = "--capacity",
       defaultValue = "2048",
       paramLabel = "N",
-      description = "Commands that a ring holds; default ${DEFAULT-VALUE}.")
+      description = "Capacity of a ring in commands; default ${DEFAULT-VALUE}.")
   private int capacity;
 
   @Option(
-      names = "--together",
+      names = "--batch",
       split = ",",
       defaultValue = "32,1",
       paramLabel = "N",
-      description = "Commands that a warp pushes at once, each in turn; default ${DEFAULT-VALUE}.")
+      description = "Numbers of commands that a warp pushes at once; default ${DEFAULT-VALUE}.")
   private List<Integer> together = List.of();
 
   @Option(
       names = "--warps",
       defaultValue = "256",
       paramLabel = "N",
-      description = "Warps that push, 8 a block; default ${DEFAULT-VALUE}.")
+      description = "Warps that push, 8 per block; default ${DEFAULT-VALUE}.")
   private int warps;
 
   @Option(
       names = "--commands",
       defaultValue = "16777216",
       paramLabel = "N",
-      description = "Commands of all warps, as many each; default ${DEFAULT-VALUE}.")
+      description = "Commands of all warps together; default ${DEFAULT-VALUE}.")
   private long commands;
 
   @Option(
       names = "--rounds",
       defaultValue = "10000",
       paramLabel = "N",
-      description = "Commands that are timed one by one; default ${DEFAULT-VALUE}.")
+      description = "Commands that are timed individually; default ${DEFAULT-VALUE}.")
   private int rounds;
 
   @Option(
       names = "--cores",
       split = ",",
       paramLabel = "N",
-      description = "Cores of the threads, at least as many; default: left to the system.")
+      description = "Cores of the threads, at least one per thread; default: chosen by the system.")
   private List<Integer> cores = List.of();
 
   @Mixin private JsonOption json = new JsonOption();
@@ -102,30 +104,33 @@ final class ProxyCommand implements Callable<Integer> {
   @Override
   public Integer call() {
     Path artifact = json.file(spec);
-    CommandSpecs.check(
-        spec, warps >= 8 && warps % 8 == 0, "--warps " + warps + ": a multiple of 8");
-    CommandSpecs.check(
-        spec, commands >= 32L * warps, "--commands " + commands + ": at least 32 a warp");
-    CommandSpecs.check(spec, rounds >= 100, "--rounds " + rounds + ": at least 100");
+    CommandSpecs.checkValue(
+        spec, warps >= 8 && warps % 8 == 0, "--warps", warps, "a multiple of 8");
+    CommandSpecs.checkValue(
+        spec, commands >= 32L * warps, "--commands", commands, "at least 32 per warp");
+    CommandSpecs.checkValue(spec, rounds >= 100, "--rounds", rounds, "at least 100");
     for (int number : together) {
-      CommandSpecs.check(spec, number >= 1 && number <= 32, "--together " + number + ": 1 to 32");
+      CommandSpecs.checkValue(spec, number >= 1 && number <= 32, "--batch", number, "1..32");
     }
     for (int number : threads) {
-      CommandSpecs.check(
+      CommandSpecs.checkValue(
           spec,
-          number >= 1 && number <= ProxyConfig.MOST_THREADS,
-          "--threads " + number + ": 1 to " + ProxyConfig.MOST_THREADS);
+          number >= 1 && number <= ProxyConfig.MAX_THREADS,
+          "--threads",
+          number,
+          "1.." + ProxyConfig.MAX_THREADS);
       CommandSpecs.check(
           spec,
           cores.isEmpty() || cores.size() >= number,
-          "--cores names " + cores.size() + " cores for " + number + " threads: name more");
+          ErrorCode.CONFLICTING_OPTIONS,
+          "--cores names " + cores.size() + " cores for " + number + " threads: name more cores");
     }
     CudaDriver.require();
     long each = commands / warps;
     PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
     Style style = Style.detect();
     out.printf(
-        "%s  %s, %d warps, %d commands, %d rings a thread of %d%n%n",
+        "%s  %s, %d warps, %d commands, %d rings of %d per thread%n%n",
         style.bold("Commands from kernels to the host"),
         DeviceProperties.of(0).name(),
         warps,

@@ -14,25 +14,25 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** Measures puts that kernels make. */
+/** Measures puts from kernels. */
 @Command(
     name = "put",
     sortOptions = false,
     description = {
       "Measure puts from kernels between two GPUs, with each backend: latency and bandwidth.",
       "",
-      "Before anything is timed, all warps exchange blocks that differ in each round, write their source"
-          + " anew as soon as it is flushed, and compare every byte. Latency is half a round trip of one"
-          + " warp: a put and a signal there, a put and a signal back. The stream is blocks from rank 0,"
-          + " each with a signal behind it, until rank 1 has answered that all are there. With --nodes 2"
-          + " the GPUs are of different nodes, whatever joins them.",
+      "Before the timing, all warps exchange blocks that differ in each round, overwrite their"
+          + " source after each flush, and compare every byte. Latency is half a round trip of one"
+          + " warp: a put and a signal in each direction. The stream is blocks from rank 0, each"
+          + " followed by a signal, until rank 1 has confirmed all blocks. With --nodes 2 the GPUs"
+          + " belong to different nodes, whatever links connect them.",
       ""
     })
 final class PutCommand implements Callable<Integer> {
   private static final int WARPS_OF_BLOCK = 8;
-  private static final int MOST_WARPS = 512;
+  private static final int MAX_WARPS = 512;
   private static final int UNIT = 16;
-  private static final long MOST_BYTES = 64L << 20;
+  private static final long MAX_BYTES = 64L << 20;
 
   @Mixin private WorldOptions world = new WorldOptions();
   @Mixin private NodeOptions nodes = new NodeOptions();
@@ -42,7 +42,9 @@ final class PutCommand implements Callable<Integer> {
       split = ",",
       defaultValue = "auto",
       paramLabel = "NAME",
-      description = "direct, nccl, nvshmem or auto, each in turn; default ${DEFAULT-VALUE}.")
+      description =
+          "direct, nccl, nvshmem or auto; several are measured one by one; default"
+              + " ${DEFAULT-VALUE}.")
   private List<String> backends = List.of();
 
   @Option(
@@ -69,23 +71,27 @@ final class PutCommand implements Callable<Integer> {
   @Override
   public Integer call() throws Exception {
     for (long size : sizes) {
-      CommandSpecs.check(
+      CommandSpecs.checkValue(
           spec,
-          size > 0 && size % UNIT == 0 && size <= MOST_BYTES,
-          "--sizes " + size + ": a size is a multiple of 16, at most 64 MiB");
+          size > 0 && size % UNIT == 0 && size <= MAX_BYTES,
+          "--sizes",
+          size,
+          "multiples of 16, at most 64 MiB");
     }
-    CommandSpecs.check(
+    CommandSpecs.checkValue(
         spec,
-        warps > 0 && warps % WARPS_OF_BLOCK == 0 && warps <= MOST_WARPS,
-        "--warps " + warps + ": must be a multiple of 8, at most " + MOST_WARPS);
+        warps > 0 && warps % WARPS_OF_BLOCK == 0 && warps <= MAX_WARPS,
+        "--warps",
+        warps,
+        "a multiple of 8, at most " + MAX_WARPS);
     CommandSpec command = CommandSpecs.require(spec);
-    nodes.check(command, Pair.RANKS);
+    nodes.check(command, RankPair.RANKS);
     nodes.checkWire(command, true, world.join());
     Path artifact = json.file(spec);
     CudaDriver.require();
     PutSession session =
         new PutSession(
-            backends, sizes, warps, nodes.ranksPerNode(Pair.RANKS), nodes.wire(), artifact);
-    return Pair.run(world, command, session::run);
+            backends, sizes, warps, nodes.ranksPerNode(RankPair.RANKS), nodes.wire(), artifact);
+    return RankPair.run(world, command, session::run);
   }
 }

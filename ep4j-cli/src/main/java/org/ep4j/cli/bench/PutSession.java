@@ -9,7 +9,7 @@ import java.util.Map;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cli.ExitCodes;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
@@ -21,14 +21,14 @@ import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One rank's way through a bench of puts from kernels. Rank 0 prints.
+ * A bench of puts from kernels on one rank. Rank 0 prints.
  *
- * @param backends each in turn
- * @param sizes bytes of a put, each in turn
- * @param warps of the stream
+ * @param backends backends, one after the other
+ * @param sizes sizes of a put in bytes, one after the other
+ * @param warps warps of the stream
  * @param ranksPerNode 0: the ranks of a host are a node
- * @param wire between nodes
- * @param artifact where everything is written; null for nowhere
+ * @param wire wire between nodes
+ * @param artifact JSON file with the results; null for none
  */
 record PutSession(
     List<String> backends,
@@ -43,12 +43,12 @@ record PutSession(
   private static final int WARM_UP = 50;
   private static final long STREAM_BYTES = 512L << 20;
   private static final long ROUND_BYTES = 64L << 20;
-  private static final long MOST_PUTS = 2000;
+  private static final long MAX_PUTS = 2000;
   private static final long UNIT = 256;
 
-  /** Runs everything; the exit code, the same on both ranks. */
+  /** Runs the bench; returns the exit code, equal on both ranks. */
   int run(Group group, Progress progress) {
-    Agreement agreement = new Agreement(group);
+    CommandAgreement agreement = new CommandAgreement(group);
     List<Map<String, Object>> results = new ArrayList<>();
     int code = ExitCodes.OK;
     for (String backend : backends) {
@@ -59,7 +59,7 @@ record PutSession(
         if (backends.size() == 1) {
           throw e;
         }
-        // The same on both ranks, which have agreed on it.
+        // Both ranks throw the same error: they have agreed on it.
         print(group, progress, Style.detect().bad("not measured: " + e.getMessage()) + "\n\n");
       } catch (VerificationFailure e) {
         print(group, progress, Style.detect().bad("WRONG BYTES: " + e.getMessage()) + "\n\n");
@@ -82,7 +82,7 @@ record PutSession(
 
   private void measure(
       Group group,
-      Agreement agreement,
+      CommandAgreement agreement,
       Progress progress,
       String backend,
       List<Map<String, Object>> results) {
@@ -118,23 +118,23 @@ record PutSession(
     }
   }
 
-  private static void verify(Agreement agreement, PutProbe probe, long size) {
+  private static void verify(CommandAgreement agreement, PutProbe probe, long size) {
     long wrong = probe.exchange(size, EXCHANGES);
-    List<String> blames =
+    List<String> mismatches =
         agreement.texts(wrong == 0 ? "" : wrong + " vectors of " + size + "-byte puts are wrong");
-    if (!blames.isEmpty()) {
-      throw new VerificationFailure(blames.getFirst());
+    if (!mismatches.isEmpty()) {
+      throw new VerificationFailure(mismatches.getFirst());
     }
   }
 
   private static double stream(PutProbe probe, int senders, long size) {
-    int count = (int) count(STREAM_BYTES, senders * size, MOST_PUTS);
+    int count = (int) count(STREAM_BYTES, senders * size, MAX_PUTS);
     double ignored = probe.stream(senders, size, Math.max(1, count / 10));
     return probe.stream(senders, size, count);
   }
 
-  private static long count(long bytes, long each, long most) {
-    return Math.clamp(bytes / each, 4, most);
+  private static long count(long bytes, long each, long max) {
+    return Math.clamp(bytes / each, 4, max);
   }
 
   private Map<String, Object> tree(

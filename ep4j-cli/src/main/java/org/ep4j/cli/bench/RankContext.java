@@ -2,7 +2,7 @@ package org.ep4j.cli.bench;
 
 import java.io.PrintStream;
 import java.util.List;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Units;
@@ -10,18 +10,19 @@ import org.ep4j.group.Group;
 import org.ep4j.verify.VerificationException;
 
 /**
- * What the parts of a bench share on one rank.
+ * Context of the parts of a bench on one rank.
  *
- * @param group who is there
- * @param agreement what they tell each other
- * @param settings what is done
- * @param progress what rank 0 is at
+ * @param group the group
+ * @param agreement exchange of numbers and texts with the other ranks
+ * @param settings settings of the bench
+ * @param progress progress line of rank 0
  */
-record RankContext(Group group, Agreement agreement, BenchSettings settings, Progress progress) {
+record RankContext(
+    Group group, CommandAgreement agreement, BenchSettings settings, Progress progress) {
   /** A check by the oracle. */
   @FunctionalInterface
   interface Check {
-    /** Throws at the first difference. */
+    /** Throws on the first difference. */
     void run();
   }
 
@@ -29,7 +30,7 @@ record RankContext(Group group, Agreement agreement, BenchSettings settings, Pro
     return group.rank() == 0;
   }
 
-  /** Says on rank 0 what begins now. */
+  /** Reports on rank 0 the step that begins. */
   void at(String text) {
     progress.at(text);
   }
@@ -47,35 +48,35 @@ record RankContext(Group group, Agreement agreement, BenchSettings settings, Pro
   }
 
   /**
-   * Runs a check on every rank and lets all know.
+   * Runs a check on every rank and shares the result.
    *
    * @throws VerificationFailure on every rank if it failed on any
    */
   void verify(Check check) {
-    String blame = "";
+    String mismatch = "";
     try {
       check.run();
     } catch (VerificationException e) {
-      blame = String.valueOf(e.getMessage());
+      mismatch = String.valueOf(e.getMessage());
     }
-    List<String> blames = agreement.texts(blame);
-    if (!blames.isEmpty()) {
-      throw new VerificationFailure(blames.getFirst());
+    List<String> mismatches = agreement.texts(mismatch);
+    if (!mismatches.isEmpty()) {
+      throw new VerificationFailure(mismatches.getFirst());
     }
   }
 
-  /** What a check that began at {@code start} has shown. */
+  /** Report of a check that began at {@code start}. */
   String verified(long start) {
-    return "dispatch and combine equal the oracle's bits on all %d ranks (%s)"
+    return "dispatch and combine equal the oracle bit for bit on all %d ranks (%s)"
         .formatted(group.size(), Units.micros((System.nanoTime() - start) / 1e3));
   }
 
-  /** The same ranks with other settings. */
+  /** This context with other settings. */
   RankContext with(BenchSettings others) {
     return new RankContext(group, agreement, others, progress);
   }
 
-  /** Style of what is printed. */
+  /** Style of the output. */
   Style style() {
     return Style.detect();
   }

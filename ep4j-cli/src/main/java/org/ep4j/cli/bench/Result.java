@@ -8,15 +8,15 @@ import org.jspecify.annotations.Nullable;
  * One measured operation; the same on every rank.
  *
  * @param operation {@code dispatch}, {@code combine}, {@code ll_dispatch}, {@code ll_combine}, ...
- * @param payload what its rows travel as
- * @param timings its durations
- * @param rows rows a rank receives (dispatch) or that its experts return (combine), mean of ranks
+ * @param payload format of its rows
+ * @param timings durations
+ * @param rows rows that a rank receives (dispatch) or its experts return (combine), mean of ranks
  *     and input sets
  * @param bytes bytes of those rows, scales included
- * @param remoteBytes the part of them that comes from other ranks
- * @param ceilingMicros how long the memory of this machine needs for those bytes; NaN if that was
- *     not measured
- * @param crossing what moved between nodes; null if there is one, or if that was not measured
+ * @param remoteBytes bytes of rows from other ranks
+ * @param ceilingMicros time in which the memory of this machine moves those bytes; NaN if not
+ *     measured
+ * @param crossing traffic between nodes; null for one node, or if not measured
  */
 record Result(
     String operation,
@@ -26,8 +26,8 @@ record Result(
     double bytes,
     double remoteBytes,
     double ceilingMicros,
-    @Nullable Crossing crossing) {
-  /** An operation in one node. */
+    @Nullable InternodeTraffic crossing) {
+  /** A result in one node. */
   Result(
       String operation,
       String payload,
@@ -39,7 +39,7 @@ record Result(
     this(operation, payload, timings, rows, bytes, remoteBytes, ceilingMicros, null);
   }
 
-  /** Bytes of received rows over the median, in 10^9 a second. */
+  /** GB/s of received rows over the median. */
   double logicalGbps() {
     return bytes / timings.median() / 1e3;
   }
@@ -49,12 +49,12 @@ record Result(
     return remoteBytes / timings.median() / 1e3;
   }
 
-  /** The ceiling's time in per cent of ours. */
+  /** The time of the ceiling in percent of the median. */
   double ceilingPercent() {
     return 100 * ceilingMicros / timings.median();
   }
 
-  /** For the artifact. */
+  /** The fields for the artifact. */
   Map<String, Object> tree() {
     Map<String, Object> tree = new LinkedHashMap<>();
     tree.put("op", operation);

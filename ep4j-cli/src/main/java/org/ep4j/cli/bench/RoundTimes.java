@@ -3,21 +3,22 @@ package org.ep4j.cli.bench;
 import org.ep4j.cuda.probe.ProxyProbe;
 
 /**
- * How long commands were on their way, by two clocks. The GPU reads a word into which the host
- * writes its clock all the time: what it reads was written before the GPU's clock said {@code
- * after}, so the host's clock is ahead by at least {@code word - after}. The greatest such lead
- * among the neighbours, close enough for clocks not to drift, turns a time of the GPU into one that
- * is not too late; so every figure is an upper bound, by no more than {@link #look}.
+ * Latencies of commands, from two clocks. The host continuously writes its clock into a word that
+ * the GPU reads. The value was written before the GPU clock reached {@code after}, so the host
+ * clock is ahead by at least {@code word - after}. The maximum lead among neighbouring rounds,
+ * which are close enough that drift is negligible, converts a GPU time into a host time that is not
+ * too late. So every figure is an upper bound with an error of at most {@link #look}.
  *
- * @param fromStore from the moment before the command was written to the post
- * @param fromPush the same from the begin of the push
- * @param roundTrip from before the command was written until the GPU has seen the host's answer
- * @param look how long the GPU took to read the host's clock
+ * @param fromStore time from before the store of the command to the post
+ * @param fromPush time from the begin of the push to the post
+ * @param roundTrip time from before the store of the command until the GPU reads the answer of the
+ *     host
+ * @param look time in which the GPU reads the host clock
  */
 record RoundTimes(Timings fromStore, Timings fromPush, Timings roundTrip, Timings look) {
   private static final int NEIGHBOURS = 32;
 
-  /** From the words of {@code ep4j_proxy_rounds} and the host's times of the posts. */
+  /** Computed from the words of {@code ep4j_proxy_rounds} and the host times of the posts. */
   static RoundTimes of(long[] words, long[] posts, int skipped) {
     int rounds = posts.length;
     double[][] micros = new double[4][rounds - skipped];

@@ -4,14 +4,14 @@ import org.ep4j.Layout;
 import org.ep4j.verify.WorldRouting;
 
 /**
- * The row copies of a dispatch without the communication: each of a rank's rows to the next free
- * place of a part for each of its destinations.
+ * The row copies of a dispatch without communication: each row of a rank is copied to the next free
+ * place of each of its destinations.
  *
  * @param source row to copy
  * @param target place to copy it to
  */
 record RowCopies(int[] source, int[] target) {
-  /** Those of {@code rank}: a destination is a rank (FLAT) or an expert (EXPERT_MAJOR). */
+  /** The copies of {@code rank}: a destination is a rank (FLAT) or an expert (EXPERT_MAJOR). */
   static RowCopies of(WorldRouting world, int rank, Layout layout) {
     int parts = layout == Layout.FLAT ? world.ranks() : world.placement().experts();
     int[] next = new int[parts + 1];

@@ -1,19 +1,19 @@
 package org.ep4j.cli.bench;
 
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 
 /**
- * Lets all ranks of a host go on at the same moment, far closer together than messages would: they
- * agree on a time, and each watches the clock. The clock of {@link System#nanoTime} is one for all
- * processes of a Linux host.
+ * Releases all ranks of a host at the same moment, more precisely than messages can: the ranks
+ * agree on a time, and each polls the clock. All processes of a Linux host share the clock of
+ * {@link System#nanoTime}.
  */
 final class StartSignal {
-  /** Longer than the last rank needs to hear of the time. */
+  /** Longer than the agreement on the time takes. */
   private static final long LEAD_NANOS = 500_000;
 
-  private final Agreement agreement;
+  private final CommandAgreement agreement;
 
-  StartSignal(Agreement agreement) {
+  StartSignal(CommandAgreement agreement) {
     this.agreement = agreement;
   }
 

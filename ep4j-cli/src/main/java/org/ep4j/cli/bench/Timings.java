@@ -3,19 +3,19 @@ package org.ep4j.cli.bench;
 import java.util.Arrays;
 
 /**
- * Durations of the iterations of an operation in microseconds, each the longest of the ranks.
+ * Durations of the iterations of an operation in microseconds, each the maximum of the ranks.
  *
  * @param micros in the order of the iterations
  */
 record Timings(double[] micros) {
-  /** Checks that there is one. */
+  /** Checks that the array is not empty. */
   Timings {
     if (micros.length == 0) {
       throw new IllegalArgumentException("timings of no iteration");
     }
   }
 
-  /** The longest rank of each iteration. */
+  /** The maximum of the ranks in each iteration. */
   static Timings longestOf(long[][] nanosOfRanks) {
     double[] longest = new double[nanosOfRanks[0].length];
     for (long[] nanos : nanosOfRanks) {
@@ -26,7 +26,7 @@ record Timings(double[] micros) {
     return new Timings(longest);
   }
 
-  /** Half are shorter; the mean of the middle two where there are two. */
+  /** The median; for an even number of iterations the mean of the middle two. */
   double median() {
     double[] sorted = sorted();
     int half = sorted.length / 2;
@@ -38,7 +38,7 @@ record Timings(double[] micros) {
     return percentile(0.99);
   }
 
-  /** The same for 999 of 1000; the longest where there are fewer. */
+  /** The same for 999 of 1000; the maximum of fewer than 1000. */
   double p999() {
     return percentile(0.999);
   }

@@ -15,21 +15,22 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.IntFunction;
 import java.util.function.ToDoubleFunction;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A program that measures the way between two hosts: rank 1 starts its server, rank 0 its client.
+ * A program that measures the network between two hosts: rank 1 starts its server, rank 0 its
+ * client.
  *
  * @param name of the program, on the PATH
- * @param limit how long it may take
+ * @param limit timeout
  */
 record Tool(String name, Duration limit) {
   private static final Duration USUAL_LIMIT = Duration.ofSeconds(12);
-  private static final Duration NAP = Duration.ofMillis(100);
+  private static final Duration PAUSE = Duration.ofMillis(100);
 
-  /** Arguments of one of several copies, whose server listens at a port. */
+  /** Arguments of one of several instances, whose server listens on a port. */
   interface Arguments {
     List<String> of(int copy, int port);
   }
@@ -39,16 +40,16 @@ record Tool(String name, Duration limit) {
   }
 
   /**
-   * Runs it; on both ranks.
+   * Runs the program; called on both ranks.
    *
    * @param server arguments for a port
-   * @param client arguments for a port; the host of rank 1 is put where one is {@code HOST}
-   * @param read what the client's output says; 0 if nothing
-   * @return what was read, on rank 0; 0 on rank 1, and where the program is missing or fails
+   * @param client arguments for a port; {@code HOST} is replaced by the host of rank 1
+   * @param read parser of the output of the client; returns 0 without a result
+   * @return the result on rank 0; 0 on rank 1, and if the program is missing or fails
    */
   double measure(
       Group group,
-      Agreement agreement,
+      CommandAgreement agreement,
       IntFunction<List<String>> server,
       IntFunction<List<String>> client,
       ToDoubleFunction<String> read) {
@@ -62,13 +63,13 @@ record Tool(String name, Duration limit) {
   }
 
   /**
-   * Runs several copies at the same time; otherwise as {@link #measure}.
+   * Like {@link #measure}, with several instances at the same time.
    *
-   * @return the sum of what was read; 0 also where one copy fails
+   * @return the sum of the results; 0 also if one instance fails
    */
   double sum(
       Group group,
-      Agreement agreement,
+      CommandAgreement agreement,
       int copies,
       Arguments server,
       Arguments client,
@@ -127,13 +128,13 @@ record Tool(String name, Duration limit) {
     }
   }
 
-  /** Tries until the server listens. */
+  /** Starts the client until the server listens. */
   private double ask(List<String> arguments, ToDoubleFunction<String> read) throws IOException {
     long end = System.nanoTime() + limit.toNanos();
     while (System.nanoTime() - end < 0) {
       Process client = start(arguments);
       try {
-        // It writes a few KiB at its end, which a pipe holds.
+        // The output at the end is a few KiB, which fit into the pipe.
         if (!client.waitFor(end - System.nanoTime(), TimeUnit.NANOSECONDS)) {
           return 0;
         }
@@ -142,7 +143,7 @@ record Tool(String name, Duration limit) {
         if (found > 0) {
           return found;
         }
-        Thread.sleep(NAP);
+        Thread.sleep(PAUSE);
       } catch (InterruptedException e) {
         Thread.currentThread().interrupt();
         return 0;
@@ -153,7 +154,7 @@ record Tool(String name, Duration limit) {
     return 0;
   }
 
-  /** Ports that nobody listens at, all different. */
+  /** Different free ports. */
   private static long[] freePorts(int count) throws IOException {
     List<ServerSocket> sockets = new ArrayList<>();
     try {

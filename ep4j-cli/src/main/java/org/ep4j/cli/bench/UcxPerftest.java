@@ -2,29 +2,29 @@ package org.ep4j.cli.bench;
 
 import java.util.Arrays;
 import java.util.List;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 
 /**
- * Puts by UCX's own program, where both ranks have it: what the library below the wire does when
- * nobody counts what arrives. It reads the same {@code UCX_} variables.
+ * Puts by ucx_perftest, if both ranks have it: the speed of the library below the wire without
+ * counters at the receiver. The program reads the same {@code UCX_} variables.
  *
- * @param gbps bytes a nanosecond of a stream of large puts; 0 if it was not measured
- * @param micros median of half round trips of puts of 8 bytes; 0 if it was not measured
+ * @param gbps GB/s of a stream of large puts; 0 if not measured
+ * @param micros median of half round trips of puts of 8 bytes; 0 if not measured
  */
 record UcxPerftest(double gbps, double micros) {
   private static final Tool TOOL = new Tool("ucx_perftest");
   private static final double MIB = 1 << 20;
 
-  /** Runs both tests; on both ranks, and rank 0 gets the answers. */
-  static UcxPerftest measure(Group group, Agreement agreement, long large) {
+  /** Runs both tests; called on both ranks; the results are on rank 0. */
+  static UcxPerftest measure(Group group, CommandAgreement agreement, long large) {
     double bandwidth = run(group, agreement, "ucp_put_bw", large, 2_000, "overall_bw");
     double latency = run(group, agreement, "ucp_put_lat", 8, 20_000, "50.0_percentile_lat");
     return new UcxPerftest(bandwidth * MIB / 1e9, latency);
   }
 
   private static double run(
-      Group group, Agreement agreement, String test, long bytes, int puts, String column) {
+      Group group, CommandAgreement agreement, String test, long bytes, int puts, String column) {
     return TOOL.measure(
         group,
         agreement,
@@ -45,7 +45,7 @@ record UcxPerftest(double gbps, double micros) {
         report -> value(report, column));
   }
 
-  /** A column of the table that ends the report; 0 if there is none. */
+  /** A column of the table at the end of the report; 0 if it is missing. */
   static double value(String report, String column) {
     List<String> lines = report.lines().filter(line -> line.indexOf(',') > 0).toList();
     for (int i = 0; i + 1 < lines.size(); i++) {

@@ -6,7 +6,7 @@ import jdk.incubator.vector.LongVector;
 import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorSpecies;
 
-/** A class of its own: it can be loaded only where the incubator module is. */
+/** Reads with vectors. A separate class, because loading it needs the incubator module. */
 final class VectorMemoryReader implements MemoryReader {
   static final MemoryReader INSTANCE = new VectorMemoryReader();
 
@@ -22,7 +22,7 @@ final class VectorMemoryReader implements MemoryReader {
     LongVector b = a;
     LongVector c = a;
     LongVector d = a;
-    // Independent sums, so that only memory limits.
+    // Independent sums, so that only the memory limits the speed.
     for (long at = from; at < to; at += 4L * bytes) {
       a = a.add(LongVector.fromMemorySegment(SPECIES, memory, at, ORDER));
       b = b.add(LongVector.fromMemorySegment(SPECIES, memory, at + bytes, ORDER));

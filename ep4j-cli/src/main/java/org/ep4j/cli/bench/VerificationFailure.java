@@ -1,11 +1,13 @@
 package org.ep4j.cli.bench;
 
-/** Some rank's output is wrong; every rank throws it, so that all end alike. */
+import org.ep4j.ErrorCode;
+
+/** The output of a rank is wrong. Every rank throws this error, so that all ranks end alike. */
 final class VerificationFailure extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
-  /** The first blame. */
-  VerificationFailure(String blame) {
-    super(blame);
+  /** An error with the first mismatch. */
+  VerificationFailure(String mismatch) {
+    super(ErrorCode.VERIFICATION_FAILED.message(mismatch));
   }
 }

@@ -6,7 +6,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.LongUnaryOperator;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
@@ -16,26 +16,26 @@ import org.ep4j.wire.WireWait;
 import org.ep4j.wire.Wires;
 
 /**
- * Times puts from rank 0 to rank 1 over one wire: single ones that are answered by one, and streams
- * of many. Both ranks make the same calls.
+ * Times puts from rank 0 to rank 1 over one wire: single puts, each answered by a put, and streams
+ * of puts. Both ranks make the same calls.
  */
 final class WireBench implements AutoCloseable {
-  private static final Duration PATIENCE = Duration.ofSeconds(60);
+  private static final Duration TIMEOUT = Duration.ofSeconds(60);
   private static final int PING = 0;
   private static final int PONG = 8;
   private static final int STREAM = 16;
   private static final int DONE = 24;
-  private static final int MOST_ROUND_TRIPS = 2_000;
-  private static final long MOST_PUTS = 20_000_000;
+  private static final int MAX_ROUND_TRIPS = 2_000;
+  private static final long MAX_PUTS = 20_000_000;
 
-  /** Of round trips and of puts, however long they take. */
+  /** Minimum number of round trips and of puts. */
   private static final int LEAST = 4;
 
-  /** Untimed work goes on until some of it takes this part of the time of the timed one. */
+  /** The warm-up ends when a run takes this fraction of the timed duration. */
   private static final int WARM_PART = 4;
 
   private final Group group;
-  private final Agreement agreement;
+  private final CommandAgreement agreement;
   private final WireConfig config;
   private final Wire wire;
   private final Region source;
@@ -47,38 +47,38 @@ final class WireBench implements AutoCloseable {
   private long streams;
 
   /**
-   * Opens the wire; on both ranks.
+   * Opens the wire; called on both ranks.
    *
-   * @param largest most bytes of a put
+   * @param largest maximum size of a put in bytes
    */
-  WireBench(Group group, Agreement agreement, WireConfig config, long largest) {
+  WireBench(Group group, CommandAgreement agreement, WireConfig config, long largest) {
     this.group = group;
     this.agreement = agreement;
     this.config = config;
     wire = Wires.open(group, config);
-    source = wire.allocate(largest, PATIENCE);
-    target = wire.allocate(largest, PATIENCE);
-    wait = new WireWait(wire, 0, PATIENCE);
+    source = wire.allocate(largest, TIMEOUT);
+    target = wire.allocate(largest, TIMEOUT);
+    wait = new WireWait(wire, 0, TIMEOUT);
     peer = 1 - group.rank();
   }
 
-  /** Name of the wire that was opened. */
+  /** Name of the wire. */
   String name() {
     return wire.name();
   }
 
   /**
-   * Times puts of one size. All of it takes a few times {@code time} on the slowest wire, unless a
-   * handful of puts take longer.
+   * Times puts of one size. The call takes a few times {@code time}, or longer if a few puts exceed
+   * it.
    *
-   * @param time how long the stream should take, and the round trips at most
-   * @throws VerificationFailure on both ranks if bytes did not arrive as they were sent
+   * @param time target duration of the stream, and maximum duration of the round trips
+   * @throws VerificationFailure on both ranks if received bytes differ from sent bytes
    */
   WireSpeed measure(long bytes, Duration time) {
     fill(source.segment(), bytes);
-    long trips = fitting(count -> nanos(roundTrips(bytes, count)), time, MOST_ROUND_TRIPS);
+    long trips = fitting(count -> nanos(roundTrips(bytes, count)), time, MAX_ROUND_TRIPS);
     double[] latency = roundTrips(bytes, trips);
-    long puts = fitting(count -> stream(bytes, count), time, MOST_PUTS);
+    long puts = fitting(count -> stream(bytes, count), time, MAX_PUTS);
     long nanos = stream(bytes, puts);
     verify(bytes);
     boolean connected = wire.name().equals("tcp") || wire.name().equals("ucx");
@@ -93,19 +93,19 @@ final class WireBench implements AutoCloseable {
   }
 
   /**
-   * How often something can be done in some time, found by doing it twice as often each turn; on
-   * both ranks. It is warm then.
+   * Number of repetitions that fit into a duration, found by doubling; called on both ranks. Also
+   * warms up the work.
    *
-   * @param work takes how often, and returns the nanoseconds it took, which count on rank 0
+   * @param work runs a number of repetitions and returns nanoseconds; the result of rank 0 counts
    */
-  private long fitting(LongUnaryOperator work, Duration time, long most) {
+  private long fitting(LongUnaryOperator work, Duration time, long max) {
     long count = 1;
     while (true) {
-      // Rank 0 has the clock.
+      // The time of rank 0 counts.
       long nanos = agreement.numbers(new long[] {work.applyAsLong(count)})[0][0];
-      if (nanos >= time.toNanos() / WARM_PART || 2 * count > most) {
+      if (nanos >= time.toNanos() / WARM_PART || 2 * count > max) {
         return Math.clamp(
-            (long) ((double) count * time.toNanos() / Math.max(1, nanos)), LEAST, most);
+            (long) ((double) count * time.toNanos() / Math.max(1, nanos)), LEAST, max);
       }
       count *= 2;
     }
@@ -135,7 +135,7 @@ final class WireBench implements AutoCloseable {
     return micros;
   }
 
-  /** Nanoseconds of a stream, on rank 0. */
+  /** Runs a stream; returns nanoseconds on rank 0. */
   private long stream(long bytes, long puts) {
     streamed += puts;
     streams++;
@@ -160,17 +160,18 @@ final class WireBench implements AutoCloseable {
   }
 
   private void verify(long bytes) {
-    String blame = "";
+    String mismatch = "";
     if (group.rank() == 1) {
-      // Its own source holds what rank 0 has sent.
+      // The source of both ranks has the same content.
       long at = MemorySegment.mismatch(source.segment(), 0, bytes, target.segment(), 0, bytes);
       if (at >= 0) {
-        blame = "byte %d of a put of %d over wire %s".formatted(at, bytes, wire.name());
+        mismatch =
+            "byte %d of a put of %d bytes over wire %s is wrong".formatted(at, bytes, wire.name());
       }
     }
-    List<String> blames = agreement.texts(blame);
-    if (!blames.isEmpty()) {
-      throw new VerificationFailure(blames.getFirst());
+    List<String> mismatches = agreement.texts(mismatch);
+    if (!mismatches.isEmpty()) {
+      throw new VerificationFailure(mismatches.getFirst());
     }
   }
 
@@ -182,7 +183,7 @@ final class WireBench implements AutoCloseable {
 
   @Override
   public void close() {
-    // The other may still wait for what this one has in its queues: it has flushed.
+    // This rank has flushed; the other rank may still wait for puts from its queues.
     agreement.barrier();
     wire.close();
   }

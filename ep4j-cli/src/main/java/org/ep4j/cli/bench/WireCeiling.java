@@ -3,7 +3,7 @@ package org.ep4j.cli.bench;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
@@ -13,27 +13,27 @@ import org.ep4j.wire.WireWait;
 import org.ep4j.wire.Wires;
 
 /**
- * What the wire between nodes carries by itself: every rank streams puts to its partner in each
- * other node, all at once, with as many lanes as the engine has. Collective.
+ * Rate of the wire between nodes without an engine: every rank streams puts to its partner in each
+ * other node, all at once, with the lanes of the engine. Collective.
  */
 final class WireCeiling implements AutoCloseable {
   private static final int LANES = 4;
   private static final long PUT = 1 << 20;
-  private static final long MOST_PUTS = 1_000_000;
+  private static final long MAX_PUTS = 1_000_000;
   private static final long STREAM_NANOS = 300_000_000;
   private static final long TRIAL_NANOS = STREAM_NANOS / 10;
-  private static final Duration PATIENCE = Duration.ofSeconds(60);
+  private static final Duration TIMEOUT = Duration.ofSeconds(60);
 
   private final Group group;
-  private final Agreement agreement;
+  private final CommandAgreement agreement;
 
-  /** Whom this rank sends to. */
+  /** Ranks that this rank sends to. */
   private final List<Integer> targets = new ArrayList<>();
 
-  /** Who sends to this rank. */
+  /** Ranks that send to this rank. */
   private final List<Integer> sources = new ArrayList<>();
 
-  /** What was found, a stream each. */
+  /** GB/s of each measured stream. */
   private final List<Double> found = new ArrayList<>();
 
   private final Wire wire;
@@ -41,12 +41,12 @@ final class WireCeiling implements AutoCloseable {
   private final Region source;
   private final Region target;
 
-  /** Puts to each target so far, and those of a stream. */
+  /** Total of puts to each target, and puts of a stream. */
   private long sent;
 
   private final long puts;
 
-  WireCeiling(Group group, Agreement agreement, NodeChoice nodes) {
+  WireCeiling(Group group, CommandAgreement agreement, NodeChoice nodes) {
     this.group = group;
     this.agreement = agreement;
     int ranks = group.size();
@@ -66,14 +66,14 @@ final class WireCeiling implements AutoCloseable {
             .wire(nodes.wire())
             .lanes(LANES)
             .counters(ranks)
-            .timeout(PATIENCE)
+            .timeout(TIMEOUT)
             .build();
     wire = Wires.open(group, config);
     boolean done = false;
     try {
-      source = wire.allocate(PUT, PATIENCE);
-      target = wire.allocate(PUT * ranks, PATIENCE);
-      wait = new WireWait(wire, 0, PATIENCE);
+      source = wire.allocate(PUT, TIMEOUT);
+      target = wire.allocate(PUT * ranks, TIMEOUT);
+      wait = new WireWait(wire, 0, TIMEOUT);
       puts = settled();
       done = true;
     } finally {
@@ -83,22 +83,22 @@ final class WireCeiling implements AutoCloseable {
     }
   }
 
-  /** Puts of a stream: longer and longer ones are tried, for a wire may be a slow one. */
+  /** Puts of a stream, found by trying longer and longer streams. */
   private long settled() {
     for (long count = 1; ; count *= 2) {
       long nanos = nanos(count);
-      if (nanos >= TRIAL_NANOS || count >= MOST_PUTS) {
-        return Math.clamp(count * STREAM_NANOS / nanos, 1, MOST_PUTS);
+      if (nanos >= TRIAL_NANOS || count >= MAX_PUTS) {
+        return Math.clamp(count * STREAM_NANOS / nanos, 1, MAX_PUTS);
       }
     }
   }
 
-  /** Kind of wire that is measured. */
+  /** Kind of the measured wire. */
   String wire() {
     return wire.name();
   }
 
-  /** GB/s from a rank, and to a rank at the same time; the middle of what was measured. */
+  /** GB/s from a rank, and to a rank at the same time; the median of the streams. */
   double gbps() {
     return new Timings(found.stream().mapToDouble(Double::doubleValue).toArray()).median();
   }
@@ -116,7 +116,7 @@ final class WireCeiling implements AutoCloseable {
     return Math.max(1, agreement.max(System.nanoTime() - start));
   }
 
-  /** Sends so many puts to each target, and waits for as many of each source. */
+  /** Sends {@code count} puts to each target, and waits for as many from each source. */
   private void stream(long count) {
     int rank = group.rank();
     for (long i = 0; i < count; i++) {
@@ -137,7 +137,7 @@ final class WireCeiling implements AutoCloseable {
     }
   }
 
-  /** After the last stream nobody waits for anything: all ranks had ended it before any knew. */
+  /** No rank waits for another after the last stream: its time was exchanged when all had ended. */
   @Override
   public void close() {
     wire.close();

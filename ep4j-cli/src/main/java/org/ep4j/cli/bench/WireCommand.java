@@ -21,11 +21,11 @@ import picocli.CommandLine.Spec;
     description = {
       "Measure the wires between two ranks: latency, message rate and bandwidth for each size.",
       "",
-      "Latency is half a round trip: put and count there, put and count back. The stream is many puts"
-          + " from rank 0, all lanes in turn, timed until it knows that rank 1 has counted the last."
-          + " In the same run the fabric's own tool sends, where it is installed: beside tcp iperf3 over"
-          + " as many connections, beside ucx ucx_perftest, beside verbs ib_write_lat, and ib_write_bw over"
-          + " as many ports and queue pairs.",
+      "Latency is half a round trip: a counted put in each direction. The stream is many puts from"
+          + " rank 0 over all lanes, timed until rank 0 knows that rank 1 has counted the last. The"
+          + " same run also starts the tool of the fabric, if it is installed: iperf3 for tcp, over"
+          + " as many connections; ucx_perftest for ucx; ib_write_lat and ib_write_bw for verbs,"
+          + " over as many ports and queue pairs.",
       ""
     })
 final class WireCommand implements Callable<Integer> {
@@ -36,7 +36,7 @@ final class WireCommand implements Callable<Integer> {
       split = ",",
       paramLabel = "NAME",
       description =
-          "Wires, each in turn; default shm,tcp between processes and inproc,tcp between threads."
+          "Wires, one after the other; default shm,tcp (processes) or inproc,tcp (threads)."
               + " Between hosts: tcp, ucx, verbs.")
   private @Nullable List<String> wires;
 
@@ -45,14 +45,14 @@ final class WireCommand implements Callable<Integer> {
       split = ",",
       defaultValue = "1,4",
       paramLabel = "N",
-      description = "Numbers of lanes, each in turn; default ${DEFAULT-VALUE}.")
+      description = "Numbers of lanes, one after the other; default ${DEFAULT-VALUE}.")
   private List<Integer> lanes = List.of();
 
   @Option(
       names = "--connections",
       paramLabel = "N",
       defaultValue = "0",
-      description = "Connections between the ranks (tcp, ucx); default: one for each lane.")
+      description = "Connections between the ranks (tcp, ucx); default: one per lane.")
   private int connections;
 
   @Option(names = "--encrypted", description = "With TLS 1.3 (tcp).")
@@ -71,7 +71,7 @@ final class WireCommand implements Callable<Integer> {
       defaultValue = "400",
       paramLabel = "N",
       description =
-          "Milliseconds of each stream, and of its round trips at most; default ${DEFAULT-VALUE}.")
+          "Milliseconds of each stream, and maximum of its round trips; default ${DEFAULT-VALUE}.")
   private int millis;
 
   @Mixin private JsonOption json = new JsonOption();
@@ -81,26 +81,26 @@ final class WireCommand implements Callable<Integer> {
   @Override
   public Integer call() throws Exception {
     for (long size : sizes) {
-      CommandSpecs.check(spec, size > 0, "--sizes " + size + ": a size is at least 1 byte");
+      CommandSpecs.checkValue(spec, size > 0, "--sizes", size, "at least 1");
     }
     for (int count : lanes) {
-      CommandSpecs.check(spec, count > 0, "--lanes " + count + ": at least 1 lane is needed");
+      CommandSpecs.checkValue(spec, count > 0, "--lanes", count, "at least 1");
     }
-    CommandSpecs.check(spec, millis > 0, "--millis " + millis + ": must be positive");
+    CommandSpecs.checkValue(spec, millis > 0, "--millis", millis, "at least 1");
     CommandSpec command = CommandSpecs.require(spec);
     Path artifact = json.file(spec);
     chosen().forEach(name -> WireNames.check(command, name, world.join()));
     WireSession session =
         new WireSession(
             chosen(), lanes, connections, encrypted, sizes, Duration.ofMillis(millis), artifact);
-    return Pair.run(world, command, session::run);
+    return RankPair.run(world, command, session::run);
   }
 
   private List<String> chosen() {
     if (wires != null) {
       return wires;
     }
-    String near = world.threads() ? "inproc" : "shm";
-    return List.of(near, "tcp");
+    String affinity = world.threads() ? "inproc" : "shm";
+    return List.of(affinity, "tcp");
   }
 }

@@ -7,7 +7,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.cli.ExitCodes;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
@@ -17,15 +17,15 @@ import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One rank's way through a bench of wires. Rank 0 prints.
+ * A bench of wires on one rank. Rank 0 prints.
  *
  * @param wires kinds of wire
- * @param lanes numbers of lanes, each in turn
- * @param connections to the peer; 0 for one a lane
+ * @param lanes numbers of lanes, one after the other
+ * @param connections connections to the peer; 0 for one per lane
  * @param encrypted as {@link WireConfig#encrypted()}
- * @param sizes bytes of a put, each in turn
- * @param stream how long each stream should take
- * @param artifact where everything is written; null for nowhere
+ * @param sizes sizes of a put in bytes, one after the other
+ * @param stream duration of each stream
+ * @param artifact JSON file with the results; null for none
  */
 record WireSession(
     List<String> wires,
@@ -38,9 +38,9 @@ record WireSession(
   private static final Duration WARM_UP = Duration.ofMillis(300);
   private static final long COMPARED = 1 << 20;
 
-  /** Runs everything; the exit code, the same on both ranks. */
+  /** Runs the bench; returns the exit code, equal on both ranks. */
   int run(Group group, Progress progress) {
-    Agreement agreement = new Agreement(group);
+    CommandAgreement agreement = new CommandAgreement(group);
     List<WireSpeed> speeds = new ArrayList<>();
     Map<String, Object> others = new LinkedHashMap<>();
     Style style = Style.detect();
@@ -73,7 +73,7 @@ record WireSession(
     return ExitCodes.OK;
   }
 
-  private List<WireSpeed> measure(Group group, Agreement agreement, String wire, int count) {
+  private List<WireSpeed> measure(Group group, CommandAgreement agreement, String wire, int count) {
     WireConfig config =
         WireConfig.builder()
             .wire(wire)
@@ -122,9 +122,12 @@ record WireSession(
         : Units.significant(millions * 1e3) + " k";
   }
 
-  /** Lets the fabric's own tool send over the same way; what it says, for people and for JSON. */
+  /**
+   * Runs the tool of the fabric over the same network; returns its result as text, and adds it to
+   * JSON.
+   */
   private static String compare(
-      Group group, Agreement agreement, List<WireSpeed> found, Map<String, Object> others) {
+      Group group, CommandAgreement agreement, List<WireSpeed> found, Map<String, Object> others) {
     WireSpeed first = found.getFirst();
     return switch (first.wire()) {
       case "tcp" -> {
@@ -164,7 +167,7 @@ record WireSession(
   }
 
   private static String missing(String tool) {
-    return tool + " is not installed on both hosts, or failed: nothing to compare with\n";
+    return tool + " is not installed on both hosts, or failed: no comparison\n";
   }
 
   private static String reached(String program, double gbps, List<WireSpeed> found) {

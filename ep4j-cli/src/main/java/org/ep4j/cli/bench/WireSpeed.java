@@ -4,15 +4,15 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * What a wire did with puts of one size.
+ * Speed of a wire for puts of one size.
  *
  * @param wire kind of wire
- * @param lanes lanes that the puts took in turn
- * @param connections connections below them; 0 where there are none
+ * @param lanes lanes that the puts rotate over
+ * @param connections connections of the lanes; 0 for a wire without connections
  * @param bytes size of a put
  * @param puts puts of the timed stream
- * @param streamNanos from the first put until the sender knew that all had been counted
- * @param latencyMicros half round trips, put and count each way, in the order they ran
+ * @param streamNanos time from the first put until the sender knows that all are counted
+ * @param latencyMicros half round trips of a counted put in each direction, in order
  */
 record WireSpeed(
     String wire,
@@ -22,17 +22,17 @@ record WireSpeed(
     long puts,
     long streamNanos,
     double[] latencyMicros) {
-  /** The middle of the half round trips. */
+  /** Median of the half round trips. */
   double latency() {
     return new Timings(latencyMicros).median();
   }
 
-  /** Millions of puts a second. */
+  /** Millions of puts per second. */
   double millionsPerSecond() {
     return puts * 1e3 / streamNanos;
   }
 
-  /** Payload bytes a nanosecond. */
+  /** GB/s of payload. */
   double gbps() {
     return (double) bytes * puts / streamNanos;
   }

@@ -1,4 +1,4 @@
-/** Measures the operations. */
+/** Measures operations, wires and links. */
 @NullMarked
 package org.ep4j.cli.bench;
 

@@ -9,7 +9,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Spec;
 
-/** Empties the cache. */
+/** Clears the cache. */
 @Command(name = "clear", description = "Delete all kernels in the cache; running jobs keep theirs.")
 final class CacheClearCommand implements Callable<Integer> {
   @Spec private @Nullable CommandSpec spec;

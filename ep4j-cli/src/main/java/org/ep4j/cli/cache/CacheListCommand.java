@@ -16,7 +16,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Spec;
 
-/** Prints what the cache holds. */
+/** Prints the content of the cache. */
 @Command(name = "list", description = "Print the kernels in the cache, last used first.")
 final class CacheListCommand implements Callable<Integer> {
   @Spec private @Nullable CommandSpec spec;

@@ -12,6 +12,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
@@ -32,16 +33,16 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** Compiles the kernels for common shapes before anybody waits for them. */
+/** Compiles the kernels for common shapes ahead of their first use. */
 @Command(
     name = "warm",
     sortOptions = false,
     description = {
       "Compile the kernels for common shapes into the cache.",
       "",
-      "Needs NVRTC or nvcc, but no GPU; a directory filled here can be copied to machines that have"
-          + " neither. The low-latency kernels of a buffer are compiled for its shape: --ranks and the"
-          + " options behind it name one, so that opening such a buffer need not compile them.",
+      "Needs NVRTC or nvcc, but no GPU. Machines without a compiler can use a copy of the"
+          + " directory. The low-latency kernels of a buffer depend on its shape: --ranks and the"
+          + " options below it describe one, so that opening such a buffer does not compile.",
       ""
     })
 final class CacheWarmCommand implements Callable<Integer> {
@@ -49,14 +50,14 @@ final class CacheWarmCommand implements Callable<Integer> {
       names = "--arch",
       split = ",",
       paramLabel = "sm_90a",
-      description = "What to compile for; default: the GPUs of this machine.")
+      description = "Target architectures; default: the GPUs of this machine.")
   private @Nullable List<String> architectures;
 
   @Option(
       names = "--ranks",
       split = ",",
       paramLabel = "N",
-      description = "Low-latency kernels for so many ranks, too.")
+      description = "Also compile low-latency kernels for these numbers of ranks.")
   private @Nullable List<Integer> ranks;
 
   @Option(
@@ -86,7 +87,7 @@ final class CacheWarmCommand implements Callable<Integer> {
   @Option(
       names = "--jobs",
       paramLabel = "N",
-      description = "Compile so many kernels at once; default: as many as there are cores.")
+      description = "Kernels to compile at the same time; default: the number of cores.")
   private int jobs = Runtime.getRuntime().availableProcessors();
 
   @Spec private @Nullable CommandSpec spec;
@@ -96,7 +97,7 @@ final class CacheWarmCommand implements Callable<Integer> {
     requirePositive("--jobs", jobs);
     refuseShapeWithoutRanks();
     KernelCompiler compiler = KernelCompiler.standard();
-    // Sets: a shape, or an architecture, may be named that is among them anyway.
+    // Sets: the options may repeat a shape or an architecture.
     Set<String> wanted =
         architectures == null ? ofThisMachine() : new LinkedHashSet<>(architectures);
     List<KernelSpec> specs = new ArrayList<>();
@@ -110,7 +111,7 @@ final class CacheWarmCommand implements Callable<Integer> {
     }
     for (String architecture : wanted) {
       for (PrebuiltKernel kernel : kernels) {
-        specs.add(kernel.spec(architecture)); // a bad name is refused before anything is compiled
+        specs.add(kernel.spec(architecture)); // refuses a bad name before any compilation
       }
     }
     compiler.backend().find().require();
@@ -119,7 +120,10 @@ final class CacheWarmCommand implements Callable<Integer> {
     return ExitCodes.OK;
   }
 
-  /** Device code of the libraries whose headers are here. Nobody needs it but puts of kernels. */
+  /**
+   * Compiles device code of the libraries whose headers are installed. Only puts of kernels need
+   * it.
+   */
   private void shims(String architecture) {
     PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
     for (BackendProvider provider : Backends.providers()) {
@@ -137,11 +141,11 @@ final class CacheWarmCommand implements Callable<Integer> {
     try {
       return Units.bytes(shim.compile(architecture).image().length);
     } catch (EngineUnavailableException e) {
-      return "left out. " + e.getMessage();
+      return "skipped. " + e.getMessage();
     }
   }
 
-  /** Says each in the order of the list; the first that fails ends the others. */
+  /** Reports the kernels in the order of the list; the first failure cancels the others. */
   private void compile(KernelCompiler compiler, List<KernelSpec> specs)
       throws InterruptedException {
     PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
@@ -152,7 +156,7 @@ final class CacheWarmCommand implements Callable<Integer> {
         cubins.add(pool.submit(() -> compiler.compile(kernel)));
       }
       for (int i = 0; i < specs.size(); i++) {
-        out.println(specs.get(i).description() + ": " + told(cubins.get(i).get()));
+        out.println(specs.get(i).description() + ": " + reported(cubins.get(i).get()));
         out.flush();
       }
     } catch (ExecutionException e) {
@@ -166,31 +170,35 @@ final class CacheWarmCommand implements Callable<Integer> {
     out.println("kernels: " + specs.size() + "; cache: " + compiler.cache().directory());
   }
 
-  private static String told(KernelCompiler.Cubin cubin) {
+  private static String reported(KernelCompiler.Cubin cubin) {
     String origin =
         switch (cubin.origin()) {
           case COMPILED -> "compiled in " + Units.micros(cubin.nanos() / 1e3);
-          case DISK -> "was there";
-          case SHIPPED -> "came with ep4j";
-          case MEMORY -> "the same again";
+          case DISK -> "already in the cache";
+          case SHIPPED -> "shipped with ep4j";
+          case MEMORY -> "repeated";
         };
     return origin + ", " + Units.bytes(cubin.image().length);
   }
 
-  /** Without a number of ranks the options of a shape would change nothing. */
+  /** Refuses options of a shape without a number of ranks: they would have no effect. */
   private void refuseShapeWithoutRanks() {
     CommandSpec command = CommandSpecs.require(spec);
     for (String option : List.of("--hidden", "--experts", "--topk", "--masking")) {
       CommandSpecs.check(
           command,
           ranks != null || !command.commandLine().getParseResult().hasMatchedOption(option),
-          option + " is of a shape that --ranks begins: add --ranks, or leave it out");
+          ErrorCode.INAPPLICABLE_OPTION,
+          option + " has an effect only with --ranks: add --ranks, or leave it out");
     }
   }
 
   private static void requirePositive(String option, int value) {
     if (value < 1) {
-      throw new CommandFailure(ExitCodes.USAGE, option + " " + value + ": must be at least 1");
+      throw new CommandFailure(
+          ErrorCode.BAD_OPTION_VALUE,
+          ExitCodes.USAGE,
+          CommandSpecs.badValue(option, value, ">= 1"));
     }
   }
 
@@ -202,8 +210,9 @@ final class CacheWarmCommand implements Callable<Integer> {
     if (found.isEmpty()) {
       String problem = CudaDriver.find().problem();
       throw new CommandFailure(
+          ErrorCode.NO_TARGET_GPU,
           ExitCodes.UNAVAILABLE,
-          "no GPU to compile for: name one with --arch sm_90a"
+          "no GPU to compile for: name an architecture with --arch sm_90a"
               + (problem.isEmpty() ? "" : " (" + problem + ")"));
     }
     return found;

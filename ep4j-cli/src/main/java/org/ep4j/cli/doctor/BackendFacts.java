@@ -9,7 +9,7 @@ import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;
 import org.ep4j.cuda.backend.Backends;
 
-/** How GPUs can reach each other here, and which way buffers take. */
+/** The backends that work between the GPUs of this machine, and the backend of buffers. */
 final class BackendFacts {
   private static final String TOPIC = "Backends";
 
@@ -27,7 +27,7 @@ final class BackendFacts {
                 TOPIC,
                 "backend",
                 choice.name(),
-                choice.source() + "; no such backend: set it to one of " + names));
+                choice.source() + ": unknown backend: set it to one of " + names));
     for (BackendProvider provider : providers) {
       BackendProbe probe = provider.probe();
       findings.addAll(probe(provider.name(), probe));
@@ -39,7 +39,7 @@ final class BackendFacts {
     return findings;
   }
 
-  /** What one found, and its advice. */
+  /** Result and advice of a probe. */
   static List<Finding> probe(String name, BackendProbe probe) {
     if (!probe.usable()) {
       return List.of(Finding.missing(TOPIC, name, "cannot be used here", probe.problem()));

@@ -4,13 +4,13 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
 
-/** Limits of the control group (version 2) that this process lives in. */
+/** Limits of the control group (version 2) of this process. */
 final class Cgroup {
   private static final Path ROOT = Path.of("/sys/fs/cgroup");
 
   private Cgroup() {}
 
-  /** The first line of a control file of the nearest group that has it. */
+  /** The first line of a control file in the innermost group that has this file. */
   static Optional<String> line(String file) {
     Path group = ROOT;
     for (String line : SystemFiles.lines(Path.of("/proc/self/cgroup"))) {

@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 
-/** The processor, and how much of it this process may use. */
+/** The processor, and the share that this process may use. */
 final class CpuFacts {
   private static final String TOPIC = "CPU";
   private static final Path CPUINFO = Path.of("/proc/cpuinfo");
@@ -61,7 +61,7 @@ final class CpuFacts {
       return Finding.found(TOPIC, "vector features", value, "full speed of the host engine");
     }
     return Finding.found(
-        TOPIC, "vector features", value, "works; AVX-512 would make sums and FP8 faster");
+        TOPIC, "vector features", value, "works; AVX-512 makes sums and FP8 faster");
   }
 
   private static Finding nodes() {
@@ -86,7 +86,8 @@ final class CpuFacts {
                   TOPIC,
                   "cgroup limit",
                   org.ep4j.cli.text.Units.fixed(share, 2) + " cores (cpu.max " + limit + ")",
-                  "ranks above that number wait for each other; start fewer or raise the limit");
+                  "more ranks than cores wait for each other: start fewer ranks, or raise the"
+                      + " limit");
             });
   }
 }

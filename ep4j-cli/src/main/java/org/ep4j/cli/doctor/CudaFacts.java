@@ -15,13 +15,13 @@ import org.ep4j.cuda.driver.Nvrtc;
 import org.ep4j.cuda.jit.CubinCache;
 import org.ep4j.cuda.jit.KernelCompiler;
 
-/** What the CUDA driver itself says, and the compilers. Looking takes no memory of a device. */
+/** Information of the CUDA driver and of the compilers. Uses no memory of a device. */
 final class CudaFacts {
   private static final String TOPIC = "GPU";
 
   private CudaFacts() {}
 
-  /** The devices and how they reach one another; only where the driver works. */
+  /** The devices and their peer access; requires a working driver. */
   static List<Finding> devices() {
     List<Finding> findings = new ArrayList<>();
     int count = CudaDevice.count();
@@ -50,7 +50,7 @@ final class CudaFacts {
     return devices;
   }
 
-  /** PCI addresses of the devices, by name; none without a driver that works. */
+  /** PCI addresses of the devices, by name; empty without a working driver. */
   static Map<String, String> addresses() {
     Map<String, String> addresses = new LinkedHashMap<>();
     int count = CudaDriver.find().found() ? CudaDevice.count() : 0;
@@ -58,7 +58,7 @@ final class CudaFacts {
       try {
         addresses.put("GPU " + device, DeviceProperties.of(device).pciBusId());
       } catch (CudaException e) {
-        // Among the devices it is shown with what is wrong.
+        // The list of devices reports this error.
       }
     }
     return addresses;
@@ -84,7 +84,7 @@ final class CudaFacts {
                   device.ordersRemoteWrites() ? "writes are ordered" : "no, writes are not ordered",
                   device.dmaBuf() ? "dma-bufs" : "by nvidia-peermem alone"));
     } catch (CudaException e) {
-      return Finding.warning(TOPIC, name, "cannot be asked", String.valueOf(e.getMessage()));
+      return Finding.warning(TOPIC, name, "cannot be queried", String.valueOf(e.getMessage()));
     }
   }
 
@@ -98,16 +98,15 @@ final class CudaFacts {
       }
     }
     return apart.isEmpty()
-        ? Finding.found(
-            TOPIC, "peer access", "all " + count + " reach one another", "rows go straight there")
+        ? Finding.found(TOPIC, "peer access", "between all " + count, "rows are written directly")
         : Finding.warning(
             TOPIC,
             "peer access",
             "not from " + String.join(", ", apart),
-            "ranks there cannot write to one another; nvidia-smi topo -p2p r says why");
+            "these GPUs cannot write to each other: nvidia-smi topo -p2p r shows the reason");
   }
 
-  /** The driver library, the compilers and what they left on disk. */
+  /** The driver library, the compilers, and the compiled kernels on disk. */
   static List<Finding> libraries() {
     return List.of(driver(), nvrtc(), nvJitLink(), cache());
   }
@@ -137,8 +136,8 @@ final class CudaFacts {
   private static String withoutNvrtc() {
     LibrarySearch other = KernelCompiler.standard().backend().find();
     return other.found()
-        ? "; in its place " + other.library() + " compiles kernels"
-        : "; without it, and without nvcc, only kernels in the cache run";
+        ? "; " + other.library() + " compiles kernels instead"
+        : "; without NVRTC and nvcc, only kernels in the cache run";
   }
 
   private static String spelled(List<Integer> architectures) {

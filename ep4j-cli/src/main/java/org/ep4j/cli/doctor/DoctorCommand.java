@@ -19,11 +19,11 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** Tells what this machine offers and what that means. */
+/** Reports the hardware, libraries and settings of this machine. */
 @Command(
     name = "doctor",
     description =
-        "Tell what this machine offers, what is missing, what that means, and each setting.")
+        "Report what this machine has, what is missing, the consequences, and each setting.")
 public final class DoctorCommand implements Callable<Integer> {
   private static final int NAME_WIDTH = 24;
 

@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.ServiceLoader;
 import org.ep4j.engine.EngineProvider;
 
-/** The engines on the module path, and whether they can run here. */
+/** The engines on the module path, and whether they run on this machine. */
 final class EngineFacts {
   private static final String TOPIC = "Engines";
 

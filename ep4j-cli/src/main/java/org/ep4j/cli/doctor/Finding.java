@@ -1,22 +1,22 @@
 package org.ep4j.cli.doctor;
 
 /**
- * One thing that was looked for.
+ * A finding about the machine.
  *
- * @param topic the part of the machine it belongs to
- * @param name what was looked for
- * @param state how that went
- * @param value what was seen
- * @param meaning what follows from it, with the remedy if there is one; may be empty
+ * @param topic part of the machine
+ * @param name name of the item
+ * @param state state of the item
+ * @param value observed value
+ * @param meaning consequence, with the remedy if one exists; may be empty
  */
 record Finding(String topic, String name, State state, String value, String meaning) {
-  /** How it went. */
+  /** State of an item. */
   enum State {
-    /** There, and as it should be. */
+    /** Present and correct. */
     FOUND,
-    /** Not there; the meaning says whether that matters. */
+    /** Missing; the meaning describes the consequence. */
     MISSING,
-    /** There, but something will be slow or will fail. */
+    /** Present, but something will be slow or fail. */
     WARNING
   }
 

@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Optional;
 import org.ep4j.cuda.driver.CudaDriver;
 
-/** NVIDIA devices, their driver, and the libraries that a GPU engine needs. */
+/** NVIDIA devices, their driver, and the libraries of the CUDA engine. */
 final class GpuFacts {
   private static final String TOPIC = "GPU";
   private static final Path DRIVER = Path.of("/proc/driver/nvidia");
@@ -28,7 +28,7 @@ final class GpuFacts {
     return findings;
   }
 
-  /** What the kernel module knows, for machines whose driver library cannot be used. */
+  /** Devices as listed by the kernel module, for machines without a usable driver library. */
   private static List<Finding> devices() {
     List<Finding> findings = new ArrayList<>();
     for (Path device : SystemFiles.entries(DRIVER.resolve("gpus"), "*")) {

@@ -30,7 +30,7 @@ final class JdkFacts {
                 + " processors, at most "
                 + org.ep4j.cli.text.Units.bytes(Runtime.getRuntime().maxMemory())
                 + " of heap",
-            "rows lie outside the heap; it needs little"));
+            "rows are outside the heap: a small heap is enough"));
     return findings;
   }
 

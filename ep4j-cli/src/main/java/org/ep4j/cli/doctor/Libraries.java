@@ -11,7 +11,7 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Shared libraries as files. Nothing is loaded: a library that crashes on load must not end the
+ * Shared libraries as files. This class loads none: a library that crashes on load must not end the
  * report.
  */
 final class Libraries {
@@ -29,7 +29,7 @@ final class Libraries {
 
   private final Set<Path> directories = new LinkedHashSet<>();
 
-  /** The places where a loader, CUDA and Python packages keep libraries. */
+  /** The library directories of the loader, of CUDA and of Python packages. */
   Libraries(Map<String, String> environment) {
     addPathList(environment.getOrDefault("LD_LIBRARY_PATH", ""));
     for (Path file : SystemFiles.entries(Path.of("/etc/ld.so.conf.d"), "*.conf")) {
@@ -56,10 +56,10 @@ final class Libraries {
     }
   }
 
-  private void addToolkit(String home) {
-    add(home + "/lib64");
-    add(home + "/targets/x86_64-linux/lib");
-    add(home + "/targets/sbsa-linux/lib");
+  private void addToolkit(String directory) {
+    add(directory + "/lib64");
+    add(directory + "/targets/x86_64-linux/lib");
+    add(directory + "/targets/sbsa-linux/lib");
   }
 
   private void addPackages(Path packages) {
@@ -69,8 +69,8 @@ final class Libraries {
   }
 
   /**
-   * The first library with this name ({@code libnccl.so.2}, or a glob), behind its links, so that
-   * the version in the file name shows.
+   * The first library with this name ({@code libnccl.so.2}, or a glob) with links resolved, so that
+   * the file name contains the version.
    */
   Optional<Path> find(String name) {
     for (Path directory : directories) {
@@ -78,14 +78,14 @@ final class Libraries {
         try {
           return Optional.of(file.toRealPath());
         } catch (IOException e) {
-          // A link to nowhere: the next place may have the real one.
+          // A broken link: another directory may have the library.
         }
       }
     }
     return Optional.empty();
   }
 
-  /** Number of places that were searched. */
+  /** Number of searched directories. */
   int searched() {
     return directories.size();
   }

@@ -5,16 +5,16 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What a measurement should say about the machine it was made on. */
+/** The machine, for the artifacts of measurements. */
 public final class Machine {
   private Machine() {}
 
-  /** Bytes of main memory that are not in use, 0 if unknown. */
+  /** Free main memory in bytes, 0 if unknown. */
   public static long availableMemory() {
     return SystemFiles.kilobytes(Path.of("/proc/meminfo"), "MemAvailable").orElse(0L);
   }
 
-  /** For artifacts. */
+  /** The fields for artifacts. */
   public static Map<String, Object> tree() {
     Map<String, Object> tree = new LinkedHashMap<>();
     tree.put("java", Runtime.version().toString());

@@ -11,13 +11,13 @@ import java.util.Map;
 import org.ep4j.cli.text.Units;
 import org.ep4j.memory.SymmetricMemory;
 
-/** Memory, and the file system that processes share it through. */
+/** Main memory, and the file system of shared memory. */
 final class MemoryFacts {
   private static final String TOPIC = "Memory";
   private static final Path MEMINFO = Path.of("/proc/meminfo");
   private static final Path HUGE = Path.of("/sys/kernel/mm/transparent_hugepage");
 
-  // The regions of `./ep4j bench` with its defaults: below this, fewer tokens fit.
+  // The regions of `./ep4j bench` with its defaults. Less memory requires fewer tokens.
   private static final long COMFORTABLE = 4L << 30;
 
   private MemoryFacts() {}
@@ -38,7 +38,8 @@ final class MemoryFacts {
                         TOPIC,
                         "cgroup limit",
                         Units.bytes(Long.parseLong(limit)),
-                        "regions of all ranks count against it; above it the kernel kills a rank")));
+                        "applies to the regions of all ranks; above the limit the kernel kills a"
+                            + " rank")));
     findings.add(shared(environment));
     findings.add(hugePages());
     return findings;
@@ -51,13 +52,13 @@ final class MemoryFacts {
           TOPIC,
           directory.toString(),
           "not a directory",
-          "ranks in processes of their own need it: mount a tmpfs there, or name another directory"
-              + " in EP4J_SHM_DIR; thread-ranks work without");
+          "ranks in processes need it: mount a tmpfs there, or name another directory in"
+              + " EP4J_SHM_DIR; ranks in threads do not need it");
     }
     try {
       FileStore store = Files.getFileStore(directory);
       String value =
-          "%s, %s in all, %s free, mode %s"
+          "%s, total %s, free %s, mode %s"
               .formatted(
                   store.type(),
                   Units.bytes(store.getTotalSpace()),
@@ -72,13 +73,14 @@ final class MemoryFacts {
             TOPIC,
             directory.toString(),
             value,
-            "small for large batches; in a container raise --shm-size, elsewhere remount with size=");
+            "small for large batches; in a container raise --shm-size, elsewhere remount with"
+                + " size=");
       }
       boolean tmpfs = store.type().equals("tmpfs");
       return tmpfs
           ? Finding.found(TOPIC, directory.toString(), value, "shared regions of processes")
           : Finding.warning(
-              TOPIC, directory.toString(), value, "not a tmpfs: rows would be written to a disk");
+              TOPIC, directory.toString(), value, "not a tmpfs: rows are written to a disk");
     } catch (IOException | UnsupportedOperationException e) {
       return Finding.warning(TOPIC, directory.toString(), e.toString(), "cannot be examined");
     }
@@ -92,7 +94,7 @@ final class MemoryFacts {
         "transparent huge pages",
         "threads " + anonymous + ", processes (shmem) " + shared,
         shared.equals("never") || shared.equals("deny")
-            ? "first touch of shared regions takes longer than it could: advise is better"
+            ? "first touch of shared regions is slow: set it to advise"
             : "");
   }
 

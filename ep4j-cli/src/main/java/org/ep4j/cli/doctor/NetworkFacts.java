@@ -4,7 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.rdma.verbs.RdmaPorts;
 
-/** What rows could travel over between hosts. */
+/** Network libraries for wires between hosts. */
 final class NetworkFacts {
   private static final String TOPIC = "Network";
 

@@ -5,7 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.InvalidArgumentException;
-import org.ep4j.rdma.verbs.Place;
+import org.ep4j.rdma.verbs.PcieLocation;
 import org.ep4j.rdma.verbs.PortChoice;
 import org.ep4j.rdma.verbs.PortOrder;
 import org.ep4j.rdma.verbs.RdmaPort;
@@ -13,7 +13,7 @@ import org.ep4j.rdma.verbs.RdmaPorts;
 import org.ep4j.rdma.verbs.RdmaSettings;
 import org.ep4j.wire.WireException;
 
-/** The RDMA ports of this host, and what the wire {@code verbs} would do with them. */
+/** The RDMA ports of this host, and their use by the wire {@code verbs}. */
 final class RdmaFacts {
   private static final String PORTS = "Network";
   private static final String SETTINGS = "RDMA settings";
@@ -27,7 +27,7 @@ final class RdmaFacts {
               PORTS,
               "RDMA devices",
               "none below /sys/class/infiniband",
-              "ranks of one host need none; between hosts there is TCP"));
+              "ranks of one host need none; between hosts use the wire tcp"));
     }
     return ports.stream().map(RdmaFacts::port).toList();
   }
@@ -52,12 +52,12 @@ final class RdmaFacts {
   }
 
   /**
-   * Each effective value, and where it came from.
+   * Each effective value and its source.
    *
-   * @param senders what the local ranks send from, by name
+   * @param senders devices or cores that the local ranks send from, by name
    */
   static List<Finding> settings(
-      Map<String, String> environment, List<RdmaPort> ports, Map<String, Place> senders) {
+      Map<String, String> environment, List<RdmaPort> ports, Map<String, PcieLocation> senders) {
     RdmaSettings settings;
     try {
       settings = RdmaSettings.of(environment);
@@ -71,7 +71,7 @@ final class RdmaFacts {
     Map<String, String> values = new LinkedHashMap<>();
     values.put(
         RdmaSettings.GID_INDEX,
-        settings.gidIndex() < 0 ? "by itself" : String.valueOf(settings.gidIndex()));
+        settings.gidIndex() < 0 ? "automatic" : String.valueOf(settings.gidIndex()));
     values.put(RdmaSettings.SERVICE_LEVEL, String.valueOf(settings.serviceLevel()));
     values.put(RdmaSettings.TRAFFIC_CLASS, String.valueOf(settings.trafficClass()));
     values.put(RdmaSettings.QPS_PER_PORT, String.valueOf(settings.queuePairsPerPort()));
@@ -85,12 +85,12 @@ final class RdmaFacts {
     return findings;
   }
 
-  /** What each local rank would take, and why: the ports in the order of their distance. */
+  /** The ports of each local rank in the order of their distance, and its choice. */
   private static List<Finding> chosen(
       Map<String, String> environment,
       RdmaSettings settings,
       List<RdmaPort> ports,
-      Map<String, Place> senders) {
+      Map<String, PcieLocation> senders) {
     String name = RdmaSettings.HCA;
     List<PortChoice> choices;
     try {
@@ -105,9 +105,9 @@ final class RdmaFacts {
     String given = environment.getOrDefault(name, "").strip();
     findings.add(
         Finding.found(
-            SETTINGS, name, given.isEmpty() ? "by itself" : given, origin(environment, name)));
+            SETTINGS, name, given.isEmpty() ? "automatic" : given, origin(environment, name)));
     int localRank = 0;
-    for (Map.Entry<String, Place> sender : senders.entrySet()) {
+    for (Map.Entry<String, PcieLocation> sender : senders.entrySet()) {
       PortChoice choice = choices.get(localRank);
       findings.add(
           Finding.found(
@@ -120,18 +120,19 @@ final class RdmaFacts {
                       PortOrder.of(ports, sender.getValue()),
                       choice.first() == 0
                           ? ""
-                          : "; lane 0 takes " + choice.ports().get(choice.first()).name())));
+                          : "; lane 0 uses " + choice.ports().get(choice.first()).name())));
       localRank++;
     }
     return findings;
   }
 
-  /** What the ranks of a host send from if there is one for each device, or else its cores. */
-  static Map<String, Place> senders() {
-    Map<String, Place> senders = new LinkedHashMap<>();
-    CudaFacts.addresses().forEach((name, bus) -> senders.put(name + " at " + bus, Place.of(bus)));
+  /** The devices of this host, one per local rank; without devices, its cores. */
+  static Map<String, PcieLocation> senders() {
+    Map<String, PcieLocation> senders = new LinkedHashMap<>();
+    CudaFacts.addresses()
+        .forEach((name, bus) -> senders.put(name + " at " + bus, PcieLocation.of(bus)));
     if (senders.isEmpty()) {
-      Place cores = Place.of("");
+      PcieLocation cores = PcieLocation.of("");
       senders.put(
           cores.numaNode() < 0 ? "all cores" : "the cores of NUMA node " + cores.numaNode(), cores);
     }

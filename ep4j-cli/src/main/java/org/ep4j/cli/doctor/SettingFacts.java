@@ -3,6 +3,7 @@ package org.ep4j.cli.doctor;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.driver.NvJitLink;
@@ -12,17 +13,18 @@ import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.NvccBackend;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.ep4j.cuda.proxy.ProxyConfig;
+import org.ep4j.engine.RenamedVariables;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.memory.SymmetricMemory;
 
-/** Each effective setting and the variable or property it came from. */
+/** Each effective setting and its source, a variable or a property. */
 final class SettingFacts {
   private static final String TOPIC = "Settings";
 
   /**
-   * A variable that other parts than the group read.
+   * A variable of another part than the group.
    *
-   * @param byDefault what counts where it is not set; empty: nothing, and the variable is not told
+   * @param byDefault the default; empty: no default, and an unset variable is not reported
    */
   private record Variable(String name, String byDefault, String meaning) {}
 
@@ -48,12 +50,13 @@ final class SettingFacts {
               "1",
               "low-latency kernels for one shape; 0: general"),
           new Variable(
-              PrebuiltKernels.LINES_VARIABLE,
+              PrebuiltKernels.LL_PACKETS_VARIABLE,
               "1",
-              "low-latency rows carry their number over NVLink; 0: flags"),
+              "packed flags: low-latency rows carry their sequence number over NVLink; 0: separate"
+                  + " flags"),
           new Variable(
-              ProxyConfig.THREADS_VARIABLE, "1", "threads that post what a GPU sends to others"),
-          new Variable(ProxyConfig.CORES_VARIABLE, "by itself", "cores of these threads"));
+              ProxyConfig.THREADS_VARIABLE, "1", "proxy threads, which post the puts of a GPU"),
+          new Variable(ProxyConfig.CORES_VARIABLE, "automatic", "cores of these threads"));
 
   private static final String DEFAULT = "default";
 
@@ -63,7 +66,8 @@ final class SettingFacts {
     List<Finding> findings = new ArrayList<>();
     launcher(environment, findings);
     for (Variable variable : OTHERS) {
-      String value = environment.getOrDefault(variable.name, "");
+      String value =
+          Objects.requireNonNullElse(RenamedVariables.value(environment, variable.name), "");
       if (!value.isBlank()) {
         findings.add(
             Finding.found(
@@ -76,6 +80,7 @@ final class SettingFacts {
     }
     findings.add(property("ep4j.host.vectorBits"));
     findings.add(property("ep4j.host.streaming"));
+    environment.keySet().stream().sorted().forEach(name -> renamed(name, findings));
     UnreadVariables.of(environment).forEach(name -> findings.add(unread(name)));
     return findings;
   }
@@ -87,12 +92,21 @@ final class SettingFacts {
         : Finding.found(TOPIC, name, value, "from the system property");
   }
 
+  private static void renamed(String name, List<Finding> findings) {
+    String newName = RenamedVariables.newName(name);
+    if (newName != null) {
+      findings.add(
+          Finding.warning(
+              TOPIC,
+              name,
+              "renamed",
+              "set " + newName + ": the next version ignores the old name"));
+    }
+  }
+
   private static Finding unread(String name) {
     return Finding.warning(
-        TOPIC,
-        name,
-        "has no effect",
-        "nothing reads a variable of this name: look at its spelling");
+        TOPIC, name, "has no effect", "no setting has this name: check the spelling");
   }
 
   private static void launcher(Map<String, String> environment, List<Finding> findings) {
@@ -114,7 +128,7 @@ final class SettingFacts {
               TOPIC,
               "launcher",
               launch.launcher(),
-              "no rank is set: Group.fromEnvironment() is alone"));
+              "no rank is set: Group.fromEnvironment() returns a group of one rank"));
     }
     for (String warning : launch.warnings()) {
       findings.add(Finding.warning(TOPIC, "launcher", launch.launcher(), warning));

@@ -11,15 +11,15 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Optional;
 
-/** Small files by which the kernel tells about the machine; what cannot be read is absent. */
+/** Small files in which the kernel describes the machine; an unreadable file counts as missing. */
 final class SystemFiles {
   private static final int LARGEST = 1 << 20;
 
   private SystemFiles() {}
 
-  /** The lines of a file, none if it cannot be read. */
+  /** The lines of a file; empty if it cannot be read. */
   static List<String> lines(Path file) {
-    // ISO 8859-1 knows every byte: a strange file must not end the report.
+    // ISO 8859-1 decodes every byte: an unexpected file must not end the report.
     try (var in = Files.newInputStream(file)) {
       byte[] bytes = in.readNBytes(LARGEST);
       return new String(bytes, StandardCharsets.ISO_8859_1).lines().toList();
@@ -28,7 +28,7 @@ final class SystemFiles {
     }
   }
 
-  /** The first line of a file, without blanks around it. */
+  /** The first line of a file, stripped. */
   static Optional<String> line(Path file) {
     return lines(file).stream().findFirst().map(String::strip).filter(line -> !line.isEmpty());
   }
@@ -62,7 +62,7 @@ final class SystemFiles {
     return entries;
   }
 
-  /** A path from a list in a variable; empty if it is not one. */
+  /** A path from a list in a variable; empty if the text is no path. */
   static Optional<Path> path(String text) {
     try {
       return text.isBlank() ? Optional.empty() : Optional.of(Path.of(text.strip()));

@@ -3,12 +3,13 @@ package org.ep4j.cli.doctor;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.ep4j.engine.RenamedVariables;
 
-/** Variables that look like settings of ep4j and are none: a misspelled name changes nothing. */
+/** Variables that look like settings of ep4j but have no effect, for example misspelled names. */
 final class UnreadVariables {
-  private static final String OURS = "EP4J_";
+  private static final String PREFIX = "EP4J_";
 
-  /** What users set, as {@code docs/configuration.md} lists it; a test compares. */
+  /** The settings in {@code docs/configuration.md}; a test compares. */
   static final Set<String> SETTINGS =
       Set.of(
           "EP4J_BACKEND",
@@ -16,9 +17,9 @@ final class UnreadVariables {
           "EP4J_CUDA_CACHE_MB",
           "EP4J_CUDA_DEVICE",
           "EP4J_CUDA_DRIVER",
-          "EP4J_CUDA_LINES",
-          "EP4J_CUDA_SHIPPED",
-          "EP4J_CUDA_SPECIAL",
+          "EP4J_CUDA_LL_PACKETS",
+          "EP4J_CUDA_PREBUILT",
+          "EP4J_CUDA_SPECIALIZE",
           "EP4J_HEARTBEAT_MS",
           "EP4J_IB_GID_INDEX",
           "EP4J_IB_GPUDIRECT",
@@ -57,7 +58,7 @@ final class UnreadVariables {
           "EP4J_WIRE_TIMEOUT_MS",
           "EP4J_WORLD_SIZE");
 
-  /** Those of a bundle's launcher and of tests, and what the command line tells its own ranks. */
+  /** Variables of the launcher of a bundle, of tests, and of the command line for its own ranks. */
   private static final Set<String> OTHERS =
       Set.of("EP4J_HEAP", "EP4J_VECTORS", "EP4J_PARENT_PID", "EP4J_RELAY_PROGRESS");
 
@@ -65,8 +66,9 @@ final class UnreadVariables {
 
   static List<String> of(Map<String, String> environment) {
     return environment.keySet().stream()
-        .filter(name -> name.startsWith(OURS) && !name.startsWith(OURS + "TEST_"))
+        .filter(name -> name.startsWith(PREFIX) && !name.startsWith(PREFIX + "TEST_"))
         .filter(name -> !SETTINGS.contains(name) && !OTHERS.contains(name))
+        .filter(name -> RenamedVariables.newName(name) == null)
         .sorted()
         .toList();
   }

@@ -2,7 +2,7 @@ package org.ep4j.cli.doctor;
 
 import jdk.incubator.vector.VectorShape;
 
-/** A class of its own: it can be loaded only where the incubator module is. */
+/** The vector size. A separate class, because loading it needs the incubator module. */
 final class VectorWidth {
   private VectorWidth() {}
 

@@ -11,7 +11,7 @@ import org.ep4j.wire.WireEnvironment;
 import org.ep4j.wire.WireProvider;
 import org.ep4j.wire.Wires;
 
-/** The wires on the module path, whether this host has what they need, and their settings. */
+/** The wires on the module path, whether they work on this host, and their settings. */
 final class WireFacts {
   private static final String TOPIC = "Wires";
 
@@ -20,8 +20,8 @@ final class WireFacts {
           "inproc", "threads of one JVM",
           "shm", "processes of one host",
           "tcp", "any hosts",
-          "nccl", "GPUs, one a rank, over whatever NCCL drives; with backend nccl the default",
-          "ucx", "any fabric that UCX drives; bench wire --wire ucx",
+          "nccl", "GPUs, one per rank, over the networks of NCCL; the default with backend nccl",
+          "ucx", "any fabric that UCX supports; bench wire --wire ucx",
           "verbs", "RDMA devices; bench wire --wire verbs");
 
   private static final String UCX_LIBRARY = "EP4J_UCX_LIBRARY";
@@ -62,11 +62,11 @@ final class WireFacts {
           TOPIC,
           name,
           setting.value(),
-          "no such wire: set it to one of " + String.join(", ", names));
+          "unknown wire: set it to one of " + String.join(", ", names));
     }
     String value = setting.value();
     if (name.equals(WireEnvironment.CONNECTIONS) && value.equals("0")) {
-      value = "one a strand";
+      value = "one per progress context";
     }
     String source = setting.given() ? "from the environment" : "default";
     return Finding.found(TOPIC, name, value, source);

@@ -1,4 +1,4 @@
-/** Looks at the machine. */
+/** Inspects the machine. */
 @NullMarked
 package org.ep4j.cli.doctor;
 

@@ -2,13 +2,14 @@ package org.ep4j.cli.launch;
 
 import java.util.List;
 import java.util.Locale;
+import org.ep4j.ErrorCode;
+import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 
-/** Options that say which engine works, and how its GPUs reach each other. */
+/** Options for the engine and the backend between its GPUs. */
 public final class EngineOptions {
   private static final List<String> ENGINES = List.of("auto", "host", "cuda");
 
@@ -16,7 +17,7 @@ public final class EngineOptions {
       names = "--device",
       defaultValue = "auto",
       paramLabel = "auto|host|cuda",
-      description = "The engine; default ${DEFAULT-VALUE}: the best that can run here.")
+      description = "The engine; default ${DEFAULT-VALUE}: the best one for this machine.")
   private String device = "auto";
 
   @Option(
@@ -24,8 +25,8 @@ public final class EngineOptions {
       split = ",",
       paramLabel = "NAME",
       description =
-          "How GPUs reach each other: direct, nccl, nvshmem or auto; default auto: what EP4J_BACKEND"
-              + " or DEEP_EP_BACKEND says, else direct. bench takes several and compares them.")
+          "Backend between GPUs: direct, nccl, nvshmem or auto; default auto: the value of"
+              + " EP4J_BACKEND or DEEP_EP_BACKEND, else direct. bench compares several.")
   private @Nullable List<String> backends;
 
   /** Used by picocli. */
@@ -35,21 +36,26 @@ public final class EngineOptions {
   public String device(CommandSpec spec) {
     String wanted = device.toLowerCase(Locale.ROOT);
     if (!ENGINES.contains(wanted)) {
-      throw usage(
-          spec, "--device is %s; it must be %s".formatted(device, String.join(", ", ENGINES)));
+      throw CommandSpecs.usage(
+          spec,
+          ErrorCode.BAD_OPTION_VALUE,
+          CommandSpecs.badValue("--device", device, String.join(", ", ENGINES)));
     }
     if (backends != null && wanted.equals("host")) {
-      throw usage(spec, "--backend is between GPUs, and --device host has none: leave one out");
+      throw CommandSpecs.usage(
+          spec,
+          ErrorCode.CONFLICTING_OPTIONS,
+          "--backend needs GPUs, and --device host uses none: leave one out");
     }
     return wanted;
   }
 
-  /** Whether the engine will be that of GPUs. */
+  /** Whether the engine is the CUDA engine. */
   public boolean onDevice(CommandSpec spec) {
     return onDevice(device(spec));
   }
 
-  /** The same for an engine that {@link #device} has accepted. */
+  /** The same for a result of {@link #device}. */
   public static boolean onDevice(String engine) {
     return engine.equals("cuda") || (engine.equals("auto") && CudaDevice.count() > 0);
   }
@@ -65,12 +71,14 @@ public final class EngineOptions {
   /** The only backend. */
   public String backend(CommandSpec spec) {
     if (backends().size() > 1) {
-      throw usage(spec, "--backend takes one name here; bench compares several");
+      throw CommandSpecs.usage(
+          spec,
+          ErrorCode.BAD_OPTION_VALUE,
+          CommandSpecs.badValue(
+              "--backend",
+              String.join(",", backends()),
+              "one name in this command: bench compares several"));
     }
     return backends().getFirst();
-  }
-
-  private static ParameterException usage(CommandSpec spec, String message) {
-    return new ParameterException(spec.commandLine(), message);
   }
 }

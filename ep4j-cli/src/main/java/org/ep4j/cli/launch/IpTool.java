@@ -6,27 +6,28 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 
 /** The program {@code ip} of iproute2. */
 final class IpTool {
-  private static final int PATIENCE_SECONDS = 10;
+  private static final int TIMEOUT_SECONDS = 10;
 
   private IpTool() {}
 
   /**
-   * How a command ended.
+   * Result of a command.
    *
-   * @param ok whether it did what it was to do
-   * @param text what it printed
+   * @param ok whether the command succeeded
+   * @param text its output
    */
   record Answer(boolean ok, String text) {}
 
   /**
    * Runs {@code ip} with arguments.
    *
-   * @throws CommandFailure if there is no such program, or it does not end
+   * @throws CommandFailure if the program is missing, or does not end
    */
   static Answer run(String... arguments) throws InterruptedException {
     List<String> command = new ArrayList<>(List.of("ip"));
@@ -34,17 +35,21 @@ final class IpTool {
     try {
       Process ip = new ProcessBuilder(command).redirectErrorStream(true).start();
       String text = new String(ip.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      if (!ip.waitFor(PATIENCE_SECONDS, TimeUnit.SECONDS)) {
+      if (!ip.waitFor(TIMEOUT_SECONDS, TimeUnit.SECONDS)) {
         ip.destroyForcibly();
         throw new CommandFailure(
+            ErrorCode.IP_TOOL_TIMEOUT,
             ExitCodes.UNAVAILABLE,
-            "--hosts: '%s' did not end within %d s"
-                .formatted(String.join(" ", command), PATIENCE_SECONDS));
+            "--hosts: '%s' did not end within %d s: run it by hand"
+                .formatted(String.join(" ", command), TIMEOUT_SECONDS));
       }
       return new Answer(ip.exitValue() == 0, text);
     } catch (IOException e) {
       throw new CommandFailure(
-          ExitCodes.UNAVAILABLE, "--hosts needs the program ip (package iproute2): " + e, e);
+          ErrorCode.IP_TOOL_MISSING,
+          ExitCodes.UNAVAILABLE,
+          "--hosts needs the program ip (" + e + "): install the package iproute2",
+          e);
     }
   }
 }

@@ -4,7 +4,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** The command that starts this program again, on the same JVM with the same options. */
+/** The command that starts this program again with the same JVM and options. */
 public final class JavaCommand {
   private static final String NATIVE_CALLERS =
       "org.ep4j,org.ep4j.cuda,org.ep4j.nccl,org.ep4j.nvshmem,org.ep4j.rdma";
@@ -17,7 +17,7 @@ public final class JavaCommand {
   /**
    * The command for a child with these arguments.
    *
-   * @param jvmOptions options that go before those of this JVM, which win
+   * @param jvmOptions options in front of those of this JVM, which override them
    */
   public static List<String> again(List<String> jvmOptions, List<String> arguments) {
     String[] own = ProcessHandle.current().info().arguments().orElse(new String[0]);
@@ -42,9 +42,8 @@ public final class JavaCommand {
   }
 
   /**
-   * Options of this JVM that a child shares: sizes, tuning and system properties. Where this
-   * program was not started by its module or class name (in a test), only system properties are
-   * known.
+   * Options of this JVM that a child inherits: sizes, tuning and system properties. If this program
+   * was not started by its module or class name (in a test), only system properties are known.
    */
   static List<String> inherited(String[] own) {
     List<String> options = new ArrayList<>();

@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.function.IntFunction;
-import org.ep4j.cli.CommandFailure;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Style;
@@ -24,17 +24,17 @@ import picocli.CommandLine.Spec;
     description = {
       "Run a command once per rank on this host.",
       "",
-      "The launcher hosts the rendezvous and makes a fresh secret; Group.fromEnvironment() finds both."
-          + " RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT are set for other programs."
-          + " Every line of output is prefixed by its rank. When a rank fails, the others are asked"
-          + " to end (SIGTERM), then killed.",
+      "The launcher hosts the rendezvous and creates a new secret; Group.fromEnvironment() uses"
+          + " both. RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT are set for other"
+          + " programs. Every line of output begins with its rank. When a rank fails, the launcher"
+          + " terminates the others (SIGTERM), then kills them.",
       "",
-      "Exit code: 0 if all ranks ended with 0, otherwise that of the first rank that failed (128 + n"
-          + " after signal n).",
+      "Exit code: 0 if all ranks ended with 0, otherwise that of the first rank that failed (128 +"
+          + " n after signal n).",
       ""
     })
 public final class LaunchCommand implements Callable<Integer> {
-  private static final int MOST_RANKS = 1024;
+  private static final int MAX_RANKS = 1024;
 
   @Option(
       names = {"-n", "--ranks"},
@@ -48,23 +48,23 @@ public final class LaunchCommand implements Callable<Integer> {
       split = ",",
       paramLabel = "N|NETNS",
       description =
-          "Run the ranks in network namespaces, as many consecutive ones in each: tests of a job on"
-              + " several hosts. Rank 0 hosts the rendezvous. With a number N, so many are made,"
-              + " joined by a bridge, and removed at the end; with names, they and the links"
-              + " between them must be there. Only root can make and enter them.")
+          "Run the ranks in network namespaces, the same number of consecutive ranks in each, to"
+              + " test a job on several hosts. Rank 0 hosts the rendezvous. A number N creates N"
+              + " namespaces with a bridge, and removes them at the end; named namespaces and the"
+              + " links between them must exist. Needs root.")
   private List<String> hosts = List.of();
 
   @Option(
       names = "--env",
       paramLabel = "K=V",
-      description = "Set a variable for all ranks; may be given several times.")
+      description = "Set a variable for all ranks; can be repeated.")
   private Map<String, String> environment = new LinkedHashMap<>();
 
   @Option(
       names = "--grace",
       paramLabel = "SECONDS",
       defaultValue = "5",
-      description = "How long a rank may take to end when asked to; default ${DEFAULT-VALUE}.")
+      description = "Time between SIGTERM and SIGKILL; default ${DEFAULT-VALUE}.")
   private int graceSeconds;
 
   @Option(
@@ -74,13 +74,13 @@ public final class LaunchCommand implements Callable<Integer> {
       description = "End all ranks after this time; default 0: never.")
   private int timeoutSeconds;
 
-  @Option(names = "--no-prefix", description = "Pass lines on as they are.")
+  @Option(names = "--no-prefix", description = "Do not prefix lines.")
   private boolean noPrefix;
 
   @Parameters(
       arity = "1..*",
       paramLabel = "COMMAND",
-      description = "The command and its arguments, behind -- if it has options of its own.")
+      description = "The command and its arguments, behind -- if it has options.")
   private List<String> command = new ArrayList<>();
 
   @Spec private @Nullable CommandSpec spec;
@@ -90,24 +90,23 @@ public final class LaunchCommand implements Callable<Integer> {
 
   @Override
   public Integer call() throws InterruptedException {
-    CommandSpecs.check(
-        spec,
-        ranks >= 1 && ranks <= MOST_RANKS,
-        "-n is " + ranks + "; it must be 1.." + MOST_RANKS);
-    CommandSpecs.check(spec, graceSeconds >= 0, "--grace is " + graceSeconds + "; it must be >= 0");
-    CommandSpecs.check(
-        spec, timeoutSeconds >= 0, "--timeout is " + timeoutSeconds + "; it must be >= 0");
+    CommandSpecs.checkValue(spec, ranks >= 1 && ranks <= MAX_RANKS, "-n", ranks, "1.." + MAX_RANKS);
+    CommandSpecs.checkValue(spec, graceSeconds >= 0, "--grace", graceSeconds, ">= 0");
+    CommandSpecs.checkValue(spec, timeoutSeconds >= 0, "--timeout", timeoutSeconds, ">= 0");
     Duration limit = timeoutSeconds == 0 ? Launcher.NO_LIMIT : Duration.ofSeconds(timeoutSeconds);
     boolean counted = hosts.size() == 1 && hosts.getFirst().matches("\\d{1,9}");
     int count = counted ? Integer.parseInt(hosts.getFirst()) : hosts.size();
-    CommandSpecs.check(
+    CommandSpecs.checkValue(
         spec,
-        !counted || (count >= 1 && count <= MadeNamespaces.MOST),
-        "--hosts is " + count + "; it must be 1.." + MadeNamespaces.MOST);
+        !counted || (count >= 1 && count <= MadeNamespaces.MAX),
+        "--hosts",
+        count,
+        "1.." + MadeNamespaces.MAX);
     CommandSpecs.check(
         spec,
         hosts.isEmpty() || NamespaceJob.hosts(ranks, count) == count,
-        "--hosts is for %d hosts, but %d ranks fill %d: take fewer"
+        ErrorCode.CONFLICTING_OPTIONS,
+        "--hosts = %d, but %d ranks fill only %d hosts: use fewer hosts"
             .formatted(count, ranks, NamespaceJob.hosts(ranks, Math.max(1, count))));
     if (counted) {
       try (MadeNamespaces made = MadeNamespaces.make(count)) {
@@ -130,7 +129,7 @@ public final class LaunchCommand implements Callable<Integer> {
     try (Launcher launcher = new Launcher(Duration.ofSeconds(graceSeconds))) {
       Outcome outcome = launcher.run(processes, limit);
       if (outcome.exitCode() != 0) {
-        throw new CommandFailure(outcome.exitCode(), outcome.report());
+        throw outcome.failure(outcome.exitCode());
       }
       return ExitCodes.OK;
     }

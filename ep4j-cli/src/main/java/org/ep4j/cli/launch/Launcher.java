@@ -10,17 +10,18 @@ import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 
 /**
  * Runs a process for each rank and ends all of them when one fails or when this process ends.
  *
- * <p>Ending is asking first ({@code SIGTERM} to the process and what it started) and killing what
- * is still there after the grace. Used by one thread; {@link #close} may be called by another.
+ * <p>A process and its descendants first receive {@code SIGTERM}; those that still run after the
+ * grace period are killed. Not thread-safe, except that another thread may call {@link #close}.
  */
 public final class Launcher implements AutoCloseable {
-  /** Ranks may run as long as they want. */
+  /** No time limit. */
   public static final Duration NO_LIMIT = Duration.ofDays(365);
 
   private static final Duration LAST_OUTPUT = Duration.ofSeconds(2);
@@ -35,7 +36,7 @@ public final class Launcher implements AutoCloseable {
   private boolean ending;
 
   /**
-   * @param grace how long a rank may take to end when asked to
+   * @param grace time between SIGTERM and SIGKILL
    */
   public Launcher(Duration grace) {
     this.grace = grace;
@@ -43,9 +44,9 @@ public final class Launcher implements AutoCloseable {
   }
 
   /**
-   * Starts all ranks, waits until all have ended, and tells how.
+   * Starts all ranks, waits until all have ended, and returns the outcome.
    *
-   * @param limit how long the ranks may run
+   * @param limit time limit of the ranks
    */
   public Outcome run(List<RankProcess> ranks, Duration limit) throws InterruptedException {
     for (RankProcess rank : ranks) {
@@ -69,7 +70,7 @@ public final class Launcher implements AutoCloseable {
     }
     long deadline = System.nanoTime() + LAST_OUTPUT.toNanos();
     for (Thread relay : relays) {
-      // A grandchild may hold the pipe open for ever.
+      // A grandchild may never close the pipe.
       relay.join(Duration.ofNanos(Math.max(1, deadline - System.nanoTime())));
     }
     return outcome;
@@ -77,7 +78,8 @@ public final class Launcher implements AutoCloseable {
 
   private synchronized void start(RankProcess what) {
     if (ending) {
-      throw new CommandFailure(ExitCodes.PEER, "the launch was ended while it started ranks");
+      throw new CommandFailure(
+          ErrorCode.LAUNCH_INTERRUPTED, ExitCodes.PEER, "interrupted while it started ranks");
     }
     int rank = processes.size();
     ProcessBuilder builder = new ProcessBuilder(what.command());
@@ -88,6 +90,7 @@ public final class Launcher implements AutoCloseable {
       process = builder.start();
     } catch (IOException e) {
       throw new CommandFailure(
+          ErrorCode.RANK_NOT_STARTED,
           ExitCodes.PEER,
           "rank "
               + rank
@@ -106,13 +109,13 @@ public final class Launcher implements AutoCloseable {
     relays.add(Thread.ofPlatform().daemon().name("rank-" + rank + "-" + stream).start(relay));
   }
 
-  /** Ends every rank that still runs; returns once they are gone. */
+  /** Ends every running rank; returns when all have ended. */
   private synchronized void endAll() {
     ending = true;
     List<ProcessHandle> running = new ArrayList<>();
     for (Process process : processes) {
-      // Parents first, or a shell would go on after its child; descendants are looked up while the
-      // parent still runs, for afterwards nobody knows them.
+      // Parents first, or a shell would continue after its child ends. Descendants can be listed
+      // only while the parent runs.
       running.add(process.toHandle());
       process.descendants().forEach(running::add);
     }
@@ -137,8 +140,8 @@ public final class Launcher implements AutoCloseable {
   }
 
   /**
-   * Whether a process still runs. One that has ended but whose parent has not noticed counts as
-   * alive for the JDK; where nobody collects orphans (in containers) it would stay so.
+   * Whether a process still runs. The JDK reports a zombie as alive; in containers without an init
+   * process, orphans stay zombies.
    */
   private static boolean runs(ProcessHandle handle) {
     if (!handle.isAlive()) {
@@ -159,7 +162,7 @@ public final class Launcher implements AutoCloseable {
       try {
         Runtime.getRuntime().removeShutdownHook(atExit);
       } catch (IllegalStateException e) {
-        // The JVM is already ending: the hook does the same.
+        // The JVM is shutting down: its shutdown hook does the same.
       }
     }
   }

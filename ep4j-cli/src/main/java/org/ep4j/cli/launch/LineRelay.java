@@ -5,11 +5,11 @@ import java.io.InputStream;
 import java.util.Arrays;
 
 /**
- * Cuts the output of a process into lines and passes them on; bytes stay what they are. Runs on a
- * thread of its own until the stream ends.
+ * Splits the output of a process into lines and forwards them without decoding. Runs on its own
+ * thread until the stream ends.
  */
 final class LineRelay implements Runnable {
-  /** A line longer than this is passed on in parts. */
+  /** Longer lines are forwarded in parts. */
   static final int LONGEST = 1 << 16;
 
   private static final byte LINE_FEED = '\n';
@@ -34,7 +34,7 @@ final class LineRelay implements Runnable {
         }
       }
     } catch (IOException e) {
-      // The process was ended while we read: what came before has been passed on.
+      // The process ended during the read: the lines before are already forwarded.
     }
     if (length > 0) {
       emit();

@@ -3,17 +3,17 @@ package org.ep4j.cli.launch;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 
-/** Takes the output of one rank, line by line; called by one thread a stream. */
+/** Receives the output of one rank line by line; called by one thread per stream. */
 @FunctionalInterface
 public interface LineSink {
   /**
-   * Takes a line.
+   * Receives a line.
    *
    * @param line bytes of the line, without its end, from 0 to {@code length}; valid during the call
    */
   void line(byte[] line, int length);
 
-  /** Prints each line behind a prefix; lines of many ranks do not mix. */
+  /** Prints each line with a prefix; lines of several ranks do not mix. */
   static LineSink printing(PrintStream out, String prefix) {
     byte[] start = prefix.getBytes(StandardCharsets.UTF_8);
     return (line, length) -> {

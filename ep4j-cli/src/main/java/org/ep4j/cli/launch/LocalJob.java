@@ -8,13 +8,12 @@ import java.security.SecureRandom;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.group.Rendezvous;
 
-/**
- * The rendezvous of a local launch, and the variables by which its ranks find it and each other.
- */
+/** The rendezvous of a local launch, and the environment variables of its ranks. */
 public final class LocalJob implements AutoCloseable {
   private static final String HERE = "127.0.0.1";
   private static final int SECRET_BYTES = 32;
@@ -29,7 +28,7 @@ public final class LocalJob implements AutoCloseable {
     this.masterPort = masterPort;
   }
 
-  /** Hosts the rendezvous of a new job, with a secret of its own, on a free port. */
+  /** Hosts the rendezvous of a new job, with a new secret, on a free port. */
   public static LocalJob open(int ranks) {
     byte[] secret = new byte[SECRET_BYTES];
     new SecureRandom().nextBytes(secret);
@@ -45,8 +44,9 @@ public final class LocalJob implements AutoCloseable {
   }
 
   /**
-   * Variables of a rank: ours, and those of torchrun for other programs. Rank 0 of such a program
-   * listens on {@code MASTER_PORT}, so it is a free port and not that of our rendezvous.
+   * Variables of a rank: those of ep4j, and those of torchrun for other programs. Rank 0 of such a
+   * program listens on {@code MASTER_PORT}, which is therefore a free port and not the port of the
+   * rendezvous.
    */
   public Map<String, String> environment(int rank) {
     Map<String, String> variables = new LinkedHashMap<>();
@@ -64,7 +64,8 @@ public final class LocalJob implements AutoCloseable {
     try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getByName(HERE))) {
       return socket.getLocalPort();
     } catch (IOException e) {
-      throw new UncheckedIOException("no free TCP port on " + HERE, e);
+      throw new UncheckedIOException(
+          ErrorCode.NO_FREE_PORT.message("no free TCP port on " + HERE), e);
     }
   }
 

@@ -4,18 +4,19 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 
 /**
- * Network namespaces that stand for hosts, all of them on one network, made for one launch and
- * removed after it, also when this process is asked to end. A bridge joins them; it lies in a
- * namespace of its own, so that the network of the machine stays as it is, and with its namespace
- * everything of it goes. {@link #close} may be called by another thread than made them.
+ * Network namespaces that simulate hosts on one network, created for one launch and removed after
+ * it, also on SIGTERM. A bridge connects them. It has its own namespace, so that the network of the
+ * machine does not change, and removing this namespace removes the bridge. Any thread may call
+ * {@link #close}.
  */
 final class MadeNamespaces implements AutoCloseable {
-  /** Addresses of a network of 8 bits, but for the first and the last. */
-  static final int MOST = 254;
+  /** Number of host addresses in a network of 8 bits. */
+  static final int MAX = 254;
 
   private static final String BRIDGE = "br0";
   private static final String LINK = "eth0";
@@ -32,9 +33,9 @@ final class MadeNamespaces implements AutoCloseable {
   }
 
   /**
-   * Makes so many of them.
+   * Creates {@code count} namespaces.
    *
-   * @throws CommandFailure if this process may not, or the machine cannot
+   * @throws CommandFailure if this process lacks the permission, or the kernel lacks the support
    */
   static MadeNamespaces make(int count) throws InterruptedException {
     MadeNamespaces all = new MadeNamespaces();
@@ -65,12 +66,12 @@ final class MadeNamespaces implements AutoCloseable {
     }
   }
 
-  /** Their names, one for each host. */
+  /** Names of the namespaces, one per host. */
   List<String> names() {
     return List.copyOf(hosts);
   }
 
-  /** A namespace is on the list of those to remove before anybody can ask to end. */
+  /** Creates a namespace; adds it first to those that {@link #close} removes. */
   private synchronized String add(String name) throws InterruptedException {
     ip("netns", "add", name);
     made.push(name);
@@ -79,22 +80,24 @@ final class MadeNamespaces implements AutoCloseable {
 
   private synchronized void ip(String... arguments) throws InterruptedException {
     if (closed) {
-      throw new CommandFailure(ExitCodes.PEER, "the launch was ended while it made namespaces");
+      throw new CommandFailure(
+          ErrorCode.LAUNCH_INTERRUPTED, ExitCodes.PEER, "interrupted while it created namespaces");
     }
     IpTool.Answer answer = IpTool.run(arguments);
     if (!answer.ok()) {
       throw new CommandFailure(
+          ErrorCode.NAMESPACES_REFUSED,
           ExitCodes.UNAVAILABLE,
-          "--hosts with a number makes network namespaces, which needs root (CAP_SYS_ADMIN,"
-              + " CAP_NET_ADMIN) and a kernel with veth pairs and bridges: 'ip "
+          "--hosts with a number creates network namespaces, which needs root (CAP_SYS_ADMIN,"
+              + " CAP_NET_ADMIN) and a kernel with veth pairs and bridges; 'ip "
               + String.join(" ", arguments)
-              + "' says: "
+              + "' printed: "
               + answer.text().strip()
-              + "; run it as root, or name namespaces that somebody has made");
+              + ": run it as root, or name existing namespaces");
     }
   }
 
-  /** Removes them; what still runs in one keeps it until it ends. */
+  /** Removes the namespaces; a process in one keeps it until the process ends. */
   @Override
   public synchronized void close() {
     closed = true;
@@ -105,7 +108,7 @@ final class MadeNamespaces implements AutoCloseable {
       try {
         Runtime.getRuntime().removeShutdownHook(atExit);
       } catch (IllegalStateException e) {
-        // The JVM is already ending: the hook does the same.
+        // The JVM is shutting down: its shutdown hook does the same.
       }
     }
   }
@@ -115,11 +118,16 @@ final class MadeNamespaces implements AutoCloseable {
       IpTool.Answer answer = IpTool.run("netns", "del", name);
       if (!answer.ok()) {
         System.err.println(
-            "ep4j: the network namespace " + name + " stays: " + answer.text().strip());
+            "ep4j: "
+                + ErrorCode.NAMESPACE_NOT_REMOVED.message(
+                    "network namespace " + name + " is not removed: " + answer.text().strip()));
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      System.err.println("ep4j: interrupted; remove it by 'ip netns del " + name + "'");
+      System.err.println(
+          "ep4j: "
+              + ErrorCode.NAMESPACE_NOT_REMOVED.message(
+                  "interrupted: remove the namespace with 'ip netns del " + name + "'"));
     }
   }
 }

@@ -8,20 +8,21 @@ import java.util.List;
 import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.LaunchEnvironment;
 
 /**
- * A job whose ranks run in network namespaces of this machine, each of which stands for a host with
- * a network stack of its own. Rank 0 hosts the rendezvous, in the first of them; the ranks of a
+ * A job whose ranks run in network namespaces of this machine. A namespace simulates a host with
+ * its own network stack. Rank 0 hosts the rendezvous in the first namespace; the ranks of a
  * namespace are consecutive.
  */
 final class NamespaceJob {
   private static final int SECRET_BYTES = 32;
 
-  /** Below what kernels hand out by themselves. */
+  /** Below the ephemeral ports of the kernel. */
   private static final int FIRST_PORT = 20_000;
 
   private static final int PORTS = 10_000;
@@ -43,15 +44,15 @@ final class NamespaceJob {
     this.namespaces = List.copyOf(namespaces);
     ranksOfEach = Math.ceilDiv(ranks, namespaces.size());
     this.master = master;
-    // One for the rendezvous, the next for programs that look at MASTER_PORT.
+    // One for the rendezvous, the next for MASTER_PORT of other programs.
     port = FIRST_PORT + 2 * random.nextInt(PORTS / 2);
     secret = HexFormat.of().formatHex(bytes);
   }
 
   /**
-   * Looks at the namespaces.
+   * Checks the namespaces and reads their addresses.
    *
-   * @throws CommandFailure if one is not there, or has no address
+   * @throws CommandFailure if a namespace does not exist, or has no address
    */
   static NamespaceJob open(int ranks, List<String> namespaces) throws InterruptedException {
     String first = "";
@@ -67,21 +68,23 @@ final class NamespaceJob {
         IpTool.run("-n", namespace, "-o", "addr", "show", "up", "scope", "global");
     if (!listed.ok()) {
       throw new CommandFailure(
+          ErrorCode.NO_SUCH_NAMESPACE,
           ExitCodes.UNAVAILABLE,
-          "--hosts %s: %s; it must be a network namespace, made by root with 'ip netns add %s'"
+          "--hosts %s: %s; no such network namespace: create it as root with 'ip netns add %s'"
               .formatted(namespace, listed.text().strip(), namespace));
     }
     Matcher matcher = ADDRESS.matcher(listed.text());
     if (!matcher.find()) {
       throw new CommandFailure(
+          ErrorCode.NAMESPACE_WITHOUT_ADDRESS,
           ExitCodes.UNAVAILABLE,
-          "--hosts %s: no interface of it is up and has an address: 'ip -n %s addr add ... dev ...'"
+          "--hosts %s: none of its interfaces is up with an address: 'ip -n %s addr add ... dev ...'"
               .formatted(namespace, namespace));
     }
     return matcher.group(1);
   }
 
-  /** How many of so many hosts get a rank, if all but the last get the same number. */
+  /** Number of hosts with ranks, if all but the last have the same number of ranks. */
   static int hosts(int ranks, int hosts) {
     return Math.ceilDiv(ranks, Math.ceilDiv(ranks, hosts));
   }

@@ -1,52 +1,53 @@
 package org.ep4j.cli.launch;
 
 import org.ep4j.BufferConfig;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 
-/** Options that declare ranks to be of several nodes, which reach each other over a wire. */
+/** Options that declare several nodes, which exchange rows over a wire. */
 public final class NodeOptions {
   @Option(
       names = "--nodes",
       paramLabel = "N",
       description =
-          "Declare the ranks to be of N nodes, which share no memory and reach each other over a"
-              + " wire; default: the ranks of a host are a node.")
+          "Split the ranks into N nodes, which share no memory and exchange rows over a wire;"
+              + " default: the ranks of a host are a node.")
   private @Nullable Integer nodes;
 
   @Option(
       names = "--ranks-per-node",
       paramLabel = "N",
-      description = "Consecutive ranks of a node, the last node may have fewer.")
+      description = "Number of consecutive ranks of a node; the last node may have fewer.")
   private @Nullable Integer ranksPerNode;
 
   @Option(
       names = "--disable-nvlink",
-      description = "Make each rank a node of its own, so that all rows travel over the wire.")
+      description = "Make each rank a node, so that all rows use the wire.")
   private boolean withoutNvlink;
 
   @Option(
       names = "--wire",
       paramLabel = "NAME",
       description =
-          "Wire between nodes: inproc (threads), shm, tcp, ucx, verbs, nccl (a GPU a rank), staged"
-              + " (GPUs: through the memory of their host), backend (GPUs: device functions of NCCL or"
-              + " NVSHMEM) or auto; default auto: nccl with --backend nccl, else the best of the first"
-              + " three that all ranks have.")
+          "Wire between nodes: inproc (threads), shm, tcp, ucx, verbs, nccl (one GPU per rank),"
+              + " staged (GPUs: through host memory), backend (GPUs: device functions of NCCL or"
+              + " NVSHMEM) or auto; default auto: nccl with --backend nccl, else the best of the"
+              + " first three that all ranks support.")
   private @Nullable String wire;
 
   /** Used by picocli. */
   public NodeOptions() {}
 
-  /** Whether nodes were declared. */
+  /** Whether the options declare nodes. */
   public boolean declared() {
     return nodes != null || ranksPerNode != null || withoutNvlink;
   }
 
-  /** Number of ranks if nobody says it otherwise: about so many, the same in each node. */
+  /** Default number of ranks: about {@code preferred}, the same number in each node. */
   public int ranks(int preferred) {
     if (nodes == null || nodes < 1) {
       return preferred;
@@ -54,7 +55,7 @@ public final class NodeOptions {
     return nodes * (ranksPerNode == null ? Math.ceilDiv(preferred, nodes) : ranksPerNode);
   }
 
-  /** Ranks of a node of so many ranks; 0 if no nodes were declared. */
+  /** Ranks of a node; 0 without declared nodes. */
   public int ranksPerNode(int ranks) {
     if (ranksPerNode != null) {
       return ranksPerNode;
@@ -70,36 +71,39 @@ public final class NodeOptions {
     return wire == null ? "auto" : wire;
   }
 
-  /** Refuses what cannot be for so many ranks. */
+  /** Refuses options that do not fit the number of ranks. */
   public void check(CommandSpec spec, int ranks) {
-    CommandSpecs.check(
-        spec, nodes == null || nodes >= 1, "--nodes is " + nodes + "; it must be >= 1");
-    CommandSpecs.check(
-        spec,
-        ranksPerNode == null || ranksPerNode >= 1,
-        "--ranks-per-node is " + ranksPerNode + "; it must be >= 1");
+    if (nodes != null) {
+      CommandSpecs.checkValue(spec, nodes >= 1, "--nodes", nodes, ">= 1");
+    }
+    if (ranksPerNode != null) {
+      CommandSpecs.checkValue(spec, ranksPerNode >= 1, "--ranks-per-node", ranksPerNode, ">= 1");
+    }
     CommandSpecs.check(
         spec,
         !withoutNvlink || (nodes == null && ranksPerNode == null),
+        ErrorCode.CONFLICTING_OPTIONS,
         "--disable-nvlink makes each rank a node: leave out --nodes and --ranks-per-node");
     CommandSpecs.check(
         spec,
         wire == null || declared(),
-        "--wire " + wire + " is between nodes: declare them with --nodes, or --disable-nvlink");
+        ErrorCode.INAPPLICABLE_OPTION,
+        "--wire " + wire + " connects nodes: declare them with --nodes or --disable-nvlink");
     if (nodes != null) {
       int each = ranksPerNode(ranks);
       CommandSpecs.check(
           spec,
           Math.ceilDiv(ranks, each) == nodes,
-          "%d ranks of %d a node make %d nodes, but --nodes is %d: make them agree"
+          ErrorCode.CONFLICTING_OPTIONS,
+          "%d ranks, %d per node, are %d nodes, but --nodes = %d: make them agree"
               .formatted(ranks, each, Math.ceilDiv(ranks, each), nodes));
     }
   }
 
   /**
-   * Refuses a wire that is not there, see {@link WireNames#check}.
+   * Refuses an unknown or unusable wire, see {@link WireNames#check}.
    *
-   * @param device whether the buffers will be those of GPUs, which know two of their own
+   * @param device whether the CUDA engine runs, which has two more wires
    * @param joins whether this process is a rank
    */
   public void checkWire(CommandSpec spec, boolean device, boolean joins) {
@@ -109,7 +113,7 @@ public final class NodeOptions {
     }
   }
 
-  /** The configuration for so many ranks, with the nodes that were declared. */
+  /** Adds the declared nodes to a configuration. */
   public BufferConfig.Builder declare(BufferConfig.Builder config, int ranks) {
     return config.ranksPerNode(ranksPerNode(ranks)).wire(wire());
   }

@@ -5,20 +5,20 @@ import java.util.Optional;
 import org.ep4j.cli.ExitCodes;
 
 /**
- * Ends a rank when the process that started it is gone: nobody else would, after a {@code kill -9}
- * of the launcher.
+ * Ends a rank when its parent process has ended. After a {@code kill -9} of the launcher no other
+ * process does.
  */
 final class OrphanGuard {
   private static final String VARIABLE = "EP4J_PARENT_PID";
 
   private OrphanGuard() {}
 
-  /** Tells a child who its parent is. */
+  /** Passes the id of this process to a child. */
   static void arm(Map<String, String> environment) {
     environment.put(VARIABLE, String.valueOf(ProcessHandle.current().pid()));
   }
 
-  /** Watches the parent, if it wants to be watched. */
+  /** Watches the parent if the environment names it. */
   static void start() {
     String parent = System.getenv(VARIABLE);
     if (parent == null || !parent.chars().allMatch(Character::isDigit)) {

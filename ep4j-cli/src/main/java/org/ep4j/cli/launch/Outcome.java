@@ -1,14 +1,16 @@
 package org.ep4j.cli.launch;
 
 import java.time.Duration;
+import org.ep4j.ErrorCode;
+import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 
 /**
- * How a launch ended.
+ * Outcome of a launch.
  *
- * @param exitCode 0 if all ranks ended well, otherwise the exit code of the first that did not
+ * @param exitCode 0 if all ranks succeeded, otherwise the exit code of the first rank that failed
  * @param failedRank the first rank that failed, -1 if none
- * @param report one line for people: which rank failed and how; empty if none
+ * @param report one line that names the failed rank and its failure; empty if none
  */
 public record Outcome(int exitCode, int failedRank, String report) {
   private static final int SIGNAL_BASE = 128;
@@ -23,15 +25,24 @@ public record Outcome(int exitCode, int failedRank, String report) {
     return new Outcome(
         ExitCodes.PEER,
         -1,
-        running + " ranks still ran after " + limit.toSeconds() + " s and were ended");
+        "%d ranks still ran after %d s and were ended: raise --timeout"
+            .formatted(running, limit.toSeconds()));
   }
 
-  /** The code for a command whose ranks are its own: how one died is no result of the command. */
+  /** The error of a launch that failed. */
+  CommandFailure failure(int exit) {
+    ErrorCode code = failedRank < 0 ? ErrorCode.RANKS_TIMED_OUT : ErrorCode.RANK_FAILED;
+    return new CommandFailure(code, exit, report);
+  }
+
+  /**
+   * The exit code of a command that started its own ranks: a signal is not a result of the command.
+   */
   int ofOwnRanks() {
     return exitCode > SIGNAL_BASE ? ExitCodes.PEER : exitCode;
   }
 
-  /** What an exit code says. Java reports death by signal n as 128 + n, as shells do. */
+  /** Describes an exit code. Java reports signal n as 128 + n, like shells. */
   static String describe(int exitCode) {
     String name =
         switch (exitCode - SIGNAL_BASE) {
@@ -41,7 +52,7 @@ public record Outcome(int exitCode, int failedRank, String report) {
           case 6 -> "SIGABRT";
           case 7 -> "SIGBUS";
           case 8 -> "SIGFPE";
-          case 9 -> "SIGKILL; without memory the kernel sends it: dmesg";
+          case 9 -> "SIGKILL; check dmesg: the kernel sends it when memory runs out";
           case 11 -> "SIGSEGV";
           case 13 -> "SIGPIPE";
           case 15 -> "SIGTERM";

@@ -4,12 +4,12 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What to start for one rank.
+ * The process of one rank.
  *
  * @param command program and arguments
  * @param environment variables added to those of the launcher
- * @param out takes its standard output
- * @param err takes its standard error
+ * @param out receives its standard output
+ * @param err receives its standard error
  */
 public record RankProcess(
     List<String> command, Map<String, String> environment, LineSink out, LineSink err) {}

@@ -2,6 +2,7 @@ package org.ep4j.cli.launch;
 
 import java.util.ArrayList;
 import java.util.List;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
@@ -9,16 +10,17 @@ import org.ep4j.wire.WireProvider;
 import org.ep4j.wire.Wires;
 import picocli.CommandLine.Model.CommandSpec;
 
-/** Refuses wires that this host does not have before ranks are started. */
+/** Checks the wire before ranks are started. */
 public final class WireNames {
   private WireNames() {}
 
   /**
-   * Refuses a name that no wire has, and a wire whose library or device is not here: each rank
-   * would, after it has joined.
+   * Refuses an unknown wire, and a wire whose library or device this host lacks. Without this check
+   * each rank would refuse it after joining.
    *
-   * @param joins whether this process is a rank that others wait for: what its host lacks it tells
-   *     them when the wire is opened; the name is as wrong on all of them
+   * @param joins whether this process is a rank that others wait for. Then a missing library is
+   *     reported to all ranks when the wire is opened; an unknown name is wrong on all ranks and
+   *     refused here
    */
   public static void check(CommandSpec spec, String wire, boolean joins) {
     List<String> known = new ArrayList<>(List.of("auto"));
@@ -27,12 +29,15 @@ public final class WireNames {
       String missing = provider.name().equals(wire) && !joins ? provider.unavailableHere() : "";
       if (!missing.isEmpty()) {
         throw new CommandFailure(
-            ExitCodes.UNAVAILABLE, "wire '" + wire + "' cannot be used here: " + missing);
+            ErrorCode.WIRE_NOT_HERE,
+            ExitCodes.UNAVAILABLE,
+            "wire '" + wire + "' cannot be used here: " + missing);
       }
     }
     CommandSpecs.check(
         spec,
         known.contains(wire),
-        "--wire is " + wire + "; it must be one of " + String.join(", ", known));
+        ErrorCode.UNKNOWN_WIRE,
+        CommandSpecs.badValue("--wire", wire, "one of " + String.join(", ", known)));
   }
 }

@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Progress;
@@ -15,14 +16,14 @@ import org.ep4j.group.RankFailedException;
 import org.ep4j.group.ThreadRanks;
 
 /**
- * Brings about the ranks that do a command's work: threads here, processes that run the same
- * command with {@code --join}, or this process as one rank of a launcher's world.
+ * Starts the ranks of a command: threads in this JVM, processes that run the same command with
+ * {@code --join}, or this process as one rank of the world of a launcher.
  */
 public final class World {
-  /** Runs on each rank; rank 0 does the printing. */
+  /** Runs on each rank; rank 0 prints. */
   @FunctionalInterface
   public interface RankBody {
-    /** Does the work of a rank; returns the command's exit code, the same on all ranks. */
+    /** Does the work of a rank; returns the exit code of the command, equal on all ranks. */
     int run(Group group, Progress progress) throws Exception;
   }
 
@@ -42,7 +43,7 @@ public final class World {
               group -> body.run(group, group.rank() == 0 ? progress : Progress.silent()));
       return codes.getFirst();
     } catch (RankFailedException e) {
-      // The cause carries the facts; which thread it was means little to the user.
+      // The cause has the facts; the thread is irrelevant to the user.
       if (e.getCause() instanceof RuntimeException cause) {
         throw cause;
       }
@@ -51,16 +52,17 @@ public final class World {
   }
 
   /**
-   * This process as a rank of the world that a launcher made. Without a launcher's variables it
-   * would be alone, and so would each of its peers: where variables do not reach the processes (a
-   * container, a shell between) that is a result of one rank in place of an error.
+   * Runs this process as a rank of the world of a launcher. Refuses to run without the variables of
+   * a launcher: if they do not reach the processes (because of a container or a shell), each
+   * process would be a world of one rank, and the result would be wrong without an error.
    */
   public static int join(RankBody body) throws Exception {
     LaunchEnvironment environment = LaunchEnvironment.of(System.getenv());
     if (environment.config() == null) {
       throw new CommandFailure(
+          ErrorCode.JOIN_WITHOUT_LAUNCHER,
           ExitCodes.USAGE,
-          "--join is for a rank that a launcher started, but no variable tells the rank (EP4J_RANK,"
+          "--join needs a launcher, but no variable holds the number of this rank (EP4J_RANK,"
               + " RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID, JOB_COMPLETION_INDEX): start it with"
               + " mpirun, srun, torchrun or ep4j launch, or leave --join out");
     }
@@ -72,9 +74,9 @@ public final class World {
   }
 
   /**
-   * A process per rank.
+   * Starts a process per rank.
    *
-   * @param arguments of the command line that makes a process a rank
+   * @param arguments arguments of the command line of a rank
    */
   public static int processes(int ranks, List<String> arguments) throws InterruptedException {
     try (Progress progress = Progress.start();
@@ -100,13 +102,13 @@ public final class World {
       }
       Outcome outcome = launcher.run(processes, Launcher.NO_LIMIT);
       if (outcome.exitCode() > ExitCodes.FAILED) {
-        throw new CommandFailure(outcome.ofOwnRanks(), outcome.report());
+        throw outcome.failure(outcome.ofOwnRanks());
       }
       return outcome.exitCode();
     }
   }
 
-  /** Real lines go above the progress line; marked lines are what it says. */
+  /** Prints output above the progress line; marked lines update the progress line. */
   private static LineSink above(Progress progress, LineSink sink) {
     return (line, length) -> {
       String text = new String(line, 0, Math.min(length, 200), StandardCharsets.UTF_8);

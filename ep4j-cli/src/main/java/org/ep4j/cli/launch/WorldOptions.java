@@ -7,15 +7,16 @@ import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 
-/** Options of every command whose work is done by several ranks. */
+/** Options of every command with several ranks. */
 public final class WorldOptions {
-  /** At most one of them. */
-  static final class Way {
-    @SuppressWarnings("UnusedVariable") // the way if there is no other
+  /** Mutually exclusive options. */
+  static final class RankHosting {
+    @SuppressWarnings("UnusedVariable") // the default
     @Option(
         names = "--processes",
         description =
-            "A process per rank (default; bench on GPUs: threads; verify: both, one after the other).")
+            "A process per rank (default; bench on GPUs: threads; verify: first threads, then"
+                + " processes).")
     private boolean processes;
 
     @Option(names = "--threads", description = "A thread per rank in this JVM.")
@@ -24,42 +25,42 @@ public final class WorldOptions {
     @Option(
         names = "--join",
         description =
-            "Be one rank of the world that a launcher made (mpirun, srun, torchrun, ep4j launch)"
-                + " instead of starting ranks.")
+            "Run as one rank of a launcher (mpirun, srun, torchrun, ep4j launch) instead of"
+                + " starting ranks.")
     private boolean join;
   }
 
   @ArgGroup(exclusive = true)
-  private @Nullable Way way;
+  private @Nullable RankHosting hosting;
 
   /** Used by picocli. */
   public WorldOptions() {}
 
-  /** Whether ranks were asked to be threads of this JVM. */
+  /** Whether the options request threads of this JVM. */
   public boolean threads() {
-    return way != null && way.threads;
+    return hosting != null && hosting.threads;
   }
 
-  /** The same where threads are the default if {@code preferred}. */
+  /** The same, with threads as the default if {@code preferred}. */
   public boolean threads(boolean preferred) {
-    return way == null ? preferred : way.threads;
+    return hosting == null ? preferred : hosting.threads;
   }
 
-  /** Whether ranks were asked to be processes. */
+  /** Whether the options request processes. */
   public boolean processes() {
-    return way != null && way.processes;
+    return hosting != null && hosting.processes;
   }
 
-  /** Whether this process is a rank of somebody's world. */
+  /** Whether this process is a rank of a launcher. */
   public boolean join() {
-    return way != null && way.join;
+    return hosting != null && hosting.join;
   }
 
   /**
-   * Runs the body on the ranks, in the way that was asked for: processes by default.
+   * Runs the body on the ranks as requested; default: processes.
    *
-   * @param spec of the command, for its arguments
-   * @param ranks how many, unless a launcher has decided
+   * @param spec specification of the command, for its arguments
+   * @param ranks number of ranks, unless a launcher sets it
    * @return the exit code
    */
   public int run(CommandSpec spec, int ranks, World.RankBody body) throws Exception {
@@ -69,7 +70,7 @@ public final class WorldOptions {
   /**
    * The same with ranks as threads or as processes.
    *
-   * @param threads what {@link #threads(boolean)} said
+   * @param threads the result of {@link #threads(boolean)}
    */
   public int run(CommandSpec spec, int ranks, boolean threads, World.RankBody body)
       throws Exception {
@@ -79,14 +80,15 @@ public final class WorldOptions {
     return threads ? World.threads(ranks, body) : processes(spec, ranks);
   }
 
-  /** Runs the command again on processes, a rank each. */
+  /** Runs the command again in a process per rank. */
   public int processes(CommandSpec spec, int ranks) throws InterruptedException {
     List<String> arguments = spec.root().commandLine().getParseResult().originalArgs();
     return World.processes(ranks, joining(arguments, spec.name()));
   }
 
   /**
-   * The arguments with {@code --join} behind the command's name, in place of {@code --processes}.
+   * The arguments with {@code --join} behind the name of the command, instead of {@code
+   * --processes}.
    */
   static List<String> joining(List<String> arguments, String command) {
     List<String> joining = new ArrayList<>(arguments);

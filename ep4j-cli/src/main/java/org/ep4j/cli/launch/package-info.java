@@ -1,4 +1,4 @@
-/** Processes of a local launch: start, relay their output, end them. */
+/** Starts the processes of a local launch, relays their output, and ends them. */
 @NullMarked
 package org.ep4j.cli.launch;
 

@@ -14,7 +14,7 @@ import org.jspecify.annotations.Nullable;
 public final class Json {
   private Json() {}
 
-  /** The tree as indented JSON, with a line end. */
+  /** The tree as indented JSON with a final newline. */
   public static String text(Object tree) {
     DefaultPrettyPrinter printer = new DefaultPrettyPrinter();
     printer.indentObjectsWith(new DefaultIndenter("  ", "\n"));

@@ -4,18 +4,18 @@ import java.io.PrintStream;
 import java.util.concurrent.TimeUnit;
 
 /**
- * One line on standard error that says what a long piece of work is at. It appears after a second,
- * so short work shows nothing, and only on a terminal. A process whose output is relayed by a
- * parent with a terminal sends the text as marked lines instead. May be used by many threads.
+ * A progress line on standard error. It appears after a second, so short work shows none, and only
+ * on a terminal. A process whose output is relayed to a terminal by its parent sends marked lines
+ * instead. Thread-safe.
  */
 public final class Progress implements AutoCloseable {
   private static final long FIRST_NANOS = TimeUnit.SECONDS.toNanos(1);
   private static final long EVERY_MILLIS = 200;
 
-  /** Variable by which a parent asks for marked lines. */
+  /** Variable with which a parent requests marked lines. */
   public static final String RELAY = "EP4J_RELAY_PROGRESS";
 
-  /** What a marked line begins with. */
+  /** Prefix of a marked line. */
   public static final String MARK = "\u0001progress ";
 
   private static final String ERASE = "\r\u001b[2K";
@@ -37,18 +37,18 @@ public final class Progress implements AutoCloseable {
     }
   }
 
-  /** A line on standard error, if somebody sees it there. */
+  /** A line on standard error, if this is a terminal. */
   public static Progress start() {
     boolean relayed = System.getenv(RELAY) != null;
     return new Progress(System.err, !relayed && Terminal.standardError(), relayed);
   }
 
-  /** No line at all. */
+  /** No line. */
   public static Progress silent() {
     return new Progress(System.err, false, false);
   }
 
-  /** Says what begins now. */
+  /** Reports the step that begins. */
   public synchronized void at(String text) {
     now = text;
     if (relayed) {
@@ -58,13 +58,13 @@ public final class Progress implements AutoCloseable {
     }
   }
 
-  /** Makes room for output, which the caller writes in {@code writing}; the line comes back. */
+  /** Erases the line, runs {@code writing} for output of the caller, and prints the line again. */
   public synchronized void above(Runnable writing) {
     erase();
     writing.run();
   }
 
-  /** Whether the line would be seen. */
+  /** Whether the line is visible. */
   public boolean visible() {
     return visible;
   }

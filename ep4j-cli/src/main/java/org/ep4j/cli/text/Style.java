@@ -1,8 +1,8 @@
 package org.ep4j.cli.text;
 
 /**
- * Colours of a stream. Off unless the stream is a terminal; {@code NO_COLOR} turns them off, {@code
- * CLICOLOR_FORCE} on (a parent that relays our output to a terminal sets it).
+ * Colours of a stream, off unless the stream is a terminal. {@code NO_COLOR} disables them; {@code
+ * CLICOLOR_FORCE}, set by a parent that relays the output to a terminal, enables them.
  */
 public enum Style {
   /** No escape sequences. */
@@ -10,13 +10,13 @@ public enum Style {
   /** ANSI escape sequences. */
   COLOURED;
 
-  /** Colours of ranks, in turn. */
+  /** Colours of ranks, in rotation. */
   private static final int[] RANK_COLOURS = {36, 33, 35, 32, 34, 31};
 
   /** Variable that forces colours. */
   public static final String FORCE = "CLICOLOR_FORCE";
 
-  /** What suits this process's standard output. */
+  /** The style for the standard output of this process. */
   public static Style detect() {
     String refused = System.getenv("NO_COLOR");
     if (refused != null && !refused.isEmpty()) {
@@ -49,7 +49,7 @@ public enum Style {
     return wrap("31", text);
   }
 
-  /** Text of less importance. */
+  /** Less important text. */
   public String faint(String text) {
     return wrap("2", text);
   }

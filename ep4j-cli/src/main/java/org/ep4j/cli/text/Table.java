@@ -3,7 +3,9 @@ package org.ep4j.cli.text;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Rows of text in aligned columns: the first to the left, the others, usually numbers, right. */
+/**
+ * Rows of text in columns: the first is left-aligned, the others (usually numbers) right-aligned.
+ */
 public final class Table {
   private static final String GAP = "  ";
 
@@ -24,7 +26,7 @@ public final class Table {
     rows.add(List.of(cells));
   }
 
-  /** The lines, each ended, header first. */
+  /** The lines with newlines, header first. */
   public String render(Style style) {
     int[] widths = new int[header.size()];
     measure(header, widths);

@@ -5,7 +5,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** Whether somebody is watching. */
+/** Detects terminals. */
 public final class Terminal {
   private Terminal() {}
 
@@ -19,7 +19,7 @@ public final class Terminal {
     return isTerminal(2);
   }
 
-  // System.console() asks about input and output together; Linux tells for each.
+  // System.console() tests input and output together; /proc tests each of them.
   @SuppressWarnings("SystemConsoleNull") // a JVM without the module jdk.internal.le has none
   private static boolean isTerminal(int descriptor) {
     Path link = Path.of("/proc/self/fd/" + descriptor);

@@ -2,7 +2,7 @@ package org.ep4j.cli.text;
 
 import java.util.Locale;
 
-/** Numbers as people read them, the same in every locale. */
+/** Formats numbers, independent of the locale. */
 public final class Units {
   private static final String[] BINARY = {"B", "KiB", "MiB", "GiB", "TiB"};
 
@@ -19,7 +19,7 @@ public final class Units {
     return unit == 0 ? bytes + " B" : fixed(value, value < 100 ? 1 : 0) + " " + BINARY[unit];
   }
 
-  /** Microseconds with as many digits as mean something, and the unit that suits the size. */
+  /** Microseconds with significant digits, in a unit that fits the size. */
   public static String micros(double us) {
     if (us >= 1e6) {
       return significant(us / 1e6) + " s";

@@ -1,4 +1,4 @@
-/** Text for people and programs: tables, units, colours, progress, JSON. */
+/** Text output: tables, units, colours, progress, JSON. */
 @NullMarked
 package org.ep4j.cli.text;
 

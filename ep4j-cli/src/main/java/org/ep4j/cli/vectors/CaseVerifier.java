@@ -4,6 +4,7 @@ import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Collectors;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.cases.CaseComparison;
 import org.ep4j.cases.CaseDirectory;
@@ -11,25 +12,25 @@ import org.ep4j.cases.CaseFile;
 import org.ep4j.cases.CaseRunner;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.World;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Units;
 import org.ep4j.group.Group;
-import org.ep4j.verify.Blame;
+import org.ep4j.verify.Mismatch;
 
 /**
- * Runs cases on the ranks of a world and compares. Every rank compares its own outputs; rank 0
- * reports.
+ * Runs cases on the ranks of a world and compares the results. Every rank compares its own outputs;
+ * rank 0 reports.
  *
- * @param cases all for as many ranks as the world has, or some for others, which are left out
- * @param problems directories that cannot be cases, and why
+ * @param cases the cases; those for another number of ranks are skipped
+ * @param problems directories that are no valid cases, with the reasons
  * @param device the engine
- * @param backend how its GPUs reach each other
- * @param nodes which ranks share memory
- * @param way how the ranks were made, for the report
+ * @param backend backend between GPUs
+ * @param nodes ranks that share memory
+ * @param hosting threads or processes, for the report
  */
 record CaseVerifier(
     List<CaseDirectory> cases,
@@ -37,7 +38,7 @@ record CaseVerifier(
     String device,
     String backend,
     NodeOptions nodes,
-    String way)
+    String hosting)
     implements World.RankBody {
   @Override
   public int run(Group group, Progress progress) {
@@ -55,14 +56,15 @@ record CaseVerifier(
     }
     if (all == 0) {
       throw new CommandFailure(
+          ErrorCode.WRONG_NUMBER_OF_RANKS,
           ExitCodes.USAGE,
-          "no case is for %d ranks; there are cases for %s"
+          "no case is for %d ranks: start one of %s ranks"
               .formatted(
                   group.size(), cases.stream().map(CaseDirectory::ranks).distinct().toList()));
     }
     String summary =
-        "%d of %d cases equal what was recorded, bit for bit (%d %s)\n"
-            .formatted(equal, all, group.size(), way);
+        "%d of %d cases equal the recording, bit for bit (%d %s)\n"
+            .formatted(equal, all, group.size(), hosting);
     print(group, progress, equal == all ? style.good(summary) : style.bad(summary));
     return equal == all ? ExitCodes.OK : ExitCodes.FAILED;
   }
@@ -72,23 +74,23 @@ record CaseVerifier(
     String name = String.valueOf(one.path().getFileName());
     progress.at("verifying " + name);
     List<String> compared = new ArrayList<>();
-    String blame = compare(one, group, compared);
-    List<String> blames = new Agreement(group).texts(blame);
+    String mismatch = compare(one, group, compared);
+    List<String> mismatches = new CommandAgreement(group).texts(mismatch);
     String time = Units.micros((System.nanoTime() - start) / 1e3);
     String head =
-        blames.isEmpty()
+        mismatches.isEmpty()
             ? "%s  %-16s %s: %s\n"
                 .formatted(style.good("ok   "), name, time, String.join(", ", compared))
             : "%s  %-16s\n".formatted(style.bad("WRONG"), name);
     StringBuilder text = new StringBuilder(head);
-    blames.stream()
+    mismatches.stream()
         .flatMap(String::lines)
         .forEach(l -> text.append("       ").append(l).append('\n'));
     print(group, progress, text.toString());
-    return blames.isEmpty();
+    return mismatches.isEmpty();
   }
 
-  /** What is wrong on this rank, a line each; empty if nothing. */
+  /** The mismatches on this rank, one per line; empty if none. */
   private String compare(CaseDirectory one, Group group, List<String> compared) {
     try (Arena arena = Arena.ofShared();
         CaseFile file = one.read(group.rank());
@@ -102,9 +104,9 @@ record CaseVerifier(
           CaseComparison.of(group.rank(), file, CaseRunner.run(buffer, file, arena));
       compared.addAll(comparison.compared());
       if (comparison.compared().isEmpty()) {
-        return file.name() + ": holds no recorded output to compare with";
+        return file.name() + ": has no recorded output to compare with";
       }
-      return comparison.wrong().stream().map(Blame::toString).collect(Collectors.joining("\n"));
+      return comparison.wrong().stream().map(Mismatch::toString).collect(Collectors.joining("\n"));
     }
   }
 

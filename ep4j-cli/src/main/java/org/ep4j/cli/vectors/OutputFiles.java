@@ -10,13 +10,14 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.Map;
 import java.util.stream.Stream;
+import org.ep4j.ErrorCode;
 import org.ep4j.Tensor;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.io.SafetensorsWriter;
 
 /**
- * Output files of all ranks: all or none of them appear. Each rank writes its file into a directory
- * of unfinished files; once all have, each moves its own into place.
+ * Output files of all ranks, created atomically: each rank writes its file into a directory of
+ * unfinished files; when all have, each rank moves its file into the output directory.
  */
 final class OutputFiles implements AutoCloseable {
   private final Path output;
@@ -34,12 +35,14 @@ final class OutputFiles implements AutoCloseable {
     return output.resolve(".unfinished");
   }
 
-  /** Writes this rank's file, and makes the directory if it is not there; collective. */
-  void write(Map<String, String> metadata, Map<String, Tensor> tensors, Agreement agreement) {
+  /** Writes the file of this rank, and creates the directory if needed; collective. */
+  void write(
+      Map<String, String> metadata, Map<String, Tensor> tensors, CommandAgreement agreement) {
     try {
       Files.createDirectories(unfinished);
     } catch (IOException e) {
-      throw new UncheckedIOException(output + ": cannot be made: " + e, e);
+      throw new UncheckedIOException(
+          ErrorCode.OUTPUT_NOT_WRITTEN.message(output + ": cannot be created: " + e), e);
     }
     SafetensorsWriter.write(unfinished.resolve(name), metadata, tensors);
     agreement.barrier();
@@ -47,12 +50,14 @@ final class OutputFiles implements AutoCloseable {
       Files.move(
           unfinished.resolve(name), output.resolve(name), StandardCopyOption.REPLACE_EXISTING);
     } catch (IOException e) {
-      throw new UncheckedIOException(output.resolve(name) + ": cannot be written: " + e, e);
+      throw new UncheckedIOException(
+          ErrorCode.OUTPUT_NOT_WRITTEN.message(output.resolve(name) + ": cannot be written: " + e),
+          e);
     }
     agreement.barrier();
   }
 
-  /** Removes what ranks that were ended have left. */
+  /** Removes unfinished files of ranks that were ended. */
   static void sweep(Path output) {
     try (Stream<Path> left = Files.list(unfinished(output))) {
       for (Path file : left.toList()) {
@@ -60,13 +65,16 @@ final class OutputFiles implements AutoCloseable {
       }
       Files.deleteIfExists(unfinished(output));
     } catch (NoSuchFileException | NotDirectoryException e) {
-      // Nothing is left.
+      // No unfinished files.
     } catch (IOException e) {
-      throw new UncheckedIOException(unfinished(output) + ": cannot be removed: " + e, e);
+      throw new UncheckedIOException(
+          ErrorCode.UNFINISHED_NOT_REMOVED.message(
+              unfinished(output) + ": cannot be removed: " + e),
+          e);
     }
   }
 
-  /** Removes what is unfinished. */
+  /** Removes the unfinished file of this rank. */
   @Override
   public void close() {
     if (!Files.isDirectory(unfinished)) {
@@ -76,9 +84,10 @@ final class OutputFiles implements AutoCloseable {
       Files.deleteIfExists(unfinished.resolve(name));
       Files.deleteIfExists(unfinished);
     } catch (DirectoryNotEmptyException | NoSuchFileException e) {
-      // Another rank still has its file there, and removes the directory after it.
+      // Another rank still has a file in this directory, and removes the directory later.
     } catch (IOException e) {
-      throw new UncheckedIOException(unfinished + ": cannot be removed: " + e, e);
+      throw new UncheckedIOException(
+          ErrorCode.UNFINISHED_NOT_REMOVED.message(unfinished + ": cannot be removed: " + e), e);
     }
   }
 }

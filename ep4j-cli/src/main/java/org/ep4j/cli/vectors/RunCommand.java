@@ -8,6 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import org.ep4j.BufferConfig;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Tensor;
 import org.ep4j.cases.CaseDirectory;
@@ -16,7 +17,7 @@ import org.ep4j.cases.CaseRunner;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
-import org.ep4j.cli.launch.Agreement;
+import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
@@ -29,32 +30,36 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** Dispatches and combines what files hold. */
+/** Dispatches and combines the tensors of files. */
 @Command(
     name = "run",
     sortOptions = false,
     description = {
       "Dispatch and combine real routing: safetensors in, safetensors out.",
       "",
-      "The input directory holds rank0.safetensors, rank1.safetensors and so on, a rank each, with x"
-          + " (and x_scales), topk_idx, topk_weights. Where expert_out is present it is combined;"
-          + " low-latency rows of it are placed through the file's own layout_range and src_info."
-          + " The output directory gets the results under the same file names, in ep4j's row order."
-          + " All files appear, or none.",
+      "The input directory has a file per rank, rank0.safetensors, rank1.safetensors and so on,"
+          + " with x (and x_scales), topk_idx, topk_weights. expert_out, if present, is combined;"
+          + " layout_range and src_info of the file place its low-latency rows. The results are"
+          + " written to the output directory under the same file names, in the row order of ep4j:"
+          + " all files or none.",
       "",
-      "Metadata strings say what the case is: kind (ht or ll), experts, expert_alignment, max_tokens,"
-          + " use_fp8, ...; the options below fill in what files leave open.",
+      "Metadata strings describe the case: kind (ht or ll), experts, expert_alignment,"
+          + " max_tokens, use_fp8, ...; the options below supply missing ones.",
       ""
     })
 public final class RunCommand implements Callable<Integer> {
-  @Option(names = "--input", required = true, paramLabel = "DIR", description = "Where inputs are.")
+  @Option(
+      names = "--input",
+      required = true,
+      paramLabel = "DIR",
+      description = "Directory of the inputs.")
   private Path input = Path.of("");
 
   @Option(
       names = "--output",
       required = true,
       paramLabel = "DIR",
-      description = "Where results go; made if it is not there.")
+      description = "Directory of the results; created if missing.")
   private Path output = Path.of("");
 
   @Mixin private WorldOptions world = new WorldOptions();
@@ -75,19 +80,19 @@ public final class RunCommand implements Callable<Integer> {
   @Option(
       names = "--expert-alignment",
       paramLabel = "N",
-      description = "Multiple that counts per expert are rounded up to.")
+      description = "Alignment of the counts per expert.")
   private @Nullable Integer expertAlignment;
 
   @Option(
       names = "--max-tokens",
       paramLabel = "N",
-      description = "Fixed maximum of tokens a rank (ll).")
+      description = "Maximum of tokens per rank (ll).")
   private @Nullable Integer maxTokens;
 
   @Option(
       names = "--metadata",
       paramLabel = "K=V",
-      description = "Any other metadata string, for example use_fp8=true; several times.")
+      description = "Another metadata string, for example use_fp8=true; can be repeated.")
   private Map<String, String> metadata = new LinkedHashMap<>();
 
   @Spec private @Nullable CommandSpec spec;
@@ -99,7 +104,10 @@ public final class RunCommand implements Callable<Integer> {
   public Integer call() throws Exception {
     CommandSpec command = CommandSpecs.require(spec);
     CommandSpecs.check(
-        command, !sameDirectory(), "--output is --input: results would replace the inputs");
+        command,
+        !sameDirectory(),
+        ErrorCode.OUTPUT_IS_INPUT,
+        "--output is --input: name another directory, results do not replace inputs");
     CaseDirectory directory = CaseDirectory.open(input, defaults());
     int ranks = directory.ranks();
     nodes.check(command, ranks);
@@ -107,7 +115,7 @@ public final class RunCommand implements Callable<Integer> {
     if (world.join()) {
       return world.run(command, ranks, (group, progress) -> runRank(directory, group, progress));
     }
-    // Refuses here, once, what every rank would refuse.
+    // Checks the settings once, before every rank would report the same error.
     ExpertBuffer.sizes(config(directory), ranks);
     try {
       return world.run(command, ranks, (group, progress) -> runRank(directory, group, progress));
@@ -126,11 +134,12 @@ public final class RunCommand implements Callable<Integer> {
   private int runRank(CaseDirectory directory, Group group, Progress progress) {
     if (group.size() != directory.ranks()) {
       throw new CommandFailure(
+          ErrorCode.WRONG_NUMBER_OF_RANKS,
           ExitCodes.USAGE,
           "%s holds the files of %d ranks, but the world has %d: start as many ranks as files"
               .formatted(directory.path(), directory.ranks(), group.size()));
     }
-    Agreement agreement = new Agreement(group);
+    CommandAgreement agreement = new CommandAgreement(group);
     progress.at("reading " + directory.path());
     try (Arena arena = Arena.ofShared();
         CaseFile file = directory.read(group.rank());

@@ -10,6 +10,7 @@ import java.util.TreeSet;
 import java.util.concurrent.Callable;
 import java.util.stream.Stream;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.cases.CaseDirectory;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
@@ -25,16 +26,16 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** Compares recorded vectors with what ep4j computes. */
+/** Compares recorded results with those of ep4j. */
 @Command(
     name = "verify",
     sortOptions = false,
     description = {
       "Compare recorded results with ep4j's, bit for bit, and report per case.",
       "",
-      "A case is a directory with rank0.safetensors and so on. Low-latency rows are paired through"
-          + " layout_range and src_info. Without --threads or --processes every case runs both ways."
-          + " The first difference is told with output, rank, row, token and byte.",
+      "A case is a directory with rank0.safetensors and so on. layout_range and src_info pair the"
+          + " low-latency rows. Without --threads or --processes every case runs on both. The first"
+          + " difference is reported with output, rank, row, token and byte.",
       ""
     })
 public final class VerifyCommand implements Callable<Integer> {
@@ -88,9 +89,10 @@ public final class VerifyCommand implements Callable<Integer> {
     }
     if (cases.isEmpty()) {
       throw new CommandFailure(
+          ErrorCode.NO_CASES,
           ExitCodes.FAILED,
           problems.isEmpty()
-              ? vectors + ": no case of the kind that --kind names"
+              ? vectors + ": no case of the kind in --kind"
               : String.join("\n", problems));
     }
     CommandSpec command = CommandSpecs.require(spec);
@@ -112,27 +114,32 @@ public final class VerifyCommand implements Callable<Integer> {
     return worst;
   }
 
-  private CaseVerifier verifier(List<CaseDirectory> cases, List<String> problems, String way) {
+  private CaseVerifier verifier(List<CaseDirectory> cases, List<String> problems, String hosting) {
     CommandSpec command = CommandSpecs.require(spec);
     return new CaseVerifier(
-        cases, problems, engines.device(command), engines.backend(command), nodes, way);
+        cases, problems, engines.device(command), engines.backend(command), nodes, hosting);
   }
 
   /** The directories that are cases. */
   private List<Path> find() {
     if (!Files.exists(vectors)) {
       throw new CommandFailure(
-          ExitCodes.FAILED, vectors + ": is not there: name a case, or a directory with cases");
+          ErrorCode.NO_CASES,
+          ExitCodes.FAILED,
+          vectors + ": does not exist: name a case, or a directory with cases");
     }
     List<Path> found;
     try (Stream<Path> entries = Files.walk(vectors, DEPTH)) {
       found = entries.filter(CaseDirectory::isCase).sorted().toList();
     } catch (IOException | UncheckedIOException e) {
-      throw new CommandFailure(ExitCodes.FAILED, vectors + ": cannot be listed: " + e, e);
+      throw new CommandFailure(
+          ErrorCode.NO_CASES, ExitCodes.FAILED, vectors + ": cannot be listed: " + e, e);
     }
     if (found.isEmpty()) {
       throw new CommandFailure(
-          ExitCodes.FAILED, vectors + ": no case here or below: no rank0.safetensors");
+          ErrorCode.NO_CASES,
+          ExitCodes.FAILED,
+          vectors + ": no case here or below: no rank0.safetensors");
     }
     return found;
   }

@@ -1,4 +1,4 @@
-/** Real routing from files: run it, and compare it with what was recorded. */
+/** Runs recorded routing from files, and compares the results with the recording. */
 @NullMarked
 package org.ep4j.cli.vectors;
 

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 
 class BackendComparisonTest {
   @Test
-  void figuresOfTheSameThingStandSideBySide() {
+  void figuresOfTheSameOperationAreSideBySide() {
     Map<String, List<Map<String, Object>>> columns = new LinkedHashMap<>();
     columns.put("direct", List.of(dispatch(100, 90), combine(200)));
     columns.put("nccl", List.of(combine(190), dispatch(103, Double.NaN)));

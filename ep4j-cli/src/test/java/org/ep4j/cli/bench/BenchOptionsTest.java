@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assumptions.assumeThat;
 
 import java.util.List;
+import org.ep4j.ErrorCode;
 import org.ep4j.Layout;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
@@ -18,7 +19,7 @@ import picocli.CommandLine;
 
 class BenchOptionsTest {
   @Test
-  void theDefaultsAreTheShapeEverybodyQuotes() {
+  void theDefaultsAreTheUsualBenchmarkShape() {
     BenchSettings settings = parse();
 
     assertThat(settings.kind()).isEqualTo(BenchSettings.Kind.ALL);
@@ -33,7 +34,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void namesOfTheReferenceAreAliases() {
+  void optionNamesOfDeepEpAreAliases() {
     BenchSettings ours =
         parse("ht", "--ranks", "2", "--tokens", "64", "--topk", "4", "--experts", "32");
     BenchSettings theirs =
@@ -53,7 +54,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void severalBackendsAreTakenInTurn() {
+  void severalBackendsKeepTheirOrder() {
     assertThat(parse("ht").backends()).containsExactly("auto");
     BenchSettings settings = parse("ht", "--backend", "direct,NCCL,direct");
     assertThat(settings.backends()).containsExactly("direct", "nccl", "direct");
@@ -62,22 +63,23 @@ class BenchOptionsTest {
   }
 
   @Test
-  void whatRunsBesideIsRefusedWithoutGpus() {
-    assertThat(parse("ht", "--device", "cuda", "--beside-nccl").nccl().beside()).isTrue();
-    CommandLineRun run = CommandLineRun.of("bench", "ht", "--device", "host", "--beside-nccl");
+  void backgroundTrafficIsRefusedWithoutGpus() {
+    assertThat(parse("ht", "--device", "cuda", "--with-nccl-traffic").nccl().background()).isTrue();
+    CommandLineRun run =
+        CommandLineRun.of("bench", "ht", "--device", "host", "--with-nccl-traffic");
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("--beside-nccl is for GPUs");
+    assertThat(run.err()).contains("EP4J-1905: --with-nccl-traffic");
   }
 
   @Test
   void aBackendWithoutGpusIsRefused() {
     CommandLineRun run = CommandLineRun.of("bench", "ht", "--device", "host", "--backend", "nccl");
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("--backend is between GPUs");
+    assertThat(run.err()).contains("EP4J-1904: --backend");
   }
 
   @Test
-  void everyChoiceIsUnderstood() {
+  void everyOptionIsParsed() {
     BenchSettings settings =
         parse(
             "ALL",
@@ -107,17 +109,17 @@ class BenchOptionsTest {
     assertThat(settings.layout()).isEqualTo(Layout.EXPERT_MAJOR);
     assertThat(settings.staticSizes()).isTrue();
     assertThat(settings.routing()).isEqualTo(RoutingKind.ZIPF);
-    assertThat(settings.effort()).isEqualTo(new Effort(7, 0, 4));
+    assertThat(settings.plan()).isEqualTo(new IterationPlan(7, 0, 4));
     assertThat(settings.seed()).isEqualTo(9);
     assertThat(settings.lowLatencyTokens()).isEqualTo(17);
     assertThat(settings.maxTokens()).isEqualTo(32);
     assertThat(settings.options())
-        .isEqualTo(new BenchSettings.LowLatencyWays(false, true, true, false, false));
+        .isEqualTo(new BenchSettings.LowLatencyVariant(false, true, true, false, false));
   }
 
   @ParameterizedTest
   @ValueSource(strings = {"cuda", "host"})
-  void bothBuffersAreOfTheEngineThatWasAskedFor(String engine) {
+  void bothBuffersHaveTheRequestedEngine(String engine) {
     BenchSettings settings = parse("all", "--device", engine);
     assertThat(settings.highThroughputConfig(2).engine()).isEqualTo(engine);
     assertThat(settings.lowLatencyConfig(2).engine()).isEqualTo(engine);
@@ -127,48 +129,53 @@ class BenchOptionsTest {
   @CsvSource(
       delimiter = '|',
       value = {
-        "--ranks 0            | --ranks is 0; it must be 1..1024",
-        "--tokens -1          | --tokens is -1",
-        "--iterations 0       | --iterations is 0",
-        "--layout sideways    | --layout is sideways; it must be flat, expert-major",
-        "--mode loose         | --mode is loose; it must be exact, static, cached, graph",
-        "ht --device host --mode graph | --mode graph is for GPUs",
-        "ht --device host --sms 1,2 | --sms takes one number on the host",
-        "--sms -1             | --sms is -1",
-        "--device gpu         | --device is gpu; it must be auto, host, cuda",
+        "--ranks 0            | EP4J-1900: --ranks = 0; it must be 1..1024",
+        "--tokens -1          | EP4J-1900: --tokens = -1",
+        "--iterations 0       | EP4J-1900: --iterations = 0",
+        "--layout sideways    | EP4J-1900: --layout = sideways; it must be flat, expert-major",
+        "--mode loose         | EP4J-1900: --mode = loose; it must be exact, static, cached, graph",
+        "ht --device host --mode graph | EP4J-1905: --mode graph",
+        "ht --device host --sms 1,2 | EP4J-1900: --sms = [1, 2]",
+        "--sms -1             | EP4J-1900: --sms = -1",
+        "--device gpu         | EP4J-1900: --device = gpu; it must be auto, host, cuda",
         "--dtype int3         | int3",
         "--routing random     | random",
-        "--threads --join     | mutually exclusive",
-        "--hidden 100         | --hidden is 100; it must be a multiple of 8 for bf16 rows",
-        "--topk 300           | topK is 300",
-        "ll --dtype fp16      | --dtype fp16 is for ht only",
-        "ll --logfmt --zero-copy | exclude each other",
-        "ll --rank-major --partial | --rank-major excludes",
-        "ll --tokens 8 --max-tokens 4 | --max-tokens is 4; it must be 8..",
-        "--json no/such/place/x.json | its directory does not exist",
-        "ht --device host --ranks 4 --nodes 3 | 4 ranks of 2 a node make 2 nodes, but --nodes is 3",
-        "ht --device host --nodes 0 | --nodes is 0",
-        "ht --device host --ranks-per-node -1 | --ranks-per-node is -1",
-        "ht --device host --wire tcp | --wire tcp is between nodes",
-        "ll --nodes 2 --disable-nvlink | leave out --nodes",
-        "ll --disable-nvlink --wire pigeon | --wire is pigeon; it must be one of auto, ",
-        "ht --device host --nodes 2 --wire staged | --wire is staged; it must be one of auto, ",
-        "ht --join            | no variable tells the rank (EP4J_RANK, ",
-        "ht --join --device host --nodes 2 --wire pigeon | --wire is pigeon; it must be one of auto, ",
-        "wire --join --wire pigeon | --wire is pigeon; it must be one of auto, ",
-        "ll --layout expert-major | --layout is for ht only",
-        "ll --mode static     | --mode is for ht only",
-        "ht --logfmt          | --logfmt is for ll only: leave it out, or measure ll or all",
-        "ht --hook --tokens 8 | --hook is for ll only",
-        "ht --max-tokens 8    | --max-tokens is for ll only",
-        "--tokens many        | '--tokens'",
-        "--tokens=many        | '--tokens'",
-        "--num-tokens many    | '--num-tokens'",
-        "--json .             | --json .: is a directory: name a file in it",
-        "wires                | no 'wires' to measure; it must be ht, ll, all, nvlink, proxy, put or wire",
-        "--frobnicate         | --frobnicate"
+        "--threads --join     | EP4J-1904: ",
+        "--hidden 100         | EP4J-1900: --hidden = 100; it must be a multiple of 8 for bf16"
+            + " rows",
+        "--topk 300           | topK ",
+        "ll --dtype fp16      | EP4J-1905: --dtype fp16",
+        "ll --logfmt --zero-copy | EP4J-1904: --logfmt and --zero-copy",
+        "ll --rank-major --partial | EP4J-1904: --rank-major",
+        "ll --tokens 8 --max-tokens 4 | EP4J-1900: --max-tokens = 4; it must be 8..",
+        "--json no/such/place/x.json | EP4J-1907: --json no/such/place/x.json",
+        "ht --device host --ranks 4 --nodes 3 | EP4J-1904: 4 ranks, 2 per node, are 2 nodes, but"
+            + " --nodes = 3",
+        "ht --device host --nodes 0 | EP4J-1900: --nodes = 0",
+        "ht --device host --ranks-per-node -1 | EP4J-1900: --ranks-per-node = -1",
+        "ht --device host --wire tcp | EP4J-1905: --wire tcp",
+        "ll --nodes 2 --disable-nvlink | EP4J-1904: --disable-nvlink",
+        "ll --disable-nvlink --wire pigeon | EP4J-1906: --wire = pigeon; it must be one of auto, ",
+        "ht --device host --nodes 2 --wire staged | EP4J-1906: --wire = staged; it must be one of"
+            + " auto, ",
+        "ht --join            | EP4J-1909: ",
+        "ht --join --device host --nodes 2 --wire pigeon | EP4J-1906: --wire = pigeon; it must be"
+            + " one of auto, ",
+        "wire --join --wire pigeon | EP4J-1906: --wire = pigeon; it must be one of auto, ",
+        "ll --layout expert-major | EP4J-1905: --layout is for ht",
+        "ll --mode static     | EP4J-1905: --mode is for ht",
+        "ht --logfmt          | EP4J-1905: --logfmt is for ll",
+        "ht --hook --tokens 8 | EP4J-1905: --hook is for ll",
+        "ht --max-tokens 8    | EP4J-1905: --max-tokens is for ll",
+        "--tokens many        | EP4J-1900: Invalid value for option '--tokens'",
+        "--tokens=many        | EP4J-1900: Invalid value for option '--tokens'",
+        "--num-tokens many    | EP4J-1900: Invalid value for option '--num-tokens'",
+        "--json .             | EP4J-1907: --json .: ",
+        "wires                | EP4J-1902: unknown operation 'wires': use ht, ll, all, nvlink,"
+            + " proxy, put or wire",
+        "--frobnicate         | EP4J-1901: "
       })
-  void wrongUsageIsRefusedBeforeAnythingStarts(String arguments, String message) {
+  void wrongUsageIsRefusedBeforeRanksStart(String arguments, String message) {
     CommandLineRun run = CommandLineRun.of(("bench " + arguments).split(" ", -1));
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
@@ -176,7 +183,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void theUsageLineNamesTheCommandsThereAre() {
+  void theUsageLineNamesAllCommands() {
     CommandLine bench = new CommandLine(new BenchCommand());
 
     assertThat(bench.getHelp().synopsis(0))
@@ -184,7 +191,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void anEngineThatIsNotHereIsSaidSo() {
+  void anUnavailableEngineIsReported() {
     CommandLineRun run = CommandLineRun.of("bench", "--device", "cuda", "--ranks", "2");
 
     assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
@@ -192,7 +199,7 @@ class BenchOptionsTest {
   }
 
   @Test
-  void aWireWhoseLibraryIsNotHereIsSaidSoOnce() {
+  void aWireWithoutItsLibraryIsReportedOnce() {
     String missing =
         Wires.providers().stream()
             .filter(wire -> !wire.unavailableHere().isEmpty())
@@ -205,17 +212,17 @@ class BenchOptionsTest {
       CommandLineRun run = CommandLineRun.of(arguments);
 
       assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
-      assertThat(run.err()).contains("wire '" + missing + "' cannot be used here: ");
+      assertThat(run.err()).contains("EP4J-8009: wire '" + missing + "'");
       assertThat(run.err().lines()).hasSize(1);
     }
   }
 
   @Test
-  void whatDoesNotFitIsRefusedBeforeTheKernelKillsARank() {
+  void excessiveMemoryIsRefusedBeforeTheKernelKillsARank() {
     CommandLineRun run = CommandLineRun.of("bench", "ht", "--ranks", "8", "--tokens", "10000000");
 
     assertThat(run.code()).isEqualTo(ExitCodes.FAILED);
-    assertThat(run.err()).contains("of memory").contains("fewer --ranks");
+    assertThat(run.err()).contains(ErrorCode.NOT_ENOUGH_MEMORY.id());
   }
 
   private static BenchSettings parse(String... arguments) {

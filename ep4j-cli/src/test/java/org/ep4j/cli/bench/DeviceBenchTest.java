@@ -44,7 +44,7 @@ class DeviceBenchTest {
   }
 
   @Test
-  void numbersOfSmsAreTakenInTurn() throws Exception {
+  void numbersOfSmsKeepTheirOrder() throws Exception {
     Path file = scratch.resolve("bench.json");
     CommandLineRun run = bench("--sms", "2,5", "--dtype", "bf16", "--json", file.toString());
 
@@ -55,9 +55,9 @@ class DeviceBenchTest {
 
   @ParameterizedTest
   @ValueSource(strings = {"--hook", "--partial", "--logfmt", "--zero-copy", "--rank-major"})
-  void everyWayOfLowLatencyIsVerifiedAndTimed(String way) throws Exception {
+  void everyLowLatencyVariantIsVerifiedAndTimed(String mode) throws Exception {
     Path file = scratch.resolve("bench.json");
-    CommandLineRun run = bench("ll", way, "--dtype", "bf16,fp8,nvfp4", "--json", file.toString());
+    CommandLineRun run = bench("ll", mode, "--dtype", "bf16,fp8,nvfp4", "--json", file.toString());
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
     assertThat(run.out()).contains("verified", "ll_pair nvfp4", "graph");

@@ -51,7 +51,7 @@ class FiguresTest {
 
   @Test
   void aTokenCountsOnceForARankAndOnceForEachOfItsExperts() {
-    // Experts 0 and 1 live on rank 0, experts 2 and 3 on rank 1.
+    // Experts 0 and 1 are on rank 0, experts 2 and 3 on rank 1.
     WorldRouting world =
         world(
             2,
@@ -59,15 +59,15 @@ class FiguresTest {
             Routing.of(new int[] {0, 1, 0, 2}, new float[4], 2),
             Routing.of(new int[] {3, 2, -1, -1}, new float[4], 2));
 
-    Traffic flat = Traffic.of(List.of(world), Layout.FLAT, 1);
+    TrafficVolume flat = TrafficVolume.of(List.of(world), Layout.FLAT, 1);
     assertThat(flat.mean()).isEqualTo((2 + 2) / 2.0);
     assertThat(flat.meanRemote()).isEqualTo(1 / 2.0);
-    assertThat(flat.most()).isEqualTo(2);
+    assertThat(flat.max()).isEqualTo(2);
 
-    Traffic grouped = Traffic.of(List.of(world), Layout.EXPERT_MAJOR, 4);
+    TrafficVolume grouped = TrafficVolume.of(List.of(world), Layout.EXPERT_MAJOR, 4);
     assertThat(grouped.mean()).isEqualTo((3 + 3) / 2.0);
     assertThat(grouped.meanRemote()).isEqualTo(1 / 2.0);
-    assertThat(grouped.most()).isEqualTo(8);
+    assertThat(grouped.max()).isEqualTo(8);
   }
 
   @Test
@@ -82,8 +82,10 @@ class FiguresTest {
             Routing.of(new int[] {-1, 1}, new float[2], 2),
             Routing.of(new int[] {0, 4}, new float[2], 2));
 
-    assertThat(Traffic.crossing(List.of(world), new NodeChoice(3, "auto"))).isEqualTo(3 / 4.0);
-    assertThat(Traffic.crossing(List.of(world), new NodeChoice(1, "auto"))).isEqualTo(7 / 4.0);
+    assertThat(TrafficVolume.crossing(List.of(world), new NodeChoice(3, "auto")))
+        .isEqualTo(3 / 4.0);
+    assertThat(TrafficVolume.crossing(List.of(world), new NodeChoice(1, "auto")))
+        .isEqualTo(7 / 4.0);
   }
 
   @Test
@@ -98,19 +100,21 @@ class FiguresTest {
             Routing.of(new int[] {0, 1, 2, 4}, new float[4], 2));
 
     NodeChoice two = new NodeChoice(2, "auto");
-    assertThat(Traffic.far(List.of(world), Layout.FLAT, two)).isEqualTo((1 + 2) / 3.0);
-    assertThat(Traffic.far(List.of(world), Layout.EXPERT_MAJOR, two)).isEqualTo((2 + 3) / 3.0);
-    assertThat(Traffic.far(List.of(world), Layout.FLAT, NodeChoice.HOSTS)).isZero();
+    assertThat(TrafficVolume.internodeRows(List.of(world), Layout.FLAT, two))
+        .isEqualTo((1 + 2) / 3.0);
+    assertThat(TrafficVolume.internodeRows(List.of(world), Layout.EXPERT_MAJOR, two))
+        .isEqualTo((2 + 3) / 3.0);
+    assertThat(TrafficVolume.internodeRows(List.of(world), Layout.FLAT, NodeChoice.HOSTS)).isZero();
   }
 
   @Test
-  void lowLatencyIsComparedWithWhatTheWireTakesForItsBytes() {
+  void lowLatencyIsComparedWithTheTimeOfTheWire() {
     Timings timings = new Timings(new double[] {100});
     Result result = new Result("ll_pair", "fp8", timings, 1, 4e6, 4e6, Double.NaN);
     LatencyResult one = new LatencyResult(result, "graph", 128, 12, timings, 2e6, null);
     assertThat(one.cells()).hasSameSizeAs(LatencyResult.COLUMNS);
 
-    LatencyResult bound = one.within(new NodeLimits("copies", 40, 0, 0));
+    LatencyResult bound = one.withLimits(new NodeLimits("copies", 40, 0, 0));
     assertThat(bound.cells()).hasSameSizeAs(LatencyResult.NODE_COLUMNS).endsWith("50.0 us", "2.00");
     assertThat(bound.tree())
         .extractingByKey("nodes", InstanceOfAssertFactories.MAP)
@@ -118,16 +122,16 @@ class FiguresTest {
         .containsEntry("ceiling_us", 50.0)
         .containsEntry("percent_of_ceiling", 50.0);
 
-    LatencyResult unbound = one.within(new NodeLimits("none", Double.NaN, 0, 0));
+    LatencyResult unbound = one.withLimits(new NodeLimits("none", Double.NaN, 0, 0));
     assertThat(unbound.cells()).hasSameSizeAs(LatencyResult.NODE_COLUMNS).endsWith("", "");
   }
 
   @Test
-  void rowsThatComeBackAreSmallerInLogFmt() {
-    BenchSettings.LowLatencyWays plain =
-        new BenchSettings.LowLatencyWays(false, false, false, false, false);
-    BenchSettings.LowLatencyWays logFmt =
-        new BenchSettings.LowLatencyWays(true, false, false, false, false);
+  void returnedRowsAreSmallerInLogFmt() {
+    BenchSettings.LowLatencyVariant plain =
+        new BenchSettings.LowLatencyVariant(false, false, false, false, false);
+    BenchSettings.LowLatencyVariant logFmt =
+        new BenchSettings.LowLatencyVariant(true, false, false, false, false);
     assertThat(plain.returnedBytes(256)).isEqualTo(512);
     assertThat(logFmt.returnedBytes(256)).isEqualTo(320 + 8);
     assertThat(plain.returnedWord()).isEqualTo("bf16");
@@ -153,7 +157,7 @@ class FiguresTest {
               .isEqualTo(copies.count() * (copies.count() - 1) / 2);
           assertThat(copies.source()).isSorted();
         }
-        assertThat(rows / 4.0).isEqualTo(Traffic.of(List.of(world), layout, 1).mean());
+        assertThat(rows / 4.0).isEqualTo(TrafficVolume.of(List.of(world), layout, 1).mean());
       }
     }
   }
@@ -172,12 +176,12 @@ class FiguresTest {
   }
 
   @Test
-  void whatCrossesBetweenNodesStandsBesideItsCeiling() {
+  void trafficBetweenNodesIsComparedWithItsCeiling() {
     Timings call = new Timings(new double[] {1000, 2000, 3000});
     Result result = new Result("dispatch", "bf16", call, 10, 3200, 1600, 16);
     DeviceResult measured =
         new DeviceResult(result, call, call, 8, new NodeTraffic(60e6, 20e6), null)
-            .within(new NodeLimits("copies", 40, 2, 1));
+            .withLimits(new NodeLimits("copies", 40, 2, 1));
 
     List<String> columns = List.of(DeviceResult.NODE_COLUMNS);
     String[] cells = measured.cells();
@@ -194,7 +198,7 @@ class FiguresTest {
 
   @Test
   @Timeout(20)
-  void timeOnCoresIsThatOfProxiesAndOfTheRest() throws Exception {
+  void cpuTimeIsSplitIntoProxiesAndOthers() throws Exception {
     CpuTime before = CpuTime.now();
     AtomicBoolean over = new AtomicBoolean();
     Thread proxy =
@@ -210,7 +214,7 @@ class FiguresTest {
       while (CpuTime.now().since(before).proxies() < 20_000_000) {
         Thread.sleep(1);
       }
-      // The process' clock may tick in hundredths of a second.
+      // The clock of the process may have a resolution of 10 ms.
       while (CpuTime.now().since(before).process() < 20_000_000) {
         Thread.sleep(1);
       }
@@ -221,7 +225,7 @@ class FiguresTest {
   }
 
   @Test
-  void kernelsStandBesideTheWholeCall() {
+  void kernelTimesAreReportedWithTheWholeCall() {
     Timings call = new Timings(new double[] {30, 32, 40});
     Timings kernel = new Timings(new double[] {20, 24, 21});
     Timings host = new Timings(new double[] {5, 6, 7});

@@ -16,7 +16,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** {@code benchmarks/gpu-tables.sh}, as far as it goes without a GPU. */
+/** {@code benchmarks/gpu-tables.sh} without a GPU. */
 class GpuTablesTest {
   private static final Path SCRIPT = Path.of("..", "benchmarks", "gpu-tables.sh");
 
@@ -24,13 +24,13 @@ class GpuTablesTest {
 
   @BeforeEach
   void requireTheScript() {
-    assumeThat(SCRIPT).as("absent in a bundle").exists();
+    assumeThat(SCRIPT).as("missing in a bundle").exists();
   }
 
   @ParameterizedTest
   @ValueSource(strings = {"1", "4"})
-  void allThatItsCommandsLackIsAGpu(String gpus) throws Exception {
-    assumeThat(CudaDriver.find().found()).as("there is a GPU").isFalse();
+  void itsCommandsNeedOnlyAGpu(String gpus) throws Exception {
+    assumeThat(CudaDriver.find().found()).as("this machine has a GPU").isFalse();
     List<String> commands =
         said(0, "--dry-run", "--gpus", gpus, "--output", output.toString()).lines().toList();
 
@@ -50,9 +50,9 @@ class GpuTablesTest {
   }
 
   @Test
-  void unknownTablesAreToldBeforeAnyIsMeasured() throws Exception {
+  void unknownTablesAreReportedBeforeAnyMeasurement() throws Exception {
     assertThat(said(ExitCodes.USAGE, "--gpus", "2", "proxy", "nope"))
-        .startsWith("gpu-tables.sh: no table nope; all: nvlink ht ");
+        .startsWith("gpu-tables.sh: no table nope: use one of nvlink ht ");
   }
 
   private static String said(int code, String... arguments) throws Exception {

@@ -20,7 +20,7 @@ class ProxyCommandTest {
             "proxy",
             "--threads",
             "1,2",
-            "--together",
+            "--batch",
             "32,5",
             "--commands",
             "100000",
@@ -31,9 +31,9 @@ class ProxyCommandTest {
     assertThat(run.out()).contains("verified");
   }
 
-  /** Clocks 5000 ns apart; a look takes 600 ns, of which the word needs 400 to come back. */
+  /** Clocks with an offset of 5000 ns; a read takes 600 ns, of which the response takes 400. */
   @Test
-  void aTimeIsNeverTooShort() {
+  void aTimeIsAnUpperBound() {
     int rounds = 100;
     long[] words = new long[rounds * ProxyProbe.WORDS];
     long[] posts = new long[rounds];

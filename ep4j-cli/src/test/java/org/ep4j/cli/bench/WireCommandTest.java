@@ -46,7 +46,7 @@ class WireCommandTest {
   }
 
   @Test
-  void ucxIsMeasuredBesideItsOwnTool() throws Exception {
+  void ucxIsComparedWithItsTool() throws Exception {
     assumeTrue(Files.exists(Path.of("/usr/bin/ucx_perftest")), "no ucx_perftest, so maybe no UCX");
     CommandLineRun run = bench("--threads --wire ucx --lanes 1 --sizes 8,1048576 --millis 5");
 
@@ -69,11 +69,13 @@ class WireCommandTest {
   }
 
   @Test
-  void aWireThatIsNotThereIsNamed() throws Exception {
+  void anUnknownWireIsNamed() throws Exception {
     CommandLineRun run = bench("--threads --wire semaphore --sizes 8");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("--wire is semaphore; it must be one of auto, ").contains("tcp");
+    assertThat(run.err())
+        .contains("EP4J-1906: --wire = semaphore; it must be one of auto, ")
+        .contains("tcp");
   }
 
   @Test

@@ -21,24 +21,24 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 class CacheCommandTest {
-  /** A slow machine that does other work, too, takes minutes for all kernels. */
+  /** All kernels take minutes on a slow, busy machine. */
   private static final Duration ALL_KERNELS = Duration.ofMinutes(10);
 
-  /** Room for all kernels, whatever is added to them. */
+  /** Space for all kernels, including future ones. */
   private static final Map<String, String> ROOMY = Map.of(CubinCache.SIZE_VARIABLE, "64");
 
   @TempDir private Path scratch;
 
   @Test
-  void nothingToDoIsWrongUsage() {
+  void aMissingCommandIsWrongUsage() {
     CommandLineRun run = CommandLineRun.of("cache");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("list, warm or clear");
+    assertThat(run.err()).contains("EP4J-1903: ").contains("list, warm or clear");
   }
 
   @Test
-  void listShowsWhatIsThereAndClearDeletesIt() throws Exception {
+  void listShowsTheKernelsAndClearDeletesThem() throws Exception {
     CubinCache cache = new CubinCache(scratch.resolve("cubins"), 1 << 20);
     cache.put("0123abcd-nvrtc13.0", "dispatch.cu sm_90a {HIDDEN=7168}", new byte[5000]);
 
@@ -60,12 +60,12 @@ class CacheCommandTest {
   }
 
   @Test
-  void withoutACompilerWarmSaysWhatToInstall() throws Exception {
+  void withoutACompilerWarmNamesThePackage() throws Exception {
     CommandLineRun run =
         run(
             Map.of(
-                Nvrtc.LIBRARY_VARIABLE, scratch.resolve("absent.so").toString(),
-                NvccBackend.PROGRAM_VARIABLE, scratch.resolve("absent").toString()),
+                Nvrtc.LIBRARY_VARIABLE, scratch.resolve("missing.so").toString(),
+                NvccBackend.PROGRAM_VARIABLE, scratch.resolve("missing").toString()),
             "cache",
             "warm",
             "--arch",
@@ -78,14 +78,14 @@ class CacheCommandTest {
   @Test
   void withoutAGpuWarmAsksForAnArchitecture() throws Exception {
     CommandLineRun run =
-        run(Map.of("EP4J_CUDA_DRIVER", scratch.resolve("absent.so").toString()), "cache", "warm");
+        run(Map.of("EP4J_CUDA_DRIVER", scratch.resolve("missing.so").toString()), "cache", "warm");
 
     assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
-    assertThat(run.err()).contains("--arch sm_90a").contains("absent.so");
+    assertThat(run.err()).contains("EP4J-8003: ").contains("missing.so");
   }
 
   @Test
-  void anArchitectureThatIsNoneIsWrongUsage() {
+  void anUnknownArchitectureIsWrongUsage() {
     CommandLineRun run = CommandLineRun.of("cache", "warm", "--arch", "hopper");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
@@ -93,7 +93,7 @@ class CacheCommandTest {
   }
 
   @Test
-  void aSizeThatIsNoneIsWrongUsage() throws Exception {
+  void anInvalidSizeIsWrongUsage() throws Exception {
     CommandLineRun run = run(Map.of(CubinCache.SIZE_VARIABLE, "plenty"), "cache", "list");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
@@ -101,11 +101,11 @@ class CacheCommandTest {
   }
 
   @Test
-  void aShapeThatCannotBeIsRefusedBeforeAnythingIsCompiled() {
+  void anInvalidShapeIsRefusedBeforeTheCompilation() {
     CommandLineRun run = CommandLineRun.of("cache", "warm", "--arch", "sm_90a", "--ranks", "4,0");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("--ranks 0: must be at least 1");
+    assertThat(run.err()).contains("EP4J-1900: --ranks = 0");
   }
 
   @Test
@@ -113,7 +113,7 @@ class CacheCommandTest {
     CommandLineRun run = CommandLineRun.of("cache", "warm", "--arch", "sm_90a", "--experts", "8");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("--experts is of a shape that --ranks begins: add --ranks");
+    assertThat(run.err()).contains("EP4J-1905: --experts ");
   }
 
   @Test
@@ -126,7 +126,7 @@ class CacheCommandTest {
     assertThat(first.out()).contains("compiled in");
     CommandLineRun second =
         run(ROOMY, "cache", "warm", "--arch", "sm_90a,sm_90a", "--ranks", "8,8");
-    assertThat(second.out()).contains("was there").doesNotContain("compiled in");
+    assertThat(second.out()).contains("already in the cache").doesNotContain("compiled in");
     assertThat(second.out().lines()).doesNotHaveDuplicates();
     assertThat(second.out().lines().count()).isEqualTo(first.out().lines().count());
     assertThat(run(ROOMY, "cache", "list").out())
@@ -138,7 +138,7 @@ class CacheCommandTest {
     CommandLineRun run = CommandLineRun.of("cache", "warm", "--arch", "sm_90a", "--jobs", "0");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("--jobs 0: must be at least 1");
+    assertThat(run.err()).contains("EP4J-1900: --jobs = 0");
   }
 
   private CommandLineRun run(Map<String, String> variables, String... arguments) throws Exception {

@@ -10,14 +10,14 @@ import org.junit.jupiter.api.Test;
 
 class BackendFactsTest {
   @Test
-  void allBackendsOfTheModulePathAreTold() {
+  void allBackendsOfTheModulePathAreReported() {
     assertThat(look(Map.of()))
         .extracting(Finding::name)
         .contains("backend", "direct", "nccl", "nvshmem");
   }
 
   @Test
-  void theChoiceIsToldWithItsSource() {
+  void theChoiceIsReportedWithItsSource() {
     assertThat(look(Map.of()).getFirst())
         .isEqualTo(Finding.found("Backends", "backend", "direct", "default"));
     assertThat(look(Map.of("DEEP_EP_BACKEND", "nccl_gin")).getFirst())
@@ -25,14 +25,14 @@ class BackendFactsTest {
   }
 
   @Test
-  void aNameThatIsNoneIsAWarningWithTheNames() {
+  void anUnknownNameIsAWarningWithTheKnownOnes() {
     Finding finding = look(Map.of("EP4J_BACKEND", "ncll")).getFirst();
     assertThat(finding.state()).isEqualTo(Finding.State.WARNING);
     assertThat(finding.meaning()).contains("EP4J_BACKEND").contains("[direct, nccl, nvshmem]");
   }
 
   @Test
-  void whatWasFoundIsToldWithItsAdvice() {
+  void aProbeIsReportedWithItsAdvice() {
     BackendProbe probe = BackendProbe.found("2.28.9", "libnccl.so.2", List.of("set X=0"));
     assertThat(BackendFacts.probe("nccl", probe))
         .containsExactly(

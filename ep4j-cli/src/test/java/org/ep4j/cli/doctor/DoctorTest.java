@@ -15,7 +15,7 @@ import java.util.stream.Collectors;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Style;
-import org.ep4j.rdma.verbs.Place;
+import org.ep4j.rdma.verbs.PcieLocation;
 import org.ep4j.rdma.verbs.RdmaPort;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -24,7 +24,7 @@ class DoctorTest {
   @TempDir Path scratch;
 
   @Test
-  void tellsFactsOfThisMachine() {
+  void reportsFactsOfThisMachine() {
     CommandLineRun run = CommandLineRun.of("doctor");
 
     assertThat(run.code()).isEqualTo(ExitCodes.OK);
@@ -55,8 +55,8 @@ class DoctorTest {
   }
 
   @Test
-  void everyMissingThingSaysWhatThatMeans() {
-    List<Finding> findings = DoctorCommand.look(Map.of("EP4J_SHM_DIR", scratch + "/absent"));
+  void everyMissingItemHasAConsequence() {
+    List<Finding> findings = DoctorCommand.look(Map.of("EP4J_SHM_DIR", scratch + "/missing"));
 
     assertThat(findings)
         .filteredOn(finding -> finding.state() != Finding.State.FOUND)
@@ -68,9 +68,9 @@ class DoctorTest {
   }
 
   @Test
-  void theListOfSettingsIsThatOfTheirPage() throws IOException {
+  void theListOfSettingsEqualsTheirPage() throws IOException {
     Path page = Path.of("..", "docs", "configuration.md");
-    assumeThat(page).as("absent in a bundle").exists();
+    assumeThat(page).as("missing in a bundle").exists();
     Set<String> written =
         Pattern.compile("EP4J_[A-Z_]*[A-Z]")
             .matcher(Files.readString(page))
@@ -83,13 +83,13 @@ class DoctorTest {
   }
 
   @Test
-  void connectionsThatNobodyHasSetAreToldAsTheyAreMeant() {
+  void unsetConnectionsAreReportedWithTheirDefault() {
     assertThat(DoctorCommand.text(WireFacts.look(Map.of()), Style.PLAIN))
-        .containsPattern("EP4J_WIRE_CONNECTIONS +one a strand");
+        .containsPattern("EP4J_WIRE_CONNECTIONS +one per progress context");
   }
 
   @Test
-  void aMisspelledVariableIsPointedOut() {
+  void aMisspelledVariableIsReported() {
     assertThat(DoctorCommand.look(Map.of("EP4J_LIVENES_MS", "5000", "EP4J_LIVENESS_MS", "5000")))
         .filteredOn(finding -> finding.meaning().contains("spelling"))
         .extracting(Finding::name)
@@ -97,12 +97,21 @@ class DoctorTest {
   }
 
   @Test
-  void settingsOfGpusAreToldWithTheirDefaults() {
+  void renamedVariableIsReportedWithItsNewName() {
     Map<String, String> given = Map.of("EP4J_CUDA_LINES", "0");
 
     assertThat(DoctorCommand.text(SettingFacts.look(given), Style.PLAIN))
-        .containsPattern("EP4J_CUDA_LINES +0\n.*from the environment")
-        .containsPattern("EP4J_CUDA_SPECIAL +1\n.*default")
+        .containsPattern("EP4J_CUDA_LINES +renamed\n.*set EP4J_CUDA_LL_PACKETS");
+    assertThat(UnreadVariables.of(given)).isEmpty();
+  }
+
+  @Test
+  void settingsOfGpusAreReportedWithTheirDefaults() {
+    Map<String, String> given = Map.of("EP4J_CUDA_LL_PACKETS", "0");
+
+    assertThat(DoctorCommand.text(SettingFacts.look(given), Style.PLAIN))
+        .containsPattern("EP4J_CUDA_LL_PACKETS +0\n.*from the environment")
+        .containsPattern("EP4J_CUDA_SPECIALIZE +1\n.*default")
         .containsPattern("EP4J_PROXY_THREADS +1\n.*default")
         .contains("EP4J_CUDA_DEVICE", "EP4J_PROXY_CORES", "ep4j.host.streaming");
   }
@@ -144,8 +153,8 @@ class DoctorTest {
   }
 
   private static String rdma(Map<String, String> environment, List<RdmaPort> ports) {
-    Place gpu = new Place(List.of("pci0000:00", "0000:00:01.0", "0000:3c:00.0"), 1);
-    Map<String, Place> senders = Map.of("GPU 0", gpu);
+    PcieLocation gpu = new PcieLocation(List.of("pci0000:00", "0000:00:01.0", "0000:3c:00.0"), 1);
+    Map<String, PcieLocation> senders = Map.of("GPU 0", gpu);
     return DoctorCommand.text(RdmaFacts.settings(environment, ports, senders), Style.PLAIN);
   }
 
@@ -155,7 +164,7 @@ class DoctorTest {
   }
 
   @Test
-  void wiresSayWhetherTheyCanBeUsedAndWhatTheirSettingsAre() {
+  void wiresAreReportedWithTheirSettings() {
     List<Finding> findings = WireFacts.look(Map.of("EP4J_WIRE", "tcp", "EP4J_WIRE_LANES", "2"));
 
     assertThat(findings).extracting(Finding::name).contains("inproc", "shm", "tcp", "ucx");
@@ -169,7 +178,7 @@ class DoctorTest {
     assertThat(WireFacts.look(Map.of("EP4J_WIRE_LANES", "many")))
         .filteredOn(finding -> finding.state() == Finding.State.WARNING)
         .singleElement()
-        .satisfies(finding -> assertThat(finding.meaning()).contains("EP4J_WIRE_LANES is many"));
+        .satisfies(finding -> assertThat(finding.meaning()).contains("EP4J_WIRE_LANES = many"));
     assertThat(WireFacts.look(Map.of("EP4J_WIRE", "pigeon")))
         .filteredOn(finding -> finding.state() == Finding.State.WARNING)
         .singleElement()
@@ -197,11 +206,11 @@ class DoctorTest {
   }
 
   @Test
-  void theCloneOfABrokenFileIsAbsent() throws IOException {
+  void theCloneOfABrokenFileIsMissing() throws IOException {
     Path file = Files.write(scratch.resolve("info"), new byte[] {(byte) 0xFF, '\n', ':'});
 
     assertThat(SystemFiles.value(file, "model")).isEmpty();
-    assertThat(SystemFiles.line(scratch.resolve("absent"))).isEmpty();
+    assertThat(SystemFiles.line(scratch.resolve("missing"))).isEmpty();
     assertThat(SystemFiles.kilobytes(file, "MemTotal")).isEmpty();
   }
 }

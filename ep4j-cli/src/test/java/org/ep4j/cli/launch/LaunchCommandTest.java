@@ -18,7 +18,7 @@ class LaunchCommandTest {
   @TempDir Path scratch;
 
   @Test
-  void everyRankKnowsWhoItIs() throws Exception {
+  void everyRankKnowsItsNumber() throws Exception {
     String script =
         "echo rank $RANK of $WORLD_SIZE, local $LOCAL_RANK, $MASTER_ADDR, $COLOUR, $0 $1";
     CommandLineRun run =
@@ -44,7 +44,7 @@ class LaunchCommandTest {
   }
 
   @Test
-  void aHostThatIsNoNamespaceIsSaidSo() {
+  void anUnknownNamespaceIsReported() {
     CommandLineRun run = CommandLineRun.of("launch", "-n", "2", "--hosts", "no-such-ns", "true");
 
     assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
@@ -52,7 +52,7 @@ class LaunchCommandTest {
   }
 
   @Test
-  void theSecretTravelsByEnvironmentAndNotByArguments() throws Exception {
+  void theSecretIsPassedInTheEnvironmentAndNotInArguments() throws Exception {
     CommandLineRun run =
         CliProcess.run(
             scratch,
@@ -63,7 +63,8 @@ class LaunchCommandTest {
             "--",
             "sh",
             "-c",
-            "echo $EP4J_SECRET; tr '\\0' ' ' < /proc/$$/cmdline; tr '\\0' ' ' < /proc/$PPID/cmdline");
+            "echo $EP4J_SECRET; tr '\\0' ' ' < /proc/$$/cmdline; tr '\\0' ' ' <"
+                + " /proc/$PPID/cmdline");
 
     List<String> lines = run.out().lines().toList();
     String secret = lines.getFirst();
@@ -80,7 +81,9 @@ class LaunchCommandTest {
             scratch, "launch", "-n", "3", "sh", "-c", "[ $RANK = 1 ] && exit 23; exec sleep 1000");
 
     assertThat(run.code()).isEqualTo(23);
-    assertThat(run.err()).contains("rank 1 ended with exit code 23").doesNotContain("\tat ");
+    assertThat(run.err())
+        .contains("EP4J-8004: rank 1 ended with exit code 23")
+        .doesNotContain("\tat ");
   }
 
   @ParameterizedTest
@@ -111,7 +114,7 @@ class LaunchCommandTest {
     for (String hosts : List.of("0", "3", "255")) {
       CommandLineRun run = CommandLineRun.of("launch", "-n", "2", "--hosts", hosts, "true");
       assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-      assertThat(run.err()).contains("--hosts is").contains(hosts);
+      assertThat(run.err()).contains("--hosts = " + hosts);
     }
   }
 }

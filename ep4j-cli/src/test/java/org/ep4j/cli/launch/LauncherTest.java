@@ -27,7 +27,7 @@ class LauncherTest {
   private final List<String> lines = Collections.synchronizedList(new ArrayList<>());
 
   @Test
-  void allRanksThatEndWellAreASuccess() throws InterruptedException {
+  void aLaunchWithoutFailedRanksSucceeds() throws InterruptedException {
     Outcome outcome = run(GRACE, LIMIT, "echo hello", "echo there >&2; printf last");
 
     assertThat(outcome).isEqualTo(Outcome.SUCCESS);
@@ -65,7 +65,7 @@ class LauncherTest {
   }
 
   @Test
-  void whatARankStartedEndsWithIt() throws Exception {
+  void childrenOfARankEndWithTheRank() throws Exception {
     Path pid = scratch.resolve("pid");
     String parent = "sleep 1000 & echo $! > " + pid + "; wait";
     run(GRACE, LIMIT, parent, "while [ ! -s " + pid + " ]; do sleep 0.02; done; exit 1");
@@ -82,7 +82,7 @@ class LauncherTest {
   }
 
   @Test
-  void aCommandThatDoesNotExistIsSaidSo() {
+  void aMissingProgramIsReported() {
     try (Launcher launcher = new Launcher(GRACE)) {
       List<RankProcess> ranks =
           List.of(new RankProcess(List.of("no-such-command"), Map.of(), ignore(), ignore()));
@@ -94,7 +94,7 @@ class LauncherTest {
   }
 
   @Test
-  void endlessLinesArePassedOnInParts() {
+  void endlessLinesAreForwardedInParts() {
     byte[] bytes = new byte[LineRelay.LONGEST + 10];
     List<Integer> lengths = new ArrayList<>();
     new LineRelay(new ByteArrayInputStream(bytes), (line, length) -> lengths.add(length)).run();

@@ -19,14 +19,12 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/**
- * {@code launch --hosts N} makes namespaces and removes them; skipped where nobody can make one.
- */
+/** {@code launch --hosts N} creates namespaces and removes them; skipped without the permission. */
 class MadeNamespacesTest {
   private static final String BENCH =
       "bench ht --join --device host --wire tcp --tokens 12 --hidden 256 --topk 3"
           + " --experts 10 --iterations 3 --warmup 1 --buffers 1 --dtype bf16";
-  private static final String TELL = "echo at $(ip netns identify) of $WORLD_SIZE";
+  private static final String REPORT = "echo at $(ip netns identify) of $WORLD_SIZE";
 
   @TempDir Path scratch;
 
@@ -39,7 +37,7 @@ class MadeNamespacesTest {
     }
   }
 
-  /** The wire connects each host with each other. */
+  /** The wire connects all hosts with each other. */
   @ParameterizedTest
   @CsvSource({"4, 2", "3, 3"})
   void dispatchAndCombineRunOnSeveralHostsFromOneCommand(int ranks, int hosts) throws Exception {
@@ -49,12 +47,13 @@ class MadeNamespacesTest {
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
     assertThat(run.out())
-        .contains(ranks + " ranks of " + hosts + " nodes", "equal the oracle's bits", "wire alone");
+        .contains(
+            ranks + " ranks of " + hosts + " nodes", "equal the oracle bit for bit", "wire alone");
   }
 
   @Test
-  void everyHostIsANamespaceOfItsOwnAndNothingStays() throws Exception {
-    CommandLineRun run = launch(3, 3, List.of("sh", "-c", TELL));
+  void everyHostIsANamespaceAndAllAreRemoved() throws Exception {
+    CommandLineRun run = launch(3, 3, List.of("sh", "-c", REPORT));
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
     String prefix = prefix(run.out());
@@ -67,8 +66,8 @@ class MadeNamespacesTest {
   }
 
   @Test
-  void theyAreRemovedAfterAFailureToo() throws Exception {
-    CommandLineRun run = launch(2, 2, List.of("sh", "-c", TELL + "; exit 7"));
+  void namespacesAreRemovedAfterAFailure() throws Exception {
+    CommandLineRun run = launch(2, 2, List.of("sh", "-c", REPORT + "; exit 7"));
 
     assertThat(run.code()).isEqualTo(7);
     assertThat(leftBy(prefix(run.out()))).isEmpty();
@@ -76,9 +75,9 @@ class MadeNamespacesTest {
 
   @ParameterizedTest
   @ValueSource(strings = {"TERM", "INT"})
-  void theyAreRemovedWhenTheLaunchIsInterrupted(String signal) throws Exception {
+  void namespacesAreRemovedWhenTheLaunchIsInterrupted(String signal) throws Exception {
     List<String> line = new ArrayList<>(List.of("launch", "-n", "2", "--hosts", "2", "--"));
-    line.addAll(List.of("sh", "-c", TELL + "; exec sleep 100"));
+    line.addAll(List.of("sh", "-c", REPORT + "; exec sleep 100"));
     try (CliProcess process = CliProcess.start(scratch, Map.of(), line.toArray(String[]::new))) {
       process.awaitOut("[0] at ");
       process.awaitOut("[1] at ");
@@ -100,7 +99,7 @@ class MadeNamespacesTest {
     return CliProcess.run(scratch, line.toArray(String[]::new));
   }
 
-  /** What the names of a launch begin with. */
+  /** Prefix of the names of a launch. */
   private static String prefix(String out) {
     return out.lines()
         .filter(line -> line.contains(" at ep4j-"))

@@ -20,13 +20,13 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * Ranks in two network namespaces with a link between them: separate network stacks. Needs root and
- * namespaces; skipped elsewhere, and the test of a bad link where the kernel has no netem: the
- * machine of {@code tools/rxe-vm} has it.
+ * Ranks in two linked network namespaces, which have separate network stacks. Skipped without root
+ * or namespaces; the test of a bad link also needs netem, which the virtual machine of {@code
+ * tools/rxe-vm} has.
  */
 class NamespacesTest {
-  /** A delay makes everything slow, and so does the emulated machine that has netem. */
-  private static final Duration PATIENCE = Duration.ofMinutes(15);
+  /** The delay and the emulated machine make the test slow. */
+  private static final Duration TIMEOUT = Duration.ofMinutes(15);
 
   private static final String BENCH =
       "bench ht --join --device host --nodes 2 --wire tcp --tokens 12 --hidden 256 --topk 3"
@@ -80,7 +80,8 @@ class NamespacesTest {
     CommandLineRun run = launch(3, bench());
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
-    assertThat(run.out()).contains("3 ranks of 2 nodes", "equal the oracle's bits", "wire alone");
+    assertThat(run.out())
+        .contains("3 ranks of 2 nodes", "equal the oracle bit for bit", "wire alone");
   }
 
   @Test
@@ -93,7 +94,7 @@ class NamespacesTest {
     CommandLineRun run = launch(2, bench());
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
-    assertThat(run.out()).contains("equal the oracle's bits");
+    assertThat(run.out()).contains("equal the oracle bit for bit");
   }
 
   private static List<String> bench() {
@@ -108,11 +109,11 @@ class NamespacesTest {
             List.of("launch", "-n", String.valueOf(ranks), "--hosts", first + "," + second));
     line.addAll(command);
     try (CliProcess process = CliProcess.start(scratch, Map.of(), line.toArray(String[]::new))) {
-      return process.end(PATIENCE);
+      return process.end(TIMEOUT);
     }
   }
 
-  /** What a command complains about; empty if it succeeds. */
+  /** Output of a failed command; empty if it succeeds. */
   private static String tool(String command) throws InterruptedException {
     try {
       Process process =

@@ -35,7 +35,7 @@ class TextTest {
   }
 
   @Test
-  void unitsSuitTheSize() {
+  void unitsFitTheSize() {
     assertThat(Units.bytes(512)).isEqualTo("512 B");
     assertThat(Units.bytes(58_720_256)).isEqualTo("56.0 MiB");
     assertThat(Units.micros(1.234)).isEqualTo("1.23 us");
@@ -56,7 +56,7 @@ class TextTest {
   }
 
   @Test
-  void progressIsSilentUnlessSomebodyWatches() {
+  void progressIsSilentWithoutATerminal() {
     ByteArrayOutputStream seen = new ByteArrayOutputStream();
     PrintStream out = new PrintStream(seen, true, StandardCharsets.UTF_8);
     try (Progress progress = Progress.silent()) {

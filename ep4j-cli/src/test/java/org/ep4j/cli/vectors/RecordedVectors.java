@@ -4,11 +4,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Assumptions;
 
-/** Where the recorded vectors are, if they are here. */
+/** The directory of the recorded vectors, if present. */
 final class RecordedVectors {
   private RecordedVectors() {}
 
-  /** The directory; without it the test is skipped and says where it looked. */
+  /** The directory; without it, skips the test with the searched path. */
   static Path directory() {
     String variable = System.getenv("EP4J_VECTORS");
     String property = System.getProperty("ep4j.vectors", "");

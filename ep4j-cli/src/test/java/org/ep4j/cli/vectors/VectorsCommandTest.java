@@ -26,7 +26,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The commands on the vectors of the reference implementation. */
+/** The commands on the recorded vectors of DeepEP V1. */
 class VectorsCommandTest {
   @TempDir Path scratch;
 
@@ -69,7 +69,7 @@ class VectorsCommandTest {
   }
 
   @Test
-  void aKindThatNoCaseHasIsSaid() {
+  void aKindWithoutCasesIsReported() {
     CommandLineRun run =
         CommandLineRun.of(
             "verify",
@@ -111,7 +111,7 @@ class VectorsCommandTest {
   }
 
   @Test
-  void aFlippedBitIsBlamed() throws Exception {
+  void aFlippedBitIsReported() throws Exception {
     Path broken = copy("ht-bf16");
     Path file = broken.resolve("rank2.safetensors");
     byte[] bytes = Files.readAllBytes(file);
@@ -135,7 +135,7 @@ class VectorsCommandTest {
   }
 
   @Test
-  void aTruncatedCaseIsReportedAndTheOthersGoOn() throws Exception {
+  void aTruncatedCaseIsReportedAndTheOthersContinue() throws Exception {
     copy("ht-onetoken");
     Path bad = copy("ht-bf16-align");
     Path file = bad.resolve("rank1.safetensors");
@@ -165,7 +165,7 @@ class VectorsCommandTest {
   }
 
   @Test
-  void aDirectoryThatCannotBeMadeIsSaidSo() throws Exception {
+  void aDirectoryThatCannotBeCreatedIsReported() throws Exception {
     Path input = copy("ht-onetoken");
     Path output = Files.createFile(scratch.resolve("file"));
     CommandLineRun run =
@@ -173,11 +173,11 @@ class VectorsCommandTest {
             "run", "--threads", "--input", input.toString(), "--output", output.toString());
 
     assertThat(run.code()).isEqualTo(ExitCodes.FAILED);
-    assertThat(run.err()).contains(output + ": cannot be made").doesNotContain("\tat ");
+    assertThat(run.err()).contains("EP4J-8020: " + output).doesNotContain("\tat ");
   }
 
   @Test
-  void whatFilesLeaveOpenCanBeSupplied() throws Exception {
+  void optionsSupplyMissingMetadata() throws Exception {
     Path input = copy("ht-onetoken");
     for (int rank = 0; rank < 4; rank++) {
       Path path = input.resolve("rank" + rank + ".safetensors");
@@ -213,19 +213,22 @@ class VectorsCommandTest {
     CommandLineRun run = CommandLineRun.of("run", "--input", input, "--output", input);
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
-    assertThat(run.err()).contains("--output is --input");
+    assertThat(run.err()).contains("EP4J-1908: ");
   }
 
   @Test
-  void directoriesWithoutCasesAreSaidSo() {
+  void directoriesWithoutCasesAreReported() {
     String nothing = scratch.toString();
 
-    assertThat(CommandLineRun.of("verify", "--vectors", nothing).err()).contains("no case");
-    CommandLineRun absent = CommandLineRun.of("verify", "--vectors", nothing + "/absent");
-    assertThat(absent.code()).isEqualTo(ExitCodes.FAILED);
-    assertThat(absent.err()).contains("/absent: is not there: name ").doesNotContain("Exception");
-    assertThat(CommandLineRun.of("run", "--input", nothing + "/absent", "--output", "o").err())
-        .contains("/absent: is not there: name ")
+    assertThat(CommandLineRun.of("verify", "--vectors", nothing).err()).contains("EP4J-8022: ");
+    CommandLineRun missing = CommandLineRun.of("verify", "--vectors", nothing + "/missing");
+    assertThat(missing.code()).isEqualTo(ExitCodes.FAILED);
+    assertThat(missing.err())
+        .contains("EP4J-8022: ")
+        .contains("/missing: ")
+        .doesNotContain("Exception");
+    assertThat(CommandLineRun.of("run", "--input", nothing + "/missing", "--output", "o").err())
+        .contains("/missing: ")
         .doesNotContain("Exception");
     assertThat(CommandLineRun.of("run", "--input", nothing, "--output", nothing + "/o").err())
         .contains("holds no rank0.safetensors");

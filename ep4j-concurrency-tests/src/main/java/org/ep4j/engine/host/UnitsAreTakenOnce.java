@@ -10,15 +10,15 @@ import org.openjdk.jcstress.annotations.State;
 import org.openjdk.jcstress.infra.results.II_Result;
 
 /**
- * A ring of one place: the caller gives a unit, helps with it if nobody has taken it, and gives
- * another one into the same place. A worker looks once. In the package of the ring, whose own code
- * this is about.
+ * A ring of one entry: the caller submits a unit, runs it if no worker has taken it, and submits
+ * another one in the same entry. A worker looks once. In the package of the ring, because the test
+ * uses the ring itself.
  */
 @JCStressTest
-@Outcome(id = "1, 0", expect = ACCEPTABLE, desc = "the worker came too early, or between the two")
+@Outcome(id = "1, 0", expect = ACCEPTABLE, desc = "the worker looked too early, or between the two")
 @Outcome(id = "0, 1", expect = ACCEPTABLE, desc = "the worker has the first")
 @Outcome(id = "1, 2", expect = ACCEPTABLE, desc = "each has one")
-@Outcome(expect = FORBIDDEN, desc = "a unit twice, or one that was not filled in")
+@Outcome(expect = FORBIDDEN, desc = "a unit twice, or an empty one")
 @State
 public class UnitsAreTakenOnce {
   private final UnitRing ring = new UnitRing(1);
@@ -30,7 +30,7 @@ public class UnitsAreTakenOnce {
     void run(int worker) {}
   }
 
-  /** Who gives, and helps. */
+  /** The thread that submits, and helps. */
   @Actor
   public void caller(II_Result taken) {
     give(1);
@@ -38,7 +38,7 @@ public class UnitsAreTakenOnce {
     give(2);
   }
 
-  /** Who takes. */
+  /** The thread that takes. */
   @Actor
   public void worker(II_Result taken) {
     taken.r2 = take();

@@ -10,6 +10,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.SplittableRandom;
+import org.ep4j.conformance.TestScale;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
@@ -18,7 +19,7 @@ import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.WireWait;
 
-/** What arrives, and that the counters say so truthfully. */
+/** Checks of arriving bytes and counters. */
 final class ContentChecks {
   private static final int[] SIZES = {
     0, 1, 3, 7, 8, 9, 31, 64, 127, 1000, 4095, 4096, 4097, 16_383, 16_385, 65_537, 262_143
@@ -27,14 +28,16 @@ final class ContentChecks {
 
   private ContentChecks() {}
 
-  /** Every byte of a put is there once its counter has grown, and no byte beside it. */
+  /**
+   * Every byte of a put is visible once its counter has grown; bytes outside the put are unchanged.
+   */
   static void bytesAreVisibleOnceCounted(WireContext context) {
     long slot = LARGEST + 64;
     try (Wire wire = context.open()) {
       Region source = context.region(wire, slot);
       Region target = context.region(wire, slot * context.size());
       WireWait wait = context.waiting(wire, 0);
-      Meeting meeting = new Meeting(wire);
+      WireBarrier barrier = new WireBarrier(wire);
       int rounds = 2 * (SIZES.length + 1);
       for (int round = 0; round < rounds; round++) {
         long bytes =
@@ -55,12 +58,12 @@ final class ContentChecks {
             MemorySegment part = target.segment().asSlice(slot * peer, slot);
             verify(part, to, bytes, tag(peer, round), what);
             check(to == 0 || part.get(ValueLayout.JAVA_BYTE, to - 1L) == 0, "byte before " + what);
-            check(part.get(ValueLayout.JAVA_BYTE, to + bytes) == 0, "byte behind " + what);
+            check(part.get(ValueLayout.JAVA_BYTE, to + bytes) == 0, "byte after " + what);
           }
         }
-        meeting.meet();
+        barrier.meet();
         target.segment().fill((byte) 0);
-        meeting.meet();
+        barrier.meet();
       }
     }
   }
@@ -69,14 +72,14 @@ final class ContentChecks {
     return rank * 1000L + round;
   }
 
-  /** A counter counts each put once, from whatever peer and lane. */
+  /** A counter counts each put once, for every peer and lane. */
   static void everyPutIsCountedOnce(WireContext context) {
     int puts = 300;
     try (Wire wire = context.open()) {
       Region source = context.region(wire, 4096);
       Region target = context.region(wire, 4096);
       WireWait wait = context.waiting(wire, 0);
-      Meeting meeting = new Meeting(wire);
+      WireBarrier barrier = new WireBarrier(wire);
       for (int i = 0; i < puts; i++) {
         for (int peer = 0; peer < context.size(); peer++) {
           if (peer != context.rank()) {
@@ -88,7 +91,7 @@ final class ContentChecks {
       long others = context.size() - 1L;
       wait.counter(5, others * puts, -1);
       wait.counter(6, others * puts * (puts - 1) / 2, -1);
-      meeting.meet();
+      barrier.meet();
       check(wire.counters().get(5) == others * puts, "counted " + wire.counters().get(5));
       check(
           wire.counters().get(6) == others * puts * (puts - 1) / 2,
@@ -97,7 +100,7 @@ final class ContentChecks {
     }
   }
 
-  /** An add is seen only after every put that was given to its lane before. */
+  /** An add is visible only after every earlier put of its lane. */
   static void addFollowsThePutsBeforeIt(WireContext context) {
     int rounds = 200;
     int depth = 4;
@@ -110,8 +113,8 @@ final class ContentChecks {
       Region source = context.region(wire, slot * depth);
       Region target = context.region(wire, slot * depth);
       WireWait wait = context.waiting(wire, 0);
-      Meeting meeting = new Meeting(wire);
-      // Counter 0: rounds that came from the left; 1: rounds that the right has read.
+      WireBarrier barrier = new WireBarrier(wire);
+      // Counter 0: rounds that arrived from the left; 1: rounds that the right has read.
       for (int round = 0; round < rounds; round++) {
         wait.counter(1, round - depth + 1L, right);
         Lane lane = lane(wire, right, 1);
@@ -130,11 +133,11 @@ final class ContentChecks {
         }
         wait.add(lane(wire, left, 2), 1, 1);
       }
-      meeting.meet();
+      barrier.meet();
     }
   }
 
-  /** What was flushed may be overwritten: the peer still gets what was put. */
+  /** Flushed memory may be overwritten: the peer still gets the bytes of the put. */
   static void bytesMayChangeOnceTheyHaveLeft(WireContext context) {
     long slot = 3_000_000;
     try (Wire wire = context.open()) {
@@ -144,7 +147,7 @@ final class ContentChecks {
       int rounds = 6;
       Region target = context.region(wire, slot * rounds);
       WireWait wait = context.waiting(wire, 0);
-      Meeting meeting = new Meeting(wire);
+      WireBarrier barrier = new WireBarrier(wire);
       for (int round = 0; round < rounds; round++) {
         long bytes = round % 2 == 0 ? slot : 500;
         fill(source.segment(), 0, bytes, tag(context.rank(), round));
@@ -158,13 +161,13 @@ final class ContentChecks {
         long bytes = round % 2 == 0 ? slot : 500;
         verify(target.segment(), slot * round, bytes, tag(left, round), "round " + round);
       }
-      meeting.meet();
+      barrier.meet();
     }
   }
 
-  /** Many small puts, as fast as they go. */
-  static void aMillionSmallPutsArrive(WireContext context) {
-    int puts = Integer.getInteger("ep4j.puts", context.setup().faults() ? 2_000 : 1_000_000);
+  /** Many small puts at full speed. */
+  static void manySmallPutsArrive(WireContext context) {
+    int puts = Integer.getInteger("ep4j.puts", context.setup().faults() ? 2_000 : TestScale.of(100_000, 1_000_000));
     int slots = 4096;
     try (Wire wire = context.open()) {
       int right = (context.rank() + 1) % context.size();
@@ -172,7 +175,7 @@ final class ContentChecks {
       Region source = context.region(wire, 8L * puts);
       Region target = context.region(wire, 8L * slots);
       WireWait wait = context.waiting(wire, 0);
-      Meeting meeting = new Meeting(wire);
+      WireBarrier barrier = new WireBarrier(wire);
       for (int i = 0; i < puts; i++) {
         source.segment().setAtIndex(ValueLayout.JAVA_LONG, i, i + 1L);
       }
@@ -184,7 +187,7 @@ final class ContentChecks {
         }
       }
       wait.counter(3, puts, left);
-      meeting.meet();
+      barrier.meet();
       check(wire.counters().get(3) == puts, "counted " + wire.counters().get(3));
       for (int i = 0; i < slots; i++) {
         long seen = target.segment().getAtIndex(ValueLayout.JAVA_LONG, i);
@@ -209,11 +212,11 @@ final class ContentChecks {
       wait.put(lane(wire, right, 0), source, 0, target, 1, bytes, 0);
       wait.counter(0, 1, left);
       verify(target.segment(), 1, bytes, left, "put of 2 GiB + 1");
-      new Meeting(wire).meet();
+      new WireBarrier(wire).meet();
     }
   }
 
-  /** Memory of the caller as source everywhere, and as target where the wire says so. */
+  /** Memory of the caller as source of all puts, and as target if the wire supports it. */
   static void memoryOfTheCallerTravels(WireContext context) {
     long bytes = 100_001;
     try (Arena arena = Arena.ofShared();
@@ -225,22 +228,22 @@ final class ContentChecks {
       check(!source.exposed() && source.bytes() == bytes, "registered region");
       Region target =
           wire.exposes(own)
-              ? wire.expose(WireMemory.host(arena.allocate(bytes)), WireContext.PATIENCE)
+              ? wire.expose(WireMemory.host(arena.allocate(bytes)), WireContext.TIMEOUT)
               : context.region(wire, bytes);
       WireWait wait = context.waiting(wire, 0);
-      Meeting meeting = new Meeting(wire);
+      WireBarrier barrier = new WireBarrier(wire);
       fill(source.segment(), 0, bytes, context.rank());
       wait.put(wire.lane(right, 0), source, 0, target, 0, bytes, 0);
       wait.counter(0, 1, left);
       verify(target.segment(), 0, bytes, left, "put from registered memory");
-      meeting.meet();
+      barrier.meet();
       source.close();
       source.close();
       target.close();
     }
   }
 
-  /** Ranks give regions of different sizes, also none. */
+  /** Ranks register regions of different sizes, and some none. */
   static void regionsMayDiffer(WireContext context) {
     try (Wire wire = context.open()) {
       Region source = context.region(wire, 64);
@@ -253,75 +256,80 @@ final class ContentChecks {
         }
       }
       wait.counter(0, context.rank() == 0 ? 0 : context.size() - 1, -1);
-      new Meeting(wire).meet();
+      new WireBarrier(wire).meet();
     }
   }
 
-  /** Threads that drive a strand each do not disturb each other. */
-  static void strandsRunAtOnce(WireContext context) throws InterruptedException {
-    int strands = 3;
+  /** Threads that each drive one progress context do not affect each other. */
+  static void progressContextsRunConcurrently(WireContext context) throws InterruptedException {
+    int progressContexts = 3;
     int puts = 400;
-    WireConfig.Builder config = WireConfig.builder().lanes(2 * strands).strands(strands);
+    WireConfig.Builder config =
+        WireConfig.builder().lanes(2 * progressContexts).progressContexts(progressContexts);
     try (Wire wire = context.open(config)) {
       long slot = 4096;
       Region source = context.region(wire, slot);
-      Region target = context.region(wire, slot * context.size() * strands);
+      Region target = context.region(wire, slot * context.size() * progressContexts);
       fill(source.segment(), 0, slot, context.rank());
-      Thread[] threads = new Thread[strands];
-      Throwable[] failures = new Throwable[strands];
-      for (int strand = 0; strand < strands; strand++) {
-        int mine = strand;
-        threads[strand] =
+      Thread[] threads = new Thread[progressContexts];
+      Throwable[] failures = new Throwable[progressContexts];
+      for (int progressContext = 0; progressContext < progressContexts; progressContext++) {
+        int mine = progressContext;
+        threads[progressContext] =
             Thread.ofPlatform()
                 .daemon()
-                .name("strand-" + context.rank() + "-" + strand)
+                .name("strand-" + context.rank() + "-" + progressContext)
                 .uncaughtExceptionHandler((thread, failure) -> failures[mine] = failure)
-                .start(() -> strand(context, wire, source, target, mine, puts));
+                .start(() -> progressContext(context, wire, source, target, mine, puts));
       }
       for (Thread thread : threads) {
-        thread.join(WireContext.PATIENCE.toMillis());
+        thread.join(WireContext.TIMEOUT.toMillis());
         check(!thread.isAlive(), thread + " still runs");
       }
       for (Throwable failure : failures) {
         if (failure != null) {
-          throw new AssertionError("a strand failed", failure);
+          throw new AssertionError("a progress context failed", failure);
         }
       }
-      new Meeting(wire).meet();
+      new WireBarrier(wire).meet();
     }
   }
 
-  private static void strand(
-      WireContext context, Wire wire, Region source, Region target, int strand, int puts) {
-    WireWait wait = context.waiting(wire, strand);
-    int strands = wire.config().strands();
-    SplittableRandom random = new SplittableRandom(strand);
+  private static void progressContext(
+      WireContext context, Wire wire, Region source, Region target, int progressContext, int puts) {
+    WireWait wait = context.waiting(wire, progressContext);
+    int progressContexts = wire.config().progressContexts();
+    SplittableRandom random = new SplittableRandom(progressContext);
     long slot = source.bytes();
     for (int i = 0; i < puts; i++) {
       long bytes = 1 + random.nextLong(slot);
       for (int peer = 0; peer < context.size(); peer++) {
         if (peer != context.rank()) {
-          Lane lane = wire.lane(peer, strand + strands * (i % 2));
-          long to = slot * (context.rank() * strands + strand);
-          wait.put(lane, source, slot - bytes, target, to + slot - bytes, bytes, strand);
+          Lane lane = wire.lane(peer, progressContext + progressContexts * (i % 2));
+          long to = slot * (context.rank() * progressContexts + progressContext);
+          wait.put(lane, source, slot - bytes, target, to + slot - bytes, bytes, progressContext);
         }
       }
     }
-    // Nobody polls for this strand later, so its work must have left.
+    // No thread polls this progress context later, so its work must have left.
     for (int peer = 0; peer < context.size(); peer++) {
-      for (int i = strand; peer != context.rank() && i < wire.config().lanes(); i += strands) {
+      for (int i = progressContext;
+          peer != context.rank() && i < wire.config().lanes();
+          i += progressContexts) {
         wait.flush(wire.lane(peer, i));
       }
     }
     Counters counters = wire.counters();
     long expected = (long) puts * (context.size() - 1);
-    wait.counter(strand, expected, -1);
-    check(counters.get(strand) == expected, "strand counted " + counters.get(strand));
+    wait.counter(progressContext, expected, -1);
+    check(
+        counters.get(progressContext) == expected,
+        "progress context counted " + counters.get(progressContext));
     for (int peer = 0; peer < context.size(); peer++) {
       if (peer != context.rank()) {
         verifyFrom(
             target.segment(),
-            slot * (peer * strands + strand) + slot / 2,
+            slot * (peer * progressContexts + progressContext) + slot / 2,
             slot / 2,
             slot / 2,
             peer,

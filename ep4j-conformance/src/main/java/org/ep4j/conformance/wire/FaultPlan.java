@@ -1,19 +1,19 @@
 package org.ep4j.conformance.wire;
 
 /**
- * What a {@link FaultyWire} does to the work that goes through it. Everything follows from the
- * seed: the same seed and the same calls give the same faults.
+ * The faults that a {@link FaultyWire} injects. Everything follows from the seed: the same seed and
+ * the same calls give the same faults.
  *
- * @param seed of everything random
- * @param steps whether work is delayed, reordered, cut up, sent twice and refused, as far as the
+ * @param seed of all random choices
+ * @param steps whether work is delayed, reordered, split, sent twice and refused, as far as the
  *     contract of a wire allows
  * @param killAt step of this rank at which it dies with {@link RankKilled}; 0 for never. A step is
  *     a call of {@code put}, {@code add} or {@code poll}
  * @param dropAt step at which all lanes to {@code dropped} fail; 0 for never
- * @param dropped the peer that is dropped
+ * @param dropped the peer whose lanes fail
  */
 public record FaultPlan(long seed, boolean steps, long killAt, long dropAt, int dropped) {
-  /** Only what a correct wire may do on a bad day. */
+  /** Only faults that the contract of a wire allows. */
   public static FaultPlan legal(long seed) {
     return new FaultPlan(seed, true, 0, 0, -1);
   }

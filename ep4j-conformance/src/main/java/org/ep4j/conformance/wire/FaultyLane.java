@@ -7,15 +7,15 @@ import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A lane that holds work back and lets it go in any order that the contract allows: a put at any
- * time, an add once everything before it has gone.
+ * A lane that delays work and submits it in any order that the contract allows: a put at any time,
+ * an add once all earlier work is submitted.
  */
 final class FaultyLane implements Lane {
-  /** Work that was held back; an add if there is no local region. */
+  /** Delayed work; an add if there is no local region. */
   private record Held(
       @Nullable Region local,
       long localOffset,
@@ -40,8 +40,8 @@ final class FaultyLane implements Lane {
     this.random = random;
   }
 
-  private int strand() {
-    return inner.index() % wire.config().strands();
+  private int progressContext() {
+    return inner.index() % wire.config().progressContexts();
   }
 
   @Override
@@ -57,8 +57,8 @@ final class FaultyLane implements Lane {
   @Override
   public long put(
       Region local, long localOffset, Region remote, long remoteOffset, long bytes, int counter) {
-    wire.step(strand());
-    Checks.put(
+    wire.step(progressContext());
+    WireArguments.put(
         localOffset,
         local.bytes(),
         remoteOffset,
@@ -91,7 +91,7 @@ final class FaultyLane implements Lane {
 
   private long refusal;
 
-  /** Whether new work is refused, and as what. */
+  /** Whether new work is refused; returns the result code. */
   private long refused() {
     boolean full = held.size() > 64 || random.nextInt(8) == 0;
     refusal = failure() != null ? FAILED : full ? BACK_PRESSURED : 0;
@@ -103,7 +103,7 @@ final class FaultyLane implements Lane {
     held.add(new Held(local, localOffset, remote, remoteOffset, bytes, counter, 0));
   }
 
-  /** An add of 1 in place of the count of a put. */
+  /** An add of 1 instead of the count of a put. */
   private void hold(int counter) {
     if (counter != NO_COUNTER) {
       held.add(new Held(null, 0, null, 0, 0, counter, 1));
@@ -123,8 +123,8 @@ final class FaultyLane implements Lane {
 
   @Override
   public long add(int counter, long value) {
-    wire.step(strand());
-    Checks.add(counter, wire.config());
+    wire.step(progressContext());
+    WireArguments.add(counter, wire.config());
     if (!wire.plan().steps()) {
       return dropped != null ? FAILED : count(inner.add(counter, value));
     }
@@ -140,7 +140,7 @@ final class FaultyLane implements Lane {
     return result > 0 ? accepted : result;
   }
 
-  /** Lets some work go; how much. */
+  /** Submits some of the work; returns how much. */
   int release() {
     int gone = 0;
     while (!held.isEmpty() && failure() == null && random.nextInt(3) != 0) {
@@ -177,7 +177,7 @@ final class FaultyLane implements Lane {
     return gone;
   }
 
-  /** Fails the lane if it still works; whether it did. */
+  /** Fails the lane if it works; returns whether it did. */
   boolean drop(long step) {
     if (failure() != null) {
       return false;

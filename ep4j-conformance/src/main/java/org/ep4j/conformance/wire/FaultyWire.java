@@ -9,27 +9,27 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.WireArguments;
 
 /**
- * Any wire on a bad day: between the caller and the wire it delays work, lets puts overtake each
- * other and adds, cuts puts into pieces, sends them twice, refuses work, loses a peer, and kills
- * the rank at any step, as a {@link FaultPlan} says. What comes in is left alone: the faults of the
- * way are injected where it begins.
+ * Injects faults into any wire: between the caller and the wire it delays work, lets puts overtake
+ * each other and adds, splits puts, sends them twice, refuses work, loses a peer, and kills the
+ * rank at any step, according to a {@link FaultPlan}. Incoming data is unchanged: faults are
+ * injected at the sender.
  *
- * <p>A step is counted by one thread: with several strands each has faults of its own, but the
- * numbers of {@code killAt} and {@code dropAt} count the steps of strand 0.
+ * <p>One thread counts the steps: each progress context has its own faults, but {@code killAt} and
+ * {@code dropAt} count the steps of progress context 0.
  */
 public final class FaultyWire implements Wire {
   private final Wire inner;
   private final FaultPlan plan;
   private final FaultyLane[][] lanes;
   private final AtomicInteger dropped = new AtomicInteger();
-  // Steps of strand 0; touched by its thread.
+  // Steps of progress context 0; accessed by its thread only.
   private long steps;
 
   /**
-   * Wraps a wire, which belongs to this one from now on.
+   * Wraps a wire and takes ownership of it.
    *
    * @param plan the faults of this rank; ranks may have different ones
    */
@@ -50,9 +50,9 @@ public final class FaultyWire implements Wire {
     return plan;
   }
 
-  /** Counts a step of the plan, and does what it says. */
-  void step(int strand) {
-    if (strand != 0) {
+  /** Counts a step of the plan and applies its faults. */
+  void step(int progressContext) {
+    if (progressContext != 0) {
       return;
     }
     steps++;
@@ -90,7 +90,7 @@ public final class FaultyWire implements Wire {
 
   @Override
   public Lane lane(int peer, int index) {
-    Checks.lane(peer, index, rank(), size(), config());
+    WireArguments.lane(peer, index, rank(), size(), config());
     return lanes[peer][index];
   }
 
@@ -135,16 +135,16 @@ public final class FaultyWire implements Wire {
   }
 
   @Override
-  public int poll(int strand) {
-    Checks.strand(strand, config());
-    step(strand);
+  public int poll(int progressContext) {
+    WireArguments.progressContext(progressContext, config());
+    step(progressContext);
     int done = 0;
     for (FaultyLane[] toPeer : lanes) {
-      for (int i = strand; i < toPeer.length; i += config().strands()) {
+      for (int i = progressContext; i < toPeer.length; i += config().progressContexts()) {
         done += toPeer[i].release();
       }
     }
-    return done + inner.poll(strand);
+    return done + inner.poll(progressContext);
   }
 
   @Override

@@ -17,10 +17,10 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireWait;
 
-/** How much is under way, what happens when peers are slow or gone, and what is refused. */
+/** Flow control, slow and lost peers, and refused calls. */
 final class FlowChecks {
   private static final int ROUNDS = 500;
-  private static final Duration NAP = Duration.ofMillis(300);
+  private static final Duration PAUSE = Duration.ofMillis(300);
   private static final int[] SILENT_SIZES = {8, 4096, 4097, 30_000, 65_536, 262_144, 524_288};
   private static final int LAST_WORDS = 200;
   private static final Duration SILENCE = Duration.ofSeconds(10);
@@ -28,8 +28,8 @@ final class FlowChecks {
   private FlowChecks() {}
 
   /**
-   * A peer that does not poll holds up nobody else, takes a bounded amount of work, and gets all of
-   * it later.
+   * A peer that does not poll blocks no other rank, accepts a bounded amount of work, and gets all
+   * of it later.
    */
   static void aSlowPeerHoldsUpOnlyItself(WireContext context) throws InterruptedException {
     int window = 32;
@@ -44,20 +44,20 @@ final class FlowChecks {
       WireWait wait = context.waiting(wire, 0);
       long toSlow = 0;
       if (context.rank() == slow) {
-        Thread.sleep(NAP);
+        Thread.sleep(PAUSE);
       } else {
         for (int round = 0; round < ROUNDS; round++) {
           Lane lane = lane(wire, slow, round);
           toSlow += lane.put(source, 0, target, 0, bytes, 0) > 0 ? 1 : 0;
-          long underWay = 0;
+          long inFlight = 0;
           for (int i = 0; i < wire.config().lanes(); i++) {
-            underWay += lane(wire, slow, i).accepted() - lane(wire, slow, i).delivered();
+            inFlight += lane(wire, slow, i).accepted() - lane(wire, slow, i).delivered();
           }
           check(
               context.setup().faults()
-                  || underWay <= window && underWay * bytes <= bytesWindow + bytes,
-              underWay + " pieces of work are under way");
-          // The others go on meanwhile.
+                  || inFlight <= window && inFlight * bytes <= bytesWindow + bytes,
+              inFlight + " pieces of work are in flight");
+          // The other ranks continue meanwhile.
           for (int peer = 0; peer < slow; peer++) {
             if (peer != context.rank()) {
               wait.put(lane(wire, peer, 0), source, 0, target, 0, 10, 1);
@@ -67,7 +67,7 @@ final class FlowChecks {
         }
         wait.until(() -> allAccepted(wire, slow), "the slow peer's work");
       }
-      // Everybody tells the slow one how much there was; it waits for as much.
+      // Every rank sends the slow one the number of puts; the slow rank waits for as many.
       if (context.rank() != slow) {
         wait.add(lane(wire, slow, 0), 2, toSlow);
         wait.add(lane(wire, slow, 0), 3, 1);
@@ -75,7 +75,7 @@ final class FlowChecks {
         wait.counter(3, slow, -1);
         wait.counter(0, wire.counters().get(2), -1);
       }
-      new Meeting(wire).meet();
+      new WireBarrier(wire).meet();
       check(wire.counters().get(0) == wire.counters().get(2), "counted more than was put");
     }
   }
@@ -89,9 +89,9 @@ final class FlowChecks {
   }
 
   /**
-   * Once flush has said that work has left, it arrives though the sender polls no more: it may be
-   * waiting elsewhere, for this very work. Receivers poll at once, late, or now and then, so that
-   * work is at different places when it has left.
+   * Once flush reports that work has left, the work arrives although the sender no longer polls: it
+   * may wait elsewhere, for this very work. Receivers poll at once, late, or occasionally, so that
+   * work is at different stages when it has left.
    */
   static void whatHasLeftArrivesWithoutTheSender(WireContext context) throws InterruptedException {
     int sender = 0;
@@ -136,10 +136,10 @@ final class FlowChecks {
   }
 
   /**
-   * Last words leave, and flush says so, though the peer has stopped polling: whoever has what it
-   * waited for does. Before them, work of all sizes was under way and has been delivered. A wire
-   * may need room at the peer for what it lets go at once, so faults, which let work go bit by bit,
-   * have no place here.
+   * Final messages leave, and flush reports it, although the peer has stopped polling: a rank stops
+   * as soon as it has received all it waits for. Before them, work of all sizes was in flight and
+   * has been delivered. A wire may need space at the peer for work that leaves at once, so faults,
+   * which split work, are not injected here.
    */
   static void lastWordsLeaveThoughThePeerHasStoppedPolling(WireContext context) {
     if (context.setup().faults()) {
@@ -151,14 +151,14 @@ final class FlowChecks {
       Region source = context.region(wire, slot);
       Region target = context.region(wire, slot);
       WireWait wait = new WireWait(wire, 0, SILENCE);
-      Meeting meeting = new Meeting(wire);
+      WireBarrier barrier = new WireBarrier(wire);
       int lanes = wire.config().lanes();
       for (int round = 0; round < SILENT_SIZES.length; round++) {
         for (int i = 0; context.rank() == sender && i < lanes * (context.size() - 1); i++) {
           Lane lane = wire.lane(1 + i / lanes, i % lanes);
           wait.put(lane, source, 0, target, 0, SILENT_SIZES[round], 0);
         }
-        meeting.meet();
+        barrier.meet();
         if (context.rank() == sender) {
           fill(source.segment(), 0, LAST_WORDS, round);
           for (int i = 0; i < lanes * (context.size() - 1); i++) {
@@ -182,8 +182,8 @@ final class FlowChecks {
   }
 
   /**
-   * What has left arrives though its sender closes, with input that it has never read: a socket
-   * that is closed carelessly then takes back what its peer had yet to read.
+   * Work that has left arrives although its sender closes with unread input: closing a socket with
+   * unread input would discard data that its peer has not read.
    */
   static void whatHasLeftArrivesThoughTheSenderCloses(WireContext context)
       throws InterruptedException {
@@ -217,7 +217,7 @@ final class FlowChecks {
     }
   }
 
-  /** A rank that closes while others send fails their lanes to it, and theirs only. */
+  /** A rank that closes while others send fails their lanes to it, and no other lanes. */
   static void closingDuringTrafficFailsOnlyTheLanesOfTheCloser(WireContext context) {
     int closer = 0;
     long bytes = 70_000;
@@ -229,7 +229,7 @@ final class FlowChecks {
       for (int peer = 0; peer < context.size(); peer++) {
         for (int i = 0; peer != context.rank() && i < 3; i++) {
           Lane lane = lane(wire, peer, i);
-          // The closer may be gone already.
+          // The closed rank may already be unreachable.
           wait.until(() -> lane.put(source, 0, target, 0, bytes, 0) != Lane.BACK_PRESSURED, "room");
         }
       }
@@ -251,7 +251,7 @@ final class FlowChecks {
         check(lane.flush(), "a failed lane holds local bytes");
       }
       check(wire.failedLanes() == wire.config().lanes(), wire.failedLanes() + " lanes failed");
-      survivorsGoOn(context, wire, wait, source, target, closer);
+      survivorsContinue(context, wire, wait, source, target, closer);
     }
     check(context.rank() == closer || wire.failedLanes() > 0, "closed wires remember");
   }
@@ -268,8 +268,8 @@ final class FlowChecks {
     return Objects.requireNonNull(lane.failure());
   }
 
-  /** The others tell each other, after which nobody needs anybody. */
-  private static void survivorsGoOn(
+  /** The remaining ranks notify each other; after that no rank needs another. */
+  private static void survivorsContinue(
       WireContext context, Wire wire, WireWait wait, Region source, Region target, int gone) {
     for (int peer = 0; peer < context.size(); peer++) {
       if (peer != gone && peer != context.rank()) {
@@ -287,7 +287,7 @@ final class FlowChecks {
     wait.counter(10, context.size() - 2, -1);
   }
 
-  /** Mistakes are refused before anything is sent, and change nothing. */
+  /** Invalid calls are refused before anything is sent, and change nothing. */
   static void mistakesAreRefused(WireContext context) {
     Wire wire = context.open(WireConfig.builder().lanes(2).counters(16));
     int right = (context.rank() + 1) % context.size();
@@ -312,14 +312,14 @@ final class FlowChecks {
     refused(() -> wire.poll(1));
     check(lane.accepted() == 0 && lane.failure() == null, "a mistake was accepted");
     Region closed = context.region(wire, 10);
-    Meeting meeting = new Meeting(wire);
-    meeting.meet();
+    WireBarrier barrier = new WireBarrier(wire);
+    barrier.meet();
     closed.close();
     if (!context.setup().faults()) {
       illegal(() -> lane.put(closed, 0, region, 0, 1, 0));
       illegal(() -> lane.put(region, 0, closed, 0, 1, 0));
     }
-    meeting.meet();
+    barrier.meet();
     wire.close();
     wire.close();
     illegal(() -> wire.poll(0));
@@ -344,9 +344,11 @@ final class FlowChecks {
     throw new AssertionError("use after close was not refused");
   }
 
-  /** Once warm, putting, counting and polling allocate nothing, but where something else does. */
+  /**
+   * Once warm, putting, counting and polling allocate nothing, except under the exceptions below.
+   */
   static void nothingIsAllocatedOnceWarm(WireContext context) {
-    // Faults do. TLS of the JDK does, and so does its selector over many sockets.
+    // Faults allocate. TLS of the JDK does, and so does its selector over many sockets.
     WireSetup setup = context.setup();
     if (setup.faults() || setup.encrypted() || setup.connections() > 4) {
       return;
@@ -372,7 +374,7 @@ final class FlowChecks {
         }
         least = Math.min(least, threads.getCurrentThreadAllocatedBytes() - before);
       }
-      new Meeting(wire).meet();
+      new WireBarrier(wire).meet();
       check(least < calls, least + " bytes were allocated for " + calls + " puts and adds");
     }
   }

@@ -1,6 +1,6 @@
 package org.ep4j.conformance.wire;
 
-/** Thrown out of a {@link FaultyWire} where its plan says that this rank dies now. */
+/** Thrown by a {@link FaultyWire} at the step at which its plan kills this rank. */
 public final class RankKilled extends RuntimeException {
   private static final long serialVersionUID = 1L;
 

@@ -1,6 +1,8 @@
 package org.ep4j.conformance.wire;
 
-/** A property of wires: run by all ranks together, throws on the rank that sees it broken. */
+/**
+ * A property of wires: all ranks run it together; it throws on the rank that detects a violation.
+ */
 @FunctionalInterface
 interface WireCheck {
   void run(WireContext context) throws Exception;

@@ -13,15 +13,15 @@ import org.ep4j.wire.WireWait;
 import org.ep4j.wire.Wires;
 
 /**
- * What a check has at hand on one rank.
+ * State of a check on one rank.
  *
  * @param group the ranks
- * @param setup which wire, with what
- * @param shared draws what all ranks must agree on
+ * @param setup the wire under test and its options
+ * @param shared draws values that all ranks must agree on
  */
 record WireContext(Group group, WireSetup setup, SplittableRandom shared) {
-  /** What may take long; {@code -Dep4j.patience} names other seconds for slow devices. */
-  static final Duration PATIENCE = Duration.ofSeconds(Integer.getInteger("ep4j.patience", 30));
+  /** Timeout of slow steps; {@code -Dep4j.patience} sets the seconds for slow devices. */
+  static final Duration TIMEOUT = Duration.ofSeconds(Integer.getInteger("ep4j.patience", 30));
 
   int rank() {
     return group.rank();
@@ -39,20 +39,20 @@ record WireContext(Group group, WireSetup setup, SplittableRandom shared) {
   /** Opens the wire under test; collective. */
   Wire open(WireConfig.Builder config) {
     Wire wire =
-        Wires.open(group, setup.applied(config.wire(setup.wire()).timeout(PATIENCE)).build());
+        Wires.open(group, setup.applied(config.wire(setup.wire()).timeout(TIMEOUT)).build());
     return setup.faults() ? new FaultyWire(wire, FaultPlan.legal(setup.seed())) : wire;
   }
 
-  WireWait waiting(Wire wire, int strand) {
-    return new WireWait(wire, strand, PATIENCE);
+  WireWait waiting(Wire wire, int progressContext) {
+    return new WireWait(wire, progressContext, TIMEOUT);
   }
 
   Region region(Wire wire, long bytes) {
-    return wire.allocate(bytes, PATIENCE);
+    return wire.allocate(bytes, TIMEOUT);
   }
 
   void barrier() {
-    group.barrier(PATIENCE);
+    group.barrier(TIMEOUT);
   }
 
   /** A lane by any number. */
@@ -60,14 +60,14 @@ record WireContext(Group group, WireSetup setup, SplittableRandom shared) {
     return wire.lane(peer, Math.floorMod(number, wire.config().lanes()));
   }
 
-  /** Fills bytes with a pattern that tells who wrote them, when, and where. */
+  /** Fills bytes with a pattern that identifies writer, round and offset. */
   static void fill(MemorySegment segment, long offset, long bytes, long tag) {
     for (long i = 0; i < bytes; i++) {
       segment.set(ValueLayout.JAVA_BYTE, offset + i, pattern(tag, i));
     }
   }
 
-  /** Compares with {@link #fill}; throws at the first difference. */
+  /** Compares with the pattern of {@link #fill}; throws at the first difference. */
   static void verify(MemorySegment segment, long offset, long bytes, long tag, String what) {
     verifyFrom(segment, offset, 0, bytes, tag, what);
   }
@@ -87,7 +87,7 @@ record WireContext(Group group, WireSetup setup, SplittableRandom shared) {
 
   private static byte pattern(long tag, long i) {
     long mixed = (tag + 1) * 0x9E37_79B9_7F4A_7C15L + (i / 8) * 0xBF58_476D_1CE4_E5B9L;
-    // Never 0, which is what untouched memory holds.
+    // Never 0, the value of untouched memory.
     return (byte) (mixed >>> (8 * (i % 8)) | 1);
   }
 

@@ -7,9 +7,12 @@ import java.util.SplittableRandom;
 import org.ep4j.conformance.RankJob;
 import org.ep4j.group.Group;
 
-/** Runs checks of wires on one rank: the arguments of a {@link WireSetup}, then their names. */
+/**
+ * Runs checks of wires on one rank: the arguments of a {@link WireSetup}, then the names of the
+ * checks.
+ */
 public final class WireJob implements RankJob {
-  /** All checks but the huge one. */
+  /** All checks except the huge one. */
   static final Map<String, WireCheck> CHECKS = new LinkedHashMap<>();
 
   static final String HUGE = "aHugePutArrives";
@@ -19,10 +22,10 @@ public final class WireJob implements RankJob {
     CHECKS.put("everyPutIsCountedOnce", ContentChecks::everyPutIsCountedOnce);
     CHECKS.put("addFollowsThePutsBeforeIt", ContentChecks::addFollowsThePutsBeforeIt);
     CHECKS.put("bytesMayChangeOnceTheyHaveLeft", ContentChecks::bytesMayChangeOnceTheyHaveLeft);
-    CHECKS.put("aMillionSmallPutsArrive", ContentChecks::aMillionSmallPutsArrive);
+    CHECKS.put("manySmallPutsArrive", ContentChecks::manySmallPutsArrive);
     CHECKS.put("memoryOfTheCallerTravels", ContentChecks::memoryOfTheCallerTravels);
     CHECKS.put("regionsMayDiffer", ContentChecks::regionsMayDiffer);
-    CHECKS.put("strandsRunAtOnce", ContentChecks::strandsRunAtOnce);
+    CHECKS.put("progressContextsRunConcurrently", ContentChecks::progressContextsRunConcurrently);
     CHECKS.put("aSlowPeerHoldsUpOnlyItself", FlowChecks::aSlowPeerHoldsUpOnlyItself);
     CHECKS.put(
         "whatHasLeftArrivesWithoutTheSender", FlowChecks::whatHasLeftArrivesWithoutTheSender);
@@ -56,7 +59,7 @@ public final class WireJob implements RankJob {
       } catch (Throwable t) {
         throw new AssertionError(name + " with " + setup + " on rank " + group.rank(), t);
       }
-      // A rank that is done early would close its group under the others.
+      // A rank that finishes early must not close its group while others use it.
       context.barrier();
     }
   }

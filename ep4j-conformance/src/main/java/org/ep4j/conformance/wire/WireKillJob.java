@@ -20,13 +20,13 @@ import org.ep4j.wire.Wires;
 
 /**
  * One campaign: the ranks exchange rounds over a faulty wire while one of them dies at a step drawn
- * from the seed. The others must notice, name it and go on; what was counted must be whole, on all
- * ranks, nothing twice.
+ * from the seed. The other ranks must detect the death, name the rank and continue; counted data
+ * must be complete, on all ranks, and never duplicated.
  */
 public final class WireKillJob implements RankJob {
   private static final int ROUNDS = 12;
   private static final long SLOT = 3_000;
-  private static final Duration PATIENCE = Duration.ofSeconds(30);
+  private static final Duration TIMEOUT = Duration.ofSeconds(30);
 
   /** Used by the worlds. */
   public WireKillJob() {}
@@ -38,18 +38,18 @@ public final class WireKillJob implements RankJob {
     int victim = random.nextInt(group.size());
     long step = 1L + random.nextInt(400);
     WireConfig.Builder config =
-        setup.applied(WireConfig.builder().wire(setup.wire()).timeout(PATIENCE));
+        setup.applied(WireConfig.builder().wire(setup.wire()).timeout(TIMEOUT));
     Wire inner = Wires.open(group, config.build());
     FaultPlan plan = FaultPlan.legal(setup.seed());
     Wire wire = new FaultyWire(inner, group.rank() == victim ? plan.killingAt(step) : plan);
-    Region source = wire.allocate(SLOT * ROUNDS, PATIENCE);
-    Region target = wire.allocate(SLOT * ROUNDS * group.size(), PATIENCE);
+    Region source = wire.allocate(SLOT * ROUNDS, TIMEOUT);
+    Region target = wire.allocate(SLOT * ROUNDS * group.size(), TIMEOUT);
     try {
       exchange(group, wire, source, target, victim);
       wire.close();
     } catch (RankKilled e) {
       if (group.inProcess()) {
-        // As if its thread had ended: the wire stays as it is.
+        // As if its thread had ended: the wire is left unchanged.
         group.fail(e.toString());
       } else {
         Runtime.getRuntime().halt(0);
@@ -64,7 +64,7 @@ public final class WireKillJob implements RankJob {
 
   private static void exchange(Group group, Wire wire, Region source, Region target, int victim) {
     int rank = group.rank();
-    WireWait wait = new WireWait(wire, 0, PATIENCE);
+    WireWait wait = new WireWait(wire, 0, TIMEOUT);
     for (int round = 0; round < ROUNDS; round++) {
       fill(source.segment(), round * SLOT, SLOT, tag(rank, round));
     }
@@ -75,8 +75,8 @@ public final class WireKillJob implements RankJob {
         int lane = round % wire.config().lanes();
         int number = round;
         if (peer != rank) {
-          Lane way = wire.lane(peer, lane);
-          tolerated(victim, peer, () -> send(wait, way, source, at, target, to, number));
+          Lane laneToPeer = wire.lane(peer, lane);
+          tolerated(victim, peer, () -> send(wait, laneToPeer, source, at, target, to, number));
         }
       }
       for (int peer = 0; peer < wire.size(); peer++) {
@@ -99,7 +99,7 @@ public final class WireKillJob implements RankJob {
     for (int peer = 0; peer < wire.size(); peer++) {
       for (int round = 0; peer != rank && round < ROUNDS; round++) {
         long counted = wire.counters().get(peer * ROUNDS + round);
-        check(counted <= 1, "round %d of rank %d came %d times".formatted(round, peer, counted));
+        check(counted <= 1, "round %d of rank %d arrived %d times".formatted(round, peer, counted));
         check(
             counted == 1 || peer == victim,
             "round %d of rank %d is missing".formatted(round, peer));
@@ -115,7 +115,7 @@ public final class WireKillJob implements RankJob {
     }
   }
 
-  /** A put that is announced by an add, in every other round; else one that counts itself. */
+  /** A put that an add announces, in every other round; else a put with its own count. */
   private static void send(
       WireWait wait, Lane lane, Region source, long at, Region target, long to, int round) {
     int counter = (int) (to / SLOT);
@@ -127,7 +127,7 @@ public final class WireKillJob implements RankJob {
     }
   }
 
-  /** Does something with a peer, which may fail if the peer is the victim. */
+  /** Runs an action with a peer, which may fail if the peer is the victim. */
   private static void tolerated(int victim, int peer, Runnable work) {
     try {
       work.run();

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.stream.Stream;
+import org.ep4j.conformance.TestScale;
 import org.ep4j.conformance.World;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
@@ -12,7 +13,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
 /**
- * What every wire must do. Subclasses name the wire and the world.
+ * Requirements on every wire. Subclasses name the wire and the world.
  *
  * <p>System properties: {@code ep4j.seed} repeats a run, {@code ep4j.campaigns} is the number of
  * runs in which a rank dies, {@code ep4j.puts} that of the small puts.
@@ -21,18 +22,18 @@ public abstract class WireKit {
   /** For subclasses. */
   protected WireKit() {}
 
-  /** The wire, and what it is tried with. */
+  /** The wire and its options. */
   protected abstract WireSetup setup();
 
-  /** How ranks run. */
+  /** World that runs the ranks. */
   protected abstract World world();
 
-  /** Number of ranks; at least 3, so that somebody is not concerned. */
+  /** Number of ranks; at least 3, so that a loss leaves uninvolved ranks. */
   protected int ranks() {
     return 3;
   }
 
-  /** Runs in which a rank dies, unless a property says how many. */
+  /** Number of runs in which a rank dies; a part of them by default, see {@link TestScale}. */
   protected int campaigns() {
     return world().costly() ? 2 : 40;
   }
@@ -65,7 +66,7 @@ public abstract class WireKit {
   @Test
   final void aRankThatDiesAtAnyStepIsNamedAndNothingIsTorn() {
     WireSetup setup = setup();
-    int campaigns = Integer.getInteger("ep4j.campaigns", campaigns());
+    int campaigns = Integer.getInteger("ep4j.campaigns", TestScale.part(campaigns()));
     System.out.printf(
         "%s, %s: -Dep4j.seed=%d -Dep4j.campaigns=%d%n",
         getClass().getSimpleName(), setup.wire(), setup.seed(), campaigns);
@@ -75,7 +76,7 @@ public abstract class WireKit {
     }
   }
 
-  /** Runs only where its tag is asked for: it takes gigabytes. */
+  /** Runs only with its tag: it takes gigabytes. */
   @Test
   @Tag("soak")
   final void aPutOfTwoGibibytesAndOneByteArrives() {

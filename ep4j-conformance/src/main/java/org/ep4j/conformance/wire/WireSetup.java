@@ -1,22 +1,23 @@
 package org.ep4j.conformance.wire;
 
 import java.util.List;
+import org.ep4j.conformance.TestScale;
 import org.ep4j.wire.WireConfig;
 
 /**
- * Which wire is tried, with what; travels to the ranks as text.
+ * The wire under test and its options; passed to the ranks as text.
  *
  * @param wire kind of wire
- * @param seed of everything random
- * @param faults whether a {@link FaultyWire} is around it
+ * @param seed of all random choices
+ * @param faults whether a {@link FaultyWire} wraps the wire
  * @param encrypted as {@link WireConfig#encrypted()}
- * @param connections as {@link WireConfig#connections()}, a strand
+ * @param connections as {@link WireConfig#connections()}, per progress context
  */
 public record WireSetup(
     String wire, long seed, boolean faults, boolean encrypted, int connections) {
-  /** A wire with defaults and a fresh seed, or that of {@code ep4j.seed}. */
+  /** A wire with defaults and a new seed, or the seed of {@code ep4j.seed}. */
   public static WireSetup of(String wire) {
-    return new WireSetup(wire, Long.getLong("ep4j.seed", System.nanoTime()), false, false, 0);
+    return new WireSetup(wire, TestScale.seed(), false, false, 0);
   }
 
   /** The same with faults. */
@@ -35,8 +36,8 @@ public record WireSetup(
   }
 
   WireConfig.Builder applied(WireConfig.Builder config) {
-    int strands = config.build().strands();
-    return config.encrypted(encrypted).connections(connections * strands);
+    int progressContexts = config.build().progressContexts();
+    return config.encrypted(encrypted).connections(connections * progressContexts);
   }
 
   List<String> arguments() {
@@ -48,7 +49,7 @@ public record WireSetup(
         String.valueOf(connections));
   }
 
-  /** What {@link #arguments()} gave; further arguments are left alone. */
+  /** The inverse of {@link #arguments()}; ignores further arguments. */
   static WireSetup parse(List<String> arguments) {
     return new WireSetup(
         arguments.get(0),

@@ -7,19 +7,21 @@ import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireProvider;
-import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.CollectiveStep;
 import org.ep4j.wire.tcp.CarriedWires;
 import org.ep4j.wire.tcp.Carrier;
 import org.ep4j.wire.tcp.CarrierService;
 
-/** The wire {@code carried}: threads of this JVM, with a {@link MatchingCarrier} a connection. */
+/**
+ * The wire {@code carried}: threads of this JVM, with one {@link MatchingCarrier} per connection.
+ */
 public final class CarriedWireProvider implements WireProvider {
   static final String NAME = "carried";
 
   /** One direction of one connection of one wire. */
   private record Key(long wire, int from, int to, int index) {}
 
-  private static final Map<Key, MatchingCarrier.Way> WAYS = new ConcurrentHashMap<>();
+  private static final Map<Key, MatchingCarrier.Direction> DIRECTIONS = new ConcurrentHashMap<>();
 
   /** Used by the service loader. */
   public CarriedWireProvider() {}
@@ -42,7 +44,7 @@ public final class CarriedWireProvider implements WireProvider {
   private static final class Service implements CarrierService {
     @Override
     public Carrier[][] open(Group group, WireConfig config) {
-      long wire = Agreement.numbers(group, "", System.nanoTime(), config.timeout())[0];
+      long wire = CollectiveStep.numbers(group, "", System.nanoTime(), config.timeout())[0];
       Carrier[][] carriers = new Carrier[group.size()][];
       for (int peer = 0; peer < carriers.length; peer++) {
         boolean own = peer == group.rank();
@@ -50,23 +52,23 @@ public final class CarriedWireProvider implements WireProvider {
         for (int i = 0; i < carriers[peer].length; i++) {
           carriers[peer][i] =
               new MatchingCarrier(
-                  way(new Key(wire, group.rank(), peer, i)),
-                  way(new Key(wire, peer, group.rank(), i)),
+                  direction(new Key(wire, group.rank(), peer, i)),
+                  direction(new Key(wire, peer, group.rank(), i)),
                   Arena.ofShared());
         }
       }
       group.barrier(config.timeout());
-      WAYS.keySet().removeIf(key -> key.wire == wire && key.to == group.rank());
+      DIRECTIONS.keySet().removeIf(key -> key.wire == wire && key.to == group.rank());
       return carriers;
     }
 
-    private static MatchingCarrier.Way way(Key key) {
-      return WAYS.computeIfAbsent(key, ignored -> new MatchingCarrier.Way());
+    private static MatchingCarrier.Direction direction(Key key) {
+      return DIRECTIONS.computeIfAbsent(key, ignored -> new MatchingCarrier.Direction());
     }
 
     @Override
     public void close() {
-      // Carriers leave nothing behind.
+      // Carriers hold no resources.
     }
   }
 }

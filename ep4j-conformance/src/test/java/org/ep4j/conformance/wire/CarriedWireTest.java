@@ -3,7 +3,7 @@ package org.ep4j.conformance.wire;
 import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.conformance.World;
 
-/** What connections whose bytes something else carries agree on. */
+/** The protocol of connections whose bytes a carrier moves. */
 class CarriedWireTest extends WireKit {
   @Override
   protected WireSetup setup() {

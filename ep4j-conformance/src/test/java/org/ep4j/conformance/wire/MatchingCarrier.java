@@ -9,16 +9,16 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A carrier between threads that is as strict as a library of matching calls: a batch moves once
- * both sides have begun it, a send that nobody receives yet is a defect of the protocol, and so are
- * sizes that differ.
+ * both sides have begun it; a send without a receiver is a defect of the protocol, and so are
+ * different sizes.
  */
 final class MatchingCarrier implements Carrier {
   static final int SLOTS = 4;
 
   private static final int SLOT_BYTES = 100_000;
 
-  /** One direction, as both ends see it; guarded by itself. */
-  static final class Way {
+  /** One direction, shared by both ends; guarded by its own lock. */
+  static final class Direction {
     private final int[] slots = new int[SLOTS];
     private final int[] sizes = new int[SLOTS];
     private long received;
@@ -32,13 +32,13 @@ final class MatchingCarrier implements Carrier {
     }
   }
 
-  private final Way out;
-  private final Way in;
+  private final Direction out;
+  private final Direction in;
   private final Arena arena;
   private final MemorySegment[] outgoing = new MemorySegment[SLOTS];
   private final MemorySegment[] incoming = new MemorySegment[SLOTS];
 
-  MatchingCarrier(Way out, Way in, Arena arena) {
+  MatchingCarrier(Direction out, Direction in, Arena arena) {
     this.out = out;
     this.in = in;
     this.arena = arena;
@@ -71,7 +71,7 @@ final class MatchingCarrier implements Carrier {
   public boolean receive(int slot, int bytes) throws IOException {
     synchronized (in) {
       requireOpen(in);
-      // Now and then not at once, as where a call is still being made.
+      // Occasionally not at once, as if a call were still in progress.
       if (++in.looks % 3 == 0) {
         return false;
       }
@@ -89,7 +89,7 @@ final class MatchingCarrier implements Carrier {
       requireOpen(out);
       int at = (int) (out.sent % SLOTS);
       if (out.sent == out.received || out.sizes[at] != bytes) {
-        throw new AssertionError("send " + out.sent + " of " + bytes + " bytes meets no receive");
+        throw new AssertionError("send " + out.sent + " of " + bytes + " bytes has no receive");
       }
       long to = (long) out.slots[at] * SLOT_BYTES;
       MemorySegment.copy(outgoing[slot], 0, Objects.requireNonNull(out.target), to, bytes);
@@ -98,9 +98,9 @@ final class MatchingCarrier implements Carrier {
     }
   }
 
-  private static void requireOpen(Way way) throws IOException {
-    if (way.closed) {
-      throw new IOException("the other end has given up");
+  private static void requireOpen(Direction direction) throws IOException {
+    if (direction.closed) {
+      throw new IOException("the other end has aborted");
     }
   }
 

@@ -6,16 +6,19 @@ import java.nio.file.Path;
 import org.ep4j.memory.StreamingStores;
 
 /**
- * Whether the rows of an operation go around the cache ({@link StreamingStores}).
+ * Whether an operation writes its rows with non-temporal stores ({@link StreamingStores}).
  *
- * <p>Rows that fit the last-level cache are better written into it: a line that is overwritten each
- * time stays there, and who reads the row next finds it. Rows that do not fit cost a third read
- * traffic more that way. All ranks of a host share that cache, so what counts are the bytes of all
- * of them. Its reported size is only an upper bound of our share: other programs use it too, and a
- * virtual machine is told the size of the whole socket's cache.
+ * <p>Rows that fit into the last-level cache are better written into it: a line that is overwritten
+ * in each operation stays there, and its next reader finds it. Larger rows cost a third more read
+ * traffic that way. All ranks of a host share that cache, so the sum over all ranks counts. The
+ * reported size is only an upper bound of the share of ep4j: other programs use the cache too, and
+ * a virtual machine reports the size of the cache of the whole socket.
  */
 final class CacheBypass {
-  /** Measured where ten times this is reported: equal at 30 MB, 1.6 times as fast at 52 MB. */
+  /**
+   * Measured on a machine that reports ten times this size: equal at 30 MB, 1.6 times as fast at 52
+   * MB.
+   */
   private static final long SHARE = 48L << 20;
 
   private static final long BYTES =
@@ -23,7 +26,10 @@ final class CacheBypass {
 
   private CacheBypass() {}
 
-  /** Whether it pays for rows of {@code bytes} bytes on all ranks of the host together. */
+  /**
+   * Whether non-temporal stores are faster for {@code bytes} bytes of rows on all ranks of the host
+   * together.
+   */
   static boolean pays(long bytes) {
     return StreamingStores.available() && bytes >= BYTES;
   }
@@ -39,7 +45,7 @@ final class CacheBypass {
           largest = Math.max(largest, Long.parseLong(size.substring(0, size.length() - 1)) << 10);
         }
       } catch (IOException e) {
-        // Not every system tells, nor has every processor so many caches.
+        // Some systems do not report this cache, and some processors do not have it.
       }
     }
     return largest == 0 ? Long.MAX_VALUE : largest;

@@ -3,10 +3,10 @@ package org.ep4j.engine.host;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * One worker's part in sending the choices of FLAT rows: each target sees the local numbers and the
- * weights of its own experts, -1 and 0 for all others. A target's entries are cleared when it gets
- * the row, then each choice is written to the one target it concerns: the work grows with targets
- * plus choices, not with their product.
+ * One worker's part of sending the choices of FLAT rows: each target gets the local numbers and the
+ * weights of its own experts, and -1 and 0 for all others. The worker clears the entries of a
+ * target when it gets the row, then writes each choice to the one target of that choice: the work
+ * grows with targets plus choices, not with their product.
  */
 final class ChoicePush {
   private final ExpertTable table;
@@ -17,10 +17,10 @@ final class ChoicePush {
 
   private final long[] topkWeights;
 
-  /** Number of tokens so far, the current one included. */
+  /** Number of tokens so far, including the current one. */
   private long number;
 
-  /** For each rank the number of the last token that it got, and the slot. */
+  /** For each rank, the number of its last token, and the slot. */
   private final long[] numberAt;
 
   private final long[] slotAt;
@@ -39,7 +39,7 @@ final class ChoicePush {
     number++;
   }
 
-  /** The token goes to {@code slot} of {@code target}. */
+  /** Sends the token to {@code slot} of {@code target}. */
   void to(int target, long slot, int topK) {
     numberAt[target] = number;
     slotAt[target] = slot;
@@ -55,7 +55,9 @@ final class ChoicePush {
     }
   }
 
-  /** Sends the choices of {@code token} to the targets named since {@link #begin}. */
+  /**
+   * Writes the choices of {@code token} to the targets passed to {@link #to} since {@link #begin}.
+   */
   void send(int token, int topK) {
     long choice = (long) token * topK;
     for (int k = 0; k < topK; k++) {

@@ -1,8 +1,8 @@
 package org.ep4j.engine.host;
 
 /**
- * Takes the chunks of one partner, see {@link ScaleOutLayout}, in their order. Several may be held
- * at once; they are given back oldest first.
+ * Receives the chunks of one partner, see {@link ScaleOutLayout}, in order. The receiver may hold
+ * several chunks and releases the oldest first.
  */
 final class ChunkReceiver {
   private final ScaleOut connection;
@@ -11,13 +11,13 @@ final class ChunkReceiver {
   /** The partner. */
   final int peer;
 
-  /** Number of the chunk that {@link #next} gives. */
+  /** Number of the chunk that {@link #next} returns. */
   private long taken;
 
-  /** Chunks given back. */
+  /** Chunks released. */
   private long released;
 
-  /** Chunks given back that the partner has not been told of. */
+  /** Released chunks that the partner has not been notified of. */
   private long owed;
 
   ChunkReceiver(ScaleOut connection, int peer, int place) {
@@ -26,7 +26,7 @@ final class ChunkReceiver {
     this.place = place;
   }
 
-  /** Address of the next chunk; 0 while it has not come. */
+  /** Address of the next chunk; 0 until it has arrived. */
   long next() {
     if (!connection.arrived(peer, taken)) {
       return 0;
@@ -36,14 +36,14 @@ final class ChunkReceiver {
     return address;
   }
 
-  /** Gives back all chunks but the youngest {@code kept}. */
+  /** Releases all chunks except the newest {@code kept}. */
   void releaseAllBut(int kept) {
     owed += taken - kept - released;
     released = taken - kept;
     push();
   }
 
-  /** Tells the partner what it has not been told; whether it has been told all. */
+  /** Notifies the partner of released chunks; whether it has been notified of all. */
   boolean push() {
     if (owed != 0 && connection.credit(peer, owed)) {
       owed = 0;
@@ -51,7 +51,7 @@ final class ChunkReceiver {
     return owed == 0;
   }
 
-  /** Chunks that were taken, for reports. */
+  /** Number of received chunks, for reports. */
   long taken() {
     return taken;
   }

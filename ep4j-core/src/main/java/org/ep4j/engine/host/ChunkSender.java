@@ -6,9 +6,9 @@ import org.ep4j.wire.Region;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Sends chunks to one partner, see {@link ScaleOutLayout}. The user asks for {@link #room}, fills
- * it, says which bytes come from there and which from elsewhere, and hands the chunk over; {@link
- * #push} gives the wire what it did not take at once.
+ * Sends chunks to one partner, see {@link ScaleOutLayout}. The caller gets {@link #space}, fills
+ * it, names the bytes that are in this space and those in other regions, and submits the chunk;
+ * {@link #push} passes on what the wire did not accept at once.
  */
 final class ChunkSender {
   private final ScaleOut connection;
@@ -20,8 +20,8 @@ final class ChunkSender {
   /** Number of the next chunk. */
   private long number;
 
-  // The pieces of the chunk that is handed over, in their order: whence, where there, where in the
-  // chunk, and how long. Columns, which all chunks use in turn: an object a piece would be garbage.
+  // The pieces of the submitted chunk in order: source region, source offset, offset in the chunk,
+  // length. Parallel arrays that all chunks reuse: one object per piece would be garbage.
   private @Nullable Region[] sources = new Region[4];
 
   private long[] from = new long[4];
@@ -29,10 +29,10 @@ final class ChunkSender {
   private long[] length = new long[4];
   private int pieces;
 
-  /** Pieces that the wire has taken. */
+  /** Pieces that the wire has accepted. */
   private int put;
 
-  /** Whether all of the chunk has been handed over. */
+  /** Whether the whole chunk has been submitted. */
   private boolean whole;
 
   ChunkSender(ScaleOut connection, int peer, int place) {
@@ -41,16 +41,16 @@ final class ChunkSender {
     this.place = place;
   }
 
-  /** Where the next chunk is to be filled; 0 while there is no room for one. */
-  long room() {
-    return whole ? 0 : room(0);
+  /** Address at which to fill the next chunk; 0 while there is no space. */
+  long space() {
+    return whole ? 0 : space(0);
   }
 
   /**
-   * Where a chunk may be filled behind {@code ahead} others that have not been handed over; 0 while
-   * there is no room for it.
+   * Address at which to fill a chunk after {@code ahead} others that have not been submitted; 0
+   * while there is no space.
    */
-  long room(int ahead) {
+  long space(int ahead) {
     long next = number + ahead + (whole ? 1 : 0);
     if (next - connection.credits(peer) >= ScaleOutLayout.SLOTS) {
       return 0;
@@ -58,15 +58,15 @@ final class ChunkSender {
     return connection.outgoing() + connection.layout().chunk(place, next);
   }
 
-  /** The next {@code bytes} bytes of the chunk, from byte {@code offset} on, are in the room. */
-  void fromRoom(long offset, long bytes) {
+  /** The next {@code bytes} bytes of the chunk, from byte {@code offset}, are in the space. */
+  void fromSpace(long offset, long bytes) {
     long here = connection.layout().chunk(place, number) + offset;
     fromRegion(connection.outgoingRegion(), here, offset, bytes);
   }
 
   /**
-   * The next bytes of the chunk, from byte {@code offset} on, are in {@code region} from {@code
-   * where} on, which stays as it is until they are gone.
+   * The next bytes of the chunk, from byte {@code offset}, are in {@code region} from {@code
+   * where}; the caller keeps them unchanged until they are sent.
    */
   void fromRegion(Region region, long where, long offset, long bytes) {
     if (pieces == from.length) {
@@ -81,19 +81,21 @@ final class ChunkSender {
     length[pieces++] = bytes;
   }
 
-  /** The first {@code bytes} bytes of the room are a chunk. */
+  /** Submits the first {@code bytes} bytes of the space as a chunk. */
   void send(long bytes) {
-    fromRoom(0, bytes);
+    fromSpace(0, bytes);
     send();
   }
 
-  /** The pieces are a chunk. */
+  /** Submits the pieces as a chunk. */
   void send() {
     whole = true;
     push();
   }
 
-  /** Goes on with a chunk that the wire did not take; whether all chunks are with the wire. */
+  /**
+   * Continues with a chunk that the wire did not accept; whether the wire has accepted all chunks.
+   */
   boolean push() {
     if (!whole) {
       return true;
@@ -115,7 +117,7 @@ final class ChunkSender {
     return true;
   }
 
-  /** Chunks that were sent, for reports. */
+  /** Number of sent chunks, for reports. */
   long sent() {
     return number;
   }

@@ -4,15 +4,16 @@ import org.ep4j.Layout;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * How a chunk of a combine is laid out: what a node has for tokens of one rank of another node, in
- * the order in which that rank dispatched them. Written by the rail that forwarded them, read by
- * the rank they belong to ({@link ScaleOutLayout}).
+ * Layout of a chunk of a combine: the rows of a node for tokens of one rank of another node, in the
+ * order in which that rank dispatched them. Written by the rail that forwarded the tokens, read by
+ * their source rank ({@link ScaleOutLayout}).
  *
- * <p>With partial rounding a token has one row, the node's partial sum, and [topK] weights; without
- * it all its rows in the order of its ways, each with [topK] weights (FLAT) or one (EXPERT_MAJOR).
+ * <p>With partial rounding a token has one row, the node's partial sum, and [topK] weights. Without
+ * it a token has all its rows in the order of its routes, each with [topK] weights (FLAT) or one
+ * (EXPERT_MAJOR).
  */
 final class CombineChunk {
-  /** Bytes that the header and gaps take at most. */
+  /** Upper bound of the bytes of header and padding. */
   static final long OVERHEAD = 256;
 
   private static final long TOKENS = 0;
@@ -26,7 +27,7 @@ final class CombineChunk {
   /** Number of rows. */
   int count;
 
-  /** Whether nothing follows in this operation. */
+  /** Whether this is the last chunk of the operation. */
   boolean last;
 
   /** Epoch of the operation. */
@@ -37,7 +38,7 @@ final class CombineChunk {
 
   long rows;
 
-  /** Behind the last byte. */
+  /** End of the last array. */
   long end;
 
   /** Bytes of the weights of a row; 0 without weights. */
@@ -49,8 +50,8 @@ final class CombineChunk {
     return one ? Float.BYTES : (long) Float.BYTES * handle.topK;
   }
 
-  /** Bytes of a token with everything that a buffer may be asked to sum. */
-  static long most(int hidden, int topK) {
+  /** Upper bound of the bytes of a token over all combines of the buffer. */
+  static long max(int hidden, int topK) {
     return OVERHEAD + topK * (Float.BYTES * (long) hidden + (long) Float.BYTES * topK);
   }
 
@@ -74,7 +75,7 @@ final class CombineChunk {
 
   private void place(long address, long rowBytes, long weightBytes) {
     weights = address + HEADER;
-    rows = ControlLayout.align(weights + count * weightBytes, 64);
+    rows = ControlPageLayout.align(weights + count * weightBytes, 64);
     end = rows + count * rowBytes;
   }
 }

@@ -4,34 +4,34 @@ import org.ep4j.engine.Rails;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A combine between several nodes: sends back what this node has for the tokens that this rank took
- * for it, and sums this rank's own tokens as what other nodes have for them arrives, until both are
- * done.
+ * The internode part of a combine: returns the rows of this node for the tokens that this rank
+ * received for the node, and sums this rank's own tokens when the rows of other nodes arrive, until
+ * both are done.
  */
 final class CombineExchange extends Exchange {
-  /** Tokens of a unit of work, at most. */
+  /** Maximum number of tokens of a unit of work. */
   private static final int TOKENS_OF_A_UNIT = 32;
 
-  /** Units of sums that are with the workers at most. */
+  /** Maximum number of units of sums in progress. */
   private static final int UNITS = 64;
 
   private final SumTerms terms;
-  private final FarRows far = new FarRows();
+  private final InternodeRows internode = new InternodeRows();
   private final NodeSum sum;
 
-  /** From each other node that has ranks left. */
-  private final CombineStream[] streams;
+  /** One for each other node with live ranks. */
+  private final CombineReceiver[] receivers;
 
-  /** For each partner whose tokens this rank took; null for others. */
+  /** For each partner whose tokens this rank received; null for others. */
   private final @Nullable CombineReturner[] returners;
 
-  /** Units of sums, by their order; how many were given, and are done. */
+  /** Units of sums in order; the numbers of submitted and of finished units. */
   private final Sums[] units = new Sums[UNITS];
 
   private int given;
   private int finished;
 
-  /** Tokens before this one are summed, before the other given to the workers. */
+  /** Tokens before the first one are summed; tokens before the second one are submitted. */
   private int summed;
 
   private int summing;
@@ -49,21 +49,21 @@ final class CombineExchange extends Exchange {
 
   CombineExchange(
       HostContext context, ScaleOut connection, SumTerms terms, long partialRows, WorkerTeam team) {
-    // Of one kind: others wait for what is sent, and for the room of what is summed.
+    // All units have one priority: peers wait for sent rows, and for the space of summed rows.
     super(context, connection, team, 0, connection.senders().length * ScaleOutLayout.SLOTS + UNITS);
     this.terms = terms;
-    sum = new NodeSum(context, terms, far, partialRows);
+    sum = new NodeSum(context, terms, internode, partialRows);
     Rails rails = connection.rails();
     int own = context.nodes.of(context.rank);
     int[] partners = rails.partners(context.rank);
     int[] others = rails.nodesBeside(context.rank);
-    streams = new CombineStream[others.length];
+    receivers = new CombineReceiver[others.length];
     for (int i = 0; i < others.length; i++) {
       int place = rails.place(context.rank, rails.rail(context.rank, others[i]));
-      streams[i] =
-          new CombineStream(
+      receivers[i] =
+          new CombineReceiver(
               connection.receivers()[place],
-              new NodeWays(context.nodes.first(others[i]), context.nodes.end(others[i])));
+              new NodeRoutes(context.nodes.first(others[i]), context.nodes.end(others[i])));
     }
     returners = new CombineReturner[partners.length];
     for (int place = 0; place < partners.length; place++) {
@@ -82,11 +82,11 @@ final class CombineExchange extends Exchange {
     }
   }
 
-  /** The rows of this node can be read. */
+  /** Called when the rows of this node are readable. */
   @Override
   void begin(HostHandle handle) {
-    far.ensure(handle.start[handle.tokens]);
-    for (CombineStream stream : streams) {
+    internode.ensure(handle.start[handle.tokens]);
+    for (CombineReceiver stream : receivers) {
       stream.begin(handle);
     }
     Forward[] forwards = handle.forwards(returners.length);
@@ -107,8 +107,8 @@ final class CombineExchange extends Exchange {
   boolean move(HostHandle handle, long epoch, WorkQueue work) {
     boolean moved = connection.poll() > 0;
     int ready = handle.tokens;
-    for (CombineStream stream : streams) {
-      moved |= stream.step(handle, terms, far, epoch);
+    for (CombineReceiver stream : receivers) {
+      moved |= stream.step(handle, terms, internode, epoch);
       ready = Math.min(ready, stream.ready());
     }
     for (CombineReturner returner : returners) {
@@ -117,15 +117,16 @@ final class CombineExchange extends Exchange {
     return sum(ready, work) || moved;
   }
 
-  /** Gives back the room of what is summed, and what is ready to the workers. */
+  /** Releases the chunks of summed tokens, and submits the tokens that are ready. */
   private boolean sum(int ready, WorkQueue work) {
     boolean moved = false;
     while (finished < given && units[finished % units.length].done()) {
       summed = units[finished++ % units.length].to;
       moved = true;
     }
-    // Also what has just come: where all is summed, an empty chunk may still end the stream.
-    for (CombineStream stream : streams) {
+    // Includes chunks that have just arrived: after the last sum, an empty chunk may still end the
+    // stream.
+    for (CombineReceiver stream : receivers) {
       stream.release(summed);
     }
     while (summing < ready && given - finished < units.length) {
@@ -144,7 +145,7 @@ final class CombineExchange extends Exchange {
     if (summed < handle.tokens) {
       return false;
     }
-    for (CombineStream stream : streams) {
+    for (CombineReceiver stream : receivers) {
       if (!stream.done()) {
         return false;
       }
@@ -159,7 +160,7 @@ final class CombineExchange extends Exchange {
 
   @Override
   void pause(int round, long begin, String operation, long epoch) {
-    for (CombineStream stream : streams) {
+    for (CombineReceiver stream : receivers) {
       if (!stream.done()) {
         long taken = stream.taken();
         context.wait.idle(

@@ -4,8 +4,8 @@ import org.ep4j.Layout;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * Sends back what this node has for the tokens that one partner dispatched to it through this rank,
- * in chunks; each is filled by one worker, and they leave in their order.
+ * Returns the rows of this node for the tokens that one partner dispatched to the node through this
+ * rank, in chunks. One worker fills each chunk; chunks leave in order.
  */
 final class CombineReturner {
   private final ChunkSender sender;
@@ -16,7 +16,7 @@ final class CombineReturner {
   private NodePartial[] partials = new NodePartial[0];
   private float[][] sums = new float[0][];
 
-  /** Those that are being filled, by their order. */
+  /** Chunks that workers are filling, in order. */
   private final Filling[] chunks = new Filling[ScaleOutLayout.SLOTS];
 
   private Forward forward = new Forward();
@@ -24,10 +24,10 @@ final class CombineReturner {
   private int topK;
   private long weightBytes;
 
-  /** Tokens in chunks that have been begun. */
+  /** Number of tokens in begun chunks. */
   private int next;
 
-  /** Chunks of this operation, and those of them that have been handed over. */
+  /** Chunks of this operation, and how many of them have been submitted. */
   private int begun;
 
   private int sent;
@@ -37,7 +37,7 @@ final class CombineReturner {
   private final class Filling extends WorkQueue.Unit {
     final CombineChunk chunk = new CombineChunk();
     int first;
-    long room;
+    long space;
 
     @Override
     void run(int worker) {
@@ -69,7 +69,7 @@ final class CombineReturner {
     return sender.peer;
   }
 
-  /** Chunks that were sent, for reports. */
+  /** Number of sent chunks, for reports. */
   long sent() {
     return sender.sent();
   }
@@ -92,44 +92,44 @@ final class CombineReturner {
     }
   }
 
-  /** Whether all is with the wire. */
+  /** Whether the wire has accepted all chunks. */
   boolean done() {
     return last && sent == begun && sender.push();
   }
 
   /**
-   * Hands over chunks that have been filled, and gives others to the workers as far as there is
-   * room; whether it did either.
+   * Submits filled chunks, and gives further chunks to the workers while there is space; returns
+   * whether it did either.
    */
   boolean step(long epoch, WorkQueue work) {
     boolean moved = false;
-    // Also at the end: the wire may not have taken the last chunk yet.
+    // Also after the last chunk: the wire may not have accepted it yet.
     while (sender.push() && sent < begun && chunks[sent % chunks.length].done()) {
       Filling filled = chunks[sent++ % chunks.length];
-      sender.send(filled.chunk.end - filled.room);
+      sender.send(filled.chunk.end - filled.space);
       moved = true;
     }
     while (!last && begun - sent < chunks.length) {
-      long room = sender.room(begun - sent);
-      if (room == 0) {
+      long space = sender.space(begun - sent);
+      if (space == 0) {
         break;
       }
       Filling filling = chunks[begun++ % chunks.length];
-      filling.room = room;
+      filling.space = space;
       filling.first = next;
       choose(filling.chunk);
       next += filling.chunk.tokens;
       last = next == forward.tokens;
       filling.chunk.last = last;
       filling.chunk.epoch = epoch;
-      filling.chunk.write(room, terms.rowBytes, weightBytes);
+      filling.chunk.write(space, terms.rowBytes, weightBytes);
       work.give(filling);
       moved = true;
     }
     return moved;
   }
 
-  /** Takes as many tokens as fit. */
+  /** Chooses as many tokens as fit. */
   private void choose(CombineChunk chunk) {
     long left = chunkBytes - CombineChunk.OVERHEAD;
     long each = terms.rowBytes + weightBytes;
@@ -148,9 +148,9 @@ final class CombineReturner {
 
   private void sum(
       NodePartial partial, float[] sum, int first, int end, CombineChunk chunk, int place) {
-    partial.rows(forward.ways, first, end, flat, chunk.rows + place * terms.rowBytes);
+    partial.rows(forward.routes, first, end, flat, chunk.rows + place * terms.rowBytes);
     if (weightBytes != 0) {
-      partial.weights(forward.ways, first, end, flat, sum, topK);
+      partial.weights(forward.routes, first, end, flat, sum, topK);
       for (int k = 0; k < topK; k++) {
         NativeMemory.putFloat(chunk.weights + place * weightBytes + 4L * k, sum[k]);
       }
@@ -159,8 +159,8 @@ final class CombineReturner {
 
   private void copy(int first, int end, CombineChunk chunk, int place) {
     for (int i = first; i < end; i++) {
-      int rank = Ways.rank(forward.ways[i]);
-      long slot = Ways.slot(forward.ways[i]);
+      int rank = RowTarget.rank(forward.routes[i]);
+      long slot = RowTarget.slot(forward.routes[i]);
       long to = (long) place + i - first;
       NativeMemory.copy(
           terms.rows[rank] + slot * terms.rowBytes,

@@ -9,13 +9,13 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * High-throughput combine, step by step: put the rows where the peers can read them, publish the
- * place, enter, sum the own tokens' rows out of everybody's memory, finish. Arguments have been
- * checked; runs on one thread at a time.
+ * High-throughput combine, step by step: make the rows readable for the peers, publish their
+ * address, enter, sum the rows of this rank's tokens from the memory of all ranks, finish. The
+ * caller has checked the arguments; one thread at a time.
  *
- * <p>Rows that lie in the rank's region, and between threads of one process any native memory, are
- * read where they are; everything else is copied into the combine region first. The rows are read
- * by peers until the operation has finished on this rank.
+ * <p>Peers read rows in place if they lie in the rank's region or, between threads of one process,
+ * in any native memory; other rows are first copied into the combine region. Peers read the rows
+ * until the operation has finished on this rank.
  */
 final class Combiner {
   private static final String COMBINE = "combine";
@@ -30,9 +30,9 @@ final class Combiner {
   private final RowCopy copy = new RowCopy();
   private final Operation operation = new Operation();
   private final HostCombine result;
-  private final Traffic traffic;
+  private final TrafficCounters traffic;
 
-  /** What crosses between nodes; null if there is one node. */
+  /** The internode part; null if there is one node. */
   private @Nullable CombineExchange exchange;
 
   Combiner(
@@ -42,7 +42,7 @@ final class Combiner {
       Staging staging,
       WorkerTeam team,
       HostCombine result,
-      Traffic traffic) {
+      TrafficCounters traffic) {
     this.context = context;
     this.layout = layout;
     this.scratch = scratch;
@@ -56,7 +56,7 @@ final class Combiner {
             terms, context.config.hidden(), context.config.topK(), staging.at(scratch.blocks));
   }
 
-  /** From now on other nodes are reached this way. */
+  /** Sets the connection to other nodes. */
   void connect(ScaleOut connection) {
     long partials = staging.at(scratch.partials);
     exchange = new CombineExchange(context, connection, terms, partials, team);
@@ -91,7 +91,7 @@ final class Combiner {
     traffic.combined();
   }
 
-  /** Makes rows and weights readable for the peers and writes down where they are. */
+  /** Makes rows and weights readable for the peers and writes their addresses. */
   private void publish(Tensor y, HostHandle handle, CombineOptions options) {
     long part = context.highThroughput(context.rank);
     long region = context.memory.address(context.rank);
@@ -107,7 +107,10 @@ final class Combiner {
     }
   }
 
-  /** Where the peers read the first {@code bytes} bytes of {@code tensor}: in place or copied. */
+  /**
+   * Address at which the peers read the first {@code bytes} bytes of {@code tensor}: in place, or a
+   * copy.
+   */
   private long reachable(Tensor tensor, long copyTo, long bytes) {
     if (staging.inRegion(tensor) || (tensor.nativeHost() && context.memory.sameAddressSpace())) {
       return tensor.address();
@@ -116,10 +119,10 @@ final class Combiner {
     return copyTo;
   }
 
-  /** Reads where everybody's rows are. */
+  /** Reads the row addresses of all ranks. */
   private void locate() {
     for (int r = 0; r < context.ranks; r++) {
-      if (!context.excluded[r] && context.near(r)) {
+      if (!context.excluded[r] && context.isIntranode(r)) {
         long region = context.memory.address(r);
         long words = context.highThroughput(r) + layout.combineWords;
         terms.rows[r] = region + NativeMemory.getLong(words + CombineLayout.ROWS);
@@ -145,12 +148,12 @@ final class Combiner {
     }
   }
 
-  /** Whether sums may be written where they are wanted while peers still read this rank's rows. */
+  /** Whether this rank may write sums to {@code out} while peers still read its rows. */
   private boolean inPlace(Tensor out) {
     return out.nativeHost() && !staging.inRegion(out);
   }
 
-  /** Address of a bias: of a copy if it is not in native memory or shares bytes with the result. */
+  /** Address of a bias: of a copy if the bias is not in native memory or overlaps the result. */
   private long bias(@Nullable Tensor bias, @Nullable Tensor out, long offset) {
     if (bias == null) {
       return 0;

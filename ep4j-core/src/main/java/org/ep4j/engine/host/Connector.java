@@ -4,7 +4,7 @@ import java.lang.foreign.MemorySegment;
 import org.ep4j.group.Group;
 
 /**
- * Connects a rank with those of other nodes, if there are any: when its buffer is opened, and at
+ * Connects a rank with ranks of other nodes, if there are any: when its buffer is opened, and at
  * each reset.
  */
 final class Connector implements AutoCloseable {
@@ -28,8 +28,8 @@ final class Connector implements AutoCloseable {
     int topK = context.config.topK();
     long token =
         Math.max(
-            DispatchChunk.most(layout.highThroughput, topK),
-            CombineChunk.most(context.config.hidden(), topK));
+            DispatchChunk.max(layout.highThroughput, topK),
+            CombineChunk.max(context.config.hidden(), topK));
     ScaleOutLayout chunks = ScaleOut.layout(context.ranks, token);
     boolean latency = context.config.lowLatencyMaxTokens() > 0;
     plan =
@@ -38,11 +38,11 @@ final class Connector implements AutoCloseable {
             region.asSlice(0, layout.headBytes()),
             latency ? layout.lowLatency : null,
             latency
-                ? new FarLayout(
+                ? new InternodeLowLatencyLayout(
                     context.config,
                     layout.lowLatency,
                     context.placement.localExperts(context.rank),
-                    chunks.firstFar())
+                    chunks.firstInternode())
                 : null);
   }
 
@@ -62,12 +62,12 @@ final class Connector implements AutoCloseable {
   }
 
   /**
-   * Connects the ranks that are left anew; collective among them. What was under way between them
-   * is of no use any more.
+   * Connects the live ranks again; collective among them. Transfers that were in flight between
+   * them are lost.
    *
    * @param live their group
-   * @param numbers their numbers in the buffer
-   * @return whether the connection keeps the group, and closes it in the end
+   * @param numbers their ranks in the buffer
+   * @return whether the connection keeps the group and closes it later
    */
   boolean reconnect(Group live, int[] numbers) {
     if (oneNode()) {
@@ -83,7 +83,7 @@ final class Connector implements AutoCloseable {
         ScaleOut.open(live, owned, numbers, context.excluded, context.config, context.nodes, plan);
     context.connect(connection);
     highThroughput.connect(connection);
-    lowLatency.connect(connection.farRanks());
+    lowLatency.connect(connection.internodeLowLatency());
   }
 
   @Override

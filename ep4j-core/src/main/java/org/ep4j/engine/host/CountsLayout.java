@@ -1,27 +1,31 @@
 package org.ep4j.engine.host;
 
 /**
- * A rank's counts in a dispatch: how many rows it sends where, and how many it takes.
+ * A rank's counts in a dispatch: how many rows it sends to each rank and expert, and how many it
+ * can receive.
  *
- * <p>Protocol. The owner writes them plainly before it publishes {@link ControlLayout#ENTERED};
- * every rank reads those of all ranks after it has seen that and before it publishes {@link
- * ControlLayout#FINISHED}. From the same numbers all ranks compute the same slots, without atomics.
+ * <p>Protocol. The owner writes the counts with plain stores before it publishes {@link
+ * ControlPageLayout#ENTERED}. Every rank reads the counts of all ranks after it observes ENTERED
+ * and before it publishes {@link ControlPageLayout#FINISHED}. All ranks compute the same slots from
+ * the same numbers, without atomics.
  */
 final class CountsLayout {
-  /** Long: rows that the owner's receive region takes in this dispatch. */
+  /** Long: rows that the owner's receive region can take in this dispatch. */
   static final long LIMIT = 0;
 
-  /** Int[ranks]: tokens of the owner that go to each rank. */
-  static final long PER_RANK = ControlLayout.LINE;
+  /** Int[ranks]: number of the owner's tokens for each rank. */
+  static final long PER_RANK = ControlPageLayout.LINE;
 
-  /** Int[experts]: tokens of the owner that go to each expert, in order of (rank, local number). */
+  /**
+   * Int[experts]: number of the owner's tokens for each expert, in order of (rank, local number).
+   */
   final long perExpert;
 
   /** Bytes in all. */
   final long bytes;
 
   CountsLayout(int ranks, int experts) {
-    perExpert = ControlLayout.align(PER_RANK + 4L * ranks, ControlLayout.LINE);
-    bytes = ControlLayout.align(perExpert + 4L * experts, ControlLayout.BYTES);
+    perExpert = ControlPageLayout.align(PER_RANK + 4L * ranks, ControlPageLayout.LINE);
+    bytes = ControlPageLayout.align(perExpert + 4L * experts, ControlPageLayout.BYTES);
   }
 }

@@ -3,38 +3,37 @@ package org.ep4j.engine.host;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * How a chunk of a dispatch is laid out: tokens of one source on their way to one node, as arrays.
- * Written by the source before it is announced, read by its rail in that node ({@link
- * ScaleOutLayout}).
+ * Layout of a chunk of a dispatch: tokens from one source to one node, as arrays. Written by the
+ * source before it signals the chunk, read by its rail in that node ({@link ScaleOutLayout}).
  *
- * <p>Header, then ways, ids, source tokens, ends of ways, weights, factors, scales and rows of its
- * tokens; what a payload does not have takes no bytes.
+ * <p>Header, then routes, ids, source tokens, ends of routes, weights, factors, scales and rows of
+ * its tokens; arrays that a payload does not have take no bytes.
  */
 final class DispatchChunk {
-  /** Bytes that headers and gaps between arrays take at most. */
+  /** Upper bound of the bytes of headers and padding. */
   static final long OVERHEAD = 512;
 
   private static final long TOKENS = 0;
-  private static final long WAYS = 4;
+  private static final long ROUTES = 4;
   private static final long LAST = 8;
   private static final long WIDE_IDS = 12;
   private static final long EPOCH = 16;
   private static final long HEADER = 64;
 
   int tokens;
-  int ways;
+  int routes;
 
-  /** Whether nothing follows in this operation. */
+  /** Whether this is the last chunk of the operation. */
   boolean last;
 
-  /** Whether ids are long; ranks may differ in that. */
+  /** Whether ids are long; ranks may differ in this. */
   boolean wideIds;
 
   /** Epoch of the operation. */
   long epoch;
 
   /** Addresses of the arrays. */
-  long wayWords;
+  long routeWords;
 
   long ids;
   long sourceTokens;
@@ -44,10 +43,10 @@ final class DispatchChunk {
   long scales;
   long rows;
 
-  /** Behind the last byte. */
+  /** End of the last array. */
   long end;
 
-  /** Bytes that a token takes at most, without its ways. */
+  /** Upper bound of the bytes of a token, without its routes. */
   static long tokenBytes(Payload payload, int topK) {
     return payload.rowBytes
         + payload.scaleBytes
@@ -60,8 +59,8 @@ final class DispatchChunk {
     return payload.ids == 0 ? 0 : wide ? Long.BYTES : Integer.BYTES;
   }
 
-  /** Bytes of a token with everything that a buffer may be asked to send. */
-  static long most(HighThroughputLayout layout, int topK) {
+  /** Upper bound of the bytes of a token over all dispatches of the buffer. */
+  static long max(HighThroughputLayout layout, int topK) {
     return OVERHEAD
         + layout.maxRowBytes
         + layout.maxScaleBytes
@@ -72,7 +71,7 @@ final class DispatchChunk {
   /** Places the arrays of a chunk at {@code address}, and writes the header. */
   void write(long address, Payload payload, int topK) {
     NativeMemory.putInt(address + TOKENS, tokens);
-    NativeMemory.putInt(address + WAYS, ways);
+    NativeMemory.putInt(address + ROUTES, routes);
     NativeMemory.putInt(address + LAST, last ? 1 : 0);
     wideIds = payload.wideIds;
     NativeMemory.putInt(address + WIDE_IDS, wideIds ? 1 : 0);
@@ -83,7 +82,7 @@ final class DispatchChunk {
   /** Reads the header at {@code address}, and finds the arrays; {@code payload} is the reader's. */
   void read(long address, Payload payload, int topK) {
     tokens = NativeMemory.getInt(address + TOKENS);
-    ways = NativeMemory.getInt(address + WAYS);
+    routes = NativeMemory.getInt(address + ROUTES);
     last = NativeMemory.getInt(address + LAST) != 0;
     wideIds = NativeMemory.getInt(address + WIDE_IDS) != 0;
     epoch = NativeMemory.getLong(address + EPOCH);
@@ -91,15 +90,15 @@ final class DispatchChunk {
   }
 
   private void place(long address, Payload payload, int topK) {
-    wayWords = address + HEADER;
-    ids = wayWords + 8L * ways;
+    routeWords = address + HEADER;
+    ids = routeWords + 8L * routes;
     sourceTokens = ids + (long) tokens * topK * idBytes(payload, wideIds);
     ends = sourceTokens + 4L * tokens;
     weights = ends + 4L * tokens;
     globalScales = weights + (payload.weights == 0 ? 0 : 4L * tokens * topK);
     long behind = globalScales + (payload.globalScales == 0 ? 0 : 4L * tokens);
-    scales = ControlLayout.align(behind, 16);
-    rows = ControlLayout.align(scales + tokens * payload.scaleBytes, 64);
+    scales = ControlPageLayout.align(behind, 16);
+    rows = ControlPageLayout.align(scales + tokens * payload.scaleBytes, 64);
     end = rows + tokens * payload.rowBytes;
   }
 }

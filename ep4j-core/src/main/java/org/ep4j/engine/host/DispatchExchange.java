@@ -5,26 +5,26 @@ import org.ep4j.wire.Region;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The part of a dispatch that crosses between nodes: sends this rank's tokens to its rails, and has
- * what arrives for this node pushed to it, until both are done. Tokens for this node itself are
- * pushed meanwhile.
+ * The internode part of a dispatch: sends this rank's tokens to its rails, and has workers push
+ * tokens that arrive for this node, until both are done. Workers push the tokens for this node
+ * itself meanwhile.
  */
 final class DispatchExchange extends Exchange {
-  /** Own tokens of a unit of work. */
+  /** Number of own tokens of a unit of work. */
   private static final int TOKENS_OF_A_UNIT = 256;
 
-  /** Units of own tokens that are with the workers at most. */
+  /** Maximum number of units of own tokens in progress. */
   private static final int UNITS = 16;
 
   private final Payload payload;
 
-  /** To each other node that has ranks left. */
-  private final DispatchStream[] streams;
+  /** One for each other node with live ranks. */
+  private final DispatchSender[] senders;
 
   /** For each partner that sends to this node through this rank; null for others. */
   private final @Nullable DispatchForwarder[] forwarders;
 
-  /** Pushes own tokens, in units by their order; how many were given, and are to be. */
+  /** Pushes own tokens, in units in order; the numbers of submitted units and of all units. */
   private final RowPush ownRows;
 
   private final PushUnit[] units = new PushUnit[UNITS];
@@ -32,7 +32,7 @@ final class DispatchExchange extends Exchange {
   private int parts;
 
   /**
-   * @param payload of the dispatch that runs
+   * @param payload of the running dispatch
    * @param ownRows pushes this rank's own tokens to its node
    */
   DispatchExchange(
@@ -43,7 +43,7 @@ final class DispatchExchange extends Exchange {
       WorkerTeam team,
       Payload payload,
       RowPush ownRows) {
-    // What comes from other nodes goes first: others wait for the room that it takes.
+    // Chunks from other nodes have priority: their senders wait for the space.
     super(context, connection, team, connection.receivers().length * ScaleOutLayout.SLOTS, UNITS);
     this.payload = payload;
     this.ownRows = ownRows;
@@ -51,13 +51,13 @@ final class DispatchExchange extends Exchange {
     int own = context.nodes.of(context.rank);
     int[] partners = rails.partners(context.rank);
     int[] others = rails.nodesBeside(context.rank);
-    streams = new DispatchStream[others.length];
+    senders = new DispatchSender[others.length];
     for (int i = 0; i < others.length; i++) {
       int place = rails.place(context.rank, rails.rail(context.rank, others[i]));
-      streams[i] =
-          new DispatchStream(
+      senders[i] =
+          new DispatchSender(
               connection.senders()[place],
-              new NodeWays(context.nodes.first(others[i]), context.nodes.end(others[i])),
+              new NodeRoutes(context.nodes.first(others[i]), context.nodes.end(others[i])),
               connection.layout().chunkBytes);
     }
     PresentPages pages = PresentPages.of(context);
@@ -77,9 +77,9 @@ final class DispatchExchange extends Exchange {
   void begin(HostHandle handle) {
     Region rows =
         payload.streamable
-            ? connection.borrowed().borrow(payload.x, handle.tokens * payload.rowBytes)
+            ? connection.registrations().acquire(payload.x, handle.tokens * payload.rowBytes)
             : null;
-    for (DispatchStream stream : streams) {
+    for (DispatchSender stream : senders) {
       stream.begin(rows);
     }
     Forward[] forwards = handle.forwards(forwarders.length);
@@ -100,7 +100,7 @@ final class DispatchExchange extends Exchange {
     if (given < parts) {
       return false;
     }
-    for (DispatchStream stream : streams) {
+    for (DispatchSender stream : senders) {
       if (!stream.done()) {
         return false;
       }
@@ -116,7 +116,7 @@ final class DispatchExchange extends Exchange {
   @Override
   boolean move(HostHandle handle, long epoch, WorkQueue work) {
     boolean moved = false;
-    for (DispatchStream stream : streams) {
+    for (DispatchSender stream : senders) {
       moved |= stream.step(handle, payload, epoch);
     }
     moved |= connection.poll() > 0;
@@ -130,7 +130,7 @@ final class DispatchExchange extends Exchange {
     return giveOwn(handle.tokens, work) || moved;
   }
 
-  /** Gives own tokens to the workers as far as there is room; whether it did. */
+  /** Submits own tokens to the workers while there is space; returns whether it did. */
   private boolean giveOwn(long tokens, WorkQueue work) {
     int before = given;
     while (given < parts) {
@@ -155,7 +155,7 @@ final class DispatchExchange extends Exchange {
         return;
       }
     }
-    for (DispatchStream stream : streams) {
+    for (DispatchSender stream : senders) {
       if (!stream.done()) {
         long sent = stream.sent();
         context.wait.idle(round, begin, stream.peer(), sent + 1, sent, operation, "room", epoch);

@@ -2,22 +2,23 @@ package org.ep4j.engine.host;
 
 import org.jspecify.annotations.Nullable;
 
-/** Takes the tokens that one rank of another node sends to this node, and has them pushed to it. */
+/**
+ * Receives the tokens that one rank of another node sends to this node, and has workers push them
+ * to the node.
+ */
 final class DispatchForwarder {
   private final ChunkReceiver receiver;
 
-  /** Those that have come, by their order. */
+  /** Received chunks, in order. */
   private final ForwardedChunk[] chunks = new ForwardedChunk[ScaleOutLayout.SLOTS];
 
-  /** Chunks of this operation, and those of them that have been given back. */
+  /** Chunks of this operation, and how many of them have been released. */
   private int begun;
 
   private int released;
   private boolean last;
 
-  /**
-   * @param pages that are known to be present, shared by all forwarders
-   */
+  /** @param pages that are known to be present, shared by all forwarders */
   DispatchForwarder(
       HostContext context,
       HighThroughputLayout layout,
@@ -30,12 +31,12 @@ final class DispatchForwarder {
     }
   }
 
-  /** The rank that sends. */
+  /** The sending rank. */
   int peer() {
     return receiver.peer;
   }
 
-  /** Chunks that have come, for reports. */
+  /** Number of received chunks, for reports. */
   long taken() {
     return receiver.taken();
   }
@@ -46,16 +47,15 @@ final class DispatchForwarder {
     last = false;
   }
 
-  /** Whether everything has come and been pushed. */
+  /** Whether all chunks have arrived and been pushed. */
   boolean done() {
     return last && released == begun && receiver.push();
   }
 
   /**
-   * Gives back chunks that have been pushed, and gives those that have come to the workers; whether
-   * there were any.
+   * Releases pushed chunks and gives arrived chunks to the workers; returns whether there were any.
    *
-   * @param forward the tokens, to be filled with those that come
+   * @param forward collects the tokens of arrived chunks
    */
   boolean step(
       HostHandle handle,

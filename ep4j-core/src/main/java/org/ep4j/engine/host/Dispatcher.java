@@ -12,15 +12,15 @@ import org.ep4j.engine.OperationLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
- * High-throughput dispatch, step by step: read the routing (and refuse it), publish counts, enter,
- * compute slots from everybody's counts, push rows to their slots, finish. Arguments have been
- * checked against the configuration; runs on one thread at a time.
+ * High-throughput dispatch, step by step: read and check the routing, publish counts, enter,
+ * compute slots from the counts of all ranks, push rows to their slots, finish. The caller has
+ * checked the arguments against the configuration; one thread at a time.
  */
 final class Dispatcher {
   private static final String DISPATCH = "dispatch";
   private static final String CACHED = "cached dispatch";
 
-  /** What finishing waits for. */
+  /** Phase name of the wait in finish. */
   private static final String ROWS = "rows";
 
   private final HostContext context;
@@ -29,18 +29,18 @@ final class Dispatcher {
   private final Staging staging;
   private final WorkerTeam team;
   private final HandlePool pool;
-  private final Routes routes;
-  private final Slots slots;
+  private final RoutingScan routes;
+  private final SlotAssignment slots;
   private final Payload payload = new Payload();
   private final RowPush push;
   private final EmptySlots empty;
   private final ScaleColumns columns = new ScaleColumns();
   private final Operation operation = new Operation();
   private final HostDispatch result;
-  private final Traffic traffic;
+  private final TrafficCounters traffic;
   private final ExpertTable table;
 
-  /** What crosses between nodes; null if there is one node. */
+  /** The internode part; null if there is one node. */
   private @Nullable DispatchExchange exchange;
 
   Dispatcher(
@@ -52,7 +52,7 @@ final class Dispatcher {
       WorkerTeam team,
       HandlePool pool,
       HostDispatch result,
-      Traffic traffic) {
+      TrafficCounters traffic) {
     this.context = context;
     this.layout = layout;
     this.scratch = scratch;
@@ -62,24 +62,24 @@ final class Dispatcher {
     this.result = result;
     this.traffic = traffic;
     this.table = table;
-    routes = new Routes(table, context.nodes, context.config.topK());
-    slots = new Slots(context, layout, table);
+    routes = new RoutingScan(table, context.nodes, context.config.topK());
+    slots = new SlotAssignment(context, layout, table);
     push = new RowPush(context, layout, table, payload);
     empty = new EmptySlots(layout, context.highThroughput(context.rank));
   }
 
-  /** From now on other nodes are reached this way. */
+  /** Sets the connection to other nodes. */
   void connect(ScaleOut connection) {
     exchange = new DispatchExchange(context, connection, layout, table, team, payload, push);
   }
 
-  /** A dispatch along new ways. */
+  /** A dispatch that computes new routes. */
   void dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
     context.requireUsable();
     HostHandle handle = pool.take();
     boolean done = false;
     try {
-      findWays(handle, tokens, routing, options);
+      findRoutes(handle, tokens, routing, options);
       describe(handle, tokens, OperationLayout.DISPATCH).set(OperationLayout.TOP_K, handle.topK);
       slots.publish(routes, handle.limit);
       context.enter(operation, DISPATCH);
@@ -88,7 +88,7 @@ final class Dispatcher {
       slots.compute(handle);
       ReceiveOverflowException overflow = handle.staticSizing ? null : slots.overflow();
       if (overflow != null) {
-        // All ranks come to the same conclusion: leave together, with nothing sent.
+        // All ranks take this branch: they leave together, and no rank has sent rows.
         context.finish(DISPATCH, "refusal");
         throw overflow;
       }
@@ -108,7 +108,7 @@ final class Dispatcher {
     }
   }
 
-  /** A dispatch along the ways of {@code handle}. */
+  /** A dispatch along the routes of {@code handle}. */
   void dispatch(Tokens tokens, HostHandle handle) {
     context.requireUsable();
     try {
@@ -127,7 +127,7 @@ final class Dispatcher {
     }
   }
 
-  private void findWays(
+  private void findRoutes(
       HostHandle handle, Tokens tokens, Routing routing, DispatchOptions options) {
     payload.load(tokens, staging, scratch);
     payload.load(routing, staging, scratch);
@@ -167,7 +167,7 @@ final class Dispatcher {
     context.finish(name, ROWS);
     DType scales = payload.scaleDtype;
     if (handle.scaleLayout == ScaleLayout.COLUMN_MAJOR && scales != null) {
-      columns.turn(
+      columns.transpose(
           context.highThroughput(context.rank) + layout.scales,
           staging.at(scratch.scaleColumns),
           scales,

@@ -4,9 +4,9 @@ import org.ep4j.Layout;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * Fills the slots of this rank's region that no token has: padding behind the groups (EXPERT_MAJOR)
- * and unused rows (STATIC). Indices become -1, weights 0, and padding rows are cleared on request.
- * Disjoint from everything peers write.
+ * Fills the slots of this rank's region that have no token: padding after the groups (EXPERT_MAJOR)
+ * and unused rows ({@code Sizing.atMost}). Indices become -1, weights 0, and padding rows are
+ * cleared on request. Peers write none of these slots.
  */
 final class EmptySlots {
   private final HighThroughputLayout layout;

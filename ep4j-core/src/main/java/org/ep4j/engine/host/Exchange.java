@@ -1,9 +1,9 @@
 package org.ep4j.engine.host;
 
 /**
- * The part of an operation that crosses between nodes, on one rank. The caller drives the wire and
- * gives out what it brings as units of work, which helpers do meanwhile; where they are few, the
- * caller does a unit between two turns of the wire.
+ * The internode part of an operation on one rank. The caller drives the wire and submits arriving
+ * data as units of work to the workers; with few workers, the caller runs one unit between two
+ * polls of the wire.
  */
 abstract class Exchange {
   final HostContext context;
@@ -12,8 +12,8 @@ abstract class Exchange {
   private final WorkQueue work;
 
   /**
-   * @param urgent urgent units at most at a time
-   * @param rest others at most at a time
+   * @param urgent maximum number of urgent units in progress
+   * @param rest maximum number of other units in progress
    */
   Exchange(HostContext context, ScaleOut connection, WorkerTeam team, int urgent, int rest) {
     this.context = context;
@@ -22,19 +22,21 @@ abstract class Exchange {
     work = new WorkQueue(team, context.wait::relax, urgent, rest);
   }
 
-  /** Makes ready for an operation. */
+  /** Prepares an operation. */
   abstract void begin(HostHandle handle);
 
   /**
-   * Gives the wire its turn, and units to the workers as far as there are any; whether there was
-   * anything to do.
+   * Polls the wire and submits units to the workers while there are any; returns whether it did
+   * either.
    */
   abstract boolean move(HostHandle handle, long epoch, WorkQueue work);
 
-  /** Whether all units have been given, and all that goes to other nodes is with the wire. */
+  /** Whether all units have been submitted and the wire has accepted all data. */
   abstract boolean done(HostHandle handle);
 
-  /** Waits a moment for a rank whose part is missing; arguments as of {@link PeerWait#idle}. */
+  /**
+   * Waits a short time for a rank whose part is missing; arguments as for {@link PeerWait#idle}.
+   */
   abstract void pause(int round, long begin, String operation, long epoch);
 
   /** Runs the exchange; every rank is in the same operation. */
@@ -60,7 +62,7 @@ abstract class Exchange {
     while (work.busy() || !done(handle)) {
       boolean moved = move(handle, epoch, work);
       moved |= work.help();
-      // Peers are waited for only when this rank has nothing to do itself.
+      // Wait for peers only when this rank has no work.
       if (moved) {
         idle = 0;
         relaxed = 0;

@@ -3,8 +3,9 @@ package org.ep4j.engine.host;
 import java.util.Arrays;
 
 /**
- * Tokens of a rank of another node that this rank takes for its node in a dispatch, in the order in
- * which they come: which they are, and their ways inside the node. A combine sends back along them.
+ * Tokens of a rank of another node that this rank receives for its node in a dispatch, in order of
+ * arrival: their numbers and their routes inside the node. A combine returns rows along these
+ * routes.
  */
 final class Forward {
   int tokens;
@@ -12,26 +13,26 @@ final class Forward {
   /** Number of each token at its source. */
   int[] sourceTokens = new int[0];
 
-  /** Token i has the ways from start[i] to start[i + 1], in order of (rank, local expert). */
+  /** The routes of token i are start[i] to start[i + 1], in order of (rank, local expert). */
   int[] start = new int[1];
 
-  /** See {@link Ways}; all lead to ranks of this node. */
-  long[] ways = new long[0];
+  /** See {@link RowTarget}; all lead to ranks of this node. */
+  long[] routes = new long[0];
 
   void clear() {
     tokens = 0;
   }
 
-  /** Room for more tokens and ways; what is there stays. */
-  void ensure(int moreTokens, int moreWays) {
+  /** Makes space for more tokens and routes; keeps the content. */
+  void ensure(int moreTokens, int moreRoutes) {
     int end = start[tokens];
     if (sourceTokens.length < tokens + moreTokens) {
       int length = Math.max(tokens + moreTokens, 2 * tokens);
       sourceTokens = Arrays.copyOf(sourceTokens, length);
       start = Arrays.copyOf(start, length + 1);
     }
-    if (ways.length < end + moreWays) {
-      ways = Arrays.copyOf(ways, Math.max(end + moreWays, 2 * end));
+    if (routes.length < end + moreRoutes) {
+      routes = Arrays.copyOf(routes, Math.max(end + moreRoutes, 2 * end));
     }
   }
 }

@@ -3,11 +3,11 @@ package org.ep4j.engine.host;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
-/** A chunk of a dispatch that has come from another node and is being pushed to this one. */
+/** A chunk of a dispatch from another node that workers push to this node. */
 final class ForwardedChunk {
   private final DispatchChunk chunk = new DispatchChunk();
 
-  /** The chunk's arrays as a payload, as if they began with token 0 of the forward. */
+  /** The chunk's arrays as a payload that begins with token 0 of the forward. */
   private final Payload payload = new Payload();
 
   private final RowPush push;
@@ -33,9 +33,9 @@ final class ForwardedChunk {
   /**
    * Gives the chunk at {@code address} to the workers.
    *
-   * @param forward the tokens of {@code peer} so far, to which those of the chunk are added
-   * @param own what this rank sends itself
-   * @return whether nothing follows in this operation
+   * @param forward the tokens of {@code peer} so far; the chunk's tokens are added
+   * @param own the payload of this rank
+   * @return whether this is the last chunk of the operation
    */
   boolean begin(
       long address,
@@ -61,15 +61,15 @@ final class ForwardedChunk {
   }
 
   private void append(Forward forward) {
-    forward.ensure(chunk.tokens, chunk.ways);
+    forward.ensure(chunk.tokens, chunk.routes);
     int first = forward.tokens;
     int base = forward.start[first];
     for (int n = 0; n < chunk.tokens; n++) {
       forward.sourceTokens[first + n] = NativeMemory.getInt(chunk.sourceTokens + 4L * n);
       forward.start[first + n + 1] = base + NativeMemory.getInt(chunk.ends + 4L * n);
     }
-    for (int i = 0; i < chunk.ways; i++) {
-      forward.ways[base + i] = NativeMemory.getLong(chunk.wayWords + 8L * i);
+    for (int i = 0; i < chunk.routes; i++) {
+      forward.routes[base + i] = NativeMemory.getLong(chunk.routeWords + 8L * i);
     }
     forward.tokens += chunk.tokens;
   }

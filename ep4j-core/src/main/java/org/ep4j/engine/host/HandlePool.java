@@ -4,12 +4,12 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReferenceArray;
 
 /**
- * Closed handles of one buffer, first in, first out. A handle rests behind at least {@link #REST}
- * others before it is used again, so that a caller who still uses it meanwhile is told that it is
- * closed instead of working with another dispatch's ways.
+ * Closed handles of one buffer, first in, first out. A handle waits behind at least {@link #REST}
+ * others before reuse, so that a caller which still uses it gets an error instead of the routes of
+ * another dispatch.
  *
- * <p>Any thread may give; one thread at a time takes. Handles given beyond the capacity are left to
- * the garbage collector.
+ * <p>Any thread may return a handle; one thread at a time takes one. Handles beyond the capacity
+ * are left to the garbage collector.
  */
 final class HandlePool {
   private static final int REST = 4;
@@ -35,7 +35,8 @@ final class HandlePool {
     }
     if (available > REST) {
       HostHandle handle = resting.getAndSet((int) (taken++ % CAPACITY), null);
-      // Null if a giver has its place but has not filled it yet, or two givers shared a place.
+      // Null if a thread has reserved this entry but not filled it yet, or two threads shared an
+      // entry.
       if (handle != null) {
         handle.open();
         return handle;

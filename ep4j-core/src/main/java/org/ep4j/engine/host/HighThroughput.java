@@ -1,5 +1,7 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
@@ -18,11 +20,11 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The high-throughput operations of one buffer on one rank: checks what the caller passed, then
- * runs the operation on the calling thread or queues it. Used by one thread at a time.
+ * The high-throughput operations of one buffer on one rank: checks the arguments, then runs the
+ * operation on the calling thread or queues it. Used by one thread at a time.
  *
- * <p>What the ids of a routing say is checked when the operation runs (a previous event may still
- * have to write them), so an asynchronous dispatch reports a bad id through its event.
+ * <p>The operation itself checks the ids of a routing, because a previous event may have to write
+ * them first. An asynchronous dispatch therefore reports a bad id through its event.
  */
 final class HighThroughput {
   private final HostContext context;
@@ -31,10 +33,10 @@ final class HighThroughput {
   private final Staging staging;
   private final OperationQueue queue;
   private final HandlePool pool;
-  private final Routes routes;
+  private final RoutingScan routes;
   private final Dispatcher dispatcher;
   private final Combiner combiner;
-  private final Traffic traffic = new Traffic();
+  private final TrafficCounters traffic = new TrafficCounters();
   private final HostDispatch dispatchResult;
   private final HostCombine combineResult;
   private final HostDispatchLayout layoutResult;
@@ -55,7 +57,7 @@ final class HighThroughput {
     int hidden = context.config.hidden();
     staging = new Staging(own.address(), memory.region().address(), memory.region().byteSize());
     pool = new HandlePool(context.placement.localExperts(context.rank), context.ranks);
-    routes = new Routes(table, context.nodes, context.config.topK());
+    routes = new RoutingScan(table, context.nodes, context.config.topK());
     dispatchResult = new HostDispatch(hidden, layout, part, scratch, own);
     combineResult = new HostCombine(scratch, own);
     layoutResult = new HostDispatchLayout(scratch, own, context);
@@ -65,13 +67,13 @@ final class HighThroughput {
     combiner = new Combiner(context, layout, scratch, staging, team, combineResult, traffic);
   }
 
-  /** From now on other nodes are reached this way. */
+  /** Sets the connection to other nodes. */
   void connect(ScaleOut connection) {
     dispatcher.connect(connection);
     combiner.connect(connection);
   }
 
-  Traffic traffic() {
+  TrafficCounters traffic() {
     return traffic;
   }
 
@@ -127,82 +129,82 @@ final class HighThroughput {
   Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule) {
     checkTokens(tokens);
     Arguments.noStream(schedule.stream());
-    HostHandle ways = use(handle);
+    HostHandle hostHandle = use(handle);
     boolean queued = false;
     try {
-      Arguments.sameTokens(tokens, ways);
+      Arguments.sameTokens(tokens, hostHandle);
       if (schedule.async()) {
         dispatchResult.await(
             queue.submit(
                 () -> {
                   try {
                     queue.awaitPrevious(schedule.previousEvent(), "cached dispatch");
-                    dispatcher.dispatch(tokens, ways);
+                    dispatcher.dispatch(tokens, hostHandle);
                   } finally {
-                    ways.release();
+                    hostHandle.release();
                   }
                 }));
         queued = true;
       } else {
         queue.drain();
         queue.awaitPrevious(schedule.previousEvent(), "cached dispatch");
-        dispatcher.dispatch(tokens, ways);
+        dispatcher.dispatch(tokens, hostHandle);
         dispatchResult.await(Event.completed());
       }
     } finally {
       if (!queued) {
-        ways.release();
+        hostHandle.release();
       }
     }
     return dispatchResult;
   }
 
   Combine combine(Tensor y, DispatchHandle handle, CombineOptions options) {
-    HostHandle ways = use(handle);
+    HostHandle hostHandle = use(handle);
     boolean queued = false;
     try {
-      checkCombine(y, ways, options);
+      checkCombine(y, hostHandle, options);
       if (options.async()) {
         combineResult.await(
             queue.submit(
                 () -> {
                   try {
                     queue.awaitPrevious(options.previousEvent(), "combine");
-                    combiner.combine(y, ways, options);
+                    combiner.combine(y, hostHandle, options);
                   } finally {
-                    ways.release();
+                    hostHandle.release();
                   }
                 }));
         queued = true;
       } else {
         queue.drain();
         queue.awaitPrevious(options.previousEvent(), "combine");
-        combiner.combine(y, ways, options);
+        combiner.combine(y, hostHandle, options);
         combineResult.await(Event.completed());
       }
     } finally {
       if (!queued) {
-        ways.release();
+        hostHandle.release();
       }
     }
     return combineResult;
   }
 
-  /** Checks that the handle is of this buffer and still good, and keeps it so until release. */
+  /** Checks that the handle belongs to this buffer and is valid, and holds it until release. */
   private HostHandle use(DispatchHandle handle) {
     Arguments.highThroughput(context.config);
     context.requireUsable();
-    if (!(handle instanceof HostHandle ways) || !ways.isOf(pool)) {
-      throw new IllegalStateException(
-          "the dispatch handle belongs to another buffer: use it with the buffer that made it");
+    if (!(handle instanceof HostHandle hostHandle) || !hostHandle.isOf(pool)) {
+      throw new IllegalUseException(ErrorCode.HANDLE_OF_OTHER_BUFFER, "the dispatch handle belongs to another buffer: use it with the buffer that made"
+ + " it");
     }
-    ways.acquire();
-    if (ways.generation != context.generation) {
-      ways.release();
-      throw new IllegalStateException(
-          "the dispatch handle is older than the last reset(): its rows are lost, dispatch again");
+    hostHandle.acquire();
+    if (hostHandle.generation != context.generation) {
+      hostHandle.release();
+      throw new IllegalUseException(ErrorCode.HANDLE_STALE, "the dispatch handle is older than the last reset(), which discarded its rows:"
+ + " dispatch again");
     }
-    return ways;
+    return hostHandle;
   }
 
   private void checkTokens(Tokens tokens) {
@@ -220,9 +222,9 @@ final class HighThroughput {
     onHost("topkWeights", routing.topkWeights());
   }
 
-  private void checkCombine(Tensor y, HostHandle ways, CombineOptions options) {
+  private void checkCombine(Tensor y, HostHandle hostHandle, CombineOptions options) {
     Arguments.noStream(options.stream());
-    Arguments.combine(context.config, y, ways, options, ways.rows(), true);
+    Arguments.combine(context.config, y, hostHandle, options, hostHandle.rows(), true);
     Arguments.onHost("y", y);
     onHost("topkWeights", options.topkWeights());
     onHost("bias0", options.bias0());

@@ -10,14 +10,13 @@ import org.ep4j.engine.ReceiveCapacity;
  * The high-throughput part of each rank's region; the same on all ranks. Offsets count from the
  * start of the part.
  *
- * <p>Protocol of the receive arrays. Row {@code i} of each is written by the one rank that owns
- * slot {@code i} in the current dispatch, after it has seen {@link ControlLayout#ENTERED} of the
- * region's owner (who is then done with the rows of the dispatch before), and is readable once the
- * writer has published {@link ControlLayout#FINISHED}. Slots that no token has are written by the
- * region's owner.
+ * <p>Protocol of the receive arrays. In a dispatch, one rank owns slot {@code i} and alone writes
+ * row {@code i} of each array. It writes after it observes {@link ControlPageLayout#ENTERED} of the
+ * region's owner, which then no longer needs the rows of the dispatch before. The row is readable
+ * once the writer has published {@link ControlPageLayout#FINISHED}. The region's owner writes the
+ * slots that have no token.
  *
- * <p>The arrays are sized for the widest row and the worst case; pages that are never touched take
- * no memory.
+ * <p>The arrays are sized for the widest row and the worst case; untouched pages take no memory.
  */
 final class HighThroughputLayout {
   /** Rows of the receive region. */
@@ -26,7 +25,7 @@ final class HighThroughputLayout {
   /** Bytes of the widest row. */
   final long maxRowBytes;
 
-  /** Most bytes of scales a row. */
+  /** Maximum bytes of scales per row. */
   final int maxScaleBytes;
 
   final CountsLayout countsLayout;
@@ -87,13 +86,13 @@ final class HighThroughputLayout {
     bytes = config.maxTokens() == 0 ? 0 : page(combineWeights + capacity * 4L * config.topK());
   }
 
-  /** Bytes that FLAT dispatches of full batches touch: what must be there for any use at all. */
+  /** Bytes that FLAT dispatches of full batches touch: the minimum for any use. */
   long likelyBytes(BufferConfig config, int ranks) {
     long received = Math.min(capacity, (long) ranks * config.maxTokens());
     return bytes == 0 ? 0 : rows + received * maxRowBytes;
   }
 
   private static long page(long offset) {
-    return ControlLayout.align(offset, ControlLayout.BYTES);
+    return ControlPageLayout.align(offset, ControlPageLayout.BYTES);
   }
 }

@@ -1,5 +1,7 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferStatistics;
@@ -22,16 +24,16 @@ import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
-import org.ep4j.engine.Entrance;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
-import org.ep4j.engine.Reunion;
+import org.ep4j.engine.SurvivorAgreement;
+import org.ep4j.engine.ThreadGuard;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A buffer of the host engine: owns the memory and the threads, and lets one thread at a time into
+ * A buffer of the host engine: owns the memory and the threads, and admits one thread at a time to
  * the operations.
  */
 final class HostBuffer implements ExpertBuffer {
@@ -44,7 +46,7 @@ final class HostBuffer implements ExpertBuffer {
   private final LowLatency lowLatency;
   private final Operation barrier = new Operation();
 
-  private final Entrance entrance = new Entrance();
+  private final ThreadGuard guard = new ThreadGuard();
 
   private final Connector connector;
   private final Recovery recovery;
@@ -54,7 +56,7 @@ final class HostBuffer implements ExpertBuffer {
     this.config = config;
     this.memory = memory;
     String name = "ep4j-" + group.rank();
-    team = new WorkerTeam(name, WorkerTeam.size(config.numSms(), nodes, group.rank()));
+    team = new WorkerTeam(name, WorkerTeam.size(config.parallelism(), nodes, group.rank()));
     queue = new OperationQueue(name + "-async", config.timeout());
     context =
         new HostContext(
@@ -75,13 +77,13 @@ final class HostBuffer implements ExpertBuffer {
   /**
    * Connects the ranks; collective.
    *
-   * @param reunion if this rank comes back to those that have the buffer
+   * @param agreement of a rank that rejoins the ranks with the buffer; otherwise null
    */
-  void connect(@Nullable Reunion reunion) {
-    if (reunion == null) {
+  void connect(@Nullable SurvivorAgreement agreement) {
+    if (agreement == null) {
       connector.connect();
     } else {
-      recovery.rejoin(reunion);
+      recovery.rejoin(agreement);
     }
   }
 
@@ -107,41 +109,41 @@ final class HostBuffer implements ExpertBuffer {
 
   @Override
   public DispatchLayout dispatchLayout(Routing routing) {
-    entrance.enter();
+    guard.enter();
     try {
       return highThroughput.layout(routing);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
-    entrance.enter();
+    guard.enter();
     try {
       return highThroughput.dispatch(tokens, routing, options);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule) {
-    entrance.enter();
+    guard.enter();
     try {
       return highThroughput.dispatch(tokens, handle, schedule);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public Combine combine(Tensor y, DispatchHandle handle, CombineOptions options) {
-    entrance.enter();
+    guard.enter();
     try {
       return highThroughput.combine(y, handle, options);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
@@ -152,7 +154,7 @@ final class HostBuffer implements ExpertBuffer {
     try {
       return lowLatency.dispatch(x, routing, options);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
@@ -163,7 +165,7 @@ final class HostBuffer implements ExpertBuffer {
     try {
       return lowLatency.combine(y, routing, handle, options);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
@@ -173,17 +175,16 @@ final class HostBuffer implements ExpertBuffer {
     try {
       return lowLatency.combineBuffer(handle);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
-  /** Begins a low-latency call; one that is not asynchronous runs after all that are queued. */
+  /** Begins a low-latency call; a synchronous call runs after all queued operations. */
   private void enterLowLatency(boolean async) {
-    entrance.enter();
+    guard.enter();
     try {
       if (config.lowLatencyMaxTokens() == 0) {
-        throw new IllegalStateException(
-            "the buffer was opened without low-latency operations: set"
+        throw new IllegalUseException(ErrorCode.LOW_LATENCY_OFF, "the buffer has no low-latency operations: set"
                 + " BufferConfig.lowLatencyMaxTokens");
       }
       if (!async) {
@@ -191,12 +192,12 @@ final class HostBuffer implements ExpertBuffer {
       }
       context.requireUsable();
     } catch (RuntimeException e) {
-      entrance.leave();
+      guard.leave();
       throw e;
     }
   }
 
-  /** How low-latency operations come back into this buffer. */
+  /** Callbacks from low-latency operations into this buffer. */
   private final class LowLatencyCalls implements LowLatencyEntry {
     @Override
     public void enter() {
@@ -205,7 +206,7 @@ final class HostBuffer implements ExpertBuffer {
 
     @Override
     public void exit() {
-      entrance.leave();
+      guard.leave();
     }
 
     @Override
@@ -231,30 +232,30 @@ final class HostBuffer implements ExpertBuffer {
 
   @Override
   public void updateMask(int rank, boolean masked) {
-    entrance.enter();
+    guard.enter();
     try {
       queue.drain();
       context.requireUsable();
       lowLatency.updateMask(rank, masked);
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public boolean isMasked(int rank) {
-    entrance.enter();
+    guard.enter();
     try {
       Arguments.rank(rank, context.ranks);
       return context.masked[rank];
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public void queryMask(Tensor mask) {
-    entrance.enter();
+    guard.enter();
     try {
       Arguments.shape("mask", mask, DType.INT32, context.ranks);
       Arguments.writableOnHost("mask", mask);
@@ -262,49 +263,49 @@ final class HostBuffer implements ExpertBuffer {
         mask.segment().set(ValueLayout.JAVA_INT_UNALIGNED, 4L * r, context.masked[r] ? 1 : 0);
       }
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public void cleanMask() {
-    entrance.enter();
+    guard.enter();
     try {
       queue.drain();
       context.requireUsable();
       lowLatency.cleanMask();
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
-  public int numSms() {
-    entrance.enter();
+  public int parallelism() {
+    guard.enter();
     try {
       return team.size();
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
-  public void setNumSms(int sms) {
-    entrance.enter();
+  public void setParallelism(int sms) {
+    guard.enter();
     try {
       if (sms < 0) {
-        throw Arguments.invalid("sms", sms, ">= 0", "0 = the engine's own choice");
+        throw Arguments.invalid(ErrorCode.BAD_SM_COUNT, "sms", sms, ">= 0", "pass 0 for the choice of the engine");
       }
       queue.drain();
       team.resize(WorkerTeam.size(sms, context.nodes, context.rank));
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public void barrier() {
-    entrance.enter();
+    guard.enter();
     try {
       queue.drain();
       context.requireUsable();
@@ -317,38 +318,38 @@ final class HostBuffer implements ExpertBuffer {
         context.settle();
       }
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public void reset() {
-    entrance.enter();
+    guard.enter();
     try {
       queue.drain();
       recovery.reset();
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public void readmit() {
-    entrance.enter();
+    guard.enter();
     try {
       queue.drain();
       recovery.readmit();
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public BufferStatistics statistics() {
-    entrance.enter();
+    guard.enter();
     try {
       queue.drain();
-      Traffic traffic = highThroughput.traffic();
+      TrafficCounters traffic = highThroughput.traffic();
       LowLatencyCounters counters = lowLatency.counters();
       return new BufferStatistics(
           traffic.dispatches,
@@ -361,32 +362,32 @@ final class HostBuffer implements ExpertBuffer {
           context.sharedBytes(),
           memory.scratch().byteSize() + lowLatency.privateBytes());
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public void close() {
-    entrance.enterToClose();
+    guard.enterForClose();
     try {
-      if (entrance.isShut()) {
+      if (guard.isShut()) {
         return;
       }
-      // First: what is queued still works on the memory.
+      // First: queued operations still use the memory.
       queue.close();
-      entrance.shut();
+      guard.shut();
       team.close();
       connector.close();
       memory.closeViews();
       lowLatency.close();
       memory.close();
     } finally {
-      entrance.leave();
+      guard.leave();
     }
   }
 
   @Override
   public String toString() {
-    return "host buffer of " + context + (entrance.isShut() ? ", closed" : "");
+    return "host buffer of " + context + (guard.isShut() ? ", closed" : "");
   }
 }

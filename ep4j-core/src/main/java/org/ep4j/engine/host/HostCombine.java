@@ -1,5 +1,7 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.Combine;
 import org.ep4j.DType;
@@ -7,7 +9,7 @@ import org.ep4j.Event;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
-/** The result of the last combine of a buffer. One object a buffer. */
+/** The result of the last combine of a buffer. One object per buffer. */
 final class HostCombine implements Combine {
   private final TensorView sums;
   private final TensorView weightSums;
@@ -21,12 +23,12 @@ final class HostCombine implements Combine {
     weightSums = new TensorView(memory, scratch.weightSums);
   }
 
-  /** The accessors wait for {@code pending} from now on. */
+  /** Makes the accessors wait for {@code pending}. */
   void await(Event pending) {
     event = pending;
   }
 
-  /** Describes what was summed: into {@code out}, or if that is null into the buffer's memory. */
+  /** Describes the sums, which are in {@code out} or, if that is null, in the buffer's memory. */
   void delivered(
       HostHandle handle, DType dtype, long hidden, @Nullable Tensor out, boolean weighted) {
     x = out != null ? out : sums.of(dtype, handle.tokens, hidden);
@@ -38,7 +40,7 @@ final class HostCombine implements Combine {
     event.await();
     Tensor result = x;
     if (result == null) {
-      throw new IllegalStateException("the combine has failed: its event says why");
+      throw new IllegalUseException(ErrorCode.NO_RESULTS, "the combine has failed: read the error from its event");
     }
     return result;
   }

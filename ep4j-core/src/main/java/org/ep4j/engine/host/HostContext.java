@@ -1,5 +1,7 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.invoke.VarHandle;
 import java.util.Arrays;
 import java.util.Objects;
@@ -19,14 +21,14 @@ import org.ep4j.memory.SymmetricMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the operations of one buffer on one rank share: who is there, where everybody's region lies,
- * which ranks count, and the epoch. Used by one thread at a time.
+ * State that the operations of one buffer on one rank share: the members, the addresses of all
+ * regions, the ranks that count, and the epoch. Used by one thread at a time.
  *
- * <p>Region of each rank: control page ({@link ControlLayout}), then the high-throughput part at
- * {@link #highThroughputOffset}, then the low-latency part at {@link #lowLatencyOffset}; the same
- * offsets on every rank.
+ * <p>Region of each rank: control page ({@link ControlPageLayout}), then the high-throughput part
+ * at {@link #highThroughputOffset}, then the low-latency part at {@link #lowLatencyOffset}; the
+ * same offsets on every rank.
  */
-final class HostContext implements PeerWait.Carrier {
+final class HostContext implements PeerWait.InternodeProgress {
   final Group group;
 
   /** The ranks as the processes whose memory is mapped here. */
@@ -42,33 +44,36 @@ final class HostContext implements PeerWait.Carrier {
   final long lowLatencyOffset;
   final PeerWait wait;
 
-  /** Addresses of all ranks' regions; of ranks of other nodes, mirrors of their heads. */
+  /**
+   * Addresses of all ranks' regions; for ranks of other nodes, mirrors of the start of their
+   * regions.
+   */
   private final long[] regions;
 
   /** Addresses of all ranks' progress words. */
   private final long[] progress;
 
-  private final GivingUp givingUp;
+  private final AbortNotice abortNotice;
 
-  /** The connection with other nodes; null if there are none. */
+  /** The connection to other nodes; null if there are none. */
   private @Nullable ScaleOut scaleOut;
 
-  /** Ranks that no operation counts with: dead at the last reset; the same on all live ranks. */
+  /** Ranks that no operation counts: dead at the last reset; the same on all live ranks. */
   final boolean[] excluded;
 
-  /** Ranks that low-latency operations skip: masked here by hand or by deadline, or excluded. */
+  /** Ranks that low-latency operations skip: masked by the caller or by a deadline, or excluded. */
   final boolean[] masked;
 
-  /** Number of the last high-throughput operation, barrier or reset that was started. */
+  /** Number of the last started high-throughput operation, barrier or reset. */
   long epoch;
 
   /** Number of resets so far: handles of an earlier generation are stale. */
   int generation;
 
-  /** The operation that has been entered and not finished; empty between operations. */
+  /** The operation that has been entered and has not finished; empty between operations. */
   private String entered = "";
 
-  /** Why nothing but reset and close is accepted; empty while all is well. */
+  /** Reason why only reset and close are accepted; empty while the buffer is usable. */
   private String broken = "";
 
   HostContext(
@@ -93,14 +98,14 @@ final class HostContext implements PeerWait.Carrier {
     this.progress = new long[ranks];
     for (int r = 0; r < ranks; r++) {
       regions[r] = memory.address(r);
-      progress[r] = memory.address(r) + ControlLayout.PROGRESS;
+      progress[r] = memory.address(r) + ControlPageLayout.PROGRESS;
     }
     this.excluded = new boolean[ranks];
     this.masked = new boolean[ranks];
-    this.givingUp = new GivingUp(this);
+    this.abortNotice = new AbortNotice(this);
   }
 
-  /** From now on ranks of other nodes are reached this way. */
+  /** Sets the connection to other nodes. */
   void connect(ScaleOut connection) {
     scaleOut = connection;
     for (int r = 0; r < ranks; r++) {
@@ -109,10 +114,10 @@ final class HostContext implements PeerWait.Carrier {
         progress[r] = connection.progress(r);
       }
     }
-    givingUp.connect(connection);
+    abortNotice.connect(connection);
   }
 
-  /** The connection with other nodes; null if there are none. */
+  /** The connection to other nodes; null if there are none. */
   @Nullable ScaleOut scaleOut() {
     return scaleOut;
   }
@@ -123,12 +128,13 @@ final class HostContext implements PeerWait.Carrier {
   }
 
   /** Whether {@code peer} shares memory with this rank. */
-  boolean near(int peer) {
+  boolean isIntranode(int peer) {
     return nodes.together(rank, peer);
   }
 
   /**
-   * Lets ranks of other nodes see a part of this rank's region, once its progress tells them to.
+   * Makes a part of this rank's region visible to ranks of other nodes at the next publication of
+   * its progress.
    */
   void mirror(long offset, long bytes) {
     if (scaleOut != null) {
@@ -137,7 +143,7 @@ final class HostContext implements PeerWait.Carrier {
   }
 
   @Override
-  public int carry() {
+  public int poll() {
     return scaleOut == null ? 0 : scaleOut.poll();
   }
 
@@ -147,26 +153,28 @@ final class HostContext implements PeerWait.Carrier {
   }
 
   @Override
-  public boolean gaveUp(int peer) {
-    return givingUp.by(peer);
+  public boolean aborted(int peer) {
+    return abortNotice.hasAborted(peer);
   }
 
   @Override
-  public int anyGaveUp() {
-    return givingUp.any();
+  public int anyAborted() {
+    return abortNotice.any();
   }
 
   @Override
-  public GivingUp.@Nullable Report report(int peer) {
-    return givingUp.report(peer);
+  public AbortNotice.@Nullable Report report(int peer) {
+    return abortNotice.report(peer);
   }
 
-  /** Address of {@code rank}'s high-throughput part; of another node, of its counts alone. */
+  /**
+   * Address of {@code rank}'s high-throughput part; for a rank of another node, of its counts only.
+   */
   long highThroughput(int rank) {
     return regions[rank] + highThroughputOffset;
   }
 
-  /** Address of {@code rank}'s low-latency part; it shares memory with this one. */
+  /** Address of the low-latency part of {@code rank}, which shares memory with this rank. */
   long lowLatency(int rank) {
     return memory.address(rank) + lowLatencyOffset;
   }
@@ -177,17 +185,17 @@ final class HostContext implements PeerWait.Carrier {
   }
 
   /**
-   * Begins an epoch: tells the others what this rank is about to do, waits until all are about to
-   * do it, and makes sure it is the same. What this rank writes before is readable for the peers,
-   * what they wrote is readable here, until {@link #finish}.
+   * Begins an epoch: publishes this rank's operation, waits until all ranks have entered, and
+   * compares their operations. Until {@link #finish}, the peers can read what this rank wrote
+   * before, and this rank what they wrote.
    */
   void enter(Operation operation, String name) {
     epoch++;
     entered = name;
-    operation.write(control(rank) + ControlLayout.DESCRIPTOR, epoch);
-    mirror(ControlLayout.DESCRIPTOR, OperationLayout.BYTES);
-    publish(ControlLayout.ENTERED);
-    awaitAll(ControlLayout.ENTERED, name, "entry");
+    operation.write(control(rank) + ControlPageLayout.DESCRIPTOR, epoch);
+    mirror(ControlPageLayout.DESCRIPTOR, OperationLayout.BYTES);
+    publish(ControlPageLayout.ENTERED);
+    awaitAll(ControlPageLayout.ENTERED, name, "entry");
     for (int r = 0; r < ranks; r++) {
       if (r != rank && !excluded[r]) {
         requireSame(operation, name, r);
@@ -196,10 +204,10 @@ final class HostContext implements PeerWait.Carrier {
   }
 
   private void requireSame(Operation operation, String name, int peer) {
-    long theirs = control(peer) + ControlLayout.DESCRIPTOR;
+    long theirs = control(peer) + ControlPageLayout.DESCRIPTOR;
     long seen = Operation.numberAt(theirs);
     if (seen != epoch) {
-      // Epochs are in step; only a reset without this rank goes beyond the one that it is in.
+      // Epochs advance together; only a reset without this rank can advance beyond this epoch.
       throw new PeerTimeoutException(
           name, "entry", epoch, peer, epoch, seen, 0, members.goneOnWithoutThis(), false);
     }
@@ -210,132 +218,134 @@ final class HostContext implements PeerWait.Carrier {
   }
 
   /**
-   * Ends an epoch: this rank is done with everybody's memory; waits until all are.
+   * Ends an epoch: this rank no longer accesses the memory of other ranks; waits until all ranks
+   * have finished.
    *
-   * @throws PeerTimeoutException also if what this rank has read may not have been what it was to
-   *     read: it was stopped meanwhile, or so slow that another has given up and used its memory
-   *     for something else
+   * @throws PeerTimeoutException also if data that this rank has read may be invalid: the rank was
+   *     stopped or so slow that another rank has aborted and reused its memory
    */
   void finish(String name, String phaseName) {
-    // After the last read and before anybody can go on to another epoch: who gives up says so, and
-    // only then lets its memory change.
+    // After the last read and before any rank can enter another epoch: a rank that aborts publishes
+    // its notice first and only then lets its memory change.
     VarHandle.acquireFence();
-    int left = anyGaveUp();
-    if (left != Rails.NOBODY) {
+    int left = anyAborted();
+    if (left != Rails.NONE) {
       throw wait.failure(epoch, epoch, left, name, phaseName, epoch, PeerWait.begin());
     }
-    publish(ControlLayout.FINISHED);
-    awaitAll(ControlLayout.FINISHED, name, phaseName);
+    publish(ControlPageLayout.FINISHED);
+    awaitAll(ControlPageLayout.FINISHED, name, phaseName);
     awaitSent(excluded, name, epoch);
     entered = "";
   }
 
   /**
-   * To be called when an operation is over, however it ended: one left halfway breaks the buffer.
+   * Called after an operation, whether it succeeded or not: an operation that ended early makes the
+   * buffer unusable.
    */
   void settle() {
     if (!entered.isEmpty()) {
-      breakBecause(entered + ", epoch " + epoch + ", ended halfway", null);
+      breakBecause(entered + ", epoch " + epoch + ", ended early", null);
       entered = "";
     }
   }
 
-  /** The same for an exception that has ended it, which is returned. */
+  /** The same after an exception, which the method returns. */
   <E extends RuntimeException> E settle(E cause) {
     if (!entered.isEmpty()) {
-      breakBecause(entered + ", epoch " + epoch + ", ended halfway: " + cause.getMessage(), cause);
+      breakBecause(entered + ", epoch " + epoch + ", ended early: " + cause.getMessage(), cause);
       entered = "";
     }
     return cause;
   }
 
-  /** What a fault while memory is accessed means for the caller. */
+  /** The error for a memory fault during an access. */
   static Ep4jException outOfPages(String operation, InternalError fault) {
-    return new Ep4jException(
-        operation
-            + ": the system could not provide a page of memory; /dev/shm (or EP4J_SHM_DIR) is full:"
-            + " mount it larger, or lower maxTokens; call reset() on all live ranks to go on",
+    return new Ep4jException(ErrorCode.OUT_OF_SHARED_MEMORY, operation + ": the system cannot provide a page of memory; /dev/shm (or EP4J_SHM_DIR) is"
+ + " full: enlarge it, or lower maxTokens; then call reset() on all live ranks",
         fault);
   }
 
   /**
-   * From now on only reset and close are accepted; the others are told.
+   * Accepts only reset and close from now on, and notifies the other ranks.
    *
-   * @param cause the reason as an exception, if it is one
+   * @param cause the reason as an exception, or null
    */
   void breakBecause(String reason, @Nullable Throwable cause) {
     broken = reason;
-    givingUp.tell(reason, cause);
+    abortNotice.publish(reason, cause);
     if (scaleOut != null) {
-      scaleOut.borrowed().withdraw();
+      scaleOut.registrations().revoke();
     }
   }
 
-  /** Tells a rank that was lost, and may only have been stopped, to give up where it stands. */
-  void leaveBehind() {
-    givingUp.leaveBehind();
+  /** Notifies a lost rank, which may only have been stopped, that it must abort. */
+  void abandonRegion() {
+    abortNotice.abandonRegion();
   }
 
-  /** From now on only reset and close are accepted; the others cannot be told. */
+  /** Accepts only reset and close from now on; the other ranks cannot be notified. */
   void needsReset(String reason) {
     broken = reason;
   }
 
-  /** Refuses to go on with a broken buffer. */
+  /** Throws if the buffer needs a reset. */
   void requireUsable() {
     if (!broken.isEmpty()) {
-      throw new IllegalStateException("the buffer needs reset() on all live ranks: " + broken);
+      throw new IllegalUseException(ErrorCode.RESET_NEEDED, "the buffer needs reset() on all live ranks: " + broken);
     }
   }
 
-  /** After a reset: all ranks stand at {@code agreedEpoch}. */
+  /** Continues after a reset at {@code agreedEpoch}, which all ranks share. */
   void restart(long agreedEpoch) {
     epoch = agreedEpoch;
-    givingUp.restart(agreedEpoch);
+    abortNotice.restart(agreedEpoch);
     generation++;
     entered = "";
     broken = "";
-    publish(ControlLayout.FINISHED);
+    publish(ControlPageLayout.FINISHED);
   }
 
   /**
-   * Waits until everything sent to other nodes has left: after that, nobody may poll for long.
+   * Waits until all data for other nodes has been sent: afterwards no thread may poll for a long
+   * time.
    *
    * @param skipped ranks that do not count
    * @param number of the operation
-   * @throws PeerTimeoutException naming a rank for which something is left
+   * @throws PeerTimeoutException naming a rank with unsent data
    */
   void awaitSent(boolean[] skipped, String operation, long number) {
     long begin = PeerWait.begin();
     int unsent = trySend(skipped);
-    if (unsent != Rails.NOBODY) {
-      throw wait.failure(0, 0, unsent, operation, "bytes to leave", number, begin);
+    if (unsent != Rails.NONE) {
+      throw wait.failure(0, 0, unsent, operation, "unsent bytes", number, begin);
     }
   }
 
   /**
    * The same without an exception.
    *
-   * @return a rank for which something is left, {@link Rails#NOBODY} if all has left
+   * @return a rank with unsent data, {@link Rails#NONE} if all data is sent
    */
   int trySend(boolean[] skipped) {
     ScaleOut connection = scaleOut;
     if (connection == null) {
-      return Rails.NOBODY;
+      return Rails.NONE;
     }
     long begin = PeerWait.begin();
     int unsent = connection.lanes().flush(skipped);
-    for (int round = 1; unsent != Rails.NOBODY && !wait.over(round, begin, unsent); round++) {
+    for (int round = 1; unsent != Rails.NONE && !wait.over(round, begin, unsent); round++) {
       connection.poll();
       unsent = connection.lanes().flush(skipped);
     }
     return unsent;
   }
 
-  /** Publishes this rank's progress; everything written before becomes visible with it. */
+  /**
+   * Publishes this rank's progress with release order: all earlier writes become visible with it.
+   */
   void publish(int phase) {
-    long progressed = ControlLayout.progress(epoch, phase);
-    NativeMemory.putLongRelease(memory.address(rank) + ControlLayout.PROGRESS, progressed);
+    long progressed = ControlPageLayout.progress(epoch, phase);
+    NativeMemory.putLongRelease(memory.address(rank) + ControlPageLayout.PROGRESS, progressed);
     if (scaleOut != null) {
       scaleOut.lanes().publish(progressed);
     }
@@ -344,7 +354,7 @@ final class HostContext implements PeerWait.Carrier {
   /** Waits until every counted rank has reached {@code phase} of the current epoch. */
   private void awaitAll(int phase, String operation, String phaseName) {
     wait.awaitAll(
-        progress, excluded, ControlLayout.progress(epoch, phase), operation, phaseName, epoch);
+        progress, excluded, ControlPageLayout.progress(epoch, phase), operation, phaseName, epoch);
   }
 
   @Override

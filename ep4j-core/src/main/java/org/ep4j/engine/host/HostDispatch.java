@@ -1,5 +1,7 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
@@ -14,7 +16,7 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The result of the last dispatch of a buffer: views of the receive region. One object a buffer.
+ * The result of the last dispatch of a buffer: views of the receive region. One object per buffer.
  */
 final class HostDispatch implements Dispatch {
   private final int hidden;
@@ -28,8 +30,8 @@ final class HostDispatch implements Dispatch {
   private final TensorView globalScales;
   private final TensorView topkIdx;
   private final TensorView topkWeights;
-  private final TensorView tokensPerExpert;
-  private final TensorView receivedPerExpert;
+  private final TensorView alignedCounts;
+  private final TensorView counts;
   private final TensorView expertOffsets;
   private final TensorView rankOffsets;
   private final TensorView sourceTokens;
@@ -68,8 +70,8 @@ final class HostDispatch implements Dispatch {
     topkWeights = new TensorView(part, layout.topkWeights);
     sourceTokens = new TensorView(part, layout.sourceTokens);
     sourceRanks = new TensorView(part, layout.sourceRanks);
-    tokensPerExpert = new TensorView(memory, scratch.aligned);
-    receivedPerExpert = new TensorView(memory, scratch.received);
+    alignedCounts = new TensorView(memory, scratch.aligned);
+    counts = new TensorView(memory, scratch.received);
     expertOffsets = new TensorView(memory, scratch.expertOffsets);
     rankOffsets = new TensorView(memory, scratch.rankOffsets);
     for (DType type : DType.values()) {
@@ -77,12 +79,12 @@ final class HostDispatch implements Dispatch {
     }
   }
 
-  /** The accessors wait for {@code pending} from now on. */
+  /** Makes the accessors wait for {@code pending}. */
   void await(Event pending) {
     event = pending;
   }
 
-  /** Describes what has arrived. */
+  /** Describes the received rows. */
   void delivered(
       HostHandle delivered, Payload payload, @Nullable ReceiveOverflowException tooMany) {
     handle = delivered;
@@ -107,12 +109,12 @@ final class HostDispatch implements Dispatch {
     }
   }
 
-  /** The handle, once everything has arrived. */
+  /** The handle, once all rows have arrived. */
   private HostHandle arrived() {
     event.await();
     HostHandle delivered = handle;
     if (delivered == null) {
-      throw new IllegalStateException("the dispatch has failed: its event says why");
+      throw new IllegalUseException(ErrorCode.NO_RESULTS, "the dispatch has failed: read the error from its event");
     }
     return delivered;
   }
@@ -170,13 +172,13 @@ final class HostDispatch implements Dispatch {
   }
 
   @Override
-  public Tensor tokensPerExpert() {
-    return tokensPerExpert.of(DType.INT32, arrived().received.length);
+  public Tensor alignedCounts() {
+    return alignedCounts.of(DType.INT32, arrived().received.length);
   }
 
   @Override
-  public Tensor receivedPerExpert() {
-    return receivedPerExpert.of(DType.INT32, arrived().received.length);
+  public Tensor counts() {
+    return counts.of(DType.INT32, arrived().received.length);
   }
 
   @Override
@@ -204,8 +206,7 @@ final class HostDispatch implements Dispatch {
   @Override
   public Tensor combineInput(DType type) {
     if (!type.summable()) {
-      throw new InvalidArgumentException(
-          "dtype", type.name(), "BF16, FP16 or FP32", "combine sums rows of these types");
+      throw new InvalidArgumentException(ErrorCode.TYPE_NOT_SUMMED, "dtype", type.name(), "BF16, FP16 or FP32", "pass a type that combine can sum");
     }
     return combineInputs[type.ordinal()].of(type, capacity, hidden);
   }

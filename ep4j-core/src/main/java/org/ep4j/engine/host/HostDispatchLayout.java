@@ -5,7 +5,7 @@ import org.ep4j.DType;
 import org.ep4j.DispatchLayout;
 import org.ep4j.Tensor;
 
-/** The result of the last layout of a buffer. One object a buffer. */
+/** The result of the last layout of a buffer. One object per buffer. */
 final class HostDispatchLayout implements DispatchLayout {
   private final int ranks;
   private final int nodes;

@@ -6,7 +6,7 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.engine.EngineProvider;
 import org.ep4j.group.Group;
 
-/** The engine that every machine has: ranks of one host, by load and store. */
+/** The engine for every machine: ranks of one host use loads and stores. */
 public final class HostEngineProvider implements EngineProvider {
   /** For {@link java.util.ServiceLoader}. */
   public HostEngineProvider() {}
@@ -33,11 +33,11 @@ public final class HostEngineProvider implements EngineProvider {
 
   @Override
   public ExpertBuffer open(Group group, BufferConfig config) {
-    return HostOpening.open(group, config);
+    return HostBufferFactory.open(group, config);
   }
 
   @Override
   public ExpertBuffer rejoin(Group group, BufferConfig config) {
-    return HostOpening.rejoin(group, config);
+    return HostBufferFactory.rejoin(group, config);
   }
 }

@@ -1,5 +1,6 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -12,7 +13,7 @@ final class HostEvent implements Event, Runnable {
   private final Runnable body;
   private final CountDownLatch ended = new CountDownLatch(1);
 
-  /** Written before {@link #ended} opens, read after. */
+  /** Written before {@link #ended} opens, read after it has opened. */
   private @Nullable Throwable failure;
 
   HostEvent(Runnable body) {
@@ -55,7 +56,9 @@ final class HostEvent implements Event, Runnable {
     return done;
   }
 
-  /** Waits without throwing what the operation threw; every operation has deadlines of its own. */
+  /**
+   * Waits without throwing the exception of the operation; every operation has its own deadlines.
+   */
   void awaitEnd() {
     try {
       ended.await();
@@ -64,7 +67,7 @@ final class HostEvent implements Event, Runnable {
     }
   }
 
-  /** The same for a thread that may not go on before; an interrupt is kept for later. */
+  /** The same for a thread that must not continue earlier; restores an interrupt afterwards. */
   void awaitEndThoughInterrupted() {
     boolean interrupted = false;
     while (true) {
@@ -91,6 +94,6 @@ final class HostEvent implements Event, Runnable {
 
   private static Ep4jException interrupted(InterruptedException e) {
     Thread.currentThread().interrupt();
-    return new Ep4jException("interrupted while waiting for an asynchronous operation", e);
+    return new Ep4jException(ErrorCode.OPERATION_INTERRUPTED, "interrupted while waiting for an asynchronous operation", e);
   }
 }

@@ -1,5 +1,7 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.DispatchHandle;
 import org.ep4j.Layout;
@@ -8,11 +10,11 @@ import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 
 /**
- * The ways of a dispatch: for each token of this rank where its rows went, and what this rank
- * received. Arrays grow to what was ever needed and are reused when the handle is recycled.
+ * The routes of a dispatch: for each token of this rank the slots of its rows, and what this rank
+ * received. Arrays grow to the largest size needed and are reused with the handle.
  *
- * <p>Life: taken from the pool (open); used by operations, several of which may be queued; closed
- * by the caller; back in the pool once it is closed and no operation uses it.
+ * <p>Life cycle: taken from the pool (open); used by operations, several of which may be queued;
+ * closed by the caller; returned to the pool once it is closed and no operation uses it.
  */
 final class HostHandle implements DispatchHandle {
   private static final int CLOSED = 1;
@@ -27,7 +29,7 @@ final class HostHandle implements DispatchHandle {
   int tokens;
   int topK;
 
-  /** Epoch of the dispatch: the handle's name among the ranks. */
+  /** Epoch of the dispatch: identifies the handle across ranks. */
   long epoch;
 
   /** Number of resets before the dispatch. */
@@ -39,25 +41,28 @@ final class HostHandle implements DispatchHandle {
   boolean weighted;
   int alignment;
 
-  /** Token t has the ways from start[t] to start[t + 1], in order of (rank, local expert). */
+  /** The routes of token t are start[t] to start[t + 1], in order of (rank, local expert). */
   int[] start = new int[1];
 
-  /** See {@link Ways}. */
-  long[] ways = new long[0];
+  /** See {@link RowTarget}. */
+  long[] routes = new long[0];
 
-  /** The same ways with {@link Ways#NOWHERE} for those to other nodes; all of them in one node. */
-  long[] nearWays = ways;
+  /**
+   * The same routes with {@link RowTarget#NOWHERE} for routes to other nodes; the same array if
+   * there is one node.
+   */
+  long[] intranodeRoutes = routes;
 
-  /** Memory for {@link #nearWays} where there are several nodes. */
-  private long[] insideWays = new long[0];
+  /** Memory of {@link #intranodeRoutes} if there are several nodes. */
+  private long[] insideRoutes = new long[0];
 
-  /** Tokens of other nodes that this rank has forwarded, by partner ({@link Rails}). */
+  /** Forwarded tokens of other nodes, by partner ({@link Rails}). */
   private Forward[] forwards = new Forward[0];
 
-  /** Ways that lead somewhere. */
+  /** Number of routes that lead to a rank. */
   int rowsSent;
 
-  /** Rows this rank's region takes: slots from here on were not written. */
+  /** Rows that this rank's region takes: slots from here on were not written. */
   int limit;
 
   /** Rows routed to this rank, EXPERT_MAJOR with padding; may exceed {@link #limit}. */
@@ -86,39 +91,40 @@ final class HostHandle implements DispatchHandle {
     rankOffsets = new long[ranks + 1];
   }
 
-  /** Makes the handle ready for a new dispatch. */
+  /** Prepares the handle for a new dispatch. */
   void open() {
     state.set(0);
   }
 
-  /** Room for the ways of {@code tokens} tokens with {@code topK} choices each. */
-  void ensureWays(int tokens, int topK) {
+  /** Makes space for the routes of {@code tokens} tokens with {@code topK} choices each. */
+  void ensureRoutes(int tokens, int topK) {
     if (start.length <= tokens) {
       start = new int[tokens + 1];
     }
-    if (ways.length < (long) tokens * topK) {
-      ways = new long[Math.multiplyExact(tokens, topK)];
+    if (routes.length < (long) tokens * topK) {
+      routes = new long[Math.multiplyExact(tokens, topK)];
     }
-    nearWays = ways;
+    intranodeRoutes = routes;
   }
 
-  /** Sorts out the ways that lead to other nodes. */
+  /** Separates the routes to other nodes. */
   void sortOut(Nodes nodes, int rank) {
     if (nodes.count() == 1) {
       return;
     }
-    if (insideWays.length < ways.length) {
-      insideWays = new long[ways.length];
+    if (insideRoutes.length < routes.length) {
+      insideRoutes = new long[routes.length];
     }
     int end = start[tokens];
     for (int i = 0; i < end; i++) {
-      long way = ways[i];
-      insideWays[i] = way >= 0 && nodes.together(rank, Ways.rank(way)) ? way : Ways.NOWHERE;
+      long route = routes[i];
+      insideRoutes[i] =
+          route >= 0 && nodes.together(rank, RowTarget.rank(route)) ? route : RowTarget.NOWHERE;
     }
-    nearWays = insideWays;
+    intranodeRoutes = insideRoutes;
   }
 
-  /** Room for what is forwarded for each of {@code partners} partners. */
+  /** Makes space for the forwarded tokens of {@code partners} partners. */
   Forward[] forwards(int partners) {
     if (forwards.length < partners) {
       Forward[] all = new Forward[partners];
@@ -130,14 +136,13 @@ final class HostHandle implements DispatchHandle {
     return forwards;
   }
 
-  /** Keeps the handle from being recycled while an operation needs it. */
+  /** Keeps the handle from reuse while an operation needs it. */
   void acquire() {
     int now;
     do {
       now = state.get();
       if ((now & CLOSED) != 0) {
-        throw new IllegalStateException(
-            "the dispatch handle has been closed: close it after its last use");
+        throw new IllegalUseException(ErrorCode.HANDLE_CLOSED, "the dispatch handle has been closed: close it after its last use");
       }
     } while (!state.compareAndSet(now, now + USE));
   }

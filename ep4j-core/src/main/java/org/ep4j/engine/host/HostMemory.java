@@ -5,14 +5,14 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.Participants;
 import org.ep4j.memory.PrivateMemory;
 import org.ep4j.memory.SymmetricMemory;
 
 /**
- * The memory of one buffer on one rank, and the views of it that are handed out: a view used after
- * the buffer has been closed is an exception, not a crash.
+ * The memory of one buffer on one rank, and its views for callers: using a view after the buffer is
+ * closed throws an exception and does not crash.
  */
 final class HostMemory implements AutoCloseable {
   private final SymmetricMemory symmetric;
@@ -37,13 +37,19 @@ final class HostMemory implements AutoCloseable {
     return of(symmetric, layout, group.rank());
   }
 
-  /** Allocates on a rank that comes back; collective with those that are there. */
-  static HostMemory rejoin(Meeting meeting, Nodes nodes, RegionLayout layout, Duration timeout) {
-    int node = nodes.of(meeting.rank());
+  /** Allocates on a rank that rejoins; collective with the ranks that have the buffer. */
+  static HostMemory rejoin(
+      Participants participants, Nodes nodes, RegionLayout layout, Duration timeout) {
+    int node = nodes.of(participants.rank());
     SymmetricMemory symmetric =
         SymmetricMemory.rejoin(
-            meeting, nodes.first(node), nodes.end(node), layout.bytes, layout.likelyBytes, timeout);
-    return of(symmetric, layout, meeting.rank());
+            participants,
+            nodes.first(node),
+            nodes.end(node),
+            layout.bytes,
+            layout.likelyBytes,
+            timeout);
+    return of(symmetric, layout, participants.rank());
   }
 
   private static HostMemory of(SymmetricMemory symmetric, RegionLayout layout, int rank) {
@@ -74,12 +80,12 @@ final class HostMemory implements AutoCloseable {
     return scratchView;
   }
 
-  /** Arena of all views that are handed out. */
+  /** Arena of all views for callers. */
   Arena views() {
     return views;
   }
 
-  /** From now on views are refused. */
+  /** Closes all views. */
   void closeViews() {
     if (views.scope().isAlive()) {
       views.close();

@@ -2,6 +2,8 @@ package org.ep4j.engine.host;
 
 import static java.util.Objects.requireNonNull;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
@@ -20,14 +22,14 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Low-latency dispatch and combine of one rank: numbers the operations, keeps at most two of them
- * in flight, and rotates their results. {@link LowLatencyLayout} tells how ranks talk.
+ * Low-latency dispatch and combine of one rank: numbers the operations, limits them to two in
+ * flight, and rotates their results. {@link LowLatencyLayout} is the protocol between ranks.
  *
  * <p>Used by one thread at a time; the operations of asynchronous calls run on the thread of {@link
  * LowLatencyEntry#later}, in order.
  */
 final class LowLatency implements AutoCloseable {
-  /** Objects of each kind that are used in turn. */
+  /** Number of objects of each kind, used in rotation. */
   private static final int OBJECTS = 16;
 
   private static final int RECORDS = 3;
@@ -49,7 +51,7 @@ final class LowLatency implements AutoCloseable {
   private final LowLatencyDispatchOperation[] dispatches = new LowLatencyDispatchOperation[OBJECTS];
   private final LowLatencyCombineOperation[] combines = new LowLatencyCombineOperation[OBJECTS];
 
-  /** The combine regions as rows by experts, then as rows by ranks. */
+  /** The combine regions with rows by experts, then with rows by ranks. */
   private final Tensor[] combineTensors = new Tensor[4];
 
   /** The last operation of each parity. */
@@ -58,16 +60,16 @@ final class LowLatency implements AutoCloseable {
   /** Number of the last operation. */
   private long number;
 
-  /** Dispatches and combines begun, and the last ones that a reset made worthless. */
+  /**
+   * Numbers of begun dispatches and combines, and the last ones whose results a reset discarded.
+   */
   private long dispatchCount;
 
   private long combineCount;
   private long resetDispatch;
   private long resetCombine;
 
-  /**
-   * @param views arena of the tensors handed out; the owner closes it before this object
-   */
+  /** @param views arena of the tensors for callers; the owner closes it before this object */
   LowLatency(
       HostContext context,
       LowLatencyLayout layout,
@@ -110,9 +112,9 @@ final class LowLatency implements AutoCloseable {
     }
   }
 
-  /** From now on ranks of other nodes are reached this way. */
-  void connect(@Nullable FarRanks far) {
-    paths.connect(far);
+  /** Sets the connection to other nodes. */
+  void connect(@Nullable InternodeLowLatency internode) {
+    paths.connect(internode);
     signals.connected();
   }
 
@@ -141,8 +143,7 @@ final class LowLatency implements AutoCloseable {
       Tensor y, Routing choices, LowLatencyHandle handle, LowLatencyCombineOptions options) {
     LowLatencyDispatchOperation dispatch = current(handle);
     if (dispatch.awaitsHook()) {
-      throw new IllegalStateException(
-          dispatch.name() + " has not been received: call its hook before its combine");
+      throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, dispatch.name() + " has not been received: call its hook before its combine");
     }
     LowLatencyRecord record = dispatch.record;
     Tensor region = combineTensor(dispatch);
@@ -165,7 +166,7 @@ final class LowLatency implements AutoCloseable {
     return op;
   }
 
-  /** The region that the combine of {@code handle} sends from with zeroCopy. */
+  /** The region that the combine of {@code handle} reads from with zeroCopy. */
   Tensor combineBuffer(LowLatencyHandle handle) {
     LowLatencyDispatchOperation dispatch = current(handle);
     requireRegion(dispatch);
@@ -195,8 +196,8 @@ final class LowLatency implements AutoCloseable {
   }
 
   /**
-   * Admits all ranks that are not excluded or, with masking, dead. If this rank has been masked by
-   * others, it goes on with their number; then none may be inside a low-latency operation.
+   * Admits all ranks that are not excluded or, with masking, dead. If other ranks have masked this
+   * rank, it continues with their number; no operation may be in flight then.
    */
   void cleanMask() {
     for (int r = 0; r < context.ranks; r++) {
@@ -210,16 +211,16 @@ final class LowLatency implements AutoCloseable {
     catchUp();
   }
 
-  /** Number of the last operation begun. */
+  /** Number of the last begun operation. */
   long number() {
     return number;
   }
 
   /**
-   * Drops what is in flight and all results, masks ranks that have become excluded, and goes on
+   * Discards the operations in flight and all results, masks newly excluded ranks, and continues
    * with the next number. Called between two barriers of the live ranks.
    *
-   * @param highest the highest number that one of them has begun
+   * @param highest the highest number that a live rank has begun
    */
   void reset(long highest) {
     last[0].drop();
@@ -236,27 +237,27 @@ final class LowLatency implements AutoCloseable {
     signals.received(highest);
   }
 
-  /** Goes on in new memory of this node; before {@link #reset}. */
+  /** Continues in new memory of this node; called before {@link #reset}. */
   void renewed() {
     signals.renewed();
   }
 
-  /** Counts with a rank that comes back; before {@link #reset}. */
+  /** Counts a rank that rejoins; called before {@link #reset}. */
   void takeIn(int rank) {
     signals.takeIn(rank);
   }
 
-  /** All ranks stand at one number, and none has left another out unknown to it. */
+  /** Called when all ranks are at one number and each rank knows which ranks have masked it. */
   void agreed() {
     signals.lookAtMasks();
   }
 
-  /** What the operations have done so far. */
+  /** Counters of the operations so far. */
   LowLatencyCounters counters() {
     return counters;
   }
 
-  /** Bytes of this rank alone. */
+  /** Bytes of memory private to this rank. */
   long privateBytes() {
     return memory.bytes();
   }
@@ -287,7 +288,7 @@ final class LowLatency implements AutoCloseable {
   }
 
   /**
-   * Receives {@code op}, and what was sent before it first: all ranks receive in the same order.
+   * Receives {@code op} after the operation sent before it: all ranks receive in the same order.
    */
   void receiveUpTo(LowLatencyOperation op) {
     LowLatencyOperation other = last[(int) (op.number + 1 & 1)];
@@ -321,27 +322,24 @@ final class LowLatency implements AutoCloseable {
     }
   }
 
-  /** Refuses a third operation in flight; an asynchronous one is waited for instead. */
+  /** Refuses a third operation in flight; waits if the earlier one is asynchronous. */
   private void requirePlace() {
     LowLatencyOperation before = last[(int) (number + 1 & 1)];
     before.awaitRun();
     if (before.awaitsHook()) {
-      throw new IllegalStateException(
-          "a third low-latency operation would be in flight: call the hook of "
+      throw new IllegalUseException(ErrorCode.TOO_MANY_IN_FLIGHT, "a third low-latency operation would be in flight: call the hook of "
               + before.name()
               + " first");
     }
   }
 
-  /** Refuses to touch the combine region of a dispatch while peers may read from it. */
+  /** Refuses access to the combine region of a dispatch while peers may read it. */
   private void requireRegion(LowLatencyDispatchOperation dispatch) {
     for (LowLatencyOperation op : last) {
       if (op instanceof LowLatencyCombineOperation combine
           && combine.half == dispatch.half()
           && combine.awaitsHook()) {
-        throw new IllegalStateException(
-            "the rows of "
-                + combine.name()
+        throw new IllegalUseException(ErrorCode.COMBINE_REGION_IN_USE, "the rows of " + combine.name()
                 + " are still in the combine region of this handle: call its hook first");
       }
     }
@@ -349,14 +347,14 @@ final class LowLatency implements AutoCloseable {
 
   private LowLatencyDispatchOperation current(LowLatencyHandle handle) {
     if (!(handle instanceof LowLatencyDispatchOperation dispatch) || !dispatch.isOf(this)) {
-      throw Arguments.invalid(
-          "handle", handle, "of a lowLatencyDispatch of this buffer", "pass that one");
+      throw Arguments.invalid(ErrorCode.WRONG_HANDLE,
+          "handle", handle, "a handle of a lowLatencyDispatch of this buffer", "pass the handle of the dispatch");
     }
     dispatch.requireCurrent();
     return dispatch;
   }
 
-  /** Goes on with the number of the rank that is furthest. */
+  /** Continues with the highest number of all ranks. */
   private void catchUp() {
     long highest = signals.highestStartedWithout();
     if (highest > number) {
@@ -365,15 +363,14 @@ final class LowLatency implements AutoCloseable {
       signals.start(highest);
       signals.received(highest);
     }
-    // Last: who is refused tries again.
+    // Last: a refused caller tries again.
     signals.caughtUp();
   }
 
   private void requireNothingInFlight(long highest) {
     for (LowLatencyOperation op : last) {
       if (op.awaitsHook()) {
-        throw new IllegalStateException(
-            "other ranks stand at low-latency operation "
+        throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, "other ranks are at low-latency operation "
                 + highest
                 + ", this one at "
                 + number

@@ -14,7 +14,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   /** Number among the combines. */
   long ordinal;
 
-  /** The dispatch whose rows come back. */
+  /** The dispatch whose rows return. */
   LowLatencyRecord record;
 
   /** Combine region of that dispatch. */
@@ -24,19 +24,19 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   boolean zeroCopy;
   boolean partialRounding;
 
-  /** For each slot whether it counts. */
+  /** For each choice, whether it counts. */
   boolean[] kept = new boolean[0];
 
-  /** Weight of each slot. */
+  /** Weight of each choice. */
   float[] weights = new float[0];
 
-  /** The experts' rows, until nobody needs them any more. */
+  /** The experts' rows; null once no rank reads them. */
   @Nullable Tensor y;
 
-  /** Whether own rows are read from y; else y may change once it is sent. */
+  /** Whether this rank reads its own rows from y; otherwise y may change after the send. */
   boolean ownInPlace;
 
-  /** Where the sums go. */
+  /** Destination of the sums. */
   private @Nullable Tensor out;
 
   /** Whether {@link #out} is memory of the buffer. */
@@ -66,7 +66,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     this.ownOut = options.out() == null;
   }
 
-  /** Room for the slots of a full batch. */
+  /** Makes space for the choices of a full batch. */
   void ensureSlots(int slots) {
     if (kept.length < slots) {
       kept = new boolean[slots];
@@ -74,7 +74,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     }
   }
 
-  /** Which half of the buffer's own sums belongs to this combine. */
+  /** Half of the buffer's own sums that this combine uses. */
   int sumsHalf() {
     return (int) (ordinal & 1);
   }

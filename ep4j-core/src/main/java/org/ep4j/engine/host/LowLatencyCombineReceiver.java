@@ -7,9 +7,9 @@ import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * The receiving half of a low-latency combine: pulls the rows of this rank's tokens from where
- * their owners hold them and sums them. An owner holds a token's rows in the order in which they
- * were dispatched, so one cursor an owner finds them all.
+ * The receiving half of a low-latency combine: pulls the rows of this rank's tokens from the memory
+ * of their owners and sums them. An owner holds a token's rows in dispatch order, so one cursor per
+ * owner finds all of them.
  */
 final class LowLatencyCombineReceiver {
   private final HostContext context;
@@ -22,18 +22,17 @@ final class LowLatencyCombineReceiver {
   private final int hidden;
 
   /**
-   * Per owner: address of the first row, 0 = its rows are skipped; distance of dense rows, 0 =
-   * listed.
+   * Per owner: address of the first row, 0 = skip its rows; stride of dense rows, 0 = listed rows.
    */
   private final long[] base;
 
   private final int[] stride;
   private final boolean[] encoded;
 
-  /** Per owner: rows passed so far. */
+  /** Per owner: number of rows passed. */
   private final int[] cursor;
 
-  /** Rows of the current token, in the order of their sum. */
+  /** Rows of the current token in summation order. */
   private final long[] rows;
 
   private final float[] weights;
@@ -86,19 +85,19 @@ final class LowLatencyCombineReceiver {
     signals.awaitSent(op.number, op.operation);
   }
 
-  /** Learns where an owner holds this rank's rows. */
+  /** Finds this rank's rows at an owner. */
   private void locate(LowLatencyCombineOperation op, int owner) {
-    long line = signals.await(owner, op.number, op.operation, op.waitStats);
-    if (line == 0) {
+    long header = signals.await(owner, op.number, op.operation, op.waitStats);
+    if (header == 0) {
       return;
     }
-    long kind = NativeMemory.getLong(line + LowLatencyLayout.KIND);
+    long kind = NativeMemory.getLong(header + LowLatencyLayout.KIND);
     if (!LowLatencyKind.isCombine(kind)) {
       signals.requireSame(owner, op.number, LowLatencyKind.DENSE, kind);
     }
     signals.requireSameDispatch(
-        owner, op.number, op.record.number, NativeMemory.getLong(line + LowLatencyLayout.DISPATCH));
-    long held = NativeMemory.getLong(line + LowLatencyLayout.COUNT);
+        owner, op.number, op.record.number, NativeMemory.getLong(header + LowLatencyLayout.DISPATCH));
+    long held = NativeMemory.getLong(header + LowLatencyLayout.COUNT);
     if (held != op.record.sent[owner]) {
       signals.hasNoRows(owner, op.number, op.operation, op.record.sent[owner], held);
       return;
@@ -106,11 +105,11 @@ final class LowLatencyCombineReceiver {
     encoded[owner] = kind == LowLatencyKind.DENSE_LOGFMT;
     stride[owner] =
         kind == LowLatencyKind.LISTED ? 0 : encoded[owner] ? LogFmt.maxBytes(hidden) : 2 * hidden;
-    FarRanks far = paths.farFrom(owner);
+    InternodeLowLatency internode = paths.internodeSource(owner);
     base[owner] =
-        far == null
-            ? context.lowLatency(owner) + NativeMemory.getLong(line + LowLatencyLayout.PLACE)
-            : far.answers(op.number, op.record.answerFrom[owner]);
+        internode == null
+            ? context.lowLatency(owner) + NativeMemory.getLong(header + LowLatencyLayout.PLACE)
+            : internode.answers(op.number, op.record.answerFrom[owner]);
   }
 
   private void reduce(LowLatencyCombineOperation op, long sums) {
@@ -122,7 +121,7 @@ final class LowLatencyCombineReceiver {
     }
   }
 
-  /** Adds one row of each rank that got the token, in the order of the ranks. */
+  /** Adds one row of each rank that got the token, in ascending order of ranks. */
   private void addByRanks(LowLatencyCombineOperation op, long sums) {
     LowLatencyRecord record = op.record;
     Arrays.fill(weights, 1);
@@ -146,7 +145,10 @@ final class LowLatencyCombineReceiver {
     }
   }
 
-  /** Adds an owner to the ascending {@code count} ones, unless it is there; returns how many. */
+  /**
+   * Inserts an owner into the ascending list of {@code count} owners unless present; returns the
+   * new count.
+   */
   private int insert(int owner, int count) {
     int at = count;
     while (at > 0 && owners[at - 1] > owner) {
@@ -188,7 +190,7 @@ final class LowLatencyCombineReceiver {
     }
   }
 
-  /** Where row number {@code row} of an owner can be read as BF16. */
+  /** Address at which row {@code row} of an owner is readable as BF16. */
   private long address(LowLatencyCombineOperation op, int owner, int row, int scratch) {
     if (stride[owner] == 0) {
       long list = context.lowLatency(context.rank) + layout.list(op.number, owner);
@@ -204,8 +206,8 @@ final class LowLatencyCombineReceiver {
   }
 
   /**
-   * Orders the current token's rows by owner, keeping top-k order among those of one owner; returns
-   * the number of owners.
+   * Orders the current token's rows by owner and keeps top-k order within an owner; returns the
+   * number of owners.
    */
   private int group(int count) {
     for (int i = 1; i < count; i++) {
@@ -231,7 +233,7 @@ final class LowLatencyCombineReceiver {
     return groups;
   }
 
-  /** Whether an owner has withdrawn rows that were summed; they are left out the next time. */
+  /** Whether an owner has overwritten rows that were summed; the next attempt skips its rows. */
   private boolean lost(LowLatencyCombineOperation op) {
     boolean lost = false;
     for (int owner = 0; owner < context.ranks; owner++) {

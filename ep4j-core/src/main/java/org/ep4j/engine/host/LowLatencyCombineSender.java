@@ -8,9 +8,10 @@ import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * The sending half of a low-latency combine: makes the rows that each rank is waiting for readable
- * to it and says where they are. Rows already in the combine region stay there, and their numbers
- * are told; others are copied (or encoded) into it densely, in the order of the dispatch list.
+ * The sending half of a low-latency combine: makes the rows that each rank waits for readable and
+ * publishes their location. Rows already in the combine region stay in place, and the list holds
+ * their numbers; other rows are copied (or encoded) into the region densely, in the order of the
+ * dispatch list.
  */
 final class LowLatencyCombineSender {
   private final HostContext context;
@@ -23,7 +24,7 @@ final class LowLatencyCombineSender {
   private final int rowBytes;
   private final long own;
 
-  /** For each combine region the last operation whose rows lay in it. */
+  /** For each combine region, the last operation with rows in it. */
   private final long[] lastUse = new long[2];
 
   LowLatencyCombineSender(
@@ -44,7 +45,7 @@ final class LowLatencyCombineSender {
     own = context.lowLatency(context.rank);
   }
 
-  /** The last operation whose rows lay in a combine region. */
+  /** The last operation with rows in a combine region. */
   long lastUse(int half) {
     return lastUse[half];
   }
@@ -64,9 +65,9 @@ final class LowLatencyCombineSender {
         continue;
       }
       int rows = op.record.received[r];
-      FarRanks far = paths.farFrom(r);
-      if (far != null) {
-        answer(far, op, y, r);
+      InternodeLowLatency internode = paths.internodeSource(r);
+      if (internode != null) {
+        answer(internode, op, y, r);
       } else if (op.zeroCopy) {
         sendListed(op, r, layout.combine(op.half));
       } else if (r == context.rank && op.ownInPlace) {
@@ -79,10 +80,11 @@ final class LowLatencyCombineSender {
     }
   }
 
-  /** Sends the rows that {@code r}, a rank of another node, is waiting for. */
-  private void answer(FarRanks far, LowLatencyCombineOperation op, Tensor y, int r) {
-    long bytes = write(op, y, r, far.answersTo(r, op.number));
-    far.answer(r, op.number, op.record.answerTo[r], bytes);
+  /** Sends the rows that {@code r}, a rank of another node, waits for. */
+  private void answer(
+      InternodeLowLatency internode, LowLatencyCombineOperation op, Tensor y, int r) {
+    long bytes = write(op, y, r, internode.answersTo(r, op.number));
+    internode.answer(r, op.number, op.record.answerTo[r], bytes);
     signals.send(r, op.number, denseKind(op), op.record.received[r], 0, op.record.number, 0, 0);
   }
 
@@ -90,12 +92,12 @@ final class LowLatencyCombineSender {
     return op.logFmt ? LowLatencyKind.DENSE_LOGFMT : LowLatencyKind.DENSE;
   }
 
-  /** Writes the rows of {@code r} behind each other to {@code target}; how many bytes. */
+  /** Writes the rows of {@code r} consecutively to {@code target}; returns the number of bytes. */
   private long write(LowLatencyCombineOperation op, Tensor y, int r, long target) {
     return op.logFmt ? encode(op, y, r, target) : copy(op, y, r, target);
   }
 
-  /** Tells {@code r} the numbers of its rows, which start at {@code place}. */
+  /** Sends {@code r} the numbers of its rows, which start at {@code place}. */
   private void sendListed(LowLatencyCombineOperation op, int r, long place) {
     int rows = op.record.received[r];
     int[] numbers = op.record.rows[r];

@@ -25,10 +25,10 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
   @Nullable Tensor cumulativeStats;
 
-  /** The caller's rows, until nobody needs them any more. */
+  /** The caller's rows; null once no rank reads them. */
   @Nullable Tensor x;
 
-  /** Address of the caller's rows if own rows are taken from there, else 0. */
+  /** Address of the caller's rows if this rank reads its own rows there, else 0. */
   long ownRows;
 
   LowLatencyDispatchOperation(
@@ -57,7 +57,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     this.ownRows = inPlace ? x.address() : 0;
   }
 
-  /** Which half of the outputs and which combine region belong to this dispatch. */
+  /** Half of the outputs, and combine region, that this dispatch uses. */
   int half() {
     return (int) (ordinal & 1);
   }
@@ -100,7 +100,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  public Tensor recvCount() {
+  public Tensor counts() {
     return outputs().receiveCount();
   }
 

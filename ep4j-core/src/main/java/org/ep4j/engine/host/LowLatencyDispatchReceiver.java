@@ -8,9 +8,9 @@ import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * The receiving half of a low-latency dispatch: takes the sources in rank order and puts each of
- * their rows, token by token, behind the last row of every local expert it is for. So rows of an
- * expert are ordered by source rank, then token.
+ * The receiving half of a low-latency dispatch: takes the sources in rank order and appends each of
+ * their rows, token by token, to the rows of every local expert that the token chose. The rows of
+ * an expert are ordered by source rank, then token.
  */
 final class LowLatencyDispatchReceiver {
   private final HostContext context;
@@ -22,7 +22,7 @@ final class LowLatencyDispatchReceiver {
   private final LowLatencyCounters counters;
   private final int experts;
 
-  /** Per local expert: rows so far, and rows before the current source. */
+  /** Per local expert: number of rows so far, and before the current source. */
   private final int[] next;
 
   private final int[] first;
@@ -53,15 +53,15 @@ final class LowLatencyDispatchReceiver {
     boolean byRanks = op.record.byRanks;
     for (int source = 0; source < context.ranks; source++) {
       System.arraycopy(next, 0, first, 0, experts);
-      long line = signals.await(source, op.number, op.operation, op.waitStats);
+      long header = signals.await(source, op.number, op.operation, op.waitStats);
       op.record.received[source] = 0;
-      if (line != 0) {
+      if (header != 0) {
         signals.requireSame(
-            source, op.number, kind, NativeMemory.getLong(line + LowLatencyLayout.KIND));
-        int entries = (int) NativeMemory.getLong(line + LowLatencyLayout.COUNT);
+            source, op.number, kind, NativeMemory.getLong(header + LowLatencyLayout.KIND));
+        int entries = (int) NativeMemory.getLong(header + LowLatencyLayout.COUNT);
         op.record.received[source] =
             byRanks ? placeByRank(op, source, entries) : place(op, source, entries);
-        op.record.answerTo[source] = (int) NativeMemory.getLong(line + LowLatencyLayout.PLACE);
+        op.record.answerTo[source] = (int) NativeMemory.getLong(header + LowLatencyLayout.PLACE);
       }
       if (byRanks) {
         writeRange(op, source);
@@ -74,7 +74,7 @@ final class LowLatencyDispatchReceiver {
     signals.awaitSent(op.number, op.operation);
   }
 
-  /** Places the rows of one source; returns how many. */
+  /** Places the rows of one source; returns their number. */
   private int place(LowLatencyDispatchOperation op, int source, int entries) {
     LowLatencyFormat format = op.format;
     int rowBytes = format.rowBytes();
@@ -116,7 +116,7 @@ final class LowLatencyDispatchReceiver {
     return count;
   }
 
-  /** By ranks: places the rows of one source and their choices; returns how many. */
+  /** By ranks: places the rows of one source and their choices; returns their number. */
   private int placeByRank(LowLatencyDispatchOperation op, int source, int words) {
     LowLatencyFormat format = op.format;
     LowLatencyRecord record = op.record;
@@ -158,7 +158,7 @@ final class LowLatencyDispatchReceiver {
     return count;
   }
 
-  /** By ranks: where the rows of a source are, and how many. */
+  /** By ranks: position and number of the rows of a source. */
   private void writeRange(LowLatencyDispatchOperation op, int source) {
     int count = op.record.received[source];
     long first = source * memory.rowsPerRank();

@@ -9,8 +9,8 @@ import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * The sending half of a low-latency dispatch: each row is quantised once and written once to every
- * rank that owns one of its experts, however many experts that are.
+ * The sending half of a low-latency dispatch: quantises each row once and writes it once to every
+ * rank that owns one of its experts.
  */
 final class LowLatencyDispatchSender {
   private final HostContext context;
@@ -22,7 +22,7 @@ final class LowLatencyDispatchSender {
   private final LowLatencyCounters counters;
   private final int hidden;
 
-  /** Per destination: addresses of list and rows, how many of each so far, last token listed. */
+  /** Per destination: addresses of list and rows, entries of each so far, last listed token. */
   private final long[] list;
 
   private final long[] rowsAt;
@@ -30,7 +30,7 @@ final class LowLatencyDispatchSender {
   private final int[] rows;
   private final int[] lastToken;
 
-  /** Destinations of the current token, those that get its row first. */
+  /** Destinations of the current token; destinations that need its row first. */
   private final int[] destinations;
 
   LowLatencyDispatchSender(
@@ -85,7 +85,7 @@ final class LowLatencyDispatchSender {
     }
   }
 
-  /** Enters a token into the lists; returns the number of destinations that need its row. */
+  /** Adds a token to the lists; returns the number of destinations that need its row. */
   private int list(LowLatencyRecord record, int token) {
     int count = 0;
     int end = (token + 1) * record.topK;
@@ -119,7 +119,7 @@ final class LowLatencyDispatchSender {
     return count;
   }
 
-  /** By ranks: enters a token into a list, without choices so far. */
+  /** By ranks: adds a token to a list, without choices. */
   private void beginToken(LowLatencyRecord record, int r, int token) {
     NativeMemory.putInt(list[r] + 4L * listed[r]++, token);
     for (int k = 0; k < record.topK; k++) {
@@ -131,7 +131,7 @@ final class LowLatencyDispatchSender {
     record.sent[r]++;
   }
 
-  /** By ranks: enters choice {@code k} of the last token, number {@code at} of all. */
+  /** By ranks: adds choice {@code k} of the last token, which is choice {@code at} of all. */
   private void choose(LowLatencyRecord record, int r, int k, int at) {
     int ends = record.weighted ? 2 * record.topK : record.topK;
     long place = list[r] + 4L * (listed[r] - ends + k);
@@ -160,7 +160,7 @@ final class LowLatencyDispatchSender {
     }
   }
 
-  /** Writes a row of the caller in its way form: values, then scales. */
+  /** Writes a row of the caller in the format of the transfer: values, then scales. */
   private void produce(LowLatencyDispatchOperation op, Tensor x, int token, long target) {
     long rowBytes = 2L * hidden;
     long offset = token * rowBytes;
@@ -191,7 +191,7 @@ final class LowLatencyDispatchSender {
         op.record.answerFrom[r] = answers;
         long rowBytes = (long) rows[r] * op.format.stride();
         signals.send(r, op.number, kind, listed[r], answers, op.number, listed[r], rowBytes);
-        answers += context.near(r) ? 0 : op.record.sent[r];
+        answers += context.isIntranode(r) ? 0 : op.record.sent[r];
         counters.sent(rows[r], (long) rows[r] * (op.format.rowBytes() + op.format.scaleBytes()));
       }
     }

@@ -4,8 +4,8 @@ import org.ep4j.Event;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What low-latency operations need from the buffer they belong to. Hooks come back into the buffer
- * without passing through it, so they ask here.
+ * The functions of the buffer that low-latency operations use. Callers invoke hooks directly,
+ * without a method of the buffer, so hooks call these.
  */
 interface LowLatencyEntry {
   /**
@@ -17,15 +17,15 @@ interface LowLatencyEntry {
   /** Ends the call that {@link #enter} began. */
   void exit();
 
-  /** Refuses to go on with a buffer that {@link #failed}. */
+  /** Throws if the buffer has {@link #failed}. */
   void requireUsable();
 
-  /** From now on the buffer accepts only reset and close; the others are told. */
+  /** Accepts only reset and close from now on, and notifies the other ranks. */
   void failed(String reason, RuntimeException cause);
 
-  /** Runs {@code work} after what was queued before; its error comes out of the event. */
+  /** Runs {@code work} after all queued operations; its event reports its error. */
   Event later(Runnable work);
 
-  /** Waits for an event that an operation is to follow; bounded. */
+  /** Waits for the event that an operation depends on, with a deadline. */
   void awaitPrevious(@Nullable Event previous, String operation);
 }

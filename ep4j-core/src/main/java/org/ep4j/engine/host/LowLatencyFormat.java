@@ -5,16 +5,16 @@ import org.ep4j.RowFormat;
 import org.ep4j.ScaleKind;
 
 /**
- * What a row looks like in one format: a row in flight is its values followed by its scales.
+ * Layout of a row in one format: in transfer, a row is its values followed by its scales.
  *
- * @param format what becomes of the BF16 row
+ * @param format format of the values
  * @param scaleKind scales of FP8
  * @param dtype type of the values
  * @param rowBytes bytes of the values
- * @param scaleDType type of the scales; of no meaning without scales
+ * @param scaleDType type of the scales; unused without scales
  * @param scales number of scales, 0 for BF16
  * @param scaleBytes bytes of the scales
- * @param stride distance of rows in flight
+ * @param stride stride of rows in transfer
  */
 record LowLatencyFormat(
     RowFormat format,
@@ -59,7 +59,7 @@ record LowLatencyFormat(
     return index(format, scaleKind);
   }
 
-  /** Type of the elements of a column of scales: UE8M0 go four to a word. */
+  /** Type of the elements of a column of scales: a word holds four UE8M0. */
   DType columnDType() {
     return scaleDType == DType.UE8M0 ? DType.INT32 : scaleDType;
   }
@@ -94,12 +94,12 @@ record LowLatencyFormat(
       int scales) {
     int rowBytes = Math.toIntExact(dtype.bytes(hidden));
     int scaleBytes = Math.toIntExact(scaleDType.bytes(scales));
-    int stride = Math.toIntExact(ControlLayout.align(rowBytes + scaleBytes, CACHE_LINE));
+    int stride = Math.toIntExact(ControlPageLayout.align(rowBytes + scaleBytes, CACHE_LINE));
     return new LowLatencyFormat(
         format, scaleKind, dtype, rowBytes, scaleDType, scales, scaleBytes, stride);
   }
 
-  /** Most bytes of scales that a row has in any format. */
+  /** Maximum bytes of scales of a row over all formats. */
   static int maxScaleBytes(int hidden) {
     return hidden / NVFP4_BLOCK;
   }

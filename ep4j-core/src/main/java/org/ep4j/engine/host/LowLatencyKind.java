@@ -3,25 +3,25 @@ package org.ep4j.engine.host;
 import org.ep4j.RowFormat;
 import org.ep4j.ScaleKind;
 
-/** What an operation is, as the word {@link LowLatencyLayout#KIND} says it. */
+/** Kinds of operations, values of the word {@link LowLatencyLayout#KIND}. */
 final class LowLatencyKind {
   private static final long DISPATCH = 1;
   private static final long COMBINE = 2;
   private static final long BY_RANKS = 1 << 24;
   private static final long WEIGHTED = 1 << 25;
 
-  /** Combine: BF16 rows, one after the other in the order of the dispatch list. */
+  /** Combine: BF16 rows, consecutive, in the order of the dispatch list. */
   static final long DENSE = COMBINE;
 
   /** Combine: LogFMT-10 rows, likewise. */
   static final long DENSE_LOGFMT = COMBINE | 1 << 8;
 
-  /** Combine: BF16 rows, their numbers in the source's list. */
+  /** Combine: BF16 rows whose numbers are in the list of the source. */
   static final long LISTED = COMBINE | 2 << 8;
 
   private LowLatencyKind() {}
 
-  /** The kind of a dispatch: all that must be the same on all ranks for its list to be read. */
+  /** The kind of a dispatch: all options that must be equal on all ranks to read its list. */
   static long of(LowLatencyDispatchOperation op) {
     RowFormat format = op.format.format();
     long scale = format == RowFormat.FP8 ? op.format.scaleKind().ordinal() : 0;
@@ -36,7 +36,7 @@ final class LowLatencyKind {
     return (kind & 0xff) == COMBINE;
   }
 
-  /** For messages. */
+  /** Text for messages. */
   static String text(long kind) {
     if (isCombine(kind)) {
       return "combine";

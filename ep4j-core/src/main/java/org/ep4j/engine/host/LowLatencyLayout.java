@@ -9,64 +9,63 @@ import org.ep4j.engine.host.kernel.LogFmt;
  * The low-latency part of each rank's region; the same on all ranks. Offsets count from the start
  * of the part.
  *
- * <p>Operations are numbered 1, 2, 3, ... on all ranks alike, dispatches and combines together.
- * Areas come twice and alternate by the parity of the number. Words only grow; nothing is ever
- * cleaned.
+ * <p>Operations are numbered 1, 2, 3, ... alike on all ranks, dispatches and combines together.
+ * Each area exists twice, for odd and even numbers. Words only grow; no rank ever clears them.
  *
- * <p>Protocol, operation n from source p to destination q, all in q's part unless said otherwise:
+ * <p>Protocol, operation n from source p to destination q, all in q's part unless stated otherwise:
  *
  * <ol>
- *   <li>p waits until {@link #RECEIVED} in q's part is at least n - 2: q has read all that
- *       operation n - 2, the last one in this parity, put there, and all that it pulled from p.
- *   <li>p fills its own list and its own rows ({@link #list}, {@link #row}): no two sources ever
- *       write the same area, so a source that was given up on cannot spoil another's rows.
- *   <li>p fills its line ({@link #line}) and stores {@link #NUMBER} = n in it with release order.
- *   <li>q waits for NUMBER at least n with acquire order, reads line, list and rows, or, in a
- *       combine, pulls the rows from p's {@link #combine} region.
- *   <li>q stores RECEIVED = n in its own part with release order. Operations are received in order
- *       of their numbers, so RECEIVED stands for all before, too.
+ * <li>p waits until {@link #RECEIVED} in q's part is at least n - 2: q has read all data of
+ * operation n - 2, the last one of this parity, and has finished its pulls from p.
+ * <li>p fills its own list and its own rows ({@link #list}, {@link #row}). Each source has its own
+ * areas, so a source that was masked cannot overwrite the data of another.
+ * <li>p fills its header ({@link #header}) and stores {@link #NUMBER} = n in it with release order.
+ * <li>q waits for NUMBER at least n with acquire order, reads header, list and rows, or, in a
+ * combine, pulls the rows from p's {@link #combine} region.
+ * <li>q stores RECEIVED = n in its own part with release order. Ranks receive operations in the
+ * order of their numbers, so RECEIVED covers all earlier operations.
  * </ol>
  *
- * <p>A rank that masks another one stops waiting for it and may overwrite what that rank is still
- * pulling. It counts its {@link #mask} word of the rank up first, with release order and a fence;
- * so does admitting it again: odd = masked. Each line carries the word as it was when the line was
- * sent; the puller compares after its last load, and throws away what it summed if the word has
- * changed, or the source has given up ({@link ControlLayout#GAVE_UP}). In new memory after a loss
- * ({@link Withdrawal}) the owner writes its mask words again; all others are zero there. A rank
- * that finds a word changed when masks are cleaned has been left out and goes on with the highest
- * number that those who did it have {@link #STARTED}.
+ * <p>A rank that masks another one stops waiting for it and may overwrite rows that the masked rank
+ * still pulls. Before that it increments its {@link #mask} word of the masked rank, with release
+ * order and a fence; admission increments the word again: odd = masked. Each header carries the
+ * word at the time of sending. The puller compares after its last load and discards its sums if the
+ * word has changed or the source has aborted ({@link ControlPageLayout#ABORTED}). In new memory
+ * after a loss ({@link RegionReplacement}) the owner writes its mask words again; all other words
+ * are zero. A rank that finds a changed word during cleanMask has been masked, and continues with
+ * the highest {@link #STARTED} of the ranks that masked it.
  */
 final class LowLatencyLayout {
-  /** Long, owner: number of the last operation begun. */
+  /** Long, owner: number of the last begun operation. */
   static final long STARTED = 0;
 
-  /** Long, owner: number of the last operation received. */
-  static final long RECEIVED = ControlLayout.LINE;
+  /** Long, owner: number of the last received operation. */
+  static final long RECEIVED = ControlPageLayout.LINE;
 
-  /** In a line, long: number of the operation; stored last. */
+  /** In a header, long: number of the operation; stored last. */
   static final long NUMBER = 0;
 
-  /** In a line, long: what the operation is, see {@link LowLatencyKind}. */
+  /** In a header, long: kind of the operation, see {@link LowLatencyKind}. */
   static final long KIND = 8;
 
-  /** In a line, long: dispatch: entries of the list; combine: rows held for the destination. */
+  /** In a header, long: dispatch: entries of the list; combine: rows held for the destination. */
   static final long COUNT = 16;
 
-  /** In a line, long: combine: distance from the source's part to the first row. */
+  /** In a header, long: combine: distance from the source's part to the first row. */
   static final long PLACE = 24;
 
-  /** In a line, long: combine: number of the dispatch whose rows come back. */
+  /** In a header, long: combine: number of the dispatch whose rows return. */
   static final long DISPATCH = 32;
 
-  /** In a line, long: the source's {@link #mask} word of the destination. */
+  /** In a header, long: the source's {@link #mask} word of the destination. */
   static final long MASK = 40;
 
-  /** Bytes of a line that say something. */
-  static final long LINE_BYTES = 48;
+  /** Bytes of a header in use. */
+  static final long HEADER_BYTES = 48;
 
   private final int ranks;
   private final long maskWords;
-  private final long lines;
+  private final long headers;
   private final long lists;
   private final long listBytes;
   private final long rows;
@@ -77,7 +76,7 @@ final class LowLatencyLayout {
   /** Bytes without the two combine regions, which have the padded shape of the experts' rows. */
   final long communicationBytes;
 
-  /** Bytes of the part; little more than a page if the buffer has no low-latency operations. */
+  /** Bytes of the part; little more than a page without low-latency operations. */
   final long bytes;
 
   LowLatencyLayout(BufferConfig config) {
@@ -85,11 +84,11 @@ final class LowLatencyLayout {
     long maxTokens = config.lowLatencyMaxTokens();
     long rowBytes = 2L * config.hidden();
     ranks = placement.ranks();
-    maskWords = 2 * ControlLayout.LINE;
-    lines = wholeLines(maskWords + 8L * ranks);
-    lists = wholePages(lines + 2L * ranks * ControlLayout.LINE);
-    // A token's entry in a dispatch list: the token, then one local expert a choice; by ranks,
-    // then one weight a choice.
+    maskWords = 2 * ControlPageLayout.LINE;
+    headers = wholeLines(maskWords + 8L * ranks);
+    lists = wholePages(headers + 2L * ranks * ControlPageLayout.LINE);
+    // A token's entry in a dispatch list: the token, then one local expert per choice; by ranks,
+    // then one weight per choice.
     listBytes = wholeLines(maxTokens * (1 + 2L * config.topK()) * 4);
     rows = wholePages(lists + 2L * ranks * listBytes);
     rowsBytes = maxTokens * rowBytes;
@@ -112,9 +111,9 @@ final class LowLatencyLayout {
     return maskWords + 8L * rank;
   }
 
-  /** The line that {@code source} writes. */
-  long line(long number, int source) {
-    return lines + ((number & 1) * ranks + source) * ControlLayout.LINE;
+  /** The header that {@code source} writes. */
+  long header(long number, int source) {
+    return headers + ((number & 1) * ranks + source) * ControlPageLayout.LINE;
   }
 
   /**
@@ -127,7 +126,7 @@ final class LowLatencyLayout {
   }
 
   /**
-   * Rows that {@code source} writes in a dispatch, one a token, densely in the order of the list.
+   * Rows that {@code source} writes in a dispatch, one per token, densely in the order of the list.
    */
   long row(long number, int source) {
     return rows + ((number & 1) * ranks + source) * rowsBytes;
@@ -139,10 +138,10 @@ final class LowLatencyLayout {
   }
 
   private static long wholeLines(long offset) {
-    return ControlLayout.align(offset, ControlLayout.LINE);
+    return ControlPageLayout.align(offset, ControlPageLayout.LINE);
   }
 
   private static long wholePages(long offset) {
-    return ControlLayout.align(offset, ControlLayout.BYTES);
+    return ControlPageLayout.align(offset, ControlPageLayout.BYTES);
   }
 }

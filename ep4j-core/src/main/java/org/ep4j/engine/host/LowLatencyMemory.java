@@ -15,12 +15,12 @@ final class LowLatencyMemory implements AutoCloseable {
   private final Arena views;
   private final int hidden;
 
-  /** Outputs by experts and by ranks, of each half. */
+  /** Outputs by experts and by ranks, for each half. */
   private final LowLatencyOutputs[] byExperts = new LowLatencyOutputs[2];
 
   private final LowLatencyOutputs[] byRanks = new LowLatencyOutputs[2];
 
-  /** Views of sums, made when first asked for: [half][tokens]. */
+  /** Views of sums, created on first use: [half][tokens]. */
   private final @Nullable Tensor[][] sums;
 
   LowLatencyMemory(BufferConfig config, int ranks, int experts, Arena views) {
@@ -40,12 +40,12 @@ final class LowLatencyMemory implements AutoCloseable {
     return memory.bytes();
   }
 
-  /** Rows that a local expert has room for, R*M. */
+  /** Row capacity of a local expert, R*M. */
   long rowsPerExpert() {
     return layout.rowsPerExpert;
   }
 
-  /** Rows that a source rank has room for by ranks, M. */
+  /** By ranks: row capacity of a source rank, M. */
   long rowsPerRank() {
     return layout.rowsPerRank;
   }
@@ -84,7 +84,7 @@ final class LowLatencyMemory implements AutoCloseable {
     return rows(half) + layout.choices;
   }
 
-  /** By ranks: their weights. */
+  /** By ranks: weights of the choices. */
   long choiceWeights(int half) {
     return rows(half) + layout.choiceWeights;
   }

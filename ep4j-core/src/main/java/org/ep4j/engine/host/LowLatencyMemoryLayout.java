@@ -5,15 +5,15 @@ import org.ep4j.DType;
 import org.ep4j.ScaleLayout;
 
 /**
- * The low-latency memory of one rank that no peer reaches. Outputs of dispatch and sums of combine
- * come twice and alternate. Outputs have the padded shape [L, R*M, ...] or, by ranks, [R, M, ...];
- * only pages that carry rows take memory.
+ * The low-latency memory of one rank that no peer accesses. Outputs of dispatch and sums of combine
+ * exist twice and alternate. Outputs have the padded shape [L, R*M, ...] or, by ranks, [R, M, ...];
+ * only pages with rows take memory.
  */
 final class LowLatencyMemoryLayout {
-  /** Rows that each local expert has room for, R*M. */
+  /** Row capacity of each local expert, R*M. */
   final long rowsPerExpert;
 
-  /** Rows that each source rank has room for by ranks, M. */
+  /** By ranks: row capacity of each source rank, M. */
   final long rowsPerRank;
 
   /** Offsets inside a half; its rows come first. */
@@ -32,7 +32,7 @@ final class LowLatencyMemoryLayout {
   /** Bytes of a half. */
   final long half;
 
-  /** Offset of the scratch rows, BF16, one a choice. */
+  /** Offset of the scratch rows, BF16, one per choice. */
   final long scratch;
 
   final long bytes;
@@ -41,7 +41,7 @@ final class LowLatencyMemoryLayout {
     long hidden = config.hidden();
     rowsPerRank = config.lowLatencyMaxTokens();
     rowsPerExpert = ranks * rowsPerRank;
-    // By ranks there is room for one row a token, also on a rank without experts.
+    // By ranks there is space for one row per token, also on a rank without experts.
     long rows = Math.max(1, experts) * rowsPerExpert;
     scales = pages(rows * 2 * hidden);
     long scaleRows =
@@ -60,6 +60,6 @@ final class LowLatencyMemoryLayout {
   }
 
   private static long pages(long bytes) {
-    return ControlLayout.align(bytes, ControlLayout.BYTES);
+    return ControlPageLayout.align(bytes, ControlPageLayout.BYTES);
   }
 }

@@ -1,5 +1,7 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import org.ep4j.Ep4jException;
 import org.ep4j.Event;
 import org.ep4j.ReceiveHook;
@@ -7,9 +9,9 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One low-latency operation from its start until its results are outdated: its state, its hook, and
- * what its accessors check. Objects are made once and used in turn; a few uses later an outdated
- * reference can no longer be told from a new one.
+ * One low-latency operation from its start until its results are overwritten: its state, its hook,
+ * and the checks of its accessors. A few objects are used in rotation; after some rotations an old
+ * reference cannot be distinguished from a new one.
  */
 abstract class LowLatencyOperation implements ReceiveHook, Runnable {
   private static final int FRESH = 0;
@@ -48,10 +50,10 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
   /** The receiving half. */
   abstract void complete();
 
-  /** Whether the memory of the results has been used again. */
+  /** Whether a later operation has reused the memory of the results. */
   abstract boolean outdated();
 
-  /** Takes the place of operation {@code number}. */
+  /** Starts the object as operation {@code number}. */
   final void start(
       long number, boolean hooked, @Nullable Tensor waitStats, @Nullable Event previous) {
     this.number = number;
@@ -64,7 +66,7 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
     this.state = STARTED;
   }
 
-  /** The operation runs on another thread; {@code event} tells when. */
+  /** Records that the operation runs on another thread; {@code event} reports its end. */
   final void runsAsync(Event event) {
     this.event = event;
     this.async = true;
@@ -100,7 +102,7 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
     }
   }
 
-  /** Receives if that has not been done. */
+  /** Receives unless already received. */
   final void receiveNow() {
     if (state == SENT) {
       try {
@@ -112,12 +114,12 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
     }
   }
 
-  /** Whether peers may still send to it or read from it. */
+  /** Whether peers may still send to this operation or read from it. */
   final boolean inFlight() {
     return state == STARTED || state == SENT;
   }
 
-  /** Whether somebody must call the hook before the results are there. */
+  /** Whether the caller must call the hook before the results are available. */
   final boolean awaitsHook() {
     return hooked && state == SENT;
   }
@@ -129,7 +131,7 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
     }
   }
 
-  /** Gives the operation up: its results will never come. */
+  /** Aborts the operation: it will have no results. */
   final void drop() {
     if (inFlight()) {
       state = FAILED;
@@ -138,8 +140,7 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
 
   final ReceiveHook ownHook() {
     if (!hooked) {
-      throw new IllegalStateException(
-          name() + " was started without returnHook: its results are complete, there is no hook");
+      throw new IllegalUseException(ErrorCode.NO_HOOK, name() + " was started without returnHook: its results are complete and it has no hook");
     }
     return this;
   }
@@ -148,52 +149,48 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
     return event;
   }
 
-  /** Requires that results can be read. */
+  /** Requires readable results. */
   final void requireResults() {
     requireCurrent();
     awaitRun();
     if (state == SENT) {
-      throw new IllegalStateException(name() + " has not been received: call its hook first");
+      throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, name() + " has not been received: call its hook first");
     }
     if (state == FAILED) {
-      throw new IllegalStateException(name() + " failed or was given up by reset(): no results");
+      throw new IllegalUseException(ErrorCode.NO_RESULTS, name() + " failed or was aborted by reset(): start a new operation");
     }
   }
 
   final void requireCurrent() {
     if (outdated()) {
-      throw new IllegalStateException(
-          "the results of "
-              + name()
-              + " are gone: they live until the second next "
+      throw new IllegalUseException(ErrorCode.RESULTS_OVERWRITTEN, "the results of " + name() + " are overwritten; they are valid until the second next "
               + operation
-              + "; use or copy them before it");
+              + ": use or copy them before it");
     }
   }
 
-  /** For messages. */
+  /** Name and number for messages. */
   final String name() {
     return operation + " " + number;
   }
 
   private void requireHook() {
     if (hookCalled) {
-      throw new IllegalStateException("the hook of " + name() + " has been called: call it once");
+      throw new IllegalUseException(ErrorCode.HOOK_CALLED_TWICE, "the hook of " + name() + " has been called: call it once");
     }
     if (state == FAILED) {
-      throw new IllegalStateException(
-          name() + " failed or was given up by reset(): start a new one instead of its hook");
+      throw new IllegalUseException(ErrorCode.NO_RESULTS, name() + " failed or was aborted by reset(): start a new operation");
     }
     ownHook();
   }
 
-  /** Ends the operation for good, and tells the others; what to throw. */
+  /** Ends the operation as failed and notifies the other ranks; returns the exception to throw. */
   private RuntimeException failed(Throwable thrown) {
     RuntimeException cause =
         switch (thrown) {
           case RuntimeException e -> e;
           case InternalError e -> HostContext.outOfPages(name(), e);
-          default -> new Ep4jException(thrown.toString(), thrown);
+          default -> new Ep4jException(ErrorCode.CALL_FAILED, thrown.toString(), thrown);
         };
     if (state != FAILED) {
       state = FAILED;

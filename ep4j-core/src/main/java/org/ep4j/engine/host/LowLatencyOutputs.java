@@ -7,15 +7,15 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Views of one half of a dispatch's outputs, with rows by experts or by ranks. Those that depend on
- * what is dispatched are made when first asked for.
+ * Views of one half of a dispatch's outputs, with rows by experts or by ranks. Views that depend on
+ * the dispatch are created on first use.
  */
 final class LowLatencyOutputs {
   private final LowLatencyMemory memory;
   private final int half;
   private final int hidden;
 
-  /** Local experts or source ranks, and rows that each has room for. */
+  /** Number of local experts or source ranks, and row capacity of each. */
   private final int groups;
 
   private final long capacity;
@@ -62,7 +62,7 @@ final class LowLatencyOutputs {
     return tensor;
   }
 
-  /** Null if the format has none. */
+  /** Null if the format has no scales. */
   @Nullable Tensor scales(LowLatencyFormat format, ScaleLayout layout) {
     boolean byColumns = layout == ScaleLayout.COLUMN_MAJOR;
     @Nullable Tensor[] made = byColumns ? scaleColumns : scales;
@@ -94,7 +94,7 @@ final class LowLatencyOutputs {
     return choices(choices, memory.choices(half), DType.INT64, topK);
   }
 
-  /** By ranks: their weights. */
+  /** By ranks: weights of the choices. */
   Tensor choiceWeights(int topK) {
     return choices(choiceWeights, memory.choiceWeights(half), DType.FP32, topK);
   }

@@ -3,9 +3,9 @@ package org.ep4j.engine.host;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where the words and areas of {@link LowLatencyLayout} are written and read on this rank: in the
- * parts of ranks that share memory, and for ranks of other nodes in what {@link FarLayout} puts in
- * their place.
+ * Addresses of the words and areas of {@link LowLatencyLayout} on this rank: in the parts of ranks
+ * that share memory, and for ranks of other nodes in the memory of {@link
+ * InternodeLowLatencyLayout}.
  */
 final class LowLatencyPaths {
   private final HostContext context;
@@ -13,7 +13,7 @@ final class LowLatencyPaths {
   private final int rank;
 
   /** Ranks of other nodes; null if there are none. */
-  private @Nullable FarRanks far;
+  private @Nullable InternodeLowLatency internode;
 
   LowLatencyPaths(HostContext context, LowLatencyLayout layout) {
     this.context = context;
@@ -21,75 +21,80 @@ final class LowLatencyPaths {
     rank = context.rank;
   }
 
-  void connect(@Nullable FarRanks connection) {
-    far = connection;
+  void connect(@Nullable InternodeLowLatency connection) {
+    internode = connection;
   }
 
   /** Ranks of other nodes; null if there are none. */
-  @Nullable FarRanks far() {
-    return far;
+  @Nullable InternodeLowLatency internode() {
+    return internode;
   }
 
   /** The ranks of other nodes if {@code peer} is one, else null. */
-  @Nullable FarRanks farFrom(int peer) {
-    return far == null || context.near(peer) ? null : far;
+  @Nullable InternodeLowLatency internodeSource(int peer) {
+    return internode == null || context.isIntranode(peer) ? null : internode;
   }
 
-  /** Where the line to {@code destination} is written. */
-  long lineTo(int destination, long number) {
-    FarRanks away = farFrom(destination);
-    return away == null
-        ? context.lowLatency(destination) + layout.line(number, rank)
-        : away.shadow() + layout.line(number, destination);
+  /** Address at which to write the header to {@code destination}. */
+  long headerTo(int destination, long number) {
+    InternodeLowLatency internode = internodeSource(destination);
+    return internode == null
+        ? context.lowLatency(destination) + layout.header(number, rank)
+        : internode.shadow() + layout.header(number, destination);
   }
 
-  /** Where the list to {@code destination} is written. */
+  /** Address at which to write the list to {@code destination}. */
   long listTo(int destination, long number) {
-    FarRanks away = farFrom(destination);
-    return away == null
+    InternodeLowLatency internode = internodeSource(destination);
+    return internode == null
         ? context.lowLatency(destination) + layout.list(number, rank)
-        : away.shadow() + layout.list(number, destination);
+        : internode.shadow() + layout.list(number, destination);
   }
 
-  /** Where the rows to {@code destination} are written. */
+  /** Address at which to write the rows to {@code destination}. */
   long rowsTo(int destination, long number) {
-    FarRanks away = farFrom(destination);
-    return away == null
+    InternodeLowLatency internode = internodeSource(destination);
+    return internode == null
         ? context.lowLatency(destination) + layout.row(number, rank)
-        : away.shadow() + layout.row(number, destination);
+        : internode.shadow() + layout.row(number, destination);
   }
 
-  /** What line, list and rows of {@code source} lie in, by the offsets of the layout. */
+  /** Base address of header, list and rows of {@code source}; offsets as in the layout. */
   long from(int source) {
-    FarRanks away = farFrom(source);
-    return away == null ? context.lowLatency(rank) : away.areas();
+    InternodeLowLatency internode = internodeSource(source);
+    return internode == null ? context.lowLatency(rank) : internode.areas();
   }
 
-  /** Address of the number of the last operation of {@code number}'s parity from {@code source}. */
+  /**
+   * Address of the number of the last operation with the parity of {@code number} from {@code
+   * source}.
+   */
   long number(int source, long number) {
-    FarRanks away = farFrom(source);
-    return away == null
-        ? context.lowLatency(rank) + layout.line(number, source) + LowLatencyLayout.NUMBER
-        : away.number(source, number);
+    InternodeLowLatency internode = internodeSource(source);
+    return internode == null
+        ? context.lowLatency(rank) + layout.header(number, source) + LowLatencyLayout.NUMBER
+        : internode.number(source, number);
   }
 
   /** Address of the word STARTED of {@code peer}. */
   long started(int peer) {
-    FarRanks away = farFrom(peer);
-    return away == null ? context.lowLatency(peer) + LowLatencyLayout.STARTED : away.started(peer);
+    InternodeLowLatency internode = internodeSource(peer);
+    return internode == null
+        ? context.lowLatency(peer) + LowLatencyLayout.STARTED
+        : internode.started(peer);
   }
 
   /** Address of the word RECEIVED of {@code peer}. */
   long received(int peer) {
-    FarRanks away = farFrom(peer);
-    return away == null
+    InternodeLowLatency internode = internodeSource(peer);
+    return internode == null
         ? context.lowLatency(peer) + LowLatencyLayout.RECEIVED
-        : away.received(peer);
+        : internode.received(peer);
   }
 
   /** Address of the word that counts how often {@code peer} has masked or admitted this rank. */
   long mask(int peer) {
-    FarRanks away = farFrom(peer);
-    return away == null ? context.lowLatency(peer) + layout.mask(rank) : away.mask(peer);
+    InternodeLowLatency internode = internodeSource(peer);
+    return internode == null ? context.lowLatency(peer) + layout.mask(rank) : internode.mask(peer);
   }
 }

@@ -8,12 +8,13 @@ import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
 import org.jspecify.annotations.Nullable;
 
-/** Reads the ids and weights of a caller's routing, and checks every one of them on the way. */
+/** Reads the ids and weights of a caller's routing and checks each of them. */
 final class LowLatencyRouting {
   private final int experts;
 
   /**
-   * For each expert the number of the last row of ids that named it; rows are never numbered twice.
+   * For each expert, the number of the last row of ids with that expert; row numbers are never
+   * reused.
    */
   private final long[] lastRow;
 
@@ -50,7 +51,7 @@ final class LowLatencyRouting {
     record.topK = topK;
   }
 
-  /** Remembers how a dispatch wants its rows, and the weights that go with them. */
+  /** Records the row layout of a dispatch, and the weights of the rows. */
   static void readLayout(RowLayout layout, @Nullable Tensor topkWeights, LowLatencyRecord record) {
     record.byRanks = layout == RowLayout.RANK_MAJOR;
     record.weighted = record.byRanks && topkWeights != null;
@@ -62,9 +63,9 @@ final class LowLatencyRouting {
   }
 
   /**
-   * Reads the routing of a combine: ids as dispatched, or -1 for slots to be skipped.
+   * Reads the routing of a combine: ids as dispatched, or -1 for choices to skip.
    *
-   * @param kept for each slot whether it counts
+   * @param kept for each choice, whether it counts
    */
   static void readAgain(
       Tensor topkIdx,

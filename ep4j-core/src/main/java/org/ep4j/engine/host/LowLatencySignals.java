@@ -1,5 +1,6 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.lang.invoke.VarHandle;
 import org.ep4j.ConfigurationMismatchException;
@@ -10,8 +11,8 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The words of {@link LowLatencyLayout} as seen from this rank: writes its own, waits for those of
- * the peers, and decides what becomes of a peer that does not answer.
+ * The words of {@link LowLatencyLayout} on this rank: writes its own words, waits for those of the
+ * peers, and decides what happens to a peer that does not respond.
  */
 final class LowLatencySignals {
   private static final System.Logger LOG = System.getLogger("org.ep4j.host");
@@ -27,10 +28,10 @@ final class LowLatencySignals {
   /** This rank's mask words. */
   private final long[] words;
 
-  /** The peers' mask words of this rank when masks were last cleaned. */
+  /** The peers' mask words of this rank at the last cleanMask. */
   private final long[] known;
 
-  /** The same words as they were when {@link #highestStartedWithout} looked. */
+  /** The same words when {@link #highestStartedWithout} last read them. */
   private final long[] seen;
 
   LowLatencySignals(HostContext context, LowLatencyLayout layout, LowLatencyPaths paths) {
@@ -46,40 +47,40 @@ final class LowLatencySignals {
     this.seen = new long[ranks];
   }
 
-  /** Goes on in new memory, whose words are all 0. */
+  /** Continues in new memory, whose words are all 0. */
   void renewed() {
     for (int peer = 0; peer < ranks; peer++) {
       NativeMemory.putLongRelease(own() + layout.mask(peer), words[peer]);
     }
   }
 
-  /** Goes on with a new connection, whose words are all 0. */
+  /** Continues with a new connection, whose words are all 0. */
   void connected() {
     for (int peer = 0; peer < ranks; peer++) {
-      if (!context.near(peer)) {
+      if (!context.isIntranode(peer)) {
         known[peer] = 0;
       }
     }
   }
 
   /**
-   * Counts with a rank that comes back: what its old process has sent here is forgotten, a number
-   * that this rank has not reached included.
+   * Counts a rank that rejoins: discards all data from its old process, including numbers that this
+   * rank has not reached.
    */
   void takeIn(int peer) {
     for (int parity = 0; parity < 2; parity++) {
-      NativeMemory.putLongRelease(own() + layout.line(parity, peer) + LowLatencyLayout.NUMBER, 0);
+      NativeMemory.putLongRelease(own() + layout.header(parity, peer) + LowLatencyLayout.NUMBER, 0);
     }
-    if (context.near(peer)) {
+    if (context.isIntranode(peer)) {
       admit(peer);
     } else if (masked[peer]) {
-      // Words of other nodes begin anew with the connection.
+      // Words of other nodes start at 0 with the connection.
       masked[peer] = false;
       words[peer]++;
     }
   }
 
-  /** Has missed nothing: from now on counts which ranks mask this one. */
+  /** Called when this rank has missed no operation: from now on, counts the ranks that mask it. */
   void lookAtMasks() {
     for (int peer = 0; peer < ranks; peer++) {
       if (!context.excluded[peer]) {
@@ -88,32 +89,32 @@ final class LowLatencySignals {
     }
   }
 
-  /** Says that operation {@code number} begins here. */
+  /** Publishes that operation {@code number} begins on this rank. */
   void start(long number) {
     NativeMemory.putLongRelease(own() + LowLatencyLayout.STARTED, number);
-    FarRanks far = paths.far();
-    if (far != null) {
-      far.start(number);
+    InternodeLowLatency internode = paths.internode();
+    if (internode != null) {
+      internode.start(number);
     }
   }
 
-  /** Says that this rank has received all operations up to {@code number}. */
+  /** Publishes that this rank has received all operations up to {@code number}. */
   void received(long number) {
     NativeMemory.putLongRelease(own() + LowLatencyLayout.RECEIVED, number);
-    FarRanks far = paths.far();
-    if (far != null) {
-      far.receive(number);
+    InternodeLowLatency internode = paths.internode();
+    if (internode != null) {
+      internode.receive(number);
     }
   }
 
-  /** Waits until everything sent to other nodes has left, or masks who does not take it. */
+  /** Waits until all data for other nodes is sent, or masks the rank that does not accept it. */
   void awaitSent(long number, String operation) {
     if (!masking) {
       context.awaitSent(masked, operation, number);
       return;
     }
     int late = context.trySend(masked);
-    while (late != Rails.NOBODY) {
+    while (late != Rails.NONE) {
       maskSilent(late, number, operation);
       late = context.trySend(masked);
     }
@@ -134,10 +135,10 @@ final class LowLatencySignals {
   }
 
   /**
-   * Sends the line of an operation; all that was written before becomes visible with it.
+   * Sends the header of an operation with release order: all earlier writes become visible with it.
    *
    * @param entries in the list of the operation
-   * @param rowBytes bytes of rows behind each other from {@link LowLatencyPaths#rowsTo} on
+   * @param rowBytes bytes of consecutive rows from {@link LowLatencyPaths#rowsTo}
    */
   void send(
       int destination,
@@ -148,25 +149,25 @@ final class LowLatencySignals {
       long dispatch,
       int entries,
       long rowBytes) {
-    long line = paths.lineTo(destination, number);
-    NativeMemory.putLong(line + LowLatencyLayout.KIND, kind);
-    NativeMemory.putLong(line + LowLatencyLayout.COUNT, count);
-    NativeMemory.putLong(line + LowLatencyLayout.PLACE, place);
-    NativeMemory.putLong(line + LowLatencyLayout.DISPATCH, dispatch);
-    NativeMemory.putLong(line + LowLatencyLayout.MASK, words[destination]);
-    FarRanks far = paths.farFrom(destination);
-    if (far == null) {
-      NativeMemory.putLongRelease(line + LowLatencyLayout.NUMBER, number);
+    long header = paths.headerTo(destination, number);
+    NativeMemory.putLong(header + LowLatencyLayout.KIND, kind);
+    NativeMemory.putLong(header + LowLatencyLayout.COUNT, count);
+    NativeMemory.putLong(header + LowLatencyLayout.PLACE, place);
+    NativeMemory.putLong(header + LowLatencyLayout.DISPATCH, dispatch);
+    NativeMemory.putLong(header + LowLatencyLayout.MASK, words[destination]);
+    InternodeLowLatency internode = paths.internodeSource(destination);
+    if (internode == null) {
+      NativeMemory.putLongRelease(header + LowLatencyLayout.NUMBER, number);
     } else {
-      far.send(destination, number, (long) entries * Integer.BYTES, rowBytes);
+      internode.send(destination, number, (long) entries * Integer.BYTES, rowBytes);
     }
   }
 
   /**
-   * Waits for the line of {@code source}.
+   * Waits for the header of {@code source}.
    *
    * @param waitStats grows by the time waited, or null
-   * @return the line's address, or 0 if the source does not count (any more)
+   * @return address of the header, or 0 if the source does not count (any more)
    */
   long await(int source, long number, String operation, @Nullable Tensor waitStats) {
     if (masked[source]) {
@@ -182,33 +183,30 @@ final class LowLatencySignals {
       return 0;
     }
     requireInStep(source, number, NativeMemory.getLong(word));
-    return paths.from(source) + layout.line(number, source);
+    return paths.from(source) + layout.header(number, source);
   }
 
-  /** A source that is in step cannot send the next but one before this one has been received. */
+  /**
+   * A source in step cannot send the operation after the next before this rank has received this
+   * one.
+   */
   private void requireInStep(int source, long number, long seen) {
     if (seen != number) {
-      throw new ConfigurationMismatchException(
-          "rank "
-              + source
-              + " stands at low-latency operation "
+      throw new ConfigurationMismatchException(ErrorCode.OPERATIONS_MISSED, "rank " + source + " is at low-latency operation "
               + seen
               + ", rank "
               + rank
               + " at "
               + number
-              + ": it has been masked and has missed operations; call cleanMask() on all ranks while"
-              + " none is inside an operation, or reset()");
+              + ": it has been masked and has missed operations; call cleanMask() on all ranks"
+              + " while none is inside an operation, or reset()");
     }
   }
 
-  /** Requires that the line of {@code source} says what this rank expects. */
+  /** Requires that the header of {@code source} has the values that this rank expects. */
   void requireSame(int source, long number, long expected, long seen) {
     if (expected != seen) {
-      throw new ConfigurationMismatchException(
-          "rank "
-              + source
-              + " calls a low-latency "
+      throw new ConfigurationMismatchException(ErrorCode.OPERATIONS_DIFFER, "rank " + source + " calls a low-latency "
               + LowLatencyKind.text(seen)
               + " as operation "
               + number
@@ -217,17 +215,14 @@ final class LowLatencySignals {
               + " calls a "
               + LowLatencyKind.text(expected)
               + "; all ranks must call the same operations in the same order: call reset() on all"
-              + " ranks to go on");
+              + " ranks to continue");
     }
   }
 
-  /** Requires that {@code source} brings back the rows of the dispatch that this rank expects. */
+  /** Requires that {@code source} returns the rows of the dispatch that this rank expects. */
   void requireSameDispatch(int source, long number, long expected, long seen) {
     if (expected != seen) {
-      throw new ConfigurationMismatchException(
-          "rank "
-              + source
-              + " combines the rows of low-latency dispatch "
+      throw new ConfigurationMismatchException(ErrorCode.HANDLES_DIFFER, "rank " + source + " combines the rows of low-latency dispatch "
               + seen
               + " in operation "
               + number
@@ -241,32 +236,33 @@ final class LowLatencySignals {
   }
 
   /**
-   * Whether {@code source} still holds the rows that this rank has just read from its memory. To be
-   * asked after the last read. If not (it has masked this rank, or given up), the source is treated
-   * like one that does not answer. A rank of another node has sent them.
+   * Whether {@code source} still holds the rows that this rank has just read from its memory;
+   * called after the last read. If not (the source has masked this rank, or has aborted), the
+   * source is handled like a rank that does not respond. Rows from another node were sent, so they
+   * are always valid.
    */
   boolean stillHolds(int source, long number, String operation) {
-    if (!context.near(source)) {
+    if (!context.isIntranode(source)) {
       return true;
     }
-    long line = own() + layout.line(number, source);
+    long header = own() + layout.header(number, source);
     VarHandle.acquireFence();
     long now = NativeMemory.getLong(context.lowLatency(source) + layout.mask(rank));
-    long sent = NativeMemory.getLong(line + LowLatencyLayout.MASK);
+    long sent = NativeMemory.getLong(header + LowLatencyLayout.MASK);
     boolean same = now == sent;
-    if (same && !context.gaveUp(source)) {
+    if (same && !context.aborted(source)) {
       return true;
     }
     if (same && !masking) {
       throw context.wait.failure(sent, now, source, operation, "rows", number, PeerWait.begin());
     }
-    leaveOut(source, number, operation, same ? "has given up" : "has masked this rank", sent, now);
+    leaveOut(source, number, operation, same ? "has aborted" : "has masked this rank", sent, now);
     return false;
   }
 
   /**
-   * {@code source} answers, but had masked this rank when the rows that it is to bring back
-   * arrived, and has none: it is treated like one that does not answer.
+   * Handles {@code source} like a rank that does not respond: it responds, but had masked this rank
+   * when the rows to return arrived, and has none.
    */
   void hasNoRows(int source, long number, String operation, long sent, long held) {
     leaveOut(source, number, operation, "had masked this rank", sent, held);
@@ -281,7 +277,7 @@ final class LowLatencySignals {
     mask(source);
     LOG.log(
         Level.WARNING,
-        "{0} {1} on rank {2}: rank {3} {4} and is masked here in turn",
+        "{0} {1} on rank {2}: rank {3} {4}, so this rank masks it",
         operation,
         number,
         rank,
@@ -289,7 +285,7 @@ final class LowLatencySignals {
         reason);
   }
 
-  /** Stops counting with {@code peer}. */
+  /** Stops counting {@code peer}. */
   void mask(int peer) {
     if (!masked[peer]) {
       masked[peer] = true;
@@ -299,7 +295,7 @@ final class LowLatencySignals {
     }
   }
 
-  /** Counts with {@code peer} again. */
+  /** Counts {@code peer} again. */
   void admit(int peer) {
     if (masked[peer]) {
       masked[peer] = false;
@@ -310,13 +306,13 @@ final class LowLatencySignals {
   private void count(int peer) {
     words[peer]++;
     NativeMemory.putLongRelease(own() + layout.mask(peer), words[peer]);
-    FarRanks far = paths.farFrom(peer);
-    if (far != null) {
-      far.countMask(peer);
+    InternodeLowLatency internode = paths.internodeSource(peer);
+    if (internode != null) {
+      internode.countMask(peer);
     }
   }
 
-  /** The highest operation number that a rank has begun which has left this one out. */
+  /** The highest operation number that a rank which masks this one has begun. */
   long highestStartedWithout() {
     long highest = 0;
     for (int peer = 0; peer < ranks; peer++) {
@@ -329,7 +325,7 @@ final class LowLatencySignals {
     return highest;
   }
 
-  /** This rank goes on from that number. */
+  /** Records that this rank continues from that number. */
   void caughtUp() {
     System.arraycopy(seen, 0, known, 0, ranks);
   }
@@ -355,7 +351,7 @@ final class LowLatencySignals {
     mask(peer);
     LOG.log(
         Level.WARNING,
-        "{0} {1}: rank {2} is {3} and masked from now on; going on without it",
+        "{0} {1}: rank {2} is {3}: masked from now on",
         operation,
         number,
         peer,
@@ -366,7 +362,7 @@ final class LowLatencySignals {
     if (!context.members.isAlive(peer)) {
       return "dead (" + context.members.deathReport(peer) + ")";
     }
-    return context.gaveUp(peer) ? "out of service until reset()" : "silent";
+    return context.aborted(peer) ? "unusable until reset()" : "silent";
   }
 
   private long own() {

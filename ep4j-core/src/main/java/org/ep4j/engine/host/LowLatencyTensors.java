@@ -5,8 +5,9 @@ import org.ep4j.Tensor;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * Callers' tensors as low-latency operations use them. Native ones are used by address: an
- * asynchronous operation runs on another thread, and a confined arena belongs to the caller's.
+ * Access to callers' tensors in low-latency operations. Native tensors are accessed by address: an
+ * asynchronous operation runs on another thread, and a confined arena belongs to the thread of the
+ * caller.
  */
 final class LowLatencyTensors {
   private LowLatencyTensors() {}

@@ -4,8 +4,8 @@ import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * What a node has for a token: with partial rounding the sum of its ranks' rows, rounded once more
- * (EXPERT_MAJOR: of the ranks' rounded partial sums). For one worker.
+ * Contribution of a node to the sum of a token: with partial rounding the sum of its ranks' rows,
+ * rounded once more (EXPERT_MAJOR: of the ranks' rounded partial sums). For one worker.
  */
 final class NodePartial {
   private final RowKernels kernels = RowKernels.get();
@@ -19,13 +19,13 @@ final class NodePartial {
     list = new TokenRows(maxTopK);
   }
 
-  /** Sums the rows of the ways from {@code from} to {@code to} into the row at {@code out}. */
-  void rows(long[] ways, int from, int to, boolean flat, long out) {
+  /** Sums the rows of the routes {@code from} to {@code to} into the row at {@code out}. */
+  void rows(long[] routes, int from, int to, boolean flat, long out) {
     list.clear();
     int lastRank = -1;
     for (int i = from; i < to; i++) {
-      int rank = Ways.rank(ways[i]);
-      long row = terms.rows[rank] + Ways.slot(ways[i]) * terms.rowBytes;
+      int rank = RowTarget.rank(routes[i]);
+      long row = terms.rows[rank] + RowTarget.slot(routes[i]) * terms.rowBytes;
       if (rank == lastRank) {
         list.add(row);
       } else {
@@ -40,20 +40,20 @@ final class NodePartial {
     }
   }
 
-  /** Sums the weights of the ways from {@code from} to {@code to} into {@code sum}. */
-  void weights(long[] ways, int from, int to, boolean flat, float[] sum, int topK) {
+  /** Sums the weights of the routes {@code from} to {@code to} into {@code sum}. */
+  void weights(long[] routes, int from, int to, boolean flat, float[] sum, int topK) {
     for (int k = 0; k < topK; k++) {
       sum[k] = 0f;
     }
     for (int i = from; i < to; i++) {
-      long at = terms.weights[Ways.rank(ways[i])];
-      long slot = Ways.slot(ways[i]);
+      long at = terms.weights[RowTarget.rank(routes[i])];
+      long slot = RowTarget.slot(routes[i]);
       if (flat) {
         for (int k = 0; k < topK; k++) {
           sum[k] += NativeMemory.getFloat(at + (slot * topK + k) * 4);
         }
       } else {
-        sum[Ways.choice(ways[i])] += NativeMemory.getFloat(at + slot * 4);
+        sum[RowTarget.choice(routes[i])] += NativeMemory.getFloat(at + slot * 4);
       }
     }
   }

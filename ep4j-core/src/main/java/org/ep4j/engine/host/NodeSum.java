@@ -16,22 +16,22 @@ final class NodeSum {
   private final RowKernels kernels = RowKernels.get();
   private final HostContext context;
   private final SumTerms terms;
-  private final FarRows far;
+  private final InternodeRows internode;
   private final int hidden;
   private final int maxTopK;
 
-  /** Address of a row for each worker. */
+  /** Address of one row for each worker. */
   private final long partialRows;
 
   private final long partialBytes;
-  private Worker[] crew = new Worker[0];
+  private Worker[] workerStates = new Worker[0];
 
   private int topK;
   private boolean flat;
   private int[] start = new int[1];
-  private long[] ways = new long[0];
+  private long[] routes = new long[0];
 
-  /** What a worker works with. */
+  /** State of a worker. */
   private static final class Worker {
     final TokenRows list;
     final NodePartial partial;
@@ -48,36 +48,36 @@ final class NodeSum {
     }
   }
 
-  NodeSum(HostContext context, SumTerms terms, FarRows far, long partialRows) {
+  NodeSum(HostContext context, SumTerms terms, InternodeRows internode, long partialRows) {
     this.context = context;
     this.terms = terms;
-    this.far = far;
+    this.internode = internode;
     this.partialRows = partialRows;
     hidden = context.config.hidden();
     maxTopK = context.config.topK();
     partialBytes = ScratchLayout.partialBytes(hidden);
   }
 
-  /** Makes ready to sum along the ways of {@code handle}. */
+  /** Prepares sums along the routes of {@code handle}. */
   void prepare(HostHandle handle, WorkerTeam team) {
     topK = handle.topK;
     flat = handle.layout == Layout.FLAT;
     start = handle.start;
-    ways = handle.ways;
-    if (crew.length < team.size()) {
-      crew = new Worker[team.size()];
-      for (int i = 0; i < crew.length; i++) {
-        crew[i] = new Worker(this, i);
+    routes = handle.routes;
+    if (workerStates.length < team.size()) {
+      workerStates = new Worker[team.size()];
+      for (int i = 0; i < workerStates.length; i++) {
+        workerStates[i] = new Worker(this, i);
       }
     }
   }
 
   /**
-   * Sums the tokens from {@code from} to {@code to}, all of whose rows are there; workers do so at
-   * the same time.
+   * Sums the tokens {@code from} to {@code to}, whose rows have all arrived; workers call it
+   * concurrently.
    */
   void tokens(int from, int to, int worker) {
-    Worker mine = crew[worker];
+    Worker mine = workerStates[worker];
     for (int t = from; t < to; t++) {
       mine.list.clear();
       addBias(mine.list, terms.bias0, t);
@@ -107,11 +107,13 @@ final class NodeSum {
     }
   }
 
-  /** Behind the last way that leads to the node of way {@code i}. */
+  /** The route after the last one to the node of route {@code i}. */
   private int endOfNode(int i, int end) {
-    int node = context.nodes.of(Ways.rank(ways[i]));
+    int node = context.nodes.of(RowTarget.rank(routes[i]));
     int next = i + 1;
-    while (next < end && ways[next] >= 0 && context.nodes.of(Ways.rank(ways[next])) == node) {
+    while (next < end
+        && routes[next] >= 0
+        && context.nodes.of(RowTarget.rank(routes[next])) == node) {
       next++;
     }
     return next;
@@ -120,19 +122,19 @@ final class NodeSum {
   private void addNodes(Worker mine, int token) {
     int end = start[token + 1];
     for (int i = start[token]; i < end; ) {
-      if (ways[i] < 0) {
+      if (routes[i] < 0) {
         i++;
         continue;
       }
       int next = endOfNode(i, end);
-      int rank = Ways.rank(ways[i]);
-      if (!context.near(rank)) {
-        mine.list.addGroup(far.row[i]);
+      int rank = RowTarget.rank(routes[i]);
+      if (!context.isIntranode(rank)) {
+        mine.list.addGroup(internode.row[i]);
       } else if (next == i + 1) {
-        // The sum of one row is that row: what its zero or NaN would become, it becomes below.
-        mine.list.addGroup(terms.rows[rank] + Ways.slot(ways[i]) * terms.rowBytes);
+        // The sum of one row is that row; the final sum below normalises its zero or NaN.
+        mine.list.addGroup(terms.rows[rank] + RowTarget.slot(routes[i]) * terms.rowBytes);
       } else {
-        mine.partial.rows(ways, i, next, flat, mine.row);
+        mine.partial.rows(routes, i, next, flat, mine.row);
         mine.list.addGroup(mine.row);
       }
       i = next;
@@ -143,13 +145,15 @@ final class NodeSum {
     int lastRank = -1;
     int end = start[token + 1];
     for (int i = start[token]; i < end; i++) {
-      long way = ways[i];
-      if (way < 0) {
+      long route = routes[i];
+      if (route < 0) {
         continue;
       }
-      int rank = Ways.rank(way);
+      int rank = RowTarget.rank(route);
       long row =
-          context.near(rank) ? terms.rows[rank] + Ways.slot(way) * terms.rowBytes : far.row[i];
+          context.isIntranode(rank)
+              ? terms.rows[rank] + RowTarget.slot(route) * terms.rowBytes
+              : internode.row[i];
       if (rank == lastRank) {
         list.add(row);
       } else {
@@ -166,21 +170,21 @@ final class NodeSum {
     }
     int end = start[token + 1];
     for (int i = start[token]; i < end; ) {
-      if (ways[i] < 0) {
+      if (routes[i] < 0) {
         i++;
         continue;
       }
-      boolean near = context.near(Ways.rank(ways[i]));
+      boolean intranode = context.isIntranode(RowTarget.rank(routes[i]));
       int next = terms.partialRounding ? endOfNode(i, end) : i + 1;
-      if (near) {
-        mine.partial.weights(ways, i, next, flat, mine.part, topK);
+      if (intranode) {
+        mine.partial.weights(routes, i, next, flat, mine.part, topK);
         add(sum, mine.part);
       } else if (terms.partialRounding || flat) {
         for (int k = 0; k < topK; k++) {
-          sum[k] += NativeMemory.getFloat(far.weights[i] + 4L * k);
+          sum[k] += NativeMemory.getFloat(internode.weights[i] + 4L * k);
         }
       } else {
-        sum[Ways.choice(ways[i])] += NativeMemory.getFloat(far.weights[i]);
+        sum[RowTarget.choice(routes[i])] += NativeMemory.getFloat(internode.weights[i]);
       }
       i = next;
     }

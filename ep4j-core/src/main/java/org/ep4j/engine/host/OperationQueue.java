@@ -1,5 +1,6 @@
 package org.ep4j.engine.host;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -10,8 +11,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The buffer's own thread for asynchronous operations, started on first use. Operations run in the
- * order of the calls: a synchronous one waits until the queue is empty and then runs on its caller.
- * Used by one thread at a time.
+ * order of the calls: a synchronous operation waits until the queue is empty and then runs on its
+ * caller. Used by one thread at a time.
  */
 final class OperationQueue implements AutoCloseable {
   private final ThreadFactory threads;
@@ -36,13 +37,13 @@ final class OperationQueue implements AutoCloseable {
       thread = executor;
     }
     HostEvent event = new HostEvent(operation);
-    // In this order: where no thread can be had, nobody waits for what never runs.
+    // In this order: if no thread can start, no caller waits for an event that never runs.
     executor.execute(event);
     last = event;
     return event;
   }
 
-  /** Waits until nothing is queued; errors of what was queued belong to its events. */
+  /** Waits until the queue is empty; events report the errors of their operations. */
   void drain() {
     HostEvent event = last;
     if (event != null) {
@@ -51,18 +52,17 @@ final class OperationQueue implements AutoCloseable {
     }
   }
 
-  /** Waits for an event that an operation is to follow. */
+  /** Waits for the event that an operation depends on. */
   void awaitPrevious(@Nullable Event previous, String operation) {
     if (previous != null && !previous.await(timeout)) {
-      throw new Ep4jException(
-          operation
-              + ": previousEvent has not happened after "
+      throw new Ep4jException(ErrorCode.PREVIOUS_EVENT_LATE, operation
+              + ": previousEvent has not completed after "
               + timeout.toMillis()
               + " ms; nothing was sent");
     }
   }
 
-  /** Also for an interrupted thread: what is queued works on memory that the caller may free. */
+  /** Also for an interrupted thread: queued operations use memory that the caller may free. */
   @Override
   public void close() {
     HostEvent event = last;

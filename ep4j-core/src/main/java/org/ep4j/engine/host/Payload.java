@@ -7,7 +7,8 @@ import org.ep4j.Tokens;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Native addresses of what a dispatch sends; 0 for what it does not have. Filled anew each time.
+ * Native addresses of the inputs of a dispatch; 0 for inputs that it does not have. Filled for each
+ * dispatch.
  */
 final class Payload {
   DType dtype = DType.BF16;
@@ -17,7 +18,10 @@ final class Payload {
   long scaleBytes;
   long x;
 
-  /** Whether native code may read the rows: a file that shrinks under a mapping would kill it. */
+  /**
+   * Whether native code may read the rows: if the file of a mapping shrinks, native code would kill
+   * the process.
+   */
   boolean streamable;
 
   long scales;
@@ -26,7 +30,7 @@ final class Payload {
   boolean wideIds;
   long weights;
 
-  /** Points to {@code tokens}. */
+  /** Sets the addresses of {@code tokens}. */
   void load(Tokens tokens, Staging staging, ScratchLayout scratch) {
     Tensor rows = tokens.x();
     dtype = rows.dtype();
@@ -42,7 +46,7 @@ final class Payload {
     globalScales = factors == null ? 0 : staging.stable(factors, scratch.globalScales);
   }
 
-  /** Points to {@code routing}. */
+  /** Sets the addresses of {@code routing}. */
   void load(Routing routing, Staging staging, ScratchLayout scratch) {
     wideIds = routing.topkIdx().dtype() == DType.INT64;
     ids = staging.stable(routing.topkIdx(), scratch.ids);
@@ -50,7 +54,7 @@ final class Payload {
     weights = w == null ? 0 : staging.stable(w, scratch.weights);
   }
 
-  /** Forgets the routing: a cached dispatch has none. */
+  /** Clears the routing: a cached dispatch has none. */
   void clearRouting() {
     ids = 0;
     weights = 0;

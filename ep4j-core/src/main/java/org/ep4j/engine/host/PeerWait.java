@@ -7,44 +7,44 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Waiting for a word that a peer writes. Spins, then yields (at once if ranks outnumber cores: the
- * peer may need this one, and thousands of pauses take longer than a small operation), and looks at
- * the clock and at the peer's liveness every {@link #CHECK_EVERY} rounds. Allocates nothing unless
- * it fails.
+ * Waits for a word that a peer writes. Spins, then yields (at once if ranks outnumber cores: the
+ * peer may need this core, and thousands of pauses take longer than a small operation), and checks
+ * the clock and the liveness of the peer every {@link #CHECK_EVERY} rounds. Allocates only on
+ * failure.
  */
 final class PeerWait {
   private static final int SPINS = 2_000;
   private static final int CHECK_EVERY = 1_024;
-  private static final int NOBODY = -1;
+  private static final int NONE = -1;
 
-  /** What moves messages between nodes while a rank waits. */
-  interface Carrier {
-    /** Moves what is under way; returns how much. */
-    int carry();
+  /** Drives transfers between nodes while a rank waits. */
+  interface InternodeProgress {
+    /** Moves transfers in flight; returns how many have moved. */
+    int poll();
 
-    /** Why a rank cannot be reached any more; null while it can. */
+    /** Reason why a rank is unreachable; null if it is reachable. */
     @Nullable String lost(int rank);
 
-    /** Whether a rank will do its part in nothing until the next reset. */
-    boolean gaveUp(int rank);
+    /** Whether a rank has aborted and takes part in no operation until the next reset. */
+    boolean aborted(int rank);
 
-    /** A rank that will not; -1 if there is none. */
-    int anyGaveUp();
+    /** A rank that has aborted; -1 if there is none. */
+    int anyAborted();
 
-    /** Why it will not; null if it has not given up. */
-    GivingUp.@Nullable Report report(int rank);
+    /** Reason of the abort; null if the rank has not aborted. */
+    AbortNotice.@Nullable Report report(int rank);
   }
 
   private final Members members;
-  private final Carrier carrier;
+  private final InternodeProgress progress;
   private final long timeoutNanos;
 
   /** Rounds before the first yield. */
   private final int spins;
 
-  PeerWait(Members members, Duration timeout, Carrier carrier) {
+  PeerWait(Members members, Duration timeout, InternodeProgress progress) {
     this.members = members;
-    this.carrier = carrier;
+    this.progress = progress;
     this.timeoutNanos = timeout.toNanos();
     this.spins = members.size() > Runtime.getRuntime().availableProcessors() ? 0 : SPINS;
   }
@@ -52,7 +52,7 @@ final class PeerWait {
   /**
    * Waits until the word at {@code address} is at least {@code expected}, with acquire order.
    *
-   * @return whether it is; false if the peer is dead or has given up, or the deadline has passed
+   * @return whether it is; false if the peer is dead or has aborted, or at the deadline
    */
   boolean reaches(long address, long expected, int peer) {
     if (NativeMemory.getLongAcquire(address) >= expected) {
@@ -62,13 +62,13 @@ final class PeerWait {
   }
 
   /**
-   * @param together whether a rank that has given up ends the wait for any other, which may itself
-   *     be held up by that one
+   * @param together whether an aborted rank ends the wait for any other rank, which may itself wait
+   *     for the aborted one
    */
   private boolean slowReaches(long address, long expected, int peer, boolean together) {
     long start = System.nanoTime();
     for (int round = 1; ; round++) {
-      carrier.carry();
+      progress.poll();
       if (NativeMemory.getLongAcquire(address) >= expected) {
         return true;
       }
@@ -79,15 +79,15 @@ final class PeerWait {
       }
       if (round % CHECK_EVERY == 0
           && (!reachable(peer)
-              || (together && carrier.anyGaveUp() != NOBODY)
+              || (together && progress.anyAborted() != NONE)
               || System.nanoTime() - start > timeoutNanos)) {
-        // The peer may have written its last word just before it died.
+        // The peer may have written its last word just before its death.
         return NativeMemory.getLongAcquire(address) >= expected;
       }
     }
   }
 
-  /** Like {@link #reaches}, but failure is an exception that names what was waited for. */
+  /** Like {@link #reaches}, but throws an exception that names the phase and the peer. */
   void await(long address, long expected, int peer, String operation, String phase, long epoch) {
     if (NativeMemory.getLongAcquire(address) >= expected) {
       return;
@@ -100,9 +100,9 @@ final class PeerWait {
   }
 
   /**
-   * Waits until the words of all ranks are at least {@code expected}, with acquire order. A dead
-   * rank, or one that has given up, ends the wait even while another one is waited for, which may
-   * itself be held up by that one.
+   * Waits until the words of all ranks are at least {@code expected}, with acquire order. A dead or
+   * aborted rank ends the wait even for another rank, which may itself wait for the dead or aborted
+   * one.
    *
    * @param addresses of each rank's word
    * @param skipped ranks that do not count
@@ -115,14 +115,14 @@ final class PeerWait {
       String phase,
       long epoch) {
     int next = firstBehind(addresses, skipped, expected, 0);
-    if (next == NOBODY) {
+    if (next == NONE) {
       return;
     }
     long start = System.nanoTime();
     for (int round = 1; ; round++) {
-      carrier.carry();
+      progress.poll();
       next = firstBehind(addresses, skipped, expected, next);
-      if (next == NOBODY) {
+      if (next == NONE) {
         return;
       }
       if (round < spins) {
@@ -132,9 +132,9 @@ final class PeerWait {
       }
       if (round % CHECK_EVERY == 0) {
         int dead = firstDead(addresses, skipped, expected);
-        int guilty = dead != NOBODY ? dead : next;
-        if ((dead != NOBODY
-                || carrier.anyGaveUp() != NOBODY
+        int guilty = dead != NONE ? dead : next;
+        if ((dead != NONE
+                || progress.anyAborted() != NONE
                 || System.nanoTime() - start > timeoutNanos)
             && NativeMemory.getLongAcquire(addresses[guilty]) < expected) {
           throw failure(
@@ -156,7 +156,7 @@ final class PeerWait {
         return r;
       }
     }
-    return NOBODY;
+    return NONE;
   }
 
   private int firstDead(long[] addresses, boolean[] skipped, long expected) {
@@ -165,32 +165,31 @@ final class PeerWait {
         return r;
       }
     }
-    return NOBODY;
+    return NONE;
   }
 
   private boolean reachable(int peer) {
-    return members.isAlive(peer) && carrier.lost(peer) == null && !carrier.gaveUp(peer);
+    return members.isAlive(peer) && progress.lost(peer) == null && !progress.aborted(peer);
   }
 
   /**
-   * Begins a wait of several things at once, or begins it anew because something has happened.
+   * Begins a wait for several conditions, or restarts its clock after progress.
    *
-   * @return what {@link #idle} asks for
+   * @return argument for {@link #idle}
    */
   static long begin() {
     return System.nanoTime();
   }
 
   /**
-   * One round of such a wait in which nothing has happened.
+   * One round of such a wait without progress.
    *
-   * @param round rounds without anything so far, from 1
+   * @param round rounds without progress, from 1
    * @param begin from {@link #begin}
    * @param peer whose part is missing
-   * @param expected what would end the wait, in numbers
-   * @param seen what is there
-   * @throws PeerTimeoutException if the peer is dead, a rank has given up, or the deadline has
-   *     passed
+   * @param expected value that would end the wait
+   * @param seen current value
+   * @throws PeerTimeoutException if the peer is dead, a rank has aborted, or at the deadline
    */
   void idle(
       int round,
@@ -201,12 +200,12 @@ final class PeerWait {
       String operation,
       String phase,
       long epoch) {
-    if (over(round, begin, peer) || (round % CHECK_EVERY == 0 && carrier.anyGaveUp() != NOBODY)) {
+    if (over(round, begin, peer) || (round % CHECK_EVERY == 0 && progress.anyAborted() != NONE)) {
       throw failure(expected, seen, peer, operation, phase, epoch, begin);
     }
   }
 
-  /** One round of a wait for threads of this very rank, which needs no deadline. */
+  /** One round of a wait for threads of this rank, which needs no deadline. */
   void relax(int round) {
     if (round < spins) {
       Thread.onSpinWait();
@@ -216,9 +215,9 @@ final class PeerWait {
   }
 
   /**
-   * One round of a wait in which nothing has happened, arguments as of {@link #idle}.
+   * One round of a wait without progress; arguments as for {@link #idle}.
    *
-   * @return whether to wait no more: the peer is dead or has given up, or the deadline has passed
+   * @return whether to stop waiting: the peer is dead or has aborted, or the deadline has passed
    */
   boolean over(int round, long begin, int peer) {
     relax(round);
@@ -226,27 +225,27 @@ final class PeerWait {
         && (!reachable(peer) || System.nanoTime() - begin > timeoutNanos);
   }
 
-  /** What a wait that was begun ends in; arguments as of {@link #idle}. */
+  /** The error that ends a wait; arguments as for {@link #idle}. */
   PeerTimeoutException failure(
       long expected, long seen, int peer, String operation, String phase, long epoch, long start) {
     long waited = (System.nanoTime() - start) / 1_000_000;
-    GivingUp.Report known = known(peer);
+    AbortNotice.Report known = known(peer);
     return new PeerTimeoutException(
         operation, phase, epoch, known.peer(), expected, seen, waited, known.state(), known.dead());
   }
 
-  private GivingUp.Report known(int peer) {
+  private AbortNotice.Report known(int peer) {
     if (!members.isAlive(peer)) {
       String report = members.deathReport(peer);
       String death = report == null ? "no longer a member" : report;
-      return new GivingUp.Report(peer, true, "is dead (" + death + ")");
+      return new AbortNotice.Report(peer, true, "is dead (" + death + ")");
     }
-    String lost = carrier.lost(peer);
+    String lost = progress.lost(peer);
     if (lost != null) {
-      return new GivingUp.Report(peer, true, "cannot be reached (" + lost + ")");
+      return new AbortNotice.Report(peer, true, "is unreachable (" + lost + ")");
     }
-    int told = carrier.gaveUp(peer) ? peer : carrier.anyGaveUp();
-    GivingUp.Report report = told == NOBODY ? null : carrier.report(told);
-    return report == null ? new GivingUp.Report(peer, false, members.silenceOf(peer)) : report;
+    int reporter = progress.aborted(peer) ? peer : progress.anyAborted();
+    AbortNotice.Report report = reporter == NONE ? null : progress.report(reporter);
+    return report == null ? new AbortNotice.Report(peer, false, members.silenceOf(peer)) : report;
   }
 }

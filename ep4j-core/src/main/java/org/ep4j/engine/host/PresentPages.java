@@ -5,9 +5,9 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Makes sure that pages of shared memory exist before native code writes them. A page that a full
- * file system cannot provide is an error that the JVM turns into an exception when Java code
- * touches it, and the end of the process when native code does. Touched pages stay.
+ * Ensures that pages of shared memory exist before native code writes them. If a full file system
+ * cannot provide a page, an access from Java code throws an exception, but an access from native
+ * code ends the process. Touched pages stay.
  */
 final class PresentPages {
   private static final long PAGE = 4096;
@@ -17,7 +17,7 @@ final class PresentPages {
 
   private final long[] to;
 
-  /** Those of a buffer's ranks; null where all memory is this process's own. */
+  /** For the ranks of a buffer; null if all memory belongs to this process. */
   static @Nullable PresentPages of(HostContext context) {
     return context.memory.sameAddressSpace() ? null : new PresentPages(context.ranks);
   }
@@ -28,25 +28,24 @@ final class PresentPages {
     forget();
   }
 
-  /** Begins anew: a rank may have other memory now. */
+  /** Forgets all pages: a rank may have new memory. */
   void forget() {
     Arrays.fill(from, Long.MAX_VALUE);
     Arrays.fill(to, 0);
   }
 
   /**
-   * Touches the pages of {@code rank}'s memory from {@code start} to {@code end} that have not been
-   * touched.
+   * Touches the untouched pages of {@code rank}'s memory from {@code start} to {@code end}.
    *
-   * @throws InternalError if a page cannot be provided
+   * @throws InternalError if the system cannot provide a page
    */
   void require(int rank, long start, long end) {
     if (start < from[rank] || end > to[rank]) {
       for (long at = start & -PAGE; at < end; at += PAGE) {
-        // With acquire order: a plain load of no use might be left out.
+        // With acquire order: the compiler may remove an unused plain load.
         NativeMemory.getLongAcquire(at);
       }
-      // Slots start at the same place each time, so the ranges nearly always overlap.
+      // Slots start at the same address in each operation, so the ranges nearly always overlap.
       boolean joined = start <= to[rank] && end >= from[rank];
       from[rank] = joined ? Math.min(start, from[rank]) : start;
       to[rank] = joined ? Math.max(end, to[rank]) : end;

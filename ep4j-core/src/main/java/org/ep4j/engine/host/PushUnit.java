@@ -10,7 +10,7 @@ final class PushUnit extends WorkQueue.Unit {
     this.push = push;
   }
 
-  /** The tokens; {@link RowPush} has been made ready for them. */
+  /** Sets the tokens; {@link RowPush} is prepared for them. */
   void set(int first, int last) {
     from = first;
     to = last;

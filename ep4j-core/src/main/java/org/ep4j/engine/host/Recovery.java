@@ -2,20 +2,20 @@ package org.ep4j.engine.host;
 
 import java.time.Duration;
 import org.ep4j.Ep4jException;
-import org.ep4j.engine.Reunion;
+import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.group.Group;
 
 /**
- * Getting out of a broken operation, and taking in ranks that come back: the ranks that are alive
- * find each other through the group, not through the words in shared memory, and agree on who is
- * gone, on an epoch that none has used, and on the number of the last low-latency operation.
+ * Recovery from a failed operation, and readmission of ranks: the live ranks gather through the
+ * group, not through words in shared memory, and agree on the dead ranks, on an unused epoch, and
+ * on the number of the last low-latency operation.
  */
 final class Recovery {
   private static final int EPOCH = 0;
   private static final int LOW_LATENCY = 1;
   private static final int MEMORY = 2;
 
-  /** Words that the ranks agree on. */
+  /** Number of words that the ranks agree on. */
   static final int AGREED_WORDS = 3;
 
   private final HostContext context;
@@ -23,9 +23,10 @@ final class Recovery {
   private final LowLatency lowLatency;
   private final Connector connector;
 
-  private final Withdrawal withdrawal;
+  private final RegionReplacement replacement;
 
-  // Others may have begun to wait for what never comes only when this rank was told.
+  // The other ranks may begin their hopeless wait only when this rank's notice arrives, so this
+  // timeout is longer.
   private final Duration timeout;
 
   Recovery(HostContext context, HostMemory memory, LowLatency lowLatency, Connector connector) {
@@ -33,60 +34,62 @@ final class Recovery {
     this.memory = memory;
     this.lowLatency = lowLatency;
     this.connector = connector;
-    withdrawal = new Withdrawal(context, memory, lowLatency, MEMORY);
+    replacement = new RegionReplacement(context, memory, lowLatency, MEMORY);
     timeout = context.config.timeout().multipliedBy(2);
   }
 
   /** Collective among the live ranks. */
   void reset() {
-    try (Reunion reunion = Reunion.ofSurvivors(context.group, context.members, timeout, words())) {
-      withdrawal.from(reunion, context.excluded, Withdrawal.EXPOSED);
-      beginAnew(reunion);
-      withdrawal.ended(false);
+    try (SurvivorAgreement agreement =
+        SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
+      replacement.from(agreement, context.excluded, RegionReplacement.EXPOSED);
+      restart(agreement);
+      replacement.ended(false);
     } catch (InternalError e) {
       throw outOfPages("reset", e);
     }
   }
 
-  /** Collective among the live ranks, some of which call {@link HostOpening#rejoin}. */
+  /** Collective among the live ranks, some of which call {@link HostBufferFactory#rejoin}. */
   void readmit() {
-    try (Reunion reunion =
-        Reunion.withNewcomers(
+    try (SurvivorAgreement agreement =
+        SurvivorAgreement.withNewcomers(
             context.group, context.members, context.config, context.nodes, words())) {
-      memory.symmetric().readmit(reunion.meeting(), timeout);
-      boolean left = withdrawWithNewcomers(reunion);
+      memory.symmetric().readmit(agreement.participants(), timeout);
+      boolean left = replaceWithNewcomers(agreement);
       for (int r = 0; r < context.ranks; r++) {
-        if (reunion.meeting().isNew(r)) {
+        if (agreement.participants().isNew(r)) {
           context.members.take(r);
           lowLatency.takeIn(r);
         }
       }
-      beginAnew(reunion);
-      withdrawal.ended(!left);
+      restart(agreement);
+      replacement.ended(!left);
       lowLatency.agreed();
     } catch (InternalError e) {
       throw outOfPages("readmit", e);
     }
   }
 
-  /** The last step of a rank that comes back. */
-  void rejoin(Reunion reunion) {
-    withdrawWithNewcomers(reunion);
-    beginAnew(reunion);
-    withdrawal.ended(false);
+  /** The last step of a rank that rejoins. */
+  void rejoin(SurvivorAgreement agreement) {
+    replaceWithNewcomers(agreement);
+    restart(agreement);
+    replacement.ended(false);
     lowLatency.agreed();
   }
 
   /**
-   * Only from ranks that are still gone: where nobody is, the memory is kept, and a newcomer that
-   * dies on the way takes nothing from the others. Newcomers do not know to whom memory was left.
+   * Only from ranks that are still dead: a dead rank keeps its old memory, and a rank that dies
+   * while it rejoins takes no memory from the others. Rejoining ranks do not know to which ranks
+   * memory was left.
    */
-  private boolean withdrawWithNewcomers(Reunion reunion) {
-    return withdrawal.from(reunion, new boolean[context.ranks], Withdrawal.UNSETTLED);
+  private boolean replaceWithNewcomers(SurvivorAgreement agreement) {
+    return replacement.from(agreement, new boolean[context.ranks], RegionReplacement.UNSETTLED);
   }
 
   private long[] words() {
-    return new long[] {context.epoch, lowLatency.number(), withdrawal.reach()};
+    return new long[] {context.epoch, lowLatency.number(), replacement.reach()};
   }
 
   private Ep4jException outOfPages(String call, InternalError fault) {
@@ -94,24 +97,24 @@ final class Recovery {
     return HostContext.outOfPages(call, fault);
   }
 
-  private void beginAnew(Reunion reunion) {
-    boolean[] gone = reunion.gone();
+  private void restart(SurvivorAgreement agreement) {
+    boolean[] gone = agreement.gone();
     System.arraycopy(gone, 0, context.excluded, 0, gone.length);
-    Group live = reunion.live();
+    Group live = agreement.live();
     boolean connected = false;
     try {
-      if (connector.reconnect(live, reunion.meeting().numbers())) {
-        reunion.keep();
+      if (connector.reconnect(live, agreement.participants().numbers())) {
+        agreement.keep();
       }
       connected = true;
     } finally {
       if (!connected) {
-        context.needsReset("its connection with other nodes could not be made anew");
+        context.needsReset("its connection to other nodes could not be opened again");
       }
     }
-    context.restart(reunion.highest(EPOCH) + 1);
-    lowLatency.reset(reunion.highest(LOW_LATENCY));
-    // Nobody begins an operation before all have left the old epochs behind.
+    context.restart(agreement.highest(EPOCH) + 1);
+    lowLatency.reset(agreement.highest(LOW_LATENCY));
+    // No rank begins an operation before all ranks have left the old epochs.
     live.barrier(timeout);
   }
 }

@@ -7,15 +7,15 @@ import org.ep4j.BufferSizes;
 import org.ep4j.ExpertPlacement;
 
 /**
- * A rank's symmetric region as a whole: control page, high-throughput part, low-latency part; and
- * the private memory beside it.
+ * A rank's symmetric region: control page, high-throughput part, low-latency part; and the rank's
+ * private memory.
  */
 final class RegionLayout {
   final HighThroughputLayout highThroughput;
   final ScratchLayout scratch;
 
   /** Offset of the high-throughput part. */
-  final long highThroughputOffset = ControlLayout.BYTES;
+  final long highThroughputOffset = ControlPageLayout.BYTES;
 
   final LowLatencyLayout lowLatency;
 
@@ -25,7 +25,7 @@ final class RegionLayout {
   /** Bytes of the region. */
   final long bytes;
 
-  /** Bytes of the region that ordinary use touches; the rest is for the worst case. */
+  /** Bytes of the region that ordinary use touches; the rest serves the worst case. */
   final long likelyBytes;
 
   private final long lowLatencyPrivateBytes;
@@ -45,7 +45,7 @@ final class RegionLayout {
         new LowLatencyMemoryLayout(config, placement.ranks(), placement.maxLocalExperts()).bytes;
   }
 
-  /** Bytes at the begin of the region that ranks of other nodes mirror: control page and counts. */
+  /** Bytes at the start of the region that ranks of other nodes mirror: control page and counts. */
   long headBytes() {
     return highThroughput.bytes == 0
         ? highThroughputOffset

@@ -28,7 +28,7 @@ final class RowCopy implements WorkerTeam.Task {
     long from = bytes / workers * worker;
     long to = worker == workers - 1 ? bytes : bytes / workers * (worker + 1);
     if (source.isNative()) {
-      // By address: a confined segment may belong to the thread that called.
+      // By address: a confined segment may belong to the calling thread.
       NativeMemory.copy(source.address() + from, target + from, to - from);
     } else {
       NativeMemory.copy(source, from, target + from, to - from);

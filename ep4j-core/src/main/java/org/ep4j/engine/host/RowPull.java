@@ -4,11 +4,11 @@ import org.ep4j.DType;
 import org.ep4j.Layout;
 import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.memory.NativeMemory;
-import org.ep4j.memory.RowStream;
+import org.ep4j.memory.NonTemporalCopy;
 import org.ep4j.memory.StreamingStores;
 
 /**
- * The summing half of a combine: reads each token's rows where their ranks keep them and adds them
+ * The summing half of a combine: reads each token's rows in the memory of their ranks and adds them
  * in ascending order of rank (and, EXPERT_MAJOR, of local expert inside a rank). Workers take
  * consecutive tokens.
  */
@@ -25,27 +25,27 @@ final class RowPull implements WorkerTeam.Task {
   /** Blocks for workers, see {@link ScratchLayout#blocks}. */
   private final long blocks;
 
-  /** The ways of the tokens, in the current run. */
+  /** Number of tokens of the current run, and their routes. */
   private int tokens;
 
   private int topK;
   private boolean flat;
   private boolean streaming;
   private int[] start = new int[1];
-  private long[] ways = new long[0];
-  private Worker[] crew = new Worker[0];
+  private long[] routes = new long[0];
+  private Worker[] workerStates = new Worker[0];
 
-  /** What a worker works with. */
+  /** State of a worker. */
   private static final class Worker {
     TokenRows now;
     TokenRows next;
-    final StreamedSum streamed;
+    final NonTemporalSum streamed;
     final float[] weights;
 
     Worker(int topK, long block) {
       now = new TokenRows(topK + BIASES);
       next = new TokenRows(topK + BIASES);
-      streamed = new StreamedSum(topK + BIASES, block);
+      streamed = new NonTemporalSum(topK + BIASES, block);
       weights = new float[topK];
     }
   }
@@ -57,22 +57,22 @@ final class RowPull implements WorkerTeam.Task {
     this.maxTopK = maxTopK;
   }
 
-  /** Sums along the ways of {@code handle}. */
+  /** Sums along the routes of {@code handle}. */
   void pull(HostHandle handle, WorkerTeam team) {
     tokens = handle.tokens;
     topK = handle.topK;
     flat = handle.layout == Layout.FLAT;
     start = handle.start;
-    ways = handle.ways;
+    routes = handle.routes;
     streaming =
         terms.streamable
             && team.size() <= ScratchLayout.BLOCKS
-            && terms.sums % RowStream.ALIGNMENT == 0
+            && terms.sums % NonTemporalCopy.ALIGNMENT == 0
             && CacheBypass.pays(handle.rowsSent * terms.rowBytes * terms.rows.length);
-    if (crew.length < team.size()) {
-      crew = new Worker[team.size()];
-      for (int i = 0; i < crew.length; i++) {
-        crew[i] = new Worker(maxTopK, blocks + (long) i * StreamedSum.BLOCK);
+    if (workerStates.length < team.size()) {
+      workerStates = new Worker[team.size()];
+      for (int i = 0; i < workerStates.length; i++) {
+        workerStates[i] = new Worker(maxTopK, blocks + (long) i * NonTemporalSum.BLOCK);
       }
     }
     team.run(this);
@@ -80,7 +80,7 @@ final class RowPull implements WorkerTeam.Task {
 
   @Override
   public void run(int worker, int workers) {
-    Worker mine = crew[worker];
+    Worker mine = workerStates[worker];
     boolean around = streaming;
     DType dtype = terms.dtype;
     long rowBytes = terms.rowBytes;
@@ -108,12 +108,12 @@ final class RowPull implements WorkerTeam.Task {
       mine.next = now;
     }
     if (around) {
-      // Each worker orders its own stores: only then may the caller learn that the sums are there.
+      // Each worker fences its own stores before the caller learns that the sums are complete.
       StreamingStores.fence();
     }
   }
 
-  /** Lists the rows of {@code token}; none from {@code end} on. */
+  /** Collects the rows of {@code token}; none from {@code end} on. */
   private void gather(int token, int end, TokenRows list) {
     list.clear();
     if (token >= end) {
@@ -127,12 +127,12 @@ final class RowPull implements WorkerTeam.Task {
       list.addGroup(terms.bias1 + token * rowBytes);
     }
     int lastRank = -1;
-    int endOfWays = start[token + 1];
-    for (int i = start[token]; i < endOfWays; i++) {
-      long way = ways[i];
-      if (way >= 0) {
-        int rank = Ways.rank(way);
-        long row = terms.rows[rank] + Ways.slot(way) * rowBytes;
+    int endOfRoutes = start[token + 1];
+    for (int i = start[token]; i < endOfRoutes; i++) {
+      long route = routes[i];
+      if (route >= 0) {
+        int rank = RowTarget.rank(route);
+        long row = terms.rows[rank] + RowTarget.slot(route) * rowBytes;
         if (rank == lastRank) {
           list.add(row);
         } else {
@@ -150,18 +150,18 @@ final class RowPull implements WorkerTeam.Task {
     }
     int end = start[token + 1];
     for (int i = start[token]; i < end; i++) {
-      long way = ways[i];
-      if (way < 0) {
+      long route = routes[i];
+      if (route < 0) {
         continue;
       }
-      long from = terms.weights[Ways.rank(way)];
-      long slot = Ways.slot(way);
+      long from = terms.weights[RowTarget.rank(route)];
+      long slot = RowTarget.slot(route);
       if (flat) {
         for (int k = 0; k < topK; k++) {
           sum[k] += NativeMemory.getFloat(from + (slot * topK + k) * 4);
         }
       } else {
-        sum[Ways.choice(way)] += NativeMemory.getFloat(from + slot * 4);
+        sum[RowTarget.choice(route)] += NativeMemory.getFloat(from + slot * 4);
       }
     }
     long to = terms.weightSums + (long) token * topK * 4;

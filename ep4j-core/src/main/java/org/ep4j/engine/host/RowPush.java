@@ -3,14 +3,14 @@ package org.ep4j.engine.host;
 import java.util.Arrays;
 import org.ep4j.Layout;
 import org.ep4j.memory.NativeMemory;
-import org.ep4j.memory.RowStream;
+import org.ep4j.memory.NonTemporalCopy;
 import org.ep4j.memory.StreamingStores;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The sending half of a dispatch: writes each row, and what belongs to it, straight into its final
- * slot at its destination. Workers take consecutive tokens, so a row that goes to several places is
- * read from memory once.
+ * The sending half of a dispatch: writes each row, with its scales and metadata, directly to its
+ * final slot at its destination. Workers take consecutive tokens, so a row with several
+ * destinations is read from memory once.
  */
 final class RowPush implements WorkerTeam.Task {
   private final ExpertTable table;
@@ -28,10 +28,12 @@ final class RowPush implements WorkerTeam.Task {
   private final long[] sourceTokens;
   private final long[] sourceRanks;
 
-  /** Null where all memory is this process's own. */
+  /** Null if all memory belongs to this process. */
   private final @Nullable PresentPages pages;
 
-  /** Resets before the pages were looked at: each may bring a rank with other memory. */
+  /**
+   * Number of resets when the pages were checked: each reset may admit a rank with other memory.
+   */
   private int generation;
 
   /** First and last slot of this rank at each target, in the current run. */
@@ -39,7 +41,7 @@ final class RowPush implements WorkerTeam.Task {
 
   private final int[] lastSlot;
 
-  /** The ways to take, in the current run. */
+  /** The routes of the current run. */
   private int first;
 
   private int last;
@@ -48,16 +50,19 @@ final class RowPush implements WorkerTeam.Task {
   private boolean flat;
   private boolean streaming;
 
-  /** Whose tokens are pushed, and their numbers there where those are not their places here. */
+  /**
+   * Source rank of the pushed tokens, and their numbers there if these differ from their indices
+   * here.
+   */
   private int source;
 
   private int @Nullable [] names;
-  private Worker[] crew = new Worker[0];
+  private Worker[] workerStates = new Worker[0];
   private int[] start = new int[1];
-  private long[] ways = new long[0];
+  private long[] routes = new long[0];
 
-  /** What a worker works with. */
-  private record Worker(RowStream stream, ChoicePush choices) {}
+  /** State of a worker. */
+  private record Worker(NonTemporalCopy stream, ChoicePush choices) {}
 
   RowPush(HostContext context, HighThroughputLayout layout, ExpertTable table, Payload payload) {
     this(context, layout, table, payload, PresentPages.of(context));
@@ -65,7 +70,7 @@ final class RowPush implements WorkerTeam.Task {
 
   /**
    * @param pages that are known to be present, which several pushes of one thread may share; null
-   *     where all memory is this process's own
+   *     if all memory belongs to this process
    */
   RowPush(
       HostContext context,
@@ -89,19 +94,19 @@ final class RowPush implements WorkerTeam.Task {
     sourceRanks = addresses(context, layout.sourceRanks);
   }
 
-  /** Sends the payload along the ways of {@code handle}. */
+  /** Sends the payload along the routes of {@code handle}. */
   void push(HostHandle handle, WorkerTeam team) {
     prepare(handle, team);
     team.run(this);
   }
 
   /**
-   * Makes ready to send the payload along the ways of {@code handle}: then {@link #rows} may be
-   * called for its tokens.
+   * Prepares to send the payload along the routes of {@code handle}: the caller may then call
+   * {@link #rows} for its tokens.
    */
   void prepare(HostHandle handle, WorkerTeam team) {
     hire(team);
-    begin(handle, 0, handle.tokens, handle.start, handle.nearWays);
+    begin(handle, 0, handle.tokens, handle.start, handle.intranodeRoutes);
     source = rank;
     names = null;
     streaming =
@@ -112,17 +117,17 @@ final class RowPush implements WorkerTeam.Task {
   }
 
   /**
-   * Makes ready to send on the tokens of {@code source} from number {@code from} of {@code forward}
-   * on: then {@link #rows} may be called for them.
+   * Prepares to forward the tokens of {@code source} from number {@code from} of {@code forward}:
+   * the caller may then call {@link #rows} for them.
    *
    * @param handle of the dispatch
    */
   void prepare(HostHandle handle, Forward forward, int from, int source, WorkerTeam team) {
     hire(team);
-    begin(handle, from, forward.tokens, forward.start, forward.ways);
+    begin(handle, from, forward.tokens, forward.start, forward.routes);
     this.source = source;
     names = forward.sourceTokens;
-    // They have just come through the cache, but the slots that they go to are not in it.
+    // The rows have just passed through the cache, but their slots are not in it.
     streaming = CacheBypass.pays(handle.rowsSent * payload.rowBytes * rows.length);
     if (streaming && pages != null) {
       requirePages(pages);
@@ -139,16 +144,17 @@ final class RowPush implements WorkerTeam.Task {
     topK = handle.topK;
     flat = handle.layout == Layout.FLAT;
     start = ends;
-    ways = along;
+    routes = along;
   }
 
   private void hire(WorkerTeam team) {
-    if (crew.length < team.size()) {
-      crew = new Worker[team.size()];
-      for (int i = 0; i < crew.length; i++) {
-        crew[i] =
+    if (workerStates.length < team.size()) {
+      workerStates = new Worker[team.size()];
+      for (int i = 0; i < workerStates.length; i++) {
+        workerStates[i] =
             new Worker(
-                new RowStream(1 + maxTopK), new ChoicePush(table, payload, topkIdx, topkWeights));
+                new NonTemporalCopy(1 + maxTopK),
+                new ChoicePush(table, payload, topkIdx, topkWeights));
       }
     }
   }
@@ -158,11 +164,11 @@ final class RowPush implements WorkerTeam.Task {
     Arrays.fill(lastSlot, -1);
     int end = start[last];
     for (int i = start[first]; i < end; i++) {
-      long way = ways[i];
-      if (way >= 0) {
-        int target = Ways.rank(way);
-        firstSlot[target] = Math.min(firstSlot[target], Ways.slot(way));
-        lastSlot[target] = Math.max(lastSlot[target], Ways.slot(way));
+      long route = routes[i];
+      if (route >= 0) {
+        int target = RowTarget.rank(route);
+        firstSlot[target] = Math.min(firstSlot[target], RowTarget.slot(route));
+        lastSlot[target] = Math.max(lastSlot[target], RowTarget.slot(route));
       }
     }
     for (int r = 0; r < rows.length; r++) {
@@ -182,14 +188,14 @@ final class RowPush implements WorkerTeam.Task {
     rows(from, to, worker);
   }
 
-  /** Sends the tokens from {@code from} to {@code to}; workers do so at the same time. */
+  /** Sends the tokens {@code from} to {@code to}; workers call it concurrently. */
   void rows(int from, int to, int worker) {
     if (streaming) {
-      streamRows(crew[worker].stream, from, to);
+      streamRows(workerStates[worker].stream, from, to);
     } else {
       copyRows(from, to);
     }
-    pushRest(crew[worker].choices, from, to);
+    pushRest(workerStates[worker].choices, from, to);
   }
 
   private void copyRows(int from, int to) {
@@ -198,35 +204,38 @@ final class RowPush implements WorkerTeam.Task {
       long source = payload.x + t * rowBytes;
       int end = start[t + 1];
       for (int i = start[t]; i < end; i++) {
-        long way = ways[i];
-        if (way >= 0) {
-          NativeMemory.copy(source, rows[Ways.rank(way)] + Ways.slot(way) * rowBytes, rowBytes);
+        long route = routes[i];
+        if (route >= 0) {
+          NativeMemory.copy(
+              source, rows[RowTarget.rank(route)] + RowTarget.slot(route) * rowBytes, rowBytes);
         }
       }
     }
   }
 
-  private void streamRows(RowStream stream, int from, int to) {
+  private void streamRows(NonTemporalCopy stream, int from, int to) {
     long rowBytes = payload.rowBytes;
     long[] places = stream.places;
     for (int t = from; t < to; t++) {
       long source = payload.x + t * rowBytes;
-      places[0] = source; // what to fetch ahead: behind this row lies the next one
+      places[0] = source; // prefetch: the next row follows this one
       int copies = 0;
       int end = start[t + 1];
       for (int i = start[t]; i < end; i++) {
-        long way = ways[i];
-        if (way >= 0) {
-          places[++copies] = rows[Ways.rank(way)] + Ways.slot(way) * rowBytes;
+        long route = routes[i];
+        if (route >= 0) {
+          places[++copies] = rows[RowTarget.rank(route)] + RowTarget.slot(route) * rowBytes;
         }
       }
       stream.copy(source, rowBytes, 1, copies);
     }
-    // Each worker orders its own stores: only then may the rank's progress be published.
+    // Each worker fences its own stores before the rank publishes its progress.
     StreamingStores.fence();
   }
 
-  /** What belongs to the rows. In a pass of its own: between the rows it would cost more. */
+  /**
+   * Sends scales and metadata of the rows, in a separate pass: between the rows it would cost more.
+   */
   private void pushRest(ChoicePush choices, int from, int to) {
     boolean withChoices = flat && payload.ids != 0;
     boolean withWeights = !flat && payload.ids != 0 && payload.weights != 0;
@@ -235,19 +244,19 @@ final class RowPush implements WorkerTeam.Task {
       choices.begin();
       int end = start[t + 1];
       for (int i = start[t]; i < end; i++) {
-        long way = ways[i];
-        if (way < 0) {
+        long route = routes[i];
+        if (route < 0) {
           continue;
         }
-        int target = Ways.rank(way);
-        long slot = Ways.slot(way);
+        int target = RowTarget.rank(route);
+        long slot = RowTarget.slot(route);
         pushScales(t, target, slot);
         NativeMemory.putInt(sourceTokens[target] + slot * 4, numbers == null ? t : numbers[t]);
         NativeMemory.putInt(sourceRanks[target] + slot * 4, source);
         if (withChoices) {
           choices.to(target, slot, topK);
         } else if (withWeights) {
-          long choice = (long) t * topK + Ways.choice(way);
+          long choice = (long) t * topK + RowTarget.choice(route);
           NativeMemory.putFloat(
               topkWeights[target] + slot * 4, NativeMemory.getFloat(payload.weights + choice * 4));
         }

@@ -5,11 +5,11 @@ import org.ep4j.ScaleLayout;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * Turns received scales around for {@link ScaleLayout#COLUMN_MAJOR}, from the region, where peers
- * have put them row by row, to private memory. Workers take runs of rows.
+ * Transposes received scales for {@link ScaleLayout#COLUMN_MAJOR}, from the region, where peers
+ * write them row by row, into private memory. Workers take runs of rows.
  */
 final class ScaleColumns implements WorkerTeam.Task {
-  /** Rows at a time, so that whole lines of each column are written. */
+  /** Number of rows per step, so that a worker writes whole lines of each column. */
   private static final long TILE = 64;
 
   private long from;
@@ -22,9 +22,10 @@ final class ScaleColumns implements WorkerTeam.Task {
   /**
    * @param from address of the scales [rows, columns]
    * @param to address of the result
-   * @param limit rows for which the columns have room
+   * @param limit row capacity of the columns
    */
-  void turn(long from, long to, DType dtype, long rows, long limit, long columns, WorkerTeam team) {
+  void transpose(
+      long from, long to, DType dtype, long rows, long limit, long columns, WorkerTeam team) {
     this.from = from;
     this.to = to;
     this.rows = rows;

@@ -16,16 +16,16 @@ import org.ep4j.wire.Wires;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The connection of a rank with the ranks of other nodes: a wire, mirrors of their words, and rings
+ * The connection of a rank to the ranks of other nodes: a wire, mirrors of their words, and rings
  * for rows; {@link ScaleOutLayout} is the protocol. Used by one thread at a time.
  *
- * <p>Ranks have the numbers of the buffer here. The wire may count fewer: after a loss it connects
- * the ranks that are left.
+ * <p>Ranks have their numbers in the buffer here. The wire may number fewer: after a loss it
+ * connects the live ranks only.
  */
 final class ScaleOut implements AutoCloseable {
   static final int LANES = 4;
 
-  /** Mirrors, progress and other words travel on this lane. */
+  /** Lane of mirrors, progress and other words. */
   static final int CONTROL = 0;
 
   private final int rank;
@@ -35,16 +35,16 @@ final class ScaleOut implements AutoCloseable {
   private final Rails rails;
   private final long headBytes;
 
-  private final FarLanes lanes;
+  private final InternodeLanes lanes;
 
   private final @Nullable Group owned;
   private final PageArena memory;
   private final Region head;
   private final Region mirrors;
   private final Region outgoing;
-  private final BorrowedRows borrowed;
+  private final RegistrationCache registrations;
   private final Region incoming;
-  private final @Nullable FarRanks farRanks;
+  private final @Nullable InternodeLowLatency internodeLowLatency;
   private final ChunkSender[] senders;
   private final ChunkReceiver[] receivers;
 
@@ -68,7 +68,7 @@ final class ScaleOut implements AutoCloseable {
     layout = plan.layout;
     headBytes = plan.head.byteSize();
     ranks = nodes.ranks();
-    lanes = new FarLanes(wire, layout, nodes, numbers, rank, timeout);
+    lanes = new InternodeLanes(wire, layout, nodes, numbers, rank, timeout);
     int[] partners = rails.partners(rank);
     head = wire.register(WireMemory.host(plan.head));
     mirrors = wire.allocate(ranks * headBytes, timeout);
@@ -76,11 +76,12 @@ final class ScaleOut implements AutoCloseable {
     outgoing =
         wire.register(
             WireMemory.host(memory.allocate(Math.max(1, layout.rings(partners.length)), 64)));
-    borrowed = new BorrowedRows(wire);
-    farRanks =
-        plan.far == null || plan.words == null
+    registrations = new RegistrationCache(wire);
+    internodeLowLatency =
+        plan.internode == null || plan.words == null
             ? null
-            : new FarRanks(this, wire, plan.far, plan.words, rank, ranks, memory, timeout);
+            : new InternodeLowLatency(
+                this, wire, plan.internode, plan.words, rank, ranks, memory, timeout);
     senders = new ChunkSender[partners.length];
     receivers = new ChunkReceiver[partners.length];
     for (int place = 0; place < partners.length; place++) {
@@ -90,30 +91,30 @@ final class ScaleOut implements AutoCloseable {
   }
 
   /**
-   * What a connection is made of.
+   * Parts of a connection.
    *
-   * @param layout how it is laid out
+   * @param layout layout of its memory
    * @param head the first bytes of this rank's region, which the peers mirror
    * @param words layout of the low-latency part; null without low-latency operations
-   * @param far layout of what they need between nodes; null likewise
+   * @param internode internode layout of low-latency operations; null without them
    */
   record Plan(
       ScaleOutLayout layout,
       MemorySegment head,
       @Nullable LowLatencyLayout words,
-      @Nullable FarLayout far) {}
+      @Nullable InternodeLowLatencyLayout internode) {}
 
-  /** The layout for a buffer, each token of which takes at most {@code most} bytes of a chunk. */
-  static ScaleOutLayout layout(int ranks, long most) {
-    return new ScaleOutLayout(ranks, LANES, most);
+  /** The layout for a buffer whose tokens take at most {@code most} bytes of a chunk each. */
+  static ScaleOutLayout layout(int ranks, long max) {
+    return new ScaleOutLayout(ranks, LANES, max);
   }
 
   /**
    * Connects the ranks of {@code live}; collective among them.
    *
    * @param owned whether the connection closes the group
-   * @param numbers their numbers in the buffer
-   * @param gone ranks of the buffer that are not among them
+   * @param numbers their ranks in the buffer
+   * @param gone ranks of the buffer that are not in {@code live}
    */
   static ScaleOut open(
       Group live,
@@ -157,7 +158,7 @@ final class ScaleOut implements AutoCloseable {
     }
   }
 
-  FarLanes lanes() {
+  InternodeLanes lanes() {
     return lanes;
   }
 
@@ -169,19 +170,19 @@ final class ScaleOut implements AutoCloseable {
     return layout;
   }
 
-  /** Where this rank's mirror of {@code peer}'s head lies. */
+  /** Offset of this rank's mirror of {@code peer}'s head. */
   long mirror(int peer) {
     return mirrors.memory().address() + peer * headBytes;
   }
 
-  /** Address of the counter that stands for the progress of {@code peer}. */
+  /** Address of the counter with the progress of {@code peer}. */
   long progress(int peer) {
     return counter(layout.progress(peer));
   }
 
-  /** Address of the counter that says whether {@code peer} has given up. */
-  long gaveUp(int peer) {
-    return counter(layout.gaveUp(peer));
+  /** Address of the counter that shows whether {@code peer} has aborted. */
+  long aborted(int peer) {
+    return counter(layout.aborted(peer));
   }
 
   /** Address of a counter of this rank. */
@@ -189,17 +190,17 @@ final class ScaleOut implements AutoCloseable {
     return wire.counters().words().address() + (long) number * Long.BYTES;
   }
 
-  /** The low-latency side; null without low-latency operations. */
-  @Nullable FarRanks farRanks() {
-    return farRanks;
+  /** The low-latency part; null without low-latency operations. */
+  @Nullable InternodeLowLatency internodeLowLatency() {
+    return internodeLowLatency;
   }
 
-  /** Sends to each partner, in the order of {@link Rails#partners}. */
+  /** One sender for each partner, in the order of {@link Rails#partners}. */
   ChunkSender[] senders() {
     return senders;
   }
 
-  /** Takes from each partner, in the order of {@link Rails#partners}. */
+  /** One receiver for each partner, in the order of {@link Rails#partners}. */
   ChunkReceiver[] receivers() {
     return receivers;
   }
@@ -213,15 +214,15 @@ final class ScaleOut implements AutoCloseable {
   }
 
   /** Memory of the caller that the wire may read while an operation runs. */
-  BorrowedRows borrowed() {
-    return borrowed;
+  RegistrationCache registrations() {
+    return registrations;
   }
 
   long incoming() {
     return incoming.memory().address();
   }
 
-  /** Updates everybody's mirror of this rank's head. */
+  /** Updates the mirrors of this rank's head on all ranks of other nodes. */
   void mirror(long offset, long bytes) {
     long there = rank * headBytes + offset;
     for (int peer = 0; peer < ranks; peer++) {
@@ -229,14 +230,17 @@ final class ScaleOut implements AutoCloseable {
     }
   }
 
-  /** Tells all that this rank has given up; what {@code bytes} from {@code offset} say is why. */
-  void giveUp(long offset, long bytes, long word) {
-    lanes.giveUp(head, offset, mirrors, rank * headBytes + offset, bytes, word);
+  /**
+   * Notifies all peers that this rank has aborted; {@code bytes} bytes from {@code offset} hold the
+   * reason.
+   */
+  void abort(long offset, long bytes, long word) {
+    lanes.abort(head, offset, mirrors, rank * headBytes + offset, bytes, word);
   }
 
   /**
-   * Bytes of a chunk to {@code peer}, from {@code at} in the chunk on; whether they are on their
-   * way, or would be if the lane worked.
+   * Puts bytes of a chunk to {@code peer}, from {@code at} in the chunk; returns whether the wire
+   * has accepted them, also if the lane has failed.
    */
   boolean putChunk(int peer, long number, Region source, long from, long at, long bytes) {
     Lane lane = lane(peer, number);
@@ -244,13 +248,13 @@ final class ScaleOut implements AutoCloseable {
     return lane.put(source, from, incoming, theirs, bytes, Lane.NO_COUNTER) != Lane.BACK_PRESSURED;
   }
 
-  /** Tells {@code peer} that a chunk has come; whether that is on its way. */
+  /** Signals a complete chunk to {@code peer}; returns whether the wire has accepted the signal. */
   boolean announce(int peer, long number) {
     Lane lane = lane(peer, number);
     return lane.add(layout.arrived(rank, lane.index()), 1) != Lane.BACK_PRESSURED;
   }
 
-  /** Gives {@code peer} credit for chunks; whether that is on its way. */
+  /** Grants {@code peer} credit for chunks; returns whether the wire has accepted it. */
   boolean credit(int peer, long chunks) {
     return lane(peer, CONTROL).add(layout.credits(rank), chunks) != Lane.BACK_PRESSURED;
   }
@@ -259,25 +263,27 @@ final class ScaleOut implements AutoCloseable {
     return lanes.get(peer, (int) (number % LANES));
   }
 
-  /** Whether chunk {@code number} of {@code peer} is there. */
+  /** Whether chunk {@code number} of {@code peer} has arrived. */
   boolean arrived(int peer, long number) {
     int counter = layout.arrived(peer, (int) (number % LANES));
     return wire.counters().get(counter) > number / LANES;
   }
 
-  /** Chunks that {@code peer} no longer needs. */
+  /** Number of chunks that {@code peer} has released. */
   long credits(int peer) {
     return wire.counters().get(layout.credits(peer));
   }
 
-  /** Moves what is under way, in both directions. */
+  /** Moves transfers in both directions. */
   int poll() {
     return wire.poll(0);
   }
 
   /** Bytes of memory that peers put into. */
   long bytes() {
-    return mirrors.bytes() + incoming.bytes() + (farRanks == null ? 0 : farRanks.bytes());
+    return mirrors.bytes()
+        + incoming.bytes()
+        + (internodeLowLatency == null ? 0 : internodeLowLatency.bytes());
   }
 
   @Override
@@ -286,7 +292,7 @@ final class ScaleOut implements AutoCloseable {
       return;
     }
     closed = true;
-    borrowed.close();
+    registrations.close();
     wire.close();
     memory.close();
     if (owned != null) {

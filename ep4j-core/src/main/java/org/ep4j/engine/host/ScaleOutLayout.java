@@ -3,27 +3,28 @@ package org.ep4j.engine.host;
 import org.ep4j.engine.Rails;
 
 /**
- * What ranks of different nodes keep for each other, and the counters that they add to.
+ * Memory that ranks keep for ranks of other nodes, and the counters that these add to.
  *
  * <p>Protocol. <b>Mirrors.</b> A rank keeps for every rank of another node a mirror of the head of
- * its region: control page ({@link ControlLayout}) and counts ({@link CountsLayout}). Only the
- * owner of a region writes its mirrors: it puts what has changed on lane 0, then adds to the
- * counter {@link #progress} what its progress has grown by. An add follows the puts before it on
- * its lane, so whoever has seen the progress sees the mirror; the rules of {@link ControlLayout}
- * say when it may change. The word PROGRESS in a mirror is not used: the counter stands for it.
+ * its region: control page ({@link ControlPageLayout}) and counts ({@link CountsLayout}). Only the
+ * owner of a region writes its mirrors: it puts changed bytes on lane 0, then adds the increase of
+ * its progress to the counter {@link #progress}. An add follows the puts before it on its lane, so
+ * a reader that observes the progress also sees the mirror; the rules of {@link ControlPageLayout}
+ * define when the mirror may change. The counter replaces the word PROGRESS, which is unused in a
+ * mirror.
  *
  * <p><b>Chunks.</b> Rows travel between partners ({@link Rails}) in chunks, through a ring of
  * {@link #SLOTS} chunks at the receiver for each partner. Chunks of a direction are numbered from 0
- * over the life of the connection. Chunk n goes on lane n mod lanes into slot n mod SLOTS and is
- * followed on its lane by an add to the counter {@link #arrived} of that lane: the chunk is there
- * once that counter exceeds n / lanes. The receiver adds to the counter {@link #credits} of the
- * sender when it no longer needs a chunk, oldest first; the sender fills slot n only once credits
- * exceed n - SLOTS. A credit also says that the bytes of the chunk have left the sender's own ring.
+ * over the life of the connection. Chunk n uses lane n mod lanes and slot n mod SLOTS; an add to
+ * the counter {@link #arrived} of that lane follows it on the lane: the chunk has arrived once that
+ * counter exceeds n / lanes. The receiver adds to the counter {@link #credits} of the sender when
+ * it releases a chunk, oldest first; the sender fills slot n only once credits exceed n - SLOTS. A
+ * credit also means that the bytes of the chunk have left the sender's own ring.
  *
- * <p>Counters are never reset. A reset of the buffer opens a new connection, with new counters.
+ * <p>No rank resets a counter. A reset of the buffer opens a new connection with new counters.
  */
 final class ScaleOutLayout {
-  /** Chunks of a ring. */
+  /** Number of chunks of a ring. */
   static final int SLOTS = 8;
 
   /** Bytes of a chunk, unless a single token needs more. */
@@ -35,46 +36,44 @@ final class ScaleOutLayout {
   /** Bytes of a chunk. */
   final long chunkBytes;
 
-  /**
-   * @param most bytes that a token takes at most, with the header of its chunk
-   */
-  ScaleOutLayout(int ranks, int lanes, long most) {
+  /** @param max maximum bytes of a token, with the header of its chunk */
+  ScaleOutLayout(int ranks, int lanes, long max) {
     this.ranks = ranks;
     this.lanes = lanes;
-    chunkBytes = ControlLayout.align(Math.max(CHUNK, most), ControlLayout.BYTES);
+    chunkBytes = ControlPageLayout.align(Math.max(CHUNK, max), ControlPageLayout.BYTES);
   }
 
-  /** Counter: progress of {@code rank}, who adds to it. */
+  /** Counter: progress of {@code rank}, which adds to it. */
   int progress(int rank) {
     return rank;
   }
 
-  /** Counter: chunks that {@code rank} no longer needs, who adds to it. */
+  /** Counter: chunks that {@code rank} has released; {@code rank} adds to it. */
   int credits(int rank) {
     return ranks + rank;
   }
 
-  /** Counter: chunks that have come from {@code rank} on a lane. */
+  /** Counter: chunks that have arrived from {@code rank} on a lane. */
   int arrived(int rank, int lane) {
     return 2 * ranks + rank * lanes + lane;
   }
 
-  /** Counter: {@link ControlLayout#GAVE_UP} of {@code rank}, who adds to it. */
-  int gaveUp(int rank) {
+  /** Counter: {@link ControlPageLayout#ABORTED} of {@code rank}, which adds to it. */
+  int aborted(int rank) {
     return 2 * ranks + ranks * lanes + rank;
   }
 
   /** Number of counters of a rank. */
   int counters() {
-    return firstFar() + FarLayout.counters(ranks);
+    return firstInternode() + InternodeLowLatencyLayout.counters(ranks);
   }
 
-  /** First of the counters of {@link FarLayout}. */
-  int firstFar() {
+  /** First of the counters of {@link InternodeLowLatencyLayout}. */
+  int firstInternode() {
     return 3 * ranks + ranks * lanes;
   }
 
-  /** Where a chunk lies in the rings of a rank. */
+  /** Offset of a chunk in the rings of a rank. */
   long chunk(int place, long number) {
     return (place * (long) SLOTS + number % SLOTS) * chunkBytes;
   }

@@ -7,15 +7,15 @@ import org.ep4j.ExpertPlacement;
 import org.ep4j.ScaleLayout;
 
 /**
- * The private memory of the high-throughput operations of one rank: copies of inputs that do not
- * lie in native memory, sums, and small results. Only the owner touches it. Sized for the worst
- * case; untouched pages take no memory.
+ * The private memory of the high-throughput operations of one rank: copies of inputs that are not
+ * in native memory, sums, and small results. Only the owner accesses it. Sized for the worst case;
+ * untouched pages take no memory.
  */
 final class ScratchLayout {
-  /** Workers that have a block of their own. */
+  /** Number of workers with a block of their own. */
   static final int BLOCKS = 1024;
 
-  /** Copy of the rows to be sent. */
+  /** Copy of the rows to send. */
   final long rows;
 
   final long scales;
@@ -25,13 +25,13 @@ final class ScratchLayout {
   final long bias0;
   final long bias1;
 
-  /** Sums that the caller gave no memory for, or no native memory. */
+  /** Sums, if the caller passes no output or one that is not native. */
   final long sums;
 
   /** Sums of weights, float [T, K]. */
   final long weightSums;
 
-  /** A block of {@link StreamedSum} for each of {@link #BLOCKS} workers. */
+  /** A block of {@link NonTemporalSum} for each of {@link #BLOCKS} workers. */
   final long blocks;
 
   /** A row for each of {@link #BLOCKS} workers: a node's partial sum. */
@@ -73,7 +73,7 @@ final class ScratchLayout {
     sums = page(bias1 + sumBytes);
     weightSums = page(sums + sumBytes);
     blocks = page(weightSums + choices * 4);
-    partials = blocks + BLOCKS * StreamedSum.BLOCK;
+    partials = blocks + BLOCKS * NonTemporalSum.BLOCK;
     aligned = page(partials + BLOCKS * partialBytes(config.hidden()));
     received = line(aligned + 4L * local);
     expertOffsets = line(received + 4L * local);
@@ -87,16 +87,16 @@ final class ScratchLayout {
     bytes = config.maxTokens() == 0 ? 0 : page(scaleColumns + columnRows * layout.maxScaleBytes);
   }
 
-  /** Bytes from one partial sum to the next. */
+  /** Distance in bytes between two partial sums. */
   static long partialBytes(int hidden) {
     return line(DType.FP32.bytes(hidden));
   }
 
   private static long page(long offset) {
-    return ControlLayout.align(offset, ControlLayout.BYTES);
+    return ControlPageLayout.align(offset, ControlPageLayout.BYTES);
   }
 
   private static long line(long offset) {
-    return ControlLayout.align(offset, ControlLayout.LINE);
+    return ControlPageLayout.align(offset, ControlPageLayout.LINE);
   }
 }

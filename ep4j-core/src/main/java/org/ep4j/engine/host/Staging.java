@@ -5,8 +5,8 @@ import org.ep4j.memory.NativeMemory;
 
 /**
  * Gives every input a native address: its own, or that of a copy in private memory for inputs on
- * the heap and for inputs in the rank's own region, which peers may write at any time once this
- * rank has entered the next operation.
+ * the heap and for inputs in the rank's own region, which peers may write once this rank has
+ * entered the next operation.
  */
 final class Staging {
   private final long scratch;
@@ -23,14 +23,14 @@ final class Staging {
     this.regionBytes = regionBytes;
   }
 
-  /** Whether the bytes are this rank's symmetric memory, which all peers can reach. */
+  /** Whether the bytes are in this rank's symmetric memory, which all peers can access. */
   boolean inRegion(Tensor tensor) {
     return tensor.nativeHost()
         && tensor.address() >= region
         && tensor.address() + tensor.byteSize() <= region + regionBytes;
   }
 
-  /** Address of the bytes, copied to {@code offset} of the private memory if need be. */
+  /** Address of the bytes, copied to {@code offset} of the private memory if necessary. */
   long stable(Tensor tensor, long offset) {
     return tensor.nativeHost() && !inRegion(tensor) ? tensor.address() : copied(tensor, offset);
   }

@@ -2,7 +2,7 @@ package org.ep4j.engine.host;
 
 import org.ep4j.DType;
 
-/** What a combine sums, and where to; filled anew for each one. Addresses are 0 for what is not. */
+/** Inputs and outputs of a combine; filled for each combine. Addresses are 0 for missing parts. */
 final class SumTerms {
   /** First row and first weight of each rank that shares memory. */
   final long[] rows;

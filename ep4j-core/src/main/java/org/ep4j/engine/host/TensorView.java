@@ -5,7 +5,7 @@ import org.ep4j.DType;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
-/** A tensor over an array of the buffer's memory; made anew only when type or shape change. */
+/** A tensor over an array of the buffer's memory; created again only when type or shape change. */
 final class TensorView {
   private final MemorySegment memory;
   private final long offset;

@@ -1,8 +1,8 @@
 package org.ep4j.engine.host;
 
 /**
- * The rows that make up the sum of one token, in order of addition. EXPERT_MAJOR they come in
- * groups, one a rank; a bias is a group of its own. Filled anew for each token, used by one thread.
+ * The rows of the sum of one token, in order of addition. EXPERT_MAJOR rows form groups, one per
+ * rank; a bias is a group of its own. Filled for each token, used by one thread.
  */
 final class TokenRows {
   /** Addresses. */
@@ -11,15 +11,15 @@ final class TokenRows {
   /** Number of rows. */
   int count;
 
-  /** For each group the index behind its last row. */
+  /** For each group, the index after its last row. */
   final int[] groupEnd;
 
   /** Number of groups. */
   int groups;
 
-  TokenRows(int most) {
-    rows = new long[most];
-    groupEnd = new int[most];
+  TokenRows(int max) {
+    rows = new long[max];
+    groupEnd = new int[max];
   }
 
   void clear() {

@@ -4,13 +4,13 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Units of work in the order in which one thread gives them; any thread takes them.
+ * Units of work in the order in which one thread submits them; any thread takes them.
  *
- * <p>Protocol. Unit n lies at n mod length. The giver puts it there and raises {@link #given}
- * (volatile), so a taker that sees that sees the unit and what was written to it before. A taker
- * has unit n alone if it has raised {@link #taken} from n (compare and set). The giver puts another
- * unit in the same place only once {@link #taken} is past n: who has read that one cannot take it
- * for n.
+ * <p>Protocol. Unit n is at index n mod length. The submitting thread stores it and then raises
+ * {@link #given} (volatile), so a thread that observes the new value sees the unit and all earlier
+ * writes. A thread owns unit n once it has raised {@link #taken} from n (compare and set). The
+ * submitting thread reuses an index only once {@link #taken} has passed n: a thread that has read
+ * the new unit cannot take it as unit n.
  */
 final class UnitRing {
   private final WorkQueue.Unit[] units;
@@ -21,16 +21,16 @@ final class UnitRing {
     units = new WorkQueue.Unit[Math.max(1, length)];
   }
 
-  /** Forgets what nobody has taken; nobody else is at the ring. */
+  /** Discards untaken units; no other thread may use the ring. */
   void clear() {
     given = 0;
     taken.set(0);
   }
 
   /**
-   * Gives a unit; on one thread.
+   * Submits a unit; on one thread only.
    *
-   * @throws IllegalStateException if so many wait that there is no place
+   * @throws IllegalStateException if the ring is full
    */
   void give(WorkQueue.Unit unit) {
     long number = given;

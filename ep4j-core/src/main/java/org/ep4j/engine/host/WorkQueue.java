@@ -5,29 +5,29 @@ import java.util.function.IntConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Units of work that the caller of an operation gives out while it drives the wire, and that the
- * helpers of its team do meanwhile: urgent ones first, those of a kind begun in the order in which
- * they were given. A helper never waits for the caller between two units, who may be in the middle
- * of some megabytes of a socket; where helpers are few the caller does units, too, one at a time.
+ * Units of work that the caller of an operation submits while it drives the wire, and that the
+ * helpers of its team run meanwhile: urgent units first, units of one kind in the order of
+ * submission. A helper never waits for the caller between two units, because the caller may be
+ * copying some megabytes of a socket. With few helpers the caller runs units too, one at a time.
  *
- * <p>Protocol. Only the caller gives. It fills in a unit and puts it into a {@link UnitRing};
- * whoever takes it from there has it alone, does it, and sets {@link Unit#done} (volatile); from
- * then on the unit and what it has written are the caller's. Helpers look for units from {@link
- * #open} on until {@link #ended}, which the caller sets in {@link #close} or {@link #abandon}; both
- * return when no unit is being done.
+ * <p>Protocol. Only the caller submits. It fills a unit and puts it into a {@link UnitRing}; a
+ * thread that takes the unit owns it, runs it, and sets {@link Unit#done} (volatile); then the unit
+ * and its results belong to the caller. Helpers look for units from {@link #open} until {@link
+ * #ended}, which the caller sets in {@link #close} or {@link #abandon}; both return when no unit is
+ * running.
  */
 final class WorkQueue implements WorkerTeam.Task {
-  /** A team of so many can do without the caller. */
+  /** A team of this size works without the caller. */
   static final int WITHOUT_CALLER = 3;
 
-  /** Something that one worker does. Its fields are the caller's, but from give to done. */
+  /** Work for one worker. The caller owns its fields, except between submission and done. */
   abstract static class Unit {
     private volatile boolean done;
 
-    /** Does it, as worker {@code worker} of the team. */
+    /** Runs the unit as worker {@code worker} of the team. */
     abstract void run(int worker);
 
-    /** Whether it has been done since it was given last. */
+    /** Whether the unit has run since its last submission. */
     final boolean done() {
       return done;
     }
@@ -38,7 +38,7 @@ final class WorkQueue implements WorkerTeam.Task {
   private final UnitRing urgent;
   private final UnitRing rest;
 
-  /** Units that have been given; the caller's. */
+  /** Number of submitted units; owned by the caller. */
   private long given;
 
   private final AtomicLong finished = new AtomicLong();
@@ -46,9 +46,9 @@ final class WorkQueue implements WorkerTeam.Task {
   private volatile boolean failed;
 
   /**
-   * @param relax lets a moment pass; gets the number of such moments, one after the other
-   * @param urgent urgent units that wait at most at a time
-   * @param rest others that wait at most
+   * @param relax waits a short time; its argument counts consecutive calls
+   * @param urgent maximum number of waiting urgent units
+   * @param rest maximum number of other waiting units
    */
   WorkQueue(WorkerTeam team, IntConsumer relax, int urgent, int rest) {
     this.team = team;
@@ -57,7 +57,7 @@ final class WorkQueue implements WorkerTeam.Task {
     this.rest = new UnitRing(rest);
   }
 
-  /** The helpers begin to look for units. */
+  /** Makes the helpers look for units. */
   void open() {
     urgent.clear();
     rest.clear();
@@ -68,12 +68,12 @@ final class WorkQueue implements WorkerTeam.Task {
     team.start(this);
   }
 
-  /** Gives a unit that is to be done before those of the other kind. */
+  /** Submits a unit that runs before those of the other kind. */
   void giveUrgent(Unit unit) {
     give(urgent, unit);
   }
 
-  /** Gives a unit. */
+  /** Submits a unit. */
   void give(Unit unit) {
     give(rest, unit);
   }
@@ -84,7 +84,7 @@ final class WorkQueue implements WorkerTeam.Task {
     ring.give(unit);
   }
 
-  /** Does a unit on the caller's thread where helpers are few; whether it did. */
+  /** Runs a unit on the caller's thread if there are few helpers; returns whether it did. */
   boolean help() {
     if (team.size() >= WITHOUT_CALLER) {
       return false;
@@ -98,10 +98,10 @@ final class WorkQueue implements WorkerTeam.Task {
   }
 
   /**
-   * Whether units are given that are not done yet.
+   * Whether submitted units are unfinished.
    *
-   * @throws RuntimeException what a unit has thrown
-   * @throws Error what a unit has thrown
+   * @throws RuntimeException thrown by a unit
+   * @throws Error thrown by a unit
    */
   boolean busy() {
     if (failed) {
@@ -110,13 +110,13 @@ final class WorkQueue implements WorkerTeam.Task {
     return finished.get() != given;
   }
 
-  /** Waits until the helpers look for units no more; throws what a unit has thrown. */
+  /** Waits until the helpers have stopped looking for units; throws the exception of a unit. */
   void close() {
     ended = true;
     team.finish();
   }
 
-  /** The same, however units have ended; those that nobody has begun are not done. */
+  /** The same without exceptions; units that have not begun do not run. */
   void abandon() {
     ended = true;
     team.abandon();
@@ -131,7 +131,7 @@ final class WorkQueue implements WorkerTeam.Task {
         execute(unit, worker);
         idle = 0;
       } else {
-        // The caller ends this, and has a deadline for what it waits for.
+        // The caller ends this loop, and has deadlines of its own.
         relax.accept(++idle);
       }
     }

@@ -9,18 +9,18 @@ import org.ep4j.engine.Nodes;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The threads of one rank: the caller and, when more than one is wanted, helpers that are started
- * on first use. A task is split by worker number, so its result does not depend on who is fast.
+ * The threads of one rank: the caller and, if more than one is configured, helpers that start on
+ * first use. A task is split by worker number, so its result does not depend on timing.
  *
  * <p>Protocol. The caller writes the task, then raises {@link #round} (volatile); helpers wait for
- * that, do their part, and count {@link #busy} down; the caller waits for zero, once it has done
- * its own part or something else. Helpers spin briefly between rounds, then park; a helper
- * announces that it parks before it looks at the round a last time, so no round is slept through.
+ * that, do their part, and count {@link #busy} down; the caller waits for zero after its own part
+ * or other work. Helpers spin briefly between rounds, then park; a helper announces that it parks
+ * before it reads the round a last time, so it misses no round.
  */
 final class WorkerTeam implements AutoCloseable {
   /** A part of the work for each worker; the parts are disjoint. */
   interface Task {
-    /** Does part {@code worker} of {@code workers}. */
+    /** Runs part {@code worker} of {@code workers}. */
     void run(int worker, int workers);
   }
 
@@ -41,9 +41,7 @@ final class WorkerTeam implements AutoCloseable {
     this(name, size, Thread::start);
   }
 
-  /**
-   * @param starter starts a helper, or throws what the system says against it
-   */
+  /** @param starter starts a helper, or throws the error of the system */
   WorkerTeam(String name, int size, Consumer<Thread> starter) {
     this.name = name;
     this.size = size;
@@ -56,9 +54,9 @@ final class WorkerTeam implements AutoCloseable {
   }
 
   /**
-   * Number of workers of a rank: as wanted, or for 0 its share of the cores, which the ranks of its
-   * host share even where they are declared as several nodes. Between nodes one core less, where
-   * that leaves enough: workers on all of them slow down what drives the wire.
+   * Number of workers of a rank: the configured number, or for 0 its share of the cores. All ranks
+   * of a host share its cores, also as several nodes. With several nodes one core fewer if enough
+   * remain: workers on all cores slow down the thread that drives the wire.
    */
   static int size(int wanted, Nodes nodes, int rank, int cores) {
     if (wanted > 0) {
@@ -68,12 +66,12 @@ final class WorkerTeam implements AutoCloseable {
     return nodes.count() > 1 && share > WorkQueue.WITHOUT_CALLER ? share - 1 : share;
   }
 
-  /** Number of workers, the caller included. */
+  /** Number of workers, including the caller. */
   int size() {
     return size;
   }
 
-  /** Changes the number of workers; helpers too many end. */
+  /** Changes the number of workers; surplus helpers end. */
   void resize(int workers) {
     size = workers;
     if (helpers.length > workers - 1) {
@@ -81,7 +79,7 @@ final class WorkerTeam implements AutoCloseable {
     }
   }
 
-  /** Runs all parts and returns when they are done; throws what a part has thrown. */
+  /** Runs all parts and returns when they are done; throws the exception of a part. */
   void run(Task work) {
     if (size == 1) {
       work.run(0, 1);
@@ -101,8 +99,8 @@ final class WorkerTeam implements AutoCloseable {
   }
 
   /**
-   * Lets the helpers begin with their parts, from 1 on; part 0 is the caller's, which does with it
-   * what it likes and then calls {@link #finish}.
+   * Starts the helpers on their parts, from 1 on; part 0 belongs to the caller, which then calls
+   * {@link #finish}.
    */
   void start(Task work) {
     if (helpers.length < size - 1) {
@@ -119,19 +117,21 @@ final class WorkerTeam implements AutoCloseable {
     }
   }
 
-  /** Waits until what was started is done; throws what a part has thrown. */
+  /** Waits for all started parts; throws the exception of a part. */
   void finish() {
     await();
     rethrow(failure.getAndSet(null));
   }
 
-  /** Waits until nothing runs any more, however it ends. */
+  /** Waits until no part runs, without exceptions. */
   void abandon() {
     await();
     failure.set(null);
   }
 
-  /** The parts work on memory that the caller may give up: it never leaves before they are done. */
+  /**
+   * The parts use memory that the caller may free, so the caller never leaves before they are done.
+   */
   private void await() {
     for (int spin = 0; busy.get() != 0; spin++) {
       if (spin < SPINS) {
@@ -164,7 +164,7 @@ final class WorkerTeam implements AutoCloseable {
       }
       helpers = team;
     } finally {
-      // The system may have no thread left: a team is whole, or is not.
+      // The system may have no thread left: a team is complete or empty.
       if (running < count) {
         end(Arrays.copyOf(team, running));
       }
@@ -230,7 +230,7 @@ final class WorkerTeam implements AutoCloseable {
           parked = false;
         }
       }
-      // A helper that was told to end before this round has no part in it.
+      // A helper that was stopped before this round has no part in it.
       if (ended) {
         return false;
       }

@@ -6,12 +6,12 @@ import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A lane whose work is done before its call returns: copy, then count with release order. So
- * nothing is ever under way, and there is nothing to hold back.
+ * A lane whose work completes before its call returns: copy, then count with release order. Nothing
+ * is ever in flight or held back.
  */
 final class DirectLane implements Lane {
   private final DirectWire wire;
@@ -27,7 +27,7 @@ final class DirectLane implements Lane {
     this.peer = peer;
     this.index = index;
     this.control = control;
-    this.counters = ControlLayout.counters(control);
+    this.counters = DirectControlLayout.counters(control);
   }
 
   @Override
@@ -46,7 +46,7 @@ final class DirectLane implements Lane {
     wire.requireOpen();
     MemorySegment source = DirectRegion.of(local, wire).own();
     MemorySegment target = DirectRegion.of(remote, wire).part(peer);
-    Checks.put(
+    WireArguments.put(
         localOffset,
         source.byteSize(),
         remoteOffset,
@@ -63,7 +63,7 @@ final class DirectLane implements Lane {
       if (!source.scope().isAlive()) {
         throw e;
       }
-      fail(Cause.PROTOCOL, "the peer has given back the memory of a region that it had exposed");
+      fail(Cause.PROTOCOL, "the peer has freed the memory of a region that it had exposed");
       return FAILED;
     }
     if (counter != NO_COUNTER) {
@@ -75,7 +75,7 @@ final class DirectLane implements Lane {
   @Override
   public long add(int counter, long value) {
     wire.requireOpen();
-    Checks.add(counter, wire.config());
+    WireArguments.add(counter, wire.config());
     if (!usable()) {
       return FAILED;
     }
@@ -84,18 +84,19 @@ final class DirectLane implements Lane {
   }
 
   private boolean usable() {
-    if (failure == null && ControlLayout.isClosed(control)) {
+    if (failure == null && DirectControlLayout.isClosed(control)) {
       fail(Cause.CLOSED, "the peer has closed its wire");
     }
     return failure == null;
   }
 
-  /** Looks after the peer; whether the lane has failed just now. */
+  /** Checks the state of the peer. Returns whether the lane has failed in this call. */
   boolean look() {
     if (failure != null) {
       return false;
     }
-    // A peer that closes its wire and leaves did so in this order.
+    // A peer that closes its wire and leaves does so in this order, so the closed state is read
+    // after the departure.
     if (!wire.group().isAlive(peer) && usable()) {
       fail(Cause.DEPARTED, String.valueOf(wire.group().deathReport(peer)));
     }

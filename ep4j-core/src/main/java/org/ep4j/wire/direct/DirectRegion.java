@@ -1,12 +1,14 @@
 package org.ep4j.wire.direct;
 
 import java.lang.foreign.MemorySegment;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
-/** A region as seen by one rank: its own segment, and those of its peers where they take puts. */
+/** A region as seen by one rank: its own segment, and those of its peers that accept puts. */
 final class DirectRegion implements Region {
   private final DirectWire wire;
   private final WireMemory memory;
@@ -27,12 +29,12 @@ final class DirectRegion implements Region {
     this.mapped = mapped;
   }
 
-  /** The region as one of {@code wire} that may be used. */
+  /** Returns the region as one of {@code wire}, and rejects a closed or foreign one. */
   static DirectRegion of(Region region, DirectWire wire) {
     if (region instanceof DirectRegion direct && direct.wire == wire && !direct.closed) {
       return direct;
     }
-    throw Checks.foreign(region);
+    throw WireArguments.foreign(region);
   }
 
   MemorySegment own() {
@@ -42,7 +44,8 @@ final class DirectRegion implements Region {
   MemorySegment part(int rank) {
     MemorySegment[] all = parts;
     if (all == null) {
-      throw new IllegalStateException(
+      throw new IllegalUseException(
+          ErrorCode.REGION_NOT_SHARED,
           "the region is registered on this rank only: make it with allocate() or expose()");
     }
     return all[rank];

@@ -4,6 +4,7 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
@@ -11,13 +12,13 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Agreement;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.CollectiveStep;
 import org.ep4j.wire.support.GroupWire;
+import org.ep4j.wire.support.WireArguments;
 
 /**
  * A wire between ranks that map each other's memory: threads of one JVM, or processes of one host.
- * The sender copies and counts; the receiver's thread has no part in it.
+ * The sender copies and counts; the receiver's thread does nothing.
  */
 final class DirectWire extends GroupWire {
   private final MappedMemory control;
@@ -25,7 +26,7 @@ final class DirectWire extends GroupWire {
   private final Counters counters;
   // By peer, then by index; none to this rank itself.
   private final DirectLane[][] lanes;
-  // Where each strand looks next; written by the strand's thread.
+  // The next peer to check, per progress context; written by the thread of the context.
   private final int[] looked;
   private final List<DirectRegion> regions = new CopyOnWriteArrayList<>();
 
@@ -34,8 +35,8 @@ final class DirectWire extends GroupWire {
     this.control = control;
     MemorySegment[] controls = control.parts();
     ownControl = controls[group.rank()];
-    counters = ControlLayout.counters(ownControl);
-    looked = new int[config.strands() * 16];
+    counters = DirectControlLayout.counters(ownControl);
+    looked = new int[config.progressContexts() * 16];
     lanes = new DirectLane[group.size()][];
     for (int peer = 0; peer < lanes.length; peer++) {
       lanes[peer] = new DirectLane[peer == group.rank() ? 0 : config.lanes()];
@@ -51,7 +52,8 @@ final class DirectWire extends GroupWire {
         name,
         group,
         config,
-        MappedMemory.allocate(group, ControlLayout.bytes(config.counters()), config.timeout()));
+        MappedMemory.allocate(
+            group, DirectControlLayout.bytes(config.counters()), config.timeout()));
   }
 
   Group group() {
@@ -60,7 +62,7 @@ final class DirectWire extends GroupWire {
 
   @Override
   public Lane lane(int peer, int index) {
-    Checks.lane(peer, index, group.rank(), group.size(), config);
+    WireArguments.lane(peer, index, group.rank(), group.size(), config);
     return lanes[peer][index];
   }
 
@@ -78,13 +80,14 @@ final class DirectWire extends GroupWire {
     String error =
         exposes(memory)
             ? ""
-            : "wire '"
-                + name()
-                + "' cannot let peers reach "
-                + (memory.onHost()
-                    ? "memory that it did not allocate: use allocate()"
-                    : "device memory: stage it through memory of allocate()");
-    Agreement.numbers(group, error, 0, timeout);
+            : ErrorCode.WIRE_MEMORY_UNREACHABLE.message(
+                "wire '"
+                    + name()
+                    + "' cannot let peers reach "
+                    + (memory.onHost()
+                        ? "memory that it did not allocate: use allocate()"
+                        : "device memory: copy it to memory of allocate()"));
+    CollectiveStep.numbers(group, error, 0, timeout);
     MemorySegment own = segment(memory);
     return remember(
         new DirectRegion(this, own, ExposedSegments.exchange(group, own, timeout), null));
@@ -100,6 +103,7 @@ final class DirectWire extends GroupWire {
     MemorySegment segment = memory.segment();
     if (segment == null) {
       throw new WireException(
+          ErrorCode.WIRE_MEMORY_UNREACHABLE,
           "this wire cannot read device memory: copy it to host memory and register that");
     }
     return segment;
@@ -130,15 +134,15 @@ final class DirectWire extends GroupWire {
   }
 
   @Override
-  public int poll(int strand) {
+  public int poll(int progressContext) {
     requireOpen();
-    Checks.strand(strand, config);
-    // One peer a call: a look costs more than the rest of an idle poll.
-    int peer = looked[strand * 16];
-    looked[strand * 16] = peer + 1 == lanes.length ? 0 : peer + 1;
+    WireArguments.progressContext(progressContext, config);
+    // One peer per call: a check costs more than the rest of an idle poll.
+    int peer = looked[progressContext * 16];
+    looked[progressContext * 16] = peer + 1 == lanes.length ? 0 : peer + 1;
     DirectLane[] toPeer = lanes[peer];
     int failed = 0;
-    for (int i = strand; i < toPeer.length; i += config.strands()) {
+    for (int i = progressContext; i < toPeer.length; i += config.progressContexts()) {
       failed += toPeer[i].look() ? 1 : 0;
     }
     return failed;
@@ -147,7 +151,7 @@ final class DirectWire extends GroupWire {
   @Override
   public synchronized void close() {
     if (shut()) {
-      ControlLayout.close(ownControl);
+      DirectControlLayout.close(ownControl);
       regions.forEach(DirectRegion::close);
       control.close();
     }

@@ -7,12 +7,11 @@ import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.group.Group;
-import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.CollectiveStep;
 
 /**
- * How thread-ranks hand each other segments: under a number, for as long as it takes all to look.
- * The segments stay bound to the arenas of their owners, so that nobody copies into memory that was
- * given back.
+ * Exchange of segments between thread ranks: under a number, until all ranks have read them. The
+ * segments stay bound to the arenas of their owners, so no rank copies into freed memory.
  */
 final class ExposedSegments {
   private static final AtomicLong NUMBERS = new AtomicLong();
@@ -20,12 +19,12 @@ final class ExposedSegments {
 
   private ExposedSegments() {}
 
-  /** Gives this rank's segment and takes those of all ranks; collective. */
+  /** Offers this rank's segment and returns those of all ranks; collective. */
   static MemorySegment[] exchange(Group group, MemorySegment mine, Duration timeout) {
     long number = NUMBERS.incrementAndGet();
     OFFERED.put(number, mine);
     try {
-      long[] numbers = Agreement.numbers(group, "", number, timeout);
+      long[] numbers = CollectiveStep.numbers(group, "", number, timeout);
       MemorySegment[] all = new MemorySegment[numbers.length];
       for (int rank = 0; rank < all.length; rank++) {
         all[rank] = Objects.requireNonNull(OFFERED.get(numbers[rank]), "offered segment");

@@ -19,7 +19,9 @@ public final class InProcessWireProvider implements WireProvider {
 
   @Override
   public String unavailableBecause(Group group) {
-    return group.inProcess() ? "" : "they are processes, not threads of one JVM: use shm or tcp";
+    return group.inProcess()
+        ? ""
+        : "the ranks are processes, not threads of one JVM: use shm or tcp";
   }
 
   @Override

@@ -6,11 +6,11 @@ import java.time.Duration;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.SymmetricMemory;
-import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.CollectiveStep;
 
 /**
- * New memory of all ranks, mapped here: a segment a rank. The segments refuse access once this is
- * closed, also to a thread that is just about to copy; peers keep what they have mapped.
+ * New memory of all ranks, mapped on this rank: one segment per rank. After close the segments
+ * reject access, also by a thread that is about to copy; peers keep their mappings.
  */
 final class MappedMemory implements AutoCloseable {
   private final SymmetricMemory memory;
@@ -26,16 +26,16 @@ final class MappedMemory implements AutoCloseable {
 
   /** Collective; {@code bytes} may differ between ranks. */
   static MappedMemory allocate(Group group, long bytes, Duration timeout) {
-    long[] sizes = Agreement.numbers(group, "", bytes, timeout);
-    long most = 1;
+    long[] sizes = CollectiveStep.numbers(group, "", bytes, timeout);
+    long max = 1;
     long all = 0;
     for (long size : sizes) {
-      most = Math.max(most, size);
+      max = Math.max(max, size);
       all += size;
     }
-    // Files are sparse, so the ranks with less take no more than they need.
+    // Files are sparse, so ranks with less memory use no more than they need.
     SymmetricMemory memory =
-        SymmetricMemory.allocate(group, most, Math.ceilDiv(all, sizes.length), timeout);
+        SymmetricMemory.allocate(group, max, Math.ceilDiv(all, sizes.length), timeout);
     Arena arena = Arena.ofShared();
     MemorySegment[] parts = new MemorySegment[sizes.length];
     for (int rank = 0; rank < parts.length; rank++) {
@@ -44,7 +44,7 @@ final class MappedMemory implements AutoCloseable {
     return new MappedMemory(memory, arena, parts);
   }
 
-  /** What lies at each rank. */
+  /** The segments by rank. */
   MemorySegment[] parts() {
     return parts.clone();
   }

@@ -19,7 +19,7 @@ public final class SharedMemoryWireProvider implements WireProvider {
 
   @Override
   public String unavailableBecause(Group group) {
-    return group.inProcess() ? "they are threads of one JVM: use inproc" : "";
+    return group.inProcess() ? "the ranks are threads of one JVM: use inproc" : "";
   }
 
   @Override

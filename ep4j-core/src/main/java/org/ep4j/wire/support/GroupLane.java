@@ -8,25 +8,25 @@ import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A lane of a {@link GroupWire} that keeps work until the peer has said that it took effect, as far
- * as a window reaches: what is looked at before work is accepted, where it is kept, and how the
- * lane ends.
+ * A lane of a {@link GroupWire} that keeps work until the peer has acknowledged it, within the
+ * in-flight limit. It checks work before acceptance, stores it, and handles the failure of the
+ * lane.
  *
- * <p>Work {@code n} lies at index {@code n - 1} of a ring from when it is accepted until it is
- * delivered, and refers to the caller's bytes: {@code delivered <= accepted}. Between the two, each
- * wire counts how far it has come. The ring and the counts are touched by the strand's thread; only
- * the failure may be read by any.
+ * <p>Work {@code n} is at index {@code n - 1} of a ring from its acceptance until its delivery, and
+ * refers to the caller's bytes: {@code delivered <= accepted}. Each wire tracks the progress in
+ * between. The thread of the progress context owns the ring and the counts; any thread may read the
+ * failure.
  *
  * @param <R> regions of the wire
  */
 public abstract class GroupLane<R extends GroupRegion> implements Lane {
   private final GroupWire wire;
-  private final Window window;
+  private final InFlightLimit window;
   private final int peer;
   private final int index;
   private final int mask;
 
-  // The ring. An add has no regions; by how much stands in place of the local offset.
+  // The ring. An add has no regions; its amount is stored as the local offset.
   private final @Nullable GroupRegion[] local;
   private final long[] localOffset;
   private final @Nullable GroupRegion[] remote;
@@ -38,8 +38,8 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
   private long delivered;
   private volatile @Nullable LaneFailure failure;
 
-  /** A lane whose work takes room in a window. */
-  protected GroupLane(GroupWire wire, Window window, int peer, int index) {
+  /** A lane whose work takes room in an in-flight limit. */
+  protected GroupLane(GroupWire wire, InFlightLimit window, int peer, int index) {
     this.wire = wire;
     this.window = window;
     this.peer = peer;
@@ -54,24 +54,24 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
     counter = new int[capacity];
   }
 
-  /** Entries of a ring for all work that may be under way: a power of two. */
+  /** Entries of a ring for all work that may be in flight: a power of two. */
   private static int capacity(WireConfig config) {
-    int most = config.operationsInFlight();
-    return most == 1 ? 1 : Integer.highestOneBit(most - 1) << 1;
+    int max = config.operationsInFlight();
+    return max == 1 ? 1 : Integer.highestOneBit(max - 1) << 1;
   }
 
-  /** The region as one of this wire that may be used; refuses others. */
+  /** Returns the region as one of this wire, and rejects a closed or foreign one. */
   protected abstract R own(Region region);
 
-  /** Whether there is a way to the peer by now. */
+  /** Whether the peer is connected. */
   protected boolean connected() {
     return true;
   }
 
-  /** Work has just been accepted, and lies there. */
+  /** Called after work was accepted and stored at {@code slot}. */
   protected void kept(int slot) {}
 
-  /** Keeps work that is sound, and for which there is room; its number. */
+  /** Stores valid work for which there is room; returns its number. */
   private long keep(
       @Nullable R source, long from, @Nullable R target, long to, long size, int count) {
     int slot = slot(accepted);
@@ -86,7 +86,7 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
     return accepted;
   }
 
-  /** Where the work behind so many lies. */
+  /** Ring slot of the work that follows {@code before} pieces of work. */
   protected final int slot(long before) {
     return (int) before & mask;
   }
@@ -96,32 +96,32 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
     return mask + 1;
   }
 
-  /** Where the bytes come from; null for an add. */
+  /** Source region; null for an add. */
   public final @Nullable R local(int slot) {
     return at(local, slot);
   }
 
-  /** Where in it; by how much, for an add. */
+  /** Offset in the source region; the amount for an add. */
   public final long localOffset(int slot) {
     return localOffset[slot];
   }
 
-  /** Where the bytes go; null for an add. */
+  /** Target region; null for an add. */
   public final @Nullable R remote(int slot) {
     return at(remote, slot);
   }
 
-  /** Where in the peer's part of it. */
+  /** Offset in the peer's part of the target region. */
   public final long remoteOffset(int slot) {
     return remoteOffset[slot];
   }
 
-  /** How many bytes. */
+  /** Number of bytes. */
   public final long bytes(int slot) {
     return bytes[slot];
   }
 
-  /** Which counter of the peer grows. */
+  /** Counter of the peer that grows. */
   public final int counter(int slot) {
     return counter[slot];
   }
@@ -131,7 +131,7 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
     return (R) regions[slot];
   }
 
-  /** Work up to this number has taken effect: nobody needs its bytes or its place any more. */
+  /** Work up to this number has taken effect: its bytes and its slot are free. */
   protected final void deliver(long upTo) {
     while (delivered < upTo) {
       forget(slot(delivered));
@@ -140,12 +140,12 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
   }
 
   private void forget(int slot) {
-    window.giveBack(bytes[slot]);
+    window.release(bytes[slot]);
     local[slot] = null;
     remote[slot] = null;
   }
 
-  /** Ends the lane, once; nobody reads the bytes of its work any more. */
+  /** Fails the lane, once; the local bytes of its work are no longer read. */
   protected void fail(Cause cause, String text) {
     for (long work = delivered; work < accepted; work++) {
       forget(slot(work));
@@ -153,7 +153,7 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
     failure = new LaneFailure(peer, index, cause, text, delivered, accepted);
   }
 
-  /** Refuses to work for who has closed the wire. */
+  /** Rejects calls after close. */
   protected final void requireOpen() {
     wire.requireOpen();
   }
@@ -164,7 +164,7 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
     wire.requireOpen();
     R source = own(from);
     R target = own(to);
-    Checks.put(
+    WireArguments.put(
         fromOffset, source.bytes(), toOffset, target.bytes(peer), size, count, wire.config());
     if (failure != null) {
       return FAILED;
@@ -178,7 +178,7 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
   @Override
   public final long add(int count, long value) {
     wire.requireOpen();
-    Checks.add(count, wire.config());
+    WireArguments.add(count, wire.config());
     if (failure != null) {
       return FAILED;
     }

@@ -1,21 +1,23 @@
 package org.ep4j.wire.support;
 
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
 
-/** A region of a {@link GroupWire}: whose it is, and how long it is at each rank. */
+/** A region of a {@link GroupWire}: its wire, and its length at each rank. */
 public abstract class GroupRegion implements Region {
   private final GroupWire wire;
   private final WireMemory memory;
   private final boolean exposed;
-  // By rank; empty until the peers have told, or if they know nothing of it.
+  // By rank; empty until the peers have reported, or if the region is local.
   private long[] sizes = {};
   private volatile boolean closed;
 
   /**
-   * One of this rank's memory.
+   * A region of this rank's memory.
    *
-   * @param exposed whether the peers can put into it
+   * @param exposed whether peers can put into it
    */
   protected GroupRegion(GroupWire wire, WireMemory memory, boolean exposed) {
     this.wire = wire;
@@ -23,17 +25,17 @@ public abstract class GroupRegion implements Region {
     this.exposed = exposed;
   }
 
-  /** Whether it is of that wire and may be used. */
+  /** Whether the region belongs to that wire and is open. */
   protected final boolean isOf(GroupWire other) {
     return wire == other && !closed;
   }
 
-  /** What the peers have told, by rank. */
-  public final void sizes(long[] told) {
-    sizes = told;
+  /** Lengths reported by the peers, by rank. */
+  public final void sizes(long[] results) {
+    sizes = results;
   }
 
-  /** The region is closed from here on; whether it was open. */
+  /** Closes the region. Returns whether it was open. */
   protected final synchronized boolean shut() {
     boolean open = !closed;
     closed = true;
@@ -48,7 +50,8 @@ public abstract class GroupRegion implements Region {
   @Override
   public final long bytes(int rank) {
     if (!exposed) {
-      throw new IllegalStateException(
+      throw new IllegalUseException(
+          ErrorCode.REGION_NOT_SHARED,
           "the region is registered on this rank only: make it with allocate() or expose()");
     }
     return sizes[rank];

@@ -1,6 +1,8 @@
 package org.ep4j.wire.support;
 
 import java.util.concurrent.atomic.AtomicInteger;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
@@ -8,8 +10,8 @@ import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 
 /**
- * What wires have in common, whatever carries the bytes: whom they connect, how many lanes have
- * failed, whether they are open. Any thread may ask.
+ * Common part of all wires: the connected ranks, the number of failed lanes, and the open state.
+ * Any thread may read.
  */
 public abstract class GroupWire implements Wire {
   /** The ranks that the wire connects. */
@@ -54,43 +56,48 @@ public abstract class GroupWire implements Wire {
     return failedLanes.get();
   }
 
-  /** Counts lanes that have failed. */
+  /** Adds to the number of failed lanes. */
   public final void failed(int lanes) {
     failedLanes.addAndGet(lanes);
   }
 
-  /** What the group says of a peer, for the text of a failure. */
-  public final String fate(int peer) {
+  /** State of a peer according to the group, for the text of a failure. */
+  public final String status(int peer) {
     String report = group.deathReport(peer);
     return report == null ? "the group still counts rank " + peer + " as alive" : report;
   }
 
-  /** Refuses to work for who has closed the wire. */
+  /** Rejects calls after close. */
   public final void requireOpen() {
     if (closed) {
-      throw new IllegalStateException("the wire of rank " + rank() + " is closed");
+      throw new IllegalUseException(
+          ErrorCode.WIRE_CLOSED, "the wire of rank " + rank() + " is closed: open another one");
     }
   }
 
-  /** The wire is closed from here on; whether it was open. */
+  /** Closes the wire. Returns whether it was open. */
   protected final synchronized boolean shut() {
     boolean open = !closed;
     closed = true;
     return open;
   }
 
-  /** Why peers cannot reach memory over this wire; empty if they can. */
+  /**
+   * Why peers cannot reach memory over this wire, with the code of the error; empty if they can.
+   */
   protected final String unreachable(WireMemory memory) {
     return memory.onHost() || carriesDeviceMemory()
         ? ""
-        : "wire '%s' cannot let peers reach device memory: stage it through host memory"
-            .formatted(name);
+        : ErrorCode.WIRE_MEMORY_UNREACHABLE.message(
+            "wire '%s' cannot let peers reach device memory: copy it to host memory"
+                .formatted(name));
   }
 
-  /** Refuses memory that this wire cannot read. */
+  /** Rejects memory that this wire cannot read. */
   protected final void requireReadable(WireMemory memory) {
     if (!memory.onHost() && !carriesDeviceMemory()) {
       throw new WireException(
+          ErrorCode.WIRE_MEMORY_UNREACHABLE,
           "wire '%s' cannot read device memory: copy it to host memory and register that"
               .formatted(name));
     }

@@ -5,9 +5,9 @@ import java.util.function.IntFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The exposed regions of a wire, by the numbers by which peers name them: all ranks expose regions
- * in the same order, so a region has the same number everywhere, and none is given again. Regions
- * come and go under a lock; the table is replaced as a whole, so that strands look without one.
+ * The exposed regions of a wire, by the numbers that peers use: all ranks expose regions in the
+ * same order, so a region has the same number everywhere, and no number is reused. A lock protects
+ * changes; the table is replaced as a whole, so progress contexts read it without a lock.
  *
  * @param <R> regions of the wire
  */
@@ -17,7 +17,7 @@ public final class NumberedRegions<R extends GroupRegion> {
   /** An empty table. */
   public NumberedRegions() {}
 
-  /** Adds what is made for the next number. */
+  /** Adds the region that {@code making} returns for the next number. */
   public synchronized R add(IntFunction<R> making) {
     @Nullable GroupRegion[] before = all;
     R region = making.apply(before.length);
@@ -27,14 +27,14 @@ public final class NumberedRegions<R extends GroupRegion> {
     return region;
   }
 
-  /** Takes a region out: who names it finds nothing from here on. */
+  /** Removes a region: later look-ups of its number find nothing. */
   public synchronized void remove(int number) {
     @Nullable GroupRegion[] after = all.clone();
     after[number] = null;
     all = after;
   }
 
-  /** The region that a peer has named; null if there is none. */
+  /** The region with a number; null if there is none. */
   @SuppressWarnings("unchecked") // Only add() puts regions there.
   public @Nullable R get(int number) {
     @Nullable GroupRegion[] now = all;

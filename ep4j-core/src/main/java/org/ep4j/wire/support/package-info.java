@@ -1,4 +1,4 @@
-/** What wires have in common: checks of arguments, work under way, regions, agreement at set-up. */
+/** Common parts of wires: argument checks, work in flight, regions, and collective set-up. */
 @NullMarked
 package org.ep4j.wire.support;
 

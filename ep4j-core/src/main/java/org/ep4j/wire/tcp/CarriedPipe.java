@@ -6,13 +6,16 @@ import java.nio.ByteOrder;
 import java.nio.channels.SocketChannel;
 
 /**
- * A pipe whose bytes a {@link Carrier} has, but for short segments; what both sides must agree on
- * goes through the pipe below. The protocol stands in {@link SegmentLayout}.
+ * A pipe whose bytes a {@link Carrier} transfers, except short segments. Agreement between both
+ * sides uses the pipe below; {@link SegmentLayout} defines the protocol.
  */
 final class CarriedPipe implements Pipe {
   private static final int SOCKET_BUFFER = 64 << 10;
 
-  /** How long what the carrier still has may come after the peer's side of the socket has ended. */
+  /**
+   * Time for which data of the carrier may still arrive after the peer has ended its side of the
+   * socket.
+   */
   private static final long LAST_SEGMENTS_NANOS = 1_000_000_000;
 
   private final Pipe socket;
@@ -20,7 +23,7 @@ final class CarriedPipe implements Pipe {
   private final SegmentsOut out;
   private final SegmentsIn in;
 
-  // Both between calls: from position to limit lies what waits.
+  // Between calls the pending bytes of both are from position to limit.
   private final ByteBuffer coming;
   private final ByteBuffer going;
   private long queued;
@@ -68,7 +71,7 @@ final class CarriedPipe implements Pipe {
     return written;
   }
 
-  /** Moves everything along that can move. */
+  /** Advances all transfers. */
   private void advance() throws IOException {
     hear();
     in.advance();
@@ -97,7 +100,7 @@ final class CarriedPipe implements Pipe {
       byte type = SegmentLayout.type(coming, at);
       int value = SegmentLayout.value(coming, at);
       boolean inline = type == SegmentLayout.INLINE;
-      if (inline && (value <= 0 || value > SegmentLayout.MOST_INLINE)) {
+      if (inline && (value <= 0 || value > SegmentLayout.MAX_INLINE)) {
         throw new IOException("the peer has sent a short segment of " + value + " bytes");
       }
       if (inline && coming.remaining() < SegmentLayout.HEADER + value) {
@@ -134,7 +137,7 @@ final class CarriedPipe implements Pipe {
     return true;
   }
 
-  /** Never: more may be written as long as it is taken. */
+  /** Always false: the pipe accepts more as long as it has room. */
   @Override
   public boolean holdsOutput() throws IOException {
     advance();
@@ -142,18 +145,18 @@ final class CarriedPipe implements Pipe {
   }
 
   @Override
-  public long underWay() {
-    return out.underWay();
+  public long inFlight() {
+    return out.inFlight();
   }
 
   /**
-   * Only when the peer has read all: who ends gives up what is on its way in the carrier. Or when
-   * the peer has ended, and reads no more.
+   * True only when the peer has read everything, because ending this side discards data in the
+   * carrier. Also true when the peer has ended its side and reads no more.
    */
   @Override
   public boolean mayEnd() throws IOException {
     advance();
-    return ended || (out.underWay() == 0 && out.allRead());
+    return ended || (out.inFlight() == 0 && out.allRead());
   }
 
   @Override

@@ -5,19 +5,20 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 
 /**
- * Wires that are as {@code tcp} in all but how most bytes travel: connections agree, prove who they
- * are, notice ends and carry what is short; a {@link Carrier} beside each has the rest.
+ * Wires that differ from {@code tcp} only in the transfer of most bytes: the connections agree,
+ * authenticate, detect ends and transfer short segments; a {@link Carrier} per connection transfers
+ * the rest.
  */
 public final class CarriedWires {
   private CarriedWires() {}
 
   /**
-   * Opens one; collective.
+   * Opens such a wire; collective.
    *
    * @param name kind of wire
-   * @param carriers closed with the wire, or if it cannot be opened
+   * @param carriers closed with the wire, or if the wire cannot be opened
    */
   public static Wire open(String name, Group group, WireConfig config, CarrierService carriers) {
-    return new Opening(name, group, config, carriers).open();
+    return new TcpConnectionSetup(name, group, config, carriers).open();
   }
 }

@@ -4,58 +4,60 @@ import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Carries batches of bytes beside one connection, in both directions: what another library moves
- * between two ranks by pairs of matching calls. The connection's own socket agrees on each batch
- * before either side makes its call, so that a carrier never has to wait for a peer that has other
- * things to do.
+ * Transfers batches of bytes beside one connection, in both directions, by matching calls of
+ * another library on both ranks. The connection's socket agrees on each batch before either side
+ * makes its call, so a carrier never waits for a peer with other work.
  *
- * <p>Batches lie in slots, as many and as long at both ends. Those of a direction are sent and
- * received in the same order at both ends, and end in that order. Used by the thread that drives
- * the connection; no call blocks, and none allocates, once warm.
+ * <p>Batches are in slots; number and length of the slots are the same at both ends. The batches of
+ * a direction are sent and received in the same order at both ends, and complete in that order.
+ * Used by the thread that drives the connection; no call blocks, and a warm carrier allocates
+ * nothing.
  */
 public interface Carrier {
   /** Slots of each direction. */
   int slots();
 
-  /** Where a batch lies before it is sent. */
+  /** Memory of a batch before it is sent. */
   MemorySegment outgoing(int slot);
 
-  /** Where a batch lies once it has been received. */
+  /** Memory of a batch after it was received. */
   MemorySegment incoming(int slot);
 
   /**
    * Begins to send the first bytes of a slot; the peer has begun to receive them.
    *
-   * @return false if not yet: try again
+   * @return false if not possible yet: try again
    * @throws IOException if this carrier can send no more
    */
   boolean send(int slot, int bytes) throws IOException;
 
   /**
-   * Begins to receive bytes into a slot; the peer will begin to send as many.
+   * Begins to receive bytes into a slot; the peer will send as many.
    *
-   * @return false if not yet: try again
+   * @return false if not possible yet: try again
    * @throws IOException if this carrier can receive no more
    */
   boolean receive(int slot, int bytes) throws IOException;
 
   /**
-   * How many batches have left their slots so far: they arrive without this rank. Moves them along.
+   * Number of batches that have left their slots and arrive without this rank. Advances the
+   * transfers.
    *
-   * @throws IOException if one can no longer leave
+   * @throws IOException if a batch can no longer leave
    */
   long sent() throws IOException;
 
   /**
-   * How many batches lie in their slots so far, visible to this thread. Moves them along.
+   * Number of batches that are complete in their slots, visible to this thread. Advances the
+   * transfers.
    *
-   * @throws IOException if one can no longer come
+   * @throws IOException if a batch can no longer arrive
    */
   long received() throws IOException;
 
   /**
-   * Gives everything up, whatever is under way; a second call does nothing. Does not wait for the
-   * peer: what takes time goes on by itself, and {@link CarrierService#close} waits for it.
+   * Aborts all transfers; a second call has no effect. Does not wait for the peer: {@link
+   * CarrierService#close} waits for transfers that take time.
    */
   void close();
 }

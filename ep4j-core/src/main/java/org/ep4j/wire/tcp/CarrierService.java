@@ -9,11 +9,11 @@ public interface CarrierService extends AutoCloseable {
    * Makes a carrier for every connection of this rank; collective.
    *
    * @return by peer, then by index of the connection; none to this rank itself
-   * @throws org.ep4j.wire.WireException if a rank cannot; names it, on all ranks
+   * @throws org.ep4j.wire.WireException if a rank cannot; names the rank, on all ranks
    */
   Carrier[][] open(Group group, WireConfig config);
 
-  /** Waits until what its closed carriers left behind is gone, but not for ever. */
+  /** Waits, with a limit, for the transfers that its closed carriers left behind. */
   @Override
   void close();
 }

@@ -7,44 +7,45 @@ import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.WireConfig;
-import org.ep4j.wire.support.Window;
+import org.ep4j.wire.support.InFlightLimit;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One connection to a peer, which carries some of the lanes to it, in both directions. When it is
- * lost its lanes are, and nothing brings them back. Touched by its strand's thread.
+ * One connection to a peer, which carries some of the lanes to it in both directions. When the
+ * connection is lost, its lanes fail permanently. Only the thread of the progress context accesses
+ * it.
  */
 final class Connection {
-  /** The peer is told of its work at the latest when so much has taken effect. */
-  private static final int MOST_UNACKNOWLEDGED = 32;
+  /** Acknowledgements are sent at the latest after this much work has taken effect. */
+  private static final int MAX_UNACKNOWLEDGED = 32;
 
-  private static final long MOST_UNACKNOWLEDGED_BYTES = 1 << 20;
+  private static final long MAX_UNACKNOWLEDGED_BYTES = 1 << 20;
 
-  /** Or when nothing else has happened for so many polls. */
-  private static final int QUIET_POLLS = 8;
+  /** Acknowledgements are sent after this many idle polls. */
+  private static final int IDLE_POLLS = 8;
 
   private final TcpWire wire;
   private final Pipe pipe;
   private final int peer;
   private final int number;
   private final TcpLane[] lanes;
-  private final Outgoing outgoing;
-  private final Incoming incoming;
+  private final FrameWriter outgoing;
+  private final FrameReader incoming;
   private @Nullable SelectionKey key;
-  // The socket takes no more until the selector says so.
+  // The socket accepts no more until the selector reports it writable.
   private boolean blocked;
   private long left;
   private boolean failed;
-  private boolean saidGoodbye;
-  private int quiet;
+  private boolean goodbyeSent;
+  private int idlePolls;
 
   /**
-   * A proven connection.
+   * An authenticated connection.
    *
    * @param number of the connection among all of this rank, see {@link TcpRegion#viewAt}
    * @param index of the connection among those to the peer
    */
-  Connection(TcpWire wire, Pipe pipe, int peer, int number, int index, Window window) {
+  Connection(TcpWire wire, Pipe pipe, int peer, int number, int index, InFlightLimit window) {
     this.wire = wire;
     this.pipe = pipe;
     this.peer = peer;
@@ -54,8 +55,8 @@ final class Connection {
     for (int i = 0; i < lanes.length; i++) {
       lanes[i] = new TcpLane(wire, this, window, index + i * config.connections());
     }
-    outgoing = new Outgoing(this, lanes, wire.arena());
-    incoming = new Incoming(wire, this, wire.arena());
+    outgoing = new FrameWriter(this, lanes, wire.arena());
+    incoming = new FrameReader(wire, this, wire.arena());
   }
 
   void register(Selector selector) throws ClosedChannelException {
@@ -74,7 +75,7 @@ final class Connection {
     return number;
   }
 
-  /** The lane of that index; null if another connection carries it, or none does. */
+  /** The lane with that index; null if this connection does not carry it. */
   @Nullable TcpLane lane(int index) {
     int connections = wire.config().connections();
     int place = index / connections;
@@ -89,7 +90,7 @@ final class Connection {
     return failed;
   }
 
-  /** Bytes that have left: what the pipe holds back has not. */
+  /** Number of bytes that have left; bytes held back in the pipe have not. */
   long written() {
     return left;
   }
@@ -98,9 +99,9 @@ final class Connection {
     incoming.acknowledged();
   }
 
-  /** Writes what is due; how much was done. */
+  /** Writes pending frames; returns the amount of work done. */
   long send() {
-    quiet++;
+    idlePolls++;
     if (failed || blocked) {
       return 0;
     }
@@ -110,11 +111,11 @@ final class Connection {
         block(true);
         return 0;
       }
-      left = outgoing.written() - pipe.underWay();
+      left = outgoing.written() - pipe.inFlight();
       if (!acknowledging && !outgoing.waits()) {
         return 0;
       }
-      quiet = 0;
+      idlePolls = 0;
       long written = outgoing.write(pipe, acknowledging);
       boolean more = written < 0;
       boolean held = pipe.holdsOutput();
@@ -122,7 +123,7 @@ final class Connection {
         block(true);
       }
       if (!held) {
-        left = outgoing.written() - pipe.underWay();
+        left = outgoing.written() - pipe.inFlight();
       }
       return more ? -1 - written : written;
     } catch (IOException e) {
@@ -135,22 +136,22 @@ final class Connection {
 
   private boolean acknowledgementDue() {
     int count = incoming.unacknowledged();
-    return count >= MOST_UNACKNOWLEDGED
-        || incoming.unacknowledgedBytes() >= MOST_UNACKNOWLEDGED_BYTES
-        || (count > 0 && quiet >= QUIET_POLLS);
+    return count >= MAX_UNACKNOWLEDGED
+        || incoming.unacknowledgedBytes() >= MAX_UNACKNOWLEDGED_BYTES
+        || (count > 0 && idlePolls >= IDLE_POLLS);
   }
 
-  /** Lets the next {@link #send} try again, where no selector says when. */
+  /** Lets the next {@link #send} try again, if no selector reports when the socket is writable. */
   void unblock() {
     blocked = false;
   }
 
-  /** Whether there may be input that the selector does not know of. */
+  /** Whether there may be input that the selector does not see. */
   boolean holdsInput() {
     return !failed && pipe.holdsInput();
   }
 
-  /** The selector has found something; how much was done. */
+  /** The selector has reported the channel; returns the amount of work done. */
   long ready(SelectionKey found) {
     if (failed || !found.isValid()) {
       return 0;
@@ -161,7 +162,7 @@ final class Connection {
     return found.isReadable() ? receive() : 1;
   }
 
-  /** Reads what is there; how much was done. */
+  /** Reads available input; returns the amount of work done. */
   long receive() {
     if (failed) {
       return 0;
@@ -169,24 +170,24 @@ final class Connection {
     try {
       long read = incoming.read(pipe);
       if (read > 0) {
-        quiet = 0;
-      } else if (read == Incoming.PEER_CLOSES) {
+        idlePolls = 0;
+      } else if (read == FrameReader.PEER_CLOSES) {
         fail(Cause.CLOSED, "the peer has closed its wire");
-      } else if (read == Incoming.ENDED) {
-        fail(Cause.LOST, "the connection has ended without a word; " + wire.fate(peer));
+      } else if (read == FrameReader.ENDED) {
+        fail(Cause.LOST, "the connection has ended without GOODBYE; " + wire.status(peer));
       }
       return read < 0 ? 1 : read;
-    } catch (Incoming.BadFrame e) {
+    } catch (FrameReader.BadFrame e) {
       fail(Cause.PROTOCOL, "the peer has sent " + e.getMessage());
     } catch (IOException e) {
       lose(e);
     } catch (IllegalStateException e) {
-      fail(Cause.PROTOCOL, "a put came into memory that was given back: " + e.getMessage());
+      fail(Cause.PROTOCOL, "a put arrived for memory that was freed: " + e.getMessage());
     }
     return 1;
   }
 
-  /** Reads what is there, whatever else; how much was done. */
+  /** Reads available input, also if a read is not due; returns the amount of work done. */
   long receiveNow() {
     incoming.wake();
     return receive();
@@ -202,10 +203,10 @@ final class Connection {
   }
 
   private void lose(IOException e) {
-    fail(Cause.LOST, "the connection is lost: " + e.getMessage() + "; " + wire.fate(peer));
+    fail(Cause.LOST, "the connection is lost: " + e.getMessage() + "; " + wire.status(peer));
   }
 
-  /** Ends the connection and its lanes, once. */
+  /** Fails the connection and its lanes, once. */
   void fail(Cause cause, String text) {
     if (failed) {
       return;
@@ -218,7 +219,7 @@ final class Connection {
     drop();
   }
 
-  /** Closes the socket as it is. */
+  /** Closes the socket immediately. */
   void drop() {
     try {
       pipe.drop();
@@ -227,13 +228,13 @@ final class Connection {
     }
   }
 
-  /** Writes what has been begun, then the last frame; whether all has gone, or never will. */
-  boolean sayGoodbye() {
+  /** Writes pending frames, then GOODBYE. Returns whether all is written or can never be. */
+  boolean sendGoodbye() {
     try {
       if (!failed && outgoing.write(pipe, false) >= 0) {
-        if (!saidGoodbye) {
-          saidGoodbye = true;
-          outgoing.bye();
+        if (!goodbyeSent) {
+          goodbyeSent = true;
+          outgoing.goodbye();
           outgoing.write(pipe, false);
         }
         if (!outgoing.holds() && pipe.mayEnd()) {
@@ -248,12 +249,12 @@ final class Connection {
     }
   }
 
-  /** Makes no more frames: what is not on its way stays here. */
+  /** Makes no more frames: work without a frame stays here. */
   void stop() {
     outgoing.stop();
   }
 
-  /** Drops what comes in; whether the peer has ended its side. */
+  /** Discards input. Returns whether the peer has ended its side. */
   boolean drain(ByteBuffer sink) {
     try {
       while (!failed) {
@@ -267,7 +268,7 @@ final class Connection {
         }
       }
     } catch (IOException e) {
-      // Ended, less politely.
+      // The connection ended without GOODBYE.
     }
     return true;
   }

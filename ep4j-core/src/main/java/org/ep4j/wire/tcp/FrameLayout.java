@@ -3,34 +3,34 @@ package org.ep4j.wire.tcp;
 import java.nio.ByteBuffer;
 
 /**
- * What travels on a connection once both ends have proven themselves: frames, each a header and
- * {@code bytes} of payload, in both directions, little endian.
+ * The protocol of an authenticated connection: frames in both directions, each a header and {@code
+ * bytes} of payload, little endian.
  *
  * <pre>
- * 0   type     1 byte   {@link #PUT}, {@link #ADD}, {@link #ACK}, {@link #BYE}
+ * 0   type     1 byte   {@link #PUT}, {@link #ADD}, {@link #ACK}, {@link #GOODBYE}
  * 1   flags    1 byte   {@link #LAST}: this frame ends its put
  * 2   lane     2 bytes  unsigned; a lane of this connection
- * 4   bytes    4 bytes  payload, at most {@link #MOST_PAYLOAD}; 0 unless PUT
+ * 4   bytes    4 bytes  payload, at most {@link #MAX_PAYLOAD}; 0 unless PUT
  * 8   region   4 bytes  PUT: target region
  * 12  counter  4 bytes  PUT: counted when the put is whole, or -1; ADD: what grows
  * 16  value    8 bytes  PUT: offset of the payload in the region; ADD: by how much; ACK: work of the
  *                       lane, in the direction against the frame, that has taken effect
  * </pre>
  *
- * A put longer than a frame is cut into frames; frames of other lanes may come in between. The
- * frames of a lane take effect in their order, which is why an add needs nothing more. A BYE is the
- * last frame of its sender, who closes in good order; a connection that ends without it is lost.
+ * A put longer than a frame is cut into frames; frames of other lanes may lie between them. The
+ * frames of a lane take effect in order, so an add needs no further ordering. GOODBYE is the last
+ * frame of a sender that closes in good order; a connection that ends without it is lost.
  */
 final class FrameLayout {
   static final int HEADER = 24;
 
-  /** Longest payload, so that a long put leaves room for other lanes of its connection. */
-  static final int MOST_PAYLOAD = 1 << 20;
+  /** Maximum payload, so that a long put leaves room for other lanes of its connection. */
+  static final int MAX_PAYLOAD = 1 << 20;
 
   static final byte PUT = 1;
   static final byte ADD = 2;
   static final byte ACK = 3;
-  static final byte BYE = 4;
+  static final byte GOODBYE = 4;
 
   static final byte LAST = 1;
 

@@ -8,19 +8,19 @@ import java.util.Arrays;
 import org.ep4j.group.JobKey;
 
 /**
- * The first words on a connection, by which both ends prove that they belong to the job:
+ * Authentication of a connection: both ends prove that they belong to the job.
  *
  * <pre>
- * guest  magic, version, random bytes
- * host   random bytes
- * guest  its rank, index of the connection, proof
- * host   verdict, proof
+ * client  magic, version, random bytes
+ * host    random bytes
+ * client  its rank, index of the connection, proof
+ * host    verdict, proof
  * </pre>
  *
- * The rank with the higher number is the guest. A proof covers the random bytes of both, the
- * guest's claim, the ticket that the host has handed out through the group for this wire, and what
- * binds it to an encrypted pipe. All lengths are fixed, so a stranger makes nobody allocate
- * anything, and learns nothing but random bytes.
+ * The rank with the higher number is the client. A proof covers the random bytes of both sides, the
+ * client's identity, the ticket that the host has distributed through the group for this wire, and
+ * the binding to an encrypted pipe. All lengths are fixed, so an unauthenticated client causes no
+ * allocation and learns only random bytes.
  */
 final class Handshake {
   static final int TICKET_BYTES = 16;
@@ -28,21 +28,21 @@ final class Handshake {
   private static final byte[] MAGIC = "EP4JWIRE".getBytes(StandardCharsets.US_ASCII);
   private static final byte VERSION = 1;
   private static final int NONCE = 32;
-  private static final int CLAIM = 8;
+  private static final int IDENTITY = 8;
   private static final byte ADMITTED = 1;
   private static final byte REFUSED = 2;
-  private static final String GUEST = "ep4j wire tcp 1, guest";
+  private static final String CLIENT = "ep4j wire tcp 1, guest";
   private static final String HOST = "ep4j wire tcp 1, host";
   private static final SecureRandom RANDOM = new SecureRandom();
 
-  /** What a guest says it is. */
-  record Claim(int rank, int index) {}
+  /** The identity that a client states. */
+  record PeerIdentity(int rank, int index) {}
 
-  /** Whether a claim is as expected, and not made twice. */
+  /** Checks that an identity is expected and not registered twice. */
   @FunctionalInterface
   interface Register {
-    /** Takes the claim, once. */
-    boolean take(Claim claim);
+    /** Registers the identity, once. */
+    boolean take(PeerIdentity identity);
   }
 
   private final JobKey key;
@@ -59,58 +59,60 @@ final class Handshake {
     return random;
   }
 
-  /** Proves that this rank belongs to the job, and that the host does. */
-  void asGuest(Pipe pipe, Claim claim, PatientPipe patient) throws IOException {
+  /** Proves that this rank belongs to the job, and verifies that the host does. */
+  void asClient(Pipe pipe, PeerIdentity identity, DeadlinePipe withDeadline) throws IOException {
     byte[] mine = random(NONCE);
-    patient.write(
+    withDeadline.write(
         pipe,
         ByteBuffer.allocate(MAGIC.length + 1 + NONCE).put(MAGIC).put(VERSION).put(mine).flip());
-    byte[] theirs = patient.read(pipe, NONCE);
-    byte[] said = ByteBuffer.allocate(CLAIM).putInt(claim.rank()).putInt(claim.index()).array();
+    byte[] theirs = withDeadline.read(pipe, NONCE);
+    byte[] said =
+        ByteBuffer.allocate(IDENTITY).putInt(identity.rank()).putInt(identity.index()).array();
     byte[][] transcript = {mine, theirs, said, ticket, pipe.binding()};
-    patient.write(
+    withDeadline.write(
         pipe,
-        ByteBuffer.allocate(CLAIM + JobKey.PROOF_BYTES)
+        ByteBuffer.allocate(IDENTITY + JobKey.PROOF_BYTES)
             .put(said)
-            .put(key.prove(GUEST, transcript))
+            .put(key.prove(CLIENT, transcript))
             .flip());
-    byte[] answer = patient.read(pipe, 1 + JobKey.PROOF_BYTES);
+    byte[] answer = withDeadline.read(pipe, 1 + JobKey.PROOF_BYTES);
     if (answer[0] != ADMITTED) {
-      throw new IOException("the peer did not admit this rank: it belongs to another job");
+      throw new IOException("the peer refused this rank: one of the two belongs to another job");
     }
     if (!key.accepts(Arrays.copyOfRange(answer, 1, answer.length), HOST, transcript)) {
-      throw new IOException("whoever listens there does not know the secret of the job");
+      throw new IOException("the listener does not know the secret of the job");
     }
   }
 
-  /** Lets a guest prove itself, then proves itself to it. */
-  Claim asHost(Pipe pipe, Register register, PatientPipe patient) throws IOException {
-    byte[] hello = patient.read(pipe, MAGIC.length + 1 + NONCE);
+  /** Lets a client prove itself, then proves itself to the client. */
+  PeerIdentity asHost(Pipe pipe, Register register, DeadlinePipe withDeadline) throws IOException {
+    byte[] hello = withDeadline.read(pipe, MAGIC.length + 1 + NONCE);
     if (!Arrays.equals(hello, 0, MAGIC.length, MAGIC, 0, MAGIC.length)
         || hello[MAGIC.length] != VERSION) {
-      throw new IOException("a stranger that speaks something else");
+      throw new IOException("an unauthenticated client that does not speak the wire protocol");
     }
     byte[] theirs = Arrays.copyOfRange(hello, MAGIC.length + 1, hello.length);
     byte[] mine = random(NONCE);
-    patient.write(pipe, ByteBuffer.wrap(mine));
-    byte[] proof = patient.read(pipe, CLAIM + JobKey.PROOF_BYTES);
-    byte[] said = Arrays.copyOf(proof, CLAIM);
+    withDeadline.write(pipe, ByteBuffer.wrap(mine));
+    byte[] proof = withDeadline.read(pipe, IDENTITY + JobKey.PROOF_BYTES);
+    byte[] said = Arrays.copyOf(proof, IDENTITY);
     ByteBuffer words = ByteBuffer.wrap(said);
-    Claim claim = new Claim(words.getInt(), words.getInt());
+    PeerIdentity identity = new PeerIdentity(words.getInt(), words.getInt());
     byte[][] transcript = {theirs, mine, said, ticket, pipe.binding()};
     boolean admitted =
-        key.accepts(Arrays.copyOfRange(proof, CLAIM, proof.length), GUEST, transcript)
-            && register.take(claim);
+        key.accepts(Arrays.copyOfRange(proof, IDENTITY, proof.length), CLIENT, transcript)
+            && register.take(identity);
     byte[] answer = admitted ? key.prove(HOST, transcript) : new byte[JobKey.PROOF_BYTES];
-    patient.write(
+    withDeadline.write(
         pipe,
         ByteBuffer.allocate(1 + answer.length)
             .put(admitted ? ADMITTED : REFUSED)
             .put(answer)
             .flip());
     if (!admitted) {
-      throw new IOException("a stranger that could not prove itself, or a guest twice");
+      throw new IOException(
+          "a client that could not prove itself, or an identity that is already registered");
     }
-    return claim;
+    return identity;
   }
 }

@@ -4,34 +4,36 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 
-/** Bytes to and from a peer, without blocking: a socket, or TLS on one. Used by one thread. */
+/**
+ * Non-blocking byte stream to and from a peer: a socket, or TLS on a socket. Used by one thread.
+ */
 interface Pipe {
-  /** Reads what is there; -1 once the peer has ended its side. */
+  /** Reads available bytes; -1 after the peer has ended its side. */
   int read(ByteBuffer target) throws IOException;
 
-  /** Writes what fits, and takes no more than that from the buffer. */
+  /** Writes as much as fits, and consumes only that from the buffer. */
   int write(ByteBuffer source) throws IOException;
 
-  /** Whether bytes may be there that no selector knows of. */
+  /** Whether there may be bytes that no selector reports. */
   boolean holdsInput();
 
-  /** Whether written bytes have not reached the socket yet; tries to bring them there. */
+  /** Whether written bytes have not reached the socket yet; tries to move them there. */
   boolean holdsOutput() throws IOException;
 
   /**
-   * Bytes that were written and have not left for good, beside what {@link #holdsOutput} speaks of:
+   * Written bytes that have not left irrevocably, in addition to those of {@link #holdsOutput}:
    * more may be written behind them.
    */
-  default long underWay() {
+  default long inFlight() {
     return 0;
   }
 
-  /** Whether all that was written is where the end of this side does not take it back. */
+  /** Whether ending this side loses no written bytes. */
   default boolean mayEnd() throws IOException {
     return !holdsOutput();
   }
 
-  /** Whether bytes come and go beside the socket, so that no selector knows when. */
+  /** Whether bytes bypass the socket, so that no selector reports them. */
   default boolean carried() {
     return false;
   }
@@ -42,11 +44,11 @@ interface Pipe {
   /** The socket below. */
   SocketChannel channel();
 
-  /** Gives it up as it is. */
+  /** Closes the pipe immediately. */
   default void drop() throws IOException {
     channel().close();
   }
 
-  /** What binds proofs to this very pipe; the same at both ends. 32 bytes. */
+  /** 32 bytes that bind proofs to this pipe; the same at both ends. */
   byte[] binding();
 }

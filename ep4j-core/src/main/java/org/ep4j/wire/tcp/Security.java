@@ -3,19 +3,19 @@ package org.ep4j.wire.tcp;
 import java.io.IOException;
 import java.nio.channels.SocketChannel;
 
-/** Makes pipes of sockets: as they are, or with TLS. One for all connections of a rank. */
+/** Makes pipes from sockets: plain, or with TLS. One object for all connections of a rank. */
 interface Security {
-  /** The pipe of who called. */
-  Pipe asGuest(SocketChannel channel) throws IOException;
+  /** The pipe of the connecting side. */
+  Pipe asClient(SocketChannel channel) throws IOException;
 
-  /** The pipe of who was called. */
+  /** The pipe of the accepting side. */
   Pipe asHost(SocketChannel channel) throws IOException;
 
-  /** Bytes travel as they are. */
+  /** Plain bytes. */
   static Security none() {
     return new Security() {
       @Override
-      public Pipe asGuest(SocketChannel channel) {
+      public Pipe asClient(SocketChannel channel) {
         return new PlainPipe(channel);
       }
 
@@ -26,7 +26,7 @@ interface Security {
     };
   }
 
-  /** TLS 1.3 with a certificate of this rank's own making. */
+  /** TLS 1.3 with a self-signed certificate of this rank. */
   static Security tls() {
     return Tls.create();
   }

@@ -3,21 +3,21 @@ package org.ep4j.wire.tcp;
 import java.nio.ByteBuffer;
 
 /**
- * What travels on the socket of a connection whose bytes have a {@link Carrier}: messages of 8
- * bytes, little endian, in both directions.
+ * The messages on the socket of a connection with a {@link Carrier}: 8 bytes, little endian, in both
+ * directions.
  *
  * <pre>
  * 0  type   1 byte   {@link #OFFER}, {@link #INLINE}, {@link #GRANT}, {@link #CREDIT}
  * 4  value  4 bytes  OFFER, INLINE: bytes of the next segment; GRANT, CREDIT: how many
  * </pre>
  *
- * The bytes of a direction are cut into segments, which the receiver reads in their order. A short
- * one follows its INLINE. Of a longer one the sender says OFFER; the receiver begins to receive it
- * and says GRANT; then only does the sender begin to send. So a call of one side never waits longer
- * than for the other's next poll, and nobody receives what nobody sends.
+ * The bytes of a direction are cut into segments, which the receiver reads in order. A short segment
+ * follows its INLINE. For a longer segment the sender sends OFFER; the receiver begins to receive and
+ * sends GRANT; only then does the sender begin to send. Therefore a call of one side waits at most
+ * until the next poll of the other, and every receive has a matching send.
  *
- * <p>A segment needs a slot at both ends. The sender announces no more segments than the receiver
- * has slots; the receiver says CREDIT when it has read some.
+ * <p>A segment needs a slot at both ends. The sender announces at most as many segments as the
+ * receiver has slots; the receiver sends CREDIT after it has read some.
  */
 final class SegmentLayout {
   static final int HEADER = 8;
@@ -27,8 +27,8 @@ final class SegmentLayout {
   static final byte GRANT = 3;
   static final byte CREDIT = 4;
 
-  /** Longest segment on the socket: a longer one is worth two calls of the carrier. */
-  static final int MOST_INLINE = 8 << 10;
+  /** Maximum segment on the socket: a longer segment is worth two calls of the carrier. */
+  static final int MAX_INLINE = 8 << 10;
 
   private static final int VALUE = 4;
 

@@ -4,9 +4,9 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 
 /**
- * One direction of a {@link CarriedPipe}, at the receiver: segments in a ring of slots, by number
- * from 0. {@code read <= begun <= announced}; those before {@code begun} are there or being
- * received.
+ * One direction of a {@link CarriedPipe}, at the receiver: segments in a ring of slots, numbered
+ * from 0. {@code read <= begun <= announced}; segments before {@code begun} have arrived or are
+ * being received.
  */
 final class SegmentsIn {
   private final Carrier carrier;
@@ -18,11 +18,11 @@ final class SegmentsIn {
   private long begun;
   private long read;
 
-  // Of the carrier's segments: how many of those that were read, and how many have come.
+  // Counts of the carrier's segments among those that were read, and among those that have arrived.
   private long carried;
   private long received;
 
-  // Of the carrier's segments, how many it has begun to receive.
+  // Number of segments that the carrier has begun to receive.
   private long asked;
 
   private int grants;
@@ -42,7 +42,7 @@ final class SegmentsIn {
   /**
    * The peer has announced a segment; a short one lies in {@code socket}.
    *
-   * @throws IOException if it cannot be
+   * @throws IOException if there is no room for the segment
    */
   void announce(ByteBuffer socket, int size, boolean onSocket) throws IOException {
     int at = (int) (announced % slots);
@@ -59,7 +59,7 @@ final class SegmentsIn {
     announced++;
   }
 
-  /** Begins to receive what has been announced. */
+  /** Begins to receive announced segments. */
   void advance() throws IOException {
     while (begun < announced) {
       int at = (int) (begun % slots);
@@ -77,7 +77,7 @@ final class SegmentsIn {
     }
   }
 
-  /** Reads what has come, as far as it fits. */
+  /** Reads what has arrived, as far as it fits. */
   int read(ByteBuffer target) {
     int before = target.position();
     while (target.hasRemaining() && ready()) {
@@ -100,16 +100,16 @@ final class SegmentsIn {
     return read < begun && (inline[(int) (read % slots)] || received > carried);
   }
 
-  /** Whether something is announced that nobody has read. */
+  /** Whether an announced segment is unread. */
   boolean waits() {
     return read < announced;
   }
 
   /**
-   * Tells the peer what it has to know.
+   * Sends grants and credits to the peer.
    *
-   * @param queued bytes that were ever put into {@code socket}
-   * @return the same, with what was added
+   * @param queued number of bytes that were ever put into {@code socket}
+   * @return {@code queued}, plus the added bytes
    */
   long reply(ByteBuffer socket, long queued) {
     long count = queued;

@@ -4,12 +4,12 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 
 /**
- * One direction of a {@link CarriedPipe}, at the sender: segments in a ring of slots, by number
- * from 0. {@code left <= announced <= open}; those from {@code announced} on are whole, but for the
+ * One direction of a {@link CarriedPipe}, at the sender: segments in a ring of slots, numbered from
+ * 0. {@code left <= announced <= open}; segments from {@code announced} on are complete, except the
  * open one, which grows.
  */
 final class SegmentsOut {
-  /** As long as so many are under way, the next one grows instead of going. */
+  /** With this many segments in flight, the next one grows instead of being announced. */
   private static final int PIPELINED = 2;
 
   private final Carrier carrier;
@@ -19,28 +19,28 @@ final class SegmentsOut {
   /** Bytes of each segment. */
   private final int[] bytes;
 
-  /** With which byte of the socket a segment ends; -1 for one that the carrier has. */
+  /** Position of the socket stream at which a segment ends; -1 for a segment of the carrier. */
   private final long[] end;
 
   private long open;
   private long announced;
   private long left;
 
-  /** Segments that the receiver has read. */
+  /** Number of segments that the receiver has read. */
   private long credited;
 
-  // Of the segments that the carrier has: granted by the receiver, and begun.
+  // Counts of the carrier's segments: granted by the receiver, and begun.
   private long granted;
   private long begun;
 
-  /** The segment to look at when the next one begins; not behind {@code announced}. */
+  /** The segment to check at the next begin; at most {@code announced}. */
   private long next;
 
-  // Of all bytes: accepted here, and gone.
+  // Counts of all bytes: accepted here, and left.
   private long accepted;
   private long gone;
 
-  // Of the carrier's segments, how many are among those that have left.
+  // Number of the carrier's segments among those that have left.
   private long carried;
 
   SegmentsOut(Carrier carrier) {
@@ -54,22 +54,22 @@ final class SegmentsOut {
     end = new long[slots];
   }
 
-  /** Bytes that have been written and not left. */
-  long underWay() {
+  /** Bytes that were written and have not left. */
+  long inFlight() {
     return accepted - gone;
   }
 
-  /** Whether there is a segment that grows no more and was not announced. */
+  /** Whether there is a complete segment that is not announced. */
   boolean holdsWhole() {
     return announced < open;
   }
 
-  /** Whether the receiver has read everything that was announced. */
+  /** Whether the receiver has read all announced segments. */
   boolean allRead() {
     return credited == announced;
   }
 
-  /** Takes what there is room for. */
+  /** Accepts as many bytes as there is room for. */
   int write(ByteBuffer source) {
     int before = source.position();
     while (source.hasRemaining() && open - left < slots) {
@@ -96,16 +96,16 @@ final class SegmentsOut {
   }
 
   /**
-   * Announces what is due behind what already waits for the socket.
+   * Announces due segments behind the data that waits for the socket.
    *
-   * @param queued bytes that were ever put into {@code socket}
-   * @return the same, with what was added
+   * @param queued number of bytes that were ever put into {@code socket}
+   * @return {@code queued}, plus the added bytes
    */
   long announce(ByteBuffer socket, long queued) {
     long count = queued;
     while (announced - credited < slots && due()) {
       int at = (int) (announced % slots);
-      boolean inline = bytes[at] <= SegmentLayout.MOST_INLINE;
+      boolean inline = bytes[at] <= SegmentLayout.MAX_INLINE;
       if (socket.remaining() < SegmentLayout.HEADER + (inline ? bytes[at] : 0)) {
         break;
       }
@@ -121,7 +121,7 @@ final class SegmentsOut {
     return count;
   }
 
-  /** Whether there is a segment to announce; closes the open one when it is time for it. */
+  /** Whether there is a segment to announce; closes the open segment when it is due. */
   private boolean due() {
     if (announced == open && open - left < PIPELINED) {
       if (slot[(int) (open % slots)].position() == 0) {
@@ -132,22 +132,22 @@ final class SegmentsOut {
     return announced < open;
   }
 
-  /** The receiver has begun to receive so many more. */
+  /** The receiver has begun to receive this many more. */
   boolean grant(int more) {
     granted += more;
     return more > 0 && granted <= announced;
   }
 
-  /** The receiver has read so many more. */
+  /** The receiver has read this many more. */
   boolean credit(int more) {
     credited += more;
     return more > 0 && credited <= announced;
   }
 
   /**
-   * Sends what may be sent, and looks what has left.
+   * Sends granted segments and updates what has left.
    *
-   * @param written bytes of the socket that have been written to it
+   * @param written number of bytes of the socket that were written to it
    */
   void advance(long written) throws IOException {
     while (next < announced) {

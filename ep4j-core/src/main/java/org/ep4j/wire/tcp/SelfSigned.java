@@ -10,8 +10,8 @@ import java.security.cert.CertificateFactory;
 import java.security.cert.X509Certificate;
 
 /**
- * A certificate that says nothing but what its public key is, in the encoding that TLS wants (X.509
- * in DER). Who owns the key is proven otherwise, see {@link Handshake}.
+ * A certificate that contains only a public key, in the encoding that TLS requires (X.509 in DER).
+ * The {@link Handshake} proves the owner of the key.
  */
 final class SelfSigned {
   private static final int INTEGER = 0x02;
@@ -45,7 +45,7 @@ final class SelfSigned {
             value(INTEGER, new byte[] {1}),
             algorithm,
             name,
-            // It lives as long as a wire; clocks of hosts may differ.
+            // The certificate is valid for longer than a wire, because clocks of hosts may differ.
             value(
                 SEQUENCE, value(TIME, ascii("000101000000Z")), value(TIME, ascii("491231235959Z"))),
             name,

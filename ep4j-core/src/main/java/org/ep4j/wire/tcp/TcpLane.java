@@ -3,31 +3,31 @@ package org.ep4j.wire.tcp;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.support.GroupLane;
-import org.ep4j.wire.support.Window;
+import org.ep4j.wire.support.InFlightLimit;
 
 /**
- * A queue of work. The bytes of accepted work are framed, and it is delivered when the peer has
- * acknowledged it: {@code delivered <= framed <= accepted}.
+ * A queue of work. Accepted work is framed, and delivered when the peer has acknowledged it: {@code
+ * delivered <= framed <= accepted}.
  */
 final class TcpLane extends GroupLane<TcpRegion> {
   private final TcpWire wire;
   private final Connection connection;
 
-  /** Work whose last frame has been made. */
+  /** Number of the work whose last frame was made. */
   long framed;
 
-  /** Bytes of the next work that have been framed. */
+  /** Bytes of the next work that are framed. */
   long framedBytes;
 
-  /** Count of the connection's bytes with which the last frame of this lane ends. */
+  /** Position in the connection's byte stream at which the last frame of this lane ends. */
   long frameEnd;
 
-  /** Work of the peer that has taken effect here, and how much of it the peer was told of. */
+  /** Work of the peer that has taken effect here, and the acknowledged part of it. */
   long applied;
 
   long acknowledged;
 
-  TcpLane(TcpWire wire, Connection connection, Window window, int index) {
+  TcpLane(TcpWire wire, Connection connection, InFlightLimit window, int index) {
     super(wire, window, connection.peer(), index);
     this.wire = wire;
     this.connection = connection;
@@ -43,15 +43,15 @@ final class TcpLane extends GroupLane<TcpRegion> {
     return framed != accepted();
   }
 
-  /** Index of the next work to frame. */
+  /** Ring slot of the next work to frame. */
   int next() {
     return slot(framed);
   }
 
   /**
-   * The peer has said how much has taken effect.
+   * The peer acknowledges work up to this number.
    *
-   * @return whether that can be
+   * @return whether the number is possible
    */
   boolean acknowledge(long upTo) {
     if (upTo < delivered() || upTo > framed) {

@@ -6,16 +6,16 @@ import java.util.Objects;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Checks;
 import org.ep4j.wire.support.GroupRegion;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A region of this rank, and views of it for channels, which know only buffers of less than 2 GiB.
- * Each connection has a view of its own for each direction and each GiB, made on first use.
+ * A region of this rank, with views of it for channels, which accept only buffers of less than 2
+ * GiB. Each connection has its own view per direction and GiB, made on first use.
  */
 final class TcpRegion extends GroupRegion {
-  /** Id of a region that only this rank knows of. */
+  /** Id of a region that only this rank knows. */
   static final int LOCAL = -1;
 
   private static final int WINDOW_BITS = 30;
@@ -25,7 +25,7 @@ final class TcpRegion extends GroupRegion {
   private final int id;
   private final MemorySegment segment;
   private final @Nullable PageArena owned;
-  // By user of the view, see viewAt(), then by window; each row touched by one strand.
+  // By user of the view, see viewAt(), then by window; one progress context owns each row.
   private final @Nullable ByteBuffer[][] views;
 
   TcpRegion(TcpWire wire, int id, WireMemory memory, @Nullable PageArena owned, int users) {
@@ -37,12 +37,12 @@ final class TcpRegion extends GroupRegion {
     this.views = new ByteBuffer[users][];
   }
 
-  /** The region as one of {@code wire} that may be used. */
+  /** Returns the region as one of {@code wire}, and rejects a closed or foreign one. */
   static TcpRegion of(Region region, TcpWire wire) {
     if (region instanceof TcpRegion tcp && tcp.isOf(wire)) {
       return tcp;
     }
-    throw Checks.foreign(region);
+    throw WireArguments.foreign(region);
   }
 
   int id() {
@@ -50,7 +50,7 @@ final class TcpRegion extends GroupRegion {
   }
 
   /**
-   * A buffer over some bytes, all of them unless a window ends before.
+   * A buffer over some bytes, limited by the end of the window.
    *
    * @param user number of a connection and direction, which uses one view at a time
    */

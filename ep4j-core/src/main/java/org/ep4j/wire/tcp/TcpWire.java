@@ -15,16 +15,16 @@ import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Agreement;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.CollectiveStep;
 import org.ep4j.wire.support.GroupWire;
+import org.ep4j.wire.support.InFlightLimit;
 import org.ep4j.wire.support.NumberedRegions;
-import org.ep4j.wire.support.Window;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /** A wire over TCP connections: several to each peer, each carrying some of the lanes. */
 final class TcpWire extends GroupWire {
-  /** How long a closing rank waits for its last words to be heard. */
+  /** Time for which a closing rank waits until the peers have received its last frames. */
   private static final Duration LAST_WORDS = Duration.ofSeconds(1);
 
   // Holds the counters and the buffers of the connections.
@@ -34,13 +34,13 @@ final class TcpWire extends GroupWire {
   private final NumberedRegions<TcpRegion> exposed = new NumberedRegions<>();
   private final @Nullable CarrierService carriers;
   private final Lane[][] lanes;
-  private final Strand[] strands;
+  private final TcpProgressContext[] progressContexts;
 
   /**
-   * A wire over connections that are proven.
+   * A wire over authenticated connections.
    *
    * @param pipes by peer, then by index of the connection; none to this rank itself
-   * @param carriers that the pipes have; null if they have none
+   * @param carriers of the pipes; null if there are none
    */
   TcpWire(
       String name,
@@ -53,28 +53,29 @@ final class TcpWire extends GroupWire {
     this.carriers = carriers;
     counters = Counters.allocate(arena, config.counters());
     lanes = new Lane[group.size()][];
-    List<List<Connection>> byStrand = new ArrayList<>();
-    for (int strand = 0; strand < config.strands(); strand++) {
-      byStrand.add(new ArrayList<>());
+    List<List<Connection>> byProgressContext = new ArrayList<>();
+    for (int progressContext = 0; progressContext < config.progressContexts(); progressContext++) {
+      byProgressContext.add(new ArrayList<>());
     }
     for (int peer = 0; peer < pipes.length; peer++) {
       lanes[peer] = new Lane[peer == group.rank() ? 0 : config.lanes()];
-      Window[] windows = new Window[config.strands()];
-      Arrays.setAll(windows, strand -> new Window(config));
+      InFlightLimit[] windows = new InFlightLimit[config.progressContexts()];
+      Arrays.setAll(windows, progressContext -> new InFlightLimit(config));
       for (int i = 0; peer != group.rank() && i < pipes[peer].length; i++) {
-        int strand = i % config.strands();
+        int progressContext = i % config.progressContexts();
         int number = peer * config.connections() + i;
         Connection connection =
-            new Connection(this, pipes[peer][i], peer, number, i, windows[strand]);
-        byStrand.get(strand).add(connection);
+            new Connection(this, pipes[peer][i], peer, number, i, windows[progressContext]);
+        byProgressContext.get(progressContext).add(connection);
         for (TcpLane lane : connection.lanes()) {
           lanes[peer][lane.index()] = lane;
         }
       }
     }
-    strands = new Strand[config.strands()];
-    for (int strand = 0; strand < strands.length; strand++) {
-      strands[strand] = Strand.open(group, byStrand.get(strand));
+    progressContexts = new TcpProgressContext[config.progressContexts()];
+    for (int progressContext = 0; progressContext < progressContexts.length; progressContext++) {
+      progressContexts[progressContext] =
+          TcpProgressContext.open(group, byProgressContext.get(progressContext));
     }
   }
 
@@ -84,7 +85,7 @@ final class TcpWire extends GroupWire {
 
   @Override
   public Lane lane(int peer, int index) {
-    Checks.lane(peer, index, group.rank(), group.size(), config);
+    WireArguments.lane(peer, index, group.rank(), group.size(), config);
     return lanes[peer][index];
   }
 
@@ -110,19 +111,19 @@ final class TcpWire extends GroupWire {
     requireOpen();
     String error = unreachable(memory);
     if (!error.isEmpty()) {
-      // Throws here, and tells the other ranks why.
-      Agreement.numbers(group, error, 0, timeout);
+      // Throws on this rank and reports the reason to the other ranks.
+      CollectiveStep.numbers(group, error, 0, timeout);
     }
     return exposed(memory, null, timeout);
   }
 
-  /** Peers may put as soon as they have heard of it, so the region is there before they do. */
+  /** Peers may put as soon as they know the region, so it is entered before they do. */
   private synchronized TcpRegion exposed(
       WireMemory memory, @Nullable PageArena owned, Duration timeout) {
     TcpRegion region = exposed.add(id -> region(id, memory, owned));
     boolean done = false;
     try {
-      region.sizes(Agreement.numbers(group, "", memory.bytes(), timeout));
+      region.sizes(CollectiveStep.numbers(group, "", memory.bytes(), timeout));
       done = true;
       return region;
     } finally {
@@ -153,7 +154,7 @@ final class TcpWire extends GroupWire {
     }
   }
 
-  /** The region that peers call by this id; null if there is none. */
+  /** The region with this id; null if there is none. */
   @Nullable TcpRegion region(int id) {
     return exposed.get(id);
   }
@@ -168,7 +169,7 @@ final class TcpWire extends GroupWire {
     return memory.onHost();
   }
 
-  /** Only this rank's own threads write what comes, and not from a connection that has failed. */
+  /** Only this rank's own threads write incoming data, and not from a failed connection. */
   @Override
   public boolean severs() {
     return true;
@@ -180,10 +181,10 @@ final class TcpWire extends GroupWire {
   }
 
   @Override
-  public int poll(int strand) {
+  public int poll(int progressContext) {
     requireOpen();
-    Checks.strand(strand, config);
-    return strands[strand].poll();
+    WireArguments.progressContext(progressContext, config);
+    return progressContexts[progressContext].poll();
   }
 
   @Override
@@ -191,12 +192,12 @@ final class TcpWire extends GroupWire {
     if (!shut()) {
       return;
     }
-    sayGoodbye();
-    for (Strand strand : strands) {
-      for (Connection connection : strand.connections()) {
+    sendGoodbye();
+    for (TcpProgressContext progressContext : progressContexts) {
+      for (Connection connection : progressContext.connections()) {
         connection.drop();
       }
-      strand.close();
+      progressContext.close();
     }
     if (carriers != null) {
       carriers.close();
@@ -206,13 +207,12 @@ final class TcpWire extends GroupWire {
   }
 
   /**
-   * Ends all connections in good order: a socket that is closed over unread input would take back
-   * what it has sent.
+   * Ends all connections in good order: closing a socket with unread input would discard sent data.
    */
-  private void sayGoodbye() {
+  private void sendGoodbye() {
     List<Connection> open = new ArrayList<>();
-    for (Strand strand : strands) {
-      for (Connection connection : strand.connections()) {
+    for (TcpProgressContext progressContext : progressContexts) {
+      for (Connection connection : progressContext.connections()) {
         connection.stop();
         open.add(connection);
       }
@@ -221,7 +221,7 @@ final class TcpWire extends GroupWire {
     ByteBuffer sink = arena.allocate(64 << 10).asByteBuffer();
     long end = System.nanoTime() + LAST_WORDS.toNanos();
     while (!(open.isEmpty() && ending.isEmpty()) && System.nanoTime() - end < 0) {
-      open.removeIf(Connection::sayGoodbye);
+      open.removeIf(Connection::sendGoodbye);
       ending.removeIf(connection -> connection.drain(sink));
       Thread.yield();
     }

@@ -5,7 +5,7 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireProvider;
 
-/** The wire {@code tcp}: ranks are anywhere. */
+/** The wire {@code tcp}: ranks on any hosts. */
 public final class TcpWireProvider implements WireProvider {
   static final String NAME = "tcp";
 
@@ -24,6 +24,6 @@ public final class TcpWireProvider implements WireProvider {
 
   @Override
   public Wire open(Group group, WireConfig config) {
-    return new Opening(NAME, group, config, null).open();
+    return new TcpConnectionSetup(NAME, group, config, null).open();
   }
 }

@@ -17,12 +17,13 @@ import javax.net.ssl.SSLEngine;
 import javax.net.ssl.SSLException;
 import javax.net.ssl.TrustManager;
 import javax.net.ssl.X509ExtendedTrustManager;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 
 /**
- * TLS 1.3 between ranks of one job. There is no authority that would know them: a host makes a key
- * for the wire, and the proofs of the {@link Handshake} cover its certificate. Who stands in the
- * middle has a certificate of its own, and so cannot pass on the proofs of the others.
+ * TLS 1.3 between ranks of one job, without a certificate authority: a host makes a key for the
+ * wire, and the proofs of the {@link Handshake} cover its certificate. A man in the middle has
+ * another certificate and cannot forward the proofs of the ranks.
  */
 final class Tls implements Security {
   private static final String[] PROTOCOLS = {"TLSv1.3"};
@@ -52,12 +53,13 @@ final class Tls implements Security {
       context.init(managers.getKeyManagers(), new TrustManager[] {new BoundByProof()}, null);
       return new Tls(context, digest(certificate));
     } catch (GeneralSecurityException | IOException e) {
-      throw new WireException("this JDK cannot encrypt with TLS 1.3: " + e.getMessage(), e);
+      throw new WireException(
+          ErrorCode.TLS_UNAVAILABLE, "this JDK cannot encrypt with TLS 1.3: " + e.getMessage(), e);
     }
   }
 
   @Override
-  public Pipe asGuest(SocketChannel channel) throws IOException {
+  public Pipe asClient(SocketChannel channel) throws IOException {
     return new TlsPipe(channel, engine(true), null);
   }
 
@@ -66,9 +68,9 @@ final class Tls implements Security {
     return new TlsPipe(channel, engine(false), ownBinding);
   }
 
-  private SSLEngine engine(boolean guest) throws SSLException {
+  private SSLEngine engine(boolean client) throws SSLException {
     SSLEngine engine = context.createSSLEngine();
-    engine.setUseClientMode(guest);
+    engine.setUseClientMode(client);
     engine.setEnabledProtocols(PROTOCOLS);
     engine.beginHandshake();
     return engine;
@@ -78,9 +80,9 @@ final class Tls implements Security {
     return MessageDigest.getInstance("SHA-256").digest(certificate.getEncoded());
   }
 
-  /** Lets every certificate pass: what counts is that the proof behind it covers it. */
+  /** Accepts every certificate: the proof of the handshake covers the certificate. */
   private static final class BoundByProof extends X509ExtendedTrustManager {
-    private static final X509Certificate[] NOBODY = {};
+    private static final X509Certificate[] NO_CERTIFICATES = {};
 
     @Override
     public void checkClientTrusted(X509Certificate[] chain, String type) {}
@@ -102,7 +104,7 @@ final class Tls implements Security {
 
     @Override
     public X509Certificate[] getAcceptedIssuers() {
-      return NOBODY;
+      return NO_CERTIFICATES;
     }
   }
 }

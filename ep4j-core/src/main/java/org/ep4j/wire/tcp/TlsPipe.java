@@ -9,9 +9,9 @@ import javax.net.ssl.SSLEngineResult;
 import javax.net.ssl.SSLEngineResult.HandshakeStatus;
 import org.jspecify.annotations.Nullable;
 
-/** TLS on a socket that does not block. */
+/** TLS on a non-blocking socket. */
 final class TlsPipe implements Pipe {
-  /** Records that go with one call. */
+  /** Records per call. */
   private static final int RECORDS = 8;
 
   private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
@@ -19,16 +19,16 @@ final class TlsPipe implements Pipe {
   private final SocketChannel channel;
   private final SSLEngine engine;
   private final byte @Nullable [] ownBinding;
-  // All three between calls: from position to limit lies what waits.
+  // Between calls the pending bytes of all three are from position to limit.
   private final ByteBuffer sealedIn;
   private final ByteBuffer sealedOut;
   private final ByteBuffer opened;
   private boolean ended;
 
   /**
-   * A pipe whose handshake begins with its first use.
+   * A pipe whose TLS handshake begins with its first use.
    *
-   * @param ownBinding digest of the own certificate; null where the peer's counts
+   * @param ownBinding digest of the own certificate; null if the peer's certificate is used
    */
   TlsPipe(SocketChannel channel, SSLEngine engine, byte @Nullable [] ownBinding) {
     this.channel = channel;
@@ -60,7 +60,7 @@ final class TlsPipe implements Pipe {
     return read == 0 && ended ? -1 : read;
   }
 
-  /** Opens the next record; false if none has come. */
+  /** Opens the next record; false if none has arrived. */
   private boolean open() throws IOException {
     opened.clear();
     SSLEngineResult result = engine.unwrap(sealedIn, opened);
@@ -68,7 +68,7 @@ final class TlsPipe implements Pipe {
     runTasks();
     return switch (result.getStatus()) {
       case OK -> {
-        // The engine may have something to say, for example new keys.
+        // The engine may have data to send, for example new keys.
         if (engine.getHandshakeStatus() == HandshakeStatus.NEED_WRAP) {
           seal(NOTHING);
         }
@@ -103,7 +103,7 @@ final class TlsPipe implements Pipe {
     return source.position() - before;
   }
 
-  /** Seals what fits behind what waits, and sends it. */
+  /** Seals as much as fits behind the pending bytes, and sends it. */
   private void seal(ByteBuffer source) throws IOException {
     sealedOut.compact();
     int least = engine.getSession().getPacketBufferSize();
@@ -122,7 +122,7 @@ final class TlsPipe implements Pipe {
     channel.write(sealedOut);
   }
 
-  /** Moves the handshake along; whether it is over. */
+  /** Advances the TLS handshake. Returns whether it is complete. */
   private boolean shakenHands() throws IOException {
     while (true) {
       switch (engine.getHandshakeStatus()) {
@@ -185,7 +185,7 @@ final class TlsPipe implements Pipe {
     try {
       return Tls.digest(engine.getSession().getPeerCertificates()[0]);
     } catch (IOException | GeneralSecurityException e) {
-      throw new IllegalStateException("TLS has not been agreed upon: " + e.getMessage(), e);
+      throw new IllegalStateException("the TLS handshake is not complete: " + e.getMessage(), e);
     }
   }
 }

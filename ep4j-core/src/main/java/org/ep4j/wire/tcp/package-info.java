@@ -1,6 +1,6 @@
 /**
- * The wire {@code tcp}: any hosts, over channels of the JDK; and wires that have its connections
- * and protocol, but let another library carry most bytes.
+ * The wire {@code tcp}: any hosts, over channels of the JDK; and wires with its connections and
+ * protocol, whose bytes another library transfers.
  */
 @NullMarked
 package org.ep4j.wire.tcp;

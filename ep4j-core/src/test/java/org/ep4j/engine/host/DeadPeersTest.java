@@ -7,6 +7,7 @@ import static org.ep4j.engine.host.HighThroughputTest.config;
 import static org.ep4j.engine.host.HighThroughputTest.constant;
 import static org.ep4j.engine.host.Tensors.heads;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -29,11 +30,13 @@ import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** Ranks that die or fall silent, and how the others go on. */
+/** Ranks that die or become silent, and how the live ranks continue. */
 class DeadPeersTest {
   private static final int RANKS = 3;
 
-  /** Longer than any test may take: nobody may wait for it when a rank is known to be dead. */
+  /**
+   * Longer than a test may take: no rank may wait that long for a rank that is known to be dead.
+   */
   private static final Duration LONG = Duration.ofMinutes(10);
 
   private static final BufferConfig CONFIG =
@@ -89,14 +92,14 @@ class DeadPeersTest {
     return catchThrowableOfType(PeerTimeoutException.class, call);
   }
 
-  /** The two live ranks work on: rows for the dead rank's experts are not sent. */
-  private static void goOnWithTwo(Group group, ExpertBuffer buffer) {
+  /** The two live ranks continue: rows for the dead rank's experts are not sent. */
+  private static void continueWithTwo(Group group, ExpertBuffer buffer) {
     assertThatThrownBy(() -> buffer.dispatch(constant(1, 1), EVERYWHERE))
         .isInstanceOf(IllegalStateException.class)
-        .hasMessageContaining("the buffer needs reset()");
+        .hasMessageStartingWith(ErrorCode.RESET_NEEDED.id());
     assertThatThrownBy(buffer::cleanMask)
         .isInstanceOf(IllegalStateException.class)
-        .hasMessageContaining("the buffer needs reset()");
+        .hasMessageStartingWith(ErrorCode.RESET_NEEDED.id());
     buffer.reset();
     assertThat(buffer.isMasked(RANKS - 1)).isTrue();
     for (Layout layout : Layout.values()) {
@@ -112,7 +115,7 @@ class DeadPeersTest {
   }
 
   @Test
-  void rankThatDiesBeforeItEntersIsNamedAndTheOthersGoOn() {
+  void rankThatDiesBeforeItEntersIsNamedAndTheOthersContinue() {
     withoutLast(
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, CONFIG)) {
@@ -124,33 +127,33 @@ class DeadPeersTest {
           buffer.barrier();
           nameTheDead(
               timeoutOf(() -> buffer.dispatch(constant(1, 1), EVERYWHERE)), "dispatch", "entry");
-          goOnWithTwo(group, buffer);
+          continueWithTwo(group, buffer);
         });
   }
 
   @Test
-  void rankThatDiesWhileItSendsIsNamedAndTheOthersGoOn() {
+  void rankThatDiesWhileItSendsIsNamedAndTheOthersContinue() {
     withoutLast(
         group -> {
-          try (PuppetRank puppet = new PuppetRank(group, CONFIG)) {
-            puppet.enterDispatch();
+          try (ScriptedRank scripted = new ScriptedRank(group, CONFIG)) {
+            scripted.enterDispatch();
             group.fail("killed by the test");
           }
         },
         (group, buffer) -> {
           nameTheDead(
               timeoutOf(() -> buffer.dispatch(constant(1, 1), EVERYWHERE)), "dispatch", "rows");
-          goOnWithTwo(group, buffer);
+          continueWithTwo(group, buffer);
         });
   }
 
   @Test
-  void rankThatDiesWhileItSumsIsNamedAndTheOthersGoOn() {
+  void rankThatDiesWhileItSumsIsNamedAndTheOthersContinue() {
     withoutLast(
         group -> {
-          try (PuppetRank puppet = new PuppetRank(group, CONFIG)) {
-            puppet.enterDispatch();
-            puppet.enterCombine(puppet.finishDispatch());
+          try (ScriptedRank scripted = new ScriptedRank(group, CONFIG)) {
+            scripted.enterDispatch();
+            scripted.enterCombine(scripted.finishDispatch());
             group.fail("killed by the test");
           }
         },
@@ -159,7 +162,7 @@ class DeadPeersTest {
           nameTheDead(timeoutOf(() -> buffer.combine(d.x(), d.handle())), "combine", "sums");
           assertThatThrownBy(() -> buffer.combine(d.x(), d.handle()))
               .isInstanceOf(IllegalStateException.class);
-          goOnWithTwo(group, buffer);
+          continueWithTwo(group, buffer);
         });
   }
 
@@ -167,14 +170,14 @@ class DeadPeersTest {
   void rankThatDiesInABarrierIsNamed() {
     withoutLast(
         group -> {
-          try (PuppetRank puppet = new PuppetRank(group, CONFIG)) {
-            puppet.enterBarrier();
+          try (ScriptedRank scripted = new ScriptedRank(group, CONFIG)) {
+            scripted.enterBarrier();
             group.fail("killed by the test");
           }
         },
         (group, buffer) -> {
           nameTheDead(timeoutOf(buffer::barrier), "barrier", "exit");
-          goOnWithTwo(group, buffer);
+          continueWithTwo(group, buffer);
         });
   }
 

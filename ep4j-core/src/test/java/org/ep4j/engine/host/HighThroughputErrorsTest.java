@@ -6,6 +6,7 @@ import static org.ep4j.engine.host.HighThroughputTest.HIDDEN;
 import static org.ep4j.engine.host.HighThroughputTest.config;
 import static org.ep4j.engine.host.HighThroughputTest.constant;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.function.Consumer;
@@ -25,7 +26,7 @@ import org.ep4j.Tokens;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** What high-throughput operations refuse, and in which words. */
+/** Arguments that high-throughput operations refuse, and the errors. */
 class HighThroughputErrorsTest {
   /** Runs on one rank; most checks need no peer. */
   private static void alone(Consumer<ExpertBuffer> body) {
@@ -34,7 +35,7 @@ class HighThroughputErrorsTest {
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
             body.accept(buffer);
-            // Nothing was sent: the buffer works.
+            // No rank has sent anything: the buffer works.
             assertThat(buffer.dispatch(constant(1, 1), ids(0, 1)).rows()).isEqualTo(1);
           }
         });
@@ -44,10 +45,15 @@ class HighThroughputErrorsTest {
     return Routing.of(Tensor.of(ids, ids.length / 2, 2));
   }
 
-  private static void refused(ThrowingCallable call, String argument, String... parts) {
+  private static void refused(
+      ThrowingCallable call, ErrorCode code, String argument, String... parts) {
     assertThatThrownBy(call)
         .isInstanceOfSatisfying(
-            InvalidArgumentException.class, e -> assertThat(e.argument()).isEqualTo(argument))
+            InvalidArgumentException.class,
+            e -> {
+              assertThat(e.argument()).isEqualTo(argument);
+              assertThat(e.errorCode()).isEqualTo(code);
+            })
         .hasMessageContainingAll(parts);
   }
 
@@ -56,13 +62,12 @@ class HighThroughputErrorsTest {
     alone(
         b -> {
           refused(
-              () -> b.dispatch(constant(1, 2), ids(0, 1, 2, 4)),
+              () -> b.dispatch(constant(1, 2), ids(0, 1, 2, 4)), ErrorCode.NO_SUCH_EXPERT,
               "topkIdx[1, 1]",
-              "topkIdx[1, 1] is 4; it must be -1..3",
-              "use -1 for no expert");
+              "topkIdx[1, 1] = 4; it must be -1..3");
           refused(
-              () -> b.dispatch(constant(1, 1), ids(-2, 1)), "topkIdx[0, 0]", "topkIdx[0, 0] is -2");
-          refused(() -> b.dispatchLayout(ids(0, 1L << 40)), "topkIdx[0, 1]", "1099511627776");
+              () -> b.dispatch(constant(1, 1), ids(-2, 1)), ErrorCode.NO_SUCH_EXPERT, "topkIdx[0, 0]", "topkIdx[0, 0] = -2");
+          refused(() -> b.dispatchLayout(ids(0, 1L << 40)), ErrorCode.NO_SUCH_EXPERT, "topkIdx[0, 1]", "1099511627776");
         });
   }
 
@@ -73,11 +78,11 @@ class HighThroughputErrorsTest {
           for (Layout layout : Layout.values()) {
             DispatchOptions options = DispatchOptions.builder().layout(layout).build();
             refused(
-                () -> b.dispatch(Tokens.of(constant(1, 2)), ids(0, 1, 3, 3), options),
+                () -> b.dispatch(Tokens.of(constant(1, 2)), ids(0, 1, 3, 3), options), ErrorCode.EXPERT_TWICE,
                 "topkIdx[1, 1]",
-                "topkIdx[1, 1] is 3; it must be different from the other choices of its token");
+                "topkIdx[1, 1] = 3");
           }
-          refused(() -> b.dispatchLayout(ids(2, 2)), "topkIdx[0, 1]", "is 2");
+          refused(() -> b.dispatchLayout(ids(2, 2)), ErrorCode.EXPERT_TWICE, "topkIdx[0, 1]", "= 2");
         });
   }
 
@@ -86,10 +91,9 @@ class HighThroughputErrorsTest {
     alone(
         b ->
             refused(
-                () -> b.dispatch(constant(1, 9), ids(new long[18])),
+                () -> b.dispatch(constant(1, 9), ids(new long[18])), ErrorCode.TOO_MANY_TOKENS,
                 "x",
-                "x is 9 tokens; it must be at most 8 (BufferConfig.maxTokens)",
-                "split the batch"));
+                "x = 9 tokens; it must be at most 8"));
   }
 
   @Test
@@ -97,38 +101,38 @@ class HighThroughputErrorsTest {
     alone(
         b -> {
           Tensor narrow = Tensor.ofBf16(new short[8], 1, 8);
-          refused(() -> b.dispatch(narrow, ids(0, 1)), "x", "[tokens, 16] (BufferConfig.hidden)");
+          refused(() -> b.dispatch(narrow, ids(0, 1)), ErrorCode.WRONG_TENSOR, "x", "[tokens, 16] (BufferConfig.hidden)");
           Tensor wide = Tensor.of(new float[HIDDEN], 1, HIDDEN);
           refused(
-              () -> b.dispatch(wide, ids(0, 1)),
+              () -> b.dispatch(wide, ids(0, 1)), ErrorCode.ROW_TYPE_TOO_WIDE,
               "x",
               "FP32[1, 16]",
               "no wider than BF16",
               "rowDType");
           Tensor integers = Tensor.of(new int[HIDDEN], 1, HIDDEN);
-          refused(() -> b.dispatch(integers, ids(0, 1)), "x", "INT32[1, 16]");
+          refused(() -> b.dispatch(integers, ids(0, 1)), ErrorCode.ROW_TYPE_TOO_WIDE, "x", "INT32[1, 16]");
           Tensor packed = Tensor.of(MemorySegment.ofArray(new byte[8]), DType.NVFP4, 1, HIDDEN);
           refused(
-              () -> b.dispatch(packed, ids(0, 1)),
+              () -> b.dispatch(packed, ids(0, 1)), ErrorCode.ROWS_NOT_ALIGNED,
               "x",
               "rows of a multiple of 32 elements for NVFP4 (16-byte rows)",
               "pad hidden to 32");
           refused(
-              () -> b.dispatch(constant(1, 1), ids(0, 1, 2, 3)),
+              () -> b.dispatch(constant(1, 1), ids(0, 1, 2, 3)), ErrorCode.TOKENS_DIFFER,
               "topkIdx",
               "of 1 tokens like x",
-              "-1 for rows that go nowhere");
+              "-1 for rows without experts");
           Routing three = Routing.of(Tensor.of(new long[] {0, 1, 2}, 1, 3));
           refused(
-              () -> b.dispatch(constant(1, 1), three), "topkIdx", "[tokens, 1..2]", "larger topK");
+              () -> b.dispatch(constant(1, 1), three), ErrorCode.TOP_K_TOO_LARGE, "topkIdx", "[tokens, 1..2]", "larger topK");
           Tensor fp8 =
               Tensor.of(MemorySegment.ofArray(new byte[HIDDEN]), DType.FP8_E4M3, 1, HIDDEN);
           Tensor scales = Tensor.of(new float[5], 1, 5);
           refused(
-              () -> b.dispatch(Tokens.of(fp8, scales), ids(0, 1)),
+              () -> b.dispatch(Tokens.of(fp8, scales), ids(0, 1)), ErrorCode.SCALES_TOO_WIDE,
               "scales",
               "FP32[1, 5]",
-              "at most 16 bytes a row");
+              "at most 16 bytes per row");
         });
   }
 
@@ -137,7 +141,7 @@ class HighThroughputErrorsTest {
     alone(
         b -> {
           Tensor device = Tensor.ofDevice(4096, 0, DType.BF16, 1, HIDDEN);
-          refused(() -> b.dispatch(device, ids(0, 1)), "x", "@device0", "in host memory");
+          refused(() -> b.dispatch(device, ids(0, 1)), ErrorCode.TENSOR_NOT_ON_HOST, "x", "@device0", "in host memory");
         });
   }
 
@@ -149,7 +153,7 @@ class HighThroughputErrorsTest {
           try (Arena arena = Arena.ofConfined()) {
             closed = Tensor.of(arena.allocate(2 * HIDDEN), DType.BF16, 1, HIDDEN);
           }
-          refused(() -> b.dispatch(closed, ids(0, 1)), "x", "its arena has been closed");
+          refused(() -> b.dispatch(closed, ids(0, 1)), ErrorCode.TENSOR_CLOSED, "x");
         });
   }
 
@@ -160,14 +164,14 @@ class HighThroughputErrorsTest {
           DispatchOptions aligned =
               DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).expertAlignment(5).build();
           refused(
-              () -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), aligned),
+              () -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), aligned), ErrorCode.ALIGNMENT_TOO_LARGE,
               "expertAlignment",
-              "expertAlignment is 5; it must be at most 4 (BufferConfig.expertAlignment)");
+              "expertAlignment = 5; it must be at most 4");
           DispatchOptions large = DispatchOptions.builder().sizing(Sizing.atMost(1000)).build();
           refused(
-              () -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), large),
+              () -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), large), ErrorCode.ROW_LIMIT_TOO_LARGE,
               "maxRows",
-              "maxRows is 1000; it must be at most",
+              "maxRows = 1000; it must be at most",
               "larger maxReceiveRows");
         });
   }
@@ -179,14 +183,14 @@ class HighThroughputErrorsTest {
           Dispatch d = b.dispatch(constant(1, 3), ids(0, 1, 2, 3, 0, 3));
           DispatchHandle h = d.handle();
           refused(
-              () -> b.combine(constant(1, 2), h),
+              () -> b.combine(constant(1, 2), h), ErrorCode.TOO_FEW_ROWS,
               "y",
               "BF16[2, 16]",
               "of at least 3 rows, as many as this rank received");
-          refused(() -> b.combine(Tensor.of(new int[48], 3, 16), h), "y", "BF16, FP16 or FP32");
-          refused(() -> b.combine(Tensor.ofBf16(new short[24], 3, 8), h), "y", "[rows, 16]");
+          refused(() -> b.combine(Tensor.of(new int[48], 3, 16), h), ErrorCode.WRONG_TENSOR, "y", "BF16, FP16 or FP32");
+          refused(() -> b.combine(Tensor.ofBf16(new short[24], 3, 8), h), ErrorCode.WRONG_TENSOR, "y", "[rows, 16]");
           refused(
-              () -> b.combine(d.x(), h, CombineOptions.builder().bias(constant(0, 2)).build()),
+              () -> b.combine(d.x(), h, CombineOptions.builder().bias(constant(0, 2)).build()), ErrorCode.WRONG_TENSOR,
               "bias0",
               "BF16[3, 16]");
           refused(
@@ -194,21 +198,21 @@ class HighThroughputErrorsTest {
                   b.combine(
                       d.x(),
                       h,
-                      CombineOptions.builder().bias(constant(0, 3), constant(0, 4)).build()),
+                      CombineOptions.builder().bias(constant(0, 3), constant(0, 4)).build()), ErrorCode.WRONG_TENSOR,
               "bias1",
               "BF16[3, 16]");
           refused(
-              () -> b.combine(d.x(), h, CombineOptions.builder().out(constant(0, 4)).build()),
+              () -> b.combine(d.x(), h, CombineOptions.builder().out(constant(0, 4)).build()), ErrorCode.WRONG_TENSOR,
               "out",
               "BF16[3, 16]");
           Tensor flat = Tensor.of(new float[3], 3);
           refused(
-              () -> b.combine(d.x(), h, CombineOptions.builder().topkWeights(flat).build()),
+              () -> b.combine(d.x(), h, CombineOptions.builder().topkWeights(flat).build()), ErrorCode.WRONG_TENSOR,
               "topkWeights",
               "FP32[rows, 2]");
           Tensor few = Tensor.of(new float[4], 2, 2);
           refused(
-              () -> b.combine(d.x(), h, CombineOptions.builder().topkWeights(few).build()),
+              () -> b.combine(d.x(), h, CombineOptions.builder().topkWeights(few).build()), ErrorCode.TOO_FEW_ROWS,
               "topkWeights",
               "of at least 3 rows");
         });
@@ -220,14 +224,14 @@ class HighThroughputErrorsTest {
         b -> {
           Dispatch d = b.dispatch(constant(1, 2), ids(0, 1, 2, 3));
           refused(
-              () -> b.combine(d.x(), d.handle(), CombineOptions.builder().out(d.x()).build()),
+              () -> b.combine(d.x(), d.handle(), CombineOptions.builder().out(d.x()).build()), ErrorCode.OUTPUT_OVERLAPS,
               "out",
-              "apart from y");
+              "disjoint from y");
           short[] values = new short[2 * HIDDEN];
           Tensor readOnly =
               Tensor.of(MemorySegment.ofArray(values).asReadOnly(), DType.BF16, 2, HIDDEN);
           refused(
-              () -> b.combine(d.x(), d.handle(), CombineOptions.builder().out(readOnly).build()),
+              () -> b.combine(d.x(), d.handle(), CombineOptions.builder().out(readOnly).build()), ErrorCode.TENSOR_READ_ONLY,
               "out",
               "read-only");
         });
@@ -238,7 +242,7 @@ class HighThroughputErrorsTest {
     alone(
         b -> {
           Dispatch d = b.dispatch(constant(1, 1), ids(0, 1));
-          refused(() -> d.combineInput(DType.FP8_E4M3), "dtype", "BF16, FP16 or FP32");
+          refused(() -> d.combineInput(DType.FP8_E4M3), ErrorCode.TYPE_NOT_SUMMED, "dtype", "BF16, FP16 or FP32");
         });
   }
 
@@ -248,17 +252,17 @@ class HighThroughputErrorsTest {
         b -> {
           DispatchHandle handle = b.dispatch(constant(1, 2), ids(0, 1, 2, 3)).handle();
           refused(
-              () -> b.dispatch(Tokens.of(constant(1, 3)), handle),
+              () -> b.dispatch(Tokens.of(constant(1, 3)), handle), ErrorCode.TOKENS_DIFFER,
               "x",
               "of 2 tokens like the dispatch that made the handle");
           handle.close();
           handle.close();
           assertThatThrownBy(() -> b.combine(constant(1, 2), handle))
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageContaining("the dispatch handle has been closed");
+              .hasMessageStartingWith(ErrorCode.HANDLE_CLOSED.id());
           assertThatThrownBy(() -> b.dispatch(Tokens.of(constant(1, 2)), handle))
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageContaining("the dispatch handle has been closed");
+              .hasMessageStartingWith(ErrorCode.HANDLE_CLOSED.id());
           ThreadRanks.run(
               1,
               group -> {
@@ -266,7 +270,7 @@ class HighThroughputErrorsTest {
                   DispatchHandle foreign = other.dispatch(constant(1, 1), ids(0, 1)).handle();
                   assertThatThrownBy(() -> b.combine(constant(1, 1), foreign))
                       .isInstanceOf(IllegalStateException.class)
-                      .hasMessageContaining("belongs to another buffer");
+                      .hasMessageStartingWith(ErrorCode.HANDLE_OF_OTHER_BUFFER.id());
                 }
               });
         });

@@ -9,6 +9,7 @@ import static org.ep4j.engine.host.Tensors.ints;
 import static org.ep4j.engine.host.Tensors.longs;
 import static org.ep4j.engine.host.Tensors.required;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -34,8 +35,9 @@ import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
 /**
- * High throughput on a case small enough to do by hand: two ranks, four experts (0 and 1 on rank 0,
- * 2 and 3 on rank 1), two choices, rows of 16 BF16 values that all equal 10 * rank + token + 1.
+ * High throughput on a case small enough to compute by hand: two ranks, four experts (0 and 1 on
+ * rank 0, 2 and 3 on rank 1), two choices, rows of 16 BF16 values that all equal 10 * rank + token
+ * + 1.
  *
  * <pre>
  * rank 0: token 0 -> experts 3, 1    token 1 -> 0, none    token 2 -> 2, 3
@@ -66,7 +68,7 @@ class HighThroughputTest {
   }
 
   @Test
-  void flatRowsComeOnceARankOrderedBySourceAndToken() {
+  void flatRowsArriveOncePerRankOrderedBySourceAndToken() {
     ThreadRanks.run(
         2,
         group -> {
@@ -77,7 +79,7 @@ class HighThroughputTest {
               assertThat(heads(d.x())).containsExactly(1, 2, 11);
               assertThat(longs(d.topkIdx())).containsExactly(-1, 1, 0, -1, 0, 1);
               assertThat(floats(d.topkWeights())).containsExactly(0, 0.25f, 1, 0, 3, 4);
-              assertThat(ints(d.tokensPerExpert())).containsExactly(2, 2);
+              assertThat(ints(d.alignedCounts())).containsExactly(2, 2);
               assertThat(longs(d.rankOffsets())).containsExactly(0, 2, 3);
               assertThat(ints(d.sourceTokens())).containsExactly(0, 1, 0);
               assertThat(ints(d.sourceRanks())).containsExactly(0, 0, 1);
@@ -86,7 +88,7 @@ class HighThroughputTest {
               assertThat(heads(d.x())).containsExactly(1, 3, 12);
               assertThat(longs(d.topkIdx())).containsExactly(1, -1, 0, 1, -1, 0);
               assertThat(floats(d.topkWeights())).containsExactly(0.5f, 0, 0.75f, 2, 0, 5);
-              assertThat(ints(d.tokensPerExpert())).containsExactly(2, 2);
+              assertThat(ints(d.alignedCounts())).containsExactly(2, 2);
             }
             assertThat(d.scales()).isNull();
             assertThat(d.expertOffsets()).isNull();
@@ -134,8 +136,8 @@ class HighThroughputTest {
             assertThat(d.rows()).isEqualTo(8);
             assertThat(d.receivedRows()).isEqualTo(4);
             assertThat(longs(d.expertOffsets())).containsExactly(0, 4, 8);
-            assertThat(ints(d.tokensPerExpert())).containsExactly(4, 4);
-            assertThat(ints(d.receivedPerExpert())).containsExactly(2, 2);
+            assertThat(ints(d.alignedCounts())).containsExactly(4, 4);
+            assertThat(ints(d.counts())).containsExactly(2, 2);
             assertThat(d.topkIdx()).isNull();
             assertThat(d.rankOffsets()).isNull();
             if (group.rank() == 0) {
@@ -162,14 +164,14 @@ class HighThroughputTest {
   }
 
   @Test
-  void biasesComeFirstAndTheSumIsRoundedOnce() {
+  void biasesAreAddedFirstAndTheSumIsRoundedOnce() {
     ThreadRanks.run(
         2,
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
             Dispatch d = buffer.dispatch(rows(group.rank()), routing(group.rank()));
             int tokens = d.handle().tokens();
-            // 256 + 1 is halfway between two BF16 values: only a sum in float32 sees the last 1.
+            // 256 + 1 is halfway between two BF16 values: only a sum in float32 keeps the last 1.
             Tensor big = constant(256, tokens);
             Tensor one = constant(1, tokens);
             Tensor y = constant(1, (int) d.rows());
@@ -198,8 +200,8 @@ class HighThroughputTest {
             Arrays.fill(y, 0, HIDDEN, bf16(256));
             Arrays.fill(y, HIDDEN, 2 * HIDDEN, bf16(1.25f));
             Tensor rows = Tensor.ofBf16(y, 2, HIDDEN);
-            // BF16 steps are 2 here. 256 + 1.25 = 257.25, with the bias 258.75, rounded: 258.
-            // Rounded before the bias: 258, with the bias 259.5, rounded: 260.
+            // BF16 steps are 2 at this magnitude. 256 + 1.25 = 257.25, with the bias 258.75,
+            // rounded: 258. Rounded before the bias: 258, with the bias 259.5, rounded: 260.
             CombineOptions.Builder bias = CombineOptions.builder().bias(constant(1.5f, 1));
             Combine twice = buffer.combine(rows, d.handle(), bias.partialRounding(true).build());
             assertThat(heads(twice.x())).containsExactly(260);
@@ -231,7 +233,7 @@ class HighThroughputTest {
   }
 
   @Test
-  void staticOverflowIsReportedAndRowsWithoutPlaceAreLeftOut() {
+  void overflowOfALimitIsReportedAndRowsWithoutSlotAreSkipped() {
     ThreadRanks.run(
         2,
         group -> {
@@ -246,13 +248,13 @@ class HighThroughputTest {
               assertThat(overflow.rank()).isZero();
               assertThat(overflow.needed()).isEqualTo(3);
               assertThat(overflow.available()).isEqualTo(2);
-              assertThat(overflow).hasMessageContaining("rank 0 holds 2 rows but 3 are needed");
+              assertThat(overflow).hasMessageStartingWith(ErrorCode.RECEIVE_OVERFLOW.message("the receive region of rank 0 "));
               assertThat(heads(d.x())).containsExactly(1, 2);
             } else {
               assertThat(d.overflow()).isNull();
             }
             Combine c = buffer.combine(d.x(), d.handle());
-            // Token 0 of rank 1 had no place on rank 0, its only rank.
+            // Token 0 of rank 1 had no slot on rank 0, its only rank.
             assertThat(heads(c.x()))
                 .containsExactly(group.rank() == 0 ? new float[] {2, 2, 3} : new float[] {0, 12});
           }
@@ -268,9 +270,9 @@ class HighThroughputTest {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, small)) {
             assertThatThrownBy(() -> buffer.dispatch(rows(group.rank()), routing(group.rank())))
                 .isInstanceOf(ReceiveOverflowException.class)
-                .hasMessageContaining("rank 0 holds 2 rows but 3 are needed")
+                .hasMessageStartingWith(ErrorCode.RECEIVE_OVERFLOW.message("the receive region of rank 0 "))
                 .hasMessageContaining("raise BufferConfig.maxReceiveRows");
-            // The buffer goes on: one token a rank fits.
+            // The buffer remains usable: one token per rank fits.
             Routing one = Routing.of(Tensor.of(new long[] {group.rank(), -1}, 1, 2));
             Dispatch d = buffer.dispatch(constant(7, 1), one);
             assertThat(d.receivedRows()).isEqualTo(group.rank() == 0 ? 2 : 0);
@@ -279,7 +281,7 @@ class HighThroughputTest {
   }
 
   @Test
-  void cachedDispatchSendsNewRowsAlongOldWays() {
+  void cachedDispatchSendsNewRowsAlongKnownRoutes() {
     ThreadRanks.run(
         2,
         group -> {
@@ -296,7 +298,7 @@ class HighThroughputTest {
                 .containsExactly(group.rank() == 0 ? new int[] {0, 1, 0} : new int[] {0, 2, 1});
             assertThat(d.topkIdx()).isNull();
             assertThat(d.topkWeights()).isNull();
-            assertThat(ints(d.tokensPerExpert())).containsExactly(2, 2);
+            assertThat(ints(d.alignedCounts())).containsExactly(2, 2);
             assertThat(heads(buffer.combine(d.x(), handle).x()))
                 .containsExactly(
                     group.rank() == 0 ? new float[] {80, 40, 40} : new float[] {41, 41});
@@ -372,7 +374,7 @@ class HighThroughputTest {
             for (int i = 0; i < d.rows(); i++) {
               ids[2 * i] = 3L - group.rank();
             }
-            // Peers overwrite the rows while they are being sent, unless they are kept aside.
+            // Peers overwrite the rows during the send unless the engine copies them first.
             Dispatch next = buffer.dispatch(d.x(), Routing.of(Tensor.of(ids, d.rows(), 2)));
             if (group.rank() == 1) {
               assertThat(heads(next.x())).containsExactly(1, 2, 11, 1, 3, 12);

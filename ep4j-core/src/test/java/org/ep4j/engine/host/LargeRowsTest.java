@@ -15,21 +15,21 @@ import org.ep4j.Tensor;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** Batches so large that rows and sums go around the cache, with several workers. */
+/** Batches so large that rows and sums use non-temporal stores, with several workers. */
 class LargeRowsTest {
   private static final int HIDDEN = 7168;
   private static final int TOKENS = 1800;
   private static final long ROW = 2L * HIDDEN;
 
   @Test
-  void largeBatchesArriveAndComeBack() {
+  void largeBatchesArriveAndReturn() {
     BufferConfig config =
         BufferConfig.builder()
             .hidden(HIDDEN)
             .topK(2)
             .experts(2)
             .maxTokens(TOKENS)
-            .numSms(2)
+            .parallelism(2)
             .build();
     ThreadRanks.run(
         2,

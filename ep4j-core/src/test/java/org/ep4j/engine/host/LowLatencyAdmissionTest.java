@@ -16,11 +16,11 @@ import org.ep4j.LowLatencyDispatch;
 import org.ep4j.group.Group;
 import org.junit.jupiter.api.Test;
 
-/** Masked ranks that are admitted at an awkward moment. */
+/** Masked ranks that are admitted at an inconvenient time. */
 class LowLatencyAdmissionTest {
   private static final Duration LONG = Duration.ofSeconds(60);
 
-  /** Masked while its rows came, admitted before they are asked for: they are nowhere. */
+  /** Masked when its rows arrived and admitted before their combine: no rank has the rows. */
   private static void rank1HasNoRowsOfRank0(
       ExpertBuffer buffer, Group group, LowLatencyMaskTest.Body combineOn0) throws Exception {
     LowLatencyDispatch d = dispatch(buffer, true);
@@ -47,7 +47,7 @@ class LowLatencyAdmissionTest {
   }
 
   @Test
-  void whoHasNoRowsToBringBackIsMasked() {
+  void aRankWithNoRowsToReturnIsMasked() {
     onRanks(
         2,
         true,
@@ -59,7 +59,7 @@ class LowLatencyAdmissionTest {
   }
 
   @Test
-  void withoutMaskingWhoHasNoRowsToBringBackIsNamed() {
+  void withoutMaskingARankWithNoRowsToReturnIsNamed() {
     assertThatThrownBy(
             () ->
                 onRanks(
@@ -72,7 +72,7 @@ class LowLatencyAdmissionTest {
   }
 
   @Test
-  void whoIsRefusedToBeAdmittedTriesAgainAndCatchesUp() {
+  void aRankThatIsNotAdmittedTriesAgainAndCatchesUp() {
     onRanks(
         2,
         true,
@@ -97,7 +97,7 @@ class LowLatencyAdmissionTest {
           }
           group.barrier(LONG);
           LowLatencyDispatch d = dispatch(buffer, false);
-          assertThat(ints(d.recvCount())).containsExactly(2);
+          assertThat(ints(d.counts())).containsExactly(2);
         });
   }
 }

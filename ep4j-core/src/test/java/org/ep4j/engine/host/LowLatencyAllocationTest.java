@@ -5,8 +5,6 @@ import static org.ep4j.engine.host.LowLatencyCase.config;
 import static org.ep4j.engine.host.LowLatencyCase.routing;
 import static org.ep4j.engine.host.LowLatencyCase.rows;
 
-import com.sun.management.ThreadMXBean;
-import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.ExpertBuffer;
@@ -23,11 +21,7 @@ import org.junit.jupiter.api.Test;
 
 /** Once warm, low latency allocates nothing. */
 class LowLatencyAllocationTest {
-  private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
   private static final int CALLS = 600;
-
-  /** Windows until one counts: compilation takes a while, and may come late on a busy machine. */
-  private static final int WINDOWS = 60;
 
   @Test
   void warmOperationsAllocateNothing() {
@@ -36,12 +30,7 @@ class LowLatencyAllocationTest {
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
             Loop loop = new Loop(buffer);
-            long least = Long.MAX_VALUE;
-            for (int window = 0; window < WINDOWS; window++) {
-              long before = THREADS.getCurrentThreadAllocatedBytes();
-              loop.run(CALLS);
-              least = Math.min(least, THREADS.getCurrentThreadAllocatedBytes() - before);
-            }
+            long least = AllocationWindows.least(group, () -> loop.run(CALLS));
             assertThat(least).as("bytes in %d calls", CALLS).isZero();
           }
         });

@@ -12,6 +12,7 @@ import static org.ep4j.engine.host.LowLatencyCase.routing;
 import static org.ep4j.engine.host.LowLatencyCase.rows;
 import static org.ep4j.engine.host.Tensors.ints;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.ConfigurationMismatchException;
@@ -30,17 +31,17 @@ import org.ep4j.group.ThreadRanks;
 import org.ep4j.group.ThreadRanks.RankBody;
 import org.junit.jupiter.api.Test;
 
-/** What low latency refuses, before anything is sent and in which words. */
+/** Arguments that low latency refuses before it sends anything, and the errors. */
 class LowLatencyArgumentsTest {
   private static final LowLatencyCombineOptions SUM = LowLatencyCombineOptions.DEFAULT;
 
-  /** Runs the body, then a whole dispatch and combine: what was refused has left no trace. */
+  /** Runs the body, then a whole dispatch and combine: a refused call leaves no trace. */
   private static void onBothRanks(LowLatencyCase.Body body) {
     LowLatencyCase.onBothRanks(
         (buffer, rank) -> {
           body.run(buffer, rank);
           LowLatencyDispatch d = dispatch(buffer);
-          assertThat(ints(d.recvCount())).containsExactly(2, 2);
+          assertThat(ints(d.counts())).containsExactly(2, 2);
           buffer.lowLatencyCombine(expertRows(), routing(rank), d.handle(), SUM);
         });
   }
@@ -50,10 +51,11 @@ class LowLatencyArgumentsTest {
       Tensor x,
       Routing routing,
       LowLatencyDispatchOptions options,
-      String message) {
+      ErrorCode code,
+      String argument) {
     assertThatThrownBy(() -> buffer.lowLatencyDispatch(x, routing, options))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessage(message);
+        .hasMessageStartingWith(code.message(argument + "; it must be "));
   }
 
   private static void assertCombineRefused(
@@ -62,10 +64,11 @@ class LowLatencyArgumentsTest {
       Routing routing,
       LowLatencyHandle handle,
       LowLatencyCombineOptions options,
-      String message) {
+      ErrorCode code,
+      String argument) {
     assertThatThrownBy(() -> buffer.lowLatencyCombine(y, routing, handle, options))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessage(message);
+        .hasMessageStartingWith(code.message(argument + "; it must be "));
   }
 
   private static Tensor bf16(int tokens, int hidden) {
@@ -80,13 +83,10 @@ class LowLatencyArgumentsTest {
   void rowsOfAnotherShapeOrTypeAreRefused() {
     onBothRanks(
         (buffer, rank) -> {
-          String wanted =
-              "; it must be BF16[tokens, 128] (BufferConfig.hidden): low-latency dispatch takes"
-                  + " BF16 rows and quantises them itself";
           assertDispatchRefused(
-              buffer, bf16(1, 256), ids(0, 1), BF16, "x is BF16[1, 256]@heap" + wanted);
+              buffer, bf16(1, 256), ids(0, 1), BF16, ErrorCode.WRONG_TENSOR, "x = BF16[1, 256]@heap");
           Tensor floats = Tensor.of(new float[HIDDEN], 1, HIDDEN);
-          assertDispatchRefused(buffer, floats, ids(0, 1), BF16, "x is FP32[1, 128]@heap" + wanted);
+          assertDispatchRefused(buffer, floats, ids(0, 1), BF16, ErrorCode.WRONG_TENSOR, "x = FP32[1, 128]@heap");
         });
   }
 
@@ -99,8 +99,7 @@ class LowLatencyArgumentsTest {
                 bf16(4, HIDDEN),
                 ids(0, 1, 0, 1, 0, 1, 0, 1),
                 BF16,
-                "x is 4 tokens; it must be at most 3 (BufferConfig.lowLatencyMaxTokens): split the"
-                    + " batch, or open the buffer with a larger lowLatencyMaxTokens"));
+                ErrorCode.TOO_MANY_TOKENS, "x = 4 tokens"));
   }
 
   @Test
@@ -112,15 +111,13 @@ class LowLatencyArgumentsTest {
               bf16(1, HIDDEN),
               ids(0, 1, 2, 3),
               BF16,
-              "topkIdx is INT64[2, 2]@heap; it must be of 1 tokens like x: route every row of x,"
-                  + " with -1 for rows that go nowhere");
+              ErrorCode.TOKENS_DIFFER, "topkIdx = INT64[2, 2]@heap");
           assertDispatchRefused(
               buffer,
               bf16(1, HIDDEN),
               Routing.of(new long[3], new float[3], 3),
               BF16,
-              "topkIdx is INT64[1, 3]@heap; it must be [tokens, 1..2] (BufferConfig.topK): open the"
-                  + " buffer with a larger topK");
+              ErrorCode.TOP_K_TOO_LARGE, "topkIdx = INT64[1, 3]@heap");
         });
   }
 
@@ -134,22 +131,19 @@ class LowLatencyArgumentsTest {
               x,
               ids(0, 1, 2, 4),
               BF16,
-              "topkIdx[1, 1] is 4; it must be -1..3 (BufferConfig.experts is 4): use -1 for no"
-                  + " expert");
+              ErrorCode.NO_SUCH_EXPERT, "topkIdx[1, 1] = 4");
           assertDispatchRefused(
               buffer,
               x,
               ids(0, -2, 2, 3),
               BF16,
-              "topkIdx[0, 1] is -2; it must be -1..3 (BufferConfig.experts is 4): use -1 for no"
-                  + " expert");
+              ErrorCode.NO_SUCH_EXPERT, "topkIdx[0, 1] = -2");
           assertDispatchRefused(
               buffer,
               x,
               ids(0, 1, 3, 3),
               BF16,
-              "topkIdx[1, 1] is 3; it must be different from the other choices of its token: choose"
-                  + " each expert at most once, -1 for no expert");
+              ErrorCode.EXPERT_TWICE, "topkIdx[1, 1] = 3");
         });
   }
 
@@ -164,8 +158,7 @@ class LowLatencyArgumentsTest {
                 rows(rank),
                 routing(rank),
                 packed,
-                "hidden is 128; it must be a multiple of 512 for UE8M0 scales (four to a word): use"
-                    + " FLOAT32_POW2, or pad hidden"));
+                ErrorCode.HIDDEN_NOT_IN_BLOCKS, "hidden = 128"));
   }
 
   @Test
@@ -177,7 +170,7 @@ class LowLatencyArgumentsTest {
               rows(rank),
               routing(rank),
               LowLatencyDispatchOptions.builder().cumulativeStats(Tensor.of(new int[4], 4)).build(),
-              "cumulativeStats is INT32[4]@heap; it must be INT32[2]: pass a tensor of that shape");
+              ErrorCode.WRONG_TENSOR, "cumulativeStats = INT32[4]@heap");
           Tensor readOnly =
               Tensor.of(MemorySegment.ofArray(new long[2]).asReadOnly(), DType.INT64, 2);
           assertDispatchRefused(
@@ -185,8 +178,7 @@ class LowLatencyArgumentsTest {
               rows(rank),
               routing(rank),
               LowLatencyDispatchOptions.builder().waitStats(readOnly).build(),
-              "waitStats is INT64[2]@heap (read-only); it must be writable: pass a writable"
-                  + " segment");
+              ErrorCode.TENSOR_READ_ONLY, "waitStats = INT64[2]@heap (read-only)");
         });
   }
 
@@ -201,9 +193,7 @@ class LowLatencyArgumentsTest {
               routing(rank),
               d.handle(),
               SUM,
-              "y is BF16[4, 6, 128]@heap; it must be BF16[2, 6, 128] (local experts, ranks *"
-                  + " lowLatencyMaxTokens, hidden): pass the experts' rows where the dispatch put"
-                  + " their inputs");
+              ErrorCode.WRONG_TENSOR, "y = BF16[4, 6, 128]@heap");
           try (Arena arena = Arena.ofConfined()) {
             Tensor elsewhere =
                 Tensor.of(arena.allocate(2L * 2 * 6 * HIDDEN), DType.BF16, 2, 6, HIDDEN);
@@ -213,9 +203,7 @@ class LowLatencyArgumentsTest {
                 routing(rank),
                 d.handle(),
                 ZERO_COPY,
-                "y is BF16[2, 6, 128]@host at another address; it must be"
-                    + " lowLatencyCombineBuffer(handle) with zeroCopy: write the experts' rows"
-                    + " there, or leave zeroCopy out");
+                ErrorCode.ZERO_COPY_MISMATCH, "y = BF16[2, 6, 128]@host at another address");
           }
         });
   }
@@ -227,13 +215,8 @@ class LowLatencyArgumentsTest {
           LowLatencyDispatch d = dispatch(buffer);
           Tensor y = expertRows();
           long[][] other = {{3, 1, 0, 2, 2, 3}, {0, 1, -1, 3}};
-          String[] messages = {
-            "topkIdx[1, 1] is 2; it must be -1 as dispatched, or -1 to skip it: pass the routing of"
-                + " the dispatch",
-            "topkIdx[1, 1] is 3; it must be 2 as dispatched, or -1 to skip it: pass the routing of"
-                + " the dispatch"
-          };
-          assertCombineRefused(buffer, y, ids(other[rank]), d.handle(), SUM, messages[rank]);
+          String[] entries = {"topkIdx[1, 1] = 2", "topkIdx[1, 1] = 3"};
+          assertCombineRefused(buffer, y, ids(other[rank]), d.handle(), SUM, ErrorCode.ROUTING_CHANGED, entries[rank]);
           int tokens = rank == 0 ? 3 : 2;
           assertCombineRefused(
               buffer,
@@ -241,27 +224,21 @@ class LowLatencyArgumentsTest {
               ids(0, 1),
               d.handle(),
               SUM,
-              "topkIdx is INT64[1, 2]@heap; it must be ["
-                  + tokens
-                  + ", 2] as dispatched: pass the routing of the dispatch, with -1 for slots to be"
-                  + " skipped");
+              ErrorCode.ROUTING_CHANGED, "topkIdx = INT64[1, 2]@heap");
           assertCombineRefused(
               buffer,
               y,
               Routing.of(routing(rank).topkIdx()),
               d.handle(),
               SUM,
-              "topkWeights is absent; it must be FP32[tokens, topK]: combine weighs the experts'"
-                  + " rows");
+              ErrorCode.WEIGHTS_MISSING, "topkWeights = null");
           assertCombineRefused(
               buffer,
               y,
               routing(rank),
               d.handle(),
               LowLatencyCombineOptions.builder().out(bf16(1, HIDDEN)).build(),
-              "out is BF16[1, 128]@heap; it must be BF16["
-                  + tokens
-                  + ", 128]: pass a tensor of that shape");
+              ErrorCode.WRONG_TENSOR, "out = BF16[1, 128]@heap");
         });
   }
 
@@ -276,13 +253,13 @@ class LowLatencyArgumentsTest {
             assertThatThrownBy(
                     () -> two.lowLatencyCombine(expertRows(), routing(group.rank()), handle, SUM))
                 .isInstanceOf(InvalidArgumentException.class)
-                .hasMessageContaining("of a lowLatencyDispatch of this buffer");
+                .hasMessageStartingWith(ErrorCode.WRONG_HANDLE.id());
           }
         });
   }
 
   @Test
-  void bufferWithoutLowLatencySaysSo() {
+  void bufferWithoutLowLatencyRefusesIt() {
     ThreadRanks.run(
         2,
         group -> {
@@ -290,7 +267,7 @@ class LowLatencyArgumentsTest {
               ExpertBuffer.open(group, config().lowLatencyMaxTokens(0).maxTokens(3).build())) {
             assertThatThrownBy(() -> dispatch(buffer))
                 .isInstanceOf(IllegalStateException.class)
-                .hasMessageContaining("set BufferConfig.lowLatencyMaxTokens");
+                .hasMessageStartingWith(ErrorCode.LOW_LATENCY_OFF.id());
           }
         });
   }
@@ -301,15 +278,16 @@ class LowLatencyArgumentsTest {
         (buffer, rank) -> {
           assertThatThrownBy(() -> buffer.updateMask(2, true))
               .isInstanceOf(InvalidArgumentException.class)
-              .hasMessageStartingWith("rank is 2; it must be a rank of 0..1 other than this one");
+              .hasMessageStartingWith(
+                  ErrorCode.NO_SUCH_RANK.message("rank = 2; it must be a rank of 0..1"));
           assertThatThrownBy(() -> buffer.updateMask(rank, true))
               .isInstanceOf(InvalidArgumentException.class)
-              .hasMessageContaining("a rank always counts with itself");
+              .hasMessageStartingWith(ErrorCode.NO_SUCH_RANK.message("rank = " + rank));
         });
   }
 
   @Test
-  void ranksThatCallDifferentThingsAreTold() {
+  void ranksThatCallDifferentOperationsGetAnError() {
     RankBody body =
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
@@ -322,7 +300,7 @@ class LowLatencyArgumentsTest {
         .isInstanceOf(RankFailedException.class)
         .rootCause()
         .isInstanceOf(ConfigurationMismatchException.class)
-        .hasMessageContaining("all ranks must call the same operations in the same order")
+        .hasMessageStartingWith(ErrorCode.OPERATIONS_DIFFER.id())
         .hasMessageContaining("dispatch of FP8 with FLOAT32 scales")
         .hasMessageContaining("dispatch of BF16");
   }

@@ -16,16 +16,16 @@ import org.ep4j.Tensor;
 import org.ep4j.group.ThreadRanks;
 
 /**
- * A case small enough to do by hand: two ranks, four experts (0 and 1 on rank 0, 2 and 3 on rank
- * 1), two choices, at most three tokens, rows of 128 BF16 values that all equal 10 * rank + token +
- * 1.
+ * A case small enough to compute by hand: two ranks, four experts (0 and 1 on rank 0, 2 and 3 on
+ * rank 1), two choices, at most three tokens, rows of 128 BF16 values that all equal 10 * rank +
+ * token + 1.
  *
  * <pre>
  * rank 0: token 0 -> experts 3, 1    token 1 -> 0, none    token 2 -> 2, 3
  * rank 1: token 0 -> experts 0, 1    token 1 -> none, 2
  * </pre>
  *
- * Expert e returns rows of 20 * e + (what it got).
+ * Expert e returns rows of 20 * e + (its input).
  */
 final class LowLatencyCase {
   static final int HIDDEN = 128;
@@ -49,7 +49,7 @@ final class LowLatencyCase {
     return BufferConfig.builder().hidden(HIDDEN).topK(2).experts(4).lowLatencyMaxTokens(MAX_TOKENS);
   }
 
-  /** What a rank does with its buffer. */
+  /** Test body of a rank. */
   interface Body {
     void run(ExpertBuffer buffer, int rank);
   }
@@ -101,11 +101,11 @@ final class LowLatencyCase {
     return Tensor.ofBf16(values, 2, 2 * MAX_TOKENS, HIDDEN);
   }
 
-  /** Fills y as the experts of {@code rank} do; other rows become NaN. */
+  /** Fills y with the outputs of the experts of {@code rank}; other rows become NaN. */
   static Tensor runExperts(int rank, LowLatencyDispatch d, Tensor y) {
     for (int row = 0; row < 2 * 2 * MAX_TOKENS; row++) {
       int expert = row / (2 * MAX_TOKENS);
-      boolean used = row % (2 * MAX_TOKENS) < d.recvCount().getInt(expert);
+      boolean used = row % (2 * MAX_TOKENS) < d.counts().getInt(expert);
       float value = 20 * (2 * rank + expert) + d.x().getBf16((long) row * HIDDEN);
       short bits = used ? bf16(value) : 0x7FC0;
       for (int h = 0; h < HIDDEN; h++) {
@@ -116,7 +116,7 @@ final class LowLatencyCase {
     return y;
   }
 
-  /** What combine returns on {@code rank}. */
+  /** Expected sums of combine on {@code rank}. */
   static float[] sums(int rank) {
     return rank == 0
         ? new float[] {0.5f * 61 + 0.25f * 21, 2, 0.75f * 43 + 2 * 63}

@@ -16,6 +16,7 @@ import static org.ep4j.engine.host.LowLatencyCase.runExperts;
 import static org.ep4j.engine.host.LowLatencyCase.send;
 import static org.ep4j.engine.host.Tensors.ints;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
@@ -26,18 +27,18 @@ import org.ep4j.Tensor;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** Operations in two halves, and how long results live. */
+/** Operations in two halves, and the lifetime of results. */
 class LowLatencyHookTest {
   @Test
-  void resultsComeWithTheHook() {
+  void resultsAreReadableAfterTheHook() {
     onBothRanks(
         (buffer, rank) -> {
           LowLatencyDispatch d = send(buffer);
           assertThatThrownBy(d::x)
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageContaining("low-latency dispatch 1 has not been received: call its hook");
+              .hasMessageStartingWith(ErrorCode.HOOK_NOT_CALLED.message("low-latency dispatch 1 "));
           d.hook().receive();
-          assertThat(ints(d.recvCount())).containsExactly(2, 2);
+          assertThat(ints(d.counts())).containsExactly(2, 2);
           Tensor y = runExperts(rank, d, expertRows());
           LowLatencyCombine c = buffer.lowLatencyCombine(y, routing(rank), d.handle(), HOOK);
           y.segment().fill((byte) 0); // the rows have been sent
@@ -103,7 +104,7 @@ class LowLatencyHookTest {
             if (round % 2 == 0) {
               c.hook().receive();
             }
-            next.hook().receive(); // receives the combine, too, if that has not been done
+            next.hook().receive(); // receives the combine, too, if it is unreceived
             assertSums(rank, c.x());
             d = next;
           }
@@ -116,7 +117,7 @@ class LowLatencyHookTest {
         (buffer, rank) -> {
           LowLatencyDispatch a = send(buffer);
           dispatch(buffer);
-          assertThat(ints(a.recvCount())).containsExactly(2, 2);
+          assertThat(ints(a.counts())).containsExactly(2, 2);
           a.hook().receive();
         });
   }
@@ -129,9 +130,7 @@ class LowLatencyHookTest {
           LowLatencyDispatch b = send(buffer);
           assertThatThrownBy(() -> send(buffer))
               .isInstanceOf(IllegalStateException.class)
-              .hasMessage(
-                  "a third low-latency operation would be in flight: call the hook of low-latency"
-                      + " dispatch 1 first");
+              .hasMessageStartingWith(ErrorCode.TOO_MANY_IN_FLIGHT.id());
           a.hook().receive();
           LowLatencyDispatch c = send(buffer);
           b.hook().receive();
@@ -148,7 +147,7 @@ class LowLatencyHookTest {
           hook.receive();
           assertThatThrownBy(hook::receive)
               .isInstanceOf(IllegalStateException.class)
-              .hasMessage("the hook of low-latency dispatch 1 has been called: call it once");
+              .hasMessageStartingWith(ErrorCode.HOOK_CALLED_TWICE.message("the hook of low-latency dispatch 1 "));
         });
   }
 
@@ -158,7 +157,7 @@ class LowLatencyHookTest {
         (buffer, rank) ->
             assertThatThrownBy(() -> dispatch(buffer).hook())
                 .isInstanceOf(IllegalStateException.class)
-                .hasMessageContaining("started without returnHook"));
+                .hasMessageStartingWith(ErrorCode.NO_HOOK.id()));
   }
 
   @Test
@@ -170,14 +169,13 @@ class LowLatencyHookTest {
           assertThatThrownBy(
                   () -> buffer.lowLatencyCombine(expertRows(), routing(rank), d.handle(), options))
               .isInstanceOf(IllegalStateException.class)
-              .hasMessage(
-                  "low-latency dispatch 1 has not been received: call its hook before its combine");
+              .hasMessageStartingWith(ErrorCode.HOOK_NOT_CALLED.message("low-latency dispatch 1 "));
           d.hook().receive();
         });
   }
 
   @Test
-  void combineRegionIsNotGivenOutWhilePeersReadIt() {
+  void combineRegionIsRefusedWhilePeersReadIt() {
     onBothRanks(
         (buffer, rank) -> {
           LowLatencyDispatch d = dispatch(buffer);
@@ -186,12 +184,10 @@ class LowLatencyHookTest {
           LowLatencyCombine c = buffer.lowLatencyCombine(y, routing(rank), handle, HOOK);
           assertThatThrownBy(() -> buffer.lowLatencyCombineBuffer(handle))
               .isInstanceOf(IllegalStateException.class)
-              .hasMessage(
-                  "the rows of low-latency combine 2 are still in the combine region of this"
-                      + " handle: call its hook first");
+              .hasMessageStartingWith(ErrorCode.COMBINE_REGION_IN_USE.message("the rows of low-latency combine 2 "));
           assertThatThrownBy(() -> buffer.lowLatencyCombine(y, routing(rank), handle, HOOK))
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageContaining("call its hook first");
+              .hasMessageStartingWith(ErrorCode.COMBINE_REGION_IN_USE.id());
           c.hook().receive();
           Tensor region = buffer.lowLatencyCombineBuffer(handle);
           region.segment().copyFrom(y.segment());
@@ -211,12 +207,10 @@ class LowLatencyHookTest {
                   y, routing(rank), a.handle(), LowLatencyCombineOptions.DEFAULT);
           assertSums(rank, sums.x());
           dispatch(buffer);
-          assertThat(ints(b.recvCount())).containsExactly(2, 2);
+          assertThat(ints(b.counts())).containsExactly(2, 2);
           assertThatThrownBy(a::x)
               .isInstanceOf(IllegalStateException.class)
-              .hasMessage(
-                  "the results of low-latency dispatch 1 are gone: they live until the second next"
-                      + " low-latency dispatch; use or copy them before it");
+              .hasMessageStartingWith(ErrorCode.RESULTS_OVERWRITTEN.message("the results of low-latency dispatch 1 "));
           assertThatThrownBy(() -> a.handle().layoutRange())
               .isInstanceOf(IllegalStateException.class);
           assertThatThrownBy(() -> buffer.lowLatencyCombineBuffer(a.handle()))
@@ -226,14 +220,14 @@ class LowLatencyHookTest {
                       buffer.lowLatencyCombine(
                           y, routing(rank), a.handle(), LowLatencyCombineOptions.DEFAULT))
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageContaining("are gone");
+              .hasMessageStartingWith(ErrorCode.RESULTS_OVERWRITTEN.id());
           for (int i = 0; i < 2; i++) {
             buffer.lowLatencyCombine(
                 y, routing(rank), b.handle(), LowLatencyCombineOptions.DEFAULT);
           }
           assertThatThrownBy(sums::x)
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageContaining("the results of low-latency combine 3 are gone");
+              .hasMessageStartingWith(ErrorCode.RESULTS_OVERWRITTEN.message("the results of low-latency combine 3 "));
         });
   }
 
@@ -251,7 +245,7 @@ class LowLatencyHookTest {
           buffer.close();
           assertThatThrownBy(hook::receive)
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageContaining("closed");
+              .hasMessageStartingWith(ErrorCode.BUFFER_CLOSED.id());
         });
   }
 }

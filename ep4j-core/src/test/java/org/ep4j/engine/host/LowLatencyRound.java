@@ -31,9 +31,9 @@ import org.ep4j.verify.VerificationException;
 import org.ep4j.verify.WorldRouting;
 
 /**
- * One dispatch and one combine with everything about them drawn from a seed, as one rank sees them:
- * calls with this rank's arguments, and checks by the oracle with the arguments of all. All ranks
- * draw the same.
+ * One dispatch and one combine whose parameters are drawn from a seed, on one rank: calls with this
+ * rank's arguments, and checks by the oracle with the arguments of all ranks. All ranks draw the
+ * same values.
  */
 final class LowLatencyRound {
   private final int rank;
@@ -139,16 +139,16 @@ final class LowLatencyRound {
     if (combineOptions.zeroCopy()) {
       y = buffer.lowLatencyCombineBuffer(d.handle());
     } else {
-      long[] shape = {d.recvCount().size(0), d.x().size(1), hidden};
+      long[] shape = {d.counts().size(0), d.x().size(1), hidden};
       MemorySegment memory = arena.allocate(shape[0] * shape[1] * 2 * hidden + 1);
       y = Tensor.of(memory, DType.BF16, shape);
       y = heapRows ? onHeap(y) : y;
     }
-    y.segment().fill((byte) 0xFF); // NaN: rows that nobody may read
+    y.segment().fill((byte) 0xFF); // NaN: rows that no rank may read
     Rows rows = expertRows();
     for (int expert = 0; expert < y.size(0); expert++) {
       long first = expert * y.size(1);
-      for (long row = first; row < first + d.recvCount().getInt(expert); row++) {
+      for (long row = first; row < first + d.counts().getInt(expert); row++) {
         MemorySegment.copy(rows.row(rank, row), 0, y.segment(), row * 2 * hidden, 2L * hidden);
       }
     }
@@ -167,7 +167,7 @@ final class LowLatencyRound {
     }
   }
 
-  /** What experts return: magnitudes below 1, so that LogFMT packs them. */
+  /** Outputs of the experts: magnitudes below 1, so that LogFMT packs them. */
   private Rows expertRows() {
     Rows source = inputs.rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, hidden);
     MemorySegment row = MemorySegment.ofArray(new short[hidden]);

@@ -22,7 +22,7 @@ import org.ep4j.verify.RoutingKind;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Scales by columns are those by rows, turned around. */
+/** Scales by columns are the transposed scales by rows. */
 class LowLatencyScaleColumnsTest {
   private static final int RANKS = 2;
   private static final int TOKENS = 5;
@@ -33,12 +33,11 @@ class LowLatencyScaleColumnsTest {
   @CsvSource({
     "FP8, FLOAT32, FP32, 8, 12",
     "FP8, FLOAT32_POW2, FP32, 8, 12",
-    // Four to a word, as the rows have them: 1024 / 512 words.
+    // Four per word, as in the rows: 1024 / 512 words.
     "FP8, UE8M0, INT32, 2, 12",
     "NVFP4, FLOAT32, FP8_E4M3, 64, 16",
   })
-  void areThoseByRowsTurnedAround(
-      RowFormat format, ScaleKind kind, DType dtype, int columns, int length) {
+  void areTransposedRows(RowFormat format, ScaleKind kind, DType dtype, int columns, int length) {
     ThreadRanks.run(
         RANKS,
         group -> {
@@ -62,13 +61,13 @@ class LowLatencyScaleColumnsTest {
             LowLatencyDispatch byColumns =
                 buffer.lowLatencyDispatch(
                     x, routing, options.scaleLayout(ScaleLayout.COLUMN_MAJOR).build());
-            Tensor turned = Tensors.required(byColumns.scales());
-            assertThat(turned.dtype()).isEqualTo(dtype);
-            assertThat(turned.shape()).containsExactly(EXPERTS / RANKS, columns, length);
+            Tensor transposed = Tensors.required(byColumns.scales());
+            assertThat(transposed.dtype()).isEqualTo(dtype);
+            assertThat(transposed.shape()).containsExactly(EXPERTS / RANKS, columns, length);
             compare(
                 Tensors.required(byRows.scales()).segment(),
-                turned.segment(),
-                byRows.recvCount(),
+                transposed.segment(),
+                byRows.counts(),
                 dtype.bytes(1),
                 columns,
                 length);
@@ -78,7 +77,7 @@ class LowLatencyScaleColumnsTest {
 
   private static void compare(
       MemorySegment rows,
-      MemorySegment turned,
+      MemorySegment transposed,
       Tensor counts,
       long bytes,
       int columns,
@@ -89,7 +88,7 @@ class LowLatencyScaleColumnsTest {
         for (long c = 0; c < columns; c++) {
           long from = ((expert * RANKS * TOKENS + row) * columns + c) * bytes;
           long to = ((expert * columns + c) * length + row) * bytes;
-          assertThat(turned.asSlice(to, bytes).mismatch(rows.asSlice(from, bytes)))
+          assertThat(transposed.asSlice(to, bytes).mismatch(rows.asSlice(from, bytes)))
               .as("expert %d, row %d, column %d", expert, row, c)
               .isEqualTo(-1);
           compared++;

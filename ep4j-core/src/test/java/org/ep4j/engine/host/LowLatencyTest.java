@@ -57,7 +57,7 @@ class LowLatencyTest {
           assertThat(d.scales()).isNull();
           Tensor source = d.handle().srcInfo();
           if (rank == 0) {
-            assertThat(ints(d.recvCount())).containsExactly(2, 2);
+            assertThat(ints(d.counts())).containsExactly(2, 2);
             assertThat(longs(d.handle().layoutRange()))
                 .containsExactly(range(0, 1), range(1, 1), range(0, 1), range(1, 1));
             assertThat(row(d.x(), 0, 0)).isEqualTo(2);
@@ -67,7 +67,7 @@ class LowLatencyTest {
             assertThat(source.getInt(0)).isEqualTo(1);
             assertThat(source.getInt(1)).isZero();
           } else {
-            assertThat(ints(d.recvCount())).containsExactly(2, 2);
+            assertThat(ints(d.counts())).containsExactly(2, 2);
             assertThat(longs(d.handle().layoutRange()))
                 .containsExactly(range(0, 1), range(1, 1), range(0, 2), range(2, 0));
             assertThat(row(d.x(), 0, 0)).isEqualTo(3);
@@ -199,7 +199,7 @@ class LowLatencyTest {
   }
 
   @Test
-  void quantisedRowsComeWithTheirScales() {
+  void quantisedRowsArriveWithTheirScales() {
     onBothRanks(
         (buffer, rank) -> {
           LowLatencyDispatch d =

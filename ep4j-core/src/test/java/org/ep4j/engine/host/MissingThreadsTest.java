@@ -10,7 +10,7 @@ import org.ep4j.Event;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The system starts no thread, then does: what was asked for in between holds nobody up. */
+/** The system refuses a thread, then starts it: work submitted in between does not block. */
 @Timeout(value = 30, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class MissingThreadsTest {
   private static final String NO_THREAD = "unable to create native thread";
@@ -44,7 +44,7 @@ class MissingThreadsTest {
             "team",
             4,
             helper -> {
-              // Of the first three the second does not start, of the next the last.
+              // Of the first three threads the second does not start, of the next the last.
               int number = asked.getAndIncrement();
               if (number == 1 || number == 4) {
                 throw new OutOfMemoryError(NO_THREAD);

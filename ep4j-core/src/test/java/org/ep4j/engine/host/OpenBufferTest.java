@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.engine.host.HighThroughputTest.config;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.function.UnaryOperator;
 import org.ep4j.BufferConfig;
@@ -26,14 +27,16 @@ class OpenBufferTest {
           BufferConfig mine = (group.rank() == 1 ? change.apply(builder) : builder).build();
           assertThatThrownBy(() -> ExpertBuffer.open(group, mine))
               .isInstanceOf(ConfigurationMismatchException.class)
-              .hasMessage("the ranks cannot open a buffer together: rank 1 differs in " + expected);
-          // Nothing is left half open: the same ranks open a good buffer next.
+              .hasMessage(
+                  ErrorCode.CONFIGURATIONS_DIFFER.message(
+                      "the ranks cannot open a buffer together: rank 1 differs in " + expected));
+          // No rank keeps a half-open buffer: the same ranks open a valid one next.
           ExpertBuffer.open(group, config().build()).close();
         });
   }
 
   @Test
-  void ranksThatDisagreeAreToldWhoAndWhere() {
+  void ranksThatDisagreeGetRankAndField() {
     mismatch(b -> b.hidden(32), "hidden: 32 there, 16 on rank 0");
     mismatch(b -> b.topK(1), "topK: 1 there, 2 on rank 0");
     mismatch(b -> b.maxTokens(9), "maxTokens: 9 there, 8 on rank 0");
@@ -42,7 +45,7 @@ class OpenBufferTest {
     mismatch(b -> b.expertAlignment(2), "expertAlignment: 2 there, 4 on rank 0");
     mismatch(b -> b.masking(true), "masking: true there, false on rank 0");
     mismatch(b -> b.timeout(Duration.ofSeconds(7)), "timeout: PT7S there, PT30S on rank 0");
-    mismatch(b -> b.numSms(3), "numSms: 3 there, 0 on rank 0");
+    mismatch(b -> b.parallelism(3), "parallelism: 3 there, 0 on rank 0");
     mismatch(b -> b.engine("host"), "engine: host there, auto on rank 0");
     mismatch(
         b -> b.placement(ExpertPlacement.table(new int[] {0, 0, 2, 1}, 3)),
@@ -84,7 +87,7 @@ class OpenBufferTest {
                         ExpertBuffer.open(
                             group, config().topK(2).maxTokens(Integer.MAX_VALUE).build()))
                 .isInstanceOf(InvalidArgumentException.class)
-                .hasMessageContaining("maxReceiveRows is")
+                .hasMessageStartingWith(ErrorCode.RECEIVE_REGION_TOO_LARGE.id())
                 .hasMessageContaining("worst case of maxTokens"));
   }
 
@@ -93,18 +96,18 @@ class OpenBufferTest {
     ThreadRanks.run(
         2,
         group -> {
-          BufferConfig config = config().numSms(3).build();
+          BufferConfig config = config().parallelism(3).build();
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
             assertThat(buffer.engine()).isEqualTo("host");
             assertThat(buffer.rank()).isEqualTo(group.rank());
             assertThat(buffer.worldSize()).isEqualTo(2);
             assertThat(buffer.config().placement()).isEqualTo(ExpertPlacement.blocks(4, 2));
-            assertThat(buffer.numSms()).isEqualTo(3);
-            buffer.setNumSms(0);
-            assertThat(buffer.numSms()).isPositive();
-            assertThatThrownBy(() -> buffer.setNumSms(-1))
+            assertThat(buffer.parallelism()).isEqualTo(3);
+            buffer.setParallelism(0);
+            assertThat(buffer.parallelism()).isPositive();
+            assertThatThrownBy(() -> buffer.setParallelism(-1))
                 .isInstanceOf(InvalidArgumentException.class)
-                .hasMessageContaining("sms is -1");
+                .hasMessageStartingWith(ErrorCode.BAD_SM_COUNT.message("sms = -1"));
             BufferStatistics statistics = buffer.statistics();
             assertThat(statistics.dispatches()).isZero();
             assertThat(statistics.symmetricBytes())

@@ -7,6 +7,7 @@ import static org.ep4j.engine.host.Steps.on;
 import static org.ep4j.engine.host.Steps.start;
 import static org.ep4j.engine.host.Tensors.bf16;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -33,8 +34,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /**
- * Ranks that come back, step by step. They are processes to each other, with shared files and
- * connections, but live in this JVM, so that a step can be taken at a time. Each rank has one
+ * Ranks that rejoin, step by step. They are separate processes to each other, with shared files and
+ * connections, but threads of this JVM, so that the test controls each step. Each rank has one
  * expert and one token; the token goes to all experts.
  */
 @Timeout(120)
@@ -91,7 +92,7 @@ class ReadmittedRanksTest {
     rendezvous.close();
   }
 
-  /** From now on the rank is as good as dead; its memory stays mapped, as that of a stopped one. */
+  /** Makes the rank dead for the others; its memory stays mapped, like that of a stopped rank. */
   private void lose(int rank) throws Exception {
     old.add(buffers[rank]);
     groups[rank].fail("over");
@@ -102,12 +103,12 @@ class ReadmittedRanksTest {
     }
   }
 
-  /** A new process is in the group, and does not know the buffer yet. */
-  private void comeBack(int rank) throws Exception {
-    comeBack(rank, without(rank));
+  /** A new process joins the group without the buffer. */
+  private void startAgain(int rank) throws Exception {
+    startAgain(rank, without(rank));
   }
 
-  private void comeBack(int rank, int... others) throws Exception {
+  private void startAgain(int rank, int... others) throws Exception {
     List<FutureTask<Boolean>> all = new ArrayList<>();
     all.add(start(rank, r -> groups[r] = Group.rejoin(rendezvous.configOf(r))));
     for (int other : others) {
@@ -188,17 +189,17 @@ class ReadmittedRanksTest {
 
   @Test
   void whatTheOldProcessSentAheadIsNotTakenForTheNewOnesFirstOperation() throws Exception {
-    // Rank 2 has sent operation 1, the others have begun none.
+    // Rank 2 has sent operation 1; the other ranks have begun none.
     LowLatencyDispatch ahead = send(buffers[2], 99);
     assertThat(ahead).isNotNull();
     lose(2);
-    comeBack(2);
+    startAgain(2);
     takeIn(2);
     FutureTask<Boolean> others =
         start(0, rank -> assertThat(receive(send(buffers[rank], 1))).containsExactly(1, 2, 3));
     FutureTask<Boolean> another =
         start(1, rank -> assertThat(receive(send(buffers[rank], 2))).containsExactly(1, 2, 3));
-    // They wait for the newcomer, although there are old words in the place of its own.
+    // The live ranks wait for the rejoining rank, although its memory holds old words.
     Thread.sleep(300);
     on(rank -> assertThat(receive(send(buffers[rank], 3))).containsExactly(1, 2, 3), 2);
     await(others);
@@ -207,11 +208,11 @@ class ReadmittedRanksTest {
   }
 
   @Test
-  void inBetweenTheRankIsStillLeftOut() throws Exception {
+  void inBetweenTheRankIsStillExcluded() throws Exception {
     lose(1);
     on(rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 0, 3), 0, 2);
-    comeBack(1);
-    // The group counts with it, the buffer does not know its memory.
+    startAgain(1);
+    // The group counts the new process; the buffer does not know its memory.
     on(
         rank -> {
           buffers[rank].cleanMask();
@@ -219,7 +220,7 @@ class ReadmittedRanksTest {
           assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 0, 3);
           assertThatThrownBy(() -> buffers[rank].reset())
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageContaining("call readmit() on all ranks that have the buffer");
+              .hasMessageStartingWith(ErrorCode.READMIT_NEEDED.id());
         },
         0,
         2);
@@ -234,21 +235,21 @@ class ReadmittedRanksTest {
     lose(1);
     rendezvous.close();
     on(rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 0, 3), 0, 2);
-    comeBack(1);
+    startAgain(1);
     takeIn(1);
     assertAllWork();
-    // Now rank 0 hosts it, and is found by the next one.
+    // Rank 0 is now the rendezvous host, and the next rank finds it.
     lose(2);
-    comeBack(2);
+    startAgain(2);
     takeIn(2);
     assertAllWork();
   }
 
   @Test
-  void whoCameBackWhileAnotherWasGoneTakesThatOneInToo() throws Exception {
+  void aRankThatCameBackWhileAnotherWasLostAdmitsThatOneToo() throws Exception {
     lose(1);
     lose(2);
-    comeBack(2, 0);
+    startAgain(2, 0);
     takeIn(2, 0);
     on(
         rank -> {
@@ -258,26 +259,27 @@ class ReadmittedRanksTest {
         },
         0,
         2);
-    comeBack(1, 0, 2);
+    startAgain(1, 0, 2);
     takeIn(1, 0, 2);
     assertAllWork();
   }
 
   @Test
-  void withoutAnybodyWhoHasComeBackThereIsNothingToDo() throws Exception {
+  void withoutAReplacementThereIsNothingToDo() throws Exception {
     assertThatThrownBy(() -> buffers[0].readmit())
         .isInstanceOf(IllegalStateException.class)
-        .hasMessageContaining("no rank has come back: Group.readmit() first");
+        .hasMessageStartingWith(ErrorCode.NOTHING_TO_READMIT.id());
     assertAllWork();
   }
 
   @Test
-  void anotherConfigurationIsRefusedOnAllRanksAndTheNextProcessIsTakenIn() throws Exception {
+  void anotherConfigurationIsRefusedOnAllRanksAndTheNextProcessRejoins() throws Exception {
     lose(0);
-    comeBack(0);
+    startAgain(0);
     BufferConfig other = CONFIG.toBuilder().maxTokens(5).build();
     String difference =
-        "a rank cannot come back to the buffer: rank 0 differs in maxTokens: 5 there, 4 on rank 1";
+        ErrorCode.CONFIGURATIONS_DIFFER.message(
+            "a rank cannot rejoin the buffer: rank 0 differs in maxTokens: 5 there, 4 on rank 1");
     FutureTask<Boolean> newcomer =
         start(
             0,
@@ -293,21 +295,21 @@ class ReadmittedRanksTest {
         1,
         2);
     await(newcomer);
-    // The same process may also try again with the right one.
+    // The same process may also retry with the right configuration.
     takeIn(0);
     assertAllWork();
   }
 
   @Test
-  void whoIsLostAgainOnTheWayIsNamedAndTheOthersGoOnAsBefore() throws Exception {
+  void aRankLostAgainWhileRejoiningIsNamedAndTheOthersContinue() throws Exception {
     on(
         rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 2, 3),
         0,
         1,
         2);
     lose(2);
-    comeBack(2);
-    // Comes to the meeting of the live ranks, and says nothing there.
+    startAgain(2);
+    // Joins the group of the live ranks, and sends nothing there.
     FutureTask<Boolean> newcomer =
         start(
             2,
@@ -326,28 +328,28 @@ class ReadmittedRanksTest {
         1);
     await(newcomer);
     on(rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 2, 0), 0, 1);
-    // Lost before it came to the meeting.
-    comeBack(2);
+    // Lost before it joins the group of the live ranks.
+    startAgain(2);
     groups[2].fail("and again");
     on(
         rank ->
             assertThatThrownBy(() -> buffers[rank].readmit())
                 .isInstanceOf(GroupException.class)
-                .hasMessageContaining("gone again"),
+                .hasMessageStartingWith(ErrorCode.REJOINING_RANK_LOST.id()),
         0,
         1);
     on(rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 2, 0), 0, 1);
-    comeBack(2);
+    startAgain(2);
     takeIn(2);
     assertAllWork();
   }
 
   @Test
-  void threadsDoNotComeBack() {
+  void threadsCannotRejoin() {
     try (Group group = Group.inProcess(1).getFirst()) {
       assertThatThrownBy(() -> ExpertBuffer.rejoin(group, CONFIG))
           .isInstanceOf(IllegalStateException.class)
-          .hasMessageContaining("only ranks that are processes come back");
+          .hasMessageStartingWith(ErrorCode.REJOIN_OF_THREADS.id());
     }
   }
 }

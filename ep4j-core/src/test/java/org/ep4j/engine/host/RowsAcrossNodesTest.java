@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.engine.host.Tensors.bf16;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -29,8 +30,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /**
- * Many rows between nodes: long runs of them leave from the caller's memory, short ones do not, and
- * the team works beside the wire or in turns with it.
+ * Many rows between nodes: the wire reads long runs from the caller's memory and copies short ones;
+ * the team works in parallel with the wire or alternates with it.
  */
 class RowsAcrossNodesTest {
   private static final int HIDDEN = 7168;
@@ -47,7 +48,7 @@ class RowsAcrossNodesTest {
         .topK(ranks)
         .experts(ranks)
         .maxTokens(TOKENS)
-        .numSms(threads)
+        .parallelism(threads)
         .ranksPerNode(ranksPerNode)
         .wire(wire)
         .timeout(Duration.ofMinutes(10))
@@ -64,7 +65,7 @@ class RowsAcrossNodesTest {
     "3, 1, 4, tcp",
     "3, 1, 1, inproc"
   })
-  void rowsArriveAndComeBack(int ranks, int ranksPerNode, int threads, String wire) {
+  void rowsArriveAndReturn(int ranks, int ranksPerNode, int threads, String wire) {
     BufferConfig config = config(ranks, ranksPerNode, threads, wire);
     ThreadRanks.run(
         ranks,
@@ -72,8 +73,8 @@ class RowsAcrossNodesTest {
         group -> {
           try (Arena arena = Arena.ofShared();
               ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
-            // More tensors than are remembered; then the last one, which is, and the first, which
-            // is not any more.
+            // More tensors than the cache holds; then the last one, which is cached, and the first,
+            // which no longer is.
             List<MemorySegment> tensors = new ArrayList<>();
             for (int version = 0; version < VERSIONS; version++) {
               tensors.add(rows(arena, group.rank(), version));
@@ -87,7 +88,7 @@ class RowsAcrossNodesTest {
 
   @ParameterizedTest
   @CsvSource({"1, tcp", "4, tcp", "4, inproc"})
-  void whoFailsGetsItsMemoryBack(int threads, String wire) {
+  void aRankThatFailsGetsItsMemoryBack(int threads, String wire) {
     BufferConfig config = config(4, 2, threads, wire);
     ThreadRanks.run(
         4,
@@ -101,15 +102,15 @@ class RowsAcrossNodesTest {
                   Tensor gone = vanished(arena, round);
                   assertThatThrownBy(() -> buffer.dispatch(gone, routing))
                       .isInstanceOf(Ep4jException.class)
-                      .hasMessageContaining("a page of memory");
+                      .hasMessageStartingWith(ErrorCode.OUT_OF_SHARED_MEMORY.id());
                 } else {
                   Tensor x = tensor(rows(arena, group.rank(), round));
                   assertThatThrownBy(() -> buffer.dispatch(x, routing))
                       .isInstanceOf(PeerTimeoutException.class)
-                      .hasMessageContaining("a page of memory");
+                      .hasMessageStartingWith(ErrorCode.OUT_OF_SHARED_MEMORY.id());
                 }
               }
-              // The rows are gone; what the wire still had of them may not be touched.
+              // The rows are freed; the wire must not read rows that it has not sent.
               buffer.reset();
               try (Arena arena = Arena.ofShared()) {
                 int version = round + 1;
@@ -154,11 +155,12 @@ class RowsAcrossNodesTest {
   }
 
   /**
-   * To all ranks, but for single tokens that stay at home, and a stretch in which every other does.
+   * To all ranks, except single tokens that stay on their node, and a range in which every second
+   * token does.
    */
   private static boolean goesTo(int source, int token, int target, int ranks) {
-    boolean home = token % 61 == 7 * source % 61 || (token / 40 == 3 && token % 2 == 0);
-    return source == target || !home || (ranks == 1);
+    boolean returned = token % 61 == 7 * source % 61 || (token / 40 == 3 && token % 2 == 0);
+    return source == target || !returned || (ranks == 1);
   }
 
   private static Routing routing(int rank, int ranks) {
@@ -171,7 +173,7 @@ class RowsAcrossNodesTest {
     return Routing.of(Tensor.of(ids, TOKENS, ranks));
   }
 
-  /** Five times as much is exact, too. */
+  /** Five times this value is exact, too. */
   private static float value(int rank, int version, int token) {
     return 1 + rank + version + token % 30;
   }
@@ -184,7 +186,7 @@ class RowsAcrossNodesTest {
     return Tensors.bf16Rows(arena, TOKENS, HIDDEN, token -> value(rank, version, token));
   }
 
-  /** Rows in a file that becomes shorter: reading them faults in the middle of the operation. */
+  /** Rows in a file that is truncated: reads fault in the middle of the operation. */
   private Tensor vanished(Arena arena, int round) throws IOException {
     try (FileChannel channel =
         FileChannel.open(

@@ -19,8 +19,8 @@ import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
 /**
- * The case of {@link HighThroughputTest} with FP8 rows and three scales a row: that of column c is
- * 100 * c + 10 * rank + token + 1.
+ * The case of {@link HighThroughputTest} with FP8 rows and three scales per row: the scale of
+ * column c is 100 * c + 10 * rank + token + 1.
  */
 class ScaleColumnsTest {
   private static final int COLUMNS = 3;
@@ -109,7 +109,7 @@ class ScaleColumnsTest {
   }
 
   @Test
-  void manyRowsOfAnyWidthAreTurnedByAnyNumberOfWorkers() {
+  void manyRowsOfAnyWidthAreTransposedByAnyNumberOfWorkers() {
     for (int workers : new int[] {1, 3}) {
       try (WorkerTeam team = new WorkerTeam("turn", workers);
           Arena arena = Arena.ofShared()) {
@@ -123,7 +123,8 @@ class ScaleColumnsTest {
           for (long i = 0; i < from.byteSize(); i++) {
             from.set(ValueLayout.JAVA_BYTE, i, (byte) (i * 31 + i / 251));
           }
-          new ScaleColumns().turn(from.address(), to.address(), dtype, rows, limit, columns, team);
+          new ScaleColumns()
+              .transpose(from.address(), to.address(), dtype, rows, limit, columns, team);
           long bytes = dtype.bytes(1);
           for (long r = 0; r < rows; r++) {
             for (long c = 0; c < columns; c++) {

@@ -6,13 +6,13 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 
-/** What ranks of a test do, a step at a time, each on a thread of its own. */
+/** Steps of the ranks of a test, each rank on its own thread. */
 final class Steps {
   private static final int LIMIT_SECONDS = 60;
 
   private Steps() {}
 
-  /** What a rank does. */
+  /** A step of a rank. */
   interface Step {
     void run(int rank) throws Exception;
   }
@@ -36,7 +36,7 @@ final class Steps {
     }
   }
 
-  /** The same step on several ranks at once, until all have done it. */
+  /** Runs the same step on several ranks at once, until all have finished it. */
   static void on(Step step, int... ranks) throws Exception {
     List<FutureTask<Boolean>> tasks = new ArrayList<>();
     for (int rank : ranks) {

@@ -28,14 +28,14 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /**
- * A rank stands still in the middle of an operation until the others have given it up, then goes on
- * where it stood: it gets no wrong rows, and writes none into theirs.
+ * A rank stops in the middle of an operation until the other ranks have aborted, then continues: it
+ * reads no wrong rows, and writes none into their memory.
  */
 @Timeout(120)
 class StoppedRanksTest {
   private static final int RANKS = 4;
   private static final int STOPPED = 2;
-  private static final int DOOMED = 3;
+  private static final int STOPPED_RANK = 3;
   private static final Duration LONG = Duration.ofSeconds(20);
 
   private static final BufferConfig CONFIG =
@@ -46,19 +46,19 @@ class StoppedRanksTest {
 
   private final Group[] groups = new Group[RANKS];
   private final ExpertBuffer[] buffers = new ExpertBuffer[RANKS];
-  private final PuppetRank[] puppets = new PuppetRank[RANKS];
+  private final ScriptedRank[] scripted = new ScriptedRank[RANKS];
 
   @Test
-  void whoSumsWhatAnotherHasGivenUpWaitingForGetsNoSums() {
+  void aRankWhoseCombineAnotherHasAbortedGetsNoSums() {
     Routing routing = Routing.of(Tensor.of(new long[] {0, 2}, 1, 2));
     BufferConfig config = config().placement(ExpertPlacement.blocks(4, 2)).timeout(LONG).build();
     ThreadRanks.run(
         2,
         group -> {
           if (group.rank() == 1) {
-            try (PuppetRank puppet = new PuppetRank(group, config)) {
-              puppet.enterDispatch();
-              puppet.finishCombineAndGiveUp(puppet.finishDispatch());
+            try (ScriptedRank scripted = new ScriptedRank(group, config)) {
+              scripted.enterDispatch();
+              scripted.finishCombineAndAbort(scripted.finishDispatch());
               group.barrier(LONG);
               group.barrier(LONG);
             }
@@ -69,7 +69,7 @@ class StoppedRanksTest {
             group.barrier(LONG);
             assertThatThrownBy(() -> buffer.combine(dispatch.x(), dispatch.handle()))
                 .isInstanceOf(PeerTimeoutException.class)
-                .hasMessageContaining("rank 1 has given up (tired of waiting)")
+                .hasMessageContaining("rank 1 has aborted (tired of waiting)")
                 .hasMessageContaining("phase 'sums'");
             group.barrier(LONG);
           }
@@ -77,33 +77,34 @@ class StoppedRanksTest {
   }
 
   @Test
-  void whoGoesOnSendingReachesNobodyAndIsToldSo() throws Exception {
+  void aRankThatContinuesSendingReachesNoRankAndIsNotified() throws Exception {
     inProcesses(
         2,
         _ -> {
           lose(STOPPED);
-          lose(DOOMED);
+          lose(STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach(0, 1);
-          assertThat(puppets[STOPPED].lastWords(0))
-              .isEqualTo("has gone on without the ranks that were lost");
+          othersAreUnreachable(0, 1);
+          assertThat(scripted[STOPPED].abortReport(0))
+              .isEqualTo("has continued without the lost ranks");
         });
   }
 
   @Test
-  void soDoesWhoWasStoppedInAnOperation() throws Exception {
+  void soDoesARankStoppedInAnOperation() throws Exception {
     inProcesses(
         2,
         _ -> {
-          FutureTask<Boolean> doomed = start(DOOMED, rank -> puppets[rank].enterDispatch());
+          FutureTask<Boolean> stoppedRank =
+              start(STOPPED_RANK, rank -> scripted[rank].enterDispatch());
           FutureTask<Boolean> stopped =
               start(
                   STOPPED,
                   rank -> {
-                    puppets[rank].enterDispatch();
-                    await(doomed);
+                    scripted[rank].enterDispatch();
+                    await(stoppedRank);
                     lose(rank);
-                    lose(DOOMED);
+                    lose(STOPPED_RANK);
                   });
           on(
               rank ->
@@ -114,28 +115,33 @@ class StoppedRanksTest {
               1);
           await(stopped);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach(0, 1);
-          assertThat(puppets[STOPPED].lastWords(0)).contains("has given up (it says: this rank");
+          othersAreUnreachable(0, 1);
+          assertThat(scripted[STOPPED].abortReport(0)).contains("has aborted (its report: this rank");
         });
   }
 
-  /** One rank leaves a reset before all have begun anew: the next one leaves the memory again. */
+  /**
+   * One rank leaves a reset before all ranks have started again: the next reset replaces the memory
+   * again.
+   */
   @Test
   void memoryIsLeftAgainWhereItIsNotKnownWhetherAllHaveLeftIt() throws Exception {
     inProcesses(
         2,
         _ -> {
           lose(STOPPED);
-          FutureTask<Boolean> early = start(DOOMED, rank -> puppets[rank].leaveInReset(false));
+          FutureTask<Boolean> early =
+              start(STOPPED_RANK, rank -> scripted[rank].leaveInReset(false));
           resetFails();
           await(early);
-          // Nobody else has been lost. Did the others not leave it, they would not meet this one.
-          FutureTask<Boolean> again = start(DOOMED, rank -> puppets[rank].leaveInReset(true));
+          // No other rank has been lost. If the live ranks did not replace the memory, they would
+          // not gather with this one.
+          FutureTask<Boolean> again = start(STOPPED_RANK, rank -> scripted[rank].leaveInReset(true));
           on(rank -> buffers[rank].reset(), 0, 1);
           await(again);
-          lose(DOOMED);
+          lose(STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach(0, 1);
+          othersAreUnreachable(0, 1);
         });
   }
 
@@ -145,12 +151,12 @@ class StoppedRanksTest {
         2,
         _ -> {
           lose(STOPPED);
-          FutureTask<Boolean> early = start(DOOMED, rank -> puppets[rank].beginReset());
+          FutureTask<Boolean> early = start(STOPPED_RANK, rank -> scripted[rank].beginReset());
           resetFails();
           await(early);
-          lose(DOOMED);
+          lose(STOPPED_RANK);
           on(rank -> buffers[rank].reset(), 0, 1);
-          othersAreOutOfReach(0, 1);
+          othersAreUnreachable(0, 1);
         });
   }
 
@@ -161,19 +167,19 @@ class StoppedRanksTest {
         1);
   }
 
-  /** Its own number stands still while those of the others grow. */
+  /** The rank's own number stays unchanged while those of the other ranks grow. */
   @Test
-  void whoIsLeftOutForLongStillSeesThatOthersGaveUp() throws Exception {
+  void aRankExcludedForLongStillSeesThatOthersAborted() throws Exception {
     inProcesses(
         1,
         rendezvous -> {
-          PuppetRank old = puppets[STOPPED];
+          ScriptedRank old = scripted[STOPPED];
           lose(STOPPED);
-          comeBack(STOPPED, rendezvous, 0, 1, DOOMED);
-          assertThat(old.lastWords(0)).isNull();
+          startAgain(STOPPED, rendezvous, 0, 1, STOPPED_RANK);
+          assertThat(old.abortReport(0)).isNull();
           on(
               rank -> {
-                if (rank == DOOMED) {
+                if (rank == STOPPED_RANK) {
                   lose(rank);
                 } else {
                   assertThatThrownBy(() -> buffers[rank].dispatch(constant(1, 1), EVERYWHERE))
@@ -183,46 +189,46 @@ class StoppedRanksTest {
               0,
               1,
               STOPPED,
-              DOOMED);
-          assertThat(old.lastWords(0)).contains("dead");
+              STOPPED_RANK);
+          assertThat(old.abortReport(0)).contains("dead");
         });
   }
 
   @Test
-  void soDoesWhoIsGoneWhenAnotherComesBack() throws Exception {
+  void aLostRankAbortsWhenAnotherRejoins() throws Exception {
     inProcesses(
         2,
         rendezvous -> {
           lose(STOPPED);
-          lose(DOOMED);
-          comeBack(DOOMED, rendezvous, 0, 1);
-          othersAreOutOfReach(0, 1, DOOMED);
+          lose(STOPPED_RANK);
+          startAgain(STOPPED_RANK, rendezvous, 0, 1);
+          othersAreUnreachable(0, 1, STOPPED_RANK);
         });
   }
 
   @Test
-  void soDoesTheOldProcessOfWhoHasComeBackAfterTheNextReset() throws Exception {
+  void soDoesTheOldProcessOfAReplacedRankAfterTheNextReset() throws Exception {
     inProcesses(
         1,
         rendezvous -> {
           lose(STOPPED);
-          comeBack(STOPPED, rendezvous, 0, 1, DOOMED);
-          on(rank -> buffers[rank].reset(), 0, 1, STOPPED, DOOMED);
-          othersAreOutOfReach(0, 1, STOPPED, DOOMED);
+          startAgain(STOPPED, rendezvous, 0, 1, STOPPED_RANK);
+          on(rank -> buffers[rank].reset(), 0, 1, STOPPED, STOPPED_RANK);
+          othersAreUnreachable(0, 1, STOPPED, STOPPED_RANK);
         });
   }
 
-  /** What happens in a test. */
-  private interface Story {
+  /** Body of a test. */
+  private interface Scenario {
     void run(Rendezvous rendezvous) throws Exception;
   }
 
   /**
-   * With ranks that are processes to each other, with shared files.
+   * With ranks that are separate processes to each other, with shared files.
    *
-   * @param many puppets among them, from the stopped one on
+   * @param many number of scripted ranks, from the stopped one on
    */
-  private void inProcesses(int many, Story story) throws Exception {
+  private void inProcesses(int many, Scenario scenario) throws Exception {
     try (Rendezvous rendezvous = Rendezvous.open(group())) {
       on(
           rank -> {
@@ -230,25 +236,25 @@ class StoppedRanksTest {
             if (rank < STOPPED || rank >= STOPPED + many) {
               buffers[rank] = ExpertBuffer.open(groups[rank], CONFIG);
             } else {
-              puppets[rank] = new PuppetRank(groups[rank], CONFIG);
+              scripted[rank] = new ScriptedRank(groups[rank], CONFIG);
             }
           },
           0,
           1,
           STOPPED,
-          DOOMED);
-      story.run(rendezvous);
+          STOPPED_RANK);
+      scenario.run(rendezvous);
       for (ExpertBuffer buffer : buffers) {
         if (buffer != null) {
           buffer.close();
         }
       }
-      for (PuppetRank puppet : puppets) {
-        if (puppet != null) {
-          puppet.close();
+      for (ScriptedRank each : scripted) {
+        if (each != null) {
+          each.close();
         }
       }
-      on(rank -> groups[rank].close(), 0, 1, STOPPED, DOOMED);
+      on(rank -> groups[rank].close(), 0, 1, STOPPED, STOPPED_RANK);
     }
   }
 
@@ -262,8 +268,8 @@ class StoppedRanksTest {
         .build();
   }
 
-  /** A new process takes the place of the rank; the old one keeps what it has mapped. */
-  private void comeBack(int back, Rendezvous rendezvous, int... others) throws Exception {
+  /** A new process replaces the rank; the old one keeps its mappings. */
+  private void startAgain(int back, Rendezvous rendezvous, int... others) throws Exception {
     FutureTask<Boolean> newcomer =
         start(
             back,
@@ -290,16 +296,16 @@ class StoppedRanksTest {
     }
   }
 
-  /** The live ranks dispatch, and what the stopped one still sends changes nothing of it. */
-  private void othersAreOutOfReach(int... live) throws Exception {
+  /** The live ranks dispatch, and later stores of the stopped rank do not change their rows. */
+  private void othersAreUnreachable(int... live) throws Exception {
     float[] values = new float[live.length];
     for (int i = 0; i < live.length; i++) {
       values[i] = 1 + live[i];
     }
     Dispatch[] dispatches = new Dispatch[RANKS];
     on(rank -> dispatches[rank] = buffers[rank].dispatch(constant(1 + rank, 1), EVERYWHERE), live);
-    puppets[STOPPED].scribble(0);
-    puppets[STOPPED].scribble(1);
+    scripted[STOPPED].scribble(0);
+    scripted[STOPPED].scribble(1);
     on(
         rank -> {
           assertThat(heads(dispatches[rank].x())).containsExactly(values);

@@ -10,7 +10,7 @@ import java.util.Objects;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
-/** Making and reading tensors in tests. */
+/** Creates and reads tensors in tests. */
 final class Tensors {
   private Tensors() {}
 
@@ -22,13 +22,13 @@ final class Tensors {
     return (short) (Float.floatToRawIntBits(value) >>> 16);
   }
 
-  /** What all elements of a token's row are. */
+  /** Value of all elements of a token's row. */
   @FunctionalInterface
   interface RowValue {
     float of(int token);
   }
 
-  /** Rows in BF16, one behind the other. */
+  /** Rows in BF16, consecutive. */
   static MemorySegment bf16Rows(Arena arena, int tokens, int hidden, RowValue value) {
     MemorySegment rows = arena.allocate(2L * tokens * hidden, 64);
     short[] row = new short[hidden];

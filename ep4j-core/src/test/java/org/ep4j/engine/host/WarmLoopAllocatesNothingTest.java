@@ -2,11 +2,9 @@ package org.ep4j.engine.host;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import com.sun.management.ThreadMXBean;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import java.lang.management.ManagementFactory;
 import org.ep4j.BufferConfig;
 import org.ep4j.Combine;
 import org.ep4j.DType;
@@ -23,23 +21,15 @@ import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** Once warm, no operation allocates: measured by the JVM, not by reading the code. */
+/** Once warm, no operation allocates: measured by the JVM. */
 class WarmLoopAllocatesNothingTest {
-  private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
   private static final int SHORT_ROW = 64;
 
-  /** The rows of all tokens are a run that leaves from the caller's memory. */
+  /** The rows of all tokens are a run that the wire reads from the caller's memory. */
   private static final int LONG_ROW = 2048;
 
   private static final int TOKENS = 24;
-  private static final int WARM_UP = 1_500;
-  private static final int COUNTED = 50;
-
-  /**
-   * Attempts before a measurement counts: the JVM books what its own machinery (class loading, a
-   * late compilation) allocates on the thread that meets it.
-   */
-  private static final int ATTEMPTS = 8;
+  private static final int WINDOW = 50;
 
   @Test
   void dispatchCachedDispatchAndCombine() {
@@ -84,19 +74,15 @@ class WarmLoopAllocatesNothingTest {
           Tokens.of(
               Tensor.of(arena.allocate(2L * TOKENS * hidden, 64), DType.BF16, TOKENS, hidden));
       Iteration iteration = new Iteration(buffer, x, routing(arena, group.rank()), options.build());
-      for (int i = 0; i < WARM_UP; i++) {
-        iteration.run();
-      }
-      long least = Long.MAX_VALUE;
-      for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        // The same number of iterations on all ranks, whatever they measure.
-        long before = allocated();
-        for (int i = 0; i < COUNTED; i++) {
-          iteration.run();
-        }
-        least = Math.min(least, allocated() - before);
-      }
-      assertThat(least).as("bytes in %d iterations, %s", COUNTED, layout).isZero();
+      long least =
+          AllocationWindows.least(
+              group,
+              () -> {
+                for (int i = 0; i < WINDOW; i++) {
+                  iteration.run();
+                }
+              });
+      assertThat(least).as("bytes in %d iterations, %s", WINDOW, layout).isZero();
     }
   }
 
@@ -113,11 +99,7 @@ class WarmLoopAllocatesNothingTest {
         Tensor.of(ids, DType.INT64, TOKENS, 3), Tensor.of(weights, DType.FP32, TOKENS, 3));
   }
 
-  private static long allocated() {
-    return THREADS.getCurrentThreadAllocatedBytes();
-  }
-
-  /** A forward pass and a pass along its ways; looks at every result. */
+  /** A forward pass and a pass along its routes; reads every result. */
   private static final class Iteration {
     private final ExpertBuffer buffer;
     private final Tokens x;
@@ -148,8 +130,8 @@ class WarmLoopAllocatesNothingTest {
       d.x();
       d.topkIdx();
       d.topkWeights();
-      d.tokensPerExpert();
-      d.receivedPerExpert();
+      d.alignedCounts();
+      d.counts();
       d.expertOffsets();
       d.rankOffsets();
       d.sourceTokens();

@@ -18,17 +18,17 @@ import org.junit.jupiter.params.provider.ValueSource;
 class WorkQueueTest {
   private static final int CAPACITY = 8;
 
-  /** Units that have run, by their numbers. */
+  /** Numbers of the units that have run. */
   private final List<Integer> log = Collections.synchronizedList(new ArrayList<>());
 
   private final class Numbered extends WorkQueue.Unit {
     int number;
     int times;
-    @Nullable CountDownLatch gate;
+    @Nullable CountDownLatch latch;
 
     @Override
     void run(int worker) {
-      CountDownLatch until = gate;
+      CountDownLatch until = latch;
       if (until != null) {
         try {
           until.await();
@@ -53,7 +53,7 @@ class WorkQueueTest {
   @ParameterizedTest
   @ValueSource(ints = {1, 2, 3, 5})
   void everyUnitIsDoneOnceAndItsWritesAreSeen(int size) {
-    long seed = Long.getLong("ep4j.seed", System.nanoTime());
+    long seed = Long.getLong("ep4j.seed", 1);
     System.out.printf("WorkQueueTest, %d workers: -Dep4j.seed=%d%n", size, seed);
     Random random = new Random(seed);
     try (WorkerTeam team = new WorkerTeam("team", size)) {
@@ -85,7 +85,7 @@ class WorkQueueTest {
           }
           work.help();
         }
-        // A unit is done a moment before it counts as finished.
+        // A unit's effects are visible shortly before the unit counts as finished.
         while (work.busy()) {
           Thread.onSpinWait();
         }
@@ -96,7 +96,7 @@ class WorkQueueTest {
   }
 
   @Test
-  void urgentUnitsComeFirstAndEachKindInItsOrder() {
+  void urgentUnitsRunFirstAndEachKindInItsOrder() {
     try (WorkerTeam team = new WorkerTeam("team", 1)) {
       WorkQueue work = new WorkQueue(team, moment -> Thread.yield(), CAPACITY, CAPACITY);
       work.open();
@@ -118,15 +118,15 @@ class WorkQueueTest {
     try (WorkerTeam team = new WorkerTeam("team", 3)) {
       WorkQueue work = new WorkQueue(team, moment -> Thread.yield(), CAPACITY, CAPACITY);
       work.open();
-      CountDownLatch gate = new CountDownLatch(1);
+      CountDownLatch latch = new CountDownLatch(1);
       for (int i = 0; i < 4; i++) {
         Numbered unit = unit(i);
-        unit.gate = gate;
+        unit.latch = latch;
         work.give(unit);
       }
       assertThat(work.help()).isFalse();
       assertThat(work.busy()).isTrue();
-      gate.countDown();
+      latch.countDown();
       while (work.busy()) {
         Thread.onSpinWait();
       }
@@ -187,7 +187,7 @@ class WorkQueueTest {
   }
 
   @Test
-  void moreUnitsThanThereIsRoomForAreRefused() {
+  void moreUnitsThanFitAreRefused() {
     try (WorkerTeam team = new WorkerTeam("team", 1)) {
       WorkQueue work = new WorkQueue(team, moment -> Thread.yield(), 1, 2);
       work.open();

@@ -67,7 +67,7 @@ class WorkerTeamTest {
         assertThat(parts).hasToString("[0, %d, %d, %d]".formatted(round, round, round));
       }
       assertThat(threads).hasSize(3).doesNotContain(Thread.currentThread());
-      // The caller takes its part again where it waits anyway.
+      // The caller takes its part back when it waits anyway.
       AtomicIntegerArray all = new AtomicIntegerArray(4);
       team.run((worker, workers) -> all.incrementAndGet(worker));
       assertThat(all).hasToString("[1, 1, 1, 1]");
@@ -78,7 +78,7 @@ class WorkerTeamTest {
   }
 
   @Test
-  void aTeamOfOneStartsNobody() {
+  void aTeamOfOneStartsNoThread() {
     try (WorkerTeam team = new WorkerTeam("team", 1)) {
       AtomicIntegerArray parts = new AtomicIntegerArray(1);
       team.start((worker, workers) -> parts.incrementAndGet(worker));

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** What a pipe with a carrier says and believes; that bytes arrive is in the wire kit. */
+/** Messages and checks of a pipe with a carrier; the wire kit tests that bytes arrive. */
 @Timeout(20)
 class CarriedPipeTest {
   private static final int SLOTS = 3;
@@ -23,7 +23,7 @@ class CarriedPipeTest {
   private Idle carrier;
   private CarriedPipe pipe;
 
-  /** Takes everything unless it is busy, and never gets anything done. */
+  /** Accepts everything unless it is busy, and never completes anything. */
   private static final class Idle implements Carrier {
     private final Arena arena = Arena.ofShared();
     private final MemorySegment memory = arena.allocate(SLOT_BYTES);
@@ -101,7 +101,7 @@ class CarriedPipeTest {
     return new int[] {message.getInt(0), message.getInt(4)};
   }
 
-  /** Reads until something is thrown, or for a second. */
+  /** Reads until an exception, at most one second. */
   private void read() throws IOException {
     long end = System.nanoTime() + 1_000_000_000;
     while (System.nanoTime() - end < 0) {
@@ -119,7 +119,7 @@ class CarriedPipeTest {
     while (carrier.sends == 0) {
       assertThat(pipe.holdsOutput()).isFalse();
     }
-    assertThat(pipe.underWay()).isEqualTo(SLOT_BYTES);
+    assertThat(pipe.inFlight()).isEqualTo(SLOT_BYTES);
     assertThat(pipe.mayEnd()).isFalse();
   }
 

@@ -13,7 +13,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.group.Group;
 import org.ep4j.group.JobKey;
-import org.ep4j.wire.tcp.Handshake.Claim;
+import org.ep4j.wire.tcp.Handshake.PeerIdentity;
 import org.junit.jupiter.api.Test;
 
 class HandshakeTest {
@@ -27,52 +27,54 @@ class HandshakeTest {
     }
   }
 
-  private static PatientPipe patient() {
-    return new PatientPipe(System.nanoTime() + Duration.ofSeconds(5).toNanos());
+  private static DeadlinePipe withDeadline() {
+    return new DeadlinePipe(System.nanoTime() + Duration.ofSeconds(5).toNanos());
   }
 
-  private static CompletableFuture<Claim> host(Pipe pipe, JobKey key, byte[] ticket) {
+  private static CompletableFuture<PeerIdentity> host(Pipe pipe, JobKey key, byte[] ticket) {
     return CompletableFuture.supplyAsync(
         () -> {
           try {
-            return new Handshake(key, ticket).asHost(pipe, claim -> claim.rank() == 1, patient());
+            return new Handshake(key, ticket)
+                .asHost(pipe, identity -> identity.rank() == 1, withDeadline());
           } catch (IOException e) {
             throw new IllegalStateException(e);
           }
         });
   }
 
-  private static Claim answer(CompletableFuture<Claim> host) throws Exception {
+  private static PeerIdentity answer(CompletableFuture<PeerIdentity> host) throws Exception {
     return host.get(10, TimeUnit.SECONDS);
   }
 
   @Test
   void bothEndsWithTheKeyAgree() throws Exception {
     try (SocketPair pair = SocketPair.open()) {
-      CompletableFuture<Claim> host = host(new PlainPipe(pair.there()), key, TICKET);
-      new Handshake(key, TICKET).asGuest(new PlainPipe(pair.here()), new Claim(1, 3), patient());
-      assertThat(answer(host)).isEqualTo(new Claim(1, 3));
+      CompletableFuture<PeerIdentity> host = host(new PlainPipe(pair.there()), key, TICKET);
+      new Handshake(key, TICKET)
+          .asClient(new PlainPipe(pair.here()), new PeerIdentity(1, 3), withDeadline());
+      assertThat(answer(host)).isEqualTo(new PeerIdentity(1, 3));
     }
   }
 
   @Test
   void bothEndsAgreeOverTls() throws Exception {
     try (SocketPair pair = SocketPair.open()) {
-      CompletableFuture<Claim> host = host(Tls.create().asHost(pair.there()), key, TICKET);
-      Pipe guest = Tls.create().asGuest(pair.here());
-      new Handshake(key, TICKET).asGuest(guest, new Claim(1, 0), patient());
-      assertThat(answer(host)).isEqualTo(new Claim(1, 0));
+      CompletableFuture<PeerIdentity> host = host(Tls.create().asHost(pair.there()), key, TICKET);
+      Pipe client = Tls.create().asClient(pair.here());
+      new Handshake(key, TICKET).asClient(client, new PeerIdentity(1, 0), withDeadline());
+      assertThat(answer(host)).isEqualTo(new PeerIdentity(1, 0));
     }
   }
 
   @Test
-  void aGuestOfAnotherJobIsRefused() throws Exception {
+  void aClientOfAnotherJobIsRefused() throws Exception {
     try (SocketPair pair = SocketPair.open()) {
-      CompletableFuture<Claim> host = host(new PlainPipe(pair.there()), key, TICKET);
+      CompletableFuture<PeerIdentity> host = host(new PlainPipe(pair.there()), key, TICKET);
       assertThatThrownBy(
               () ->
                   new Handshake(newKey(), TICKET)
-                      .asGuest(new PlainPipe(pair.here()), new Claim(1, 0), patient()))
+                      .asClient(new PlainPipe(pair.here()), new PeerIdentity(1, 0), withDeadline()))
           .hasMessageContaining("another job");
       assertThatThrownBy(() -> answer(host))
           .isInstanceOf(ExecutionException.class)
@@ -81,27 +83,27 @@ class HandshakeTest {
   }
 
   @Test
-  void aGuestWithTheTicketOfAnotherWireIsRefused() throws Exception {
+  void aClientWithTheTicketOfAnotherWireIsRefused() throws Exception {
     try (SocketPair pair = SocketPair.open()) {
-      CompletableFuture<Claim> host = host(new PlainPipe(pair.there()), key, TICKET);
+      CompletableFuture<PeerIdentity> host = host(new PlainPipe(pair.there()), key, TICKET);
       byte[] other = Handshake.random(Handshake.TICKET_BYTES);
       assertThatThrownBy(
               () ->
                   new Handshake(key, other)
-                      .asGuest(new PlainPipe(pair.here()), new Claim(1, 0), patient()))
+                      .asClient(new PlainPipe(pair.here()), new PeerIdentity(1, 0), withDeadline()))
           .hasMessageContaining("another job");
       assertThatThrownBy(() -> answer(host)).hasMessageContaining("could not prove itself");
     }
   }
 
   @Test
-  void aGuestThatIsNotExpectedIsRefused() throws Exception {
+  void anUnexpectedClientIsRefused() throws Exception {
     try (SocketPair pair = SocketPair.open()) {
-      CompletableFuture<Claim> host = host(new PlainPipe(pair.there()), key, TICKET);
+      CompletableFuture<PeerIdentity> host = host(new PlainPipe(pair.there()), key, TICKET);
       assertThatThrownBy(
               () ->
                   new Handshake(key, TICKET)
-                      .asGuest(new PlainPipe(pair.here()), new Claim(2, 0), patient()))
+                      .asClient(new PlainPipe(pair.here()), new PeerIdentity(2, 0), withDeadline()))
           .isInstanceOf(IOException.class);
       assertThatThrownBy(() -> answer(host)).isInstanceOf(ExecutionException.class);
     }
@@ -115,10 +117,10 @@ class HandshakeTest {
               () -> {
                 try {
                   Pipe pipe = new PlainPipe(pair.there());
-                  byte[] hello = patient().read(pipe, 41);
-                  patient().write(pipe, ByteBuffer.wrap(hello, 9, 32));
-                  byte[] proof = patient().read(pipe, 8 + JobKey.PROOF_BYTES);
-                  patient()
+                  byte[] hello = withDeadline().read(pipe, 41);
+                  withDeadline().write(pipe, ByteBuffer.wrap(hello, 9, 32));
+                  byte[] proof = withDeadline().read(pipe, 8 + JobKey.PROOF_BYTES);
+                  withDeadline()
                       .write(
                           pipe,
                           ByteBuffer.allocate(1 + JobKey.PROOF_BYTES)
@@ -132,51 +134,54 @@ class HandshakeTest {
       assertThatThrownBy(
               () ->
                   new Handshake(key, TICKET)
-                      .asGuest(new PlainPipe(pair.here()), new Claim(1, 0), patient()))
+                      .asClient(new PlainPipe(pair.here()), new PeerIdentity(1, 0), withDeadline()))
           .hasMessageContaining("does not know the secret");
       impostor.get(5, TimeUnit.SECONDS);
     }
   }
 
   @Test
-  void aStrangerWithAnotherProtocolHearsNothing() throws Exception {
+  void aPeerWithAnotherProtocolReceivesNothing() throws Exception {
     try (SocketPair pair = SocketPair.open()) {
-      CompletableFuture<Claim> host = host(new PlainPipe(pair.there()), key, TICKET);
+      CompletableFuture<PeerIdentity> host = host(new PlainPipe(pair.there()), key, TICKET);
       byte[] request = new byte[41];
       byte[] text = "GET / HTTP/1.1".getBytes(StandardCharsets.US_ASCII);
       System.arraycopy(text, 0, request, 0, text.length);
       pair.here().write(ByteBuffer.wrap(request));
-      assertThatThrownBy(() -> answer(host)).hasMessageContaining("stranger");
+      assertThatThrownBy(() -> answer(host)).hasMessageContaining("unauthenticated client");
       assertThat(pair.here().read(ByteBuffer.allocate(10))).isZero();
     }
   }
 
   @Test
-  void whoHangsUpOrSaysNothingEndsTheHandshake() throws Exception {
+  void aPeerThatClosesOrIsSilentEndsTheHandshake() throws Exception {
     try (SocketPair pair = SocketPair.open()) {
-      PatientPipe hasty = new PatientPipe(System.nanoTime() + Duration.ofMillis(50).toNanos());
+      DeadlinePipe shortDeadline =
+          new DeadlinePipe(System.nanoTime() + Duration.ofMillis(50).toNanos());
       Pipe pipe = new PlainPipe(pair.there());
       Handshake handshake = new Handshake(key, TICKET);
-      assertThatThrownBy(() -> handshake.asHost(pipe, claim -> true, hasty))
-          .hasMessageContaining("waited too long for the peer to speak");
+      assertThatThrownBy(() -> handshake.asHost(pipe, identity -> true, shortDeadline))
+          .hasMessageContaining("timeout while waiting for data of the peer");
       pair.here().close();
-      assertThatThrownBy(() -> handshake.asHost(pipe, claim -> true, patient()))
-          .hasMessageContaining("hung up");
+      assertThatThrownBy(() -> handshake.asHost(pipe, identity -> true, withDeadline()))
+          .hasMessageContaining("closed the connection");
     }
   }
 
-  /** Both ends encrypt, but not with each other: the proofs must not fit. */
+  /** Both ends encrypt, but not with each other: the proofs must not match. */
   @Test
-  void whoStandsInTheMiddleOfTlsIsFoundOut() throws Exception {
+  void aManInTheMiddleOfTlsIsDetected() throws Exception {
     try (SocketPair left = SocketPair.open();
         SocketPair right = SocketPair.open()) {
-      CompletableFuture<Claim> host = host(Tls.create().asHost(right.there()), key, TICKET);
-      Pipe towardsGuest = Tls.create().asHost(left.there());
-      Pipe towardsHost = Tls.create().asGuest(right.here());
-      Thread middle = Thread.ofPlatform().daemon().start(() -> splice(towardsGuest, towardsHost));
-      Pipe guest = Tls.create().asGuest(left.here());
+      CompletableFuture<PeerIdentity> host = host(Tls.create().asHost(right.there()), key, TICKET);
+      Pipe towardsClient = Tls.create().asHost(left.there());
+      Pipe towardsHost = Tls.create().asClient(right.here());
+      Thread middle = Thread.ofPlatform().daemon().start(() -> splice(towardsClient, towardsHost));
+      Pipe client = Tls.create().asClient(left.here());
       assertThatThrownBy(
-              () -> new Handshake(key, TICKET).asGuest(guest, new Claim(1, 0), patient()))
+              () ->
+                  new Handshake(key, TICKET)
+                      .asClient(client, new PeerIdentity(1, 0), withDeadline()))
           .isInstanceOf(IOException.class);
       assertThatThrownBy(() -> answer(host)).hasMessageContaining("could not prove itself");
       middle.interrupt();

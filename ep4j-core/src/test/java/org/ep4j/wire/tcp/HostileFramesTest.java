@@ -21,9 +21,9 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** Rank 0 of 3, whose peers are sockets in the hands of the test. */
+/** Rank 0 of 3, whose peers are sockets of the test. */
 class HostileFramesTest {
-  private static final Duration PATIENCE = Duration.ofSeconds(5);
+  private static final Duration TIMEOUT = Duration.ofSeconds(5);
   private static final int REGION_BYTES = 1000;
 
   private final List<Group> groups = Group.inProcess(3);
@@ -40,13 +40,13 @@ class HostileFramesTest {
     WireConfig config = WireConfig.builder().lanes(2).counters(4).build();
     wire = new TcpWire("tcp", groups.getFirst(), config, pipes, null);
     Thread[] others = {expose(1), expose(2)};
-    region = wire.allocate(REGION_BYTES, PATIENCE);
+    region = wire.allocate(REGION_BYTES, TIMEOUT);
     for (Thread other : others) {
       other.join(5_000);
     }
   }
 
-  /** What the peers do when a region is made. */
+  /** Acts as a peer while a region is made. */
   private Thread expose(int rank) {
     return Thread.ofPlatform()
         .daemon()
@@ -56,7 +56,7 @@ class HostileFramesTest {
                     .get(rank)
                     .allGather(
                         ByteBuffer.allocate(9).put((byte) 0).putLong(REGION_BYTES).array(),
-                        PATIENCE));
+                        TIMEOUT));
   }
 
   @AfterEach
@@ -85,9 +85,9 @@ class HostileFramesTest {
     failed(Cause.PROTOCOL, why);
   }
 
-  /** Both lanes to the bad peer fail with that; the good one is served as before. */
+  /** Both lanes to the bad peer fail with this cause; the good peer is served as before. */
   private void failed(Cause cause, String why) throws IOException {
-    WireWait wait = new WireWait(wire, 0, PATIENCE);
+    WireWait wait = new WireWait(wire, 0, TIMEOUT);
     for (int i = 0; i < 2; i++) {
       Lane lane = wire.lane(1, i);
       wait.until(() -> lane.failure() != null, "the lane to fail");
@@ -106,14 +106,14 @@ class HostileFramesTest {
   void aRightFrameIsTaken() throws Exception {
     toBad.there().write(put(0, REGION_BYTES, 0, 0, 0));
     toBad.there().write(frame(FrameLayout.ADD, FrameLayout.LAST, 1, 0, -1, 1, -5));
-    WireWait wait = new WireWait(wire, 0, PATIENCE);
+    WireWait wait = new WireWait(wire, 0, TIMEOUT);
     wait.counter(0, 1, 1);
     wait.until(() -> wire.counters().get(1) == -5, "the add");
   }
 
   @Test
   void aFrameThatIsTooLongIsRefused() throws Exception {
-    refused(put(0, FrameLayout.MOST_PAYLOAD + 1, 0, 0, 0), "a frame of 1048577 bytes");
+    refused(put(0, FrameLayout.MAX_PAYLOAD + 1, 0, 0, 0), "a frame of 1048577 bytes");
   }
 
   @Test
@@ -132,7 +132,7 @@ class HostileFramesTest {
   }
 
   @Test
-  void aPutFarBehindTheRegionIsRefused() throws Exception {
+  void aPutBeyondTheRegionIsRefused() throws Exception {
     refused(put(0, 10, 0, 0, Long.MAX_VALUE), "a region of 1000");
   }
 
@@ -150,7 +150,7 @@ class HostileFramesTest {
   void aPutIntoAClosedRegionIsRefused() throws Exception {
     region.close();
     toBad.there().write(put(0, 10, 0, 0, 0));
-    WireWait wait = new WireWait(wire, 0, PATIENCE);
+    WireWait wait = new WireWait(wire, 0, TIMEOUT);
     wait.until(() -> wire.lane(1, 0).failure() != null, "the lane to fail");
     assertThat(String.valueOf(wire.lane(1, 0).failure())).contains("region 0, which is closed");
   }
@@ -159,13 +159,13 @@ class HostileFramesTest {
   void memoryThatItsOwnerGaveBackIsNotTouched() throws Exception {
     try (Arena arena = Arena.ofShared()) {
       Thread[] others = {expose(1), expose(2)};
-      Region exposed = wire.expose(WireMemory.host(arena.allocate(REGION_BYTES)), PATIENCE);
+      Region exposed = wire.expose(WireMemory.host(arena.allocate(REGION_BYTES)), TIMEOUT);
       for (Thread other : others) {
         other.join(5_000);
       }
       assertThat(exposed.bytes(1)).isEqualTo(REGION_BYTES);
     }
-    refused(put(0, 10, 1, 0, 0), "memory that was given back");
+    refused(put(0, 10, 1, 0, 0), "memory that was freed");
   }
 
   @Test
@@ -203,11 +203,11 @@ class HostileFramesTest {
 
   @Test
   void aPeerThatSaysGoodbyeHasClosed() throws Exception {
-    toBad.there().write(frame(FrameLayout.BYE, 0, 0, 0, 0, 0, 0));
+    toBad.there().write(frame(FrameLayout.GOODBYE, 0, 0, 0, 0, 0, 0));
     failed(Cause.CLOSED, "the peer has closed its wire");
   }
 
-  /** A host that loses power sends no end: the group notices. */
+  /** A host that loses power sends no end of its connections: the group notices. */
   @Test
   void aPeerThatTheGroupCountsAsLostFails() throws Exception {
     groups.get(1).fail("no power");
@@ -221,7 +221,7 @@ class HostileFramesTest {
     assertThat(lane.put(region, 0, region, 0, 10, 0)).isEqualTo(2);
     assertThat(lane.flush()).isTrue();
     toBad.there().write(frame(FrameLayout.ACK, 0, 0, 0, 0, 0, 1));
-    WireWait wait = new WireWait(wire, 0, PATIENCE);
+    WireWait wait = new WireWait(wire, 0, TIMEOUT);
     wait.until(() -> lane.delivered() == 1, "the acknowledgement");
     toBad.there().close();
     wait.until(() -> lane.failure() != null, "the lane to fail");

@@ -3,8 +3,7 @@ package org.ep4j.cuda.backend;
 import java.time.Duration;
 
 /**
- * The open backend of one buffer on one rank. It serves while a buffer is opened and closed;
- * between those, operations use addresses alone. Used by one thread at a time.
+ * The open backend of one buffer on one rank, used while a buffer opens and closes; operations in between use only addresses. Used by one thread at a time.
  */
 public interface Backend extends AutoCloseable {
   /** Name as in {@link org.ep4j.BufferConfig#backend()}. */
@@ -18,24 +17,22 @@ public interface Backend extends AutoCloseable {
     return world().meeting().rank();
   }
 
-  /** Number of ranks, those included that are gone. */
+  /** Number of ranks, including dead ranks. */
   default int size() {
     return world().meeting().ranks();
   }
 
   /**
-   * Memory of this rank that the peers will reach, of a size that is the same on all ranks;
-   * collective. The address is a multiple of 256. It is closed before the backend.
+   * Allocates memory of this rank that the peers can map, of equal size on all ranks; collective. The address is a multiple of 256. Close it before the backend.
    */
   SymmetricRegion allocate(long bytes);
 
   /**
-   * What carries puts of kernels to ranks whose memory stores do not reach; collective, once the
-   * region is reached.
+   * The transport for puts of kernels to ranks whose memory stores do not reach; collective, after the region is mapped.
    *
-   * @param near by number, the ranks whose memory they do reach, this one among them
+   * @param intranode by rank, whether stores reach its memory, including this rank
    */
-  default PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] near) {
+  default PutOffer offerPuts(SymmetricRegion region, PutShape shape, boolean[] intranode) {
     return PutOffer.STORES;
   }
 
@@ -45,12 +42,11 @@ public interface Backend extends AutoCloseable {
   }
 
   /**
-   * Why ranks that were started again cannot be taken in, with the remedy; empty if they can. Then
-   * {@link SymmetricRegion#reach} works again and again.
+   * The reason why restarted ranks cannot be readmitted, with the remedy; empty if they can. If empty, {@link SymmetricRegion#reach} works repeatedly.
    */
   String refusesReadmission();
 
-  /** Gives everything back. Never hangs: what a rank that is gone would have to help with stays. */
+  /** Closes all resources. Never hangs: resources that need a dead rank to be freed stay allocated. */
   @Override
   void close();
 }

@@ -5,20 +5,19 @@ import java.util.Map;
 import java.util.Properties;
 
 /**
- * Which backend a buffer takes, and where that was said: what a program sets wins over the system
- * property, that over the variables.
+ * The backend of a buffer and the origin of the choice: the program's setting takes precedence over the system property, and the property over the variables.
  *
- * @param name of the backend
- * @param source the field, property or variable that it came from
+ * @param name name of the backend
+ * @param source the field, property or variable of the choice
  */
 public record BackendChoice(String name, String source) {
-  /** The choice of those who make none. */
+  /** The default choice. */
   public static final String AUTO = "auto";
 
   /** Variable of ep4j. */
   public static final String VARIABLE = "EP4J_BACKEND";
 
-  /** Variable of programs that were written for DeepEP. */
+  /** Environment variable of DeepEP, also accepted. */
   public static final String FOREIGN_VARIABLE = "DEEP_EP_BACKEND";
 
   /** System property. */
@@ -27,19 +26,19 @@ public record BackendChoice(String name, String source) {
   private static final String FIELD = "BufferConfig.backend";
   private static final String DEFAULT = "default";
 
-  /** What {@code auto} means: it needs nothing beside the driver, and is as fast as any. */
+  /** Meaning of {@code auto}: needs only the driver, and no other backend is faster. */
   private static final String BEST = "direct";
 
-  /** Another name for the same, in {@link #FOREIGN_VARIABLE}. */
+  /** Another name for nccl, in {@link #FOREIGN_VARIABLE}. */
   private static final String FOREIGN_NCCL = "nccl_gin";
 
-  /** The choice of a buffer on this machine. */
+  /** The choice for a buffer on this machine. */
   public static BackendChoice of(String field) {
     return of(field, System.getProperties(), System.getenv());
   }
 
   /**
-   * The same with other properties and variables.
+   * Same as {@link #of(String)} with other properties and variables.
    *
    * @param field {@link org.ep4j.BufferConfig#backend()}
    */

@@ -10,14 +10,13 @@ import java.util.Set;
 import org.ep4j.cuda.driver.LibraryDirectories;
 
 /**
- * Where the library of a backend may be: what its variables say, what the loader finds, CUDA's own
- * directories, the Python packages that bring it along.
+ * Candidate locations of a backend's library: the values of variables, the loader path, CUDA's own directories, and the Python packages that contain the library.
  *
  * @param file {@code libnccl.so.2}
- * @param variable may name the library, the directory that holds it, or the one above that
- * @param foreign variables of others that name such a directory; asked after that
- * @param packages what to install
- * @param environment of the process
+ * @param variable environment variable with the library, its directory, or the parent of that directory
+ * @param foreign variables of other projects with such a directory, searched next
+ * @param packages packages to install
+ * @param environment environment of the process
  */
 public record BackendLibrary(
     String file,
@@ -25,10 +24,10 @@ public record BackendLibrary(
     List<String> foreign,
     String packages,
     Map<String, String> environment) {
-  /** Levels above a file of a library where headers may be. */
+  /** Levels above a library file that may contain headers. */
   private static final int LEVELS = 2;
 
-  /** Where packages of a distribution put headers and archives. */
+  /** Directories of headers and archives of distribution packages. */
   private static final List<Path> DEVELOPERS =
       List.of(
           Path.of("/usr/include"),
@@ -42,7 +41,7 @@ public record BackendLibrary(
     environment = Map.copyOf(environment);
   }
 
-  /** Names and paths in the order in which they are tried. Paths exist; names may not. */
+  /** Names and paths in search order. Paths exist; names may not. */
   public List<String> candidates() {
     Set<String> found = new LinkedHashSet<>();
     String named = environment.getOrDefault(variable, "");
@@ -78,10 +77,10 @@ public record BackendLibrary(
   }
 
   /**
-   * Where a file lies that comes with the library, a header or an archive.
+   * Directory of a file that is shipped with the library, a header or an archive.
    *
-   * @param name of the file
-   * @param loaded name or path of the library that is used: around that first
+   * @param name name of the file
+   * @param loaded name or path of the loaded library: directories around it are searched first
    */
   public Optional<Path> directoryWith(String name, String loaded) {
     Set<Path> places = new LinkedHashSet<>();
@@ -92,7 +91,7 @@ public record BackendLibrary(
     return places.stream().filter(place -> Files.isRegularFile(place.resolve(name))).findFirst();
   }
 
-  /** Directories near a library, its directory, or the one above that. */
+  /** Adds directories around a library, around its directory, or around the parent of that. */
   private static void addAround(Set<Path> places, String path) {
     Path at = path.contains("/") ? Path.of(path) : null;
     for (int i = 0; i <= LEVELS && at != null; i++) {
@@ -104,16 +103,16 @@ public record BackendLibrary(
     }
   }
 
-  /** What to say where nothing was found. */
+  /** Message for a missing library. */
   public String missing() {
     String named = environment.getOrDefault(variable, "");
     return named.isEmpty()
         ? "no "
             + file
-            + " that can be loaded: looked on the loader path, in /usr/local/cuda*, CUDA_HOME and the"
+            + ": searched the loader path, /usr/local/cuda*, CUDA_HOME and the"
             + " Python packages nvidia/*/lib; install "
             + packages
-            + ", or name its directory in "
+            + ", or set its directory in "
             + variable
         : "no "
             + file
@@ -121,6 +120,6 @@ public record BackendLibrary(
             + variable
             + " is '"
             + named
-            + "', which is no library that can be loaded, nor a directory with one";
+            + "', neither a loadable library nor a directory that contains it";
   }
 }

@@ -3,12 +3,12 @@ package org.ep4j.cuda.backend;
 import java.util.List;
 
 /**
- * What a backend found on this machine.
+ * Result of the probe of a backend on this machine.
  *
- * @param version of its library; empty if it has none
- * @param library the name or path under which it was found; empty if it has or found none
- * @param problem empty if it can be used; otherwise what was looked for, where, and what helps
- * @param advice what will be slow or differ here, with the remedy
+ * @param version version of its library; empty if it has none
+ * @param library name or path of the library; empty if it has none or none was found
+ * @param problem empty if usable; otherwise what was searched, where, and the remedy
+ * @param advice limitations on this machine, with the remedy
  */
 public record BackendProbe(String version, String library, String problem, List<String> advice) {
   /** Copies the advice. */
@@ -16,17 +16,17 @@ public record BackendProbe(String version, String library, String problem, List<
     advice = List.copyOf(advice);
   }
 
-  /** It can be used. */
+  /** A usable backend. */
   public static BackendProbe found(String version, String library, List<String> advice) {
     return new BackendProbe(version, library, "", advice);
   }
 
-  /** It cannot. */
+  /** An unusable backend. */
   public static BackendProbe failed(String problem) {
     return new BackendProbe("", "", problem, List.of());
   }
 
-  /** Whether it can be used. */
+  /** Whether the backend is usable. */
   public boolean usable() {
     return problem.isEmpty();
   }

@@ -4,43 +4,40 @@ import org.ep4j.cuda.jit.LibraryShim;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A backend, found through {@link java.util.ServiceLoader}. Implementations are stateless; none of
- * their methods but {@link #probe} and {@link #shim} is called before that found no problem.
+ * A backend, found through {@link java.util.ServiceLoader}. Implementations are stateless. Only {@link #probe} and {@link #shim} may be called before the probe has found no problem.
  */
 public interface BackendProvider {
   /** Name as in {@link org.ep4j.BufferConfig#backend()}. */
   String name();
 
-  /** Looks for what the backend needs, and loads its library. Does not throw. */
+  /** Searches for the requirements of the backend and loads its library. Does not throw. */
   BackendProbe probe();
 
-  /** Whether the ranks meet with a unique id that the first of them makes. */
+  /** Whether the ranks connect with a unique id that the first rank creates. */
   default boolean meetsById() {
     return false;
   }
 
-  /** Makes that id; called on the first rank only. */
+  /** Creates the unique id; called on the first rank only. */
   default byte[] uniqueId() {
     return new byte[0];
   }
 
   /**
-   * What these ranks have that the backend cannot serve; empty if it can. Collective: all ranks
-   * must come to the same answer.
+   * The reason why the backend cannot serve these ranks; empty if it can. Collective: all ranks must return the same answer.
    */
   default String objection(BackendWorld world) {
     return "";
   }
 
   /**
-   * Device functions of the library that kernels are linked to, for those who compile ahead of
-   * time; null if it has none, or its version is not known here. Needs no device.
+   * Device functions of the library that kernels are linked to, for compilation ahead of time; null if it has none or its version is unknown here. Needs no device.
    */
   default @Nullable LibraryShim shim() {
     return null;
   }
 
-  /** How kernels put with this backend here, for people; and what is missing for better ways. */
+  /** How kernels put with this backend here, and what is missing for faster transports; for display. */
   default String puts() {
     return "stores over NVLink; between nodes the proxy";
   }
@@ -48,7 +45,7 @@ public interface BackendProvider {
   /**
    * Opens the backend; collective. The device of the world is current.
    *
-   * @param id of the first rank; empty where there is none
+   * @param id id of the first rank; empty without ids
    */
   Backend open(BackendWorld world, byte[] id);
 }

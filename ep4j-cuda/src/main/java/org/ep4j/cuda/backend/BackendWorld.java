@@ -1,5 +1,6 @@
 package org.ep4j.cuda.backend;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -16,47 +17,48 @@ import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
  * The ranks that open a backend together.
  *
- * @param meeting who takes part
- * @param device of this rank
- * @param timeout how long to wait for each other
- * @param seats where those who take part sit, in the order of the meeting's group
+ * @param meeting the participants
+ * @param device device of this rank
+ * @param timeout how long ranks wait for each other
+ * @param locations locations of the participants, in the order of their group
  */
-public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout, List<Seat> seats) {
-  private static final Duration LEAST_SET_UP = Duration.ofSeconds(60);
+public record BackendWorld(
+    Participants meeting, CudaDevice device, Duration timeout, List<RankLocation> locations) {
+  private static final Duration MIN_SET_UP = Duration.ofSeconds(60);
   private static final String OF = " of ";
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
   private static final String PROCESS =
       HexFormat.of().toHexDigits(new Random().nextLong() ^ ProcessHandle.current().pid());
 
-  /** Copies the seats. */
+  /** Copies the locations. */
   public BackendWorld {
-    seats = List.copyOf(seats);
+    locations = List.copyOf(locations);
   }
 
-  /** Asks all ranks where they sit; collective. */
+  /** Gathers the locations of all ranks; collective. */
   public static BackendWorld gather(
-      Meeting meeting, CudaDevice device, Duration timeout, BackendProbe probe) {
+      Participants meeting, CudaDevice device, Duration timeout, BackendProbe probe) {
     String place = device.properties().pciBusId() + OF + host();
-    Seat own = new Seat(place, PROCESS, probe.version(), probe.problem());
-    List<Seat> seats = new ArrayList<>();
+    RankLocation own = new RankLocation(place, PROCESS, probe.version(), probe.problem());
+    List<RankLocation> locations = new ArrayList<>();
     for (byte[] each : meeting.group().allGather(own.encoded(), timeout)) {
-      seats.add(Seat.of(each));
+      locations.add(RankLocation.of(each));
     }
-    return new BackendWorld(meeting, device, timeout, seats);
+    return new BackendWorld(meeting, device, timeout, locations);
   }
 
-  /** How long a library may take for a step that all ranks do together. */
+  /** Limit of a library for a step of all ranks. */
   public Duration setUpTimeout() {
-    return timeout.compareTo(LEAST_SET_UP) > 0 ? timeout : LEAST_SET_UP;
+    return timeout.compareTo(MIN_SET_UP) > 0 ? timeout : MIN_SET_UP;
   }
 
-  /** What tells hosts apart: their GPUs have the same bus addresses. */
+  /** Identity of the host: GPUs of different hosts have the same bus addresses. */
   private static String host() {
     try {
       return Files.readString(BOOT_ID).strip();
@@ -65,45 +67,49 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
     }
   }
 
-  /** Ranks on the device of this rank, itself included. */
+  /** Ranks on the device of this rank, including this rank. */
   public int ranksOnDevice() {
-    String own = seats.get(meeting.group().rank()).device();
-    return (int) seats.stream().filter(seat -> seat.device().equals(own)).count();
+    String own = locations.get(meeting.group().rank()).device();
+    return (int) locations.stream().filter(location -> location.device().equals(own)).count();
   }
 
-  /** Whether no rank before this one sits on its device. */
+  /** Whether no rank before this one uses the same device. */
   public boolean isFirstOnDevice() {
-    return isFirstOnDevice(seats, meeting.group().rank());
+    return isFirstOnDevice(locations, meeting.group().rank());
   }
 
-  static boolean isFirstOnDevice(List<Seat> seats, int own) {
-    return seats.stream().map(Seat::device).toList().indexOf(seats.get(own).device()) == own;
+  static boolean isFirstOnDevice(List<RankLocation> locations, int own) {
+    return locations.stream()
+            .map(RankLocation::device)
+            .toList()
+            .indexOf(locations.get(own).device())
+        == own;
   }
 
   /**
-   * Whether this rank knows that NVLink joins its device with those of all others. A node of
-   * several hosts is one because NVLink joins them.
+   * Whether NVLink connects this rank's device with those of all others, as far as known. Several hosts form a node only if NVLink connects them.
    */
   public boolean isLinked() {
     String here = OF + host();
-    return seats.stream()
-        .map(Seat::device)
+    return locations.stream()
+        .map(RankLocation::device)
         .filter(other -> other.endsWith(here))
         .allMatch(other -> device.isLinked(other.substring(0, other.length() - here.length())));
   }
 
   /** Two ranks on one device, or null. */
   public int @Nullable [] sharingDevice() {
-    return sharing(meeting, seats, Seat::device);
+    return sharing(meeting, locations, RankLocation::device);
   }
 
   /** Two ranks in one process, or null. */
   public int @Nullable [] sharingProcess() {
-    return sharing(meeting, seats, Seat::process);
+    return sharing(meeting, locations, RankLocation::process);
   }
 
-  static int @Nullable [] sharing(Meeting meeting, List<Seat> seats, Function<Seat, String> place) {
-    List<String> places = seats.stream().map(place).toList();
+  static int @Nullable [] sharing(
+      Participants meeting, List<RankLocation> locations, Function<RankLocation, String> place) {
+    List<String> places = locations.stream().map(place).toList();
     for (int i = 1; i < places.size(); i++) {
       int first = places.indexOf(places.get(i));
       if (first < i) {
@@ -113,7 +119,7 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
     return null;
   }
 
-  /** Whether something holds on all ranks; collective. */
+  /** Whether a condition holds on all ranks; collective. */
   public boolean all(boolean here) {
     return all(meeting.group(), here, timeout);
   }
@@ -125,11 +131,10 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
   }
 
   /**
-   * Tells the others how a step went; collective. Waits longer than a step may take: the reason
-   * comes from those who waited for a library until its time was up.
+   * Exchanges the results of a step; collective. Waits longer than the step's limit, because the reason comes from ranks that waited for a library until that limit.
    *
-   * @param problem empty, or what went wrong here
-   * @throws EngineUnavailableException on all ranks if something went wrong on one; names it
+   * @param problem empty, or the failure on this rank
+   * @throws EngineUnavailableException on all ranks if the step failed on one; names that rank
    */
   public void agree(String problem) {
     byte[][] all =
@@ -138,37 +143,34 @@ public record BackendWorld(Meeting meeting, CudaDevice device, Duration timeout,
             .allGather(problem.getBytes(StandardCharsets.UTF_8), setUpTimeout().plus(timeout));
     for (int i = 0; i < all.length; i++) {
       if (all[i].length > 0) {
-        throw new EngineUnavailableException(
-            "rank " + meeting.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
+        throw new EngineUnavailableException(ErrorCode.RANK_OPEN_FAILED, "rank " + meeting.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
       }
     }
   }
 
   /**
-   * A step that each rank does by itself and that may take one of them long; collective. None goes
-   * on before all have done it, and if it fails on one they all hear of it. Who takes longer than
-   * {@link #agree} waits is named in what the others throw.
+   * A step that each rank does by itself and that may take long on one of them; collective. No rank continues before all have done the step, and a failure on one rank is reported on all. If a rank takes longer than {@link #agree} waits, the error on the others names that rank.
    *
-   * @param failure what to say in front of the reason if it fails, as in "nothing can be loaded"
-   * @throws EngineUnavailableException on the other ranks if the step failed on one; names it
+   * @param failure start of the message if the step fails, for example "kernels cannot be loaded"
+   * @throws EngineUnavailableException on the other ranks if the step failed on one; names that rank
    */
   public <T> T together(String failure, Supplier<T> step) {
     T done;
     try {
       done = step.get();
     } catch (RuntimeException e) {
-      tell(failure, e);
+      broadcast(failure, e);
       throw e;
     }
     agree("");
     return done;
   }
 
-  private void tell(String failure, RuntimeException problem) {
+  private void broadcast(String failure, RuntimeException problem) {
     try {
       agree(failure + ": " + problem.getMessage());
     } catch (EngineUnavailableException e) {
-      // What this rank or another one has told: this one throws its own problem as it was.
+      // The error of agree() describes this rank or another one: this rank throws its own error instead.
     } catch (GroupException e) {
       problem.addSuppressed(e);
     }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.backend;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -13,22 +14,21 @@ import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaDevice;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Opens backends. Before a library is asked for anything, the ranks have told each other whether
- * they can use it, in which version and on which device, and go on together or not at all.
+ * Opens backends. Before any library call, the ranks exchange whether the backend is usable, its version and their devices; either all of them continue or none does.
  */
 public final class Backends {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
-  /** Backends whose advice has been given in this process. */
+  /** Backends whose advice has been logged in this process. */
   private static final Set<String> ADVISED = ConcurrentHashMap.newKeySet();
 
   private Backends() {}
 
-  /** Those on the module path, by name. */
+  /** Backends on the module path, by name. */
   public static List<BackendProvider> providers() {
     List<BackendProvider> found = new ArrayList<>();
     ServiceLoader.load(BackendProvider.class, Backends.class.getClassLoader()).forEach(found::add);
@@ -41,10 +41,9 @@ public final class Backends {
    *
    * @param name as in {@link BackendChoice#name}
    * @throws EngineUnavailableException on all ranks if one of them cannot use it
-   * @throws ConfigurationMismatchException on all ranks if they have different versions of it, or
-   *     sit where it cannot serve them
+   * @throws ConfigurationMismatchException on all ranks if their versions differ or the backend cannot serve their locations
    */
-  public static Backend open(String name, Meeting meeting, CudaDevice device, Duration timeout) {
+  public static Backend open(String name, Participants meeting, CudaDevice device, Duration timeout) {
     BackendProvider provider = provider(name);
     BackendProbe probe = provider == null ? unknown(name) : provider.probe();
     if (meeting.rank() == 0 && probe.usable() && ADVISED.add(name)) {
@@ -53,11 +52,11 @@ public final class Backends {
       }
     }
     BackendWorld world = BackendWorld.gather(meeting, device, timeout, probe);
-    checkSeats(name, meeting, world.seats());
-    BackendProvider known = Objects.requireNonNull(provider, "an unknown one was refused above");
+    checkLocations(name, meeting, world.locations());
+    BackendProvider known = Objects.requireNonNull(provider, "an unknown backend is refused above");
     String objection = known.objection(world);
     if (!objection.isEmpty()) {
-      throw new ConfigurationMismatchException("backend '" + name + "': " + objection);
+      throw new ConfigurationMismatchException(ErrorCode.BACKEND_REFUSES_RANKS, "backend '" + name + "': " + objection);
     }
     return known.meetsById() ? meet(known, world) : known.open(world, new byte[0]);
   }
@@ -69,41 +68,38 @@ public final class Backends {
   private static BackendProbe unknown(String name) {
     List<String> known = providers().stream().map(BackendProvider::name).toList();
     return BackendProbe.failed(
-        "no such backend; known: auto, "
+        "no such backend; use one of: auto, "
             + String.join(", ", known)
             + (name.equals("nccl") || name.equals("nvshmem")
-                ? "; it comes with the module ep4j-" + name + ": add its jar"
-                : ""));
+                ? "; for this one add the jar of the module ep4j-" + name : ""));
   }
 
-  /** The same decision on all ranks, from what all of them have said. */
-  static void checkSeats(String name, Meeting meeting, List<Seat> seats) {
-    for (int i = 0; i < seats.size(); i++) {
-      if (!seats.get(i).problem().isEmpty()) {
-        throw new EngineUnavailableException(
-            "backend '%s' cannot be used on rank %d: %s%s"
+  /** The same decision on all ranks, from the data of all of them. */
+  static void checkLocations(String name, Participants meeting, List<RankLocation> locations) {
+    for (int i = 0; i < locations.size(); i++) {
+      if (!locations.get(i).problem().isEmpty()) {
+        throw new EngineUnavailableException(ErrorCode.BACKEND_UNUSABLE, "backend '%s' cannot be used on rank %d: %s%s"
                 .formatted(
                     name,
                     meeting.number(i),
-                    seats.get(i).problem(),
-                    name.equals("direct") ? "" : "; backend 'direct' needs no library"));
+                    locations.get(i).problem(),
+                    name.equals("direct") ? "" : "; the backend 'direct' needs no library"));
       }
     }
-    for (int i = 1; i < seats.size(); i++) {
-      if (!seats.get(i).version().equals(seats.getFirst().version())) {
-        throw new ConfigurationMismatchException(
-            "backend '%s': rank %d has version %s, rank %d has version %s: install one version on all hosts"
+    for (int i = 1; i < locations.size(); i++) {
+      if (!locations.get(i).version().equals(locations.getFirst().version())) {
+        throw new ConfigurationMismatchException(ErrorCode.BACKEND_VERSIONS_DIFFER, "backend '%s': rank %d has version %s, rank %d has version %s: install one version on all hosts"
                 .formatted(
                     name,
                     meeting.number(0),
-                    seats.getFirst().version(),
+                    locations.getFirst().version(),
                     meeting.number(i),
-                    seats.get(i).version()));
+                    locations.get(i).version()));
       }
     }
   }
 
-  /** The first rank makes the id, the group carries it, and all ranks open or none does. */
+  /** The first rank creates the id, the group distributes it, and all ranks open the backend or none does. */
   private static Backend meet(BackendProvider provider, BackendWorld world) {
     byte[] mine = {};
     String problem = "";
@@ -131,7 +127,7 @@ public final class Backends {
         backend.close();
       }
     }
-    return Objects.requireNonNull(backend, "one that did not open was refused above");
+    return Objects.requireNonNull(backend, "a failed open is refused above");
   }
 
   private static String message(BackendProvider provider, Ep4jException e) {

@@ -1,14 +1,15 @@
 package org.ep4j.cuda.backend;
 
+import org.ep4j.ErrorCode;
 import java.util.Map;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
 import org.ep4j.group.LaunchEnvironment;
 
-/** Which device a rank works on: the ranks of a host take its devices in turn. */
+/** The device of a rank: the ranks of a host use its devices round-robin. */
 public final class DeviceChoice {
-  /** Names the device of this process. */
+  /** Environment variable with the device of this process. */
   public static final String VARIABLE = "EP4J_CUDA_DEVICE";
 
   private DeviceChoice() {}
@@ -21,9 +22,8 @@ public final class DeviceChoice {
   /**
    * The ordinal for a rank.
    *
-   * @param inProcess whether the ranks are threads: then the variables, which are those of their
-   *     process, choose nothing
-   * @param devices how many this process sees, at least 1
+   * @param inProcess whether the ranks are threads: variables, which apply to the whole process, are then ignored
+   * @param devices number of visible devices, at least 1
    */
   static int ordinal(int rank, boolean inProcess, Map<String, String> variables, int devices) {
     if (inProcess) {
@@ -39,8 +39,7 @@ public final class DeviceChoice {
     try {
       return Integer.parseUnsignedInt(text.strip());
     } catch (NumberFormatException e) {
-      throw new InvalidArgumentException(
-          VARIABLE, "'" + text + "'", "a number", "unset it, or name a device");
+      throw new InvalidArgumentException(ErrorCode.CUDA_DEVICE, VARIABLE, "'" + text + "'", "a number", "unset it, or name a device");
     }
   }
 }

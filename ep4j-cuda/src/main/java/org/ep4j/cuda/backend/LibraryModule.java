@@ -6,35 +6,34 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.jit.LinkedKernels;
 
 /**
- * Kernels that call device functions of a library: linked to them, and known to the library from
- * before the first of them runs until after the last.
+ * Kernels that call device functions of a library: linked to them, and registered with the library from before the first kernel runs until after the last.
  */
 public final class LibraryModule implements AutoCloseable {
-  /** What kernels are compiled with that a library carries for, see {@code kernels/library.cuh}. */
-  public static final Map<String, String> DEFINES = Map.of("EP4J_PUT_CARRIER", "2");
+  /** Defines of kernels whose transport is a library, see {@code kernels/library.cuh}. */
+  public static final Map<String, String> DEFINES = Map.of("EP4J_PUT_TRANSPORT", "2");
 
   private final CudaModule module;
-  private final PutCarrier carrier;
+  private final PutTransport transport;
   private boolean closed;
 
-  private LibraryModule(CudaModule module, PutCarrier carrier) {
+  private LibraryModule(CudaModule module, PutTransport transport) {
     this.module = module;
-    this.carrier = carrier;
+    this.transport = transport;
   }
 
   /**
-   * Links a kernel file of this jar to the functions of a carrier, and loads it.
+   * Links a kernel file of this jar to the functions of a transport, and loads it.
    *
-   * @param defines among them {@link #DEFINES}
+   * @param defines macros, including {@link #DEFINES}
    */
   public static LibraryModule load(
-      CudaDevice device, String entry, Map<String, String> defines, PutCarrier carrier) {
-    CudaModule module = LinkedKernels.load(device, entry, defines, carrier.parts());
+      CudaDevice device, String entry, Map<String, String> defines, PutTransport transport) {
+    CudaModule module = LinkedKernels.load(device, entry, defines, transport.parts());
     boolean complete = false;
     try {
-      carrier.loaded(module);
+      transport.loaded(module);
       complete = true;
-      return new LibraryModule(module, carrier);
+      return new LibraryModule(module, transport);
     } finally {
       if (!complete) {
         module.close();
@@ -47,13 +46,13 @@ public final class LibraryModule implements AutoCloseable {
     return module;
   }
 
-  /** Unloads them; a second call does nothing. */
+  /** Unloads the kernels; a second call does nothing. */
   @Override
   public void close() {
     if (!closed) {
       closed = true;
       try {
-        carrier.unloading(module);
+        transport.unloading(module);
       } finally {
         module.close();
       }

@@ -12,15 +12,12 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Makes sure that the addresses which a library gives for the regions of peers lead there, before
- * kernels rely on them. Every rank writes a word that nobody can guess into its own region, reads
- * those of the others through their addresses, answers each with another word there, and looks at
- * the answers. What lay there before is put back.
+ * Verifies the addresses that a library returns for the regions of peers, before kernels rely on them. Every rank writes a random word into its own region, reads those of the others through their addresses, answers each with another word there, and checks the answers. Finally each rank restores the previous content.
  */
 public final class PeerCheck {
   private PeerCheck() {}
 
-  /** Least size of a region of {@code ranks} ranks. */
+  /** Smallest size of a region of {@code ranks} ranks. */
   public static long bytes(int ranks) {
     return (1L + ranks) * Long.BYTES;
   }
@@ -28,9 +25,8 @@ public final class PeerCheck {
   /**
    * Checks the addresses; collective.
    *
-   * @param peers by number; null for those that are not looked at, which must be so on both sides
-   * @throws org.ep4j.EngineUnavailableException on all ranks if one of them cannot reach another
-   *     one; names both
+   * @param peers by rank; null for ranks that are not checked, symmetrically on both sides
+   * @throws org.ep4j.EngineUnavailableException on all ranks if one cannot reach another; names both
    */
   public static void check(BackendWorld world, DeviceMemory region, @Nullable PeerRegion[] peers) {
     int rank = world.meeting().rank();
@@ -54,7 +50,7 @@ public final class PeerCheck {
     world.agree(answers(secret, now, peers));
   }
 
-  /** Reads each peer's word and writes the answer; returns what is wrong. */
+  /** Reads each peer's word and writes the answer; returns the problem. */
   private static String call(
       BackendWorld world, long[] secrets, @Nullable PeerRegion[] peers, int rank) {
     for (int r = 0; r < peers.length; r++) {
@@ -81,7 +77,7 @@ public final class PeerCheck {
   private static String wrong(PeerRegion peer, int rank) {
     return "the address 0x"
         + Long.toHexString(peer.address())
-        + " does not lead to the memory of rank "
+        + " is not the memory of rank "
         + rank;
   }
 

@@ -1,11 +1,11 @@
 package org.ep4j.cuda.backend;
 
-/** The region of another rank as kernels of this one see it. */
+/** The region of another rank as mapped for kernels of this rank. */
 public interface PeerRegion extends AutoCloseable {
   /** First byte. */
   long address();
 
-  /** Lets go of it. */
+  /** Unmaps the region. */
   @Override
   void close();
 }

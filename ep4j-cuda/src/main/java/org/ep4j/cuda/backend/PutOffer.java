@@ -3,12 +3,12 @@ package org.ep4j.cuda.backend;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a backend has for puts of kernels beside stores.
+ * A backend's transport for puts of kernels besides stores.
  *
- * @param carrier null if there is none here, and where none is needed
- * @param reason why there is none though it could be, with the remedy; otherwise empty
+ * @param transport null if unavailable or not needed
+ * @param reason why an expected transport is unavailable, with the remedy; otherwise empty
  */
-public record PutOffer(@Nullable PutCarrier carrier, String reason) {
-  /** Stores are all that the backend has, and it misses nothing. */
+public record PutOffer(@Nullable PutTransport transport, String reason) {
+  /** The backend uses stores only and needs no other transport. */
   public static final PutOffer STORES = new PutOffer(null, "");
 }

@@ -1,49 +1,48 @@
 package org.ep4j.cuda.backend;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * What kernels put into, the same on all ranks.
+ * Shape of the memory that kernels put into, equal on all ranks.
  *
- * @param bytes of each rank's memory, a multiple of 256, at most 64 GiB
- * @param lanes streams of work, each used by one warp at a time
- * @param signals words that count what has arrived
+ * @param bytes bytes of each rank's memory, a multiple of 256, at most 64 GiB
+ * @param lanes ordered streams of puts, each used by one warp at a time
+ * @param signals words that count arrived data
  */
 public record PutShape(long bytes, int lanes, int signals) {
-  /** What offsets in commands to the proxy can say. */
-  public static final long MOST_BYTES = 64L << 30;
+  /** Largest offset that commands to the proxy can encode. */
+  public static final long MAX_BYTES = 64L << 30;
 
   private static final long UNIT = 256;
 
-  private static final int MOST_LANES = 1024;
-  private static final int MOST_SIGNALS = 1 << 14;
+  private static final int MAX_LANES = 1024;
+  private static final int MAX_SIGNALS = 1 << 14;
 
   /** Checks the values. */
   public PutShape {
-    if (bytes <= 0 || bytes % UNIT != 0 || bytes > MOST_BYTES) {
-      throw new InvalidArgumentException(
-          "bytes",
+    if (bytes <= 0 || bytes % UNIT != 0 || bytes > MAX_BYTES) {
+      throw new InvalidArgumentException(ErrorCode.PUT_SHAPE, "bytes",
           String.valueOf(bytes),
-          "a multiple of " + UNIT + ", at most " + MOST_BYTES,
+          "a multiple of " + UNIT + ", at most " + MAX_BYTES,
           "round it up, or open memory several times");
     }
-    range("lanes", lanes, MOST_LANES);
-    range("signals", signals, MOST_SIGNALS);
+    range("lanes", lanes, MAX_LANES);
+    range("signals", signals, MAX_SIGNALS);
   }
 
   private static void range(String field, int value, int most) {
     if (value < 1 || value > most) {
-      throw new InvalidArgumentException(
-          field, String.valueOf(value), "1.." + most, "lanes are for warps, signals for lanes");
+      throw new InvalidArgumentException(ErrorCode.PUT_SHAPE, field, String.valueOf(value), "1.." + most, "use one lane per warp and one signal per lane");
     }
   }
 
-  /** Where the words of signals begin. */
+  /** Offset of the words of signals. */
   public long signalWords() {
     return bytes;
   }
 
-  /** With the words of signals. */
+  /** Total bytes, including the words of signals. */
   public long regionBytes() {
     return bytes + signals * (long) Long.BYTES;
   }

@@ -5,12 +5,11 @@ import java.time.Duration;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Memory of the same size on all ranks, cleared, and what the backend has to carry puts of kernels
- * into it. Used by one thread.
+ * Zeroed memory of equal size on all ranks, and the backend's transport for puts of kernels into it. Used by one thread.
  */
 public final class PutWindow implements AutoCloseable {
   private static final String NO_MEMORY = "memory for puts of kernels cannot be allocated";
@@ -20,26 +19,26 @@ public final class PutWindow implements AutoCloseable {
   private final Backend backend;
   private final SymmetricRegion region;
   private final @Nullable PeerRegion[] peers;
-  private final @Nullable PutCarrier carrier;
+  private final @Nullable PutTransport transport;
   private final String obstacle;
 
   private PutWindow(
-      Group group, Backend backend, boolean[] near, PutShape shape, Duration timeout) {
+      Group group, Backend backend, boolean[] intranode, PutShape shape, Duration timeout) {
     this.group = group;
     this.backend = backend;
     boolean complete = false;
     try {
       region = backend.world().together(NO_MEMORY, () -> allocate(shape.regionBytes()));
-      peers = reach(near, timeout);
-      PutOffer offer = backend.offerPuts(region, shape, near);
-      PutCarrier offered = offer.carrier();
+      peers = reach(intranode, timeout);
+      PutOffer offer = backend.offerPuts(region, shape, intranode);
+      PutTransport offered = offer.transport();
       if (offered != null) {
         owned.own(offered);
       }
       // A rank may have to compile first.
       Duration patience = backend.world().setUpTimeout().plus(timeout);
       obstacle = obstacle(group, patience, offer.reason());
-      carrier = obstacle.isEmpty() ? offered : null;
+      transport = obstacle.isEmpty() ? offered : null;
       complete = true;
     } finally {
       if (!complete) {
@@ -49,13 +48,13 @@ public final class PutWindow implements AutoCloseable {
   }
 
   /**
-   * Opens it; collective. When it returns all ranks have cleared their memory.
+   * Opens the window; collective. When this returns, all ranks have cleared their memory.
    *
-   * @param near by number, the ranks that this one reaches by stores, itself among them
+   * @param intranode by rank, whether stores reach it, including this rank
    */
   public static PutWindow open(
-      Group group, Backend backend, boolean[] near, PutShape shape, Duration timeout) {
-    return new PutWindow(group, backend, near, shape, timeout);
+      Group group, Backend backend, boolean[] intranode, PutShape shape, Duration timeout) {
+    return new PutWindow(group, backend, intranode, shape, timeout);
   }
 
   private SymmetricRegion allocate(long bytes) {
@@ -64,10 +63,10 @@ public final class PutWindow implements AutoCloseable {
     return made;
   }
 
-  private @Nullable PeerRegion[] reach(boolean[] near, Duration timeout) {
-    boolean[] others = near.clone();
+  private @Nullable PeerRegion[] reach(boolean[] intranode, Duration timeout) {
+    boolean[] others = intranode.clone();
     others[group.rank()] = false;
-    @Nullable PeerRegion[] reached = region.reach(Meeting.ofAll(group), others, timeout);
+    @Nullable PeerRegion[] reached = region.reach(Participants.ofAll(group), others, timeout);
     for (PeerRegion peer : reached) {
       if (peer != null) {
         owned.own(peer);
@@ -76,7 +75,7 @@ public final class PutWindow implements AutoCloseable {
     return reached;
   }
 
-  /** The first rank that cannot use what the others may have, and why; all ranks hear the same. */
+  /** The first rank without the transport, and the reason; the same result on all ranks. */
   static String obstacle(Group group, Duration timeout, String reason) {
     byte[][] all = group.allGather(reason.getBytes(StandardCharsets.UTF_8), timeout);
     for (int r = 0; r < all.length; r++) {
@@ -87,12 +86,12 @@ public final class PutWindow implements AutoCloseable {
     return "";
   }
 
-  /** The memory of this rank, with the words of signals behind what was asked for. */
+  /** The memory of this rank, with the words of signals after the requested bytes. */
   public DeviceMemory memory() {
     return region.memory();
   }
 
-  /** By number, the memory of this rank and of those near it as kernels see it; else 0. */
+  /** By rank, the mapped memory of this rank and of intranode ranks; else 0. */
   public long[] addresses() {
     long[] addresses = new long[peers.length];
     for (int r = 0; r < peers.length; r++) {
@@ -103,17 +102,17 @@ public final class PutWindow implements AutoCloseable {
     return addresses;
   }
 
-  /** What carries puts; null if the backend has nothing here, the same on all ranks. */
-  public @Nullable PutCarrier carrier() {
-    return carrier;
+  /** The transport of puts; null if the backend has none here, the same on all ranks. */
+  public @Nullable PutTransport transport() {
+    return transport;
   }
 
-  /** Why it has nothing though it could, with the remedy; otherwise empty. */
+  /** Why an expected transport is unavailable, with the remedy; otherwise empty. */
   public String obstacle() {
     return obstacle;
   }
 
-  /** Gives it back, once no kernel of any rank uses it; collective where the backend says so. */
+  /** Closes the window after the last kernel that uses it on any rank; collective if the backend requires it. */
   @Override
   public void close() {
     owned.close();

@@ -2,7 +2,7 @@ package org.ep4j.cuda.backend;
 
 import java.time.Duration;
 import org.ep4j.cuda.driver.DeviceMemory;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /** Memory of this rank, one of a set with the same size on all ranks. */
@@ -11,15 +11,14 @@ public interface SymmetricRegion extends AutoCloseable {
   DeviceMemory memory();
 
   /**
-   * Maps regions of other ranks; collective among the ranks of the meeting. When it returns, all of
-   * them have come to it, so what a rank has written into its own region before is there for all.
+   * Maps regions of other ranks; collective among the participants. When this returns, all of them have called it, so earlier writes of a rank into its own region are visible to all.
    *
-   * @param wanted by number, the ranks whose regions are to be mapped; not this one
-   * @return by number; null for those that were not wanted
+   * @param wanted by rank, whether to map its region; false for this rank
+   * @return by rank; null for regions that were not requested
    */
-  @Nullable PeerRegion[] reach(Meeting meeting, boolean[] wanted, Duration timeout);
+  @Nullable PeerRegion[] reach(Participants meeting, boolean[] wanted, Duration timeout);
 
-  /** Frees it, once no rank uses it any more. */
+  /** Frees the memory after the last use by any rank. */
   @Override
   void close();
 }

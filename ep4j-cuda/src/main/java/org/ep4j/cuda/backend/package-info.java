@@ -1,6 +1,5 @@
 /**
- * How GPUs reach each other: one interface, and who implements it is found through {@link
- * java.util.ServiceLoader}. Kernels see addresses of their peers' regions, whoever made them.
+ * How GPUs access each other's memory: one interface, with implementations found through {@link java.util.ServiceLoader}. Kernels get addresses of their peers' regions, independent of the backend.
  */
 @NullMarked
 package org.ep4j.cuda.backend;

@@ -1,12 +1,12 @@
 package org.ep4j.cuda.driver;
 
 /**
- * Which calls a capture forbids meanwhile: those that would wait for work that is only recorded.
+ * The threads whose calls a capture restricts: calls that would wait for recorded work are forbidden.
  */
 public enum CaptureMode {
   /** Calls of all threads. */
   GLOBAL,
-  /** Calls of the capturing thread: the choice where several ranks share a process. */
+  /** Calls of the capturing thread. Use this mode where several ranks share a process. */
   THREAD_LOCAL,
   /** None. */
   RELAXED

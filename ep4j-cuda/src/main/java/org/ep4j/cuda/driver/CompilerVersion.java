@@ -1,7 +1,7 @@
 package org.ep4j.cuda.driver;
 
 /**
- * Version of a compiler or linker of CUDA.
+ * Version of a CUDA compiler or linker.
  *
  * @param major of CUDA
  * @param minor of CUDA

@@ -1,8 +1,7 @@
 package org.ep4j.cuda.driver;
 
 /**
- * Makes a context current for the calling thread until it is closed, then the one that was current
- * before. For calls that create and destroy; too dear for calls in stream order.
+ * Makes a context current for the calling thread; closing it restores the previous context. For calls that create and destroy objects; too expensive for calls in stream order.
  */
 final class ContextScope implements AutoCloseable {
   private boolean open = true;

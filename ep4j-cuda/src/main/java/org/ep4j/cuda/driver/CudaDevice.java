@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -7,12 +9,10 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * A device whose primary context this object holds: the context that the CUDA runtime and other
- * libraries use too, so that their pointers and streams are valid here. It is closed after
- * everything that was made on it.
+ * A device with its primary context retained. The CUDA runtime and other libraries use the same context, so their pointers and streams are valid here. Close all objects of the device before the device.
  */
 public final class CudaDevice implements AutoCloseable {
-  /** Contexts in which nothing is given back any more; those that hold them keep them alive. */
+  /** Contexts whose resources are no longer released, because a kernel in them never ends. */
   private static final Set<Long> HELD = ConcurrentHashMap.newKeySet();
 
   private final DeviceProperties properties;
@@ -26,7 +26,7 @@ public final class CudaDevice implements AutoCloseable {
     this.context = context;
   }
 
-  /** Number of devices; 0 where the driver cannot be used. */
+  /** Number of devices; 0 if the driver is unusable. */
   public static int count() {
     return CudaDriver.deviceCount();
   }
@@ -34,8 +34,8 @@ public final class CudaDevice implements AutoCloseable {
   /**
    * Opens a device.
    *
-   * @throws org.ep4j.EngineUnavailableException if the driver cannot be used here
-   * @throws org.ep4j.InvalidArgumentException if there is no such device
+   * @throws org.ep4j.EngineUnavailableException if the driver is unusable
+   * @throws org.ep4j.InvalidArgumentException if the device does not exist
    */
   public static CudaDevice open(int ordinal) {
     DeviceProperties properties = DeviceProperties.of(ordinal);
@@ -54,8 +54,7 @@ public final class CudaDevice implements AutoCloseable {
   }
 
   /**
-   * Whether NVLink joins this device with the one of a bus address of this host. False, too, if
-   * this process cannot see that device, as CUDA_VISIBLE_DEVICES may have it.
+   * Whether NVLink connects this device with the device at a PCI bus address of this host. False if CUDA_VISIBLE_DEVICES hides that device from this process.
    */
   public boolean isLinked(String pciBusId) {
     for (int i = 0; i < count(); i++) {
@@ -66,10 +65,10 @@ public final class CudaDevice implements AutoCloseable {
     return false;
   }
 
-  /** Whether NVLink joins two devices. */
+  /** Whether NVLink connects two devices. */
   public static boolean areLinked(int from, int to) {
     CudaDriver.require();
-    // What tells it from PCIe: GPUs do atomics on each other's memory.
+    // Native peer atomics distinguish NVLink from PCIe.
     return from == to
         || DeviceCalls.peerAttribute(
                 DriverConstants.CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
@@ -83,12 +82,12 @@ public final class CudaDevice implements AutoCloseable {
     return properties.ordinal();
   }
 
-  /** What the device is. */
+  /** Properties of the device. */
   public DeviceProperties properties() {
     return properties;
   }
 
-  /** What to compile for, {@code sm_90a}. */
+  /** Architecture to compile for, for example {@code sm_90a}. */
   public String architecture() {
     return properties.architecture();
   }
@@ -99,7 +98,7 @@ public final class CudaDevice implements AutoCloseable {
     return context;
   }
 
-  /** Makes the context current for the calling thread, for good. Allocates nothing. */
+  /** Makes the context current for the calling thread, permanently. Allocates nothing. */
   public void makeCurrent() {
     DeviceCalls.setCurrent(context());
   }
@@ -110,8 +109,7 @@ public final class CudaDevice implements AutoCloseable {
   }
 
   /**
-   * Maps memory of {@code peer}, past and future, so that kernels here can load and store it. Again
-   * is harmless; itself is harmless.
+   * Maps present and future memory of {@code peer}, so that kernels here can load and store it. Repeated calls and the device itself are allowed.
    */
   public void enablePeerAccess(CudaDevice peer) {
     if (peer.ordinal() == ordinal()) {
@@ -128,7 +126,7 @@ public final class CudaDevice implements AutoCloseable {
                 + ordinal()
                 + " to "
                 + peer.ordinal()
-                + ": nvidia-smi topo -p2p r tells which devices can reach one another");
+                + ": run nvidia-smi topo -p2p r to list the devices that can reach each other");
       }
     }
   }
@@ -140,7 +138,7 @@ public final class CudaDevice implements AutoCloseable {
     }
   }
 
-  /** Bytes that are free now. */
+  /** Free device memory in bytes. */
   public long freeMemory() {
     try (var _ = enter();
         Arena arena = Arena.ofConfined()) {
@@ -150,21 +148,19 @@ public final class CudaDevice implements AutoCloseable {
     }
   }
 
-  /** The context is current until the result is closed. */
+  /** Makes the context current until the result is closed. */
   ContextScope enter() {
     return ContextScope.enter(context());
   }
 
   /**
-   * Says that a kernel runs in the context which nobody ends, for instance one of a library whose
-   * partner is gone. The driver takes nothing back before all kernels have ended; so from now on
-   * whatever is closed on this device stays with this process, its other buffers included.
+   * Records that a kernel of this context may never end, for example a kernel of a library whose peer has died. The driver frees resources only after all kernels have ended, so from now on every object closed on this device stays allocated until the process ends, including those of other buffers.
    */
   public void hold() {
     HELD.add(context());
   }
 
-  /** Gives something back with the context current, if that comes to an end. */
+  /** Releases a resource with the context current, unless the context is held. */
   void giveBack(Runnable call) {
     if (!HELD.contains(context())) {
       try (var _ = enter()) {
@@ -175,11 +171,11 @@ public final class CudaDevice implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalStateException("device " + ordinal() + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "device " + ordinal() + " is closed: create a new one");
     }
   }
 
-  /** Gives the primary context back. */
+  /** Releases the primary context. */
   @Override
   public synchronized void close() {
     if (!closed) {

@@ -3,7 +3,7 @@ package org.ep4j.cuda.driver;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.engine.DeviceAccess;
 
-/** Memory of CUDA devices, and copies between it and the host; see {@link DeviceAccess}. */
+/** Memory of CUDA devices and copies between device and host; see {@link DeviceAccess}. */
 public final class CudaDeviceAccess implements DeviceAccess {
   /** Used by {@link java.util.ServiceLoader}. */
   public CudaDeviceAccess() {}
@@ -16,8 +16,7 @@ public final class CudaDeviceAccess implements DeviceAccess {
   @Override
   public long allocate(int device, long bytes) {
     DeviceMemory.checkSize(bytes);
-    // The driver destroys a context with its last holder, and memory with the context: this holder
-    // belongs to the memory, and free gives it back.
+    // The driver destroys a context with its last retain, and the memory with the context. The memory owns one retain; free releases it.
     CudaDevice holder = CudaDevice.open(device);
     boolean allocated = false;
     try (var _ = holder.enter()) {

@@ -5,15 +5,13 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The CUDA driver of this machine: whether it can be used, its version, its devices. The library is
- * opened and initialised by the first call; nothing here throws because it is missing, except
- * {@link #require}.
+ * The CUDA driver of this machine: availability, version and device count. The first call opens and initialises the library. Only {@link #require} throws if the library is missing.
  */
 public final class CudaDriver {
-  /** Names the driver library where the loader does not find it. */
+  /** Environment variable with the path of the driver library, for libraries that the loader does not find. */
   public static final String LIBRARY_VARIABLE = "EP4J_CUDA_DRIVER";
 
-  /** Oldest CUDA version of a driver that has every function ep4j calls. */
+  /** Oldest CUDA version of a driver that exports every function that ep4j calls. */
   static final int OLDEST = 12000;
 
   /** Filled by the first {@link #find}; class initialisation makes it thread-safe. */
@@ -53,15 +51,15 @@ public final class CudaDriver {
 
   private CudaDriver() {}
 
-  /** Whether the driver can be used here, and if not, why; the first call loads it. */
+  /** Whether the driver is usable, with the reason if not; the first call loads the driver. */
   public static LibrarySearch find() {
     return Search.RESULT;
   }
 
   /**
-   * Makes sure that the driver can be used.
+   * Requires a usable driver.
    *
-   * @throws org.ep4j.EngineUnavailableException with the reason if it cannot
+   * @throws org.ep4j.EngineUnavailableException with the reason if the driver is unusable
    */
   public static void require() {
     find().require();
@@ -73,24 +71,24 @@ public final class CudaDriver {
     return DeviceCalls.driverVersion();
   }
 
-  /** A version as people write it: {@code 13.0}. */
+  /** A version as text, for example {@code 13.0}. */
   public static String versionText(int version) {
     return version / 1000 + "." + version % 1000 / 10;
   }
 
-  /** Number of devices; 0 where the driver cannot be used. */
+  /** Number of devices; 0 if the driver is unusable. */
   public static int deviceCount() {
     return find().found() ? DeviceCalls.count() : 0;
   }
 
-  /** What to say where there is no driver library. */
+  /** Message for a missing driver library. */
   static String missing(@Nullable String variable) {
-    return "no CUDA driver library: looked for "
+    return "no CUDA driver library: searched for "
         + String.join(", ", DriverLibrary.candidates(variable))
         + (variable == null || variable.isEmpty()
-            ? " (" + LIBRARY_VARIABLE + " may name it)"
-            : " (from " + LIBRARY_VARIABLE + ")")
-        + "; it comes with the NVIDIA driver, 525 or newer";
+            ? " (" + LIBRARY_VARIABLE + " is not set)"
+            : " (set by " + LIBRARY_VARIABLE + ")")
+        + ": install the NVIDIA driver, version 525 or newer";
   }
 
   private static String initialisation(int result) {
@@ -98,11 +96,11 @@ public final class CudaDriver {
     if (result == DriverConstants.CUDA_ERROR_NO_DEVICE) {
       String visible = System.getenv("CUDA_VISIBLE_DEVICES");
       return text
-          + ": the driver is there, but no GPU"
+          + ": the driver is installed but reports no GPU"
           + (visible == null
-              ? "; look at nvidia-smi"
-              : "; CUDA_VISIBLE_DEVICES is '" + visible + "'");
+              ? ": check nvidia-smi"
+              : ": check CUDA_VISIBLE_DEVICES, which is '" + visible + "'");
     }
-    return text + ": look at nvidia-smi; the kernel module and the library must be of one version";
+    return text + ": check nvidia-smi; the kernel module and the library must have the same version";
   }
 }

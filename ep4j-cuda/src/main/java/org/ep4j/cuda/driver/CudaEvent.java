@@ -1,10 +1,11 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 
 /**
- * A point in the work of a stream that others can wait for. Either owned by this object, or a view
- * of an event that somebody else made.
+ * A point in the work of a stream that streams and host threads can wait for. Either owned, or a view of an event of another library.
  */
 public final class CudaEvent implements AutoCloseable {
   private static final int SPINS = 1000;
@@ -20,12 +21,12 @@ public final class CudaEvent implements AutoCloseable {
     this.owned = owned;
   }
 
-  /** A new event that knows order but no time: the cheaper kind. */
+  /** A new event without timing, which is cheaper. */
   public static CudaEvent create(CudaDevice device) {
     return create(device, DriverConstants.CU_EVENT_DISABLE_TIMING);
   }
 
-  /** A new event for {@link #millisSince}. */
+  /** A new event with timing, for {@link #millisSince}. */
   public static CudaEvent createTimed(CudaDevice device) {
     return create(device, DriverConstants.CU_EVENT_DEFAULT);
   }
@@ -36,30 +37,30 @@ public final class CudaEvent implements AutoCloseable {
     }
   }
 
-  /** An event that another library made, a CUevent; closing the view leaves the event alone. */
+  /** A view of a CUevent of another library; closing the view does not destroy the event. */
   public static CudaEvent wrapping(CudaDevice device, long rawHandle) {
     return new CudaEvent(device, rawHandle, false);
   }
 
-  /** The CUevent, for other libraries. */
+  /** The CUevent. */
   public long handle() {
     if (closed) {
-      throw new IllegalStateException("the event of " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the event of " + device + " is closed: create a new one");
     }
     return handle;
   }
 
-  /** It happens when all work given to {@code stream} so far is done. Allocates nothing. */
+  /** Records the event after all work enqueued in {@code stream} so far. Allocates nothing. */
   public void record(CudaStream stream) {
     StreamCalls.recordEvent(handle(), stream.handle());
   }
 
-  /** The same for a raw CUstream. */
+  /** Same as {@link #record(CudaStream)} for a raw CUstream. */
   public void record(long stream) {
     StreamCalls.recordEvent(handle(), stream);
   }
 
-  /** Whether it has happened, or was never recorded. Allocates nothing. */
+  /** Whether the event has completed or was never recorded. Allocates nothing. */
   public boolean query() {
     int result = StreamCalls.queryEvent(handle());
     if (result == DriverConstants.CUDA_ERROR_NOT_READY) {
@@ -69,12 +70,12 @@ public final class CudaEvent implements AutoCloseable {
     return true;
   }
 
-  /** Waits until it has happened, however long: for work that has a deadline of its own. */
+  /** Waits without limit until the event has completed; for work that has its own deadline. */
   public void synchronize() {
     StreamCalls.synchronizeEvent(handle());
   }
 
-  /** Waits until it has happened, but no longer than {@code limit}. Allocates nothing. */
+  /** Waits until the event has completed, at most {@code limit}. Allocates nothing. */
   public boolean await(Duration limit) {
     long start = System.nanoTime();
     long nanos = limit.toNanos();
@@ -90,7 +91,7 @@ public final class CudaEvent implements AutoCloseable {
     return true;
   }
 
-  /** Milliseconds from {@code start} to this event; both are timed and have happened. */
+  /** Milliseconds from {@code start} to this event; both have timing and have completed. */
   public float millisSince(CudaEvent start) {
     return StreamCalls.elapsedMillis(start.handle(), handle());
   }

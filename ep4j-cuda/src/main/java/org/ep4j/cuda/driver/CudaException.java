@@ -1,24 +1,25 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.Ep4jException;
 
-/** A call of the driver, of NVRTC or of nvJitLink failed. */
+/** A call of the driver, NVRTC or nvJitLink failed. */
 public final class CudaException extends Ep4jException {
   private static final long serialVersionUID = 1L;
 
   /** Name of the native function. */
   private final String call;
 
-  /** What it returned. */
+  /** Result code of the call. */
   private final int code;
 
   /**
    * @param call name of the native function
-   * @param code what it returned
-   * @param text the library's words for it, and what helps
+   * @param result result code of the call
+   * @param text the library's description of the code, and what to do
    */
   CudaException(String call, int code, String text) {
-    super(call + " failed: " + text);
+    super(ErrorCode.CUDA_CALL_FAILED, call + " failed: " + text);
     this.call = call;
     this.code = code;
   }
@@ -28,12 +29,12 @@ public final class CudaException extends Ep4jException {
     return call;
   }
 
-  /** What it returned: a CUresult, nvrtcResult or nvJitLinkResult. */
+  /** Result code of the call: a CUresult, nvrtcResult or nvJitLinkResult. */
   public int code() {
     return code;
   }
 
-  /** Throws unless {@code result} is success. */
+  /** Throws if {@code result} is not success. */
   static void check(int result, DriverFunction function) {
     if (result != DriverConstants.CUDA_SUCCESS) {
       throw of(result, function);
@@ -45,17 +46,17 @@ public final class CudaException extends Ep4jException {
     return new CudaException(function.symbol(), result, describe(result));
   }
 
-  /** An error of the driver with more to say. */
+  /** An error of the driver with additional text. */
   static CudaException of(int result, DriverFunction function, String more) {
     return new CudaException(function.symbol(), result, describe(result) + "; " + more);
   }
 
-  /** Name, number and text of a result of the driver. */
+  /** Name, number and text of a driver result. */
   static String describe(int result) {
     return CudaResults.name(result) + " (" + result + ", " + CudaResults.text(result) + ")";
   }
 
-  /** For what only the JVM can throw at a downcall: errors go on as they are. */
+  /** Wraps checked throwables of a downcall, which only the JVM can throw; rethrows errors. */
   static AssertionError unexpected(Throwable thrown) {
     if (thrown instanceof RuntimeException exception) {
       throw exception;

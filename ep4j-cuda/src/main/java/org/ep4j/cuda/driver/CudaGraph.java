@@ -1,10 +1,12 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
-/** Work recorded by {@link CudaStream#beginCapture}. */
+/** Work recorded after {@link CudaStream#beginCapture}. */
 public final class CudaGraph implements AutoCloseable {
   private final CudaDevice device;
   private final long handle;
@@ -15,15 +17,15 @@ public final class CudaGraph implements AutoCloseable {
     this.handle = handle;
   }
 
-  /** The CUgraph, for other libraries. */
+  /** The CUgraph. */
   public long handle() {
     if (closed) {
-      throw new IllegalStateException("the graph of " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the graph of " + device + " is closed: create a new one");
     }
     return handle;
   }
 
-  /** Number of pieces of work in it. */
+  /** Number of nodes. */
   public long nodes() {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment count = arena.allocate(ValueLayout.JAVA_LONG);
@@ -32,7 +34,7 @@ public final class CudaGraph implements AutoCloseable {
     }
   }
 
-  /** Makes it ready to launch; the result does not need this graph any more. */
+  /** Creates an executable graph, which does not depend on this graph afterwards. */
   public CudaGraphExec instantiate() {
     try (var _ = device.enter()) {
       return new CudaGraphExec(device, GraphCalls.instantiate(handle(), 0));

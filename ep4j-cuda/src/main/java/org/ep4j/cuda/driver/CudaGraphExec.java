@@ -1,6 +1,9 @@
 package org.ep4j.cuda.driver;
 
-/** A graph that is ready to launch, any number of times. */
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
+
+/** An executable graph, launched any number of times. */
 public final class CudaGraphExec implements AutoCloseable {
   private final CudaDevice device;
   private final long handle;
@@ -11,15 +14,15 @@ public final class CudaGraphExec implements AutoCloseable {
     this.handle = handle;
   }
 
-  /** The CUgraphExec, for other libraries. */
+  /** The CUgraphExec. */
   public long handle() {
     if (closed) {
-      throw new IllegalStateException("the graph of " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the graph of " + device + " is closed: create a new one");
     }
     return handle;
   }
 
-  /** Brings to the device what the first launch would bring. */
+  /** Uploads the graph to the device ahead of the first launch. */
   public void upload(CudaStream stream) {
     GraphCalls.upload(handle(), stream.handle());
   }
@@ -29,7 +32,7 @@ public final class CudaGraphExec implements AutoCloseable {
     GraphCalls.launch(handle(), stream.handle());
   }
 
-  /** Destroys it. */
+  /** Destroys the executable graph. */
   @Override
   public synchronized void close() {
     if (!closed) {

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -11,8 +13,8 @@ public final class CudaModule implements AutoCloseable {
   /**
    * A variable of a module.
    *
-   * @param address where it lies on the device
-   * @param bytes its size
+   * @param address device address
+   * @param bytes size
    */
   public record Global(long address, long bytes) {}
 
@@ -30,8 +32,8 @@ public final class CudaModule implements AutoCloseable {
   /**
    * Loads a cubin.
    *
-   * @param name for messages
-   * @throws CudaException if the device cannot run it; the message says what it was made for
+   * @param name name in messages
+   * @throws CudaException if the device cannot run the cubin; the message names its architecture
    */
   public static CudaModule load(CudaDevice device, byte[] cubin, String name) {
     try (var _ = device.enter();
@@ -68,9 +70,9 @@ public final class CudaModule implements AutoCloseable {
   }
 
   /**
-   * A kernel of the module, loaded by the time this returns.
+   * A kernel of the module, completely loaded when this method returns.
    *
-   * @param entry its name; of a kernel that is not {@code extern "C"} the mangled one
+   * @param entry name of the kernel; the mangled name unless the kernel is {@code extern "C"}
    */
   public Kernel kernel(String entry) {
     try (var _ = device.enter();
@@ -106,29 +108,29 @@ public final class CudaModule implements AutoCloseable {
     }
   }
 
-  /** The CUmodule, for other libraries. */
+  /** The CUmodule. */
   public long handle() {
     checkOpen();
     return handle;
   }
 
-  /** Where it is loaded. */
+  /** Device of the module. */
   public CudaDevice device() {
     return device;
   }
 
-  /** Its name in messages. */
+  /** Name in messages. */
   public String name() {
     return name;
   }
 
   void checkOpen() {
     if (closed) {
-      throw new IllegalStateException("module " + name + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "module " + name + " is closed: create a new one");
     }
   }
 
-  /** Unloads it, and with it all its kernels. */
+  /** Unloads the module and all its kernels. */
   @Override
   public synchronized void close() {
     if (!closed) {

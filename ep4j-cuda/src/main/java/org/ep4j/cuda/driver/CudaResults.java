@@ -6,8 +6,8 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 
-/** Binding of the driver's words for its result codes, and the codes that are no errors. */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+/** Binding of the driver's names and texts for result codes, and the codes that are not errors. */
+@SuppressWarnings("restricted") // links native functions
 final class CudaResults {
   private static final MethodHandle GET_ERROR_NAME = link(DriverFunction.GET_ERROR_NAME);
   private static final MethodHandle GET_ERROR_STRING = link(DriverFunction.GET_ERROR_STRING);
@@ -30,7 +30,7 @@ final class CudaResults {
     }
   }
 
-  /** What it means. */
+  /** Text of a result. */
   static String text(int result) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);

@@ -1,20 +1,21 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * A queue of work on a device. Either owned by this object, or a view of a stream that somebody
- * else made and destroys.
+ * A queue of work on a device. Either owned, or a view of a stream of another library.
  */
 public final class CudaStream implements AutoCloseable {
   private final CudaDevice device;
   private final long handle;
   private final boolean owned;
 
-  /** Where the driver answers: a question asked before every operation makes nothing. */
+  /** Result word for the driver, allocated once: a query before every operation allocates nothing. */
   private final MemorySegment word;
 
   private final Arena arena = Arena.ofShared();
@@ -28,12 +29,12 @@ public final class CudaStream implements AutoCloseable {
     this.word = arena.allocate(ValueLayout.JAVA_INT);
   }
 
-  /** A new stream of normal priority that does not wait for the default stream. */
+  /** A new stream of normal priority, not synchronised with the default stream. */
   public static CudaStream create(CudaDevice device) {
     return create(device, 0);
   }
 
-  /** A new stream whose blocks go before those of streams of lower priority. */
+  /** A new stream of the highest priority. */
   public static CudaStream createUrgent(CudaDevice device) {
     return create(device, highestPriority(device));
   }
@@ -46,13 +47,11 @@ public final class CudaStream implements AutoCloseable {
   }
 
   /**
-   * A stream that another library made on {@code device}, a CUstream or cudaStream_t; 0 is the
-   * default stream. Closing the view leaves the stream alone.
+   * A view of a CUstream or cudaStream_t that another library made on {@code device}; 0 is the default stream. Closing the view does not destroy the stream.
    */
   public static CudaStream wrapping(CudaDevice device, long rawHandle) {
     if (rawHandle < 0) {
-      throw new InvalidArgumentException(
-          "stream", String.valueOf(rawHandle), "a CUstream or 0", "pass the handle as it is");
+      throw new InvalidArgumentException(ErrorCode.CUDA_HANDLE, "stream", String.valueOf(rawHandle), "a CUstream or 0", "pass the handle as it is");
     }
     return new CudaStream(device, rawHandle, false);
   }
@@ -66,27 +65,27 @@ public final class CudaStream implements AutoCloseable {
     }
   }
 
-  /** The CUstream, for other libraries. */
+  /** The CUstream. */
   public long handle() {
     if (closed) {
-      throw new IllegalStateException("the stream of " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the stream of " + device + " is closed: create a new one");
     }
     return handle;
   }
 
-  /** Where its work runs. */
+  /** Device of the stream. */
   public CudaDevice device() {
     return device;
   }
 
-  /** Waits until all work given to it so far is done. */
+  /** Waits until all work enqueued so far is done. */
   public void synchronize() {
     try (var _ = device.enter()) {
       StreamCalls.synchronize(handle());
     }
   }
 
-  /** Whether all work given to it so far is done. Allocates nothing. */
+  /** Whether all work enqueued so far is done. Allocates nothing. */
   public boolean query() {
     int result = StreamCalls.query(handle());
     if (result == DriverConstants.CUDA_ERROR_NOT_READY) {
@@ -96,17 +95,17 @@ public final class CudaStream implements AutoCloseable {
     return true;
   }
 
-  /** Work given to it from now on waits for {@code event}. Allocates nothing. */
+  /** Work enqueued from now on waits for {@code event}. Allocates nothing. */
   public void waitFor(CudaEvent event) {
     StreamCalls.waitEvent(handle(), event.handle(), 0);
   }
 
-  /** Records work into a graph from now on instead of running it. */
+  /** Starts recording work into a graph instead of running it. */
   public void beginCapture() {
     beginCapture(CaptureMode.THREAD_LOCAL);
   }
 
-  /** Records work into a graph from now on instead of running it. */
+  /** Starts recording work into a graph instead of running it. */
   public void beginCapture(CaptureMode mode) {
     try (var _ = device.enter()) {
       StreamCalls.beginCapture(handle(), mode.ordinal());
@@ -120,13 +119,13 @@ public final class CudaStream implements AutoCloseable {
     }
   }
 
-  /** Whether work is recorded now instead of run. */
+  /** Whether the stream records work instead of running it. */
   public boolean capturing() {
     return StreamCalls.captureStatus(handle(), word)
         != DriverConstants.CU_STREAM_CAPTURE_STATUS_NONE;
   }
 
-  /** Destroys an owned stream; work that it was given still runs. */
+  /** Destroys an owned stream; enqueued work still runs. */
   @Override
   public synchronized void close() {
     if (!closed) {

@@ -10,7 +10,7 @@ import java.lang.invoke.MethodHandle;
  * Binding of the driver's functions for devices, contexts and peer access. Every method throws a
  * {@link CudaException} that names the function, except those that return a result code.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 final class DeviceCalls {
   private static final MethodHandle INIT = link(DriverFunction.INIT);
   private static final MethodHandle DRIVER_GET_VERSION = link(DriverFunction.DRIVER_GET_VERSION);
@@ -42,7 +42,7 @@ final class DeviceCalls {
 
   private DeviceCalls() {}
 
-  /** Initialises the driver; the result is for the caller to judge. */
+  /** Initialises the driver; returns the result code. */
   static int init(int flags) {
     try {
       return (int) INIT.invokeExact(flags);
@@ -81,7 +81,7 @@ final class DeviceCalls {
     }
   }
 
-  /** Handle of the device with this ordinal. */
+  /** Handle of the device with an ordinal. */
   static int device(int ordinal) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_INT);
@@ -163,7 +163,7 @@ final class DeviceCalls {
     }
   }
 
-  /** Value of an attribute of the way from {@code device} to {@code peer}. */
+  /** Value of an attribute of the link from {@code device} to {@code peer}. */
   static int peerAttribute(int attribute, int device, int peer) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_INT);
@@ -178,7 +178,7 @@ final class DeviceCalls {
     }
   }
 
-  /** The primary context, created if need be; one release for each retain. */
+  /** Retains the primary context, created if necessary; each retain needs one release. */
   static long retainPrimaryContext(int device) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
@@ -193,7 +193,7 @@ final class DeviceCalls {
     }
   }
 
-  /** Gives the primary context back. */
+  /** Releases the primary context. */
   static void releasePrimaryContext(int device) {
     int result;
     try {
@@ -204,7 +204,7 @@ final class DeviceCalls {
     CudaException.check(result, DriverFunction.DEVICE_PRIMARY_CTX_RELEASE);
   }
 
-  /** Makes a context current for the calling thread; 0 for none. */
+  /** Makes a context current for the calling thread; 0 makes none current. */
   static void setCurrent(long context) {
     int result;
     try {
@@ -230,7 +230,7 @@ final class DeviceCalls {
     }
   }
 
-  /** Puts a context on the calling thread's stack. */
+  /** Pushes a context onto the calling thread's stack. */
   static void pushCurrent(long context) {
     int result;
     try {
@@ -241,7 +241,7 @@ final class DeviceCalls {
     CudaException.check(result, DriverFunction.CTX_PUSH_CURRENT);
   }
 
-  /** Takes a context off the calling thread's stack. */
+  /** Pops a context off the calling thread's stack. */
   static long popCurrent() {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
@@ -267,7 +267,7 @@ final class DeviceCalls {
     CudaException.check(result, DriverFunction.CTX_SYNCHRONIZE);
   }
 
-  /** Lets the current context use memory of {@code peerContext}. */
+  /** Lets the current context use memory of {@code peerContext}; returns the result code. */
   static int enablePeerAccess(long peerContext, int flags) {
     try {
       return (int) CTX_ENABLE_PEER_ACCESS.invokeExact(peerContext, flags);
@@ -276,7 +276,7 @@ final class DeviceCalls {
     }
   }
 
-  /** Writes the lowest and the highest priority (the smaller number) as ints. */
+  /** Writes the lowest and the highest priority as ints; the highest is the smaller number. */
   static void streamPriorityRange(long lowest, long highest) {
     int result;
     try {

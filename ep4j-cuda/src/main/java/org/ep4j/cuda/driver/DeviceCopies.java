@@ -1,20 +1,19 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Copies and fills at raw device addresses, whoever allocated them. The forms with a stream are in
- * stream order: the device of the stream is current (see {@link CudaDevice#makeCurrent}), and the
- * host memory stays alive and untouched until the stream has passed; page-locked host memory
- * ({@link PinnedMemory}) makes them fast and truly asynchronous.
+ * Copies and fills at raw device addresses, independent of the allocator. Methods with a stream run in stream order: the stream's device is current (see {@link CudaDevice#makeCurrent}), and the host memory stays alive and unchanged until the copy has run; copies from and to page-locked memory ({@link PinnedMemory}) are fast and fully asynchronous.
  */
 public final class DeviceCopies {
   private static final long DEFAULT_STREAM = 0;
 
   private DeviceCopies() {}
 
-  /** Copies {@code source}, which may lie on the heap, to the device and waits. */
+  /** Copies {@code source}, which may be a heap segment, to the device and waits. */
   public static void toDevice(CudaDevice device, long target, MemorySegment source) {
     try (var _ = device.enter()) {
       if (source.isNative()) {
@@ -30,15 +29,14 @@ public final class DeviceCopies {
   }
 
   /**
-   * The driver's call may return when pageable memory has been staged, before it has arrived, and
-   * streams that are not the default one would not wait for it.
+   * The driver's call may return when pageable memory is staged, before the data has arrived, and streams other than the default stream would not wait for the data.
    */
   private static void copyAndWait(long target, long source, long bytes) {
     MemoryCalls.copyHostToDevice(target, source, bytes);
     StreamCalls.synchronize(DEFAULT_STREAM);
   }
 
-  /** Copies from the device to {@code target}, which may lie on the heap, and waits. */
+  /** Copies from the device to {@code target}, which may be a heap segment, and waits. */
   public static void toHost(CudaDevice device, MemorySegment target, long source) {
     try (var _ = device.enter()) {
       if (target.isNative()) {
@@ -65,7 +63,7 @@ public final class DeviceCopies {
         nativeAddress(target), source, target.byteSize(), stream.handle());
   }
 
-  /** The same for any thread, and waits; work of other streams is not waited for. */
+  /** Copies native {@code source} to the device from any thread and waits for this stream only. */
   public static void toDeviceBeside(long target, MemorySegment source, CudaStream stream) {
     try (var _ = stream.device().enter()) {
       toDevice(target, source, stream);
@@ -73,7 +71,7 @@ public final class DeviceCopies {
     }
   }
 
-  /** The same in the other direction. */
+  /** Copies from the device to native {@code target} from any thread and waits for this stream only. */
   public static void toHostBeside(MemorySegment target, long source, CudaStream stream) {
     try (var _ = stream.device().enter()) {
       toHost(target, source, stream);
@@ -81,7 +79,7 @@ public final class DeviceCopies {
     }
   }
 
-  /** Copies between two addresses, of any devices or page-locked, in stream order. */
+  /** Copies between two addresses of any devices or of page-locked memory, in stream order. */
   public static void copy(long target, long source, long bytes, CudaStream stream) {
     MemoryCalls.copyAsync(target, source, bytes, stream.handle());
   }
@@ -98,9 +96,7 @@ public final class DeviceCopies {
 
   private static long nativeAddress(MemorySegment segment) {
     if (!segment.isNative()) {
-      throw new IllegalArgumentException(
-          "a copy in stream order needs native host memory: a heap segment moves; use"
-              + " PinnedMemory, or the form that waits");
+      throw new InvalidArgumentException(ErrorCode.CUDA_HEAP_COPY, "host memory", "a heap segment", "native memory for a copy in stream order", "use PinnedMemory, or a copy that waits");
     }
     return segment.address();
   }

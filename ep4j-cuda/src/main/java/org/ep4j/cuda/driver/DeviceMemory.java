@@ -1,12 +1,13 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * Memory of a device, owned by this object unless it is a view of another's. Its content is
- * undefined until it is written.
+ * Memory of a device, owned, or a view of memory of another owner. The initial content is undefined.
  */
 public final class DeviceMemory implements AutoCloseable {
   private final CudaDevice device;
@@ -30,7 +31,7 @@ public final class DeviceMemory implements AutoCloseable {
     }
   }
 
-  /** Memory of {@code device} that somebody else has allocated, and frees after this is closed. */
+  /** A view of memory of {@code device} whose owner frees it after the view is closed. */
   public static DeviceMemory view(CudaDevice device, long address, long bytes) {
     checkSize(bytes);
     return new DeviceMemory(device, address, bytes, false);
@@ -47,17 +48,17 @@ public final class DeviceMemory implements AutoCloseable {
     return bytes;
   }
 
-  /** Where it lies. */
+  /** Device of the memory. */
   public CudaDevice device() {
     return device;
   }
 
-  /** Copies {@code source}, which may lie on the heap, to {@code offset} and waits. */
+  /** Copies {@code source}, which may be a heap segment, to {@code offset} and waits. */
   public void copyFrom(long offset, MemorySegment source) {
     DeviceCopies.toDevice(device, at(offset, source.byteSize()), source);
   }
 
-  /** Copies the bytes at {@code offset} to {@code target}, which may lie on the heap, and waits. */
+  /** Copies the bytes at {@code offset} to {@code target}, which may be a heap segment, and waits. */
   public void copyTo(long offset, MemorySegment target) {
     DeviceCopies.toHost(device, target, at(offset, target.byteSize()));
   }
@@ -77,7 +78,7 @@ public final class DeviceMemory implements AutoCloseable {
     DeviceCopies.fill8(at(offset, count), value, count, stream);
   }
 
-  /** Zeroes {@code count} bytes and waits; work of other streams is not waited for. */
+  /** Zeroes {@code count} bytes and waits for this fill only. */
   public void zero(long offset, long count) {
     try (var _ = device.enter();
         CudaStream stream = CudaStream.create(device)) {
@@ -94,8 +95,7 @@ public final class DeviceMemory implements AutoCloseable {
 
   static void checkSize(long bytes) {
     if (bytes < 1) {
-      throw new InvalidArgumentException(
-          "bytes", String.valueOf(bytes), "at least 1", "allocate nothing where nothing is needed");
+      throw new InvalidArgumentException(ErrorCode.CUDA_MEMORY_SIZE, "bytes", String.valueOf(bytes), "at least 1", "allocate nothing where nothing is needed");
     }
   }
 
@@ -106,11 +106,11 @@ public final class DeviceMemory implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalStateException("the memory of " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the memory of " + device + " is closed: create a new one");
     }
   }
 
-  /** Frees the memory, unless this is a view. The driver waits for work that uses it. */
+  /** Frees owned memory. The driver waits for work that uses the memory. */
   @Override
   public synchronized void close() {
     if (!closed) {

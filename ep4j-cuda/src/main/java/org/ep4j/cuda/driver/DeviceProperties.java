@@ -1,33 +1,33 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * What a device is. Reading it needs no context, so that looking at a device takes no memory of it.
+ * Properties of a device. Reading them needs no context and allocates no device memory.
  *
  * @param ordinal number of the device in this process
- * @param name what the vendor calls it
+ * @param name product name
  * @param pciBusId {@code domain:bus:device.function}
  * @param major compute capability, first part
  * @param minor compute capability, second part
  * @param multiprocessors number of SMs
- * @param sharedBytesPerBlock shared memory that a block can ask for, at most
+ * @param sharedBytesPerBlock largest shared memory of a block
  * @param sharedBytesPerMultiprocessor shared memory of an SM
- * @param threadsPerMultiprocessor threads that an SM holds, at most
+ * @param threadsPerMultiprocessor resident threads of an SM
  * @param l2Bytes size of the L2 cache
  * @param memoryBytes size of the memory
- * @param clockKilohertz highest clock of the SMs, 0 where the driver no longer says
- * @param cooperativeLaunch whether all blocks of a launch can wait for one another
+ * @param clockKilohertz highest SM clock, 0 if the driver does not report it
+ * @param cooperativeLaunch whether the blocks of a launch can synchronise
  * @param clusterLaunch whether blocks can form clusters
  * @param posixHandles whether memory can be shared by file descriptors
  * @param fabricHandles whether memory can be shared between hosts over NVLink
  * @param dmaBuf whether memory can be registered with a network card as dma-buf
- * @param ordersRemoteWrites whether kernels that hear of something through the host see what a
- *     network card has written before into memory of this device
- * @param numaNode the host's NUMA node next to it, -1 where unknown
+ * @param ordersRemoteWrites whether a kernel that the host notifies sees earlier writes of a network card into memory of this device
+ * @param numaNode nearest NUMA node of the host, -1 if unknown
  */
 public record DeviceProperties(
     int ordinal,
@@ -51,14 +51,14 @@ public record DeviceProperties(
     int numaNode) {
   private static final int TEXT_BYTES = 256;
 
-  /** First compute capability whose full instruction set has a name of its own, {@code sm_90a}. */
+  /** First compute capability with an architecture-specific instruction set, {@code sm_90a}. */
   private static final int FIRST_SPECIFIC_MAJOR = 9;
 
-  /** By ordinal. They do not change while a process lives, and copies of tensors ask each time. */
+  /** By ordinal. Properties do not change during the life of a process; tensor copies read them on each call. */
   private static final ConcurrentHashMap<Integer, DeviceProperties> KNOWN =
       new ConcurrentHashMap<>();
 
-  /** The properties of the device with this ordinal, read when they are first asked for. */
+  /** The properties of the device with this ordinal, read once. */
   public static DeviceProperties of(int ordinal) {
     CudaDriver.require();
     DeviceProperties known = KNOWN.get(ordinal);
@@ -94,14 +94,13 @@ public record DeviceProperties(
         valueOr(device, DriverConstants.CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1));
   }
 
-  /** Compute capability as people write it: {@code 9.0}. */
+  /** Compute capability as text, for example {@code 9.0}. */
   public String computeCapability() {
     return major + "." + minor;
   }
 
   /**
-   * What to compile for: {@code sm_80}; from compute capability 9.0 on with all instructions of the
-   * very chip, {@code sm_90a}.
+   * Architecture to compile for: {@code sm_80}; from compute capability 9.0 on the architecture-specific name {@code sm_90a}.
    */
   public String architecture() {
     return "sm_" + major + minor + (major >= FIRST_SPECIFIC_MAJOR ? "a" : "");
@@ -110,8 +109,7 @@ public record DeviceProperties(
   static int checked(int ordinal) {
     int count = DeviceCalls.count();
     if (ordinal < 0 || ordinal >= count) {
-      throw new InvalidArgumentException(
-          "device",
+      throw new InvalidArgumentException(ErrorCode.CUDA_DEVICE, "device",
           String.valueOf(ordinal),
           "0.." + (count - 1),
           "this process sees " + count + " devices (CUDA_VISIBLE_DEVICES)");
@@ -123,7 +121,7 @@ public record DeviceProperties(
     return DeviceCalls.attribute(attribute, device);
   }
 
-  /** For attributes that older drivers do not know. */
+  /** Value of an attribute that older drivers do not know. */
   private static int valueOr(int device, int attribute, int otherwise) {
     try {
       return value(device, attribute);

@@ -1,7 +1,7 @@
 package org.ep4j.cuda.driver;
 
 /**
- * Numbers of the driver's interface under their names there; a test compares them with the header.
+ * Constants of the driver API under their names there; a test compares them with the header.
  */
 final class DriverConstants {
   static final int CUDA_SUCCESS = 0;

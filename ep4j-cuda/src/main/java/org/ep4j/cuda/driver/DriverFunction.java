@@ -5,10 +5,7 @@ import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.ValueLayout;
 
 /**
- * The functions of the driver library that ep4j calls: symbol and signature. The symbols are what
- * the library exports, with the version suffixes that the header hides behind macros. Pointers and
- * handles are longs: addresses of segments need no liveness check on the way, and a hot call none
- * of its cost. A test compares all of this with the header where there is one.
+ * The functions of the driver library that ep4j calls: symbol and signature. The symbols are the exported names, with the version suffixes that the header hides behind macros. Pointers and handles are longs: a long needs no liveness check of a segment, so hot calls avoid its cost. A test compares symbols and signatures with the header if a header is installed.
  */
 enum DriverFunction {
   GET_ERROR_NAME("cuGetErrorName", ValueLayout.JAVA_INT, ValueLayout.JAVA_LONG),
@@ -247,12 +244,12 @@ enum DriverFunction {
     this.descriptor = FunctionDescriptor.of(ValueLayout.JAVA_INT, parameters);
   }
 
-  /** Name under which the library exports it. */
+  /** Exported name. */
   String symbol() {
     return symbol;
   }
 
-  /** Whether ep4j does without it on older drivers. */
+  /** Whether ep4j works without the function on older drivers. */
   boolean optional() {
     return this == FUNC_GET_PARAM_INFO || this == FUNC_LOAD;
   }

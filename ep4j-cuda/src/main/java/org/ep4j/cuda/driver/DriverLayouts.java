@@ -6,7 +6,7 @@ import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 
 /**
- * Structures of the driver's interface; a test compares them with the header where there is one.
+ * Structures of the driver API; a test compares them with the header if a header is installed.
  */
 final class DriverLayouts {
   /** {@code CUipcMemHandle}, passed by value. */
@@ -32,7 +32,7 @@ final class DriverLayouts {
               MemoryLayout.paddingLayout(4))
           .withName("CUlaunchConfig");
 
-  /** {@code CUlaunchAttribute}: the union of values is 64 bytes whatever it holds. */
+  /** {@code CUlaunchAttribute}: the union of values always has 64 bytes. */
   static final StructLayout LAUNCH_ATTRIBUTE =
       MemoryLayout.structLayout(
               ValueLayout.JAVA_INT.withName("id"),
@@ -40,7 +40,7 @@ final class DriverLayouts {
               MemoryLayout.sequenceLayout(16, ValueLayout.JAVA_INT).withName("value"))
           .withName("CUlaunchAttribute");
 
-  /** {@code CUmemAllocationProp} with its nested location and flags written out. */
+  /** {@code CUmemAllocationProp} with its nested location and flags flattened. */
   static final StructLayout ALLOCATION_PROPERTIES =
       MemoryLayout.structLayout(
               ValueLayout.JAVA_INT.withName("type"),

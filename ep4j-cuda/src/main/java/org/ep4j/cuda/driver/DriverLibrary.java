@@ -1,14 +1,15 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The driver library, opened when this class is first used. Binding classes take their functions'
- * addresses from here; none of them may be touched before {@link CudaDriver#find} said that the
- * driver is there.
+ * The driver library, opened when this class is initialised. Binding classes get function addresses here; use them only after {@link CudaDriver#find} has reported a usable driver.
  */
 final class DriverLibrary {
   private static final @Nullable SymbolLookup SYMBOLS;
@@ -32,7 +33,7 @@ final class DriverLibrary {
 
   private DriverLibrary() {}
 
-  /** Where the library is looked for: what the variable says, or else the usual places. */
+  /** Candidates for the library: the value of the variable, or else the usual names. */
   static List<String> candidates(@Nullable String variable) {
     return variable == null || variable.isEmpty()
         ? List.of("libcuda.so.1", "libcuda.so", "/usr/lib/wsl/lib/libcuda.so.1")
@@ -52,13 +53,12 @@ final class DriverLibrary {
   /** Address of a function. */
   static MemorySegment address(DriverFunction function) {
     if (SYMBOLS == null) {
-      throw new IllegalStateException("no driver library: CudaDriver.find() says why");
+      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "the CUDA driver is not loaded: CudaDriver.find() reports the reason");
     }
     return SYMBOLS
         .find(function.symbol())
         .orElseThrow(
             () ->
-                new IllegalStateException(
-                    NAME + " has no " + function.symbol() + ": install a newer NVIDIA driver"));
+                new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + function.symbol() + ": install a newer version"));
   }
 }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -10,14 +11,11 @@ import java.lang.invoke.MethodHandle;
 import org.ep4j.Ep4jException;
 
 /**
- * Binding of the Linux calls that carry a file descriptor to another process, as {@link
- * VmmMemory#exportDescriptor} makes them: the receiver copies it, named by process and number. It
- * may do so where it may trace the other process: the same user, and no Yama restriction above 0,
- * or root.
+ * Binding of the Linux calls that carry a file descriptor, for example of {@link VmmMemory#exportDescriptor}, to another process: the receiver copies it by process id and number. This needs permission to trace the other process: root, or the same user without a Yama restriction above 0.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 public final class FileDescriptors {
-  // The same on x86-64 and on AArch64.
+  // Same numbers on x86-64 and AArch64.
   private static final long SYS_PIDFD_OPEN = 434;
   private static final long SYS_PIDFD_GETFD = 438;
   private static final int EPERM = 1;
@@ -45,10 +43,10 @@ public final class FileDescriptors {
   private FileDescriptors() {}
 
   /**
-   * A copy of an open descriptor of another process; the caller closes it.
+   * Copies an open descriptor of another process; the caller closes the copy.
    *
    * @param pid the other process, alive
-   * @param descriptor its number there
+   * @param descriptor number in that process
    */
   public static int copyFrom(long pid, int descriptor) {
     int process = (int) syscall("pidfd_open of process " + pid, SYS_PIDFD_OPEN, pid, 0, 0);
@@ -74,7 +72,7 @@ public final class FileDescriptors {
       throw CudaException.unexpected(t);
     }
     if (result != 0) {
-      throw new Ep4jException("close of descriptor " + descriptor + " failed: it is not open");
+      throw new Ep4jException(ErrorCode.FILE_DESCRIPTOR_COPY, "close of descriptor " + descriptor + " failed: it is not open");
     }
   }
 
@@ -89,8 +87,7 @@ public final class FileDescriptors {
       }
       if (result < 0) {
         int errno = state.get(ValueLayout.JAVA_INT, ERRNO);
-        throw new Ep4jException(
-            what
+        throw new Ep4jException(ErrorCode.FILE_DESCRIPTOR_COPY, what
                 + " failed with errno "
                 + errno
                 + (errno == EPERM

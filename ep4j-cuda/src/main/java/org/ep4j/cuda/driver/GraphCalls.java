@@ -10,7 +10,7 @@ import java.lang.invoke.MethodHandle;
  * Binding of the driver's functions for graphs. Every method throws a {@link CudaException} that
  * names the function, except those that return a result code.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 final class GraphCalls {
   private static final MethodHandle GRAPH_INSTANTIATE = link(DriverFunction.GRAPH_INSTANTIATE);
   private static final MethodHandle GRAPH_LAUNCH = link(DriverFunction.GRAPH_LAUNCH);
@@ -21,7 +21,7 @@ final class GraphCalls {
 
   private GraphCalls() {}
 
-  /** Makes a graph ready to launch. */
+  /** Creates an executable graph. */
   static long instantiate(long graph, long flags) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
@@ -47,7 +47,7 @@ final class GraphCalls {
     CudaException.check(result, DriverFunction.GRAPH_LAUNCH);
   }
 
-  /** Brings to the device what a launch needs. */
+  /** Uploads an executable graph to the device. */
   static void upload(long exec, long stream) {
     int result;
     try {
@@ -58,7 +58,7 @@ final class GraphCalls {
     CudaException.check(result, DriverFunction.GRAPH_UPLOAD);
   }
 
-  /** Destroys a graph that is ready to launch. */
+  /** Destroys an executable graph. */
   static void destroyExec(long exec) {
     int result;
     try {
@@ -80,7 +80,7 @@ final class GraphCalls {
     CudaException.check(result, DriverFunction.GRAPH_DESTROY);
   }
 
-  /** Writes nodes, or only their number where {@code nodes} is 0. */
+  /** Writes nodes, or only their number if {@code nodes} is 0. */
   static void nodes(long graph, long nodes, long count) {
     int result;
     try {

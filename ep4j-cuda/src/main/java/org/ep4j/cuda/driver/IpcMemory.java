@@ -1,13 +1,14 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * Memory that another process of this host allocated, mapped here. A process cannot map its own
- * memory this way. The exporter keeps the memory until every importer has closed its view.
+ * A mapping of memory that another process of this host allocated. A process cannot map its own memory this way. The exporter keeps the memory until every importer has closed its mapping.
  */
 public final class IpcMemory implements AutoCloseable {
   /** Bytes of a handle. */
@@ -17,7 +18,7 @@ public final class IpcMemory implements AutoCloseable {
    * What another process needs to map an address.
    *
    * @param handle {@link #HANDLE_BYTES} bytes that name the whole allocation
-   * @param offset of the address in it
+   * @param offset offset of the address in the allocation
    * @param bytes size of the allocation
    */
   public record Export(byte[] handle, long offset, long bytes) {}
@@ -31,12 +32,12 @@ public final class IpcMemory implements AutoCloseable {
     this.address = address;
   }
 
-  /** The handle of memory of this process, to be sent to others. */
+  /** The handle of memory of this process, for other processes. */
   public static byte[] export(DeviceMemory memory) {
     return export(memory.device(), memory.address()).handle();
   }
 
-  /** The handle of the allocation around an address of {@code device}, whoever made it. */
+  /** The handle of the allocation that contains an address of {@code device}, independent of its allocator. */
   public static Export export(CudaDevice device, long address) {
     try (var _ = device.enter();
         Arena arena = Arena.ofConfined()) {
@@ -53,13 +54,11 @@ public final class IpcMemory implements AutoCloseable {
   }
 
   /**
-   * Maps memory of another process for kernels of {@code device}, which may be another device than
-   * the memory's: peer access is enabled as needed.
+   * Maps memory of another process for kernels of {@code device}. The memory may belong to another device: peer access is enabled as needed.
    */
   public static IpcMemory open(CudaDevice device, byte[] handle) {
     if (handle.length != HANDLE_BYTES) {
-      throw new InvalidArgumentException(
-          "handle", handle.length + " bytes", HANDLE_BYTES + " bytes", "pass it as exported");
+      throw new InvalidArgumentException(ErrorCode.CUDA_HANDLE, "handle", handle.length + " bytes", HANDLE_BYTES + " bytes", "pass it as exported");
     }
     try (var _ = device.enter();
         Arena arena = Arena.ofConfined()) {
@@ -74,12 +73,12 @@ public final class IpcMemory implements AutoCloseable {
   /** First byte of the allocation. */
   public long address() {
     if (closed) {
-      throw new IllegalStateException("the peer memory on " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the peer memory on " + device + " is closed: create a new one");
     }
     return address;
   }
 
-  /** Unmaps it. */
+  /** Unmaps the memory. */
   @Override
   public synchronized void close() {
     if (!closed) {

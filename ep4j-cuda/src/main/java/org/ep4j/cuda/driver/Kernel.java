@@ -1,5 +1,6 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -7,7 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.InvalidArgumentException;
 
-/** A kernel; it lives as long as its module. */
+/** A kernel; valid as long as its module. */
 public final class Kernel {
   private final CudaModule module;
   private final String name;
@@ -18,7 +19,7 @@ public final class Kernel {
   private final int maxThreadsPerBlock;
   private final int binaryVersion;
 
-  /** Loads the kernel now: at its first launch the driver might wait for work that runs. */
+  /** Loads the kernel eagerly: a lazy load at the first launch may wait for running kernels. */
   Kernel(CudaModule module, String name, long handle) {
     this.module = module;
     this.name = name;
@@ -35,12 +36,12 @@ public final class Kernel {
         ModuleCalls.attribute(DriverConstants.CU_FUNC_ATTRIBUTE_BINARY_VERSION, handle);
   }
 
-  /** Its name in the module. */
+  /** Name in the module. */
   public String name() {
     return name;
   }
 
-  /** The module that it lives in. */
+  /** Module of the kernel. */
   public CudaModule module() {
     return module;
   }
@@ -51,37 +52,36 @@ public final class Kernel {
     return handle;
   }
 
-  /** Registers of a thread. */
+  /** Registers per thread. */
   public int registers() {
     return registers;
   }
 
-  /** Local memory of a thread: spilled registers and arrays that are no registers. */
+  /** Local memory per thread: spilled registers and arrays that are not in registers. */
   public int localBytes() {
     return localBytes;
   }
 
-  /** Shared memory of a block whose size is fixed by the source. */
+  /** Shared memory of a block that the source fixes. */
   public int staticSharedBytes() {
     return staticSharedBytes;
   }
 
-  /** Most threads that a block can have. */
+  /** Largest number of threads of a block. */
   public int maxThreadsPerBlock() {
     return maxThreadsPerBlock;
   }
 
-  /** Architecture it was compiled for: 10 * major + minor. */
+  /** Architecture of the binary: 10 * major + minor. */
   public int binaryVersion() {
     return binaryVersion;
   }
 
-  /** Allows launches with up to this much dynamic shared memory; above 48 KiB that is needed. */
+  /** Allows launches with up to {@code bytes} of dynamic shared memory; required above 48 KiB. */
   public void setMaxDynamicSharedBytes(int bytes) {
     int limit = module.device().properties().sharedBytesPerBlock() - staticSharedBytes;
     if (bytes > limit) {
-      throw new InvalidArgumentException(
-          "dynamic shared memory of " + name,
+      throw new InvalidArgumentException(ErrorCode.CUDA_SHARED_MEMORY, "dynamic shared memory of " + name,
           bytes + " bytes",
           "at most " + limit + " on " + module.device(),
           "use fewer stages");
@@ -89,7 +89,7 @@ public final class Kernel {
     set(DriverConstants.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes);
   }
 
-  /** Blocks of this kernel that an SM holds at once. */
+  /** Resident blocks of this kernel per SM. */
   public int maxActiveBlocksPerSm(int blockThreads, long dynamicSharedBytes) {
     try (var _ = module.device().enter()) {
       return ModuleCalls.maxActiveBlocks(handle(), blockThreads, dynamicSharedBytes);
@@ -97,8 +97,7 @@ public final class Kernel {
   }
 
   /**
-   * Sizes of the parameters, in order, as the kernel was compiled; empty where the driver is older
-   * than CUDA 12.4 and does not say.
+   * Sizes of the parameters in order, as compiled; empty if the driver is older than CUDA 12.4 and does not report them.
    */
   public List<Integer> parameterBytes() {
     List<Integer> sizes = new ArrayList<>();

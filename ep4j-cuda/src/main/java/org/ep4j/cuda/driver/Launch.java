@@ -1,5 +1,7 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -8,14 +10,12 @@ import java.util.List;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * A launch that is described once and made many times. Parameters, attributes and the configuration
- * lie in native memory that this object owns; setting parameters and launching allocate nothing.
- * One thread at a time; the driver has read everything when {@link #launch} returns.
+ * A launch that is described once and made many times. This object owns the native memory of parameters, attributes and configuration; setting parameters and launching allocate nothing. One thread at a time; the driver has read all of it when {@link #launch} returns.
  */
 public final class Launch implements AutoCloseable {
-  private static final int MOST_ATTRIBUTES = 3;
+  private static final int MAX_ATTRIBUTES = 3;
 
-  /** Strictest alignment that a kernel parameter may need (a tensor map). */
+  /** Strictest alignment of a kernel parameter (a tensor map). */
   private static final int PARAMETER_ALIGNMENT = 64;
 
   private static final long GRID_X = DriverLayouts.offset(DriverLayouts.LAUNCH_CONFIG, "gridDimX");
@@ -41,7 +41,7 @@ public final class Launch implements AutoCloseable {
     this.kernel = kernel;
     this.arena = Arena.ofShared();
     this.config = arena.allocate(DriverLayouts.LAUNCH_CONFIG);
-    this.attributes = arena.allocate(DriverLayouts.LAUNCH_ATTRIBUTE, MOST_ATTRIBUTES);
+    this.attributes = arena.allocate(DriverLayouts.LAUNCH_ATTRIBUTE, MAX_ATTRIBUTES);
     this.parameters = new MemorySegment[parameterBytes.length];
     MemorySegment table = arena.allocate(ValueLayout.JAVA_LONG, Math.max(1, parameterBytes.length));
     for (int i = 0; i < parameterBytes.length; i++) {
@@ -55,15 +55,13 @@ public final class Launch implements AutoCloseable {
   /**
    * A launch of {@code kernel}.
    *
-   * @param parameterBytes size of each parameter, in order; the driver's own sizes are compared
-   *     where it knows them (CUDA 12.4)
+   * @param parameterBytes size of each parameter in order; compared with the sizes that the driver reports (CUDA 12.4)
    */
   public static Launch of(Kernel kernel, LaunchConfig config, int... parameterBytes) {
     List<Integer> compiled = kernel.parameterBytes();
     List<Integer> given = Arrays.stream(parameterBytes).boxed().toList();
     if (!compiled.isEmpty() && !compiled.equals(given)) {
-      throw new InvalidArgumentException(
-          "parameters of " + kernel.name(),
+      throw new InvalidArgumentException(ErrorCode.CUDA_KERNEL_PARAMETERS, "parameters of " + kernel.name(),
           given + " bytes",
           compiled + " bytes as in the kernel",
           "make the host's layout the same as the kernel's");
@@ -105,17 +103,17 @@ public final class Launch implements AutoCloseable {
     attributes.set(ValueLayout.JAVA_INT, at + VALUE + 8, third);
   }
 
-  /** The kernel that it launches. */
+  /** The kernel to launch. */
   public Kernel kernel() {
     return kernel;
   }
 
-  /** Memory of a parameter, zero at first: fill it in place. */
+  /** Memory of a parameter, initially zero; written in place. */
   public MemorySegment parameter(int index) {
     return parameters[index];
   }
 
-  /** Memory of the first parameter, for kernels that take one structure. */
+  /** Memory of the first parameter, for kernels with one structure as parameter. */
   public MemorySegment parameters() {
     return parameters[0];
   }
@@ -152,14 +150,14 @@ public final class Launch implements AutoCloseable {
     launch(stream.handle());
   }
 
-  /** The same on a raw CUstream. */
+  /** Same as {@link #launch(CudaStream)} on a raw CUstream. */
   public void launch(long stream) {
     checkOpen();
     config.set(ValueLayout.JAVA_LONG, STREAM, stream);
     ModuleCalls.launch(config.address(), kernel.handle(), pointers, 0);
   }
 
-  /** Clusters of this launch that the device holds at once. */
+  /** Clusters of this launch that the device runs at once. */
   public int maxActiveClusters() {
     checkOpen();
     try (var _ = kernel.module().device().enter()) {
@@ -169,7 +167,7 @@ public final class Launch implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalStateException("the launch of " + kernel.name() + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the launch of " + kernel.name() + " is closed: create a new one");
     }
   }
 

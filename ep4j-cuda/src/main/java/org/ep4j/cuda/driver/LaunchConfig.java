@@ -1,9 +1,10 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * How a kernel is launched.
+ * Configuration of a kernel launch.
  *
  * @param gridX blocks
  * @param gridY blocks
@@ -11,13 +12,10 @@ import org.ep4j.InvalidArgumentException;
  * @param blockX threads of a block
  * @param blockY threads of a block
  * @param blockZ threads of a block
- * @param dynamicSharedBytes shared memory of a block on top of what the source fixes; above 48 KiB
- *     the kernel must allow it ({@link Kernel#setMaxDynamicSharedBytes})
- * @param cooperative all blocks run at the same time and can wait for one another; refused by the
- *     driver if they do not fit
+ * @param dynamicSharedBytes shared memory of a block in addition to what the source fixes; above 48 KiB the kernel must allow it ({@link Kernel#setMaxDynamicSharedBytes})
+ * @param cooperative all blocks run at the same time and can synchronise; the driver refuses a launch that does not fit
  * @param clusterBlocks blocks of a cluster along x, a divisor of {@code gridX}; 0 for none
- * @param programmatic the kernel may start while the one before it in the stream still runs; it
- *     waits for that one's memory itself ({@code griddepcontrol.wait})
+ * @param programmatic the kernel may start while the previous kernel of the stream still runs; it waits for the memory of that kernel itself ({@code griddepcontrol.wait})
  */
 public record LaunchConfig(
     int gridX,
@@ -30,7 +28,7 @@ public record LaunchConfig(
     boolean cooperative,
     int clusterBlocks,
     boolean programmatic) {
-  /** Checks what does not depend on the kernel. */
+  /** Checks everything that does not depend on the kernel. */
   public LaunchConfig {
     positive("gridX", gridX);
     positive("gridY", gridY);
@@ -39,31 +37,28 @@ public record LaunchConfig(
     positive("blockY", blockY);
     positive("blockZ", blockZ);
     if ((long) blockX * blockY * blockZ > 1024) {
-      throw new InvalidArgumentException(
-          "block",
+      throw new InvalidArgumentException(ErrorCode.CUDA_LAUNCH_CONFIG, "block",
           blockX + " x " + blockY + " x " + blockZ,
           "at most 1024 threads",
           "use more blocks");
     }
     if (dynamicSharedBytes < 0) {
-      throw new InvalidArgumentException(
-          "dynamicSharedBytes", String.valueOf(dynamicSharedBytes), ">= 0", "pass 0 for none");
+      throw new InvalidArgumentException(ErrorCode.CUDA_LAUNCH_CONFIG, "dynamicSharedBytes", String.valueOf(dynamicSharedBytes), ">= 0", "pass 0 for none");
     }
     if (clusterBlocks < 0 || (clusterBlocks > 0 && gridX % clusterBlocks != 0)) {
-      throw new InvalidArgumentException(
-          "clusterBlocks",
+      throw new InvalidArgumentException(ErrorCode.CUDA_LAUNCH_CONFIG, "clusterBlocks",
           String.valueOf(clusterBlocks),
           "a divisor of gridX, which is " + gridX,
           "round the grid up, or pass 0 for no clusters");
     }
   }
 
-  /** One-dimensional, nothing special. */
+  /** One-dimensional, without options. */
   public static LaunchConfig of(int blocks, int threads) {
     return new LaunchConfig(blocks, 1, 1, threads, 1, 1, 0, false, 0, false);
   }
 
-  /** The same with dynamic shared memory. */
+  /** A copy with dynamic shared memory. */
   public LaunchConfig withDynamicSharedBytes(int bytes) {
     return new LaunchConfig(
         gridX,
@@ -78,7 +73,7 @@ public record LaunchConfig(
         programmatic);
   }
 
-  /** The same, cooperative. */
+  /** A copy with cooperative launch. */
   public LaunchConfig asCooperative() {
     return new LaunchConfig(
         gridX,
@@ -93,7 +88,7 @@ public record LaunchConfig(
         programmatic);
   }
 
-  /** The same in clusters. */
+  /** A copy with clusters. */
   public LaunchConfig withClusterBlocks(int blocks) {
     return new LaunchConfig(
         gridX,
@@ -108,7 +103,7 @@ public record LaunchConfig(
         programmatic);
   }
 
-  /** The same, starting early. */
+  /** A copy with programmatic launch. */
   public LaunchConfig asProgrammatic() {
     return new LaunchConfig(
         gridX,
@@ -130,8 +125,7 @@ public record LaunchConfig(
 
   private static void positive(String name, int value) {
     if (value < 1) {
-      throw new InvalidArgumentException(
-          name, String.valueOf(value), "at least 1", "launch nothing where there is nothing to do");
+      throw new InvalidArgumentException(ErrorCode.CUDA_LAUNCH_CONFIG, name, String.valueOf(value), "at least 1", "launch nothing where there is nothing to do");
     }
   }
 }

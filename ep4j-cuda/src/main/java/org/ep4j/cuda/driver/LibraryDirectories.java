@@ -12,14 +12,14 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/** Directories of CUDA's own, and of the Python packages that bring parts of CUDA along. */
+/** Library directories of CUDA, and of the Python packages that contain parts of CUDA. */
 public final class LibraryDirectories {
   private LibraryDirectories() {}
 
   /**
-   * All that may hold such libraries here, each once, in the order in which they are looked at.
+   * All library directories of this machine, without duplicates, in search order.
    *
-   * @param environment of the process
+   * @param environment environment of the process
    */
   public static List<Path> of(Map<String, String> environment) {
     Set<Path> found = new LinkedHashSet<>();
@@ -50,7 +50,7 @@ public final class LibraryDirectories {
       }
     }
     for (String entry : environment.getOrDefault("PATH", "").split(File.pathSeparator, -1)) {
-      // The Python of a virtual environment that is used without being activated.
+      // The Python of a virtual environment that is used without activation.
       Path directory = Path.of(entry);
       Path above = directory.getParent();
       if (above != null && Files.exists(directory.resolve("python3"))) {
@@ -80,14 +80,14 @@ public final class LibraryDirectories {
     }
   }
 
-  /** Entries of a directory that match, from the last name to the first; none if there is none. */
+  /** Matching entries of a directory in descending order of names; empty if none match. */
   private static List<Path> entries(Path directory, String glob) {
     List<Path> found = new ArrayList<>();
     if (Files.isDirectory(directory)) {
       try (DirectoryStream<Path> stream = Files.newDirectoryStream(directory, glob)) {
         stream.forEach(found::add);
       } catch (IOException e) {
-        return List.of(); // a directory that cannot be read holds nothing for us
+        return List.of(); // an unreadable directory counts as empty
       }
     }
     found.sort(Comparator.reverseOrder());

@@ -1,12 +1,13 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.EngineUnavailableException;
 
 /**
- * How the search for a native library went.
+ * Result of the search for a native library.
  *
- * @param library the name or path under which it was found, or empty
- * @param problem empty if it can be used; otherwise what was looked for, where, and what to install
+ * @param library name or path of the library; empty if not found
+ * @param problem empty if the library is usable; otherwise what was searched, where, and what to install
  */
 public record LibrarySearch(String library, String problem) {
   static LibrarySearch found(String library) {
@@ -17,19 +18,19 @@ public record LibrarySearch(String library, String problem) {
     return new LibrarySearch("", problem);
   }
 
-  /** Whether the library can be used. */
+  /** Whether the library is usable. */
   public boolean found() {
     return problem.isEmpty();
   }
 
   /**
-   * Does nothing if the library can be used.
+   * Does nothing if the library is usable.
    *
    * @throws EngineUnavailableException with the problem otherwise
    */
   public void require() {
     if (!found()) {
-      throw new EngineUnavailableException(problem);
+      throw new EngineUnavailableException(ErrorCode.NATIVE_LIBRARY_MISSING, problem);
     }
   }
 }

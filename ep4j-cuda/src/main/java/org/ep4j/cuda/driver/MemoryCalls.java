@@ -10,7 +10,7 @@ import java.lang.invoke.MethodHandle;
  * Binding of the driver's functions for memory, copies and pointers. Every method throws a {@link
  * CudaException} that names the function, except those that return a result code.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 final class MemoryCalls {
   private static final MethodHandle MEM_ALLOC = link(DriverFunction.MEM_ALLOC);
   private static final MethodHandle MEM_FREE = link(DriverFunction.MEM_FREE);
@@ -109,7 +109,7 @@ final class MemoryCalls {
     CudaException.check(result, DriverFunction.MEM_FREE_HOST);
   }
 
-  /** Locks pages of host memory that something else has allocated. */
+  /** Page-locks host memory of another allocator. */
   static void registerHost(long address, long bytes, int flags) {
     int result;
     try {
@@ -131,7 +131,7 @@ final class MemoryCalls {
     CudaException.check(result, DriverFunction.MEM_HOST_UNREGISTER);
   }
 
-  /** Where the device sees page-locked host memory. */
+  /** Device address of page-locked host memory. */
   static long devicePointer(long address, int flags) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
@@ -202,8 +202,7 @@ final class MemoryCalls {
   }
 
   /**
-   * Sets bytes in stream order. The value is passed as an int of 0 to 255: a callee may count on
-   * the upper bits.
+   * Sets bytes in stream order. The value is an int of 0 to 255, because a callee may rely on the upper bits.
    */
   static void fill8Async(long address, int value, long count, long stream) {
     int result;

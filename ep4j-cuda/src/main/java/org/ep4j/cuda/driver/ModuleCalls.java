@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
  * Binding of the driver's functions for modules, kernels and launches. Every method throws a {@link
  * CudaException} that names the function, except those that return a result code.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 final class ModuleCalls {
   private static final MethodHandle MODULE_LOAD_DATA_EX = link(DriverFunction.MODULE_LOAD_DATA_EX);
   private static final MethodHandle MODULE_UNLOAD = link(DriverFunction.MODULE_UNLOAD);
@@ -36,7 +36,7 @@ final class ModuleCalls {
 
   private ModuleCalls() {}
 
-  /** Loads a cubin; the result is for the caller, who has the log. */
+  /** Loads a cubin; returns the result code, because the caller has the log. */
   static int load(long module, long image, int optionCount, long options, long values) {
     try {
       return (int) MODULE_LOAD_DATA_EX.invokeExact(module, image, optionCount, options, values);
@@ -56,7 +56,7 @@ final class ModuleCalls {
     CudaException.check(result, DriverFunction.MODULE_UNLOAD);
   }
 
-  /** Writes the handle of a kernel; the result is for the caller. */
+  /** Writes the handle of a kernel; returns the result code. */
   static int function(long function, long module, long name) {
     try {
       return (int) MODULE_GET_FUNCTION.invokeExact(function, module, name);
@@ -65,7 +65,7 @@ final class ModuleCalls {
     }
   }
 
-  /** Writes address and size of a variable; the result is for the caller. */
+  /** Writes address and size of a variable; returns the result code. */
   static int global(long address, long size, long module, long name) {
     try {
       return (int) MODULE_GET_GLOBAL.invokeExact(address, size, module, name);
@@ -100,7 +100,7 @@ final class ModuleCalls {
     CudaException.check(result, DriverFunction.FUNC_SET_ATTRIBUTE);
   }
 
-  /** Makes sure that a kernel is on the device; older drivers do so when they hand it out. */
+  /** Forces the load of a kernel; older drivers load it when they return its handle. */
   static void finishLoading(long function) {
     if (FUNC_LOAD == null) {
       return;
@@ -114,14 +114,13 @@ final class ModuleCalls {
     CudaException.check(result, DriverFunction.FUNC_LOAD);
   }
 
-  /** Whether {@link #parameterInfo} can be asked. */
+  /** Whether the driver has {@link #parameterInfo}. */
   static boolean knowsParameters() {
     return FUNC_GET_PARAM_INFO != null;
   }
 
   /**
-   * Writes offset and size of a parameter; the result is for the caller. Only where {@link
-   * #knowsParameters}.
+   * Writes offset and size of a parameter; returns the result code. Requires {@link #knowsParameters}.
    */
   static int parameterInfo(long function, long index, long offset, long size) {
     if (FUNC_GET_PARAM_INFO == null) {
@@ -145,7 +144,7 @@ final class ModuleCalls {
     CudaException.check(result, DriverFunction.LAUNCH_KERNEL_EX);
   }
 
-  /** Blocks of a kernel that fit on one SM. */
+  /** Resident blocks of a kernel per SM. */
   static int maxActiveBlocks(long function, int blockThreads, long dynamicSharedBytes) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_INT);

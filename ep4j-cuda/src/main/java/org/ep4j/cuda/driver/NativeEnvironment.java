@@ -7,10 +7,9 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 
 /**
- * The environment that native libraries of this process read. Java's own view of it, and that of
- * child processes, stay as they were when the JVM started.
+ * The environment that native libraries of this process read. The environment that Java and child processes see does not change after the start of the JVM.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 public final class NativeEnvironment {
   private static final MethodHandle SETENV =
       Linker.nativeLinker()
@@ -24,7 +23,7 @@ public final class NativeEnvironment {
 
   private NativeEnvironment() {}
 
-  /** Sets a variable that nobody has set; called before a library that reads it is loaded. */
+  /** Sets a variable unless it is set; call before the library that reads it is loaded. */
   public static void setDefault(String name, String value) {
     try (Arena arena = Arena.ofConfined()) {
       int ignored =

@@ -10,19 +10,16 @@ import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * The end of this process. Native libraries take down what they work with then; where a thread is
- * still in one, it dies of that, and the process with it.
+ * The exit of this process. Native libraries destroy their state at exit; a thread that is still inside such a library then crashes, and the process with it.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 public final class NativeExit {
   private static final AtomicBoolean SKIPS = new AtomicBoolean();
 
   private NativeExit() {}
 
   /**
-   * Leaves out what native libraries would do when this process ends, from now on and for good.
-   * Java's shutdown hooks run as ever, and the status is what it would be. For when a thread has to
-   * be left behind in a library. Does nothing where the C library has no {@code on_exit}.
+   * Permanently disables the exit handlers of native libraries. Java's shutdown hooks still run, and the exit status does not change. For threads that must be abandoned inside a library. Does nothing if the C library has no {@code on_exit}.
    */
   public static void skipDestructors() {
     if (SKIPS.compareAndSet(false, true)) {
@@ -31,9 +28,7 @@ public final class NativeExit {
   }
 
   /**
-   * The C library calls what is to run at the end with the status of the process, last added first.
-   * So its own function that ends a process at once with a status goes before all that libraries
-   * added when they were loaded.
+   * The C library calls exit handlers with the status of the process, last registered first. The C library's own function that ends a process immediately with a status, registered last, therefore precedes the handlers that libraries registered when they were loaded.
    */
   private static void endAtOnce() {
     SymbolLookup library = Linker.nativeLinker().defaultLookup();

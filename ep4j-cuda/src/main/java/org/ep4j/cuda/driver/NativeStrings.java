@@ -5,13 +5,13 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.List;
 
-/** Texts and lists of texts in native memory. */
+/** Strings and lists of strings in native memory. */
 final class NativeStrings {
   private static final long LONGEST = 4096;
 
   private NativeStrings() {}
 
-  /** Address of an array of addresses of the texts; 0 for none. */
+  /** Address of an array of addresses of the strings; 0 for none. */
   static long array(Arena arena, List<String> texts) {
     if (texts.isEmpty()) {
       return 0;
@@ -23,8 +23,8 @@ final class NativeStrings {
     return table.address();
   }
 
-  /** The text of a library at an address. */
-  @SuppressWarnings("restricted") // libraries hand out texts by address, without their length
+  /** The string of a library at an address. */
+  @SuppressWarnings("restricted") // libraries return strings by address, without length
   static String read(long address) {
     return address == 0 ? "" : MemorySegment.ofAddress(address).reinterpret(LONGEST).getString(0);
   }

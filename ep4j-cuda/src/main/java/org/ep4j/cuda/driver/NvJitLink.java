@@ -1,16 +1,17 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.List;
 
 /**
- * A link in this process: intermediate code and binaries of several origins become one cubin. Used
- * by one thread: create, add, {@link #link}, close. It needs no device.
+ * A link in this process: intermediate code and binaries of several origins become one cubin. Used by one thread: create, add, {@link #link}, close. Needs no device.
  */
 public final class NvJitLink implements AutoCloseable {
-  /** Names the library, or its directory, where it is not found. */
+  /** Environment variable with the path of the library or its directory. */
   public static final String LIBRARY_VARIABLE = "EP4J_NVJITLINK";
 
   /** Kinds of input. */
@@ -48,7 +49,7 @@ public final class NvJitLink implements AutoCloseable {
 
   private NvJitLink() {}
 
-  /** Whether nvJitLink can be used here, and if not, why; the first call loads it. */
+  /** Whether nvJitLink is usable, with the reason if not; the first call loads it. */
   public static LibrarySearch find() {
     return Search.RESULT;
   }
@@ -87,7 +88,7 @@ public final class NvJitLink implements AutoCloseable {
     return link;
   }
 
-  /** Adds an input; {@code name} is for messages. */
+  /** Adds an input; {@code name} appears in messages. */
   public void add(Input input, byte[] data, String name) {
     MemorySegment copy = arena.allocate(Math.max(1, data.length), 16);
     MemorySegment.copy(data, 0, copy, ValueLayout.JAVA_BYTE, 0, data.length);
@@ -97,7 +98,7 @@ public final class NvJitLink implements AutoCloseable {
         "nvJitLinkAddData");
   }
 
-  /** Links what was added into a cubin. */
+  /** Links the inputs into a cubin. */
   public byte[] link() {
     check(NvJitLinkCalls.complete(linker()), "nvJitLinkComplete");
     MemorySegment size = arena.allocate(ValueLayout.JAVA_LONG);
@@ -113,7 +114,7 @@ public final class NvJitLink implements AutoCloseable {
     }
   }
 
-  /** What the linker and its assembler said, as the options asked them to. */
+  /** Output of the linker and its assembler, as the options requested. */
   public String infoLog() {
     return log(NvJitLinkCalls::infoLogSize, NvJitLinkCalls::infoLog);
   }
@@ -122,7 +123,7 @@ public final class NvJitLink implements AutoCloseable {
     return log(NvJitLinkCalls::errorLogSize, NvJitLinkCalls::errorLog);
   }
 
-  /** A function of the library that writes through an address, and its result. */
+  /** A function of the library that writes through an address and returns a result code. */
   @FunctionalInterface
   private interface Getter {
     int get(long linker, long target);
@@ -139,7 +140,7 @@ public final class NvJitLink implements AutoCloseable {
 
   private long linker() {
     if (closed) {
-      throw new IllegalStateException("the link is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the link is closed: create a new one");
     }
     return handle.get(ValueLayout.JAVA_LONG, 0);
   }
@@ -154,9 +155,9 @@ public final class NvJitLink implements AutoCloseable {
     }
   }
 
-  /** Where the library is looked for. */
-  static ToolkitPlaces places() {
+  /** Search locations of the library. */
+  static ToolkitPaths places() {
     int driver = CudaDriver.find().found() ? CudaDriver.version() / 1000 : 0;
-    return new ToolkitPlaces(LIBRARY_VARIABLE, "libnvJitLink", driver, System.getenv());
+    return new ToolkitPaths(LIBRARY_VARIABLE, "libnvJitLink", driver, System.getenv());
   }
 }

@@ -7,10 +7,9 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 
 /**
- * Binding of nvJitLink. Every method returns the library's result code; {@link NvJitLink} judges
- * it.
+ * Binding of nvJitLink. Every method returns the library's result code; {@link NvJitLink} checks it.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 final class NvJitLinkCalls {
   private static final MethodHandle VERSION =
       link("nvJitLinkVersion", ValueLayout.JAVA_INT, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG);
@@ -82,7 +81,7 @@ final class NvJitLinkCalls {
     }
   }
 
-  /** Writes a linker; {@code options} is an array of texts. */
+  /** Writes a linker; {@code options} is an array of strings. */
   static int create(long linker, int optionCount, long options) {
     try {
       return (int) CREATE.invokeExact(linker, optionCount, options);
@@ -91,7 +90,7 @@ final class NvJitLinkCalls {
     }
   }
 
-  /** Takes the address of the linker. */
+  /** Destroys the linker at an address. */
   static int destroy(long linker) {
     try {
       return (int) DESTROY.invokeExact(linker);

@@ -1,10 +1,13 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import org.jspecify.annotations.Nullable;
 
-/** The library of {@link NvJitLink}, opened when this class is first used. */
+/** The library of {@link NvJitLink}, opened when this class is initialised. */
 final class NvJitLinkLibrary {
   private static final @Nullable SymbolLookup SYMBOLS;
 
@@ -35,11 +38,11 @@ final class NvJitLinkLibrary {
   /** Address of a function. */
   static MemorySegment address(String symbol) {
     if (SYMBOLS == null) {
-      throw new IllegalStateException("no library: NvJitLink.find() says why");
+      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "nvJitLink is not loaded: NvJitLink.find() reports the reason");
     }
     return SYMBOLS
         .find(symbol)
         .orElseThrow(
-            () -> new IllegalStateException(NAME + " has no " + symbol + ": install a newer one"));
+            () -> new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + symbol + ": install a newer version"));
   }
 }

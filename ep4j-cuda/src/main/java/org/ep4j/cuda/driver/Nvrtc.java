@@ -8,14 +8,13 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * The compiler of CUDA C++ in this process. It needs no device. The library is opened by the first
- * call.
+ * The compiler of CUDA C++ in this process. Needs no device. The first call opens the library.
  */
 public final class Nvrtc {
-  /** Names the library, or its directory, where it is not found. */
+  /** Environment variable with the path of the library or its directory. */
   public static final String LIBRARY_VARIABLE = "EP4J_NVRTC";
 
-  /** What to get from a compilation. */
+  /** Result of a compilation. */
   public enum Output {
     /** A binary for one architecture. */
     CUBIN,
@@ -26,10 +25,10 @@ public final class Nvrtc {
   }
 
   /**
-   * What a compilation gave.
+   * Output of a compilation.
    *
    * @param image the binary, or the text with a final zero
-   * @param log warnings and what options asked for; often empty
+   * @param log warnings and requested output; often empty
    */
   public record Result(byte[] image, String log) {}
 
@@ -42,7 +41,7 @@ public final class Nvrtc {
 
   private Nvrtc() {}
 
-  /** Whether NVRTC can be used here, and if not, why; the first call loads it. */
+  /** Whether NVRTC is usable, with the reason if not; the first call loads it. */
   public static LibrarySearch find() {
     return Search.RESULT;
   }
@@ -58,7 +57,7 @@ public final class Nvrtc {
     }
   }
 
-  /** Architectures that it compiles for: 80, 90, 100. */
+  /** Supported architectures: 80, 90, 100. */
   public static List<Integer> architectures() {
     find().require();
     try (Arena arena = Arena.ofConfined()) {
@@ -79,8 +78,8 @@ public final class Nvrtc {
    * Compiles a program.
    *
    * @param name of the program in messages
-   * @param headers text by the name it is included with
-   * @param options of the compiler, {@code -arch=sm_90a} among them for a cubin
+   * @param headers text by include name
+   * @param options compiler options; a cubin needs {@code -arch=sm_90a} or similar
    * @throws CudaException with the compiler's log if the source is wrong
    */
   public static Result compile(
@@ -175,9 +174,9 @@ public final class Nvrtc {
     return NativeStrings.read(NvrtcCalls.errorString(result)) + " (" + result + ")";
   }
 
-  /** Where the library is looked for. */
-  static ToolkitPlaces places() {
+  /** Search locations of the library. */
+  static ToolkitPaths places() {
     int driver = CudaDriver.find().found() ? CudaDriver.version() / 1000 : 0;
-    return new ToolkitPlaces(LIBRARY_VARIABLE, "libnvrtc", driver, System.getenv());
+    return new ToolkitPaths(LIBRARY_VARIABLE, "libnvrtc", driver, System.getenv());
   }
 }

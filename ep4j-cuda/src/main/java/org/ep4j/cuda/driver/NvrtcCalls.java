@@ -6,8 +6,8 @@ import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 
-/** Binding of NVRTC. Every method returns the library's result code; {@link Nvrtc} judges it. */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+/** Binding of NVRTC. Every method returns the library's result code; {@link Nvrtc} checks it. */
+@SuppressWarnings("restricted") // links native functions
 final class NvrtcCalls {
   private static final MethodHandle GET_ERROR_STRING =
       link("nvrtcGetErrorString", ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT);
@@ -87,7 +87,7 @@ final class NvrtcCalls {
     }
   }
 
-  /** Writes as many ints. */
+  /** Writes that many ints. */
   static int architectures(long architectures) {
     try {
       return (int) GET_SUPPORTED_ARCHS.invokeExact(architectures);
@@ -96,7 +96,7 @@ final class NvrtcCalls {
     }
   }
 
-  /** Writes a program; headers are given by text and by the name they are included with. */
+  /** Writes a program; headers are passed by text and include name. */
   static int createProgram(
       long program, long source, long name, int headerCount, long headers, long includeNames) {
     try {
@@ -107,7 +107,7 @@ final class NvrtcCalls {
     }
   }
 
-  /** Takes the address of the program. */
+  /** Destroys the program at an address. */
   static int destroyProgram(long program) {
     try {
       return (int) DESTROY_PROGRAM.invokeExact(program);
@@ -116,7 +116,7 @@ final class NvrtcCalls {
     }
   }
 
-  /** Compiles; {@code options} is an array of texts. */
+  /** Compiles; {@code options} is an array of strings. */
   static int compileProgram(long program, int optionCount, long options) {
     try {
       return (int) COMPILE_PROGRAM.invokeExact(program, optionCount, options);

@@ -1,5 +1,8 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
@@ -8,7 +11,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
-/** The library of {@link Nvrtc}, opened when this class is first used. */
+/** The library of {@link Nvrtc}, opened when this class is initialised. */
 final class NvrtcLibrary {
   private static final String BUILTINS = "libnvrtc-builtins.so.*";
   private static final @Nullable SymbolLookup SYMBOLS;
@@ -34,8 +37,7 @@ final class NvrtcLibrary {
   private NvrtcLibrary() {}
 
   /**
-   * NVRTC opens a second library by name when it compiles, and does not look for it beside itself.
-   * Once opened from there, it is found. Where NVRTC is on the loader path, so is the other.
+   * NVRTC opens a second library by name when it compiles, and does not search its own directory. An already open library is found. If NVRTC is on the loader path, the second library is too.
    */
   private static void openBuiltins(String library) {
     Path directory = Path.of(library).getParent();
@@ -47,7 +49,7 @@ final class NvrtcLibrary {
         SymbolLookup ignored = SharedLibrary.open(file.toString());
       }
     } catch (IOException e) {
-      return; // NVRTC then says itself what it lacks
+      return; // NVRTC then reports the missing library itself
     }
   }
 
@@ -59,11 +61,11 @@ final class NvrtcLibrary {
   /** Address of a function. */
   static MemorySegment address(String symbol) {
     if (SYMBOLS == null) {
-      throw new IllegalStateException("no library: Nvrtc.find() says why");
+      throw new IllegalUseException(ErrorCode.NATIVE_LIBRARY_NOT_LOADED, "NVRTC is not loaded: Nvrtc.find() reports the reason");
     }
     return SYMBOLS
         .find(symbol)
         .orElseThrow(
-            () -> new IllegalStateException(NAME + " has no " + symbol + ": install a newer one"));
+            () -> new EngineUnavailableException(ErrorCode.NATIVE_FUNCTION_MISSING, NAME + " has no " + symbol + ": install a newer version"));
   }
 }

@@ -1,13 +1,14 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Page-locked host memory, owned by this object: copies in stream order run at full speed, and
- * kernels of every device can load and store it. Zeroed.
+ * Zeroed page-locked host memory, owned by this object: copies in stream order run at full speed, and kernels of every device can load and store it.
  */
-@SuppressWarnings("restricted") // it makes a segment of an address that it owns
+@SuppressWarnings("restricted") // creates a segment for an address that it owns
 public final class PinnedMemory implements AutoCloseable {
 
   private final CudaDevice device;
@@ -46,19 +47,19 @@ public final class PinnedMemory implements AutoCloseable {
     }
   }
 
-  /** The memory as the host sees it; invalid once closed. Any thread may use it. */
+  /** The memory as a host segment, invalid after close. Any thread may use it. */
   public MemorySegment segment() {
     checkOpen();
     return segment;
   }
 
-  /** First byte as the host sees it. */
+  /** First byte as a host address. */
   public long hostAddress() {
     checkOpen();
     return hostAddress;
   }
 
-  /** First byte as kernels see it. */
+  /** First byte as a device address. */
   public long deviceAddress() {
     checkOpen();
     return deviceAddress;
@@ -71,7 +72,7 @@ public final class PinnedMemory implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalStateException("the page-locked memory is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the page-locked memory is closed: create a new one");
     }
   }
 

@@ -1,19 +1,19 @@
 package org.ep4j.cuda.driver;
 
 /**
- * What the driver knows about an address, whoever allocated it.
+ * What the driver knows about an address, independent of the allocator.
  *
- * @param type what kind of memory it is
- * @param device ordinal of the device that owns it, -1 for memory the driver does not know
- * @param managed whether it moves between host and device by itself
- * @param rangeStart first byte of the allocation, 0 for memory the driver does not know
+ * @param type kind of memory
+ * @param device ordinal of the owning device, -1 for memory that the driver does not know
+ * @param managed whether the driver migrates the memory between host and device
+ * @param rangeStart first byte of the allocation, 0 for memory that the driver does not know
  * @param rangeBytes size of the allocation
  */
 public record PointerAttributes(
     Type type, int device, boolean managed, long rangeStart, long rangeBytes) {
   /** Kinds of memory. */
   public enum Type {
-    /** The driver does not know it: ordinary host memory, or nothing. */
+    /** Unknown to the driver: ordinary host memory, or no memory. */
     UNKNOWN,
     /** Page-locked host memory. */
     HOST,
@@ -31,7 +31,7 @@ public record PointerAttributes(
     }
   }
 
-  /** Asks the driver; needs no current context. For hot paths there is {@link PointerReader}. */
+  /** Reads the attributes; needs no current context. Hot paths use {@link PointerReader}. */
   public static PointerAttributes of(long address) {
     try (PointerReader reader = PointerReader.create()) {
       reader.read(address);
@@ -44,7 +44,7 @@ public record PointerAttributes(
     }
   }
 
-  /** Whether kernels of {@link #device} can use the address as it is. */
+  /** Whether kernels of {@link #device} can use the address directly. */
   public boolean isDevicePointer() {
     return type == Type.DEVICE || managed;
   }

@@ -1,10 +1,12 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
-/** Asks for {@link PointerAttributes} again and again without allocating. One thread at a time. */
+/** Reads {@link PointerAttributes} repeatedly without allocation. One thread at a time. */
 public final class PointerReader implements AutoCloseable {
   private static final int COUNT = 5;
 
@@ -40,26 +42,26 @@ public final class PointerReader implements AutoCloseable {
     return new PointerReader();
   }
 
-  /** Asks about {@code address}; the other methods answer. */
+  /** Reads the attributes of {@code address}; the other methods return them. */
   public void read(long address) {
     if (closed) {
-      throw new IllegalStateException("the pointer reader is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the pointer reader is closed: create a new one");
     }
-    values.fill((byte) 0); // an attribute that does not apply is left as it is
+    values.fill((byte) 0); // the driver does not write attributes that do not apply
     MemoryCalls.pointerAttributes(COUNT, attributes, targets, address);
   }
 
-  /** What kind of memory it is. */
+  /** Kind of memory. */
   public PointerAttributes.Type type() {
     return PointerAttributes.Type.of(values.get(ValueLayout.JAVA_INT, 0));
   }
 
-  /** Whether it moves between host and device by itself. */
+  /** Whether the driver migrates the memory between host and device. */
   public boolean managed() {
     return values.get(ValueLayout.JAVA_BYTE, Long.BYTES) != 0;
   }
 
-  /** Ordinal of the device that owns it, -1 for memory the driver does not know. */
+  /** Ordinal of the owning device, -1 for memory that the driver does not know. */
   public int device() {
     return type() == PointerAttributes.Type.UNKNOWN
         ? -1

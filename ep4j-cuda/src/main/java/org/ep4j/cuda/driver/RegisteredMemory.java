@@ -1,11 +1,11 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 
 /**
- * Host memory of somebody else, page-locked while this is open: kernels of every device can load
- * and store it. Whole pages are locked, so nothing else may lie on them that is registered, too.
- * Whoever owns the memory keeps it until this is closed.
+ * Host memory of another owner, page-locked while this object is open: kernels of every device can load and store it. Whole pages are locked, so no other registered memory may share a page. The owner keeps the memory until this object is closed.
  */
 public final class RegisteredMemory implements AutoCloseable {
   private static final long PAGE = 4096;
@@ -24,7 +24,7 @@ public final class RegisteredMemory implements AutoCloseable {
   /**
    * Locks the pages of a native segment of at least one byte.
    *
-   * @throws CudaException if the driver refuses, for example because they are locked already
+   * @throws CudaException if the driver refuses, for example because the pages are locked already
    */
   public static RegisteredMemory of(CudaDevice device, MemorySegment segment) {
     DeviceMemory.checkSize(segment.byteSize());
@@ -46,9 +46,9 @@ public final class RegisteredMemory implements AutoCloseable {
   }
 
   /**
-   * Where kernels of a device see memory that this process has locked, through whichever device.
+   * Device address of memory that this process has locked through any device.
    *
-   * @throws CudaException if it is not locked
+   * @throws CudaException if the memory is not locked
    */
   public static long addressOf(CudaDevice device, MemorySegment segment) {
     try (var _ = device.enter()) {
@@ -56,10 +56,10 @@ public final class RegisteredMemory implements AutoCloseable {
     }
   }
 
-  /** Where kernels see the first byte of the segment. */
+  /** Device address of the first byte of the segment. */
   public long deviceAddress() {
     if (closed) {
-      throw new IllegalStateException("the memory is no longer registered");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the memory is no longer registered: create a new one");
     }
     return deviceAddress;
   }

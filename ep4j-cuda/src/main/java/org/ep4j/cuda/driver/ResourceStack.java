@@ -3,20 +3,20 @@ package org.ep4j.cuda.driver;
 import java.util.ArrayDeque;
 import java.util.Deque;
 
-/** Resources of one owner, given back in the opposite order. Used by one thread at a time. */
+/** Resources of one owner, closed in reverse order. Used by one thread at a time. */
 public final class ResourceStack implements AutoCloseable {
   private final Deque<AutoCloseable> owned = new ArrayDeque<>();
 
-  /** None yet. */
+  /** An empty stack. */
   public ResourceStack() {}
 
-  /** From now on closed with this. */
+  /** Adds a resource, which this stack then closes. */
   public <T extends AutoCloseable> T own(T resource) {
     owned.push(resource);
     return resource;
   }
 
-  /** Closes all, whatever some of them throw; then throws the first of that, the others with it. */
+  /** Closes all resources even if some throw; then throws the first error with the others suppressed. */
   @Override
   public void close() {
     RuntimeException first = null;

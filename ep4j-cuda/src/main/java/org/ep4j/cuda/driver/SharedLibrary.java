@@ -5,16 +5,16 @@ import java.lang.foreign.SymbolLookup;
 import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
-/** Opens native libraries, which then stay open for the life of the process. */
-@SuppressWarnings("restricted") // loading native libraries is what this class is for
+/** Opens native libraries, which stay open until the process ends. */
+@SuppressWarnings("restricted") // loads native libraries
 public final class SharedLibrary {
   private SharedLibrary() {}
 
   /**
    * Opens a library.
    *
-   * @param nameOrPath a path if it has a slash, otherwise a name for the system's loader
-   * @return null if there is none that can be loaded
+   * @param nameOrPath a path if it contains a slash, otherwise a name for the system loader
+   * @return null if the library cannot be loaded
    */
   public static @Nullable SymbolLookup open(String nameOrPath) {
     try {

@@ -10,7 +10,7 @@ import java.lang.invoke.MethodHandle;
  * Binding of the driver's functions that share memory between processes and devices. Every method
  * throws a {@link CudaException} that names the function, except those that return a result code.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 final class SharingCalls {
   private static final MethodHandle IPC_GET_MEM_HANDLE = link(DriverFunction.IPC_GET_MEM_HANDLE);
   private static final MethodHandle IPC_OPEN_MEM_HANDLE = link(DriverFunction.IPC_OPEN_MEM_HANDLE);
@@ -58,7 +58,7 @@ final class SharingCalls {
     }
   }
 
-  /** Unmaps it. */
+  /** Unmaps memory of another process. */
   static void closeIpcHandle(long address) {
     int result;
     try {
@@ -85,7 +85,7 @@ final class SharingCalls {
     }
   }
 
-  /** Gives reserved addresses back. */
+  /** Frees reserved addresses. */
   static void freeAddresses(long address, long bytes) {
     int result;
     try {
@@ -111,7 +111,7 @@ final class SharingCalls {
     }
   }
 
-  /** Gives a handle back; the memory lives on while it is mapped. */
+  /** Releases a handle; mappings keep the memory alive. */
   static void release(long handle) {
     int result;
     try {
@@ -122,7 +122,7 @@ final class SharingCalls {
     CudaException.check(result, DriverFunction.MEM_RELEASE);
   }
 
-  /** Gives memory an address. */
+  /** Maps memory at an address. */
   static void map(long address, long bytes, long offset, long handle, long flags) {
     int result;
     try {
@@ -133,7 +133,7 @@ final class SharingCalls {
     CudaException.check(result, DriverFunction.MEM_MAP);
   }
 
-  /** Takes the address away. */
+  /** Unmaps memory. */
   static void unmap(long address, long bytes) {
     int result;
     try {
@@ -144,7 +144,7 @@ final class SharingCalls {
     CudaException.check(result, DriverFunction.MEM_UNMAP);
   }
 
-  /** Says which devices may use it. */
+  /** Sets the devices that may use the memory. */
   static void setAccess(long address, long bytes, long descriptions, long count) {
     int result;
     try {
@@ -155,7 +155,7 @@ final class SharingCalls {
     CudaException.check(result, DriverFunction.MEM_SET_ACCESS);
   }
 
-  /** Writes a handle for other processes. */
+  /** Writes a shareable handle. */
   static void exportHandle(long target, long handle, int type, long flags) {
     int result;
     try {
@@ -166,7 +166,7 @@ final class SharingCalls {
     CudaException.check(result, DriverFunction.MEM_EXPORT);
   }
 
-  /** Takes a handle of another process. */
+  /** Imports a handle of another process. */
   static long importHandle(long shared, int type) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
@@ -181,7 +181,7 @@ final class SharingCalls {
     }
   }
 
-  /** What sizes must be a multiple of. */
+  /** Granularity of sizes. */
   static long granularity(long properties, int option) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
@@ -197,7 +197,7 @@ final class SharingCalls {
     }
   }
 
-  /** Writes a handle of a range of addresses; of which kind it is, {@code type} says. */
+  /** Writes a handle of kind {@code type} for a range of addresses. */
   static void rangeHandle(long handle, long address, long bytes, int type, long flags) {
     int result;
     try {

@@ -10,7 +10,7 @@ import java.lang.invoke.MethodHandle;
  * Binding of the driver's functions for streams and events. Every method throws a {@link
  * CudaException} that names the function, except those that return a result code.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 final class StreamCalls {
   private static final MethodHandle STREAM_CREATE_WITH_PRIORITY =
       link(DriverFunction.STREAM_CREATE_WITH_PRIORITY);
@@ -46,7 +46,7 @@ final class StreamCalls {
     }
   }
 
-  /** Destroys a stream once its work is done; does not wait. */
+  /** Destroys a stream after its work is done; does not wait. */
   static void destroy(long stream) {
     int result;
     try {
@@ -68,7 +68,7 @@ final class StreamCalls {
     CudaException.check(result, DriverFunction.STREAM_SYNCHRONIZE);
   }
 
-  /** Success, not ready, or an error. */
+  /** Returns success, not ready, or an error. */
   static int query(long stream) {
     try {
       return (int) STREAM_QUERY.invokeExact(stream);
@@ -88,7 +88,7 @@ final class StreamCalls {
     CudaException.check(result, DriverFunction.STREAM_WAIT_EVENT);
   }
 
-  /** Records the stream into a graph from now on. */
+  /** Starts recording the stream into a graph. */
   static void beginCapture(long stream, int mode) {
     int result;
     try {
@@ -114,7 +114,7 @@ final class StreamCalls {
     }
   }
 
-  /** 0 none, 1 recording, 2 spoilt. */
+  /** Writes and returns the status: 0 none, 1 recording, 2 invalidated. */
   static int captureStatus(long stream, MemorySegment word) {
     int result;
     try {
@@ -141,7 +141,7 @@ final class StreamCalls {
     }
   }
 
-  /** Destroys an event once it has happened; does not wait. */
+  /** Destroys an event after its completion; does not wait. */
   static void destroyEvent(long event) {
     int result;
     try {
@@ -152,7 +152,7 @@ final class StreamCalls {
     CudaException.check(result, DriverFunction.EVENT_DESTROY);
   }
 
-  /** The event happens when all work given to the stream so far is done. */
+  /** Records an event after all work enqueued in the stream so far. */
   static void recordEvent(long event, long stream) {
     int result;
     try {
@@ -163,7 +163,7 @@ final class StreamCalls {
     CudaException.check(result, DriverFunction.EVENT_RECORD);
   }
 
-  /** Success, not ready, or an error. */
+  /** Returns success, not ready, or an error. */
   static int queryEvent(long event) {
     try {
       return (int) EVENT_QUERY.invokeExact(event);
@@ -183,7 +183,7 @@ final class StreamCalls {
     CudaException.check(result, DriverFunction.EVENT_SYNCHRONIZE);
   }
 
-  /** Milliseconds between two events that have happened. */
+  /** Milliseconds between two completed events. */
   static float elapsedMillis(long start, long end) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_FLOAT);

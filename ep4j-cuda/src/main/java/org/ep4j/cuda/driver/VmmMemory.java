@@ -1,22 +1,22 @@
 package org.ep4j.cuda.driver;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * Memory of a device with an address range of its own, for what plain allocations cannot do: be
- * shared by file descriptor, or over a multi-node NVLink fabric. Either allocated here or imported.
- * Other devices of this process use it after {@link #allowAccess}.
+ * Memory of a device with its own address range, for sharing that plain allocations do not support: by file descriptor, or over a multi-node NVLink fabric. Either allocated here or imported. Other devices of this process use it after {@link #allowAccess}.
  */
 public final class VmmMemory implements AutoCloseable {
   /** Bytes of a fabric handle. */
   public static final int FABRIC_HANDLE_BYTES = 64;
 
-  /** How memory can be shared. */
+  /** How the memory can be shared. */
   public enum Sharing {
-    /** Not with other processes. */
+    /** Not shared with other processes. */
     NONE(DriverConstants.CU_MEM_HANDLE_TYPE_NONE),
     /** By a file descriptor, between processes of a host. */
     DESCRIPTOR(DriverConstants.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
@@ -54,7 +54,7 @@ public final class VmmMemory implements AutoCloseable {
   /**
    * Allocates at least {@code bytes} bytes that {@code device} can use.
    *
-   * @param rdma whether a network card will read and write it
+   * @param rdma whether a network card reads and writes the memory
    */
   public static VmmMemory allocate(CudaDevice device, long bytes, Sharing sharing, boolean rdma) {
     DeviceMemory.checkSize(bytes);
@@ -74,24 +74,23 @@ public final class VmmMemory implements AutoCloseable {
   /**
    * Memory of another process.
    *
-   * @param descriptor open in this process; stays the caller's
+   * @param descriptor open in this process; remains owned by the caller
    * @param bytes {@link #bytes} at the exporter
    */
   public static VmmMemory importDescriptor(CudaDevice device, int descriptor, long bytes) {
-    // The parameter is a pointer that carries the number itself.
+    // The parameter is a pointer whose value is the descriptor number.
     return importFrom(device, descriptor, bytes, Sharing.DESCRIPTOR);
   }
 
   /**
-   * Memory of another process, perhaps of another host.
+   * Memory of another process, possibly of another host.
    *
    * @param fabricHandle {@link #exportFabric} of the exporter
    * @param bytes {@link #bytes} at the exporter
    */
   public static VmmMemory importFabric(CudaDevice device, byte[] fabricHandle, long bytes) {
     if (fabricHandle.length != FABRIC_HANDLE_BYTES) {
-      throw new InvalidArgumentException(
-          "fabricHandle",
+      throw new InvalidArgumentException(ErrorCode.CUDA_HANDLE, "fabricHandle",
           fabricHandle.length + " bytes",
           FABRIC_HANDLE_BYTES + " bytes",
           "pass it as exported");
@@ -110,7 +109,7 @@ public final class VmmMemory implements AutoCloseable {
     }
   }
 
-  /** Gives a handle its address; takes everything back if that fails. */
+  /** Maps a handle at a new address; releases everything if that fails. */
   private static VmmMemory mapped(CudaDevice device, long handle, long bytes, Sharing sharing) {
     VmmMemory memory;
     try {
@@ -139,8 +138,7 @@ public final class VmmMemory implements AutoCloseable {
     DeviceProperties properties = device.properties();
     if ((sharing == Sharing.DESCRIPTOR && !properties.posixHandles())
         || (sharing == Sharing.FABRIC && !properties.fabricHandles())) {
-      throw new InvalidArgumentException(
-          "sharing", sharing.name(), "what " + device + " supports", "use IpcMemory");
+      throw new InvalidArgumentException(ErrorCode.CUDA_SHARING_UNSUPPORTED, "sharing", sharing.name(), "what " + device + " supports", "use IpcMemory");
     }
   }
 
@@ -156,7 +154,7 @@ public final class VmmMemory implements AutoCloseable {
     return properties;
   }
 
-  /** Lets kernels of {@code user} load and store it. */
+  /** Lets kernels of {@code user} load and store the memory. */
   public void allowAccess(CudaDevice user) {
     try (var _ = user.enter();
         Arena arena = Arena.ofConfined()) {
@@ -191,8 +189,7 @@ public final class VmmMemory implements AutoCloseable {
   }
 
   /**
-   * A dma-buf of the memory: a file descriptor by which a network card can register it; the caller
-   * closes it.
+   * Exports the memory as a dma-buf: a file descriptor by which a network card can register it; the caller closes the descriptor.
    */
   public int exportDmaBuf() {
     try (var _ = device.enter();
@@ -207,8 +204,7 @@ public final class VmmMemory implements AutoCloseable {
   private void requireSharing(Sharing wanted) {
     checkOpen();
     if (sharing != wanted) {
-      throw new IllegalStateException(
-          "the memory was made with Sharing." + sharing + "; allocate it with " + wanted);
+      throw new IllegalUseException(ErrorCode.CUDA_SHARING_MODE, "the memory was allocated with Sharing." + sharing + ": allocate it with " + wanted);
     }
   }
 
@@ -225,11 +221,11 @@ public final class VmmMemory implements AutoCloseable {
 
   private void checkOpen() {
     if (closed) {
-      throw new IllegalStateException("the memory of " + device + " is closed");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the memory of " + device + " is closed: create a new one");
     }
   }
 
-  /** Unmaps it; the memory goes when the last process has unmapped it. */
+  /** Unmaps the memory; the driver frees it after the last process has unmapped it. */
   @Override
   public synchronized void close() {
     if (!closed) {

@@ -1,12 +1,7 @@
 /**
- * The CUDA driver and its compilers. Classes named {@code …Calls} bind native functions, one typed
- * method each; above them stand owners of one resource each ({@link
- * org.ep4j.cuda.driver.DeviceMemory}, {@link org.ep4j.cuda.driver.CudaStream}, …), which are closed
- * by whoever made them, children before the {@link org.ep4j.cuda.driver.CudaDevice} they belong to.
+ * The CUDA driver and its compilers. Classes named {@code …Calls} bind native functions, one typed method each. Above them, each owner class manages one resource ({@link org.ep4j.cuda.driver.DeviceMemory}, {@link org.ep4j.cuda.driver.CudaStream}, …). The creator of an owner closes it, children before their {@link org.ep4j.cuda.driver.CudaDevice}.
  *
- * <p>Contexts: an owner that creates or destroys something makes its device current meanwhile and
- * restores what was current. Calls in stream order (launches, asynchronous copies, events) do not
- * pay for that: the calling thread has called {@link org.ep4j.cuda.driver.CudaDevice#makeCurrent}.
+ * <p>Contexts: owners that create or destroy a resource make their device current for the call and restore the previous context. Calls in stream order (launches, asynchronous copies, events) avoid this cost: the calling thread has called {@link org.ep4j.cuda.driver.CudaDevice#makeCurrent}.
  */
 @NullMarked
 package org.ep4j.cuda.driver;

@@ -7,23 +7,18 @@ import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.Participants;
 import org.ep4j.memory.SymmetricMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What each rank has called lately, in host memory that all ranks see. A kernel that waits in vain
- * knows only who did not come; ranks that call different operations find out here which.
+ * The latest calls of each rank, in host memory that all ranks of a node share. A kernel whose wait fails knows only the missing rank; this log shows which operation each rank called.
  *
- * <p>Protocol. Each rank alone writes its own entries, when it has given an operation to the GPU:
- * call n since the last reset goes to entry n modulo {@link #ENTRIES}. The number is 0 while the
- * rest is written, then n with release. Peers read with acquire, and only after a wait has failed;
- * nobody waits for these words. A rank forgets its calls in a reset before the barrier at its end,
- * so that all ranks count from 1 again.
+ * <p>Protocol: each rank writes only its own entries, after it has enqueued an operation on the GPU. Call n since the last reset goes to entry n modulo {@link #ENTRIES}. The number is 0 while the rest of the entry is written, then n with release. Peers read with acquire, and only after a wait has failed; no wait depends on these words. A reset clears the calls of a rank before its final barrier, so that all ranks count from 1 again.
  */
 final class CallLog implements AutoCloseable {
-  /** Calls that are remembered: more than anybody enqueues ahead of a wait. */
+  /** Entries per rank: more calls than a rank enqueues ahead of a wait. */
   static final int ENTRIES = 32;
 
   private static final long ENTRY_BYTES = 128;
@@ -32,7 +27,7 @@ final class CallLog implements AutoCloseable {
   private final SymmetricMemory memory;
   private final int rank;
 
-  /** Ranks of this node: what others have called cannot be seen. */
+  /** First rank of this node: the calls of other nodes are not visible. */
   private final int first;
 
   private final int end;
@@ -46,7 +41,7 @@ final class CallLog implements AutoCloseable {
     this.end = end;
   }
 
-  /** Makes the memory on all ranks; collective. */
+  /** Opens the memory on all ranks; collective. */
   static CallLog open(Group group, Nodes nodes, Duration timeout) {
     long bytes = ENTRIES * ENTRY_BYTES;
     int node = nodes.of(group.rank());
@@ -59,8 +54,8 @@ final class CallLog implements AutoCloseable {
         end);
   }
 
-  /** The same on a rank that comes back; collective with {@link #readmit}. */
-  static CallLog rejoin(Meeting meeting, Duration timeout) {
+  /** Opens the memory on a returning rank; collective with {@link #readmit}. */
+  static CallLog rejoin(Participants meeting, Duration timeout) {
     long bytes = ENTRIES * ENTRY_BYTES;
     return new CallLog(
         SymmetricMemory.rejoin(meeting, 0, meeting.ranks(), bytes, bytes, timeout),
@@ -69,8 +64,8 @@ final class CallLog implements AutoCloseable {
         meeting.ranks());
   }
 
-  /** Maps the memory of ranks that come back. */
-  void readmit(Meeting meeting, Duration timeout) {
+  /** Maps the memory of returning ranks. */
+  void readmit(Participants meeting, Duration timeout) {
     memory.readmit(meeting, timeout);
   }
 
@@ -78,7 +73,7 @@ final class CallLog implements AutoCloseable {
     return memory.address(of) + slot * ENTRY_BYTES;
   }
 
-  /** Remembers a call of this rank and returns its number. Allocates nothing. */
+  /** Records a call of this rank and returns its number. Allocates nothing. */
   long add(Operation called) {
     calls++;
     long at = entry(rank, calls % ENTRIES);
@@ -89,7 +84,7 @@ final class CallLog implements AutoCloseable {
     return calls;
   }
 
-  /** Forgets all calls of this rank, while no operation runs. */
+  /** Clears all calls of this rank; no operation runs. */
   void clear() {
     calls = 0;
     for (int i = 0; i < ENTRIES; i++) {
@@ -98,10 +93,9 @@ final class CallLog implements AutoCloseable {
   }
 
   /**
-   * The earliest call that is another one on another rank; null if none is known. Any thread may
-   * ask, one at a time.
+   * The earliest call that differs between this rank and another; null if none is known. Any thread, one at a time.
    *
-   * @param excluded ranks that do not count
+   * @param excluded ranks to skip
    */
   @Nullable ConfigurationMismatchException difference(boolean[] excluded) {
     long earliest = Long.MAX_VALUE;
@@ -113,7 +107,7 @@ final class CallLog implements AutoCloseable {
         if (peer != rank && !excluded[peer] && isCall(at, number)) {
           mine.read(entry(rank, slot));
           ConfigurationMismatchException difference = mine.difference(at, peer, rank);
-          // What was compared is what the peer called only if it is still there.
+          // The compared entry is valid only if its number has not changed meanwhile.
           VarHandle.acquireFence();
           if (difference != null && isCall(at, number)) {
             earliest = number;
@@ -126,22 +120,21 @@ final class CallLog implements AutoCloseable {
   }
 
   /**
-   * The rank that has called least, as far as is known; this one if no other has called less. Any
-   * thread may ask.
+   * The rank with the fewest calls as far as known; this rank if no other has fewer. Any thread.
    *
-   * @param excluded ranks that do not count
+   * @param excluded ranks to skip
    */
-  int least(boolean[] excluded) {
-    int least = rank;
+  int furthestBehind(boolean[] excluded) {
+    int furthestBehind = rank;
     for (int peer = first; peer < end; peer++) {
-      if (!excluded[peer] && latest(peer) < latest(least)) {
-        least = peer;
+      if (!excluded[peer] && latest(peer) < latest(furthestBehind)) {
+        furthestBehind = peer;
       }
     }
-    return least;
+    return furthestBehind;
   }
 
-  /** The number of a rank's last call, or of the one before while it remembers it. */
+  /** Number of a rank's last call, or of the previous call while the last one is being written. */
   private long latest(int of) {
     long latest = 0;
     for (int slot = 0; slot < ENTRIES; slot++) {

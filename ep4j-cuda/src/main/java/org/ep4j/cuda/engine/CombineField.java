@@ -1,8 +1,7 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the combine kernel in the order of {@code CombineParameters} in {@code
- * combine_parameters.cuh}: 8 bytes each.
+ * Parameters of the combine kernel, 8 bytes each, in the order of {@code CombineParameters} in {@code combine_parameters.cuh}.
  */
 enum CombineField {
   PEERS,
@@ -10,9 +9,9 @@ enum CombineField {
   RANKS,
   TOP_K,
   TOKENS,
-  WAYS,
+  ROUTES,
   MATRIX,
-  PLACES,
+  SLOT_ROWS,
   Y,
   HIDDEN,
   COLUMN,
@@ -25,9 +24,9 @@ enum CombineField {
   READY_OFFSET,
   GROUPS_OFFSET,
   GROUP_WORDS,
-  HOME_OFFSET,
-  HOME_ROW_BYTES,
-  HOME_WEIGHTS_OFFSET,
+  RETURN_OFFSET,
+  RETURN_ROW_BYTES,
+  RETURN_WEIGHTS_OFFSET,
   PUSH_WARPS,
   STAGE_BYTES,
   TIMEOUT,
@@ -35,13 +34,13 @@ enum CombineField {
   HOST_ABORT,
   TICKET,
   COMPLETED,
-  FAR,
-  FAR_WAYS,
-  FAR_TOKENS,
+  INTERNODE,
+  INTERNODE_ROUTES,
+  INTERNODE_TOKENS,
   CHUNK_TOKENS,
   ROUNDED,
   RETURN_WARPS,
   SUM_WARPS,
-  INLET_BYTES,
+  LOAD_STAGE_BYTES,
   PARTS
 }

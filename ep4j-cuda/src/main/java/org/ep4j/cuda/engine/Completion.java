@@ -1,77 +1,81 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.BufferConfig;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.CudaStream;
-import org.ep4j.cuda.far.FarConnection;
+import org.ep4j.cuda.far.InternodeConnection;
 import org.ep4j.group.GroupException;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the host learns that operations have ended, and how badly. Each operation has a ticket; they
- * end in the order of their tickets. Any thread may wait.
+ * How the host learns about the end and the failure of operations. Each operation has a ticket; operations end in the order of their tickets. Any thread may wait.
  *
- * <p>The deadline of an operation is the kernel's: the host waits a little longer, for the case
- * that the GPU never came to run it.
+ * <p>The kernel enforces the deadline of an operation: the host waits a little longer, in case the GPU never starts the kernel.
  */
 final class Completion {
   private static final Duration GRACE = Duration.ofSeconds(20);
 
-  /** How long to wait once more for a GPU that has already been found not to end its work. */
+  /** Further wait for a GPU that has already missed a deadline. */
   private static final Duration ONCE_MORE = Duration.ofSeconds(2);
 
   private static final int SPINS = 4096;
 
-  /** How often a waiting thread asks the driver whether the GPU has failed. */
+  /** Interval at which a waiting thread queries the driver for a GPU failure. */
   private static final long ASK_NANOS = Duration.ofSeconds(1).toNanos();
 
   private final HostWords words;
   private final CudaStream stream;
   private final int ranks;
   private final BufferConfig config;
-  private final Blame blame;
+  private final FailureDiagnosis diagnosis;
 
   /** Set before the first operation. */
-  private @Nullable Eviction eviction;
+  private @Nullable StaleRankFence fence;
 
   private long ticket;
   private long lastRunning;
   private long lastBefore;
 
-  /** Whether the last operation masks dead peers by itself. Written by the thread in the buffer. */
+  /** Whether the last operation masks dead peers itself. Written by the thread in the buffer. */
   private volatile boolean masking;
 
-  /** Whether a wait has ended without the GPU's work. */
+  /** Whether a wait ended before the GPU's work. */
   private volatile boolean stuck;
 
-  /** What broke the buffer; null while all is well. Guarded by this. */
+  /** The error that broke the buffer; null if usable. Guarded by this. */
   private @Nullable RuntimeException failure;
 
-  Completion(HostWords words, CudaStream stream, int ranks, BufferConfig config, Blame blame) {
+  Completion(
+      HostWords words,
+      CudaStream stream,
+      int ranks,
+      BufferConfig config,
+      FailureDiagnosis diagnosis) {
     this.words = words;
     this.stream = stream;
     this.ranks = ranks;
     this.config = config;
-    this.blame = blame;
+    this.diagnosis = diagnosis;
   }
 
   /**
-   * Waiting is vain, too, once {@code connection} says so; kernels are told of dead ranks when
-   * these have been evicted.
+   * A failure of {@code connection} also aborts waits; kernels learn about dead ranks when the fence has excluded these ranks.
    */
-  void watch(@Nullable FarConnection connection, Eviction evictions) {
-    eviction = evictions;
-    blame.watch(connection, evictions);
+  void attach(@Nullable InternodeConnection connection, StaleRankFence rankFence) {
+    fence = rankFence;
+    diagnosis.attach(connection, rankFence);
   }
 
   /**
-   * The ticket of the next operation; called by the one thread in the buffer.
+   * The ticket of the next operation; called only by the thread in the buffer.
    *
-   * @param captured whether it will run only when a graph is replayed
+   * @param captured whether the operation runs only when a graph is replayed
    */
   long next(boolean captured) {
     ticket++;
@@ -83,26 +87,26 @@ final class Completion {
     return ticket;
   }
 
-  /** The same for an operation that masks dead peers if the buffer is to do so. */
+  /** Same as {@link #next} for an operation that masks dead peers if the buffer masks. */
   long nextMasking(boolean captured) {
     long next = next(captured);
     masking = config.masking();
     return next;
   }
 
-  /** The operation of this ticket, the last one, has not been given to the GPU after all. */
+  /** Returns the last ticket: its operation was not enqueued. */
   void withdraw(long last) {
     if (lastRunning == last) {
       lastRunning = lastBefore;
     }
   }
 
-  /** Waits until all operations given to the GPU so far have ended, well or badly. */
+  /** Waits until all enqueued operations have ended or failed. */
   void awaitAll() {
     awaitWord(null, 0, lastRunning, "the last operation", Long.MAX_VALUE);
   }
 
-  /** The same for the last time: tells whether they have ended, instead of throwing. */
+  /** Same as {@link #awaitAll} when the buffer closes: returns whether they ended instead of throwing. */
   boolean endsInTime() {
     Duration limit = stuck ? ONCE_MORE : config.timeout().plus(GRACE);
     try {
@@ -116,13 +120,13 @@ final class Completion {
     return words.completed() >= wanted;
   }
 
-  /** Waits until an operation has ended; throws what went wrong in it. */
+  /** Waits until an operation has ended; throws its error. */
   void await(long wanted, String operation) {
     awaitWord(null, 0, wanted, operation, Long.MAX_VALUE);
     check(operation);
   }
 
-  /** The same for at most {@code limit}. */
+  /** Same as {@link #await(long, String)} with a limit. */
   boolean await(long wanted, String operation, Duration limit) {
     if (!awaitWord(null, 0, wanted, operation, limit.toNanos())) {
       return false;
@@ -137,13 +141,13 @@ final class Completion {
     check(operation);
   }
 
-  /** Without memory: the operation's end. Returns whether it was reached in time. */
+  /** Null memory means the end of the operation. Returns whether the ticket was reached in time. */
   private boolean awaitWord(
       @Nullable MemorySegment memory, long offset, long wanted, String operation, long limit) {
     long start = 0;
     long asked = 0;
-    for (int turn = 1; !done(memory, offset, wanted); turn++) {
-      if (turn % SPINS != 0) {
+    for (int spin = 1; !done(memory, offset, wanted); spin++) {
+      if (spin % SPINS != 0) {
         Thread.onSpinWait();
         continue;
       }
@@ -159,16 +163,13 @@ final class Completion {
       if (now - start > limit) {
         return false;
       }
-      lookAfterPeers();
+      checkPeers();
       if (now - start > config.timeout().plus(GRACE).toNanos()) {
         stuck = true;
         throw breakWith(
-            new Ep4jException(
-                operation
-                    + ": the GPU has not ended it after "
+            new Ep4jException(ErrorCode.GPU_STUCK, operation + ": the GPU has not ended it after "
                     + (now - start) / 1_000_000
-                    + " ms; is its stream waiting for other work? Call reset() on all ranks to go"
-                    + " on"));
+                    + " ms: check the work that its stream waits for, then call reset() on all ranks"));
       }
       Thread.yield();
     }
@@ -176,7 +177,7 @@ final class Completion {
   }
 
   /**
-   * A kernel that made the GPU fail never ends; the driver tells, whichever stream it is asked of.
+   * A kernel that made the GPU fail never ends; the driver reports the failure on any stream.
    */
   private void requireWorkingGpu(String operation) {
     try {
@@ -184,9 +185,7 @@ final class Completion {
     } catch (CudaException e) {
       stuck = true;
       throw breakWith(
-          new Ep4jException(
-              operation
-                  + ": the GPU has failed, and with it all that this process does on it: "
+          new Ep4jException(ErrorCode.GPU_FAILED, operation + ": the GPU has failed, and all work of this process on it is lost: "
                   + e.getMessage(),
               e));
     }
@@ -195,28 +194,30 @@ final class Completion {
   private boolean done(@Nullable MemorySegment memory, long offset, long wanted) {
     return memory == null
         ? words.completed() >= wanted
-        // An operation that gave up ends without having written its counts.
+        // An aborted operation ends without writing its counts.
         : NativeMemory.getLongAcquire(memory, offset) == wanted || words.completed() >= wanted;
   }
 
-  /** Waiting for the dead is vain, and so is waiting for those who count this rank as dead. */
-  private void lookAfterPeers() {
-    if (blame.isCutOff() || blame.isOut() || (!masking && blame.lostPeer() >= 0)) {
+  /** Aborts waits for dead ranks, and waits for ranks that have fenced this rank. */
+  private void checkPeers() {
+    if (diagnosis.isCutOff()
+        || diagnosis.isConsideredLost()
+        || (!masking && diagnosis.lostPeer() >= 0)) {
       words.abort();
     }
-    for (int r = 0; masking && eviction != null && r < ranks; r++) {
-      // Kernels give its areas to others as soon as they know that it is gone.
-      if (blame.isLost(r)) {
-        eviction.proceed(r);
+    for (int r = 0; masking && fence != null && r < ranks; r++) {
+      // Kernels reassign the areas of a rank as soon as they know that it is dead.
+      if (diagnosis.isLost(r)) {
+        fence.fenceStep(r);
       }
     }
   }
 
-  /** Throws what a kernel reported. */
+  /** Throws the error that a kernel reported. */
   void check(String operation) {
     if (words.state() == HostWords.STATE_TIMEOUT && !isBroken()) {
-      // Without the lock: who resets or closes does not listen.
-      blame.listen();
+      // Without the lock: reset and close do not check.
+      diagnosis.awaitLossNotice();
     }
     throwReported(operation);
   }
@@ -230,19 +231,19 @@ final class Completion {
       return;
     }
     if (state == HostWords.STATE_TIMEOUT) {
-      throw breakWith(blame.ofTimeout(operation));
+      throw breakWith(diagnosis.ofTimeout(operation));
     }
     if (state == HostWords.STATE_OTHER_KIND) {
-      throw breakWith(blame.ofOtherKind());
+      throw breakWith(diagnosis.ofOtherKind());
     }
-    RuntimeException bad = blame.ofBadChoice(state);
+    RuntimeException bad = diagnosis.ofBadChoice(state);
     words.clearRecord();
     throw bad;
   }
 
-  /** What to say when ranks are missing in a barrier of those that are left. */
+  /** The error for ranks that are missing in a barrier of the survivors. */
   RuntimeException missing(GroupException problem, long waitedMillis) {
-    return blame.missing(problem, waitedMillis);
+    return diagnosis.missing(problem, waitedMillis);
   }
 
   private synchronized RuntimeException breakWith(RuntimeException reason) {
@@ -250,45 +251,46 @@ final class Completion {
     return reason;
   }
 
-  /** Refuses what reaches into others' memory when they have gone on without this rank. */
-  void requireInside(String call) {
-    if (blame.evictedBy() != Eviction.NOBODY) {
+  /** Refuses calls that access peer memory after the survivors have fenced this rank. */
+  void requireNotFenced(String call) {
+    if (diagnosis.fencedBy() != StaleRankFence.NO_RANK) {
       throw outside(call);
     }
   }
 
-  /** What to say when they have, or are about to. */
+  /** The error for a rank that the survivors have fenced or are about to fence. */
   RuntimeException outside(String call) {
-    return breakWith(blame.outside(call));
+    return breakWith(diagnosis.outside(call));
   }
 
-  /** Refuses to begin an operation on a broken buffer. */
+  /** Refuses to start an operation on a broken buffer. */
   synchronized void requireUsable() {
     if (failure != null) {
-      throw new IllegalStateException(
-          "the buffer needs reset() on all live ranks: " + failure.getMessage(), failure);
+      IllegalUseException refused = new IllegalUseException(ErrorCode.RESET_NEEDED, "the buffer needs reset() on all live ranks: " + failure.getMessage());
+      refused.initCause(failure);
+      throw refused;
     }
   }
 
-  /** From now on only reset and close are accepted. */
+  /** Marks the buffer broken: only reset and close are allowed. */
   synchronized void needsReset(String reason) {
     if (failure == null) {
-      failure = new Ep4jException(reason);
+      failure = new Ep4jException(ErrorCode.RESET_NEEDED, reason);
     }
   }
 
-  /** Whether only a reset helps. */
+  /** Whether the buffer needs a reset. */
   synchronized boolean isBroken() {
     return failure != null;
   }
 
   boolean isExcluded(int rank) {
-    return blame.isExcluded(rank);
+    return diagnosis.isExcluded(rank);
   }
 
-  /** All is well again among those that are left. */
+  /** Clears the failure for the survivors. */
   synchronized void reset(boolean[] gone) {
-    blame.exclude(gone);
+    diagnosis.exclude(gone);
     failure = null;
     stuck = false;
     words.reset();

@@ -1,8 +1,7 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Words at the start of each rank's region, in the order of {@code Control} in {@code
- * kernels/protocol.cuh}, which tells who writes them: 8 bytes each.
+ * Words at the start of each rank's region, 8 bytes each, in the order of {@code Control} in {@code kernels/protocol.cuh}, which documents the writers.
  */
 enum ControlField {
   EPOCH,
@@ -17,9 +16,9 @@ enum ControlField {
   SENDERS,
   JOBS,
   RUNNING,
-  EVICTED;
+  FENCED_BY;
 
-  /** From the start of the region. */
+  /** Offset from the start of the region. */
   long offset() {
     return (long) ordinal() * Long.BYTES;
   }

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
@@ -25,10 +27,10 @@ import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.engine.Arguments;
-import org.ep4j.engine.Entrance;
+import org.ep4j.engine.ThreadGuard;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
-import org.ep4j.engine.Reunion;
+import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
@@ -36,11 +38,10 @@ import org.ep4j.group.PeerLostException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A buffer of the CUDA engine: lets one thread at a time into the operations, with the device
- * current for it.
+ * A buffer of the CUDA engine: admits one thread at a time to the operations and makes the device current for it.
  */
 final class CudaBuffer implements ExpertBuffer {
-  /** How long closing waits for ranks that may still reach this one's memory. */
+  /** How long close waits for ranks that may still access this rank's memory. */
   private static final Duration PARTING = Duration.ofSeconds(5);
 
   /** Rows sent, rows received and bytes sent. */
@@ -49,15 +50,15 @@ final class CudaBuffer implements ExpertBuffer {
   private final CudaContext context;
   private final HandlePool pool;
   private final CudaDispatchLayout counting;
-  private final Opening owned;
+  private final CudaBufferOpening owned;
   private final HighThroughput highThroughput;
   private final @Nullable LowLatency lowLatency;
   private final Recovery recovery;
-  private final Entrance entrance = new Entrance();
-  private final Door door;
+  private final ThreadGuard entrance = new ThreadGuard();
+  private final CudaThreadGuard guard;
   private final Operation barrier = new Operation().begin(OperationLayout.BARRIER);
 
-  /** The ranks that operations count with: the group of the buffer until a reset. */
+  /** The ranks that take part in operations: the buffer's group until a reset. */
   private Group live;
 
   CudaBuffer(
@@ -65,24 +66,24 @@ final class CudaBuffer implements ExpertBuffer {
       HandlePool pool,
       CudaDispatchLayout counting,
       LowLatency.@Nullable Resources latency,
-      Opening owned) {
+      CudaBufferOpening owned) {
     this.context = context;
     this.pool = pool;
     this.counting = counting;
     this.owned = owned;
-    door = new Door(entrance, context.device);
+    guard = new CudaThreadGuard(entrance, context.device);
     highThroughput = new HighThroughput(context, pool);
-    lowLatency = latency == null ? null : new LowLatency(context, latency, door);
+    lowLatency = latency == null ? null : new LowLatency(context, latency, guard);
     recovery = new Recovery(context, lowLatency, latency == null ? null : latency.part());
     live = context.group;
   }
 
   private void enter() {
-    door.enter();
+    guard.enter();
   }
 
   private void leave() {
-    door.leave();
+    guard.leave();
   }
 
   @Override
@@ -153,8 +154,7 @@ final class CudaBuffer implements ExpertBuffer {
   private LowLatency lowLatency() {
     LowLatency operations = lowLatency;
     if (operations == null) {
-      throw new IllegalStateException(
-          "the buffer was opened without low-latency operations: set"
+      throw new IllegalUseException(ErrorCode.LOW_LATENCY_OFF, "the buffer was opened without low-latency operations: set"
               + " BufferConfig.lowLatencyMaxTokens");
     }
     return operations;
@@ -221,7 +221,7 @@ final class CudaBuffer implements ExpertBuffer {
   public void cleanMask() {
     enter();
     try {
-      // Without low-latency operations only ranks that are gone are masked, and those stay so.
+      // Without low-latency operations only dead ranks are masked, permanently.
       if (lowLatency != null) {
         lowLatency.cleanMask();
       }
@@ -231,12 +231,12 @@ final class CudaBuffer implements ExpertBuffer {
   }
 
   @Override
-  public int numSms() {
+  public int parallelism() {
     return context.sms();
   }
 
   @Override
-  public void setNumSms(int sms) {
+  public void setParallelism(int sms) {
     enter();
     try {
       context.setSms(sms);
@@ -268,7 +268,7 @@ final class CudaBuffer implements ExpertBuffer {
   public void reset() {
     enter();
     try {
-      goOnWith(recovery.reset());
+      adoptSurvivors(recovery.reset());
     } finally {
       leave();
     }
@@ -278,18 +278,18 @@ final class CudaBuffer implements ExpertBuffer {
   public void readmit() {
     enter();
     try {
-      goOnWith(recovery.readmit());
+      adoptSurvivors(recovery.readmit());
     } finally {
       leave();
     }
   }
 
-  /** The last step of the opening of a rank that comes back. */
-  void rejoin(Reunion reunion) {
-    goOnWith(recovery.rejoin(reunion));
+  /** The last step of opening a returning rank. */
+  void rejoin(SurvivorAgreement reunion) {
+    adoptSurvivors(recovery.rejoin(reunion));
   }
 
-  private void goOnWith(Group survivors) {
+  private void adoptSurvivors(Group survivors) {
     closeLive();
     live = survivors;
   }
@@ -315,7 +315,7 @@ final class CudaBuffer implements ExpertBuffer {
           words.getAtIndex(ValueLayout.JAVA_LONG, 0),
           words.getAtIndex(ValueLayout.JAVA_LONG, 1),
           words.getAtIndex(ValueLayout.JAVA_LONG, 2),
-          symmetricBytes() + (context.far == null ? 0 : context.far.memoryBytes()),
+          symmetricBytes() + (context.internode == null ? 0 : context.internode.memoryBytes()),
           privateBytes());
     } finally {
       leave();
@@ -333,13 +333,11 @@ final class CudaBuffer implements ExpertBuffer {
   }
 
   /**
-   * Never hangs: waits for the last operation as long as operations may take, then for the others,
-   * briefly. Freeing waits for the GPU without a limit, so if it has not ended the last operation
-   * by then, all that the driver gave is left to the process, and an exception says so.
+   * Never hangs: waits for the last operation up to its deadline, then briefly for the other ranks. Freeing waits for the GPU without a limit; if the GPU has not ended the last operation by then, driver resources stay allocated until the process ends, and an exception reports this.
    */
   @Override
   public void close() {
-    entrance.enterToClose();
+    entrance.enterForClose();
     try {
       if (entrance.isShut()) {
         return;
@@ -350,10 +348,10 @@ final class CudaBuffer implements ExpertBuffer {
         abandon();
       }
       try {
-        // A peer's kernel may still be writing words here.
+        // A peer's kernel may still write words here.
         live.barrier(PARTING);
       } catch (GroupException | IllegalStateException e) {
-        // Who is gone or does not come writes nothing.
+        // Dead or missing ranks write nothing.
       }
       try {
         closeLive();
@@ -366,9 +364,9 @@ final class CudaBuffer implements ExpertBuffer {
     }
   }
 
-  /** Returns only if the driver refuses all work and thus waits for none: then it can free. */
+  /** Returns only if the driver refuses all work: freeing then does not wait. */
   private void abandon() {
-    // Should the work begin after all, it gives up soon.
+    // If the work starts later, its kernels abort soon.
     context.words.abort();
     try {
       context.stream.query();
@@ -377,14 +375,11 @@ final class CudaBuffer implements ExpertBuffer {
     }
     closeLive();
     context.forgetCallersStream();
-    throw new Ep4jException(
-        "closing the buffer of "
+    throw new Ep4jException(ErrorCode.BUFFER_LEFT_OPEN, "closing the buffer of "
             + context
-            + ": the GPU has not ended the last operation; is its stream waiting for other work? "
+            + ": the GPU has not ended the last operation, so "
             + ((symmetricBytes() + privateBytes()) >> 20)
-            + " MiB of device memory, its stream and its kernels stay with this process until it"
-            + " ends, because freeing them would wait without a limit: end the process, or what"
-            + " its stream waits for before closing");
+            + " MiB of device memory, its stream and its kernels stay allocated until this process" + " ends: end the process, or end the work that its stream waits for before closing");
   }
 
   @Override

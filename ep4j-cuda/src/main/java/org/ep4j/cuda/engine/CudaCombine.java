@@ -5,14 +5,14 @@ import org.ep4j.Event;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
-/** The result of the last combine of a buffer. One object a buffer. */
+/** The result of the last combine of a buffer. One object per buffer. */
 final class CudaCombine implements Combine {
   private @Nullable Tensor x;
   private @Nullable Tensor topkWeights;
   private Event event = Event.completed();
   private boolean inStreamOrder;
 
-  /** Describes an operation that has been enqueued. */
+  /** Describes an enqueued operation. */
   void enqueued(Tensor sums, @Nullable Tensor weights, Event end, boolean callersStream) {
     x = sums;
     topkWeights = weights;

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Objects;
@@ -11,19 +12,18 @@ import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
-import org.ep4j.cuda.far.FarConnection;
+import org.ep4j.cuda.far.InternodeConnection;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the operations of one buffer on one rank share: the device, its region and those of the
- * peers, the stream, and the order of the operations. Used by one thread at a time.
+ * State that the operations of one buffer on one rank share: the device, the regions of this rank and its peers, the stream, and the order of operations. Used by one thread at a time.
  */
 final class CudaContext {
-  /** What lets an operation be that works within a node only. */
-  static final String ONE_NODE = "leave ranksPerNode out, or choose the engine 'host'";
+  /** Remedy for operations that work only within a node. */
+  static final String ONE_NODE = "leave ranksPerNode unset, or use the engine 'host'";
 
   final Group group;
 
@@ -37,30 +37,29 @@ final class CudaContext {
   final CudaDevice device;
   final RegionLayout layout;
 
-  /** How the ranks reach each other. */
+  /** Transport between ranks of a node. */
   final Backend backend;
 
-  /** Ranks whose region lies on the device of this rank, itself included. */
+  /** Ranks whose region is on the device of this rank, including this rank. */
   private final int ranksOnDevice;
 
   final DeviceMemory region;
   final Peers peers;
-  final Eviction eviction;
+  final StaleRankFence fence;
   final Nodes nodes;
 
-  /** The way to ranks of other nodes; null if there are none. */
-  final @Nullable FarConnection far;
+  /** Connection to ranks of other nodes; null with one node. */
+  final @Nullable InternodeConnection internode;
 
   /**
-   * On the device: {@code rank << 16 | local number} by expert, then where each rank's experts
-   * begin in the list that follows, then that list of experts by rank and local number.
+   * On the device: {@code rank << 16 | local number} by expert, then the start of each rank's experts in the list that follows, then the list of experts by rank and local number.
    */
   final DeviceMemory owners;
 
   final HostWords words;
   final Completion completion;
 
-  /** What the ranks have called. */
+  /** Latest calls of the ranks. */
   final CallLog calls;
 
   final Kernels kernels;
@@ -69,7 +68,7 @@ final class CudaContext {
   /** The buffer's own stream. */
   final CudaStream stream;
 
-  /** Number of resets so far: handles of an earlier generation are stale. */
+  /** Number of resets; handles of an earlier generation are stale. */
   int generation;
 
   private int sms;
@@ -77,7 +76,7 @@ final class CudaContext {
 
   private long lastStream;
 
-  /** The caller's stream of the last call, so that a warm call makes nothing. */
+  /** The caller's stream of the last call, cached so that a warm call allocates nothing. */
   private @Nullable CudaStream callers;
 
   CudaContext(
@@ -96,12 +95,12 @@ final class CudaContext {
     this.device = device;
     this.layout = layout;
     this.nodes = nodes;
-    this.far = resources.far();
+    this.internode = resources.internode();
     this.backend = resources.backend();
     this.ranksOnDevice = backend.world().ranksOnDevice();
     this.region = resources.region();
     this.peers = resources.peers();
-    this.eviction = resources.eviction();
+    this.fence = resources.fence();
     this.owners = resources.owners();
     this.words = resources.words();
     this.kernels = resources.kernels();
@@ -110,17 +109,17 @@ final class CudaContext {
     this.lastStream = stream.handle();
     this.completion = resources.completion();
     this.calls = resources.calls();
-    setSms(config.numSms());
+    setSms(config.parallelism());
   }
 
-  /** What the buffer owns, and the ranks; made before the context and closed after it. */
+  /** Resources of the buffer and its ranks; created before the context and closed after it. */
   record Resources(
       Members members,
       Backend backend,
       DeviceMemory region,
       Peers peers,
-      Eviction eviction,
-      @Nullable FarConnection far,
+      StaleRankFence fence,
+      @Nullable InternodeConnection internode,
       DeviceMemory owners,
       HostWords words,
       CallLog calls,
@@ -133,15 +132,16 @@ final class CudaContext {
     return sms;
   }
 
-  /** SMs of a low-latency operation that moves so many pieces. */
+  /** SMs of a low-latency operation that moves {@code pieces} pieces. */
   int lowLatencySms(long pieces) {
-    int most = Math.max(1, device.properties().multiprocessors() / ranksOnDevice);
-    return SmChoice.forLatency(wantedSms, most, pieces, far != null);
+    int available = Math.max(1, device.properties().multiprocessors() / ranksOnDevice);
+    return SmChoice.forLatency(wantedSms, available, pieces, internode != null);
   }
 
   void setSms(int wanted) {
     sms =
-        SmChoice.settle(wanted, device.properties().multiprocessors(), ranksOnDevice, far != null);
+        SmChoice.settle(
+            wanted, device.properties().multiprocessors(), ranksOnDevice, internode != null);
     wantedSms = wanted;
   }
 
@@ -159,7 +159,7 @@ final class CudaContext {
     return known;
   }
 
-  /** Closes the view of the caller's stream; the stream is the caller's. */
+  /** Closes the view of the caller's stream; the caller keeps the stream. */
   void forgetCallersStream() {
     CudaStream known = callers;
     if (known != null) {
@@ -169,9 +169,7 @@ final class CudaContext {
   }
 
   /**
-   * Makes the next operation run after the last one and after {@code previous}. Operations on one
-   * stream are in order by themselves; one that comes on another stream waits here for those before
-   * it, which is rare. In a graph the order is the caller's.
+   * Orders the next operation after the last one and after {@code previous}. Operations on one stream are ordered already; an operation on another stream waits here for earlier ones, which is rare. The caller orders operations in a graph.
    */
   void order(CudaStream on, boolean capturing, @Nullable Event previous) {
     if (on.handle() != lastStream && !capturing) {
@@ -183,15 +181,14 @@ final class CudaContext {
     }
   }
 
-  /** Refuses what a buffer that spans several nodes cannot do yet. */
+  /** Refuses an operation that does not yet support several nodes. */
   void requireOneNode(String what, String remedy) {
-    if (far != null) {
-      throw new UnsupportedOperationException(
-          what + " of the CUDA engine does not reach other nodes yet: " + remedy);
+    if (internode != null) {
+      throw new UnsupportedOperationException(ErrorCode.CUDA_INTERNODE_UNSUPPORTED.message(what + " of the CUDA engine does not support several nodes: " + remedy));
     }
   }
 
-  /** The epoch of the last high-throughput operation. Nothing runs. */
+  /** The epoch of the last high-throughput operation. No operation runs. */
   long epoch() {
     MemorySegment word = MemorySegment.ofArray(new long[1]);
     region.copyTo(ControlField.EPOCH.offset(), word);
@@ -199,19 +196,17 @@ final class CudaContext {
   }
 
   /**
-   * Clears the words that ranks share, but for the traffic, and those of this rank's blocks, and
-   * goes on behind an epoch that none of them has seen: what a lost rank has written, or what was
-   * left halfway, must never look like words of an operation to come. Nothing runs.
+   * Clears the words that ranks share, except traffic, and the words of this rank's blocks, and resumes after an epoch that no rank has used: words of a lost rank or of an interrupted operation must never look like words of a later operation. No operation runs.
    */
-  void beginBehind(long epoch) {
-    staging.clear(Staging.Place.BLOCK_COUNTS, stream);
+  void resumeAfter(long epoch) {
+    staging.clear(Staging.Buffer.BLOCK_COUNTS, stream);
     region.fill8(0, ControlField.ROWS_SENT.offset(), (byte) 0, stream);
     region.fill8(layout.ready, layout.words - layout.ready, (byte) 0, stream);
     stream.synchronize();
     region.copyFrom(ControlField.EPOCH.offset(), MemorySegment.ofArray(new long[] {epoch}));
   }
 
-  /** Address of an offset of this rank's region. */
+  /** Address of an offset in this rank's region. */
   long at(long offset) {
     return region.address() + offset;
   }

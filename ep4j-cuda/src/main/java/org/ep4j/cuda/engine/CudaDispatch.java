@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
@@ -13,9 +15,7 @@ import org.ep4j.Tokens;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The result of the last dispatch of a buffer. Rows and what goes with them are views of the
- * device's receive region; counts are page-locked host memory, which kernels may read too. One
- * object a buffer.
+ * The result of the last dispatch of a buffer. Rows and row metadata are views of the device's receive region; counts are page-locked host memory that kernels may read too. One object per buffer.
  */
 final class CudaDispatch implements Dispatch {
   private final CudaContext context;
@@ -39,12 +39,12 @@ final class CudaDispatch implements Dispatch {
   private @Nullable Tokens sent;
   private boolean cached;
 
-  /** Whether the caller has the handle, or had it before a cached dispatch, and will close it. */
+  /** Whether the caller has the handle, or had it before a cached dispatch, and closes it. */
   private boolean handedOut;
 
   private Event event = Event.completed();
 
-  /** Whether results are ready in the order of the caller's stream rather than on return. */
+  /** Whether results are ready in the order of the caller's stream instead of on return. */
   private boolean inStreamOrder;
 
   CudaDispatch(CudaContext context) {
@@ -63,16 +63,14 @@ final class CudaDispatch implements Dispatch {
   }
 
   /**
-   * Describes an operation that has been enqueued. The handle of the one before is the caller's if
-   * he asked for it; else nobody can reach it any more, as after a dispatch that failed later. That
-   * of a captured dispatch belongs to the graph.
+   * Describes an enqueued operation. The caller owns the previous handle if it was requested; otherwise the handle is unreachable and is recycled, as after a failed dispatch. The graph owns the handle of a captured dispatch.
    */
-  void enqueued(CudaHandle ways, Tokens tokens, boolean again, Event end, boolean callersStream) {
+  void enqueued(CudaHandle routes, Tokens tokens, boolean again, Event end, boolean callersStream) {
     CudaHandle before = handle;
     if (before != null && !handedOut && !before.captured) {
       before.close();
     }
-    handle = ways;
+    handle = routes;
     handedOut = again;
     sent = tokens;
     cached = again;
@@ -80,11 +78,11 @@ final class CudaDispatch implements Dispatch {
     inStreamOrder = callersStream;
   }
 
-  /** The handle, once the numbers that accessors tell are there. */
+  /** The handle after the host-visible counts have arrived. */
   private CudaHandle arrived() {
     CudaHandle delivered = handle;
     if (delivered == null) {
-      throw new IllegalStateException("the dispatch has failed: its event says why");
+      throw new IllegalUseException(ErrorCode.NO_RESULTS, "the dispatch has failed: read the error from its event");
     }
     if (!inStreamOrder) {
       event.await();
@@ -94,7 +92,7 @@ final class CudaDispatch implements Dispatch {
     return delivered;
   }
 
-  /** The handle, once its counts are there also if the caller fixed the number of rows. */
+  /** The handle after its counts have arrived, even if the caller fixed the number of rows. */
   private CudaHandle counted() {
     CudaHandle delivered = arrived();
     delivered.awaitCounts();
@@ -136,7 +134,7 @@ final class CudaDispatch implements Dispatch {
     DType type = given.dtype();
     return arrived().scaleLayout == ScaleLayout.COLUMN_MAJOR
         ? scales.of(
-            ScaleColumns.memory(context, given),
+            ScaleTranspose.memory(context, given),
             type,
             given.size(1),
             ScaleLayout.columnLength(type, rows))
@@ -171,13 +169,13 @@ final class CudaDispatch implements Dispatch {
   }
 
   @Override
-  public Tensor tokensPerExpert() {
+  public Tensor alignedCounts() {
     CudaHandle h = counted();
     return tokensPerExpert.of(h.host(), h.at().aligned, DType.INT32, localExperts);
   }
 
   @Override
-  public Tensor receivedPerExpert() {
+  public Tensor counts() {
     CudaHandle h = counted();
     return receivedPerExpert.of(h.host(), h.at().received, DType.INT32, localExperts);
   }
@@ -211,12 +209,11 @@ final class CudaDispatch implements Dispatch {
   @Override
   public Tensor combineInput(DType type) {
     if (!type.summable()) {
-      throw new InvalidArgumentException(
-          "dtype", type.name(), "BF16, FP16 or FP32", "combine sums rows of these types");
+      throw new InvalidArgumentException(ErrorCode.CUDA_COMBINE_DTYPE, "dtype", type.name(), "BF16, FP16 or FP32", "combine sums rows of these types");
     }
     int hidden = context.config.hidden();
     long bytes = type.bytes((long) context.layout.capacity * hidden);
-    long address = context.staging.memory(Staging.Place.COMBINE_INPUT, bytes);
+    long address = context.staging.memory(Staging.Buffer.COMBINE_INPUT, bytes);
     return combineInput.of(address, type, context.layout.capacity, hidden);
   }
 

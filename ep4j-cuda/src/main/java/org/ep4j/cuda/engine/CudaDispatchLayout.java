@@ -9,8 +9,7 @@ import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.PinnedMemory;
 
 /**
- * Counts of a routing: computed on the device, told in page-locked host memory; the table of tokens
- * and ranks stays on the device. One object a buffer.
+ * Counts of a routing: computed on the device, reported in page-locked host memory; the table of tokens and ranks stays on the device. One object per buffer.
  */
 final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
   /** The word {@code claimed} of the control words in {@code protocol.cuh}. */
@@ -22,7 +21,7 @@ final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
   private final PinnedMemory counts;
   private final long countBytes;
 
-  /** Where the counts of experts begin, behind those of ranks and nodes. */
+  /** Start of the counts of experts, after those of ranks and nodes. */
   private final long experts;
 
   private final DeviceView tokenInRank;
@@ -40,12 +39,12 @@ final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
     tokenInRank = new DeviceView(context.device.ordinal());
   }
 
-  /** Counts; returns when the numbers are there. The arguments have been checked. */
+  /** Counts a valid routing; returns when the counts have arrived. */
   void count(Routing routing) {
     tokens = routing.tokens();
     CudaStream stream = context.stream;
     long table = table();
-    long onDevice = context.staging.memory(Staging.Place.LAYOUT, countBytes);
+    long onDevice = context.staging.memory(Staging.Buffer.LAYOUT, countBytes);
     Tensor ids = routing.topkIdx();
     KernelCall<LayoutField> call = context.kernels.layout;
     call.set(LayoutField.CONTROL, context.region.address());
@@ -54,13 +53,13 @@ final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
     call.set(LayoutField.PLACEMENT, context.owners.address());
     call.set(LayoutField.TOKENS, tokens);
     call.set(LayoutField.TOP_K, routing.topK());
-    call.set(LayoutField.IDS, context.staging.address(Staging.Place.IDS, ids, stream));
+    call.set(LayoutField.IDS, context.staging.address(Staging.Buffer.IDS, ids, stream));
     call.set(LayoutField.WIDE_IDS, ids.dtype() == DType.INT64);
     call.set(LayoutField.PER_RANK, onDevice);
     call.set(LayoutField.PER_NODE, onDevice + (long) context.ranks * Integer.BYTES);
     call.set(LayoutField.PER_EXPERT, onDevice + experts);
     call.set(LayoutField.IN_RANK, table);
-    call.set(LayoutField.NODE_OF, context.far == null ? 0 : context.far.nodeOf());
+    call.set(LayoutField.NODE_OF, context.internode == null ? 0 : context.internode.nodeOf());
     call.set(LayoutField.RECORD, context.words.recordOnDevice());
     DeviceCopies.fill8(onDevice, (byte) 0, countBytes, stream);
     context.region.fill8(CLAIMED, Long.BYTES, (byte) 0, stream);
@@ -76,7 +75,7 @@ final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
 
   private long table() {
     return context.staging.memory(
-        Staging.Place.TOKEN_IN_RANK, (long) context.config.maxTokens() * context.ranks);
+        Staging.Buffer.TOKEN_IN_RANK, (long) context.config.maxTokens() * context.ranks);
   }
 
   @Override

@@ -11,7 +11,7 @@ import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 import org.ep4j.group.Group;
 
-/** Offers the CUDA engine to {@link java.util.ServiceLoader}. */
+/** Registers the CUDA engine with {@link java.util.ServiceLoader}. */
 public final class CudaEngineProvider implements EngineProvider {
   private static final int PRIORITY = 10;
 
@@ -36,7 +36,7 @@ public final class CudaEngineProvider implements EngineProvider {
     }
     return CudaDevice.count() > 0
         ? ""
-        : "the CUDA driver shows no device to this process: look at CUDA_VISIBLE_DEVICES";
+        : "the CUDA driver shows no device to this process: check CUDA_VISIBLE_DEVICES";
   }
 
   @Override
@@ -44,18 +44,18 @@ public final class CudaEngineProvider implements EngineProvider {
     Nodes nodes = Nodes.of(config);
     RegionLayout layout = new RegionLayout(config, nodes);
     int partners = new Rails(nodes, new boolean[nodes.ranks()]).partners(0).length;
-    HandleLayout handle = new HandleLayout(config, 0, partners, layout.landingRows);
+    HandleLayout handle = new HandleLayout(config, 0, partners, layout.receiveSlots);
     long latency = config.lowLatencyMaxTokens() > 0 ? new LowLatencyLayout(config, nodes).bytes : 0;
     return new BufferSizes(layout.bytes + latency, handle.deviceBytes, latency);
   }
 
   @Override
   public ExpertBuffer open(Group group, BufferConfig config) {
-    return Opening.open(group, config);
+    return CudaBufferOpening.open(group, config);
   }
 
   @Override
   public ExpertBuffer rejoin(Group group, BufferConfig config) {
-    return Opening.rejoin(group, config);
+    return CudaBufferOpening.rejoin(group, config);
   }
 }

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.ValueLayout;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.DispatchHandle;
@@ -12,9 +14,7 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The ways of a dispatch, in device memory, and its counts, which the dispatch kernel writes into
- * page-locked memory. Kernels of a buffer run in order, so a recycled handle may be given to a new
- * dispatch while an older operation that uses it is still on its way.
+ * The routes of a dispatch in device memory, and its counts, which the dispatch kernel writes into page-locked memory. Kernels of a buffer run in order, so a new dispatch may reuse a handle while an older operation with it is still queued.
  */
 final class CudaHandle implements DispatchHandle {
   private static final int TICKET = 0;
@@ -29,7 +29,7 @@ final class CudaHandle implements DispatchHandle {
   private final HandleLayout at;
   private final DeviceMemory device;
   private final PinnedMemory host;
-  private @Nullable DeviceMemory places;
+  private @Nullable DeviceMemory slotRows;
   private final AtomicInteger closed = new AtomicInteger();
 
   Layout layout = Layout.FLAT;
@@ -42,16 +42,16 @@ final class CudaHandle implements DispatchHandle {
   int alignment;
   int generation;
 
-  /** Rows that this rank takes. */
+  /** Receive capacity of this rank in rows. */
   long limit;
 
-  /** What the kernel writes when the counts are there. */
+  /** Value that the kernel writes when the counts are complete. */
   long ticket;
 
-  /** Number of the dispatch among the calls since the last reset, the same on all ranks. */
+  /** Number of the dispatch among the calls since the last reset, equal on all ranks. */
   long call;
 
-  /** Whether the dispatch is part of a graph: then its counts are those of the last replay. */
+  /** Whether the dispatch is part of a graph: its counts are then those of the last replay. */
   boolean captured;
 
   CudaHandle(HandlePool pool, CudaDevice memory, HandleLayout at) {
@@ -69,7 +69,7 @@ final class CudaHandle implements DispatchHandle {
     }
   }
 
-  /** Makes the handle ready for a new dispatch. */
+  /** Resets the handle for a new dispatch. */
   void open() {
     closed.set(0);
   }
@@ -80,17 +80,16 @@ final class CudaHandle implements DispatchHandle {
 
   void requireOpen() {
     if (closed.get() != 0) {
-      throw new IllegalStateException(
-          "the dispatch handle has been closed: close it after its last use");
+      throw new IllegalUseException(ErrorCode.HANDLE_CLOSED, "the dispatch handle has been closed: close it after its last use");
     }
   }
 
-  /** Address of an array of {@link HandleLayout} on the device. */
+  /** Device address of an array of {@link HandleLayout}. */
   long onDevice(long offset) {
     return device.address() + offset;
   }
 
-  /** Address of an array of {@link HandleLayout} as kernels see it. */
+  /** Device address of a page-locked array of {@link HandleLayout}. */
   long hostOnDevice(long offset) {
     return host.deviceAddress() + offset;
   }
@@ -103,17 +102,17 @@ final class CudaHandle implements DispatchHandle {
     return at;
   }
 
-  /** Where the rows of an EXPERT_MAJOR dispatch went. */
-  long places() {
-    DeviceMemory memory = places;
+  /** Target rows of an EXPERT_MAJOR dispatch. */
+  long slotRows() {
+    DeviceMemory memory = slotRows;
     if (memory == null) {
-      memory = owned.own(DeviceMemory.allocate(device.device(), at.placesBytes));
-      places = memory;
+      memory = owned.own(DeviceMemory.allocate(device.device(), at.slotRowsBytes));
+      slotRows = memory;
     }
     return memory.address();
   }
 
-  /** Waits until the counts have been written. */
+  /** Waits until the counts are written. */
   void awaitCounts() {
     if (!captured) {
       pool.completion().awaitAt(host.segment(), at.totals + TICKET, ticket, "dispatch");
@@ -174,7 +173,7 @@ final class CudaHandle implements DispatchHandle {
     }
   }
 
-  /** Gives the memory back, when the buffer closes. */
+  /** Frees the memory when the buffer closes. */
   void free() {
     closed.set(1);
     owned.close();

@@ -4,7 +4,7 @@ import org.ep4j.DType;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
-/** A tensor at a device address; made anew only when type, shape or place change. */
+/** A tensor at a device address, recreated only when type, shape or address change. */
 final class DeviceView {
   private final int device;
   private @Nullable Tensor last;

@@ -1,8 +1,7 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the dispatch kernels in the order of {@code DispatchParameters} in {@code
- * dispatch_parameters.cuh}: 8 bytes each.
+ * Parameters of the dispatch kernels, 8 bytes each, in the order of {@code DispatchParameters} in {@code dispatch_parameters.cuh}.
  */
 enum DispatchField {
   PEERS,
@@ -21,14 +20,14 @@ enum DispatchField {
   SCALES,
   SCALE_BYTES,
   FACTORS,
-  WAYS,
+  ROUTES,
   LISTS,
   MATRIX,
   FLAT_ROWS,
   GROUP_STARTS,
   GROUP_ROWS,
   TARGETS,
-  PLACES,
+  SLOT_ROWS,
   CACHED,
   READY_OFFSET,
   DONE_OFFSET,
@@ -41,10 +40,10 @@ enum DispatchField {
   TOKENS_OFFSET,
   SOURCES_OFFSET,
   ARRIVALS_OFFSET,
-  COMPANIONS_OFFSET,
+  METADATA_OFFSET,
   LIMIT,
-  LANDING_ROWS,
-  COMPANION_BYTES,
+  RECEIVE_SLOTS,
+  METADATA_BYTES,
   ALIGNMENT,
   FILL,
   ZERO,
@@ -68,9 +67,9 @@ enum DispatchField {
   RECEIVED,
   ALIGNED,
   NODE_OF,
-  FAR,
-  FAR_WAYS,
-  FAR_TOKENS,
+  INTERNODE,
+  INTERNODE_ROUTES,
+  INTERNODE_TOKENS,
   CHUNK_TOKENS,
   FILL_WARPS,
   FORWARD_WARPS

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.DType;
 import org.ep4j.DispatchOptions;
 import org.ep4j.InvalidArgumentException;
@@ -12,52 +13,51 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Launches dispatches: fills in the parameters of the kernel of the layout. Arguments have been
- * checked.
+ * Launches dispatches: writes the parameters of the layout's kernel. The arguments are valid.
  */
 final class Dispatcher {
-  /** Warps that may push rows; the others of FLAT write what goes with them. */
-  private static final int MOST_WARPS = 10;
+  /** Largest number of warps that push rows; the other warps of FLAT write row metadata. */
+  private static final int MAX_WARPS = 10;
 
-  /** Rows of FLAT are moved in pieces of this many bytes at most. */
+  /** Largest piece of a FLAT row in bytes. */
   private static final long FLAT_PIECE = 4096;
 
   /**
-   * So many pieces of that length keep the links busy; with more, dispatches take longer. Up to
-   * {@code FEW_SMS} that takes more warps of each.
+   * Warps of a block that saturate the links with pieces of that length; more warps make dispatches slower. Up to {@code FEW_SMS} blocks need more warps each.
    */
   private static final int FLAT_WARPS = 5;
 
   private static final int FLAT_WARPS_OF_FEW = 8;
   private static final int FEW_SMS = 16;
 
-  /** Blocks that send in EXPERT_MAJOR. */
-  private static final int MOST_PUSH_BLOCKS = 40;
+  /** Largest number of sending blocks in EXPERT_MAJOR. */
+  private static final int MAX_PUSH_BLOCKS = 40;
 
   /**
-   * Warps of each where so many blocks send. They keep the links busy with a piece each, so every
-   * warp may wait until its piece has been written: receivers learn of it two pieces earlier.
+   * Warps of each block when that many blocks send. They saturate the links with one piece each, so every warp can wait until its piece is written, and receivers learn of the piece two pieces earlier.
    */
   private static final int EAGER_WARPS = 5;
 
-  /** The first array of the kernels' shared memory after the words begins at a multiple of this. */
+  /** Alignment of the first array after the words in the kernels' shared memory. */
   private static final int STAGE_ALIGNMENT = 128;
 
-  /** Arrays of as many words as there are ranks, one word more, as {@code Slots} in layout.cuh. */
+  /**
+   * Arrays of one word per rank plus one word, as {@code RankSlots} in layout.cuh.
+   */
   private static final long SLOT_ARRAYS = 8;
 
   private final CudaContext context;
   private final RegionLayout layout;
   private final KernelCall<DispatchField> flat;
   private final KernelCall<DispatchField> experts;
-  private final Stages.Memo flatStages;
-  private final Stages.Memo expertStages;
-  private final ScaleColumns columns;
+  private final Stages.Cache flatStages;
+  private final Stages.Cache expertStages;
+  private final ScaleTranspose scaleTranspose;
 
-  /** How FLAT runs across nodes; null in one. */
-  private final @Nullable FarDispatches across;
+  /** FLAT dispatches between nodes; null with one node. */
+  private final @Nullable InternodeDispatcher internode;
 
-  /** Warps that count tokens for EXPERT_MAJOR, and shared memory that this takes. */
+  /** Warps that count tokens for EXPERT_MAJOR, and their shared memory. */
   private final int tileWarps;
 
   private final int tileBytes;
@@ -67,27 +67,26 @@ final class Dispatcher {
     layout = context.layout;
     flat = context.kernels.dispatch;
     experts = context.kernels.expertDispatch;
-    columns = new ScaleColumns(context);
+    scaleTranspose = new ScaleTranspose(context);
     int ranks = context.ranks;
     int all = context.config.experts();
     int local = context.placement.localExperts(context.rank);
-    // What the kernels keep in shared memory beside their stages.
+    // Shared memory of the kernels besides their stages.
     long slotWords = SLOT_ARRAYS * ranks + 1;
     long flatWords = slotWords + all + ranks * tileWords(Kernels.WARPS);
     long groupWords = slotWords + 2L * (all + local) + 1;
     long groupBytes =
         (groupWords * Integer.BYTES + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT;
-    flatStages = new Stages.Memo(context.kernels.sharedBytes, flatWords * Integer.BYTES);
-    expertStages = new Stages.Memo(context.kernels.sharedBytes, groupBytes);
-    across =
-        context.far == null
+    flatStages = new Stages.Cache(context.kernels.sharedBytes, flatWords * Integer.BYTES);
+    expertStages = new Stages.Cache(context.kernels.sharedBytes, groupBytes);
+    internode =
+        context.internode == null
             ? null
-            : new FarDispatches(context, flatWords * Integer.BYTES, groupBytes);
+            : new InternodeDispatcher(context, flatWords * Integer.BYTES, groupBytes);
     int warps = Kernels.WARPS;
     while (groupBytes + tileBytes(warps) > context.kernels.sharedBytes) {
       if (warps == 1) {
-        throw new InvalidArgumentException(
-            "experts", String.valueOf(all), "fewer", "their counters do not fit into a block");
+        throw new InvalidArgumentException(ErrorCode.CUDA_EXPERT_COUNTERS, "experts", String.valueOf(all), "few enough that their counters fit into the shared memory of a block", "use fewer experts or more ranks");
       }
       warps /= 2;
     }
@@ -96,13 +95,13 @@ final class Dispatcher {
     setConstants(flat);
     setConstants(experts);
     setExpertConstants();
-    if (across != null) {
-      across.setConstants(flat);
-      across.setConstants(experts);
+    if (internode != null) {
+      internode.setConstants(flat);
+      internode.setConstants(experts);
     }
   }
 
-  /** Words of a tile for each key, as in tiles.cuh. */
+  /** Words of a tile per key, as in tiles.cuh. */
   private static long tileWords(int warps) {
     return 1 + 2L * warps;
   }
@@ -117,7 +116,7 @@ final class Dispatcher {
     call.set(
         DispatchField.BLOCK_COUNTS,
         context.staging.words(
-            Staging.Place.BLOCK_COUNTS, blocks * counters * Long.BYTES, context.stream));
+            Staging.Buffer.BLOCK_COUNTS, blocks * counters * Long.BYTES, context.stream));
     call.set(DispatchField.PEERS, context.peers.table());
     call.set(DispatchField.RANK, context.rank);
     call.set(DispatchField.RANKS, context.ranks);
@@ -143,17 +142,18 @@ final class Dispatcher {
   private void setExpertConstants() {
     long choices = (long) context.config.maxTokens() * context.config.topK();
     experts.set(DispatchField.ARRIVALS_OFFSET, layout.arrivals);
-    experts.set(DispatchField.COMPANIONS_OFFSET, layout.home);
-    experts.set(DispatchField.LANDING_ROWS, layout.landingRows);
+    experts.set(DispatchField.METADATA_OFFSET, layout.returnBuffer);
+    experts.set(DispatchField.RECEIVE_SLOTS, layout.receiveSlots);
     experts.set(
-        DispatchField.ENTRIES, context.staging.memory(Staging.Place.ENTRIES, choices * Long.BYTES));
+        DispatchField.ENTRIES,
+        context.staging.memory(Staging.Buffer.ENTRIES, choices * Long.BYTES));
     experts.set(
         DispatchField.ORDER,
         context.owners.address() + (long) context.config.experts() * Integer.BYTES);
     experts.set(DispatchField.TILE_WARPS, tileWarps);
   }
 
-  /** Fills a handle and sends the rows; returns once that is enqueued. */
+  /** Fills a handle and sends the rows; returns after enqueueing. */
   void dispatch(
       Tokens tokens,
       Routing routing,
@@ -172,13 +172,13 @@ final class Dispatcher {
     handle.limit = sizing.isStatic() ? sizing.maxRows() : layout.capacity;
     Tensor ids = routing.topkIdx();
     KernelCall<DispatchField> call = kernel(handle);
-    call.set(DispatchField.IDS, address(Staging.Place.IDS, ids, stream));
+    call.set(DispatchField.IDS, address(Staging.Buffer.IDS, ids, stream));
     call.set(DispatchField.WIDE_IDS, ids.dtype() == DType.INT64);
-    call.set(DispatchField.WEIGHTS, address(Staging.Place.WEIGHTS, routing.topkWeights(), stream));
+    call.set(DispatchField.WEIGHTS, address(Staging.Buffer.WEIGHTS, routing.topkWeights(), stream));
     send(tokens, handle, stream, false, handle.captured);
   }
 
-  /** Sends rows along the ways of a handle; returns its ticket once that is enqueued. */
+  /** Sends rows along the routes of a handle; returns the ticket after enqueueing. */
   long dispatchAgain(Tokens tokens, CudaHandle handle, CudaStream stream, boolean captured) {
     KernelCall<DispatchField> call = kernel(handle);
     call.set(DispatchField.IDS, 0);
@@ -199,25 +199,25 @@ final class Dispatcher {
     long scaleBytes = scales == null ? 0 : scales.dtype().bytes(scales.size(1));
     call.set(DispatchField.TOKENS, handle.tokens);
     call.set(DispatchField.TOP_K, handle.topK);
-    call.set(DispatchField.X, address(Staging.Place.X, x, stream));
+    call.set(DispatchField.X, address(Staging.Buffer.X, x, stream));
     call.set(DispatchField.ROW_BYTES, rowBytes);
-    call.set(DispatchField.SCALES, address(Staging.Place.SCALES, scales, stream));
+    call.set(DispatchField.SCALES, address(Staging.Buffer.SCALES, scales, stream));
     call.set(DispatchField.SCALE_BYTES, scaleBytes);
-    call.set(DispatchField.FACTORS, address(Staging.Place.FACTORS, tokens.globalScales(), stream));
-    Tensor turned = columns.prepare(handle, scales);
-    // From here on the ticket counts as given to the GPU: staging waits for all that are.
+    call.set(DispatchField.FACTORS, address(Staging.Buffer.FACTORS, tokens.globalScales(), stream));
+    Tensor transposed = scaleTranspose.prepare(handle, scales);
+    // From here on the ticket counts as enqueued: staging waits for all enqueued operations.
     long ticket = context.completion.next(captured);
     if (!cached) {
       handle.ticket = ticket;
     }
     setHandle(call, handle);
     call.set(DispatchField.CACHED, cached);
-    call.set(DispatchField.TICKET, turned == null ? ticket : 0);
+    call.set(DispatchField.TICKET, transposed == null ? ticket : 0);
     boolean launched = false;
     try {
       launch(call, handle, cached, rowBytes, scaleBytes, stream);
-      if (turned != null) {
-        columns.enqueue(handle, turned, ticket, stream);
+      if (transposed != null) {
+        scaleTranspose.enqueue(handle, transposed, ticket, stream);
       }
       launched = true;
     } finally {
@@ -235,43 +235,43 @@ final class Dispatcher {
       long rowBytes,
       long scaleBytes,
       CudaStream stream) {
-    if (across != null && call == flat) {
-      across.launchFlat(call, handle, cached, rowBytes, scaleBytes, stream);
+    if (internode != null && call == flat) {
+      internode.launchFlat(call, handle, cached, rowBytes, scaleBytes, stream);
     } else if (call == flat) {
       long piece = Stages.pieceOf(rowBytes, FLAT_PIECE);
       int full = context.sms() > FEW_SMS ? FLAT_WARPS : FLAT_WARPS_OF_FEW;
-      int warps = Math.clamp(full * FLAT_PIECE / piece, full, MOST_WARPS);
+      int warps = Math.clamp(full * FLAT_PIECE / piece, full, MAX_WARPS);
       Stages stages = flatStages.of(piece, 0, warps);
       call.set(DispatchField.PUSH_BLOCKS, context.sms());
       launch(call, stages, stages.bytes(), stream);
     } else {
-      long companionBytes = Companions.bytes(scaleBytes, handle.topK, cached);
+      long metadataBytes = RowMetadataSize.bytes(scaleBytes, handle.topK, cached);
       int blocks = pushBlocks(context.sms());
-      boolean eager = blocks == MOST_PUSH_BLOCKS;
-      int warps = eager ? EAGER_WARPS : MOST_WARPS;
-      call.set(DispatchField.PLACES, handle.places());
+      boolean eager = blocks == MAX_PUSH_BLOCKS;
+      int warps = eager ? EAGER_WARPS : MAX_WARPS;
+      call.set(DispatchField.SLOT_ROWS, handle.slotRows());
       call.set(DispatchField.ZERO, handle.zeroPadding);
-      call.set(DispatchField.COMPANION_BYTES, companionBytes);
-      if (across != null) {
+      call.set(DispatchField.METADATA_BYTES, metadataBytes);
+      if (internode != null) {
         call.set(DispatchField.EAGER, false);
-        across.launchExperts(call, handle, blocks, rowBytes, companionBytes, tileBytes, stream);
+        internode.launchExperts(call, handle, blocks, rowBytes, metadataBytes, tileBytes, stream);
         return;
       }
-      Stages stages = expertStages.of(rowBytes, companionBytes, warps);
+      Stages stages = expertStages.of(rowBytes, metadataBytes, warps);
       call.set(DispatchField.PUSH_BLOCKS, blocks);
       call.set(DispatchField.EAGER, eager);
       launch(call, stages, Math.max(stages.bytes(), tileBytes), stream);
     }
   }
 
-  /** Half of the blocks send, as far as that makes a link faster; the others copy. */
+  /** Half of the blocks send, up to the number that saturates a link; the others copy. */
   private static int pushBlocks(int sms) {
-    return Math.min(MOST_PUSH_BLOCKS, Math.ceilDiv(sms, 2));
+    return Math.min(MAX_PUSH_BLOCKS, Math.ceilDiv(sms, 2));
   }
 
   private static void setHandle(KernelCall<DispatchField> call, CudaHandle handle) {
     HandleLayout at = handle.at();
-    call.set(DispatchField.WAYS, handle.onDevice(at.ways));
+    call.set(DispatchField.ROUTES, handle.onDevice(at.routes));
     call.set(DispatchField.LISTS, handle.onDevice(at.lists));
     call.set(DispatchField.MATRIX, handle.onDevice(at.matrix));
     call.set(DispatchField.FLAT_ROWS, handle.onDevice(at.flatRows));
@@ -296,14 +296,14 @@ final class Dispatcher {
     call.launch(context.sms(), sharedBytes, stream.handle());
   }
 
-  /** Peers write into the region while this rank reads: what lies there is copied out first. */
-  private long address(Staging.Place place, @Nullable Tensor tensor, CudaStream stream) {
+  /** Peers write into the region while this rank reads: tensors in the region are copied out first. */
+  private long address(Staging.Buffer buffer, @Nullable Tensor tensor, CudaStream stream) {
     if (tensor != null
         && tensor.onDevice()
         && tensor.address() >= context.region.address()
         && tensor.address() < context.region.address() + context.region.bytes()) {
-      return context.staging.copy(place, tensor, stream);
+      return context.staging.copy(buffer, tensor, stream);
     }
-    return context.staging.address(place, tensor, stream);
+    return context.staging.address(buffer, tensor, stream);
   }
 }

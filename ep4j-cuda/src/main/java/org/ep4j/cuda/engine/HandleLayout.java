@@ -4,13 +4,13 @@ import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
 
-/** Where things lie in the memory of a handle: a part on the device and a part the host reads. */
+/** Offsets in the memory of a handle: a part on the device and a part that the host reads. */
 final class HandleLayout {
   private static final int ALIGNMENT = 256;
   private static final int TOTALS = 64;
 
   /** On the device. */
-  final long ways;
+  final long routes;
 
   final long lists;
   final long matrix;
@@ -19,13 +19,13 @@ final class HandleLayout {
   final long groupStarts;
   final long groupRows;
 
-  /** Ways in this node of what partners in other nodes gave. */
-  final long farWays;
+  /** Routes in this node of tokens that partners in other nodes sent. */
+  final long internodeRoutes;
 
   final long deviceBytes;
 
-  /** On the device, only for EXPERT_MAJOR and on its own. */
-  final long placesBytes;
+  /** On the device, only for EXPERT_MAJOR, in a separate allocation. */
+  final long slotRowsBytes;
 
   /** In page-locked memory. */
   final long totals;
@@ -37,23 +37,23 @@ final class HandleLayout {
   final long hostBytes;
 
   /**
-   * @param partners ranks of other nodes that exchange tokens with the rank
+   * @param partners ranks of other nodes that exchange tokens with this rank
    */
-  HandleLayout(BufferConfig config, int rank, int partners, long landingRows) {
+  HandleLayout(BufferConfig config, int rank, int partners, long receiveSlots) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     long ranks = placement.ranks();
     long tokens = config.maxTokens();
     long local = placement.localExperts(rank);
-    ways = 0;
-    lists = align(ways + tokens * config.topK() * Long.BYTES);
+    routes = 0;
+    lists = align(routes + tokens * config.topK() * Long.BYTES);
     matrix = align(lists + ranks * tokens * Integer.BYTES);
     flatRows = align(matrix + (ranks + 2) * ranks * Integer.BYTES);
     targets = flatRows + ALIGNMENT;
     groupStarts = align(targets + tokens * config.topK() * Integer.BYTES);
     groupRows = align(groupStarts + (local + 1) * Integer.BYTES);
-    farWays = align(groupRows + Math.max(1, local) * Integer.BYTES);
-    deviceBytes = align(farWays + partners * tokens * config.topK() * Long.BYTES);
-    placesBytes = Math.max(1, landingRows * config.topK()) * Long.BYTES;
+    internodeRoutes = align(groupRows + Math.max(1, local) * Integer.BYTES);
+    deviceBytes = align(internodeRoutes + partners * tokens * config.topK() * Long.BYTES);
+    slotRowsBytes = Math.max(1, receiveSlots * config.topK()) * Long.BYTES;
     totals = 0;
     rankOffsets = TOTALS;
     expertOffsets = align(rankOffsets + (ranks + 1) * Long.BYTES);

@@ -5,9 +5,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
 
 /**
- * The handles of one buffer; closed ones are used again, first in, first out, and only behind some
- * others, so that a caller who still uses a closed handle is told so. Their memory is freed when
- * the buffer closes. Any thread may give; one at a time takes.
+ * The handles of one buffer. Closed handles are reused in FIFO order and only after some others, so that use of a closed handle is detected. The memory is freed when the buffer closes. Any thread may return a handle; one thread at a time takes handles.
  */
 final class HandlePool implements AutoCloseable {
   private static final int REST = 4;
@@ -41,8 +39,7 @@ final class HandlePool implements AutoCloseable {
   /**
    * An open handle.
    *
-   * @param capturing whether a graph is being captured, when nothing can be allocated: then any
-   *     handle that rests will do
+   * @param capturing whether a graph is being captured: allocation is impossible then, so any free handle is used
    */
   synchronized CudaHandle take(boolean capturing) {
     if (resting.size() > (capturing ? 0 : REST)) {

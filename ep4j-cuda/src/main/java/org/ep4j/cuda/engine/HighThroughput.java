@@ -1,5 +1,8 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.DeviceStream;
@@ -20,8 +23,7 @@ import org.ep4j.engine.OperationLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The high-throughput operations of one buffer on one rank: checks, enqueues, and waits as the
- * caller wishes. Used by one thread at a time.
+ * The high-throughput operations of one buffer on one rank: checks, enqueues, and waits as the caller requests. Used by one thread at a time.
  */
 final class HighThroughput {
   private final CudaContext context;
@@ -32,7 +34,7 @@ final class HighThroughput {
   private final Operation operation = new Operation();
   private final CudaCombine combineResult = new CudaCombine();
 
-  /** Operations enqueued so far. */
+  /** Number of enqueued operations. */
   long dispatches;
 
   long combines;
@@ -56,10 +58,7 @@ final class HighThroughput {
     Arguments.options(context.config, options, context.layout.capacity);
     boolean exact = !options.sizing().isStatic();
     if (capturing && exact) {
-      throw Arguments.invalid(
-          "sizing",
-          "EXACT",
-          "STATIC while a graph is captured: a replay cannot tell the host its counts",
+      throw new InvalidArgumentException(ErrorCode.CUDA_CAPTURE_EXACT, "sizing", "EXACT", "Sizing.atMost while a graph is captured, because a replay cannot report counts to the host",
           "use Sizing.atMost");
     }
     context.completion.requireUsable();
@@ -85,7 +84,7 @@ final class HighThroughput {
       return dispatchResult;
     } finally {
       if (!done) {
-        // The caller never sees it, so nobody else can.
+        // The caller never gets this handle, so it is closed here.
         handle.close();
       }
     }
@@ -147,7 +146,7 @@ final class HighThroughput {
         .set(OperationLayout.EXPERT_ALIGNMENT, handle.alignment);
   }
 
-  /** Waits for the end unless the caller wants to; the event of what has been enqueued. */
+  /** Waits for the end unless the caller waits itself; returns the event of the enqueued work. */
   private Event finish(
       long ticket, String operation, @Nullable DeviceStream callers, boolean async) {
     if (callers != null || async) {
@@ -157,7 +156,7 @@ final class HighThroughput {
     return Event.completed();
   }
 
-  /** All ranks know all counts, so all of them refuse. */
+  /** All ranks know all counts, so all ranks refuse. */
   private static void refuseOverflow(CudaHandle handle) {
     if (handle.overflowRank() >= 0) {
       throw new ReceiveOverflowException(
@@ -169,13 +168,11 @@ final class HighThroughput {
     Arguments.highThroughput(context.config);
     context.completion.requireUsable();
     if (!(given instanceof CudaHandle handle) || !handle.isOf(pool)) {
-      throw new IllegalStateException(
-          "the dispatch handle belongs to another buffer: use it with the buffer that made it");
+      throw new IllegalUseException(ErrorCode.HANDLE_OF_OTHER_BUFFER, "the dispatch handle belongs to another buffer: use it with the buffer that made it");
     }
     handle.requireOpen();
     if (handle.generation != context.generation) {
-      throw new IllegalStateException(
-          "the dispatch handle is older than the last reset(): its rows are lost, dispatch again");
+      throw new IllegalUseException(ErrorCode.HANDLE_STALE, "the dispatch handle is older than the last reset(), which discarded its rows: dispatch again");
     }
     return handle;
   }

@@ -6,7 +6,7 @@ import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.PinnedMemory;
 import org.jspecify.annotations.Nullable;
 
-/** A tensor of one dimension in page-locked memory; made anew only when type or place change. */
+/** A one-dimensional tensor in page-locked memory, recreated only when type or address change. */
 final class HostView {
   private @Nullable Tensor last;
 

@@ -6,17 +6,12 @@ import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * Words in page-locked memory through which kernels and the host tell each other things.
+ * Words in page-locked memory for communication between kernels and the host.
  *
- * <p>{@code completed}: highest ticket of an operation that ended; written by kernels with release,
- * read here with acquire. {@code abort}: not 0 once waiting is vain; written here, read by waiting
- * kernels. The record: see {@code Record} in {@code kernels/protocol.cuh}; kernels write {@code
- * state} or {@code settled} last, with release. By rank: {@code masked}, written by kernels that
- * mask a rank and, while none runs, here; {@code gone}, not 0 once a dead rank has been evicted,
- * written here.
+ * <p>{@code completed}: highest ticket of a completed operation; kernels write with release, the host reads with acquire. {@code abort}: nonzero if waits must abort; the host writes, waiting kernels read. The record: see {@code Record} in {@code kernels/protocol.cuh}; kernels write {@code state} or {@code settled} last, with release. By rank: {@code masked}, written by kernels that mask a rank and by the host while no kernel runs; {@code gone}, nonzero once a dead rank is fenced, written by the host.
  */
 final class HostWords implements AutoCloseable {
-  /** A wait has missed its deadline. */
+  /** A wait missed its deadline. */
   static final long STATE_TIMEOUT = 1;
 
   /** A routing names an expert that does not exist. */
@@ -25,13 +20,13 @@ final class HostWords implements AutoCloseable {
   /** A routing names an expert twice for a token. */
   static final long STATE_DUPLICATE = 3;
 
-  /** A low-latency combine names another expert than its dispatch. */
+  /** A low-latency combine names other experts than its dispatch. */
   static final long STATE_NOT_AS_DISPATCHED = 4;
 
   /** A peer dispatches low-latency rows of another kind. */
   static final long STATE_OTHER_KIND = 5;
 
-  /** In epochs: the number of a low-latency operation. */
+  /** Flag in epochs: the epoch is the number of a low-latency operation. */
   private static final long LOW_LATENCY = 1L << 62;
 
   private static final int STATE = 0;
@@ -43,14 +38,13 @@ final class HostWords implements AutoCloseable {
   private static final int TOKEN = 48;
   private static final int CHOICE = 56;
   private static final int LEFT = 64;
-  private static final int SETTLED = 72;
+  private static final int ATTRIBUTED = 72;
   private static final int ABORT = 128;
   private static final int COMPLETED = 256;
   private static final int MASKED = 4096;
 
   /**
-   * All words. Once closed a copy of them: events may be asked at any time and from any thread, and
-   * who comes late is answered as at the end.
+   * All words. After close, a copy of them: any thread may query events at any time, and late queries get the final values.
    */
   private volatile MemorySegment words;
 
@@ -67,8 +61,8 @@ final class HostWords implements AutoCloseable {
   }
 
   /**
-   * @param words of an arena that {@code free} closes, so that reading them later is refused
-   * @param device where kernels see them
+   * @param words words of an arena that {@code free} closes, so that later reads are refused
+   * @param device device address of the words
    */
   HostWords(MemorySegment words, long device, Runnable free, int ranks) {
     this.words = words;
@@ -85,7 +79,7 @@ final class HostWords implements AutoCloseable {
     try {
       return NativeMemory.getLongAcquire(words, at);
     } catch (IllegalStateException e) {
-      // Closed between the look at the field and the load: the field has the copy by now.
+      // Closed between the read of the field and the load: the field now refers to the copy.
       return NativeMemory.getLongAcquire(words, at);
     }
   }
@@ -126,12 +120,12 @@ final class HostWords implements AutoCloseable {
     put(MASKED + (long) rank * Long.BYTES, masked ? 1 : 0);
   }
 
-  /** Tells waiting kernels that a rank is dead, and writes nothing any more. */
+  /** Notifies waiting kernels that a rank is dead and no longer writes. */
   void gone(int rank) {
     put(MASKED + (long) (ranks + rank) * Long.BYTES, 1);
   }
 
-  /** In the place of a dead rank is another process. */
+  /** Marks that another process has replaced a dead rank. */
   void back(int rank) {
     put(MASKED + (long) (ranks + rank) * Long.BYTES, 0);
   }
@@ -141,8 +135,7 @@ final class HostWords implements AutoCloseable {
   }
 
   /**
-   * 0 if there is nothing to tell, or not yet: whom a timeout in a high-throughput operation names
-   * is settled only when its kernel ends.
+   * 0 if there is nothing to report yet: the rank that a timeout of a high-throughput operation names is final only when its kernel ends.
    */
   long state() {
     long state = get(STATE);
@@ -150,7 +143,7 @@ final class HostWords implements AutoCloseable {
       return state;
     }
     long epoch = get(EPOCH);
-    return (epoch & LOW_LATENCY) != 0 || get(SETTLED) == epoch ? state : 0;
+    return (epoch & LOW_LATENCY) != 0 || get(ATTRIBUTED) == epoch ? state : 0;
   }
 
   long epoch() {
@@ -181,22 +174,22 @@ final class HostWords implements AutoCloseable {
     return (int) get(CHOICE);
   }
 
-  /** Nanoseconds that were left to the wait when it ended; negative past the deadline. */
+  /** Nanoseconds left to the wait when it ended; negative after the deadline. */
   long left() {
     return get(LEFT);
   }
 
-  /** Tells waiting kernels to give up. */
+  /** Makes waiting kernels abort. */
   void abort() {
     put(ABORT, 1);
   }
 
-  /** Forgets a failure, while no kernel runs that could write another. */
+  /** Clears a failure; no kernel runs that could write another. */
   void clearRecord() {
     put(STATE, 0);
   }
 
-  /** As new, but for what has completed. */
+  /** Clears all words except completed. */
   void reset() {
     put(ABORT, 0);
     clearRecord();

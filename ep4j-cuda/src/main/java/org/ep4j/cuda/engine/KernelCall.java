@@ -7,25 +7,23 @@ import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
 
 /**
- * A kernel with its parameters, filled anew for each launch. A launch copies them, so the next may
- * be prepared at once. Allocates nothing once made.
+ * A kernel with its parameters, which are refilled for each launch. A launch copies the parameters, so the next launch may be prepared immediately. Launches allocate nothing.
  *
- * @param <F> the parameters in their order, 8 bytes each
+ * @param <F> the parameters in order, 8 bytes each
  */
 final class KernelCall<F extends Enum<F>> implements AutoCloseable {
   private final Launch launch;
   private final MemorySegment parameters;
 
-  KernelCall(Kernel kernel, Class<F> fields, int threads, int mostSharedBytes) {
-    this(kernel, fields, threads, mostSharedBytes, false);
+  KernelCall(Kernel kernel, Class<F> fields, int threads, int maxSharedBytes) {
+    this(kernel, fields, threads, maxSharedBytes, false);
   }
 
   /**
-   * @param startsEarly the kernel may take its place before the one in front of it has ended
+   * @param startsEarly whether the kernel may start before the previous kernel of the stream has ended
    */
-  KernelCall(
-      Kernel kernel, Class<F> fields, int threads, int mostSharedBytes, boolean startsEarly) {
-    kernel.setMaxDynamicSharedBytes(mostSharedBytes);
+  KernelCall(Kernel kernel, Class<F> fields, int threads, int maxSharedBytes, boolean startsEarly) {
+    kernel.setMaxDynamicSharedBytes(maxSharedBytes);
     LaunchConfig config = LaunchConfig.of(1, threads);
     launch =
         Launch.of(

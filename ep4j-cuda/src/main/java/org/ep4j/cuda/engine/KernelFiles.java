@@ -3,46 +3,45 @@ package org.ep4j.cuda.engine;
 import java.util.Map;
 import java.util.TreeMap;
 import org.ep4j.cuda.backend.LibraryModule;
-import org.ep4j.cuda.backend.PutCarrier;
+import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.cuda.far.FarConnection;
+import org.ep4j.cuda.far.InternodeConnection;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.cuda.jit.LinkedKernels;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How the kernel files of a buffer are loaded: as they are, or, where the library of its backend
- * carries between nodes, linked to that.
+ * Loads the kernel files of a buffer: unlinked, or linked to the library of the backend if that library is the transport between nodes.
  */
-record KernelFiles(CudaDevice device, @Nullable PutCarrier carrier) {
-  /** Those of a buffer with this way to ranks of other nodes; null: of one node. */
-  static KernelFiles of(CudaDevice device, @Nullable FarConnection far) {
-    return new KernelFiles(device, far == null ? null : far.carrier());
+record KernelFiles(CudaDevice device, @Nullable PutTransport transport) {
+  /** Files of a buffer with this connection to other nodes; null: one node. */
+  static KernelFiles of(CudaDevice device, @Nullable InternodeConnection internode) {
+    return new KernelFiles(device, internode == null ? null : internode.transport());
   }
 
   /** Loads a file; the owner closes it. */
   CudaModule load(ResourceStack owner, String entry, KernelConstants constants) {
-    return carrier == null
+    return transport == null
         ? owner.own(KernelCompiler.standard().load(device, entry, constants))
-        : owner.own(LibraryModule.load(device, entry, linked(constants), carrier)).module();
+        : owner.own(LibraryModule.load(device, entry, linked(constants), transport)).module();
   }
 
-  /** Begins to look for files, see {@link KernelCompiler#prepare}. */
+  /** Starts to look up files, see {@link KernelCompiler#prepare}. */
   void prepare(Map<String, KernelConstants> entries) {
-    if (carrier == null) {
+    if (transport == null) {
       KernelCompiler.standard().prepare(entries, device.architecture());
     } else {
       entries.forEach(
           (entry, constants) ->
               LinkedKernels.prepare(
-                  device.architecture(), entry, linked(constants), carrier.parts()));
+                  device.architecture(), entry, linked(constants), transport.parts()));
     }
   }
 
-  /** Those for any shape: a link takes long, and one serves all. */
+  /** Linked files are compiled for any shape: a link takes long, and one serves all shapes. */
   private static Map<String, String> linked(KernelConstants constants) {
     Map<String, String> defines = new TreeMap<>(constants.general());
     defines.putAll(LibraryModule.DEFINES);

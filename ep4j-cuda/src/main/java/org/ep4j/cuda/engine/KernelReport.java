@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.InvalidArgumentException;
@@ -8,7 +9,7 @@ import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Members;
 import org.jspecify.annotations.Nullable;
 
-/** What kernels have reported in {@link HostWords}, as exceptions. */
+/** Converts reports of kernels in {@link HostWords} to exceptions. */
 final class KernelReport {
   private final HostWords words;
   private final Members members;
@@ -20,7 +21,7 @@ final class KernelReport {
     this.config = config;
   }
 
-  /** A choice of experts that is refused. */
+  /** A rejected choice of experts. */
   InvalidArgumentException badChoice(long state) {
     int token = words.token();
     int choice = words.choice();
@@ -34,8 +35,7 @@ final class KernelReport {
   }
 
   ConfigurationMismatchException otherKind() {
-    return new ConfigurationMismatchException(
-        "rank "
+    return new ConfigurationMismatchException(ErrorCode.LOW_LATENCY_KIND_MISMATCH, "rank "
             + words.peer()
             + " dispatches "
             + LowLatencyKind.text(words.seen())
@@ -43,24 +43,23 @@ final class KernelReport {
             + words.epoch()
             + " where this rank dispatches "
             + LowLatencyKind.text(words.expected())
-            + "; all ranks must call the same operations in the same order: call reset() on all"
-            + " ranks to go on");
+            + ": call the same operations in the same order on all ranks, after reset() on all of them");
   }
 
   /**
-   * A call is refused to a rank that is out.
+   * The error for a call of a fenced rank.
    *
-   * @param by who has evicted it; {@link Eviction#NOBODY} if nobody has yet
+   * @param by the rank that fenced this rank; {@link StaleRankFence#NO_RANK} if none yet
    */
   PeerTimeoutException outside(String call, int by) {
-    boolean evicted = by != Eviction.NOBODY;
-    int peer = evicted ? by : members.rank();
-    String state = evicted ? members.goneOnWithoutThis() : members.silenceOf(peer);
+    boolean fenced = by != StaleRankFence.NO_RANK;
+    int peer = fenced ? by : members.rank();
+    String state = fenced ? members.goneOnWithoutThis() : members.silenceOf(peer);
     return new PeerTimeoutException(call, "entry", 0, peer, 1, 0, 0, state, false);
   }
 
-  /** A wait was vain because {@code peer} has gone on without this rank. */
-  PeerTimeoutException evicted(String operation, int peer) {
+  /** The error for a wait that was aborted because {@code peer} has fenced this rank. */
+  PeerTimeoutException fenced(String operation, int peer) {
     return new PeerTimeoutException(
         operation,
         words.phase().text,
@@ -74,9 +73,9 @@ final class KernelReport {
   }
 
   /**
-   * A wait for {@code peer} was vain.
+   * The error for a failed wait for {@code peer}.
    *
-   * @param loss how it was lost; null if it lives as far as is known
+   * @param loss how the peer was lost; null if it is alive as far as known
    */
   PeerTimeoutException timeout(String operation, int peer, @Nullable String loss) {
     return new PeerTimeoutException(

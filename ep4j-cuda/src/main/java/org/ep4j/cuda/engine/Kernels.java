@@ -13,9 +13,9 @@ import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelConstants;
 
-/** The compiled kernels of one buffer on its device, and how much shared memory each may use. */
+/** The compiled kernels of one buffer on its device, and their shared memory. */
 final class Kernels implements AutoCloseable {
-  /** Threads of a block, as the kernels' launch bounds say. */
+  /** Threads of a block, as in the kernels' launch bounds. */
   static final int THREADS = 512;
 
   /** Warps of a block. */
@@ -24,20 +24,20 @@ final class Kernels implements AutoCloseable {
   /** Threads of a block of the layout kernel. */
   static final int LAYOUT_THREADS = 256;
 
-  /** Threads of a block of the kernel that turns scales around. */
-  private static final int COLUMNS_THREADS = 256;
+  /** Threads of a block of the kernel that transposes scales. */
+  private static final int TRANSPOSE_THREADS = 256;
 
   private static final String DISPATCH = "dispatch.cu";
   private static final String EXPERT_DISPATCH = "expert_dispatch.cu";
   private static final String COMBINE = "combine.cu";
   private static final String EXPERT_COMBINE = "expert_combine.cu";
-  private static final String FAR_DISPATCH = "far_dispatch.cu";
-  private static final String FAR_EXPERT_DISPATCH = "far_expert_dispatch.cu";
-  private static final String FAR_COMBINE = "far_combine.cu";
+  private static final String INTERNODE_DISPATCH = "internode_dispatch.cu";
+  private static final String INTERNODE_EXPERT_DISPATCH = "internode_expert_dispatch.cu";
+  private static final String INTERNODE_COMBINE = "internode_combine.cu";
   private static final String LAYOUT = "layout.cu";
-  private static final String COLUMNS = "columns.cu";
+  private static final String TRANSPOSE_SCALES = "transpose_scales.cu";
 
-  /** Row types of which there are sums. */
+  /** Row types with sums. */
   private static final List<DType> SUMMED = List.of(DType.BF16, DType.FP16, DType.FP32);
 
   private final ResourceStack owned = new ResourceStack();
@@ -48,39 +48,39 @@ final class Kernels implements AutoCloseable {
   final KernelCall<DispatchField> dispatch;
   final KernelCall<DispatchField> expertDispatch;
   final KernelCall<LayoutField> layout;
-  final KernelCall<ColumnsField> columns;
+  final KernelCall<TransposeField> transposeScales;
 
   private final Map<DType, KernelCall<CombineField>> flatCombines = new EnumMap<>(DType.class);
   private final Map<DType, KernelCall<CombineField>> expertCombines = new EnumMap<>(DType.class);
 
-  /** Partial sums of EXPERT_MAJOR travel as float32. */
+  /** Partial sums of EXPERT_MAJOR are sent as float32. */
   private final Map<DType, KernelCall<CombineField>> exactCombines = new EnumMap<>(DType.class);
 
   /**
-   * @param files where those come from that reach other ranks
-   * @param far whether ranks are of several nodes
+   * @param files source of the kernels that access other ranks
+   * @param internode whether the ranks are on several nodes
    */
-  Kernels(KernelFiles files, boolean far) {
+  Kernels(KernelFiles files, boolean internode) {
     CudaDevice device = files.device();
     KernelFiles plain = new KernelFiles(device, null);
     boolean complete = false;
     try {
-      String names = far ? "ep4j_far_" : "ep4j_";
-      CudaModule dispatching = load(files, far ? FAR_DISPATCH : DISPATCH);
-      CudaModule grouping = load(files, far ? FAR_EXPERT_DISPATCH : EXPERT_DISPATCH);
+      String names = internode ? "ep4j_internode_" : "ep4j_";
+      CudaModule dispatching = load(files, internode ? INTERNODE_DISPATCH : DISPATCH);
+      CudaModule grouping = load(files, internode ? INTERNODE_EXPERT_DISPATCH : EXPERT_DISPATCH);
       CudaModule counting = load(plain, LAYOUT);
-      CudaModule turning = load(plain, COLUMNS);
+      CudaModule transposing = load(plain, TRANSPOSE_SCALES);
       Kernel first = dispatching.kernel(names + "dispatch");
-      // All of them have the same static part: one word that blocks share.
+      // All of them have the same static shared memory: one word that blocks share.
       sharedBytes =
           (device.properties().sharedBytesPerBlock() - Math.max(1024, first.staticSharedBytes()))
               / 1024
               * 1024;
       dispatch = call(first, DispatchField.class);
       expertDispatch = call(grouping.kernel(names + "expert_dispatch"), DispatchField.class);
-      if (far) {
-        // A kernel for both layouts.
-        loadCombines(load(files, FAR_COMBINE), "ep4j_far_combine");
+      if (internode) {
+        // One kernel for both layouts.
+        loadCombines(load(files, INTERNODE_COMBINE), "ep4j_internode_combine");
         flatCombines.putAll(expertCombines);
       } else {
         CudaModule flat = load(files, COMBINE);
@@ -93,10 +93,13 @@ final class Kernels implements AutoCloseable {
           owned.own(
               new KernelCall<>(
                   counting.kernel("ep4j_layout"), LayoutField.class, LAYOUT_THREADS, 0));
-      columns =
+      transposeScales =
           owned.own(
               new KernelCall<>(
-                  turning.kernel("ep4j_columns"), ColumnsField.class, COLUMNS_THREADS, 0));
+                  transposing.kernel("ep4j_transpose_scales"),
+                  TransposeField.class,
+                  TRANSPOSE_THREADS,
+                  0));
       complete = true;
     } finally {
       if (!complete) {
@@ -105,12 +108,12 @@ final class Kernels implements AutoCloseable {
     }
   }
 
-  /** The files of a buffer that reach other ranks, to be looked for while it opens. */
-  static Map<String, KernelConstants> files(boolean far) {
+  /** Files that access other ranks, looked up while a buffer opens. */
+  static Map<String, KernelConstants> files(boolean internode) {
     Map<String, KernelConstants> entries = new LinkedHashMap<>();
     List<String> files =
-        far
-            ? List.of(FAR_DISPATCH, FAR_EXPERT_DISPATCH, FAR_COMBINE)
+        internode
+            ? List.of(INTERNODE_DISPATCH, INTERNODE_EXPERT_DISPATCH, INTERNODE_COMBINE)
             : List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, EXPERT_COMBINE);
     for (String entry : files) {
       entries.put(entry, KernelConstants.NONE);
@@ -118,16 +121,16 @@ final class Kernels implements AutoCloseable {
     return entries;
   }
 
-  /** Those that reach no other rank. */
+  /** Files that access no other rank. */
   static Map<String, KernelConstants> filesOfOneRank() {
-    return Map.of(LAYOUT, KernelConstants.NONE, COLUMNS, KernelConstants.NONE);
+    return Map.of(LAYOUT, KernelConstants.NONE, TRANSPOSE_SCALES, KernelConstants.NONE);
   }
 
   private CudaModule load(KernelFiles files, String entry) {
     return files.load(owned, entry, KernelConstants.NONE);
   }
 
-  /** Combines of EXPERT_MAJOR rows. */
+  /** Loads the combines of EXPERT_MAJOR rows. */
   private void loadCombines(CudaModule module, String name) {
     for (DType dtype : SUMMED) {
       KernelCall<CombineField> rounding = combine(module, name, dtype, "");
@@ -148,15 +151,15 @@ final class Kernels implements AutoCloseable {
     return owned.own(new KernelCall<>(kernel, fields, THREADS, sharedBytes));
   }
 
-  /** The combine of FLAT rows of a type that is summed. */
+  /** The combine of FLAT rows of a summed type. */
   KernelCall<CombineField> flatCombine(DType dtype) {
     return of(flatCombines, dtype);
   }
 
   /**
-   * The combine of EXPERT_MAJOR rows of a type that is summed.
+   * The combine of EXPERT_MAJOR rows of a summed type.
    *
-   * @param exact whether partial sums travel as float32
+   * @param exact whether partial sums are sent as float32
    */
   KernelCall<CombineField> expertCombine(DType dtype, boolean exact) {
     return of(exact ? exactCombines : expertCombines, dtype);

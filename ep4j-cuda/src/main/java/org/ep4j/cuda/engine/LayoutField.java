@@ -1,8 +1,7 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the layout kernel in the order of {@code LayoutParameters} in {@code layout.cu}: 8
- * bytes each.
+ * Parameters of the layout kernel, 8 bytes each, in the order of {@code LayoutParameters} in {@code layout.cu}.
  */
 enum LayoutField {
   CONTROL,

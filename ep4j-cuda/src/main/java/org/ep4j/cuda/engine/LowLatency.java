@@ -1,5 +1,8 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import static java.util.Objects.requireNonNull;
 
 import java.lang.System.Logger.Level;
@@ -19,19 +22,17 @@ import org.ep4j.engine.LowLatencyShapes;
 import org.ep4j.engine.Operation;
 
 /**
- * Low-latency dispatch and combine of one rank: checks and enqueues, keeps at most two operations
- * in flight, and rotates their results. {@code kernels/low_latency.cuh} tells how ranks talk. Used
- * by one thread at a time.
+ * Low-latency dispatch and combine of one rank: checks and enqueues, keeps at most two operations in flight, and rotates their results. {@code kernels/low_latency.cuh} documents the protocol between ranks. Used by one thread at a time.
  */
 final class LowLatency {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
-  /** Objects of each kind that are used in turn. */
+  /** Objects of each kind, used in rotation. */
   private static final int OBJECTS = 16;
 
-  private static final int MOST_IN_FLIGHT = 2;
+  private static final int MAX_IN_FLIGHT = 2;
 
-  /** The door of the buffer: hooks come in without passing through it. */
+  /** Thread guard of the buffer: hooks enter through it. */
   interface Entry {
     void enter();
 
@@ -39,7 +40,7 @@ final class LowLatency {
   }
 
   private final CudaContext context;
-  private final LowLatencyPart part;
+  private final LowLatencyRegion part;
   private final LowLatencyMemory memory;
   private final LowLatencyKernels kernels;
   private final LowLatencyFormat[] formats;
@@ -47,8 +48,8 @@ final class LowLatency {
   private final LowLatencyDispatchOperation[] dispatched = new LowLatencyDispatchOperation[OBJECTS];
   private final LowLatencyCombineOperation[] combined = new LowLatencyCombineOperation[OBJECTS];
 
-  /** Operations sent and not received, in their order. */
-  private final ArrayDeque<LowLatencyOperation> inFlight = new ArrayDeque<>(MOST_IN_FLIGHT);
+  /** Operations sent and not received, in order. */
+  private final ArrayDeque<LowLatencyOperation> inFlight = new ArrayDeque<>(MAX_IN_FLIGHT);
 
   private final Operation description = new Operation();
   private final boolean[] excluded;
@@ -57,23 +58,23 @@ final class LowLatency {
   /** For each half the last combine that sent from its region. */
   private final LowLatencyCombineOperation[] lastUse = new LowLatencyCombineOperation[2];
 
-  /** Number of the last operation; kernels count for themselves. */
+  /** Number of the last operation; kernels count separately. */
   private long number;
 
-  /** Dispatches and combines begun, and the last ones that a reset made worthless. */
+  /** Number of started dispatches and combines, and the last ones that a reset invalidated. */
   private long dispatchCount;
 
   private long combineCount;
   private long resetDispatch;
   private long resetCombine;
 
-  /** Operations enqueued to their end. */
+  /** Number of completely enqueued operations. */
   long dispatches;
 
   long combines;
 
-  /** What the operations work with; owned by whoever made it. */
-  record Resources(LowLatencyPart part, LowLatencyMemory memory, LowLatencyKernels kernels) {}
+  /** Resources of the operations, owned by their creator. */
+  record Resources(LowLatencyRegion part, LowLatencyMemory memory, LowLatencyKernels kernels) {}
 
   LowLatency(CudaContext context, Resources resources, Entry entry) {
     this.context = context;
@@ -127,8 +128,7 @@ final class LowLatency {
     context.completion.requireUsable();
     LowLatencyDispatchOperation dispatch = current(handle);
     if (dispatch.awaitsReceipt()) {
-      throw new IllegalStateException(
-          dispatch.name() + " has not been received: call its hook before its combine");
+      throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, dispatch.name() + " has not been received: call its hook before its combine");
     }
     Staging staging = context.staging;
     LowLatencyShapes.combine(
@@ -139,14 +139,14 @@ final class LowLatency {
         routing,
         dispatch.tokens,
         dispatch.topK,
-        dispatch.byRanks ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR,
+        dispatch.rankMajor ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR,
         options);
     staging.checkRows("y", y, capturing);
     Tensor region = dispatch.results().combineRegion();
     boolean isRegion = region != null && y.onDevice() && y.address() == region.address();
     boolean overlaps = region != null && Arguments.overlap(y, region);
     LowLatencyShapes.combineRegion(y, isRegion, overlaps, options);
-    if (!dispatch.byRanks) {
+    if (!dispatch.rankMajor) {
       staging.check("topkIdx", routing.topkIdx(), capturing);
       staging.check("topkWeights", requireNonNull(routing.topkWeights()), capturing);
     }
@@ -166,13 +166,13 @@ final class LowLatency {
     return op;
   }
 
-  /** The region that the combine of {@code handle} sends from with zeroCopy. */
+  /** The region that a zero-copy combine of {@code handle} sends from. */
   Tensor combineBuffer(LowLatencyHandle handle) {
     context.completion.requireUsable();
     LowLatencyDispatchOperation dispatch = current(handle);
     LowLatencyCombineOperation before = lastUse[dispatch.half()];
     if (before != null) {
-      // Rows are sent from the region in the first half of a combine.
+      // The first half of a combine sends rows from the region.
       before.settle();
     }
     return dispatch.results().combineBuffer();
@@ -183,7 +183,7 @@ final class LowLatency {
     context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
     LowLatencyShapes.maskedRank(rank, context.rank, context.ranks, excluded);
     context.completion.awaitAll();
-    context.completion.requireInside("updateMask");
+    context.completion.requireNotFenced("updateMask");
     part.mask(rank, masked);
     noticed[rank] = masked;
     if (!masked) {
@@ -195,11 +195,11 @@ final class LowLatency {
     return excluded[rank] || part.isMasked(rank);
   }
 
-  /** Admits all ranks that are not excluded or, with masking, dead. */
+  /** Admits all ranks except excluded ranks and, with masking, dead ranks. */
   void cleanMask() {
     context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
     context.completion.awaitAll();
-    context.completion.requireInside("cleanMask");
+    context.completion.requireNotFenced("cleanMask");
     for (int r = 0; r < context.ranks; r++) {
       boolean dead = context.config.masking() && !context.members.isAlive(r);
       part.mask(r, excluded[r] || dead);
@@ -208,7 +208,7 @@ final class LowLatency {
     catchUp();
   }
 
-  /** Goes on with the number of the rank that is furthest; none is inside an operation. */
+  /** Adopts the highest operation number of all ranks; no rank is inside an operation. */
   private void catchUp() {
     long own = part.sent(context.rank);
     long highest = own;
@@ -219,8 +219,7 @@ final class LowLatency {
     }
     if (highest > own) {
       if (!inFlight.isEmpty()) {
-        throw new IllegalStateException(
-            "other ranks stand at low-latency operation "
+        throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, "other ranks are at low-latency operation "
                 + highest
                 + ", this one at "
                 + own
@@ -228,18 +227,18 @@ final class LowLatency {
                 + inFlight.getFirst().name()
                 + " in flight: call its hook before ranks are admitted");
       }
-      part.goOnWith(highest);
+      part.resumeAt(highest);
     }
     number = highest;
   }
 
-  /** Drops all that is in flight, and all results; with {@code last} all go on. Nothing runs. */
+  /** Drops operations in flight and all results; all ranks continue after {@code last}. No kernel runs. */
   void reset(boolean[] gone, long last) {
     inFlight.forEach(LowLatencyOperation::drop);
     inFlight.clear();
     System.arraycopy(gone, 0, excluded, 0, gone.length);
     part.exclude(gone);
-    part.beginBehind(last, context.stream);
+    part.resumeAfter(last, context.stream);
     number = last;
     resetDispatch = dispatchCount;
     resetCombine = combineCount;
@@ -247,12 +246,12 @@ final class LowLatency {
     lastUse[1] = null;
   }
 
-  /** Bytes that peers reach. */
+  /** Bytes that peers access. */
   long symmetricBytes() {
     return part.layout().bytes;
   }
 
-  /** Bytes of this rank alone. */
+  /** Bytes that only this rank accesses. */
   long privateBytes() {
     return memory.bytes();
   }
@@ -265,20 +264,20 @@ final class LowLatency {
     return op.ordinal <= resetCombine || combineCount - op.ordinal >= 2;
   }
 
-  /** Staged ids of the next operation; the one before may still be in flight. */
-  Staging.Place idsPlace() {
-    return (number & 1) == 0 ? Staging.Place.LATENCY_IDS_ODD : Staging.Place.LATENCY_IDS_EVEN;
+  /** Staging buffer of ids of the next operation; the previous one may still be in flight. */
+  Staging.Buffer idsBuffer() {
+    return (number & 1) == 0 ? Staging.Buffer.LATENCY_IDS_ODD : Staging.Buffer.LATENCY_IDS_EVEN;
   }
 
-  /** The same for weights. */
-  Staging.Place weightsPlace() {
+  /** Staging buffer of weights of the next operation. */
+  Staging.Buffer weightsBuffer() {
     return (number & 1) == 0
-        ? Staging.Place.LATENCY_WEIGHTS_ODD
-        : Staging.Place.LATENCY_WEIGHTS_EVEN;
+        ? Staging.Buffer.LATENCY_WEIGHTS_ODD
+        : Staging.Buffer.LATENCY_WEIGHTS_EVEN;
   }
 
   /**
-   * Receives {@code op}, and what was sent before it first: all ranks receive in the same order.
+   * Receives {@code op} after all operations sent before it: all ranks receive in the same order.
    */
   void receiveUpTo(LowLatencyOperation op) {
     context.completion.requireUsable();
@@ -310,7 +309,7 @@ final class LowLatency {
     enqueue(op, stream, capturing, LowLatencyPhase.BOTH, async);
   }
 
-  /** Enqueues a kernel; without the caller's stream, and unless {@code async}, waits for it. */
+  /** Enqueues a kernel; waits for it unless {@code async} or on a caller's stream. */
   private void enqueue(
       LowLatencyOperation op,
       CudaStream stream,
@@ -327,7 +326,7 @@ final class LowLatency {
       number++;
     }
     long ticket = context.completion.nextMasking(capturing);
-    // Only a stream waits for what a graph replays: telling the host would cost a fence.
+    // Only a stream waits for replayed work: a notification of the host would cost a fence.
     call.set(LowLatencyField.TICKET, capturing ? 0 : ticket);
     long pieces = (long) op.tokens * context.ranks * part.layout().pieces;
     call.launch(context.lowLatencySms(pieces), op.sharedBytes(), stream.handle());
@@ -349,7 +348,7 @@ final class LowLatency {
     noticeMasks();
   }
 
-  /** Lets peers see what this rank has called. With masks ranks may well have called others. */
+  /** Publishes the call to peers. With masks, ranks may have called different operations. */
   private void remember(LowLatencyOperation op) {
     op.call = 0;
     if (!context.config.masking()) {
@@ -360,9 +359,8 @@ final class LowLatency {
 
   /** Refuses a third operation in flight. */
   private void requirePlace() {
-    if (inFlight.size() == MOST_IN_FLIGHT) {
-      throw new IllegalStateException(
-          "a third low-latency operation would be in flight: call the hook of "
+    if (inFlight.size() == MAX_IN_FLIGHT) {
+      throw new IllegalUseException(ErrorCode.TOO_MANY_IN_FLIGHT, "a third low-latency operation would be in flight: call the hook of "
               + inFlight.getFirst().name()
               + " first");
     }
@@ -370,14 +368,13 @@ final class LowLatency {
 
   private LowLatencyDispatchOperation current(LowLatencyHandle handle) {
     if (!(handle instanceof LowLatencyDispatchOperation dispatch) || !dispatch.isOf(this)) {
-      throw Arguments.invalid(
-          "handle", handle, "of a lowLatencyDispatch of this buffer", "pass that one");
+      throw new InvalidArgumentException(ErrorCode.CUDA_LOW_LATENCY_HANDLE, "handle", String.valueOf(handle), "of a lowLatencyDispatch of this buffer", "pass that one");
     }
     dispatch.requireCurrent();
     return dispatch;
   }
 
-  /** Says which ranks kernels have masked. */
+  /** Logs the ranks that kernels have masked. */
   private void noticeMasks() {
     if (!context.config.masking()) {
       return;
@@ -388,7 +385,7 @@ final class LowLatency {
         String death = context.members.deathReport(r);
         LOG.log(
             Level.WARNING,
-            "low-latency operation {0}: rank {1} is {2} and masked from now on; going on without"
+            "low-latency operation {0}: rank {1} is {2} and is masked; operations continue without"
                 + " it",
             number,
             r,

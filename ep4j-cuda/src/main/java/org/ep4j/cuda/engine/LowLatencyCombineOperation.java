@@ -25,7 +25,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   /** Number among the combines. */
   long ordinal;
 
-  private boolean byRanks;
+  private boolean rankMajor;
   private boolean logFmt;
   private boolean partialRounding;
   private int record;
@@ -36,10 +36,10 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   private long ids;
   private long weights;
 
-  /** Where the sums go on the device. */
+  /** Output of the sums on the device. */
   private @Nullable Tensor sums;
 
-  /** Where the caller wants them. */
+  /** The caller's output. */
   private @Nullable Tensor out;
 
   LowLatencyCombineOperation(
@@ -51,36 +51,36 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     this.memory = memory;
   }
 
-  /** Takes the arguments; copies those on the host to the device in the order of {@code stream}. */
+  /** Stores the arguments; copies host tensors to the device in the order of {@code stream}. */
   void prepare(
-      long place,
+      long number,
       Tensor given,
       Routing routing,
       LowLatencyDispatchOperation dispatch,
       LowLatencyCombineOptions options,
       CudaStream stream) {
-    ordinal = place;
-    byRanks = dispatch.byRanks;
+    ordinal = number;
+    rankMajor = dispatch.rankMajor;
     logFmt = options.logFmt();
     partialRounding = options.partialRounding();
     record = dispatch.record();
     dispatchCall = dispatch.call;
     tokens = dispatch.tokens;
     topK = dispatch.topK;
-    y = context.staging.address(Staging.Place.Y, given, stream);
-    if (!byRanks) {
+    y = context.staging.address(Staging.Buffer.Y, given, stream);
+    if (!rankMajor) {
       wideIds = routing.topkIdx().dtype() == DType.INT64;
-      ids = context.staging.address(owner.idsPlace(), routing.topkIdx(), stream);
+      ids = context.staging.address(owner.idsBuffer(), routing.topkIdx(), stream);
       Tensor factors = requireNonNull(routing.topkWeights());
-      weights = context.staging.address(owner.weightsPlace(), factors, stream);
+      weights = context.staging.address(owner.weightsBuffer(), factors, stream);
     }
     out = options.out();
-    sums = out != null && out.onDevice() ? out : memory.half((int) (place & 1)).sumTensor(tokens);
+    sums = out != null && out.onDevice() ? out : memory.half((int) (number & 1)).sumTensor(tokens);
   }
 
   @Override
   KernelCall<LowLatencyField> call() {
-    return byRanks ? kernels.combineByRanks() : kernels.combine(logFmt, partialRounding);
+    return rankMajor ? kernels.combineRankMajor() : kernels.combine(logFmt, partialRounding);
   }
 
   @Override
@@ -93,11 +93,11 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     call.set(LowLatencyField.KIND, 0);
     call.set(LowLatencyField.TOKENS, tokens);
     call.set(LowLatencyField.TOP_K, topK);
-    call.set(LowLatencyField.IDS, byRanks ? 0 : ids);
+    call.set(LowLatencyField.IDS, rankMajor ? 0 : ids);
     call.set(LowLatencyField.WIDE_IDS, wideIds);
-    call.set(LowLatencyField.WEIGHTS, byRanks ? 0 : weights);
+    call.set(LowLatencyField.WEIGHTS, rankMajor ? 0 : weights);
     call.set(LowLatencyField.X, y);
-    call.set(LowLatencyField.PLACES, memory.places(record));
+    call.set(LowLatencyField.CHOICE_ROWS, memory.choiceRows(record));
     call.set(LowLatencyField.BATCHES, memory.batches(record));
     call.set(LowLatencyField.CHOICES, memory.choices(record));
     call.set(LowLatencyField.OUT, requireNonNull(sums).address());
@@ -108,7 +108,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream) {
     call.set(
         LowLatencyField.WAITS,
-        context.staging.address(Staging.Place.WAIT_STATS, waitStats, stream));
+        context.staging.address(Staging.Buffer.WAIT_STATS, waitStats, stream));
     owner.combines++;
   }
 
@@ -128,7 +128,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
 
   @Override
   void toHost() {
-    context.staging.back(Staging.Place.WAIT_STATS, waitStats);
+    context.staging.back(Staging.Buffer.WAIT_STATS, waitStats);
     Tensor target = out;
     if (target != null && !target.onDevice() && target.byteSize() > 0) {
       DeviceCopies.toHost(context.device, target.segment(), requireNonNull(sums).address());

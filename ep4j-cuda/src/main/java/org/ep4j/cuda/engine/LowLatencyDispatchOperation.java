@@ -28,15 +28,15 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   int topK;
 
-  /** Whether its rows are grouped by source ranks. */
-  boolean byRanks;
+  /** Whether rows are grouped by source rank. */
+  boolean rankMajor;
 
   private LowLatencyFormat format;
   private boolean wideIds;
   private long x;
   private long ids;
 
-  /** By ranks, if weights are dispatched; else 0. */
+  /** Address of the weights by rank if weights are dispatched; else 0. */
   private long weights;
 
   private boolean weighted;
@@ -60,9 +60,9 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     results = memory.half(0).views(false);
   }
 
-  /** Takes the arguments; copies those on the host to the device in the order of {@code stream}. */
+  /** Stores the arguments; copies host tensors to the device in the order of {@code stream}. */
   void prepare(
-      long place,
+      long number,
       Tensor rows,
       Routing routing,
       LowLatencyFormat wanted,
@@ -70,35 +70,35 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
       CudaStream stream,
       boolean capturing) {
     format = wanted;
-    byRanks = options.layout() == RowLayout.RANK_MAJOR;
-    LowLatencyMemory.Half out = memory.half((int) (place & 1));
-    results = out.views(byRanks);
+    rankMajor = options.layout() == RowLayout.RANK_MAJOR;
+    LowLatencyMemory.Half out = memory.half((int) (number & 1));
+    results = out.views(rankMajor);
     out.makeRoom(results.bytes(wanted), capturing);
-    ordinal = place;
+    ordinal = number;
     tokens = Math.toIntExact(rows.size(0));
     topK = Math.toIntExact(routing.topkIdx().size(1));
     wideIds = routing.topkIdx().dtype() == DType.INT64;
-    x = context.staging.address(Staging.Place.X, rows, stream);
-    ids = context.staging.address(owner.idsPlace(), routing.topkIdx(), stream);
+    x = context.staging.address(Staging.Buffer.X, rows, stream);
+    ids = context.staging.address(owner.idsBuffer(), routing.topkIdx(), stream);
     Tensor given = routing.topkWeights();
-    weighted = byRanks && given != null;
-    weights = weighted ? context.staging.address(owner.weightsPlace(), given, stream) : 0;
+    weighted = rankMajor && given != null;
+    weights = weighted ? context.staging.address(owner.weightsBuffer(), given, stream) : 0;
     globalScale = options.globalScale();
     scalesByColumns = options.scaleLayout() == ScaleLayout.COLUMN_MAJOR;
     cumulativeStats = options.cumulativeStats();
   }
 
-  /** Which half of the outputs belongs to this dispatch. */
+  /** Half of the outputs of this dispatch. */
   int half() {
     return (int) (ordinal & 1);
   }
 
-  /** Its results, in its layout. */
+  /** Results in the layout of this dispatch. */
   LowLatencyViews results() {
     return results;
   }
 
-  /** Which record belongs to it. */
+  /** Record of this dispatch. */
   int record() {
     return (int) (ordinal % LowLatencyMemory.RECORDS);
   }
@@ -109,7 +109,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   @Override
   KernelCall<LowLatencyField> call() {
-    return kernels.dispatch(format.format(), byRanks);
+    return kernels.dispatch(format.format(), rankMajor);
   }
 
   @Override
@@ -120,7 +120,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   @Override
   void prepareSend(KernelCall<LowLatencyField> call) {
     LowLatencyMemory.Half out = memory.half(half());
-    call.set(LowLatencyField.KIND, LowLatencyKind.of(format, byRanks, weighted));
+    call.set(LowLatencyField.KIND, LowLatencyKind.of(format, rankMajor, weighted));
     call.set(LowLatencyField.TOKENS, tokens);
     call.set(LowLatencyField.TOP_K, topK);
     call.set(LowLatencyField.IDS, ids);
@@ -131,7 +131,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     call.set(LowLatencyField.SCALE_BYTES, format.scaleBytes());
     call.set(LowLatencyField.SCALE_KIND, format.scaleKind().ordinal());
     call.set(LowLatencyField.GLOBAL_SCALE, Float.floatToRawIntBits(globalScale));
-    call.set(LowLatencyField.PLACES, memory.places(record()));
+    call.set(LowLatencyField.CHOICE_ROWS, memory.choiceRows(record()));
     call.set(LowLatencyField.BATCHES, memory.batches(record()));
     call.set(LowLatencyField.CHOICES, memory.choices(record()));
     call.set(LowLatencyField.ROWS, out.rows());
@@ -153,8 +153,8 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     Staging staging = context.staging;
     call.set(
         LowLatencyField.CUMULATIVE,
-        staging.address(Staging.Place.CUMULATIVE_STATS, cumulativeStats, stream));
-    call.set(LowLatencyField.WAITS, staging.address(Staging.Place.WAIT_STATS, waitStats, stream));
+        staging.address(Staging.Buffer.CUMULATIVE_STATS, cumulativeStats, stream));
+    call.set(LowLatencyField.WAITS, staging.address(Staging.Buffer.WAIT_STATS, waitStats, stream));
     owner.dispatches++;
   }
 
@@ -178,8 +178,8 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   @Override
   void toHost() {
-    context.staging.back(Staging.Place.CUMULATIVE_STATS, cumulativeStats);
-    context.staging.back(Staging.Place.WAIT_STATS, waitStats);
+    context.staging.back(Staging.Buffer.CUMULATIVE_STATS, cumulativeStats);
+    context.staging.back(Staging.Buffer.WAIT_STATS, waitStats);
   }
 
   @Override
@@ -200,7 +200,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  public Tensor recvCount() {
+  public Tensor counts() {
     requireResults();
     return results.receiveCount();
   }

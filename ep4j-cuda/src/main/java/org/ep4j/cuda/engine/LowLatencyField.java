@@ -1,8 +1,7 @@
 package org.ep4j.cuda.engine;
 
 /**
- * Parameters of the low-latency kernels in the order of {@code LowLatencyParameters} in {@code
- * low_latency.cuh}: 8 bytes each.
+ * Parameters of the low-latency kernels, 8 bytes each, in the order of {@code LowLatencyParameters} in {@code low_latency.cuh}.
  */
 enum LowLatencyField {
   PEERS,
@@ -14,7 +13,7 @@ enum LowLatencyField {
   PLACEMENT,
   HIDDEN,
   MAX_TOKENS,
-  MOST_CHOICES,
+  MAX_CHOICES,
   RECEIVED_OFFSET,
   HEADERS_OFFSET,
   COUNTS_OFFSET,
@@ -24,7 +23,7 @@ enum LowLatencyField {
   FLAGS_OFFSET,
   FLAG_STRIDE,
   ROWS_OFFSET,
-  LINES_OFFSET,
+  PACKETS_OFFSET,
   AREA_BYTES,
   PHASES,
   KIND,
@@ -38,7 +37,7 @@ enum LowLatencyField {
   SCALE_BYTES,
   SCALE_KIND,
   GLOBAL_SCALE,
-  PLACES,
+  CHOICE_ROWS,
   BATCHES,
   CHOICES,
   ROWS,
@@ -55,21 +54,21 @@ enum LowLatencyField {
   CONTROL,
   MASKS,
   WAITED,
-  TOLD,
+  ACKNOWLEDGED,
   MASKING,
   HOST_MASKS,
   HOST_GONE,
-  TURN_TOKENS,
+  TILE_TOKENS,
   TIMEOUT,
   RECORD,
   HOST_ABORT,
   TICKET,
   COMPLETED,
-  FAR,
-  NEAR_FIRST,
-  NEAR_RANKS,
+  INTERNODE_PART,
+  NODE_FIRST,
+  NODE_RANKS,
   SOURCE_BYTES,
   PACKED_OFFSET,
-  POSTS,
-  FAR_STATE
+  PUTS,
+  INTERNODE_STATE
 }

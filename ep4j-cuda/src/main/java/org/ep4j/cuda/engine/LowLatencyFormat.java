@@ -6,14 +6,14 @@ import org.ep4j.ScaleKind;
 import org.ep4j.ScaleLayout;
 
 /**
- * What a dispatched row looks like in one format: values, then scales.
+ * Layout of a dispatched row in one format: values, then scales.
  *
- * @param index number among the formats
- * @param format what becomes of the BF16 row
+ * @param index number of the format
+ * @param format target format of the BF16 row
  * @param scaleKind scales of FP8
  * @param dtype type of the values
  * @param rowBytes bytes of the values
- * @param scaleDType type of the scales; of no meaning without scales
+ * @param scaleDType type of the scales; undefined without scales
  * @param scales number of scales, 0 for BF16
  * @param scaleBytes bytes of the scales
  */
@@ -52,7 +52,7 @@ record LowLatencyFormat(
     return all;
   }
 
-  /** Type of the elements of a column of scales: UE8M0 go four to a word. */
+  /** Type of the elements of a column of scales: four UE8M0 scales share a word. */
   DType columnDType() {
     return scaleDType == DType.UE8M0 ? DType.INT32 : scaleDType;
   }
@@ -75,7 +75,7 @@ record LowLatencyFormat(
     };
   }
 
-  /** For messages: a format by its {@link #index}. */
+  /** Name of the format with an {@link #index}, for messages. */
   static String text(long index) {
     if (index == 0) {
       return RowFormat.BF16.toString();

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -12,44 +13,46 @@ import org.ep4j.RowFormat;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.cuda.far.FarConnection;
+import org.ep4j.cuda.far.InternodeConnection;
 import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.cuda.jit.PrebuiltKernels;
+import org.ep4j.engine.RenamedVariables;
 import org.jspecify.annotations.Nullable;
 
-/** The low-latency kernels of one buffer on its device, and how they use shared memory. */
+/** The low-latency kernels of one buffer on its device, and their use of shared memory. */
 final class LowLatencyKernels implements AutoCloseable {
-  /** Words of a rank in the shared memory of a dispatch: two addresses and two numbers. */
+
+  /** Words per rank in the shared memory of a dispatch: two addresses and two numbers. */
   private static final int RANK_WORDS = 6;
 
-  /** Bytes of a rank in that of a combine: two addresses and a number. */
+  /** Bytes per rank in the shared memory of a combine: two addresses and a number. */
   private static final int RANK_BYTES = 20;
 
-  /** Tokens are told at once in groups of so many, a bit of a word each. */
+  /** Tokens whose routing is published together, one bit of a word each. */
   private static final int GROUP = 32;
 
   private static final String DISPATCH = "low_latency_dispatch";
   private static final String COMBINE = "low_latency_combine";
-  private static final String DISPATCH_BY_RANKS = "low_latency_dispatch_by_ranks";
-  private static final String COMBINE_BY_RANKS = "low_latency_combine_by_ranks";
+  private static final String DISPATCH_RANK_MAJOR = "low_latency_dispatch_rank_major";
+  private static final String COMBINE_RANK_MAJOR = "low_latency_combine_rank_major";
 
-  /** Devices whose kernels may take their place before the kernel in front of them has ended. */
+  /** First major compute capability whose kernels may start before the previous kernel has ended. */
   private static final int FIRST_TO_START_EARLY = 9;
 
-  /** Ranks that kernels reach: each has files of its own. */
+  /** The ranks that kernels access; each case has its own files. */
   enum Reach {
-    /** Of one node. */
+    /** One node. */
     NODE(".cu"),
-    /** Of several nodes, whose memory kernels write into. */
+    /** Several nodes, whose memory kernels write directly. */
     MAPPED("_mapped.cu"),
-    /** Of several nodes, between which a wire carries what kernels write here. */
+    /** Several nodes; a wire transports what kernels write locally. */
     PUTS("_puts.cu");
 
     private final String suffix;
 
-    /** What is to be reached through {@code far}; null: one node. */
-    static Reach of(@Nullable FarConnection far) {
-      return far == null ? NODE : far.puts() ? PUTS : MAPPED;
+    /** The case for {@code internode}; null: one node. */
+    static Reach of(@Nullable InternodeConnection internode) {
+      return internode == null ? NODE : internode.puts() ? PUTS : MAPPED;
     }
 
     Reach(String suffix) {
@@ -60,8 +63,8 @@ final class LowLatencyKernels implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();
   private final List<KernelCall<LowLatencyField>> calls = new ArrayList<>();
 
-  /** Tokens whose routing is told at once. */
-  final int turnTokens;
+  /** Tokens whose routing is published together. */
+  final int tileTokens;
 
   /** Shared memory of a block of a dispatch. */
   final int dispatchBytes;
@@ -71,8 +74,8 @@ final class LowLatencyKernels implements AutoCloseable {
 
   private final KernelConstants constants;
   private final boolean startsEarly;
-  private final Dispatches byExperts;
-  private final Dispatches byRanks;
+  private final Dispatches expertMajor;
+  private final Dispatches rankMajor;
   private final KernelCall<LowLatencyField> sums;
   private final KernelCall<LowLatencyField> logFmt;
   private final KernelCall<LowLatencyField> partial;
@@ -93,17 +96,17 @@ final class LowLatencyKernels implements AutoCloseable {
   }
 
   /**
-   * @param files where they come from
-   * @param reach which ranks the kernels reach
-   * @param lined whether rows travel as lines within a node
-   * @param sharedBytes what a block may use
+   * @param files source of the kernels
+   * @param reach the ranks that the kernels access
+   * @param llPackets whether rows travel as packed flags within a node
+   * @param sharedBytes shared memory available to a block
    * @param localExperts experts of this rank
    */
   LowLatencyKernels(
       KernelFiles files,
       BufferConfig config,
       Reach reach,
-      boolean lined,
+      boolean llPackets,
       int localExperts,
       int sharedBytes) {
     int ranks = ranksOf(config);
@@ -111,14 +114,12 @@ final class LowLatencyKernels implements AutoCloseable {
     long tables = (long) RANK_WORDS * ranks + config.experts() + 2 + counted * (ranks + 1L);
     long words = sharedBytes / Integer.BYTES - tables;
     long most = Math.ceilDiv(config.lowLatencyMaxTokens(), GROUP);
-    // A turn has a counter for each expert and rank, and for each group of tokens a word for those
-    // and its choices.
+    // A tile has one counter per expert and rank, and per group of tokens one word for the group and one for each choice.
     long counters = (long) config.experts() + ranks;
     long groupWords = counters + (long) GROUP * config.topK();
     long groups = Math.clamp((words - counters) / groupWords, 0, most);
     if (groups == 0) {
-      throw new InvalidArgumentException(
-          "experts",
+      throw new InvalidArgumentException(ErrorCode.CUDA_EXPERT_COUNTERS, "experts",
           config.experts() + ", " + localExperts + " of them on a rank of " + ranks,
           "few enough for their counters, "
               + (tables + counters + groupWords)
@@ -126,21 +127,21 @@ final class LowLatencyKernels implements AutoCloseable {
               + (tables + words),
           "use more ranks, or the high-throughput operations");
     }
-    turnTokens = (int) groups * GROUP;
+    tileTokens = (int) groups * GROUP;
     long needed = tables + counters + groups * groupWords;
     dispatchBytes = (int) needed * Integer.BYTES;
     combineBytes = ranks * RANK_BYTES;
-    constants = constants(config, ranks, lined);
+    constants = constants(config, ranks, llPackets);
     startsEarly = files.device().properties().major() >= FIRST_TO_START_EARLY;
     boolean complete = false;
     try {
-      byExperts = dispatches(load(files, DISPATCH + reach.suffix));
-      byRanks = dispatches(load(files, DISPATCH_BY_RANKS + reach.suffix));
+      expertMajor = dispatches(load(files, DISPATCH + reach.suffix));
+      rankMajor = dispatches(load(files, DISPATCH_RANK_MAJOR + reach.suffix));
       CudaModule combining = load(files, COMBINE + reach.suffix);
       sums = call(combining, "ep4j_low_latency_combine", combineBytes);
       logFmt = call(combining, "ep4j_low_latency_combine_logfmt", combineBytes);
       partial = call(combining, "ep4j_low_latency_combine_partial", combineBytes);
-      CudaModule adding = load(files, COMBINE_BY_RANKS + reach.suffix);
+      CudaModule adding = load(files, COMBINE_RANK_MAJOR + reach.suffix);
       summed = call(adding, "ep4j_low_latency_combine", combineBytes);
       complete = true;
     } finally {
@@ -151,18 +152,17 @@ final class LowLatencyKernels implements AutoCloseable {
   }
 
   /**
-   * The files, to be looked for while a buffer opens. The ranks of one node have yet to tell which
-   * devices are theirs, so whether rows will travel as lines is a guess.
+   * Files to look up while a buffer opens. The ranks of a node have not exchanged their devices yet, so the use of packed flags is a guess.
    */
   static Map<String, KernelConstants> files(int device, BufferConfig config, Reach reach) {
-    boolean lined =
+    boolean llPackets =
         reach == Reach.NODE
-            && wantsLines(System.getenv())
+            && wantsPackets(System.getenv())
             && IntStream.range(0, CudaDevice.count())
                 .allMatch(other -> CudaDevice.areLinked(device, other));
-    KernelConstants constants = constants(config, ranksOf(config), lined);
+    KernelConstants constants = constants(config, ranksOf(config), llPackets);
     Map<String, KernelConstants> entries = new LinkedHashMap<>();
-    for (String file : List.of(DISPATCH, COMBINE, DISPATCH_BY_RANKS, COMBINE_BY_RANKS)) {
+    for (String file : List.of(DISPATCH, COMBINE, DISPATCH_RANK_MAJOR, COMBINE_RANK_MAJOR)) {
       entries.put(file + reach.suffix, constants);
     }
     return entries;
@@ -179,15 +179,16 @@ final class LowLatencyKernels implements AutoCloseable {
     return Objects.requireNonNull(config.placement(), "settled placement").ranks();
   }
 
-  /** Whether rows travel as lines where they can. */
-  static boolean wantsLines(Map<String, String> environment) {
-    return !environment.getOrDefault(PrebuiltKernels.LINES_VARIABLE, "").strip().equals("0");
+  /** Whether low-latency rows carry packed flags if NVLink connects all GPUs. */
+  static boolean wantsPackets(Map<String, String> environment) {
+    String setting = RenamedVariables.value(environment, PrebuiltKernels.LL_PACKETS_VARIABLE);
+    return setting == null || !setting.strip().equals("0");
   }
 
-  /** What the kernels of a buffer may know when they are compiled; see {@code low_latency.cuh}. */
-  private static KernelConstants constants(BufferConfig config, int ranks, boolean lined) {
+  /** Compile-time constants of the kernels of a buffer; see {@code low_latency.cuh}. */
+  private static KernelConstants constants(BufferConfig config, int ranks, boolean llPackets) {
     return new KernelConstants(
-        lined ? PrebuiltKernels.LINED : Map.of(),
+        llPackets ? PrebuiltKernels.LL_PACKETS : Map.of(),
         PrebuiltKernels.lowLatencyConstants(
             config.hidden(), ranks, config.experts(), config.topK(), config.masking()));
   }
@@ -209,13 +210,13 @@ final class LowLatencyKernels implements AutoCloseable {
     return call;
   }
 
-  /** All of them. */
+  /** All calls. */
   List<KernelCall<LowLatencyField>> calls() {
     return calls;
   }
 
-  KernelCall<LowLatencyField> dispatch(RowFormat format, boolean groupedByRanks) {
-    return (groupedByRanks ? byRanks : byExperts).of(format);
+  KernelCall<LowLatencyField> dispatch(RowFormat format, boolean asRankMajor) {
+    return (asRankMajor ? rankMajor : expertMajor).of(format);
   }
 
   KernelCall<LowLatencyField> combine(boolean encoded, boolean partialRounding) {
@@ -223,7 +224,7 @@ final class LowLatencyKernels implements AutoCloseable {
   }
 
   /** The combine of rows that callers have summed. */
-  KernelCall<LowLatencyField> combineByRanks() {
+  KernelCall<LowLatencyField> combineRankMajor() {
     return summed;
   }
 

@@ -1,12 +1,11 @@
 package org.ep4j.cuda.engine;
 
 /**
- * What a dispatch sends, as it travels in the headers: all that must be the same on all ranks for
- * their rows to be read. The lowest bits are the index of a {@link LowLatencyFormat}.
+ * Kind of a dispatch, as sent in the headers: the properties that all ranks must share to read each other's rows. The lowest bits are the index of a {@link LowLatencyFormat}.
  */
 final class LowLatencyKind {
   private static final long FORMAT = 7;
-  private static final long BY_RANKS = 8;
+  private static final long RANK_MAJOR = 8;
 
   /** {@code KIND_WEIGHTED} of {@code kernels/low_latency.cuh}. */
   private static final long WEIGHTED = 16;
@@ -15,14 +14,14 @@ final class LowLatencyKind {
 
   private LowLatencyKind() {}
 
-  static long of(LowLatencyFormat format, boolean byRanks, boolean weighted) {
-    return format.index() | (byRanks ? BY_RANKS : 0) | (byRanks && weighted ? WEIGHTED : 0);
+  static long of(LowLatencyFormat format, boolean rankMajor, boolean weighted) {
+    return format.index() | (rankMajor ? RANK_MAJOR : 0) | (rankMajor && weighted ? WEIGHTED : 0);
   }
 
-  /** For messages: a kind with the number of choices above it, as kernels record them. */
+  /** Text for messages of a kind with the number of choices above it, as kernels record it. */
   static String text(long word) {
     String format = LowLatencyFormat.text(word & FORMAT);
-    return (word & BY_RANKS) == 0
+    return (word & RANK_MAJOR) == 0
         ? format
         : format
             + ", RANK_MAJOR, topK "

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.ErrorCode;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
@@ -7,35 +8,34 @@ import org.ep4j.InvalidArgumentException;
 import org.ep4j.engine.Nodes;
 
 /**
- * Where things lie in the low-latency part of each rank, which its peers write into; the same on
- * all ranks. Who writes which word and who waits for it is told in {@code kernels/low_latency.cuh}.
+ * Offsets in the low-latency part of each rank, which peers write into; the same on all ranks. {@code kernels/low_latency.cuh} documents the writer and the waiter of each word.
  */
 final class LowLatencyLayout {
   private static final long PAGE = 4096;
 
-  /** What a wire carries is a multiple of this. */
+  /** Transfers of a wire are multiples of this. */
   private static final long UNIT = 16;
 
   /** Values that one warp moves at a time. */
   private static final int PIECE = 1024;
 
   /** Tokens are counted in 16 bits. */
-  private static final int MOST_TOKENS = 0xffff;
+  private static final int MAX_TOKENS = 0xffff;
 
   /** Groups of tokens whose rows are awaited together between nodes. */
   static final int GROUPS = 4;
 
-  /** Blocks that tell of a group each for itself; more of them share. */
+  /** Blocks that publish one group each; more blocks share groups. */
   static final int UNITS = 32;
 
   /** Bits of a grant below the number. */
   private static final int GRANT_AREA_BITS = 4;
 
-  /** Bytes of a piece of BF16 as lines; see {@code kernels/low_latency_lines.cuh}. */
-  private static final long LINED_PIECE = 2 * PIECE + 128;
+  /** Bytes of a piece of BF16 as packed flags; see {@code kernels/ll_packets.cuh}. */
+  private static final long PACKET_PIECE = 2 * PIECE + 128;
 
-  /** 1 if the rank that has the part sends rows as lines, or would; the host's alone. */
-  static final long LINED = PAGE - Long.BYTES;
+  /** 1 if the rank of this part can send rows as packed flags; only the host uses this word. */
+  static final long LL_PACKETS = PAGE - Long.BYTES;
 
   /** Number of the last operation sent; see {@code Words}. */
   static final long SENT = 0;
@@ -43,7 +43,7 @@ final class LowLatencyLayout {
   /** Number of the last operation received. */
   static final long RECEIVED = 8;
 
-  /** By rank: what it has received last, see {@code Grant}. */
+  /** By rank: the last operation that it has received, see {@code Grant}. */
   final long received;
 
   /** Offsets in the first area. */
@@ -53,56 +53,55 @@ final class LowLatencyLayout {
   final long entries;
   final long weights;
 
-  /** Several nodes: words that say which rows travel as LogFMT, among those of the first source. */
+  /** Several nodes: words that mark rows sent as LogFMT, among those of the first source. */
   final long packed;
 
-  /** Several nodes: from the words of a source to those of the next; headers come first. */
+  /** Several nodes: distance between the words of two sources; headers are first. */
   final long sourceBytes;
 
   final long flags;
 
-  /** One node: rows as lines, one a rank and token. */
-  final long lines;
+  /** One node: rows as packed flags, one per rank and token. */
+  final long packets;
 
-  /** Rows that are not lines. */
+  /** Rows without packed flags. */
   final long rows;
 
   /** Several nodes: half of what is prepared for one rank of another node, words and rows. */
   final long halfBytes;
 
   /** The same for all other ranks, both halves. */
-  final long shadowBytes;
+  final long stagingBytes;
 
   /** Pieces of a row. */
   final long pieces;
 
-  /** Counters a source: of the local experts, and of the rank. */
+  /** Counters per source: of the local experts, and of the rank. */
   final long countStride;
 
-  /** Flags of a piece of a token that comes home. */
+  /** Flags of a piece of a token that returns. */
   final long flagStride;
 
-  /** Areas that operations use in turn: two, and two more where ranks can be masked. */
+  /** Areas that operations use in rotation: two, and two more if ranks can be masked. */
   final int areas;
 
   /** Distance from one area to the next. */
   final long areaBytes;
 
-  /** Bytes of an area's words and lines, which begin at {@link #headers}. */
+  /** Bytes of an area's words and packed flags, which begin at {@link #headers}. */
   final long wordBytes;
 
-  /** All of it. */
+  /** Total size. */
   final long bytes;
 
   LowLatencyLayout(BufferConfig config, Nodes nodes) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     long ranks = placement.ranks();
     long tokens = config.lowLatencyMaxTokens();
-    if (tokens > MOST_TOKENS) {
-      throw new InvalidArgumentException(
-          "lowLatencyMaxTokens",
+    if (tokens > MAX_TOKENS) {
+      throw new InvalidArgumentException(ErrorCode.CUDA_LOW_LATENCY_TOKENS, "lowLatencyMaxTokens",
           String.valueOf(tokens),
-          "at most " + MOST_TOKENS,
+          "at most " + MAX_TOKENS,
           "dispatch large batches with the high-throughput operations");
     }
     long topK = config.topK();
@@ -123,32 +122,32 @@ final class LowLatencyLayout {
       entries = unit(counts + countStride * Long.BYTES);
       weights = unit(entries + tokens * topK * Long.BYTES);
       packed = unit(weights + tokens * topK * Long.BYTES);
-      // Behind them it is told which groups of tokens have come.
-      long told = packed + tokens * Math.ceilDiv(pieces, 2) * UNIT;
-      sourceBytes = told + (long) GROUPS * UNITS * Long.BYTES - headers;
+      // After them, the words that mark arrived groups of tokens.
+      long unitWords = packed + tokens * Math.ceilDiv(pieces, 2) * UNIT;
+      sourceBytes = unitWords + (long) GROUPS * UNITS * Long.BYTES - headers;
       flags = headers + ranks * sourceBytes;
       long rowsOfToken = Math.min(topK, placement.maxLocalExperts());
       halfBytes = sourceBytes + tokens * rowsOfToken * 2 * config.hidden();
     }
-    shadowBytes = (ranks - 1) * 2 * halfBytes;
+    stagingBytes = (ranks - 1) * 2 * halfBytes;
     flagStride = Math.max(topK, ranks);
-    lines = page(flags + tokens * pieces * flagStride * Long.BYTES);
+    packets = page(flags + tokens * pieces * flagStride * Long.BYTES);
     long choices = Math.min(topK, config.experts());
-    boolean lined = nodes.count() == 1;
-    rows = lined ? page(lines + ranks * tokens * pieces * LINED_PIECE) : lines;
+    boolean llPackets = nodes.count() == 1;
+    rows = llPackets ? page(packets + ranks * tokens * pieces * PACKET_PIECE) : packets;
     wordBytes = rows - headers;
-    long most = lined ? choices : Math.max(ranks, choices);
-    areaBytes = page(rows + tokens * most * 2 * config.hidden()) - headers;
+    long maxRows = llPackets ? choices : Math.max(ranks, choices);
+    areaBytes = page(rows + tokens * maxRows * 2 * config.hidden()) - headers;
     areas = config.masking() ? 4 : 2;
     bytes = headers + areas * areaBytes;
   }
 
-  /** Where rows lie that are not lines: without lines they take the place of those, too. */
-  long rows(boolean lined) {
-    return lined ? rows : lines;
+  /** Offset of rows without packed flags: if packed flags are off, rows use that space too. */
+  long rows(boolean llPackets) {
+    return llPackets ? rows : packets;
   }
 
-  /** What a rank says that has received an operation and goes on with the first two areas. */
+  /** The grant of a rank that has received an operation and continues with the first two areas. */
   static long grant(long number) {
     return number << GRANT_AREA_BITS;
   }

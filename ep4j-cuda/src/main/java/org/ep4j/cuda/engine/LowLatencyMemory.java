@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Tensor;
@@ -9,19 +11,16 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The low-latency memory of one rank that no peer reaches, and views of it. What the operations
- * need is made at once; the padded rows of a dispatch, and the regions that callers fill before a
- * zero-copy combine, when they are first asked for. Outputs come twice and alternate. Memory that
- * has been outgrown is freed with the buffer, because freeing waits for kernels of other ranks too.
+ * The low-latency memory of one rank that no peer accesses, and views of it. Memory that every operation needs is allocated at open; the padded rows of a dispatch and the regions of zero-copy combines on first use. Outputs exist twice and alternate. Outgrown memory is freed with the buffer, because freeing waits for kernels of other ranks too.
  */
 final class LowLatencyMemory implements AutoCloseable {
-  /** The last two dispatches, and one whose combine may still be on its way. */
+  /** The last two dispatches, and one whose combine may still be queued. */
   static final int RECORDS = 3;
 
   private static final int HALVES = 2;
   private static final long ALIGNMENT = 256;
 
-  /** All memory, what has been outgrown included. */
+  /** All memory, including outgrown memory. */
   private final ResourceStack owned = new ResourceStack();
 
   private final CudaDevice device;
@@ -39,16 +38,16 @@ final class LowLatencyMemory implements AutoCloseable {
   private final Half[] halves = new Half[HALVES];
   private long grown;
 
-  /** What the groups of rows depend on: {@code experts} are this rank's. */
+  /** Dimensions of the groups of rows: {@code experts} are this rank's. */
   record Shape(int ranks, int experts, long tokens, int hidden, int topK) {
     /** Groups of rows. */
-    int groups(boolean byRanks) {
-      return byRanks ? ranks : experts;
+    int groups(boolean rankMajor) {
+      return rankMajor ? ranks : experts;
     }
 
-    /** Rows that each has room for. */
-    long capacity(boolean byRanks) {
-      return byRanks ? tokens : ranks * tokens;
+    /** Capacity of a group in rows. */
+    long capacity(boolean rankMajor) {
+      return rankMajor ? tokens : ranks * tokens;
     }
   }
 
@@ -59,14 +58,14 @@ final class LowLatencyMemory implements AutoCloseable {
     Shape shape = new Shape(ranks, localExperts, tokens, hidden, config.topK());
     long slots = ranks * tokens;
     long lines = Math.max(1, localExperts);
-    // From the start of a half on: source tokens, then these.
+    // Offsets from the start of a half: source tokens, then these.
     ranges = align(lines * slots * Integer.BYTES);
     rowCounts = align(ranges + lines * ranks * Long.BYTES);
     rowChoices = align(rowCounts + Math.max(ranks, lines) * Integer.BYTES);
     rowWeights = align(rowChoices + slots * config.topK() * Long.BYTES);
     sums = align(rowWeights + slots * config.topK() * Float.BYTES);
     half = align(sums + tokens * 2 * hidden);
-    // From the start of a record on: places, then these.
+    // Offsets from the start of a record: rows, then these.
     batches = align(slots * config.topK() * Integer.BYTES);
     choices = align(batches + (long) ranks * Integer.BYTES);
     record = align(choices + tokens * config.topK() * Long.BYTES);
@@ -80,21 +79,21 @@ final class LowLatencyMemory implements AutoCloseable {
     return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   }
 
-  /** Bytes on the device so far. */
+  /** Allocated bytes on the device. */
   long bytes() {
     return fixed.bytes() + grown;
   }
 
-  long places(int i) {
+  long choiceRows(int i) {
     return fixed.address() + HALVES * half + i * record;
   }
 
   long batches(int i) {
-    return places(i) + batches;
+    return choiceRows(i) + batches;
   }
 
   long choices(int i) {
-    return places(i) + choices;
+    return choiceRows(i) + choices;
   }
 
   Half half(int i) {
@@ -103,11 +102,9 @@ final class LowLatencyMemory implements AutoCloseable {
 
   private DeviceMemory allocate(long bytes, boolean capturing) {
     if (capturing) {
-      throw new IllegalStateException(
-          "memory of "
+      throw new IllegalUseException(ErrorCode.CUDA_CAPTURE_ALLOCATES, "memory of "
               + bytes
-              + " bytes is made at the first low-latency operation of its kind, which cannot be"
-              + " while a graph is captured: run the same operations twice before capturing them");
+              + " bytes is allocated by the first low-latency operation of its kind, which is" + " impossible while a graph is captured: run the same operations twice before capturing them");
     }
     DeviceMemory memory = owned.own(DeviceMemory.allocate(device, Math.max(1, bytes)));
     grown += memory.bytes();
@@ -117,20 +114,20 @@ final class LowLatencyMemory implements AutoCloseable {
   /** One of the two sets of outputs. */
   final class Half {
     private final long start;
-    private final LowLatencyViews byExperts;
-    private final LowLatencyViews byRanks;
+    private final LowLatencyViews expertMajor;
+    private final LowLatencyViews rankMajor;
     private final @Nullable Tensor[] sumViews;
     private @Nullable DeviceMemory output;
 
     private Half(long start, Shape shape) {
       this.start = start;
       sumViews = new Tensor[(int) shape.tokens() + 1];
-      byExperts = new LowLatencyViews(this, false, shape, device.ordinal());
-      byRanks = new LowLatencyViews(this, true, shape, device.ordinal());
+      expertMajor = new LowLatencyViews(this, false, shape, device.ordinal());
+      rankMajor = new LowLatencyViews(this, true, shape, device.ordinal());
     }
 
-    LowLatencyViews views(boolean groupedByRanks) {
-      return groupedByRanks ? byRanks : byExperts;
+    LowLatencyViews views(boolean asRankMajor) {
+      return asRankMajor ? rankMajor : expertMajor;
     }
 
     long sourceTokens() {
@@ -153,18 +150,18 @@ final class LowLatencyMemory implements AutoCloseable {
       return start + rowWeights;
     }
 
-    /** Makes room for rows with their scales if there is too little. */
+    /** Allocates rows with their scales if the memory is too small. */
     void makeRoom(long needed, boolean capturing) {
       DeviceMemory memory = output;
       if (memory == null || memory.bytes() < needed) {
         DeviceMemory larger = allocate(needed, capturing);
-        byExperts.forgetRows();
-        byRanks.forgetRows();
+        expertMajor.forgetRows();
+        rankMajor.forgetRows();
         output = larger;
       }
     }
 
-    /** Where the rows begin, once there is room. */
+    /** Start of the rows; requires allocated rows. */
     long rows() {
       DeviceMemory memory = output;
       if (memory == null) {
@@ -182,7 +179,7 @@ final class LowLatencyMemory implements AutoCloseable {
       return tensor;
     }
 
-    /** Makes memory that callers fill before a zero-copy combine. */
+    /** Allocates the memory that callers fill before a zero-copy combine. */
     long makeCombineRegion(long bytes) {
       return allocate(bytes, false).address();
     }

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import org.ep4j.DeviceStream;
 import org.ep4j.Event;
 import org.ep4j.ReceiveHook;
@@ -9,9 +11,7 @@ import org.ep4j.engine.Operation;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One low-latency operation from its start until its results are outdated: its state, its hook, and
- * what its accessors check. Objects are made once and used in turn; a few uses later an outdated
- * reference can no longer be told from a new one.
+ * One low-latency operation from its start until its results are outdated: state, hook, and the checks of its accessors. Objects are created once and reused in rotation; after a few reuses an outdated reference is no longer distinguishable from a new one.
  */
 abstract class LowLatencyOperation implements ReceiveHook {
   private static final int FRESH = 0;
@@ -27,7 +27,7 @@ abstract class LowLatencyOperation implements ReceiveHook {
   /** Number among all low-latency operations since the last reset; 0 before the first use. */
   long number;
 
-  /** Number in the log of calls; 0 if it is not there. */
+  /** Number in the call log; 0 if not logged. */
   long call;
 
   /** Tokens of this rank. */
@@ -48,31 +48,31 @@ abstract class LowLatencyOperation implements ReceiveHook {
     this.operation = operation;
   }
 
-  /** The kernel that does it. */
+  /** The kernel of the operation. */
   abstract KernelCall<LowLatencyField> call();
 
-  /** Shared memory of a block of it. */
+  /** Shared memory of a block. */
   abstract int sharedBytes();
 
-  /** Fills in the parameters of the sending half. */
+  /** Sets the parameters of the sending half. */
   abstract void prepareSend(KernelCall<LowLatencyField> call);
 
-  /** Fills in those of the receiving half. */
+  /** Sets the parameters of the receiving half. */
   abstract void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream);
 
-  /** Says what must be the same on all ranks. */
+  /** Describes what must be equal on all ranks. */
   abstract void describe(Operation description);
 
-  /** Whether something must be copied to the host in the end. */
+  /** Whether results must be copied to the host at the end. */
   abstract boolean endsOnHost();
 
-  /** Copies it there; the operation has ended. */
+  /** Copies results to the host; the operation has ended. */
   abstract void toHost();
 
-  /** Whether the memory of the results has been used again. */
+  /** Whether the memory of the results has been reused. */
   abstract boolean outdated();
 
-  /** Takes the place of operation {@code next}. */
+  /** Starts the object's next use as operation {@code next}. */
   final void start(
       long next, boolean split, @Nullable DeviceStream stream, @Nullable Tensor stats) {
     number = next;
@@ -84,13 +84,13 @@ abstract class LowLatencyOperation implements ReceiveHook {
     state = FRESH;
   }
 
-  /** The sending half has been enqueued. */
+  /** Marks the sending half as enqueued. */
   final void sent(Event end) {
     event = end;
     state = SENT;
   }
 
-  /** All of it has been enqueued. */
+  /** Marks the whole operation as enqueued. */
   final void enqueued(Event end) {
     event = end;
     state = ENQUEUED;
@@ -109,27 +109,26 @@ abstract class LowLatencyOperation implements ReceiveHook {
     }
   }
 
-  /** Whether its receiving half has still to be enqueued. */
+  /** Whether the receiving half is still to be enqueued. */
   final boolean awaitsReceipt() {
     return state == SENT;
   }
 
-  /** Waits for what has been enqueued, unless the caller has its stream for that. */
+  /** Waits for the enqueued work, unless it runs on the caller's stream. */
   final void settle() {
     if (callers == null) {
       event.await();
     }
   }
 
-  /** Gives the operation up: its results will never come. */
+  /** Drops the operation: it never gets results. */
   final void drop() {
     state = FAILED;
   }
 
   final ReceiveHook ownHook() {
     if (!hooked) {
-      throw new IllegalStateException(
-          name() + " was started without returnHook: its results are complete, there is no hook");
+      throw new IllegalUseException(ErrorCode.NO_HOOK, name() + " was started without returnHook: its results are complete and it has no hook");
     }
     return this;
   }
@@ -138,41 +137,39 @@ abstract class LowLatencyOperation implements ReceiveHook {
     return event;
   }
 
-  /** Requires that results can be read, in the order of the caller's stream if there is one. */
+  /** Requires readable results, in the order of the caller's stream if there is one. */
   final void requireResults() {
     requireCurrent();
     if (state == SENT) {
-      throw new IllegalStateException(name() + " has not been received: call its hook first");
+      throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, name() + " has not been received: call its hook first");
     }
     if (state == FAILED) {
-      throw new IllegalStateException(name() + " failed or was given up by reset(): no results");
+      throw new IllegalUseException(ErrorCode.NO_RESULTS, name() + " failed or was aborted by reset(): start a new operation");
     }
     settle();
   }
 
   final void requireCurrent() {
     if (outdated()) {
-      throw new IllegalStateException(
-          "the results of "
+      throw new IllegalUseException(ErrorCode.RESULTS_OVERWRITTEN, "the results of "
               + name()
-              + " are gone: they live until the second next "
+              + " are overwritten; they are valid until the second next "
               + operation
-              + "; use or copy them before it");
+              + ": use or copy them before");
     }
   }
 
-  /** For messages. */
+  /** Name in messages. */
   final String name() {
     return operation + " " + number;
   }
 
   private void requireHook() {
     if (hookCalled) {
-      throw new IllegalStateException("the hook of " + name() + " has been called: call it once");
+      throw new IllegalUseException(ErrorCode.HOOK_CALLED_TWICE, "the hook of " + name() + " has been called: call it once");
     }
     if (state == FAILED) {
-      throw new IllegalStateException(
-          name() + " failed or was given up by reset(): start a new one instead of its hook");
+      throw new IllegalUseException(ErrorCode.NO_RESULTS, name() + " failed or was aborted by reset(): start a new operation");
     }
     ownHook();
   }

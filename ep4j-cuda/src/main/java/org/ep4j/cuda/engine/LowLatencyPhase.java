@@ -1,12 +1,12 @@
 package org.ep4j.cuda.engine;
 
-/** What one launch does of an operation; numbered as in {@code kernels/low_latency.cuh}. */
+/** The part of an operation that a launch runs; numbered as in {@code kernels/low_latency.cuh}. */
 enum LowLatencyPhase {
-  /** Only sends: a hook receives. */
+  /** Sends; a hook receives later. */
   SEND(1),
-  /** Only receives. */
+  /** Receives. */
   RECEIVE(2),
-  /** All of it. */
+  /** Sends and receives. */
   BOTH(3);
 
   final int bits;

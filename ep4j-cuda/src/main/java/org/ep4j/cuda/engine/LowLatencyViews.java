@@ -7,12 +7,11 @@ import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What callers see of one set of outputs in one {@link RowLayout}: groups of rows, by local expert
- * or by source rank. Tensors are made when they are first asked for, and then used again.
+ * Caller-visible views of one set of outputs in one {@link RowLayout}: groups of rows, by local expert or by source rank. Tensors are created on first use and then reused.
  */
 final class LowLatencyViews {
   private final LowLatencyMemory.Half half;
-  private final boolean byRanks;
+  private final boolean rankMajor;
   private final int device;
   private final int hidden;
   private final Tensor sourceInfo;
@@ -28,22 +27,22 @@ final class LowLatencyViews {
   /** Groups of rows. */
   final int groups;
 
-  /** Rows that each has room for. */
+  /** Capacity of a group in rows. */
   final long capacity;
 
   LowLatencyViews(
-      LowLatencyMemory.Half half, boolean byRanks, LowLatencyMemory.Shape shape, int device) {
+      LowLatencyMemory.Half half, boolean rankMajor, LowLatencyMemory.Shape shape, int device) {
     this.half = half;
-    this.byRanks = byRanks;
+    this.rankMajor = rankMajor;
     this.device = device;
     hidden = shape.hidden();
-    groups = shape.groups(byRanks);
-    capacity = shape.capacity(byRanks);
+    groups = shape.groups(rankMajor);
+    capacity = shape.capacity(rankMajor);
     choices = new Tensor[shape.topK() + 1];
     choiceWeights = new Tensor[shape.topK() + 1];
     sourceInfo = view(half.sourceTokens(), DType.INT32, groups, capacity);
     layoutRange =
-        byRanks
+        rankMajor
             ? view(half.ranges(), DType.INT64, groups)
             : view(half.ranges(), DType.INT64, groups, shape.ranks());
     receiveCount = view(half.rowCounts(), DType.INT32, groups);
@@ -60,12 +59,12 @@ final class LowLatencyViews {
     return scalesOffset(format) + Math.max(byRows, format.columnDType().bytes(columns));
   }
 
-  /** Where the scales of a format begin behind its rows. */
+  /** Offset of the scales of a format after its rows. */
   long scalesOffset(LowLatencyFormat format) {
     return LowLatencyMemory.align(groups * capacity * format.rowBytes());
   }
 
-  /** The rows have moved. */
+  /** Drops the views after the rows have moved. */
   void forgetRows() {
     Arrays.fill(rows, null);
     Arrays.fill(scales, null);
@@ -91,7 +90,7 @@ final class LowLatencyViews {
     return tensor;
   }
 
-  /** The same by columns. */
+  /** Scales in column-major order. */
   @Nullable Tensor scaleColumns(LowLatencyFormat format) {
     Tensor tensor = scaleColumns[format.index()];
     if (tensor == null && format.scales() > 0) {
@@ -115,17 +114,17 @@ final class LowLatencyViews {
     return receiveCount;
   }
 
-  /** By ranks: the choices of each row; null by experts. */
+  /** RANK_MAJOR: the choices of each row; null for EXPERT_MAJOR. */
   @Nullable Tensor choices(int topK) {
     Tensor tensor = choices[topK];
-    if (tensor == null && byRanks) {
+    if (tensor == null && rankMajor) {
       tensor = view(half.rowChoices(), DType.INT64, groups, capacity, topK);
       choices[topK] = tensor;
     }
     return tensor;
   }
 
-  /** Their weights. */
+  /** RANK_MAJOR: the weights of the choices. */
   Tensor choiceWeights(int topK) {
     Tensor tensor = choiceWeights[topK];
     if (tensor == null) {
@@ -135,12 +134,12 @@ final class LowLatencyViews {
     return tensor;
   }
 
-  /** Where callers put rows for a zero-copy combine; null until it has been asked for. */
+  /** Region that callers fill for a zero-copy combine; null before its first use. */
   @Nullable Tensor combineRegion() {
     return combineRegion;
   }
 
-  /** The same, made if need be. */
+  /** The region for a zero-copy combine, created if necessary. */
   Tensor combineBuffer() {
     Tensor tensor = combineRegion;
     if (tensor == null) {

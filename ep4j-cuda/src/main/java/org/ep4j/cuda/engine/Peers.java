@@ -12,10 +12,10 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.GroupException;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
-/** The regions of all ranks as kernels of this rank see them: a table of addresses. */
+/** The regions of all ranks as seen by kernels of this rank: a table of addresses. */
 final class Peers implements AutoCloseable {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
@@ -23,19 +23,24 @@ final class Peers implements AutoCloseable {
   private final SymmetricRegion region;
   private final @Nullable PeerRegion[] reached;
 
-  /** What is to take the place of that once all agree. */
+  /** Replacement regions until all ranks agree. */
   private final @Nullable PeerRegion[] staged;
 
   private final DeviceMemory table;
   private final long[] addresses;
 
   /**
-   * Maps the regions; collective, with {@link #stage} on ranks to which this one comes back.
+   * Maps the regions; collective with {@link #stage} on the ranks that this rank rejoins.
    *
-   * @param meeting the ranks that have regions; the others have none here
-   * @param nodes only regions of this rank's node are mapped: no others can be
+   * @param meeting the ranks that have regions
+   * @param nodes only regions of this rank's node can be mapped
    */
-  Peers(Meeting meeting, Nodes nodes, CudaDevice device, SymmetricRegion region, Duration timeout) {
+  Peers(
+      Participants meeting,
+      Nodes nodes,
+      CudaDevice device,
+      SymmetricRegion region,
+      Duration timeout) {
     this.region = region;
     int ranks = meeting.ranks();
     int rank = meeting.rank();
@@ -63,12 +68,11 @@ final class Peers implements AutoCloseable {
   }
 
   /**
-   * Maps the regions of ranks that come back, beside their old ones; collective with the
-   * constructor there.
+   * Maps the regions of returning ranks next to their old ones; collective with the constructor there.
    *
-   * @return empty, or why a region cannot be mapped
+   * @return empty, or the reason why a region cannot be mapped
    */
-  String stage(Meeting meeting, Duration timeout) {
+  String stage(Participants meeting, Duration timeout) {
     boolean[] back = new boolean[meeting.ranks()];
     for (int r = 0; r < back.length; r++) {
       back[r] = meeting.isNew(r);
@@ -78,13 +82,13 @@ final class Peers implements AutoCloseable {
       System.arraycopy(fresh, 0, staged, 0, fresh.length);
       return "";
     } catch (GroupException e) {
-      throw e; // the others do not hear of it here
+      throw e; // other ranks are not notified here
     } catch (Ep4jException e) {
       return String.valueOf(e.getMessage());
     }
   }
 
-  /** Replaces the old regions by those of {@link #stage}; called while no kernel runs. */
+  /** Replaces the old regions with those of {@link #stage}; no kernel runs. */
   void commit() {
     for (int r = 0; r < staged.length; r++) {
       PeerRegion fresh = staged[r];
@@ -100,37 +104,37 @@ final class Peers implements AutoCloseable {
     }
   }
 
-  /** Unmaps the memory of a process that is gone, whatever the driver makes of that. */
+  /** Unmaps memory of a dead process; ignores driver errors. */
   private static void forget(PeerRegion old) {
     try {
       old.close();
     } catch (CudaException e) {
-      LOG.log(Level.DEBUG, "the memory of a process that is gone cannot be unmapped", e);
+      LOG.log(Level.DEBUG, "memory of a dead process cannot be unmapped", e);
     }
   }
 
-  /** Gives back what {@link #stage} has mapped and {@link #commit} has not taken. */
+  /** Closes the regions that {@link #stage} mapped and {@link #commit} did not use. */
   void unstage() {
     closeAll(staged);
   }
 
-  /** Where kernels find the addresses, one a rank. */
+  /** Device address of the table of addresses, one per rank. */
   long table() {
     return table.address();
   }
 
-  /** The region of a rank as this one sees it; 0 if it is gone. */
+  /** The region of a rank as mapped here; 0 if the rank is dead. */
   long address(int rank) {
     return addresses[rank];
   }
 
-  /** Where kernels find, instead of a region, what they write for a rank of another node. */
-  void setFar(int rank, long address) {
+  /** Sets the address of the local memory that kernels write for a rank of another node. */
+  void setInternode(int rank, long address) {
     addresses[rank] = address;
     writeTable();
   }
 
-  /** From now on kernels leave these ranks alone; called while none runs. */
+  /** Removes these ranks from the table; no kernel runs. */
   void exclude(boolean[] gone) {
     for (int r = 0; r < addresses.length; r++) {
       if (gone[r]) {

@@ -2,22 +2,22 @@ package org.ep4j.cuda.engine;
 
 /** What a kernel waited for; numbered as in {@code kernels/protocol.cuh}. */
 enum Phase {
-  /** Not a phase. */
+  /** No phase. */
   NONE("start"),
-  /** For a peer to begin the operation. */
+  /** A peer enters the operation. */
   ENTER("entry"),
-  /** For a peer's counts. */
+  /** A peer sends its counts. */
   COUNTS("counts"),
-  /** For a peer's rows. */
+  /** A peer sends its rows. */
   ROWS("rows"),
-  /** For other blocks of the same kernel. */
+  /** Other blocks of the same kernel. */
   BLOCKS("own blocks"),
-  /** For a rank of another node to empty what was sent to it. */
+  /** A rank of another node frees receive slots. */
   ROOM("room");
 
   private static final Phase[] ALL = values();
 
-  /** For people. */
+  /** Name in messages. */
   final String text;
 
   Phase(String text) {

@@ -1,56 +1,51 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.far.FarConnection;
+import org.ep4j.cuda.far.InternodeConnection;
 import org.ep4j.engine.Nodes;
-import org.ep4j.engine.Reunion;
+import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.group.Group;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Getting out of a broken operation, and taking in ranks that come back: the ranks that are alive
- * find each other through the group, end what their GPUs still do, agree on who is gone, see to it
- * that nobody who is gone writes to them any more, and clear their words before any of them begins
- * anew, with numbers that none has used. One that comes back has words as clear as these.
+ * Recovery from a failed operation, and readmission of returning ranks: the live ranks meet through the group, end the work of their GPUs, agree on the dead ranks, ensure that dead ranks no longer write to them, and clear their words before any of them starts again, with numbers that no rank has used. The words of a returning rank are equally clear.
  *
- * <p>Between nodes what has been sent may still be under way when kernels have ended, so it is
- * awaited before anything is cleared, and lanes to nodes that are gone have to end. Wire and memory
- * stay, and all addresses with them. Who evicts reaches memory of its own node; where that of
- * another is gone, no kernel has a way from there to here but the wire.
+ * <p>Between nodes, data may still be in flight after kernels have ended; it is awaited before words are cleared, and lanes to dead nodes must end. Wire, memory and all addresses stay. A fence reaches memory of its own node only; kernels of a dead rank of another node reach this rank only through the wire.
  */
 final class Recovery {
   private static final int EPOCH = 0;
   private static final int LOW_LATENCY = 1;
-  private static final int QUIETS = 2;
+  private static final int QUIESCE_ROUNDS = 2;
 
-  /** Words that the ranks agree on. */
+  /** Words of the agreement. */
   static final int AGREED_WORDS = 3;
 
-  /** More than a rank that is gone can have been ahead of those that are left. */
+  /** More operations than a dead rank can have been ahead of the survivors. */
   private static final long LEAP = 8;
 
   /**
-   * How much later than another a rank may be that has evicted ranks, those replaced and those
-   * gone.
+   * Largest skew between ranks that fence replaced ranks and then dead ranks.
    */
-  private static final Duration EVICTIONS = Eviction.MOST.multipliedBy(2);
+  private static final Duration FENCE_SKEW = StaleRankFence.MAX_DURATION.multipliedBy(2);
 
   private static final String REMEDY =
-      "close the buffer on all live ranks and open another among them";
+      "close the buffer on all live ranks and open another one among them";
 
   private final CudaContext context;
   private final @Nullable LowLatency lowLatency;
-  private final @Nullable LowLatencyPart part;
+  private final @Nullable LowLatencyRegion part;
 
   /**
-   * @param part that the low-latency operations use; null if there are none
+   * @param part low-latency part; null without low-latency operations
    */
-  Recovery(CudaContext context, @Nullable LowLatency lowLatency, @Nullable LowLatencyPart part) {
+  Recovery(CudaContext context, @Nullable LowLatency lowLatency, @Nullable LowLatencyRegion part) {
     this.context = context;
     this.lowLatency = lowLatency;
     this.part = part;
@@ -58,65 +53,65 @@ final class Recovery {
 
   /** Collective among the live ranks; returns their group, owned by the caller. */
   Group reset() {
-    Reunion.requireNobodyBack(context.members);
-    quiet();
-    context.completion.requireInside("reset");
+    SurvivorAgreement.requireNoReplacement(context.members);
+    quiesce();
+    context.completion.requireNotFenced("reset");
     Duration timeout = context.config.timeout();
-    try (Reunion reunion = Reunion.ofSurvivors(context.group, context.members, timeout, words())) {
-      quietBetweenNodes(reunion);
+    try (SurvivorAgreement reunion = SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
+      quiesceInternode(reunion);
       return beginAnew(reunion);
     }
   }
 
-  /** Kernels of all ranks have ended; what they have sent to other nodes may still be under way. */
-  private void quietBetweenNodes(Reunion reunion) {
-    FarConnection far = context.far;
-    if (far == null) {
+  /** Kernels of all ranks have ended; data for other nodes may still be in flight. */
+  private void quiesceInternode(SurvivorAgreement reunion) {
+    InternodeConnection internode = context.internode;
+    if (internode == null) {
       return;
     }
     boolean[] gone = reunion.gone();
-    String refused = far.refusesLoss(gone);
+    String refused = internode.refusesLoss(gone);
     if (!refused.isEmpty()) {
-      // All ranks come to the same.
-      throw new UnsupportedOperationException("reset: " + refused + ": " + REMEDY);
+      // All ranks reach the same decision.
+      throw new UnsupportedOperationException(ErrorCode.RESET_UNSUPPORTED.message("reset: " + refused + ": " + REMEDY));
     }
     boolean done = false;
     try {
-      String problem = far.quiet(gone, reunion.highest(QUIETS) + 1, reunion.timeout());
+      String problem =
+          internode.quiesce(gone, reunion.highest(QUIESCE_ROUNDS) + 1, reunion.timeout());
       reunion.agree(
           problem.isEmpty() ? "" : problem + ": " + REMEDY, reunion.timeout().multipliedBy(2));
       done = true;
     } finally {
       if (!done) {
-        // Nothing leaves for other nodes any more.
-        context.completion.needsReset("what was under way between the nodes has not ended");
+        // This rank can no longer send to other nodes.
+        context.completion.needsReset("transfers between the nodes have not ended");
       }
     }
   }
 
   /**
-   * The same with ranks that call {@link Opening#rejoin} meanwhile. Until all ranks have mapped
-   * what they need, the buffer stays as it was.
+   * Same as {@link #reset} with ranks that call {@link CudaBufferOpening#rejoin} at the same time. The buffer stays unchanged until all ranks have mapped what they need.
    */
   Group readmit() {
-    context.requireOneNode("taking in ranks that come back", REMEDY);
+    context.requireOneNode("readmission of ranks", REMEDY);
     String refused = context.backend.refusesReadmission();
     if (!refused.isEmpty()) {
-      throw new IllegalStateException("readmit: " + refused);
+      throw new IllegalUseException(ErrorCode.READMISSION_UNSUPPORTED, "readmit: " + refused);
     }
     boolean broken = context.completion.isBroken();
-    quiet();
-    context.completion.requireInside("readmit");
+    quiesce();
+    context.completion.requireNotFenced("readmit");
     boolean taken = false;
-    try (Reunion reunion =
-        Reunion.withNewcomers(
+    try (SurvivorAgreement reunion =
+        SurvivorAgreement.withNewcomers(
             context.group, context.members, context.config, Nodes.one(context.ranks), words())) {
       map(reunion);
       taken = true;
       for (int r = 0; r < context.ranks; r++) {
-        if (reunion.meeting().isNew(r)) {
+        if (reunion.participants().isNew(r)) {
           context.members.take(r);
-          context.eviction.admit(r);
+          context.fence.admit(r);
           if (part != null) {
             part.takeIn(r);
           }
@@ -130,26 +125,26 @@ final class Recovery {
     }
   }
 
-  /** The last step of a rank that comes back. */
-  Group rejoin(Reunion reunion) {
-    // The others tell whether they could map this rank's memory.
+  /** The last step of a returning rank. */
+  Group rejoin(SurvivorAgreement reunion) {
+    // The other ranks report whether they could map this rank's memory.
     reunion.agree("", reunion.timeout());
     return beginAnew(reunion);
   }
 
-  /** Kernels that wait for somebody leave now; then nobody writes into anybody's words. */
-  private void quiet() {
+  /** Waiting kernels abort; afterwards no kernel writes words of any rank. */
+  private void quiesce() {
     context.words.abort();
     context.completion.awaitAll();
   }
 
-  /** In the order in which {@link Opening} does it on those that come back. */
-  private void map(Reunion reunion) {
-    Meeting meeting = reunion.meeting();
+  /** Same order as in {@link CudaBufferOpening} on the returning ranks. */
+  private void map(SurvivorAgreement reunion) {
+    Participants meeting = reunion.participants();
     Duration timeout = reunion.timeout();
     boolean done = false;
     try {
-      // Newcomers open their backend first; what they find does not change that of this rank.
+      // Returning ranks open their backend first; their result does not change the backend of this rank.
       BackendWorld.gather(meeting, context.device, timeout, BackendProbe.found("", "", List.of()));
       context.calls.readmit(meeting, timeout);
       String problem = context.peers.stage(meeting, timeout);
@@ -158,7 +153,7 @@ final class Recovery {
         problem = problem.isEmpty() ? another : problem;
       }
       reunion.agree(problem, timeout);
-      evict(old(meeting), "readmit");
+      fence(replaced(meeting), "readmit");
       context.peers.commit();
       done = true;
     } finally {
@@ -171,18 +166,18 @@ final class Recovery {
     }
   }
 
-  /** The processes in whose place others have come. */
-  private boolean[] old(Meeting meeting) {
-    boolean[] old = new boolean[context.ranks];
-    for (int r = 0; r < old.length; r++) {
-      old[r] = meeting.isNew(r);
+  /** The processes that other processes have replaced. */
+  private boolean[] replaced(Participants meeting) {
+    boolean[] replaced = new boolean[context.ranks];
+    for (int r = 0; r < replaced.length; r++) {
+      replaced[r] = meeting.isNew(r);
     }
-    return old;
+    return replaced;
   }
 
-  /** The others may have lost this rank since they agreed: then it is for them to go on. */
-  private void evict(boolean[] lost, String call) {
-    if (!context.eviction.evict(lost)) {
+  /** The survivors may have lost this rank since they agreed: then only they continue. */
+  private void fence(boolean[] lost, String call) {
+    if (!context.fence.fence(lost)) {
       throw context.completion.outside(call);
     }
   }
@@ -191,32 +186,32 @@ final class Recovery {
     return new long[] {
       context.epoch(),
       part == null ? 0 : part.sent(context.rank),
-      context.far == null ? 0 : context.far.quiets()
+      context.internode == null ? 0 : context.internode.quiesceRounds()
     };
   }
 
-  /** Where this ends halfway, others may clear words that one of them has begun to use. */
-  private Group beginAnew(Reunion reunion) {
+  /** If this fails midway, other ranks may clear words that one of them already uses. */
+  private Group beginAnew(SurvivorAgreement reunion) {
     boolean[] gone = reunion.gone();
     boolean done = false;
     try {
-      evict(gone, "reset");
+      fence(gone, "reset");
       context.peers.exclude(gone);
       context.owners.copyFrom(
-          0, MemorySegment.ofArray(Opening.ownerTable(context.placement, gone)));
-      if (context.far != null) {
-        context.far.beginAnew(gone);
+          0, MemorySegment.ofArray(CudaBufferOpening.ownerTable(context.placement, gone)));
+      if (context.internode != null) {
+        context.internode.beginAnew(gone);
       }
-      context.beginBehind(reunion.highest(EPOCH) + LEAP);
+      context.resumeAfter(reunion.highest(EPOCH) + LEAP);
       context.calls.clear();
       if (lowLatency != null) {
         lowLatency.reset(gone, reunion.highest(LOW_LATENCY) + LEAP);
       }
-      reunion.live().barrier(reunion.timeout().plus(EVICTIONS));
+      reunion.live().barrier(reunion.timeout().plus(FENCE_SKEW));
       done = true;
     } finally {
       if (!done) {
-        context.completion.needsReset("the ranks have not all begun anew");
+        context.completion.needsReset("not all ranks have completed the reset");
       }
     }
     context.completion.reset(gone);

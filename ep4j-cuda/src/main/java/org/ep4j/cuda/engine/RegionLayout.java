@@ -9,28 +9,25 @@ import org.ep4j.engine.Rails;
 import org.ep4j.engine.ReceiveCapacity;
 
 /**
- * Where things lie in the region of each rank, which its peers write into; the same on all ranks.
- * Who writes which word and who waits for it is told in {@code kernels/protocol.cuh}.
+ * Offsets in the region of each rank, which peers write into; the same on all ranks. {@code kernels/protocol.cuh} documents the writer and the waiter of each word.
  *
- * <p>Received rows lie in the arrays {@link #received}. An EXPERT_MAJOR dispatch sends a companion
- * with each row, see {@code kernels/companion.cuh}; they lie in the memory that is the home region
- * of a combine.
+ * <p>Received rows are in the arrays {@link #received}. An EXPERT_MAJOR dispatch sends row metadata with each row, see {@code kernels/row_metadata.cuh}; the metadata uses the memory of a combine's return buffer.
  */
 final class RegionLayout {
   private static final long PAGE = 4096;
 
-  /** Columns come in vectors of 16 bytes, also where 2-byte rows travel as float32. */
+  /** Columns per vector of 16 bytes, even if 2-byte rows are sent as float32. */
   private static final int COLUMNS = 8;
 
-  private static final int LEAST_HOME_ROW = COLUMNS * Float.BYTES;
+  private static final int MIN_RETURN_ROW = COLUMNS * Float.BYTES;
 
-  /** Of a slot between nodes: its header and what goes with a token, whatever its choices. */
+  /** Fixed bytes of a slot between nodes: its header and the metadata of a token without its choices. */
   private static final long SLOT_HEADER = 512;
 
-  /** The same for each choice: way, id, weight. */
+  /** Bytes of a slot per choice: route, id, weight. */
   private static final long SLOT_CHOICE = 24;
 
-  /** Tokens of a rank whose rows come home in one group; see {@code homes.cuh}. */
+  /** Tokens of a rank whose rows return in one group; see {@code return_layout.cuh}. */
   private static final int GROUP = 4;
 
   /** Rows of the receive arrays. */
@@ -39,28 +36,27 @@ final class RegionLayout {
   /** Bytes of the widest row. */
   final long maxRowBytes;
 
-  /** Most bytes of scales a row. */
+  /** Largest number of bytes of scales per row. */
   final int maxScaleBytes;
 
   /** Slots of an EXPERT_MAJOR dispatch: rows that can arrive before they are copied. */
-  final long landingRows;
+  final long receiveSlots;
 
-  /** Words that a rank tells every other: its counts. */
+  /** Words that a rank sends to every other rank: its counts. */
   final long countWords;
 
-  /** Bytes of a slot between nodes that a token takes at most, the slot's header included. */
+  /** Largest number of bytes of a token in a slot between nodes, including the slot's header. */
   final long slotToken;
 
   /**
-   * Ranks whose rows come home here: this one, and those of other nodes whose rail it is. Each has
-   * {@link #rowsOfSource} rows and {@code ranks * groupWords} words of groups.
+   * Ranks whose rows return here: this rank, and those of other nodes whose rail it is. Each has {@link #rowsOfSource} rows and {@code ranks * groupWords} words of groups.
    */
-  final long homeSources;
+  final long returnSources;
 
-  /** Rows of a source that come home from one node at most. */
+  /** Largest number of rows of a source that return from one node. */
   final long rowsOfSource;
 
-  /** Words of groups a holder. */
+  /** Words of groups per holder. */
   final long groupWords;
 
   final long ready;
@@ -74,19 +70,19 @@ final class RegionLayout {
 
   final Arrays received;
 
-  /** Rows on their way home; before that, companions. */
-  final long home;
+  /** Returning rows; before a combine, row metadata. */
+  final long returnBuffer;
 
-  /** Bytes of such a row: of the widest row, and of what a combine moves at least. */
-  final long homeRowBytes;
+  /** Bytes of a returning row: at least the widest row, and at least the minimum that a combine moves. */
+  final long returnRowBytes;
 
-  /** Weights on their way home, float [home rows, K]. */
-  final long homeWeights;
+  /** Weights of returning rows, float [return rows, K]. */
+  final long returnWeights;
 
-  /** All of it. */
+  /** Total size. */
   final long bytes;
 
-  /** Rows and what goes with them; offsets into the region. */
+  /** Rows and their metadata; offsets into the region. */
   static final class Arrays {
     final long rows;
     final long scales;
@@ -116,48 +112,48 @@ final class RegionLayout {
     capacity = ReceiveCapacity.rows(config);
     maxRowBytes = config.rowDType().bytes(config.hidden());
     maxScaleBytes = scaleBytes(config);
-    landingRows = Math.min(capacity, ranks * tokens);
-    long companionBytes = Companions.bytes(scaleBytes(config), config.topK(), false);
+    receiveSlots = Math.min(capacity, ranks * tokens);
+    long metadataBytes = RowMetadataSize.bytes(scaleBytes(config), config.topK(), false);
     countWords = (long) ranks + config.experts() + 3;
-    homeRowBytes = Math.max(maxRowBytes, LEAST_HOME_ROW);
+    returnRowBytes = Math.max(maxRowBytes, MIN_RETURN_ROW);
     int most = Math.min(config.topK(), largest(nodes));
     slotToken =
         SLOT_HEADER
             + Math.max(
-                FarChunks.lines(maxScaleBytes + SLOT_CHOICE * config.topK())
-                    + FarChunks.lines(maxRowBytes),
-                most * FarChunks.answerBytes(homeRowBytes, config.topK(), true));
-    homeSources = 1L + mostGivers(nodes);
-    // In one node what a rank holds for its own tokens does not go home; see
-    // kernels/token_sums.cuh.
+                InternodeChunks.alignToLine(maxScaleBytes + SLOT_CHOICE * config.topK())
+                    + InternodeChunks.alignToLine(maxRowBytes),
+                most * InternodeChunks.returnRecordBytes(returnRowBytes, config.topK(), true));
+    returnSources = 1L + maxSenders(nodes);
+    // Within one node, rows that a rank holds for its own tokens do not return; see kernels/token_sums.cuh.
     rowsOfSource = tokens * (nodes.count() == 1 ? Math.min(config.topK(), ranks - 1) : most);
-    long homeRows = homeSources * rowsOfSource;
+    long returnRows = returnSources * rowsOfSource;
     groupWords = tokens / GROUP + 1;
     ready = PAGE;
     done = ready + (long) ranks * Long.BYTES;
     counts = done + (long) ranks * Long.BYTES;
     groups = counts + ranks * countWords * Long.BYTES;
-    arrivals = groups + homeSources * ranks * groupWords * Long.BYTES;
-    words = page(arrivals + landingRows * Long.BYTES);
+    arrivals = groups + returnSources * ranks * groupWords * Long.BYTES;
+    words = page(arrivals + receiveSlots * Long.BYTES);
     received = new Arrays(words, maxRowBytes, capacity, config);
-    home = received.end;
-    homeWeights = page(home + Math.max(homeRows * homeRowBytes, landingRows * companionBytes));
-    bytes = page(homeWeights + homeRows * Float.BYTES * config.topK());
+    returnBuffer = received.end;
+    returnWeights =
+        page(returnBuffer + Math.max(returnRows * returnRowBytes, receiveSlots * metadataBytes));
+    bytes = page(returnWeights + returnRows * Float.BYTES * config.topK());
   }
 
-  /** Most ranks of other nodes that send to a node through one rank of it. */
-  private static int mostGivers(Nodes nodes) {
+  /** Largest number of ranks of other nodes that send to a node through one of its ranks. */
+  private static int maxSenders(Nodes nodes) {
     Rails rails = new Rails(nodes, new boolean[nodes.ranks()]);
-    int[] givers = new int[nodes.ranks()];
-    for (int rank = 0; rank < givers.length; rank++) {
+    int[] senders = new int[nodes.ranks()];
+    for (int rank = 0; rank < senders.length; rank++) {
       for (int node : rails.nodesBeside(rank)) {
-        givers[rails.rail(rank, node)]++;
+        senders[rails.rail(rank, node)]++;
       }
     }
-    return java.util.Arrays.stream(givers).max().orElse(0);
+    return java.util.Arrays.stream(senders).max().orElse(0);
   }
 
-  /** Ranks of the largest node. */
+  /** Number of ranks of the largest node. */
   static int largest(Nodes nodes) {
     int most = 0;
     for (int node = 0; node < nodes.count(); node++) {
@@ -166,9 +162,9 @@ final class RegionLayout {
     return most;
   }
 
-  /** Columns of rows that go home at a time; wider rows do so in several passes. */
+  /** Columns of returning rows per pass; wider rows need several passes. */
   long columnsOfAPass(DType traveling) {
-    return homeRowBytes * Byte.SIZE / traveling.bits() / COLUMNS * COLUMNS;
+    return returnRowBytes * Byte.SIZE / traveling.bits() / COLUMNS * COLUMNS;
   }
 
   private static int scaleBytes(BufferConfig config) {

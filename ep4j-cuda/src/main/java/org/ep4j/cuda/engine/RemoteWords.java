@@ -8,10 +8,9 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * Words of any rank's memory, one at a time, beside kernels that run: a stream of its own does not
- * wait for them, as the default one may. Used by one thread at a time.
+ * Single words of any rank's memory, accessed while kernels run: a separate stream does not wait for the kernels, unlike the default stream. Used by one thread at a time.
  */
-final class RemoteWords implements Eviction.Words {
+final class RemoteWords implements StaleRankFence.Words {
   private final ResourceStack owned = new ResourceStack();
   private final CudaStream stream;
   private final PinnedMemory word;

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.util.EnumMap;
 import java.util.Map;
@@ -14,13 +16,11 @@ import org.ep4j.engine.Arguments;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Device addresses of a call's tensors: those on the device as they are, those in host memory
- * through a copy. Memory for copies is made when it is first needed and grows; what has been
- * outgrown is freed with the buffer, because freeing waits for kernels of other ranks too.
+ * Device addresses of a call's tensors: device tensors directly, host tensors through a copy. Memory for copies is allocated on first use and grows; outgrown memory is freed with the buffer, because freeing waits for kernels of other ranks too.
  */
 final class Staging implements AutoCloseable {
-  /** What is staged; each has memory of its own. */
-  enum Place {
+  /** Staged arguments; each has its own memory. */
+  enum Buffer {
     X,
     SCALES,
     FACTORS,
@@ -50,10 +50,10 @@ final class Staging implements AutoCloseable {
 
   private final CudaDevice device;
   private final Completion completion;
-  private final Map<Place, DeviceMemory> places = new EnumMap<>(Place.class);
-  private final Map<Place, PinnedMemory> sources = new EnumMap<>(Place.class);
+  private final Map<Buffer, DeviceMemory> buffers = new EnumMap<>(Buffer.class);
+  private final Map<Buffer, PinnedMemory> sources = new EnumMap<>(Buffer.class);
 
-  /** All memory, what has been outgrown included. */
+  /** All memory, including outgrown memory. */
   private final ResourceStack owned = new ResourceStack();
 
   private long bytes;
@@ -63,39 +63,34 @@ final class Staging implements AutoCloseable {
     this.completion = completion;
   }
 
-  /** Requires memory that this engine can work on, before anything is sent. */
+  /** Requires memory that this engine supports, before anything is sent. */
   void check(String name, @Nullable Tensor tensor, boolean capturing) {
     if (tensor == null) {
       return;
     }
     if (!tensor.onDevice()) {
       if (capturing) {
-        throw Arguments.invalid(
-            name, tensor, "on the device while a graph is captured", "copy it to the device first");
+        throw new InvalidArgumentException(ErrorCode.CUDA_TENSOR_MEMORY, name, tensor.toString(), "on the device while a graph is captured", "copy it to the device first");
       }
       Arguments.onHost(name, tensor);
     } else if (tensor.device() != device.ordinal()) {
-      throw Arguments.invalid(
-          name,
-          tensor,
+      throw new InvalidArgumentException(ErrorCode.CUDA_TENSOR_MEMORY, name, tensor.toString(),
           "on device " + device.ordinal() + ", the device of this rank",
           "copy it there");
     }
   }
 
-  /** The same for rows, which are moved in units of 16 bytes. */
+  /** Same as {@link #check} for rows, which are moved in units of 16 bytes. */
   void checkRows(String name, @Nullable Tensor tensor, boolean capturing) {
     check(name, tensor, capturing);
     if (tensor != null && tensor.onDevice() && tensor.address() % ROW_ALIGNMENT != 0) {
-      throw Arguments.invalid(
-          name,
-          tensor + " at 0x" + Long.toHexString(tensor.address()),
+      throw new InvalidArgumentException(ErrorCode.CUDA_TENSOR_MEMORY, name, tensor + " at 0x" + Long.toHexString(tensor.address()),
           "at a multiple of " + ROW_ALIGNMENT + " bytes",
           "allocate it aligned");
     }
   }
 
-  /** The same for a tensor that is written, on the host by the call itself. */
+  /** Same as {@link #check} for a tensor that the call itself writes on the host. */
   void checkWritable(String name, @Nullable Tensor tensor, boolean capturing) {
     check(name, tensor, capturing);
     if (tensor != null && !tensor.onDevice()) {
@@ -103,81 +98,79 @@ final class Staging implements AutoCloseable {
     }
   }
 
-  /** Copies back a host tensor that kernels have changed; they have ended. */
-  void back(Place place, @Nullable Tensor tensor) {
+  /** Copies a host tensor that kernels have changed back; the kernels have ended. */
+  void back(Buffer buffer, @Nullable Tensor tensor) {
     if (tensor != null && !tensor.onDevice() && tensor.byteSize() > 0) {
-      DeviceCopies.toHost(device, tensor.segment(), memory(place, tensor.byteSize()));
+      DeviceCopies.toHost(device, tensor.segment(), memory(buffer, tensor.byteSize()));
     }
   }
 
-  /** Where kernels find the tensor; 0 for null. */
-  long address(Place place, @Nullable Tensor tensor, CudaStream stream) {
+  /** Device address of the tensor; 0 for null. */
+  long address(Buffer buffer, @Nullable Tensor tensor, CudaStream stream) {
     if (tensor == null) {
       return 0;
     }
     if (tensor.onDevice()) {
       return tensor.address();
     }
-    long target = memory(place, tensor.byteSize());
+    long target = memory(buffer, tensor.byteSize());
     if (tensor.byteSize() == 0) {
       return target;
     }
-    PinnedMemory source = source(place, tensor.byteSize());
+    PinnedMemory source = source(buffer, tensor.byteSize());
     MemorySegment part = source.segment().asSlice(0, tensor.byteSize());
-    // What was staged here before must have been copied. Pages that the driver may read by itself
-    // keep it from waiting inside, where other ranks of this process could not get in.
+    // Earlier staged data must have been copied. Page-locked memory keeps the driver from waiting inside the call, where other ranks of this process would be blocked.
     completion.awaitAll();
     part.copyFrom(tensor.segment());
     DeviceCopies.toDevice(target, part, stream);
     return target;
   }
 
-  /** Where kernels find a copy of a device tensor. */
-  long copy(Place place, Tensor tensor, CudaStream stream) {
-    long target = memory(place, tensor.byteSize());
+  /** Address of a copy of a device tensor. */
+  long copy(Buffer buffer, Tensor tensor, CudaStream stream) {
+    long target = memory(buffer, tensor.byteSize());
     if (tensor.byteSize() > 0) {
       DeviceCopies.copy(target, tensor.address(), tensor.byteSize(), stream);
     }
     return target;
   }
 
-  private PinnedMemory source(Place place, long wanted) {
-    PinnedMemory memory = sources.get(place);
+  private PinnedMemory source(Buffer buffer, long wanted) {
+    PinnedMemory memory = sources.get(buffer);
     if (memory == null || memory.bytes() < wanted) {
       memory = owned.own(PinnedMemory.allocate(device, wanted));
-      sources.put(place, memory);
+      sources.put(buffer, memory);
     }
     return memory;
   }
 
-  /** Memory of at least that size. */
-  long memory(Place place, long wanted) {
-    DeviceMemory memory = places.get(place);
+  /** Memory of at least {@code wanted} bytes. */
+  long memory(Buffer buffer, long wanted) {
+    DeviceMemory memory = buffers.get(buffer);
     if (memory == null || memory.bytes() < wanted) {
       memory = owned.own(DeviceMemory.allocate(device, Math.max(wanted, 1)));
       bytes += memory.bytes();
-      places.put(place, memory);
+      buffers.put(buffer, memory);
     }
     return memory.address();
   }
 
   /**
-   * The same, of zeros when it is new: words there carry epochs, and those of an earlier buffer
-   * must not look like this one's.
+   * Same as {@link #memory}, zeroed when new: its words carry epochs, and words of an earlier buffer must not look like those of this buffer.
    */
-  long words(Place place, long wanted, CudaStream stream) {
-    DeviceMemory before = places.get(place);
-    long address = memory(place, wanted);
-    if (places.get(place) != before) {
-      clear(place, stream);
+  long words(Buffer buffer, long wanted, CudaStream stream) {
+    DeviceMemory before = buffers.get(buffer);
+    long address = memory(buffer, wanted);
+    if (buffers.get(buffer) != before) {
+      clear(buffer, stream);
       stream.synchronize();
     }
     return address;
   }
 
-  /** Fills the memory, if there is any, with zeros. */
-  void clear(Place place, CudaStream stream) {
-    DeviceMemory memory = places.get(place);
+  /** Zeroes the memory if allocated. */
+  void clear(Buffer buffer, CudaStream stream) {
+    DeviceMemory memory = buffers.get(buffer);
     if (memory != null) {
       memory.fill8(0, memory.bytes(), (byte) 0, stream);
     }

@@ -15,7 +15,7 @@ final class StreamEvent implements Event {
     this.operation = operation;
   }
 
-  /** Whether waiting for it on the host is unnecessary for operations of {@code other}. */
+  /** Whether operations of {@code other} need not wait for this event on the host. */
   boolean isOf(Completion other) {
     return completion == other;
   }

@@ -1,6 +1,5 @@
 /**
- * The CUDA engine: dispatch and combine by kernels that write straight into the memory of other
- * GPUs. The protocol between ranks is in {@code kernels/protocol.cuh}.
+ * The CUDA engine: dispatch and combine by kernels that write directly into the memory of other GPUs. {@code kernels/protocol.cuh} documents the protocol between ranks.
  */
 @NullMarked
 package org.ep4j.cuda.engine;

@@ -1,11 +1,12 @@
 package org.ep4j.cuda.far;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.backend.Backend;
-import org.ep4j.cuda.backend.PutCarrier;
 import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.backend.PutWindow;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
@@ -16,60 +17,59 @@ import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Device functions of the backend's library that kernels call: landing memory, outgoing memory and
- * counters are one window in memory of the GPU.
+ * Device functions of the backend's library that kernels call: receive memory, outgoing memory and counters are one window in GPU memory.
  *
- * <p>Libraries tell of no failures. Waits end by their deadline, or because the group knows of a
- * death; and what a rank that is gone has put may still come, so it cannot be left out.
+ * <p>Libraries do not report failures. Waits end by their deadline, or because the group reports a death. Data that a dead rank has put may still arrive, so ranks cannot be excluded.
  */
-final class LibraryLink implements FarLink {
-  /** Streams of work: contexts of GIN, each with a queue to each peer. NVSHMEM has none. */
+final class LibraryLink implements InternodeLink {
+  /** Lanes: contexts of GIN, each with a queue to each peer. NVSHMEM has none. */
   private static final int LANES = 8;
 
-  /** Of memory in a window; what memory of a backend is aligned to, too. */
+  /** Granularity of memory in a window, and alignment of backend memory. */
   private static final long UNIT = 256;
 
-  /** How long ranks that close wait for those whose last counts may still be under way. */
+  /** How long closing ranks wait for ranks whose last counts may still be in flight. */
   private static final Duration PARTING = Duration.ofSeconds(5);
 
   private final ResourceStack owned = new ResourceStack();
   private final Group group;
   private final Nodes nodes;
   private final Backend backend;
-  private final FarMemorySizes sizes;
+  private final InternodeMemorySizes sizes;
   private final PutShape shape;
   private final long outgoing;
   private final PutWindow window;
-  private final PutCarrier carrier;
-  private final LibraryQuiet quiet;
+  private final PutTransport transport;
+  private final LibraryQuiesce quiesce;
   private boolean closed;
 
   /**
-   * Asks the backend for it; collective.
+   * Requests the transport from the backend; collective.
    *
-   * @param sizes the same on all ranks
-   * @throws EngineUnavailableException on all ranks, if the backend carries nothing on one; says
-   *     why, with the remedy
+   * @param sizes sizes, equal on all ranks
+   * @throws EngineUnavailableException on all ranks if the backend has no transport on one; contains the reason and the remedy
    */
   LibraryLink(
       Group group,
       CudaDevice device,
       Backend backend,
       Nodes nodes,
-      FarMemorySizes sizes,
+      InternodeMemorySizes sizes,
       Duration timeout) {
     this.group = group;
     this.nodes = nodes;
     this.backend = backend;
     this.sizes = sizes;
-    outgoing = whole(sizes.landingBytes());
+    outgoing = whole(sizes.incomingBytes());
     shape = new PutShape(outgoing + whole(sizes.outgoingBytes()), LANES, sizes.counters());
     boolean complete = false;
     try {
-      window = owned.own(PutWindow.open(group, backend, near(), shape, timeout));
-      carrier = offered();
-      quiet =
-          backend.world().together("kernels of its library cannot be loaded", () -> quiet(device));
+      window = owned.own(PutWindow.open(group, backend, intranode(), shape, timeout));
+      transport = offered();
+      quiesce =
+          backend
+              .world()
+              .together("kernels of its library cannot be loaded", () -> quiesce(device));
       complete = true;
     } finally {
       if (!complete) {
@@ -82,27 +82,27 @@ final class LibraryLink implements FarLink {
     return Math.ceilDiv(bytes, UNIT) * UNIT;
   }
 
-  private boolean[] near() {
-    boolean[] near = new boolean[group.size()];
-    for (int r = 0; r < near.length; r++) {
-      near[r] = nodes.together(r, group.rank());
+  private boolean[] intranode() {
+    boolean[] intranode = new boolean[group.size()];
+    for (int r = 0; r < intranode.length; r++) {
+      intranode[r] = nodes.together(r, group.rank());
     }
-    return near;
+    return intranode;
   }
 
-  private PutCarrier offered() {
-    PutCarrier offered = window.carrier();
+  private PutTransport offered() {
+    PutTransport offered = window.transport();
     if (offered == null) {
-      throw new EngineUnavailableException(
-          "backend '%s' carries nothing between nodes here, as wire '%s' asks it to: choose backend 'nccl' or 'nvshmem', or another wire. %s"
+      throw new EngineUnavailableException(ErrorCode.BACKEND_NO_TRANSPORT, 
+          "backend '%s' has no transport between nodes, which wire '%s' needs: choose backend 'nccl' or 'nvshmem', or another wire. %s"
               .formatted(backend.name(), WireConfig.BACKEND, window.obstacle()));
     }
     return offered;
   }
 
-  private LibraryQuiet quiet(CudaDevice device) {
+  private LibraryQuiesce quiesce(CudaDevice device) {
     return owned.own(
-        new LibraryQuiet(device, carrier, LANES, sizes.quietCounter(), this::describe));
+        new LibraryQuiesce(device, transport, LANES, sizes.quiesceCounter(), this::describe));
   }
 
   @Override
@@ -111,12 +111,12 @@ final class LibraryLink implements FarLink {
   }
 
   @Override
-  public long landing() {
+  public long incoming() {
     return window.memory().address();
   }
 
   @Override
-  public long landing(int rank) {
+  public long incoming(int rank) {
     return 0;
   }
 
@@ -127,7 +127,7 @@ final class LibraryLink implements FarLink {
 
   @Override
   public long outgoing() {
-    return landing() + outgoing;
+    return incoming() + outgoing;
   }
 
   @Override
@@ -137,7 +137,7 @@ final class LibraryLink implements FarLink {
 
   @Override
   public long counters() {
-    return landing() + shape.signalWords();
+    return incoming() + shape.signalWords();
   }
 
   @Override
@@ -146,23 +146,23 @@ final class LibraryLink implements FarLink {
   }
 
   @Override
-  public int lanesOfARing() {
+  public int lanesPerRing() {
     return 1;
   }
 
   @Override
-  public PutCarrier carrier() {
-    return carrier;
+  public PutTransport transport() {
+    return transport;
   }
 
   @Override
   public void describe(MemorySegment to) {
-    FarCarrierField.COUNTERS.set(to, counters());
-    FarCarrierField.LIBRARY.set(to, carrier.library());
-    FarCarrierField.WINDOW.set(to, carrier.window());
-    FarCarrierField.WORDS.set(to, shape.signalWords());
-    // Rings are lanes of the library; there is nothing else of the proxy.
-    FarCarrierField.setRings(to, LANES);
+    InternodeTransportField.COUNTERS.set(to, counters());
+    InternodeTransportField.LIBRARY.set(to, transport.library());
+    InternodeTransportField.WINDOW.set(to, transport.window());
+    InternodeTransportField.WORDS.set(to, shape.signalWords());
+    // Rings are lanes of the library; other fields of the proxy are unused.
+    InternodeTransportField.setRings(to, LANES);
   }
 
   @Override
@@ -177,29 +177,29 @@ final class LibraryLink implements FarLink {
 
   @Override
   public String refusesLossOf(int rank) {
-    return "rank %d is gone, and what its kernels have put by backend '%s' may still come"
+    return "rank %d is dead, but puts of its kernels by backend '%s' may still arrive"
         .formatted(rank, backend.name());
   }
 
   @Override
-  public String quiet(boolean[] gone, long time, Duration timeout) {
+  public String quiesce(boolean[] gone, long time, Duration timeout) {
     int node = nodes.of(group.rank());
-    return quiet.await(
+    return quiesce.await(
         group.rank(), group.size(), nodes.first(node), nodes.end(node), time, timeout);
   }
 
   @Override
   public void beginAnew() {
-    window.memory().zero(0, sizes.landingBytes());
-    quiet.clear(sizes.quietCounter());
+    window.memory().zero(0, sizes.incomingBytes());
+    quiesce.clear(sizes.quiesceCounter());
   }
 
   @Override
-  public void setLandingWord(long offset, long value) {
+  public void setIncomingWord(long offset, long value) {
     window.memory().copyFrom(offset, MemorySegment.ofArray(new long[] {value}));
   }
 
-  /** Gives everything back; a second call does nothing. */
+  /** Closes all resources; a second call does nothing. */
   @Override
   public void close() {
     if (closed) {
@@ -214,12 +214,12 @@ final class LibraryLink implements FarLink {
     try {
       group.barrier(PARTING);
     } catch (GroupException | IllegalStateException e) {
-      // Who is gone or does not come sends no more.
+      // Dead or missing ranks send no more.
     }
   }
 
   @Override
   public String toString() {
-    return carrier.text();
+    return transport.text();
   }
 }

@@ -9,18 +9,15 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * Cores for the threads of a proxy: of the NUMA node that the GPU hangs on, from its last core
- * down, each GPU of the node its own, by the order of their bus addresses, so that processes which
- * see one GPU each choose apart. None where there are too few: a thread that polls must not keep
- * others from their only core.
+ * Cores for the threads of a proxy: from the NUMA node of the GPU, in descending order from its last core, separate for each GPU of the node by the order of bus addresses, so that processes with one visible GPU each choose different cores. None if too few cores exist: a polling thread must not occupy the only core of others.
  */
 final class ProxyCores {
   private static final String NVIDIA = "0x10de";
 
-  /** Class of display controllers, of which GPUs are. */
+  /** PCI class of display controllers, which includes GPUs. */
   private static final String DISPLAY = "0x03";
 
-  /** What may be taken of a node's cores: one in so many. */
+  /** One in {@code SHARE} cores of a node may be used. */
   private static final int SHARE = 2;
 
   private final Path system;
@@ -30,17 +27,16 @@ final class ProxyCores {
     this(Path.of("/sys"), Path.of("/proc/self/status"));
   }
 
-  /** The same of another file system. */
+  /** Same with another file system, for tests. */
   ProxyCores(Path system, Path status) {
     this.system = system;
     this.status = status;
   }
 
   /**
-   * Cores for {@code threads} threads of the GPU at a bus address; empty if there are none to
-   * spare, or the system does not say.
+   * Cores for {@code threads} threads of the GPU at a bus address; empty if no cores are free or the system does not report them.
    *
-   * @param bus as the driver writes it, {@code 0000:1b:00.0}
+   * @param bus address as the driver writes it, {@code 0000:1b:00.0}
    */
   List<Integer> near(String bus, int threads) {
     try {
@@ -61,7 +57,7 @@ final class ProxyCores {
     }
   }
 
-  /** The cores of a node; all of them where nodes are not told apart. */
+  /** File with the cores of a node, or with all cores if the node is unknown. */
   private Path cpus(String node) {
     return node.equals("-1")
         ? system.resolve("devices/system/cpu/online")
@@ -96,7 +92,7 @@ final class ProxyCores {
     return Files.readString(file).strip();
   }
 
-  /** Of a list such as {@code 0-15,32-47}, ascending. */
+  /** Numbers of a list such as {@code 0-15,32-47}, ascending. */
   static List<Integer> numbers(String list) {
     List<Integer> numbers = new ArrayList<>();
     for (String part : list.split(",", -1)) {

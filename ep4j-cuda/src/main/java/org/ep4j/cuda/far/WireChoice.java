@@ -2,7 +2,7 @@ package org.ep4j.cuda.far;
 
 import org.ep4j.wire.WireConfig;
 
-/** Which wire goes with a backend. */
+/** The wire for a backend. */
 public final class WireChoice {
   private static final String AUTO = "auto";
 
@@ -12,8 +12,7 @@ public final class WireChoice {
   private WireChoice() {}
 
   /**
-   * The wire that a buffer has chosen, or else the environment. Whoever has chosen NCCL and left
-   * the wire open has NCCL between nodes, too.
+   * The wire that the buffer's configuration or else the environment selects. Backend nccl without a selected wire uses NCCL between nodes too.
    */
   public static String of(String backend, String wire) {
     String chosen = wire.equals(AUTO) ? WireConfig.builder().build().wire() : wire;

@@ -4,7 +4,7 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.backend.PutCarrier;
+import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.cuda.driver.ResourceStack;
@@ -20,32 +20,29 @@ import org.ep4j.wire.WireMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A wire whose memory kernels see, and the proxy that drives it.
+ * A wire whose memory kernels access, and the proxy that drives the wire.
  *
- * <p>Memory is the host's, or where the wire carries that, the GPU's: then outgoing memory lies
- * behind landing memory. Counters are the host's in any case.
+ * <p>The memory is host memory, or GPU memory if the wire supports it: outgoing memory then follows receive memory. Counters are always host memory.
  *
- * <p>Where the wire's memory of other ranks can be mapped, kernels write it themselves; else they
- * write outgoing memory and the proxy puts it. Which of the two is the same for all ranks, as the
- * kind of wire is.
+ * <p>If the wire's memory of other ranks can be mapped, kernels write it directly; otherwise they write outgoing memory and the proxy puts it. The mode is the same on all ranks, as is the kind of wire.
  */
-final class WireLink implements FarLink {
-  /** All but the proxy, whose threads use it. */
+final class WireLink implements InternodeLink {
+  /** All resources except the proxy, whose threads use them. */
   private final ResourceStack owned = new ResourceStack();
 
   private final Group group;
   private final Nodes nodes;
   private final BackendWorld world;
   private final CudaDevice device;
-  private final FarWire settings;
+  private final InternodeWire settings;
 
-  /** Counters that are cleared when everything begins anew. */
+  /** Counters that are cleared when the link begins anew. */
   private final int cleared;
 
   private final Wire wire;
-  private final LandingMemory landing;
+  private final ReceiveMemory incoming;
 
-  /** Landing memory of each rank as kernels see it; 0 where they do not, or need not. */
+  /** Receive memory of each rank as a device address; 0 if not mapped or not needed. */
   private final long[] mapped;
 
   private final boolean puts;
@@ -54,44 +51,49 @@ final class WireLink implements FarLink {
   private final long counters;
   private final long memoryBytes;
 
-  /** What the proxy reads puts from. */
+  /** Source region of the proxy's puts. */
   private final Region source;
 
-  private final FarQuiet quiet;
+  private final InternodeQuiesce quiesce;
 
-  /** Any thread asks how it is. */
+  /** Volatile: any thread reads its state. */
   private volatile Proxy proxy;
 
   /** Opens the wire; collective. */
-  WireLink(Group group, BackendWorld world, FarWire settings, Nodes nodes, FarMemorySizes sizes) {
+  WireLink(
+      Group group,
+      BackendWorld world,
+      InternodeWire settings,
+      Nodes nodes,
+      InternodeMemorySizes sizes) {
     this.group = group;
     this.nodes = nodes;
     this.world = world;
     device = world.device();
     this.settings = settings;
-    cleared = sizes.quietCounter();
+    cleared = sizes.quiesceCounter();
     boolean complete = false;
     try {
       wire = owned.own(settings.open(group, sizes.counters(), bus()));
-      quiet = new FarQuiet(wire, sizes.quietCounter());
+      quiesce = new InternodeQuiesce(wire, sizes.quiesceCounter());
       boolean onDevice = wire.carriesDeviceMemory();
-      long bytes = sizes.landingBytes() + (onDevice ? sizes.outgoingBytes() : 0);
-      landing =
+      long bytes = sizes.incomingBytes() + (onDevice ? sizes.outgoingBytes() : 0);
+      incoming =
           owned.own(
               onDevice
-                  ? new DeviceLanding(world, wire, bytes, settings.timeout())
-                  : HostLanding.allocate(wire, device, bytes, settings.timeout()));
+                  ? new DeviceReceiveMemory(world, wire, bytes, settings.timeout())
+                  : HostReceiveMemory.allocate(wire, device, bytes, settings.timeout()));
       counters = register(wire.counters().words());
       puts = !reachable();
       settings.requireReach(wire, puts);
       mapped = new long[group.size()];
-      // Owners of this process have locked their memory by now, on all ranks.
+      // All ranks of this process have locked their memory by now.
       group.barrier(settings.timeout());
       mapOthers();
-      Region read = landing.region();
+      Region read = incoming.region();
       if (puts && onDevice) {
-        outgoing = landing.address() + sizes.landingBytes();
-        outgoingSource = sizes.landingBytes();
+        outgoing = incoming.address() + sizes.incomingBytes();
+        outgoingSource = sizes.incomingBytes();
       } else if (puts) {
         PageArena arena = owned.own(new PageArena());
         MemorySegment memory = arena.allocate(sizes.outgoingBytes(), 4096);
@@ -102,7 +104,7 @@ final class WireLink implements FarLink {
         outgoing = 0;
         outgoingSource = 0;
       }
-      memoryBytes = sizes.landingBytes() + (puts ? sizes.outgoingBytes() : 0);
+      memoryBytes = sizes.incomingBytes() + (puts ? sizes.outgoingBytes() : 0);
       source = read;
       proxy = startProxy();
       complete = true;
@@ -119,7 +121,7 @@ final class WireLink implements FarLink {
 
   private Proxy startProxy() {
     boolean alone = world.ranksOnDevice() == 1;
-    return Proxy.open(device, wire, source, landing.region(), settings.proxy(bus(), alone, 0));
+    return Proxy.open(device, wire, source, incoming.region(), settings.proxy(bus(), alone, 0));
   }
 
   private long register(MemorySegment memory) {
@@ -129,7 +131,7 @@ final class WireLink implements FarLink {
   /** Whether the memory of all ranks of other nodes can be mapped. */
   private boolean reachable() {
     for (int r = 0; r < group.size(); r++) {
-      if (!nodes.together(r, group.rank()) && landing.region().mapped(r) == null) {
+      if (!nodes.together(r, group.rank()) && incoming.region().mapped(r) == null) {
         return false;
       }
     }
@@ -139,7 +141,7 @@ final class WireLink implements FarLink {
   private void mapOthers() {
     for (int r = 0; r < mapped.length; r++) {
       MemorySegment part =
-          puts || nodes.together(r, group.rank()) ? null : landing.region().mapped(r);
+          puts || nodes.together(r, group.rank()) ? null : incoming.region().mapped(r);
       if (part != null) {
         mapped[r] = group.inProcess() ? RegisteredMemory.addressOf(device, part) : register(part);
       }
@@ -152,12 +154,12 @@ final class WireLink implements FarLink {
   }
 
   @Override
-  public long landing() {
-    return landing.address();
+  public long incoming() {
+    return incoming.address();
   }
 
   @Override
-  public long landing(int rank) {
+  public long incoming(int rank) {
     return mapped[rank];
   }
 
@@ -187,19 +189,19 @@ final class WireLink implements FarLink {
   }
 
   @Override
-  public int lanesOfARing() {
-    return settings.lanesOfAThread();
+  public int lanesPerRing() {
+    return settings.lanesPerThread();
   }
 
   @Override
-  public @Nullable PutCarrier carrier() {
+  public @Nullable PutTransport transport() {
     return null;
   }
 
   @Override
-  public void describe(MemorySegment carrier) {
-    FarCarrierField.COUNTERS.set(carrier, counters);
-    proxy.describe(FarCarrierField.rings(carrier));
+  public void describe(MemorySegment transport) {
+    InternodeTransportField.COUNTERS.set(transport, counters);
+    proxy.describe(InternodeTransportField.rings(transport));
   }
 
   @Override
@@ -221,40 +223,40 @@ final class WireLink implements FarLink {
   public String refusesLossOf(int rank) {
     return puts && wire.severs()
         ? ""
-        : "rank %d is gone, and a process that was only stopped may still write over wire '%s'"
+        : "rank %d is dead, but a stopped process may still write over wire '%s'"
             .formatted(rank, puts ? wire.name() : settings.wire());
   }
 
   @Override
-  public String quiet(boolean[] gone, long time, Duration timeout) {
+  public String quiesce(boolean[] gone, long time, Duration timeout) {
     try {
       proxy.close();
     } catch (Ep4jException e) {
       return String.valueOf(e.getMessage());
     }
-    return quiet.await(gone, time, timeout);
+    return quiesce.await(gone, time, timeout);
   }
 
   @Override
   public void beginAnew() {
-    landing.clear();
+    incoming.clear();
     Counters words = wire.counters();
     for (int i = 0; i < cleared; i++) {
-      // Counters only change by additions.
+      // Counters change only by additions.
       words.add(i, -words.get(i));
     }
     proxy = startProxy();
   }
 
   @Override
-  public void setLandingWord(long offset, long value) {
-    landing.setWord(offset, value);
+  public void setIncomingWord(long offset, long value) {
+    incoming.setWord(offset, value);
   }
 
   /**
-   * Ends the proxy, and gives everything back; a second call does nothing.
+   * Ends the proxy and closes all resources; a second call does nothing.
    *
-   * @throws Ep4jException if a thread of the proxy does not end: what it may use is kept
+   * @throws Ep4jException if a thread of the proxy does not end: its resources stay allocated
    */
   @Override
   public void close() {

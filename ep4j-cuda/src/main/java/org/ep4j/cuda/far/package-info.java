@@ -1,6 +1,5 @@
 /**
- * Ranks of other nodes as the CUDA engine reaches them: page-locked memory, counters of a wire, and
- * the proxy that posts what kernels command.
+ * Connection of the CUDA engine to ranks of other nodes: page-locked memory, counters of a wire, and the proxy that posts the commands of kernels.
  */
 @NullMarked
 package org.ep4j.cuda.far;

@@ -2,26 +2,26 @@ package org.ep4j.cuda.jit;
 
 import org.ep4j.cuda.driver.LibrarySearch;
 
-/** Turns source into cubins. */
+/** Compiles source to cubins. */
 public interface CompilerBackend {
   /**
-   * What came of it.
+   * Result of a compilation.
    *
    * @param cubin the binary
-   * @param log what the compiler said, with the resources that each kernel uses
+   * @param log output of the compiler, with the resources of each kernel
    */
   record Compiled(byte[] cubin, String log) {}
 
-  /** Whether it can be used here, and if not, why. */
+  /** Whether the compiler is usable, with the reason if not. */
   LibrarySearch find();
 
-  /** Name and version as part of a file name, {@code nvrtc13.0}; only where it can be used. */
+  /** Name and version as part of a file name, {@code nvrtc13.0}; requires a usable compiler. */
   String identity();
 
   /**
    * Compiles.
    *
-   * @throws org.ep4j.cuda.driver.CudaException with the compiler's words if the source is wrong
+   * @throws org.ep4j.cuda.driver.CudaException with the compiler's output if the source is wrong
    */
   Compiled compile(KernelSpec spec);
 }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.System.Logger.Level;
 import java.nio.file.DirectoryStream;
@@ -20,18 +21,13 @@ import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Cubins in a directory, for all processes of a user at once and without locks. A file appears
- * whole by a rename, is never changed, and carries its own hash; whoever finds a file that is not
- * what was written deletes it, and its kernel is compiled again. Reading a file sets its time of
- * modification, so the oldest files are those longest unused, and they go first when the directory
- * grows too large. Nothing here throws because of the disk: a cache that cannot be used costs time,
- * said once.
+ * Cubins in a directory, shared by all processes of a user without locks. A file appears atomically by a rename, is never changed, and contains its own hash; a reader deletes a damaged file, and its kernel is compiled again. Reading a file updates its time of modification, so the oldest files are the least recently used; they are deleted first when the directory exceeds its limit. Disk errors are not thrown: an unusable cache costs time and is logged once.
  */
 public final class CubinCache {
-  /** Names the directory; the default is {@code ~/.cache/ep4j/cubin}. */
+  /** Environment variable with the directory; the default is {@code ~/.cache/ep4j/cubin}. */
   public static final String DIRECTORY_VARIABLE = "EP4J_CUDA_CACHE";
 
-  /** Size in MiB at which old files go; the default is 512. */
+  /** Environment variable with the size in MiB above which old files are deleted; the default is 512. */
   public static final String SIZE_VARIABLE = "EP4J_CUDA_CACHE_MB";
 
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
@@ -40,16 +36,16 @@ public final class CubinCache {
   private static final String TEMPORARY = ".tmp";
   private static final Pattern KEY = Pattern.compile("[0-9A-Za-z._-]+");
 
-  /** Left by a process that died while it wrote. */
+  /** Age after which temporary files are considered left over from a dead process. */
   private static final Duration ABANDONED = Duration.ofHours(1);
 
   /**
    * A cubin in the cache.
    *
-   * @param key name of the file without its ending
-   * @param description of what was compiled
+   * @param key name of the file without its suffix
+   * @param description description of the kernel
    * @param bytes size of the file
-   * @param lastUsed when it was last read or written
+   * @param lastUsed time of the last read or write
    */
   public record Entry(String key, String description, long bytes, Instant lastUsed) {}
 
@@ -58,13 +54,13 @@ public final class CubinCache {
   private final Path directory;
   private final long limitBytes;
 
-  /** A cache in {@code directory}, which is created when something is put there. */
+  /** A cache in {@code directory}, which is created on the first write. */
   public CubinCache(Path directory, long limitBytes) {
     this.directory = directory;
     this.limitBytes = limitBytes;
   }
 
-  /** The cache that the environment names. */
+  /** The cache that the environment selects. */
   public static CubinCache standard(Map<String, String> environment) {
     return new CubinCache(
         directory(environment), Math.multiplyExact(mebibytes(environment), 1L << 20));
@@ -87,23 +83,22 @@ public final class CubinCache {
       return DEFAULT_MIB;
     }
     if (!value.matches("[0-9]{1,9}") || value.matches("0+")) {
-      throw new InvalidArgumentException(
-          SIZE_VARIABLE, "'" + value + "'", "a number of MiB, at least 1", "512 is the default");
+      throw new InvalidArgumentException(ErrorCode.KERNEL_CACHE_SETTING, SIZE_VARIABLE, "'" + value + "'", "a number of MiB, at least 1", "unset it for the default, 512");
     }
     return Long.parseLong(value);
   }
 
-  /** Where it is. */
+  /** Directory of the cache. */
   public Path directory() {
     return directory;
   }
 
-  /** Size at which old files go. */
+  /** Size above which old files are deleted. */
   public long limitBytes() {
     return limitBytes;
   }
 
-  /** The cubin of a key; a file that is damaged is deleted and reported as absent. */
+  /** The cubin of a key; a damaged file is deleted and treated as missing. */
   public Optional<byte[]> get(String key) {
     Path file = file(key);
     CubinFile content = read(file);
@@ -114,7 +109,7 @@ public final class CubinCache {
     return Optional.of(content.image());
   }
 
-  /** The cubin of the last key, in the order of text, that starts with {@code prefix}. */
+  /** The cubin of the last key in string order that starts with {@code prefix}. */
   public Optional<byte[]> getNewest(String prefix) {
     return files(SUFFIX).stream()
         .map(aged -> key(aged.file))
@@ -124,7 +119,7 @@ public final class CubinCache {
         .findFirst();
   }
 
-  /** Keeps a cubin for later; then old files go if the cache is too large. */
+  /** Stores a cubin; then deletes old files if the cache exceeds its limit. */
   public void put(String key, String description, byte[] image) {
     Path file = file(key);
     try {
@@ -140,13 +135,13 @@ public final class CubinCache {
     } catch (IOException e) {
       LOG.log(
           Level.WARNING,
-          "The cubin cache cannot be written, so that every process compiles its kernels: {0}"
-              + " (set EP4J_CUDA_CACHE to a directory that can)",
+          "The cubin cache cannot be written, so every process compiles its kernels: {0}"
+              + " (set EP4J_CUDA_CACHE to a writable directory)",
           e.toString());
     }
   }
 
-  /** What the cache holds, last used first. Damaged files are deleted. */
+  /** Contents of the cache, most recently used first. Damaged files are deleted. */
   public List<Entry> list() {
     List<Entry> entries = new ArrayList<>();
     for (Aged aged : files(SUFFIX)) {
@@ -160,7 +155,7 @@ public final class CubinCache {
     return entries;
   }
 
-  /** Deletes all files of the cache and returns how many cubins that were. */
+  /** Deletes all files of the cache and returns the number of cubins. */
   public int clear() {
     int deleted = 0;
     for (Aged aged : files(SUFFIX)) {
@@ -170,7 +165,7 @@ public final class CubinCache {
     return deleted;
   }
 
-  /** The file just written stays, however large it is: somebody waits for it. */
+  /** The file just written stays regardless of its size: its writer needs it. */
   private void evict(Path newest) {
     Instant abandoned = Instant.now().minus(ABANDONED);
     for (Aged aged : files(TEMPORARY)) {
@@ -205,7 +200,7 @@ public final class CubinCache {
     if (decoded == null) {
       LOG.log(
           Level.WARNING,
-          "Cubin {0} is damaged ({1} bytes); deleted, to be compiled again",
+          "Cubin {0} is damaged ({1} bytes); deleted and compiled again",
           file,
           content.length);
       delete(file);
@@ -215,7 +210,7 @@ public final class CubinCache {
 
   private Path file(String key) {
     if (!KEY.matcher(key).matches()) {
-      throw new IllegalArgumentException("'" + key + "' cannot be the name of a file");
+      throw new InvalidArgumentException(ErrorCode.KERNEL_CACHE_SETTING, "key", "'" + key + "'", "a file name", "use letters, digits, dot, hyphen and _");
     }
     return directory.resolve(key + SUFFIX);
   }
@@ -225,7 +220,7 @@ public final class CubinCache {
     return name.substring(0, name.length() - SUFFIX.length());
   }
 
-  /** Files with an ending; those that others delete meanwhile are left out. */
+  /** Files with a suffix, except files that other processes delete meanwhile. */
   private List<Aged> files(String ending) {
     List<Aged> found = new ArrayList<>();
     if (!Files.isDirectory(directory)) {
@@ -249,7 +244,7 @@ public final class CubinCache {
     try {
       Files.setLastModifiedTime(file, FileTime.from(Instant.now()));
     } catch (IOException e) {
-      // Read-only, or gone meanwhile: it only looks older than it is.
+      // Read-only or deleted meanwhile: the file only looks older than it is.
     }
   }
 

@@ -6,11 +6,9 @@ import java.util.Arrays;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Format of a file of the cache: magic, SHA-256 of all that follows, length and text of the
- * description, length and bytes of the cubin; numbers big-endian. A file is written once, under
- * another name, and never changed; a reader believes it only if the hash fits.
+ * Format of a file of the cache: magic, SHA-256 of everything after it, length and text of the description, length and bytes of the cubin; numbers are big-endian. A file is written once, under another name, and never changed; a reader accepts it only if the hash matches.
  *
- * @param description of what was compiled, for people
+ * @param description description of the kernel, for display
  * @param image the cubin
  */
 record CubinFile(String description, byte[] image) {
@@ -30,7 +28,7 @@ record CubinFile(String description, byte[] image) {
         .array();
   }
 
-  /** What was encoded, or null if these are not the bytes that were. */
+  /** The decoded file, or null if the content is damaged. */
   static @Nullable CubinFile decode(byte[] content) {
     if (content.length < HEADER_BYTES + 2 * Integer.BYTES
         || !Arrays.equals(content, 0, MAGIC.length, MAGIC, 0, MAGIC.length)) {
@@ -41,7 +39,7 @@ record CubinFile(String description, byte[] image) {
         content, MAGIC.length, HEADER_BYTES, KernelSpec.sha256().digest(body), 0, HASH_BYTES)) {
       return null;
     }
-    // The hash fits, so the lengths are those that were written.
+    // The hash matches, so the lengths are valid.
     ByteBuffer buffer = ByteBuffer.wrap(body);
     byte[] text = new byte[buffer.getInt()];
     buffer.get(text);

@@ -5,9 +5,9 @@ import org.ep4j.cuda.driver.NvJitLink;
 /**
  * Device code that a kernel is linked to.
  *
- * @param kind of the image
- * @param image not to be changed
- * @param name for messages
+ * @param kind kind of the image
+ * @param image content, read-only
+ * @param name name in messages
  */
-@SuppressWarnings("ArrayRecordComponent") // read only
+@SuppressWarnings("ArrayRecordComponent") // read-only
 public record DevicePart(NvJitLink.Input kind, byte[] image, String name) {}

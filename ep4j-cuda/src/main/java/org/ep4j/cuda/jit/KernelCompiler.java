@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.nio.file.Path;
 import java.util.Map;
@@ -10,48 +11,47 @@ import java.util.stream.Collectors;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.engine.RenamedVariables;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Finds the cubin of a spec: in memory, in the cache on disk, among those that came with ep4j, or
- * by compiling it now. Any thread may ask; two that ask for the same wait for one compilation.
+ * Finds the cubin of a spec: in memory, in the cache on disk, among shipped cubins, or by compilation. Any thread; concurrent requests for the same spec share one compilation.
  */
 public final class KernelCompiler {
   /**
-   * Names a directory of cubins that somebody compiled before, as {@code ep4j bundle} does: a cache
-   * that nothing is added to. Their sources are compared, their compiler may be any.
+   * Environment variable with a read-only directory of precompiled cubins, for example from {@code ep4j bundle}. Sources must match; the compiler may differ.
    */
-  public static final String SHIPPED_VARIABLE = "EP4J_CUDA_SHIPPED";
+  public static final String SHIPPED_VARIABLE = "EP4J_CUDA_PREBUILT";
 
   /**
-   * {@code 0}: no kernels for the constants of one buffer are made or looked for, only general
-   * ones.
+   * {@code 0} disables kernels that are specialised for the constants of one buffer; only general kernels are used.
    */
-  public static final String SPECIAL_VARIABLE = "EP4J_CUDA_SPECIAL";
+  public static final String SPECIAL_VARIABLE = "EP4J_CUDA_SPECIALIZE";
 
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
-  static final boolean SPECIAL = !"0".equals(System.getenv(SPECIAL_VARIABLE));
+  static final boolean SPECIAL =
+      !"0".equals(RenamedVariables.value(System.getenv(), SPECIAL_VARIABLE));
 
-  /** Where a cubin came from. */
+  /** Origin of a cubin. */
   public enum Origin {
-    /** Asked for before in this process. */
+    /** Requested before in this process. */
     MEMORY,
     /** The cache on disk. */
     DISK,
-    /** Came with ep4j, see {@link #SHIPPED_VARIABLE}. */
+    /** Shipped with ep4j, see {@link #SHIPPED_VARIABLE}. */
     SHIPPED,
-    /** Compiled now. */
+    /** Compiled by this request. */
     COMPILED
   }
 
   /**
    * A compiled kernel.
    *
-   * @param image for {@link CudaModule#load}; not to be changed
-   * @param origin where it came from this time
-   * @param nanos how long that took
-   * @param log of the compiler if it was compiled now
+   * @param image for {@link CudaModule#load}; read-only
+   * @param origin origin for this request
+   * @param nanos duration of this request
+   * @param log output of the compiler if compiled by this request
    */
   public record Cubin(byte[] image, Origin origin, long nanos, String log) {}
 
@@ -62,20 +62,20 @@ public final class KernelCompiler {
         new KernelCompiler(
             bestBackend(),
             CubinCache.standard(System.getenv()),
-            shipped(System.getenv(SHIPPED_VARIABLE)));
+            shipped(RenamedVariables.value(System.getenv(), SHIPPED_VARIABLE)));
   }
 
   private final CompilerBackend backend;
   private final CubinCache cache;
   private final @Nullable CubinCache shipped;
 
-  /** Kernels of this jar by what they were asked for: its files do not change. */
+  /** Specs of this jar's kernels by request: files of the jar do not change. */
   private final ConcurrentHashMap<Asked, KernelSpec> specs = new ConcurrentHashMap<>();
 
-  /** Kernels that somebody looks for, or has. */
+  /** Kernels that are being prepared or are ready. */
   private final Set<Asked> prepared = ConcurrentHashMap.newKeySet();
 
-  /** Kernels for one shape of which has been said that there is a general one in their place. */
+  /** Specialised kernels whose replacement by a general one has been logged. */
   private final Set<String> replaced = ConcurrentHashMap.newKeySet();
 
   private final ConcurrentHashMap<String, Cubin> memory = new ConcurrentHashMap<>();
@@ -86,9 +86,9 @@ public final class KernelCompiler {
   }
 
   /**
-   * The same where some kernels have been compiled before.
+   * A compiler with a cache and shipped cubins.
    *
-   * @param shipped where to look before anything is compiled, or null
+   * @param shipped cubins that are searched before compilation, or null
    */
   public KernelCompiler(CompilerBackend backend, CubinCache cache, @Nullable CubinCache shipped) {
     this.backend = backend;
@@ -102,14 +102,14 @@ public final class KernelCompiler {
         : new CubinCache(Path.of(directory), Long.MAX_VALUE);
   }
 
-  /** NVRTC, or nvcc where only that is. */
+  /** NVRTC, or nvcc if only nvcc is usable. */
   private static CompilerBackend bestBackend() {
     CompilerBackend inProcess = new NvrtcBackend();
     CompilerBackend program = new NvccBackend();
     return inProcess.find().found() || !program.find().found() ? inProcess : program;
   }
 
-  /** The best compiler here, with the cache that the environment names; one in a process. */
+  /** The best compiler of this machine with the cache of the environment; one per process. */
   public static KernelCompiler standard() {
     return Standard.COMPILER;
   }
@@ -124,7 +124,7 @@ public final class KernelCompiler {
     return cache;
   }
 
-  /** The compiler behind it. */
+  /** The compiler. */
   public CompilerBackend backend() {
     return backend;
   }
@@ -132,8 +132,8 @@ public final class KernelCompiler {
   /**
    * The cubin of a spec.
    *
-   * @throws org.ep4j.cuda.driver.CudaException with the compiler's words if the source is wrong
-   * @throws EngineUnavailableException if there is no compiler, and the cache has no cubin
+   * @throws org.ep4j.cuda.driver.CudaException with the compiler's output if the source is wrong
+   * @throws EngineUnavailableException without a compiler if the cache has no cubin
    */
   public Cubin compile(KernelSpec spec) {
     long start = System.nanoTime();
@@ -155,17 +155,16 @@ public final class KernelCompiler {
   }
 
   /**
-   * The same for a kernel that may be made for the shape of one buffer. Where that kernel is not,
-   * and there is no compiler for it, the one for any shape is loaded, which works the same way.
+   * Same as {@link #load(CudaDevice, String, Map)} for a kernel that may be specialised for the shape of one buffer. If the specialised kernel is missing and cannot be compiled, the compatible general kernel is loaded.
    */
   public CudaModule load(CudaDevice device, String entry, KernelConstants constants) {
     return load(device, best(entry, constants, device.architecture()));
   }
 
   /**
-   * The best kernel that there is.
+   * The best available kernel.
    *
-   * @throws EngineUnavailableException if there is none that works the way that was asked for
+   * @throws EngineUnavailableException if no kernel with the required protocol is available
    */
   KernelSpec best(String entry, KernelConstants constants, String architecture) {
     KernelSpec wanted = spec(entry, constants.wanted(), architecture);
@@ -176,7 +175,7 @@ public final class KernelCompiler {
       KernelSpec general = spec(entry, constants.general(), architecture);
       compile(general);
       if (replaced.add(wanted.fingerprint())) {
-        LOG.log(Level.INFO, "A general kernel in its place: {0}", e.getMessage());
+        LOG.log(Level.INFO, "Using a general kernel instead of a specialised one: {0}", e.getMessage());
       }
       return general;
     }
@@ -193,10 +192,9 @@ public final class KernelCompiler {
   }
 
   /**
-   * Begins to look for kernels of this jar, each on a thread of its own, so that {@link #load}
-   * finds them in memory, or waits for the rest of the work. Each once for an architecture.
+   * Starts to look up kernels of this jar, each on its own thread, so that {@link #load} finds them in memory or waits for the rest of the work. Each kernel once per architecture.
    *
-   * @param entries kernel files, with the constants that {@link #load} will ask for
+   * @param entries kernel files, with the constants of the later {@link #load}
    */
   public void prepare(Map<String, KernelConstants> entries, String architecture) {
     entries.entrySet().stream()
@@ -214,8 +212,8 @@ public final class KernelCompiler {
               try {
                 compile(spec(wanted));
               } catch (RuntimeException e) {
-                // Who loads the kernel asks again, and is told.
-                LOG.log(Level.DEBUG, "{0} is not there yet: {1}", wanted.entry, e);
+                // The later load of the kernel repeats the request and reports the error.
+                LOG.log(Level.DEBUG, "{0} is not prepared: {1}", wanted.entry, e);
               }
             });
   }
@@ -238,15 +236,15 @@ public final class KernelCompiler {
               .getNewest(fingerprint + "-")
               .orElseThrow(
                   () ->
-                      new EngineUnavailableException(
+                      new EngineUnavailableException(ErrorCode.KERNEL_COMPILER_MISSING, 
                           backend.find().problem()
                               + "; the cache "
                               + cache.directory()
                               + " holds no "
                               + spec.description()
-                              + " either: on a machine that can compile it, ep4j cache warm --arch "
+                              + " either: run ep4j cache warm --arch "
                               + spec.architecture()
-                              + " fills it"));
+                              + " on a machine that can compile it"));
       return new Cubin(cached, Origin.DISK, System.nanoTime() - start, "");
     }
     String key = spec.key(backend.identity());

@@ -4,35 +4,34 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * What a kernel may be told when it is compiled.
+ * Compile-time constants of a kernel.
  *
- * @param way how it works: the same on all ranks that work together, so it is never loaded without
- * @param shape what makes it faster for one shape of buffers: without, it reads the same from its
- *     parameters, and works together with kernels that know it
+ * @param way constants of the protocol, equal on all cooperating ranks and always required
+ * @param shape constants that make the kernel faster for one shape of buffers: a kernel without them reads the values from its parameters and cooperates with kernels that have them
  */
 public record KernelConstants(Map<String, String> way, Map<String, String> shape) {
-  /** Nothing: there is only one such kernel. */
+  /** No constants: one kernel for all buffers. */
   public static final KernelConstants NONE = new KernelConstants(Map.of(), Map.of());
 
-  /** Constants of which none is in both. */
+  /** Requires disjoint sets. */
   public KernelConstants {
     way = Map.copyOf(way);
     shape = Map.copyOf(shape);
   }
 
-  /** Of the kernel for this shape. */
+  /** Constants of the kernel for this shape. */
   Map<String, String> special() {
     Map<String, String> all = new TreeMap<>(shape);
     all.putAll(way);
     return Map.copyOf(all);
   }
 
-  /** What to compile with where everything can be compiled. */
+  /** Constants to compile with if a compiler is available. */
   Map<String, String> wanted() {
     return KernelCompiler.SPECIAL ? special() : general();
   }
 
-  /** Of the kernel for any shape. */
+  /** Constants of the kernel for any shape. */
   public Map<String, String> general() {
     return way;
   }

@@ -6,14 +6,14 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * What a kernel uses, as the assembler reports it.
+ * Resources of a kernel, as the assembler reports them.
  *
- * @param name of the kernel
- * @param registers of a thread
- * @param stackBytes local memory of a thread
- * @param spillStoreBytes of a thread, in the code, not as executed
- * @param spillLoadBytes the same for loads
- * @param sharedBytes of a block, fixed by the source
+ * @param name name of the kernel
+ * @param registers registers per thread
+ * @param stackBytes local memory per thread
+ * @param spillStoreBytes bytes of spill stores in the code, not as executed
+ * @param spillLoadBytes bytes of spill loads in the code
+ * @param sharedBytes shared memory per block that the source fixes
  */
 public record KernelResources(
     String name,
@@ -29,7 +29,7 @@ public record KernelResources(
   private static final Pattern USED = Pattern.compile("Used (\\d+) registers");
   private static final Pattern SHARED = Pattern.compile("(\\d+) bytes smem");
 
-  /** Kernels in the verbose log of the assembler, in its order. */
+  /** Kernels in the verbose log of the assembler, in log order. */
   public static List<KernelResources> parse(String log) {
     List<KernelResources> found = new ArrayList<>();
     String name = "";
@@ -61,7 +61,7 @@ public record KernelResources(
     return found;
   }
 
-  /** Whether registers went to memory. */
+  /** Whether registers were spilled to memory. */
   public boolean spills() {
     return spillStoreBytes > 0 || spillLoadBytes > 0;
   }

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -12,28 +14,26 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The source of a kernel: a file of this jar and everything it includes, directly or not. Includes
- * name files below {@code org/ep4j/cuda/kernels}; headers of CUDA cannot be included, because
- * machines that run kernels need not have them.
+ * The source of a kernel: a file of this jar and everything that it includes, directly or indirectly. Includes name files below {@code org/ep4j/cuda/kernels}; CUDA headers cannot be included, because machines that run kernels may not have them.
  *
  * @param entry the file that is compiled
- * @param files text by name, the entry among them
+ * @param files text by name, including the entry
  */
 public record KernelSources(String entry, SortedMap<String, String> files) {
   private static final String ROOT = "/org/ep4j/cuda/kernels/";
   private static final Pattern INCLUDE =
       Pattern.compile("^[ \\t]*#[ \\t]*include[ \\t]*\"([^\"]+)\"", Pattern.MULTILINE);
 
-  /** Keeps its own copy. */
+  /** Copies the files. */
   public KernelSources {
     files = Collections.unmodifiableSortedMap(new TreeMap<>(files));
     if (!files.containsKey(entry)) {
-      throw new IllegalArgumentException("files lack the entry " + entry);
+      throw new InvalidArgumentException(ErrorCode.KERNEL_SPEC, "files", files.keySet().toString(), "a set with the entry " + entry, "add the entry");
     }
   }
 
   /**
-   * Reads a file of this jar and what it includes.
+   * Reads a file of this jar and its includes.
    *
    * @param entry for example {@code smoke.cu}
    */
@@ -56,7 +56,7 @@ public record KernelSources(String entry, SortedMap<String, String> files) {
     return new KernelSources(entry, files);
   }
 
-  /** The text that is compiled. */
+  /** The text to compile. */
   public String text() {
     String text = files.get(entry);
     if (text == null) {
@@ -65,7 +65,7 @@ public record KernelSources(String entry, SortedMap<String, String> files) {
     return text;
   }
 
-  /** The other files, by the name they are included with. */
+  /** The other files by include name. */
   public SortedMap<String, String> headers() {
     TreeMap<String, String> headers = new TreeMap<>(files);
     headers.remove(entry);
@@ -75,7 +75,7 @@ public record KernelSources(String entry, SortedMap<String, String> files) {
   private static String read(String name) {
     try (InputStream in = KernelSources.class.getResourceAsStream(ROOT + name)) {
       if (in == null) {
-        throw new IllegalArgumentException("no kernel source " + name + " in this jar");
+        throw new InvalidArgumentException(ErrorCode.KERNEL_SPEC, "kernel source", name, "a file of this jar", "check the name");
       }
       return new String(in.readAllBytes(), StandardCharsets.UTF_8);
     } catch (IOException e) {

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.ErrorCode;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -14,10 +15,10 @@ import java.util.regex.Pattern;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * What to compile, for what.
+ * A kernel, its macros and its architecture.
  *
  * @param sources text of the kernel
- * @param defines values of the macros that make one kernel of a template, by name
+ * @param defines values of macros by name
  * @param architecture {@code sm_90a}
  */
 public record KernelSpec(
@@ -26,26 +27,24 @@ public record KernelSpec(
   private static final Pattern MACRO = Pattern.compile("[A-Za-z_][A-Za-z0-9_]*");
   private static final String STANDARD = "--std=c++17";
 
-  /** How the option that names the architecture begins. */
+  /** Prefix of the option for the architecture. */
   static final String ARCHITECTURE_OPTION = "-arch=";
 
-  /** Characters of a hash in names of files: 160 bits. */
+  /** Characters of a hash in file names: 160 bits. */
   private static final int NAME_CHARACTERS = 40;
 
-  /** Keeps its own copy. */
+  /** Copies the defines. */
   public KernelSpec {
     defines = Collections.unmodifiableSortedMap(new TreeMap<>(defines));
     if (!ARCHITECTURE.matcher(architecture).matches()) {
-      throw new InvalidArgumentException(
-          "architecture",
+      throw new InvalidArgumentException(ErrorCode.KERNEL_SPEC, "architecture",
           "'" + architecture + "'",
           "like sm_90a or sm_80",
-          "CudaDevice.architecture() says what a device needs");
+          "use CudaDevice.architecture() of the device");
     }
     for (String name : defines.keySet()) {
       if (!MACRO.matcher(name).matches()) {
-        throw new InvalidArgumentException(
-            "defines", "'" + name + "'", "names of macros", "use letters, digits and _");
+        throw new InvalidArgumentException(ErrorCode.KERNEL_SPEC, "defines", "'" + name + "'", "names of macros", "use letters, digits and _");
       }
     }
   }
@@ -59,7 +58,7 @@ public record KernelSpec(
     return new KernelSpec(KernelSources.of(entry), new TreeMap<>(defines), architecture);
   }
 
-  /** What every compiler is told: the language, the architecture, the macros. */
+  /** Options of every compiler: language, architecture, macros. */
   public List<String> options() {
     List<String> options = new ArrayList<>();
     options.add(STANDARD);
@@ -68,12 +67,12 @@ public record KernelSpec(
     return options;
   }
 
-  /** The architecture without its letters: 90. */
+  /** The architecture as a number: 90. */
   int architectureNumber() {
     return Integer.parseInt(architecture.replaceAll("[^0-9]", ""));
   }
 
-  /** Hash of all text and all options: specs with the same compile to the same. */
+  /** Hash of all text and all options: equal specs have equal hashes. */
   public String fingerprint() {
     MessageDigest digest = sha256();
     sources
@@ -88,12 +87,12 @@ public record KernelSpec(
     return HexFormat.of().formatHex(digest.digest()).substring(0, NAME_CHARACTERS);
   }
 
-  /** Everything that a cubin depends on, as the name of a file. */
+  /** Everything that a cubin depends on, as a file name. */
   public String key(String compiler) {
     return fingerprint() + "-" + compiler;
   }
 
-  /** In a line, for people. */
+  /** One-line description for display. */
   public String description() {
     return sources.entry() + " " + architecture + (defines.isEmpty() ? "" : " " + defines);
   }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.ErrorCode;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.List;
@@ -10,28 +11,25 @@ import org.ep4j.cuda.driver.LibrarySearch;
 import org.ep4j.cuda.driver.NvJitLink;
 
 /**
- * Device functions of a library behind names of ep4j's own. Headers of libraries are for nvcc, and
- * what they say differs between versions; so a file that includes them is compiled to intermediate
- * code once for each version, where nvcc and the headers are, kept with the compiled kernels, and
- * linked to kernels on machines that have neither.
+ * Device functions of a library, wrapped under names of ep4j. Library headers require nvcc and differ between versions; therefore a file that includes them is compiled to intermediate code once per version, on a machine with nvcc and the headers, stored with the compiled kernels, and linked to kernels on machines that have neither.
  *
  * @param library name and version, {@code NCCL 2.28.9}
- * @param source text that includes the headers, and refuses those of another version
- * @param defines by which the source knows the version
- * @param headers where the headers lie; empty if they are not here
- * @param remedy what to install or set where they are not: the file, and where it is looked for
+ * @param source text that includes the headers and rejects those of other versions
+ * @param defines macros with the version
+ * @param headers directories of the headers; empty if they are missing
+ * @param remedy what to install or set if they are missing: the file and its search path
  */
 public record LibraryShim(
     String library, String source, Map<String, String> defines, List<Path> headers, String remedy) {
   private static final String ENTRY = "shim.cu";
 
-  /** Copies. */
+  /** Copies the collections. */
   public LibraryShim {
     defines = Map.copyOf(defines);
     headers = List.copyOf(headers);
   }
 
-  /** Whether it can be compiled here; it may be in a cache in any case. */
+  /** Whether the shim can be compiled here; a cache may contain it in any case. */
   public LibrarySearch compiler() {
     return compiling().find();
   }
@@ -39,8 +37,7 @@ public record LibraryShim(
   /**
    * The intermediate code.
    *
-   * @throws EngineUnavailableException with the remedy, if no cache has it and it cannot be
-   *     compiled here
+   * @throws EngineUnavailableException with the remedy if no cache contains the shim and it cannot be compiled here
    */
   public DevicePart compile(String architecture) {
     KernelSpec spec =
@@ -52,8 +49,8 @@ public record LibraryShim(
       byte[] image = KernelCompiler.beside(compiling()).compile(spec).image();
       return new DevicePart(NvJitLink.Input.FATBIN, image, "shim of " + library);
     } catch (EngineUnavailableException | UncheckedIOException e) {
-      throw new EngineUnavailableException(
-          "no device functions of %s for %s: they are compiled from %s, here or by ep4j cache warm elsewhere. %s"
+      throw new EngineUnavailableException(ErrorCode.KERNEL_COMPILER_MISSING, 
+          "no device functions of %s for %s: compile them from %s, here or with ep4j cache warm on another machine. %s"
               .formatted(library, architecture, remedy, e.getMessage()));
     }
   }
@@ -62,12 +59,12 @@ public record LibraryShim(
     return new Compiling(this, new NvccBackend(NvccBackend.Output.LTO_IR, headers));
   }
 
-  /** nvcc, where the headers are, too. */
+  /** nvcc, if the headers are available too. */
   private record Compiling(LibraryShim shim, NvccBackend nvcc) implements CompilerBackend {
     @Override
     public LibrarySearch find() {
       return shim.headers.isEmpty()
-          ? new LibrarySearch("", "no device headers of " + shim.library + " here")
+          ? new LibrarySearch("", "no device headers of " + shim.library + "")
           : nvcc.find();
     }
 

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -17,28 +18,25 @@ import org.ep4j.cuda.driver.NvJitLink;
 import org.ep4j.cuda.driver.Nvrtc;
 
 /**
- * Kernels that call device functions of others: compiled to intermediate code by NVRTC, linked to
- * those by nvJitLink, in this process, and kept in the cache of compiled kernels. Any thread.
+ * Kernels that call device functions of a library: compiled to intermediate code by NVRTC, linked to those functions by nvJitLink in this process, and stored in the cache of compiled kernels. Any thread.
  */
 public final class LinkedKernels {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
-  /** Stands for what a kernel is linked to; no source reads it. */
+  /** Macro with the identity of the linked parts; no source reads it. */
   private static final String LINKED_TO = "EP4J_LINKED_TO";
 
   private static final int FINGERPRINT_BYTES = 8;
 
-  /** Makes the linker's log say registers and spills. */
+  /** Makes the linker log registers and spills. */
   private static final String TELLS_RESOURCES = "-Xptxas=-v";
 
   /**
-   * From -O2 on the assembler (13.0 to 13.4) loses predicates that live across calls: in an exact
-   * far combine the branch of the lane that stores a piece tested the end of the row instead, so
-   * that short rows were stored by none. The intermediate code was right.
+   * From -O2 on, the assembler (13.0 to 13.4) loses predicates that are live across calls: in an exact internode combine, the branch of the lane that stores a piece tested the end of the row instead, so that no lane stored short rows. The intermediate code was correct.
    */
   private static final String KEEPS_PREDICATES = "-Xptxas=-O1";
 
-  /** By fingerprint of the spec: two that ask for the same wait for one link. */
+  /** By fingerprint of the spec: concurrent requests share one link. */
   private static final ConcurrentHashMap<String, byte[]> LINKED = new ConcurrentHashMap<>();
 
   private LinkedKernels() {}
@@ -52,9 +50,8 @@ public final class LinkedKernels {
   /**
    * Compiles a kernel of this jar, links it and loads it.
    *
-   * @throws EngineUnavailableException if there is no compiler or no linker, and the cache has no
-   *     such kernel
-   * @throws org.ep4j.cuda.driver.CudaException with their words if something does not fit
+   * @throws EngineUnavailableException without a compiler or linker if the cache has no such kernel
+   * @throws org.ep4j.cuda.driver.CudaException with the tool's output if compilation or link fail
    */
   public static CudaModule load(
       CudaDevice device, String entry, Map<String, String> defines, List<DevicePart> parts) {
@@ -63,8 +60,7 @@ public final class LinkedKernels {
   }
 
   /**
-   * Begins to link a kernel of this jar on a thread of its own, so that {@link #load} finds it, or
-   * waits for the rest of the work.
+   * Starts to link a kernel of this jar on its own thread, so that {@link #load} finds it or waits for the rest of the work.
    */
   public static void prepare(
       String architecture, String entry, Map<String, String> defines, List<DevicePart> parts) {
@@ -76,13 +72,13 @@ public final class LinkedKernels {
               try {
                 linked(spec(architecture, entry, defines, parts), parts);
               } catch (RuntimeException e) {
-                // Who loads the kernel asks again, and is told.
+                // The later load of the kernel repeats the request and reports the error.
                 LOG.log(Level.DEBUG, "{0} is not linked yet: {1}", entry, e);
               }
             });
   }
 
-  /** What is linked is a part of what the caches know a kernel by. */
+  /** The linked parts are part of a kernel's identity in the caches. */
   private static KernelSpec spec(
       String architecture, String entry, Map<String, String> defines, List<DevicePart> parts) {
     Map<String, String> all = new TreeMap<>(defines);
@@ -106,7 +102,7 @@ public final class LinkedKernels {
         _ -> KernelCompiler.beside(new Linking(List.copyOf(parts))).compile(spec).image());
   }
 
-  /** NVRTC, and the linker behind it. */
+  /** NVRTC followed by the linker. */
   private record Linking(List<DevicePart> parts) implements CompilerBackend {
     @Override
     public LibrarySearch find() {
@@ -114,7 +110,7 @@ public final class LinkedKernels {
       return problem.isEmpty() ? Nvrtc.find() : new LibrarySearch("", problem);
     }
 
-    /** With the level: what older ep4j has linked with another stays unread in caches. */
+    /** Includes the optimisation level: cubins that older ep4j linked with another level are not used. */
     @Override
     public String identity() {
       return "nvrtc" + Nvrtc.version() + "-nvjitlink" + NvJitLink.version() + "-o1";
@@ -127,19 +123,19 @@ public final class LinkedKernels {
   }
 
   /**
-   * Links device code alone and loads it, for the kernels in it.
+   * Links device code without a kernel file and loads it.
    *
-   * @param name for messages
+   * @param name name in messages
    */
   public static CudaModule load(CudaDevice device, String name, List<DevicePart> parts) {
     return CudaModule.load(device, link(device.architecture(), parts).cubin(), name);
   }
 
-  /** Links alone, past all caches; needs no device. */
+  /** Links without caches; needs no device. */
   public static CompilerBackend.Compiled link(
       String architecture, String entry, Map<String, String> defines, List<DevicePart> parts) {
     if (!problem().isEmpty()) {
-      throw new EngineUnavailableException(entry + " must be linked: " + problem());
+      throw new EngineUnavailableException(ErrorCode.KERNEL_LINKER_MISSING, entry + " cannot be linked: " + problem());
     }
     return link(KernelSpec.of(entry, defines, architecture), parts);
   }

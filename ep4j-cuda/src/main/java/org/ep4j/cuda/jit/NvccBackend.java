@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -19,17 +20,16 @@ import org.ep4j.cuda.driver.LibrarySearch;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Compiles with nvcc, for machines that have it and no NVRTC, and whatever includes headers of
- * others. The same language, another driver; a process each time.
+ * Compiles with nvcc, on machines without NVRTC and for sources that include library headers. Each compilation is a process.
  */
 public final class NvccBackend implements CompilerBackend {
-  /** Names the program, where it is neither on the PATH nor in /usr/local/cuda/bin. */
+  /** Environment variable with the program, if it is neither on the PATH nor in /usr/local/cuda/bin. */
   public static final String PROGRAM_VARIABLE = "EP4J_NVCC";
 
   private static final Pattern VERSION = Pattern.compile("release ([0-9]+\\.[0-9]+)");
   private static final long LONGEST_SECONDS = 300;
 
-  /** What to make: a binary, or intermediate code for another link. */
+  /** Output: a binary, or intermediate code for a later link. */
   enum Output {
     CUBIN(".cubin"),
     LTO_IR(".fatbin");
@@ -44,10 +44,10 @@ public final class NvccBackend implements CompilerBackend {
   private final String program = search();
   private final Output output;
 
-  /** Directories of headers of others. */
+  /** Directories of library headers. */
   private final List<Path> headers;
 
-  /** Null until asked for: a process each time would cost more than a kernel from the cache. */
+  /** Null until requested: a process per start would cost more than a kernel from the cache. */
   private volatile @Nullable String identity;
 
   NvccBackend() {
@@ -63,7 +63,7 @@ public final class NvccBackend implements CompilerBackend {
   public LibrarySearch find() {
     return program.isEmpty()
         ? new LibrarySearch(
-            "", "no nvcc in " + PROGRAM_VARIABLE + ", on the PATH or in /usr/local/cuda/bin")
+            "", "no nvcc in " + PROGRAM_VARIABLE + ", on the PATH or in /usr/local/cuda/bin: install the CUDA toolkit")
         : new LibrarySearch(program, "");
   }
 
@@ -130,7 +130,7 @@ public final class NvccBackend implements CompilerBackend {
   }
 
   /**
-   * Runs the program; what it prints goes through a file, so that no read outlasts the deadline.
+   * Runs the program; its output goes to a file, so that no read outlasts the deadline.
    */
   private static String execute(List<String> command) {
     try {
@@ -144,7 +144,7 @@ public final class NvccBackend implements CompilerBackend {
       throw new UncheckedIOException(e);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new EngineUnavailableException("interrupted while nvcc was compiling");
+      throw new EngineUnavailableException(ErrorCode.KERNEL_COMPILATION_FAILED, "interrupted while nvcc was compiling");
     }
   }
 
@@ -162,8 +162,7 @@ public final class NvccBackend implements CompilerBackend {
     }
     String output = Files.readString(log, StandardCharsets.UTF_8);
     if (!ended || process.exitValue() != 0) {
-      throw new EngineUnavailableException(
-          String.join(" ", command)
+      throw new EngineUnavailableException(ErrorCode.KERNEL_COMPILATION_FAILED, String.join(" ", command)
               + (ended ? " failed" : " has not ended after " + LONGEST_SECONDS + " s")
               + ":\n"
               + output);

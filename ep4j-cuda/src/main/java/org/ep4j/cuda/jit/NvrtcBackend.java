@@ -1,5 +1,6 @@
 package org.ep4j.cuda.jit;
 
+import org.ep4j.ErrorCode;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.EngineUnavailableException;
@@ -8,7 +9,7 @@ import org.ep4j.cuda.driver.Nvrtc;
 
 /** Compiles in this process. */
 final class NvrtcBackend implements CompilerBackend {
-  /** Makes the log say registers and spills. */
+  /** Makes the log contain registers and spills. */
   private static final String REPORT_RESOURCES = "--ptxas-options=-v";
 
   @Override
@@ -39,16 +40,16 @@ final class NvrtcBackend implements CompilerBackend {
   private static void checkArchitecture(KernelSpec spec) {
     int number = spec.architectureNumber();
     if (!Nvrtc.architectures().contains(number)) {
-      throw new EngineUnavailableException(
+      throw new EngineUnavailableException(ErrorCode.KERNEL_ARCHITECTURE, 
           "NVRTC "
               + Nvrtc.version()
               + " in "
               + Nvrtc.find().library()
               + " does not compile for "
               + spec.architecture()
-              + "; it knows "
+              + "; it supports "
               + Nvrtc.architectures()
-              + ": install another version, or name one in "
+              + ": install another version, or set its path in "
               + Nvrtc.LIBRARY_VARIABLE);
     }
   }

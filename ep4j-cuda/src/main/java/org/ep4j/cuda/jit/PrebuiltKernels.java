@@ -5,22 +5,19 @@ import java.util.Map;
 import java.util.stream.Stream;
 
 /**
- * The kernels for common shapes: compiled by the tests for every architecture, prepared by {@code
- * ep4j cache warm}. A kernel file that is not in this list is not tested.
+ * The kernels for common shapes: tests compile them for every architecture, {@code ep4j cache warm} prepares them. Kernel files outside this list are not tested.
  */
 public final class PrebuiltKernels {
   /**
-   * The variable that ends lines ({@code 0}): rows between GPUs of a node wait for flags behind
-   * fences, as they do where NVLink does not join all of them, in place of carrying the number of
-   * their operation.
+   * Environment variable that turns packed flags off ({@code 0}): rows between GPUs of a node then use separate flags behind fences instead of carrying the number of their operation, as without NVLink between all GPUs.
    */
-  public static final String LINES_VARIABLE = "EP4J_CUDA_LINES";
+  public static final String LL_PACKETS_VARIABLE = "EP4J_CUDA_LL_PACKETS";
 
-  /** Low latency in a node where rows travel as lines. */
-  public static final Map<String, String> LINED = Map.of("EP4J_LINES", "1");
+  /** Low latency within a node with packed flags. */
+  public static final Map<String, String> LL_PACKETS = Map.of("EP4J_LL_PACKETS", "1");
 
-  private static final Map<String, String> PUT_BY_STORES = Map.of("EP4J_PUT_CARRIER", "0");
-  private static final Map<String, String> PUT_BY_RINGS = Map.of("EP4J_PUT_CARRIER", "1");
+  private static final Map<String, String> PUT_BY_STORES = Map.of("EP4J_PUT_TRANSPORT", "0");
+  private static final Map<String, String> PUT_BY_RINGS = Map.of("EP4J_PUT_TRANSPORT", "1");
 
   private static final List<PrebuiltKernel> ALL =
       Stream.of(
@@ -30,18 +27,18 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel("expert-dispatch", "expert_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
                   new PrebuiltKernel("expert-combine", "expert_combine.cu", Map.of(), true),
-                  new PrebuiltKernel("far dispatch", "far_dispatch.cu", Map.of(), true),
+                  new PrebuiltKernel("internode dispatch", "internode_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel(
-                      "far expert-dispatch", "far_expert_dispatch.cu", Map.of(), true),
-                  new PrebuiltKernel("far combine", "far_combine.cu", Map.of(), true),
+                      "internode expert-dispatch", "internode_expert_dispatch.cu", Map.of(), true),
+                  new PrebuiltKernel("internode combine", "internode_combine.cu", Map.of(), true),
                   new PrebuiltKernel("layout", "layout.cu", Map.of(), false),
-                  new PrebuiltKernel("columns", "columns.cu", Map.of(), true),
+                  new PrebuiltKernel("transpose scales", "transpose_scales.cu", Map.of(), true),
                   new PrebuiltKernel("probe", "probe.cu", Map.of(), true),
                   new PrebuiltKernel("proxy probe", "proxy_probe.cu", Map.of(), true),
                   new PrebuiltKernel("put probe", "put_probe.cu", PUT_BY_STORES, true),
                   new PrebuiltKernel("put probe by rings", "put_probe.cu", PUT_BY_RINGS, true)),
               lowLatency("", "", Map.of()),
-              lowLatency("", " with lines", LINED),
+              lowLatency("", " with LL packets", LL_PACKETS),
               lowLatency("_mapped", "", Map.of()),
               lowLatency("_puts", "", Map.of()),
               lowLatency(7168, 8, 256, 8, false))
@@ -51,8 +48,7 @@ public final class PrebuiltKernels {
   private PrebuiltKernels() {}
 
   /**
-   * What low-latency kernels may know when they are compiled for one buffer; see {@code
-   * low_latency.cuh}.
+   * Compile-time constants of low-latency kernels for one buffer; see {@code low_latency.cuh}.
    */
   public static Map<String, String> lowLatencyConstants(
       int hidden, int ranks, int experts, int topK, boolean masking) {
@@ -64,22 +60,22 @@ public final class PrebuiltKernels {
         "EP4J_MASKING", masking ? "1" : "0");
   }
 
-  /** The low-latency kernels of buffers of one shape, on one node, with NVLink or without. */
+  /** The low-latency kernels of buffers of one shape on one node, with NVLink and without. */
   public static List<PrebuiltKernel> lowLatency(
       int hidden, int ranks, int experts, int topK, boolean masking) {
     String shape = " of " + hidden + " on " + ranks + " ranks";
-    KernelConstants lined =
-        new KernelConstants(LINED, lowLatencyConstants(hidden, ranks, experts, topK, masking));
+    KernelConstants llPackets =
+        new KernelConstants(LL_PACKETS, lowLatencyConstants(hidden, ranks, experts, topK, masking));
     return Stream.concat(
-            lowLatency("", shape + " with lines", lined.special()).stream(),
-            lowLatency("", shape, lined.shape()).stream())
+            lowLatency("", shape + " with LL packets", llPackets.special()).stream(),
+            lowLatency("", shape, llPackets.shape()).stream())
         .toList();
   }
 
   private static List<PrebuiltKernel> lowLatency(
-      String way, String shape, Map<String, String> constants) {
-    return Stream.of("dispatch", "combine", "dispatch_by_ranks", "combine_by_ranks")
-        .map(file -> file + way)
+      String reach, String shape, Map<String, String> constants) {
+    return Stream.of("dispatch", "combine", "dispatch_rank_major", "combine_rank_major")
+        .map(file -> file + reach)
         .map(
             file ->
                 new PrebuiltKernel(
@@ -90,18 +86,20 @@ public final class PrebuiltKernels {
         .toList();
   }
 
-  /** Files that are linked to a library that carries for them. */
+  /** Files that are linked to a transport library. */
   public static List<String> linkedFiles() {
     return ALL.stream()
         .map(PrebuiltKernel::entry)
         .distinct()
         .filter(
             entry ->
-                entry.startsWith("far_") || entry.startsWith("put_") || entry.endsWith("_puts.cu"))
+                entry.startsWith("internode_")
+                    || entry.startsWith("put_")
+                    || entry.endsWith("_puts.cu"))
         .toList();
   }
 
-  /** All of them. */
+  /** All kernels. */
   public static List<PrebuiltKernel> all() {
     return ALL;
   }

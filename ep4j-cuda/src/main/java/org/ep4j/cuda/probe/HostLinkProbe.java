@@ -8,12 +8,10 @@ import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 
 /**
- * What the copy engines of a GPU carry to page-locked memory of the host and from there, both at
- * the same time: the most that rows can do which travel between nodes through that memory. Used by
- * one thread.
+ * Bandwidth of a GPU's copy engines to and from page-locked host memory in both directions at once: the upper bound for rows that travel between nodes through that memory. Used by one thread.
  */
 public final class HostLinkProbe implements AutoCloseable {
-  /** More than caches near the link hold of it. */
+  /** Larger than the caches near the link. */
   private static final long BYTES = 64L << 20;
 
   private final ResourceStack owned = new ResourceStack();
@@ -41,20 +39,19 @@ public final class HostLinkProbe implements AutoCloseable {
             owned.own(CudaStream.create(device)),
             owned.own(CudaEvent.createTimed(device)),
             owned.own(CudaEvent.createTimed(device)));
-    // Its copies end before anything is freed.
+    // Copies end before memory is freed.
     owned.own(made.stream::synchronize);
     return made;
   }
 
-  /** A probe of a device, whose context becomes current. It takes 128 MiB here and there. */
+  /** A probe of a device, whose context becomes current. Uses 128 MiB on the device and on the host. */
   public static HostLinkProbe open(CudaDevice device) {
     device.makeCurrent();
     return new HostLinkProbe(device);
   }
 
   /**
-   * Copies 64 MiB so many times in each direction, both at once; 10^9 bytes a second in the slower
-   * one. Waits for the end.
+   * Copies 64 MiB {@code copies} times in each direction, both at once, and waits; returns 10^9 bytes per second of the slower direction.
    *
    * @param copies at least 1
    */
@@ -75,7 +72,7 @@ public final class HostLinkProbe implements AutoCloseable {
     owned.close();
   }
 
-  /** Memory at both ends, and what copies between them in one direction. */
+  /** Memory at both ends and the stream of the copies in one direction. */
   private record Direction(
       DeviceMemory memory, PinnedMemory host, CudaStream stream, CudaEvent start, CudaEvent end) {
     double millis() {

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.probe;
 
+import org.ep4j.ErrorCode;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.EngineUnavailableException;
@@ -12,15 +13,13 @@ import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * All GPUs of this process push rows to one another, all at the same time, with no protocol around
- * it: the fastest that a dispatch of the same rows could be. One kernel per GPU; a gate in front of
- * each makes them start together; events around the kernel take the time. Used by one thread.
+ * All GPUs of this process push rows to each other at the same time, without a protocol: the upper bound for a dispatch of the same rows. One kernel per GPU; a gate before each kernel makes them start together; events around the kernel measure the time. Used by one thread.
  */
 public final class LinkProbe implements AutoCloseable {
   private static final int WARMUP = 3;
 
   /**
-   * The host opens the gate within microseconds; if it has died, kernels must not wait for ever.
+   * The host opens the gate within microseconds; if it has died, kernels must not wait forever.
    */
   private static final long GATE_LIMIT_NANOS = 5_000_000_000L;
 
@@ -52,11 +51,10 @@ public final class LinkProbe implements AutoCloseable {
     for (ProbedDevice from : devices) {
       for (ProbedDevice to : devices) {
         if (!from.device.canAccess(to.device)) {
-          throw new EngineUnavailableException(
-              from.device
+          throw new EngineUnavailableException(ErrorCode.PEER_ACCESS_MISSING, from.device
                   + " cannot reach the memory of "
                   + to.device
-                  + ": nvidia-smi topo -p2p r");
+                  + ": run nvidia-smi topo -p2p r to list the devices that can");
         }
         from.device.enablePeerAccess(to.device);
       }
@@ -66,13 +64,12 @@ public final class LinkProbe implements AutoCloseable {
   /**
    * A probe of the first {@code count} devices.
    *
-   * @throws EngineUnavailableException if two of them cannot reach each other's memory
+   * @throws EngineUnavailableException if two of them cannot access each other's memory
    */
   public static LinkProbe open(int count) {
     int present = CudaDevice.count();
     if (count < 1 || count > present) {
-      throw new InvalidArgumentException(
-          "devices", String.valueOf(count), "1.." + present, "this process sees " + present);
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "devices", String.valueOf(count), "1.." + present, "this process sees " + present);
     }
     return new LinkProbe(count);
   }
@@ -83,19 +80,18 @@ public final class LinkProbe implements AutoCloseable {
   }
 
   /**
-   * Pushes a load again and again, and checks that every byte has arrived.
+   * Pushes a load repeatedly and verifies every received byte.
    *
    * @param sms blocks on each GPU
-   * @param repetitions how often it is timed
+   * @param repetitions number of measurements
    */
   public ProbeSpeed measure(ProbeLoad load, int sms, int repetitions) {
     int most = devices.getFirst().device.properties().multiprocessors();
     if (sms < 1 || sms > most) {
-      throw new InvalidArgumentException("sms", String.valueOf(sms), "1.." + most, "use fewer");
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "sms", String.valueOf(sms), "1.." + most, "use fewer");
     }
     if (repetitions < 1) {
-      throw new InvalidArgumentException(
-          "repetitions", String.valueOf(repetitions), ">= 1", "time it at least once");
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "repetitions", String.valueOf(repetitions), ">= 1", "time it at least once");
     }
     if (!load.equals(prepared)) {
       prepare(load);
@@ -112,7 +108,7 @@ public final class LinkProbe implements AutoCloseable {
     return new ProbeSpeed(load, devices.size(), sms, micros);
   }
 
-  /** Destinations of a GPU, the next one first, itself last if at all. */
+  /** Destinations of a GPU in round-robin order from the next one; the GPU itself last if included. */
   private List<Integer> destinations(ProbeLoad load, int from) {
     List<Integer> destinations = new ArrayList<>();
     for (int i = 1; i <= devices.size(); i++) {
@@ -130,8 +126,7 @@ public final class LinkProbe implements AutoCloseable {
 
   private void prepare(ProbeLoad load) {
     if (destinations(load, 0).isEmpty()) {
-      throw new InvalidArgumentException(
-          "load", load.toString(), "local on a single GPU", "there is no other GPU to push to");
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "load", load.toString(), "local on a single GPU", "there is no other GPU to push to");
     }
     prepared = null;
     for (int d = 0; d < devices.size(); d++) {
@@ -168,10 +163,10 @@ public final class LinkProbe implements AutoCloseable {
       for (int to : destinations(load, from)) {
         long wrong = devices.get(to).wrongWords(load, from, seed(from, to));
         if (wrong > 0) {
-          throw new Ep4jException(
+          throw new Ep4jException(ErrorCode.GPU_LINK_CORRUPT, 
               "%d of %d words that GPU %d pushed to GPU %d are wrong there: the link, the memory or"
                       .formatted(wrong, load.bytesOfPair() / Integer.BYTES, from, to)
-                  + " the driver loses data; look at nvidia-smi nvlink -e");
+                  + " the driver loses data; check nvidia-smi nvlink -e");
         }
       }
     }

@@ -16,11 +16,11 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.jspecify.annotations.Nullable;
 
-/** One GPU of a probe: its rows, what it receives, and the kernels that move them. */
+/** One GPU of a probe: its rows, its receive memory, and the kernels that move rows. */
 final class ProbedDevice implements AutoCloseable {
   private static final byte POISON = (byte) 0xFD;
   private static final int CHECK_THREADS = 512;
-  private static final int MOST_WARPS = 16;
+  private static final int MAX_WARPS = 16;
 
   /** As in {@code rows.cuh}. */
   private static final int STAGES = 3;
@@ -32,7 +32,7 @@ final class ProbedDevice implements AutoCloseable {
   final CudaDevice device;
   private final ResourceStack owned = new ResourceStack();
 
-  /** Of the load for which there is room; emptied for the next one. */
+  /** Memory for the current load; emptied for the next one. */
   private final ResourceStack room = new ResourceStack();
 
   private final CudaStream stream;
@@ -64,7 +64,7 @@ final class ProbedDevice implements AutoCloseable {
       start = owned.own(CudaEvent.createTimed(device));
       end = owned.own(CudaEvent.createTimed(device));
       owned.own(this::release);
-      // Whatever runs ends before anything is freed.
+      // Running work ends before memory is freed.
       owned.own(stream::synchronize);
       complete = true;
     } finally {
@@ -86,17 +86,17 @@ final class ProbedDevice implements AutoCloseable {
     return device.properties().sharedBytesPerBlock();
   }
 
-  /** Makes room for a load: rows to {@code destinations} GPUs, and from {@code devices} GPUs. */
+  /** Allocates memory for a load: rows to {@code destinations} GPUs, and from {@code devices} GPUs. */
   void makeRoom(ProbeLoad load, int destinations, int devices) {
     release();
     DeviceMemory rows = memory(destinations * load.bytesOfPair());
-    DeviceMemory landing = memory(devices * load.bytesOfPair());
+    DeviceMemory incoming = memory(devices * load.bytesOfPair());
     DeviceMemory table = memory((long) destinations * Long.BYTES);
     int pieces = Math.ceilDiv(load.rowBytes(), LONGEST_STAGE);
     int stage = Math.ceilDiv(Math.ceilDiv(load.rowBytes(), pieces), 16) * 16;
     boolean bulk = device.properties().major() >= FIRST_MAJOR_WITH_BULK_COPIES;
     int stagesOfWarp = STAGES * (stage + BARRIER_BYTES);
-    int warps = bulk ? Math.min(MOST_WARPS, sharedBytes() / stagesOfWarp) : MOST_WARPS;
+    int warps = bulk ? Math.min(MAX_WARPS, sharedBytes() / stagesOfWarp) : MAX_WARPS;
     Launch launch =
         room.own(
             Launch.of(
@@ -116,7 +116,7 @@ final class ProbedDevice implements AutoCloseable {
     launch.setLong(4, load.rowBytes());
     launch.setLong(5, stage);
     source = rows;
-    received = landing;
+    received = incoming;
     targets = table;
     push = launch;
   }
@@ -125,12 +125,12 @@ final class ProbedDevice implements AutoCloseable {
     return room.own(DeviceMemory.allocate(device, bytes));
   }
 
-  /** Where the rows from a GPU go. */
+  /** Address of the rows from a GPU. */
   long receivedFrom(ProbeLoad load, int from) {
     return Objects.requireNonNull(received).address() + from * load.bytesOfPair();
   }
 
-  /** Writes the rows to be pushed, those of destination i with the i-th seed. */
+  /** Writes the rows to push; rows for destination i use the i-th seed. */
   void fillSource(ProbeLoad load, List<Long> seeds, List<Long> targetAddresses) {
     DeviceMemory rows = Objects.requireNonNull(source);
     device.makeCurrent();
@@ -145,7 +145,7 @@ final class ProbedDevice implements AutoCloseable {
     stream.synchronize();
   }
 
-  /** Makes what an earlier push left unrecognisable. */
+  /** Overwrites the rows of an earlier push. */
   void poison() {
     DeviceMemory rows = Objects.requireNonNull(received);
     device.makeCurrent();
@@ -167,13 +167,13 @@ final class ProbedDevice implements AutoCloseable {
     end.record(stream);
   }
 
-  /** Waits for the push; how long it took. */
+  /** Waits for the push and returns its duration. */
   double micros() {
     stream.synchronize();
     return end.millisSince(start) * 1e3;
   }
 
-  /** Words from a GPU that are not those it sent. */
+  /** Number of words from a GPU that differ from those it sent. */
   long wrongWords(ProbeLoad load, int from, long seed) {
     try (DeviceMemory wrong = DeviceMemory.allocate(device, Long.BYTES)) {
       device.makeCurrent();

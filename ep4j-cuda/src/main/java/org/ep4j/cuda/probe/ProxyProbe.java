@@ -48,24 +48,23 @@ public final class ProxyProbe implements AutoCloseable {
     return new ProxyProbe(device);
   }
 
-  /** Where the host writes how many rounds it has answered, with release. */
+  /** Address where the host writes the number of answered rounds, with release. */
   public long answer() {
     return words.hostAddress();
   }
 
-  /** Where the host writes its clock over and over while rounds run. */
+  /** Address where the host writes its clock continuously while rounds run. */
   public long clock() {
     return words.hostAddress() + CLOCK;
   }
 
   /**
-   * Every warp pushes its commands; returns when the kernel has ended, which is when all are in the
-   * rings.
+   * Every warp pushes its commands; returns when the kernel has ended and all commands are in the rings.
    *
-   * @param warpCommands of each warp
-   * @param together of a push, 1 to 32
-   * @param peers destinations, from rank 1 on
-   * @return warps that were refused
+   * @param warpCommands commands of each warp
+   * @param together commands of a push, 1 to 32
+   * @param peers number of destinations, starting with rank 1
+   * @return number of warps with a failed push
    */
   public long push(
       Proxy proxy,
@@ -102,10 +101,10 @@ public final class ProxyProbe implements AutoCloseable {
   }
 
   /**
-   * One command after the other into ring 0, each answered by the host.
+   * Pushes one command after the other into ring 0; the host answers each.
    *
-   * @param pause between a look at the host's clock and the push
-   * @return {@link #WORDS} times of each round; zeros where it ended early
+   * @param pause time between a read of the host's clock and the push
+   * @return {@link #WORDS} times of each round; zeros for rounds after an early end
    */
   public long[] rounds(Proxy proxy, int rounds, Duration pause, Duration timeout) {
     long shift = words.deviceAddress() - words.hostAddress();

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.probe;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.Map;
 import org.ep4j.InvalidArgumentException;
@@ -13,8 +14,7 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelCompiler;
 
 /**
- * Holds a stream for a while: what the host enqueues meanwhile then runs without waiting for the
- * host, so that events around it take the time of its kernels only. Used by one thread.
+ * Blocks a stream for a while: work that the host enqueues meanwhile then runs without waiting for the host, so that events around it measure only its kernels. Used by one thread.
  */
 public final class StreamGate implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();
@@ -24,7 +24,7 @@ public final class StreamGate implements AutoCloseable {
     boolean complete = false;
     try {
       CudaModule module = owned.own(KernelCompiler.standard().load(device, "probe.cu", Map.of()));
-      // The word that the kernel watches; nobody writes it, so only the limit ends the wait.
+      // The word that the kernel polls is never written, so only the limit ends the wait.
       DeviceMemory word = owned.own(DeviceMemory.allocate(device, Long.BYTES));
       gate = owned.own(Launch.of(module.kernel("ep4j_probe_gate"), LaunchConfig.of(1, 1), 8, 8, 8));
       try (CudaStream stream = CudaStream.create(device)) {
@@ -46,17 +46,16 @@ public final class StreamGate implements AutoCloseable {
     return new StreamGate(device);
   }
 
-  /** What is given to {@code stream} from now on runs {@code time} after its work so far. */
+  /** Delays work enqueued in {@code stream} from now on by {@code time} after the earlier work. */
   public void hold(CudaStream stream, Duration time) {
     if (time.isNegative() || time.isZero()) {
-      throw new InvalidArgumentException(
-          "time", time.toString(), "positive", "hold the stream for a while");
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "time", time.toString(), "positive", "hold the stream for a while");
     }
     gate.setLong(2, time.toNanos());
     gate.launch(stream);
   }
 
-  /** Streams that it holds have gone on. */
+  /** No stream may be blocked any more. */
   @Override
   public void close() {
     owned.close();

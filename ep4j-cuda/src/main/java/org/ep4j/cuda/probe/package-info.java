@@ -1,4 +1,4 @@
-/** What the links between GPUs can carry: the ceiling that operations are compared with. */
+/** Bandwidth of the links between GPUs: the upper bound for operations. */
 @NullMarked
 package org.ep4j.cuda.probe;
 

@@ -1,8 +1,7 @@
 package org.ep4j.cuda.proxy;
 
 /**
- * The two words of a command, as {@code kernels/command_ring.cuh} lays them out; offsets and
- * lengths are in units of 16 bytes.
+ * The two words of a command in the layout of {@code kernels/command_ring.cuh}; offsets and lengths are in units of 16 bytes.
  */
 final class Command {
   static final int BYTES = 16;
@@ -16,7 +15,7 @@ final class Command {
   static final int COUNTER_SHIFT = 32;
   static final int DESTINATION_SHIFT = 51;
 
-  /** In place of a counter: the put is not counted. */
+  /** Counter number of an uncounted put. */
   static final int NO_COUNTER = (1 << 19) - 1;
 
   private static final long LOW = 0xffff_ffffL;
@@ -51,7 +50,7 @@ final class Command {
     return (int) (second >>> DESTINATION_SHIFT) & 0xfff;
   }
 
-  /** Of an add. */
+  /** Value of an add. */
   static long value(long first, long second) {
     return first & LOW | second << 32;
   }

@@ -5,17 +5,15 @@ import org.ep4j.memory.NativeMemory;
 /**
  * The host's end of a ring; see {@code kernels/command_ring.cuh} for the protocol. One thread.
  *
- * <p>A word is there once its highest bit is that of the lap; both words of a command are read with
- * acquire, so that what the warp wrote before can be seen. The tail is written with release after
- * the words have been read: kernels may then write over them.
+ * <p>A word is valid once its highest bit equals that of the lap; both words of a command are read with acquire, so that earlier writes of the warp are visible. The tail is written with release after the words have been read: kernels may then overwrite them.
  */
 final class CommandRing {
-  /** Who takes the commands. */
+  /** Consumer of commands. */
   interface Taker {
     /**
-     * Takes a command.
+     * Consumes a command.
      *
-     * @return whether it was taken; if not, it is offered again
+     * @return whether it was consumed; if not, it is offered again
      */
     boolean take(long first, long second);
   }
@@ -32,7 +30,7 @@ final class CommandRing {
     this.capacity = memory.capacity();
   }
 
-  /** Hands over what has come, at most {@code most} commands; returns how many were taken. */
+  /** Passes at most {@code most} available commands; returns the number of consumed commands. */
   int drain(Taker taker, int most) {
     if (stopped) {
       return 0;
@@ -61,7 +59,7 @@ final class CommandRing {
     return taken;
   }
 
-  /** Reads no more, and says so. Pushes into what is left of the ring go nowhere. */
+  /** Stops reading and publishes this. Later pushes into the free part of the ring are lost. */
   void stop() {
     stopped = true;
     NativeMemory.putLongRelease(tail, next | RingMemory.STOPPED);

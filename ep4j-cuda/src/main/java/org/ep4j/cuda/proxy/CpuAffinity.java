@@ -1,5 +1,6 @@
 package org.ep4j.cuda.proxy;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -9,13 +10,11 @@ import java.lang.invoke.MethodHandle;
 import org.ep4j.Ep4jException;
 
 /**
- * Binding of the Linux calls that read and say on which cores the calling thread, and whatever
- * threads it makes from then on, may run. A mask has a bit a core, the first in the lowest bit of
- * the first byte.
+ * Binding of the Linux calls that read and set the allowed cores of the calling thread and of threads that it creates later. A mask has one bit per core, the first in the lowest bit of the first byte.
  */
-@SuppressWarnings("restricted") // linking native functions is what this class is for
+@SuppressWarnings("restricted") // links native functions
 public final class CpuAffinity {
-  /** Cores that a mask tells apart. */
+  /** Number of cores in a mask. */
   static final int CORES = 1024;
 
   /** Bytes of a mask. */
@@ -35,12 +34,12 @@ public final class CpuAffinity {
     return LINKER.downcallHandle(LINKER.defaultLookup().findOrThrow(symbol), CALL);
   }
 
-  /** Writes the mask of the calling thread; whether that succeeded. */
+  /** Writes the mask of the calling thread; returns whether that succeeded. */
   public static boolean read(MemorySegment mask) {
     return call(GET, "sched_getaffinity", mask) >= 0;
   }
 
-  /** Sets the mask of the calling thread; whether that succeeded. */
+  /** Sets the mask of the calling thread; returns whether that succeeded. */
   public static boolean write(MemorySegment mask) {
     return call(SET, "sched_setaffinity", mask) == 0;
   }
@@ -49,7 +48,7 @@ public final class CpuAffinity {
     try {
       return (int) function.invokeExact(CALLING_THREAD, (long) MASK_BYTES, mask);
     } catch (Throwable t) {
-      throw new Ep4jException(name + " failed: " + t, t);
+      throw new Ep4jException(ErrorCode.CORE_PINNING_FAILED, name + " failed: " + t, t);
     }
   }
 
@@ -59,10 +58,9 @@ public final class CpuAffinity {
       MemorySegment mask = arena.allocate(MASK_BYTES, Long.BYTES);
       mask.set(ValueLayout.JAVA_BYTE, core / Byte.SIZE, (byte) (1 << core % Byte.SIZE));
       if (!write(mask)) {
-        throw new Ep4jException(
-            "sched_setaffinity to core "
+        throw new Ep4jException(ErrorCode.CORE_PINNING_FAILED, "sched_setaffinity to core "
                 + core
-                + " failed: taskset -p $$ shows the cores there are");
+                + " failed: choose one of the cores that taskset -p $$ shows");
       }
     }
   }

@@ -2,20 +2,20 @@ package org.ep4j.cuda.proxy;
 
 import org.ep4j.wire.Lane;
 
-/** A lane, and the commands that it has yet to accept, first come first served. One thread. */
+/** A lane and its queued commands in FIFO order. One thread. */
 final class LaneQueue {
   final Lane lane;
   private final long[] words;
   private int head;
   private int size;
 
-  /** Whether it was given work since it was last handed over. */
+  /** Whether the lane has work since its last flush. */
   boolean touched;
 
   /**
    * A queue without commands.
    *
-   * @param capacity how many wait at most, a power of two
+   * @param capacity largest number of queued commands, a power of two
    */
   LaneQueue(Lane lane, int capacity) {
     this.lane = lane;
@@ -30,7 +30,7 @@ final class LaneQueue {
     return size;
   }
 
-  /** Appends a command; false if there is no room. */
+  /** Appends a command; false if the queue is full. */
   boolean offer(long first, long second) {
     int at = 2 * (head + size) & (words.length - 1);
     if (2 * size == words.length) {

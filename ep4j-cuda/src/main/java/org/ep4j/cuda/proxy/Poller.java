@@ -1,5 +1,6 @@
 package org.ep4j.cuda.proxy;
 
+import org.ep4j.ErrorCode;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
@@ -12,27 +13,22 @@ import org.ep4j.wire.Wire;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A thread that reads some rings and posts what they hold to the lanes of one strand. A lane that
- * takes no more gets a queue, so that the others go on; once that is full, the ring waits, and with
- * it, in the end, the kernel. After each batch every lane that was given work is handed over once.
+ * A thread that reads some rings and posts their commands to the lanes of one progress context. A lane that accepts no more work gets a queue, so that other lanes continue; when the queue is full, the ring waits, and finally the kernel. After each batch, every lane with new work is flushed once.
  *
- * <p>What is wrong with one command, or with the wire, stops the rings of this thread and is kept
- * for {@link #problem()}; a lane that has failed swallows what comes for it, and its peer's word
- * tells the kernels.
+ * <p>An invalid command or a wire error stops the rings of this thread and is stored for {@link #problem()}; a failed lane discards its commands, and its peer's word notifies the kernels.
  */
 final class Poller implements Runnable, CommandRing.Taker {
-  /** Commands of a ring between looks at the other rings and at the wire. */
+  /** Commands of a ring between checks of the other rings and of the wire. */
   private static final int BATCH = 256;
 
-  /** Commands that wait for a lane before the ring waits. */
+  /** Queued commands of a lane before the ring waits. */
   private static final int QUEUE = 256;
 
-  /** Rounds without work before another thread may have the core. */
+  /** Rounds without work before the thread yields its core. */
   private static final int SPINS = 4096;
 
   /**
-   * Rounds without work, a good part of a second, after which the thread rests between rounds: who
-   * has not decoded for so long can wait a moment longer.
+   * Rounds without work, a large part of a second, after which the thread sleeps between rounds: after such a pause a little more latency is acceptable.
    */
   private static final int REST = 1 << 22;
 
@@ -77,7 +73,7 @@ final class Poller implements Runnable, CommandRing.Taker {
     this.rings = rings.toArray(CommandRing[]::new);
     this.core = core;
     this.timeoutNanos = timeoutNanos;
-    int strands = wire.config().strands();
+    int strands = wire.config().progressContexts();
     lanesOfPeer = Math.ceilDiv(wire.config().lanes() - strand, strands);
     queues = new LaneQueue[wire.size() * lanesOfPeer];
     all = new LaneQueue[(wire.size() - 1) * lanesOfPeer];
@@ -107,7 +103,7 @@ final class Poller implements Runnable, CommandRing.Taker {
         }
       }
       finish();
-    } catch (Throwable t) { // whatever it is, kernels that wait must learn that nobody reads
+    } catch (Throwable t) { // kernels that wait must learn that the ring has no reader
       fail(t);
     } finally {
       for (CommandRing ring : rings) {
@@ -116,7 +112,7 @@ final class Poller implements Runnable, CommandRing.Taker {
     }
   }
 
-  /** Between two rounds; how many have been idle. */
+  /** Pauses between two rounds; returns the number of idle rounds. */
   private static int pause(int idle) {
     if (idle == REST) {
       LockSupport.parkNanos(REST_NANOS);
@@ -130,12 +126,12 @@ final class Poller implements Runnable, CommandRing.Taker {
     return idle + 1;
   }
 
-  /** What came before closing is still posted and handed over, as far as the time allows. */
+  /** Posts and flushes commands pushed before closing, within the time limit. */
   private void finish() {
     long start = System.nanoTime();
     while (problem == null) {
       long before = taken;
-      // What comes from the peers is no work of the kernels: they may go on sending.
+      // Incoming traffic does not count as work of the kernels: peers may continue to send.
       int ignored = round();
       LaneQueue unsent = unsent();
       if (unsent == null && taken == before) {
@@ -143,13 +139,12 @@ final class Poller implements Runnable, CommandRing.Taker {
       }
       if (System.nanoTime() - start > timeoutNanos) {
         fail(
-            new Ep4jException(
-                "%d ms after it was closed %s".formatted(timeoutNanos / 1_000_000, rest(unsent))));
+            new Ep4jException(ErrorCode.PROXY_UNSENT, "%d ms after it was closed %s".formatted(timeoutNanos / 1_000_000, rest(unsent))));
       }
     }
   }
 
-  /** A lane that has yet to hand over what it was given; null if there is none. */
+  /** A lane with unflushed work; null if none. */
   private @Nullable LaneQueue unsent() {
     LaneQueue found = null;
     for (LaneQueue queue : all) {
@@ -230,7 +225,7 @@ final class Poller implements Runnable, CommandRing.Taker {
     return post(queue, first, second) || (problem == null && queue.offer(first, second));
   }
 
-  /** False if the lane takes no more for now, or refuses the command, which is a problem. */
+  /** False if the lane accepts no more work for now, or rejects the command, which is a problem. */
   private boolean post(LaneQueue queue, long first, long second) {
     long result;
     try {
@@ -265,22 +260,21 @@ final class Poller implements Runnable, CommandRing.Taker {
     };
   }
 
-  private long flush(Lane lane, int notice) {
-    if (notice >= memory.notices()) {
-      throw new IllegalStateException("there are " + memory.notices() + " notices");
+  private long flush(Lane lane, int flushCounter) {
+    if (flushCounter >= memory.flushCounters()) {
+      throw new IllegalStateException("flush counter " + flushCounter + " of " + memory.flushCounters());
     }
     if (!lane.flush()) {
       return Lane.BACK_PRESSURED;
     }
-    long at = memory.notice(notice);
+    long at = memory.flushCounter(flushCounter);
     NativeMemory.putLongRelease(at, NativeMemory.getLong(at) + 1);
     return 0;
   }
 
   private boolean refuse(long first, long second, @Nullable RuntimeException cause) {
     fail(
-        new IllegalStateException(
-            ("a kernel pushed a command that cannot be: operation %d, destination %d, lane %d,"
+        new Ep4jException(ErrorCode.PROXY_STOPPED, ("a kernel pushed an invalid command: operation %d, destination %d, lane %d,"
                     + " source %d, target %d, %d bytes, counter %d%s")
                 .formatted(
                     Command.operation(first),
@@ -295,7 +289,7 @@ final class Poller implements Runnable, CommandRing.Taker {
     return false;
   }
 
-  /** A word a rank, counted from 1 so that 0 is none. Several threads may say it. */
+  /** Writes one word per rank, counted from 1 so that 0 means none. Several threads may write it. */
   private void tellFailures() {
     for (int peer = 0; peer < wire.size(); peer++) {
       LaneFailure failure = peer == wire.rank() ? null : LaneFailure.of(wire, peer);
@@ -311,22 +305,22 @@ final class Poller implements Runnable, CommandRing.Taker {
     }
   }
 
-  /** Ends the thread once what has come is posted. */
+  /** Ends the thread after pending commands are posted. */
   void close() {
     closing = true;
   }
 
-  /** Commands that were given to lanes so far. */
+  /** Number of commands posted to lanes. */
   long posted() {
     return posted.getAcquire();
   }
 
-  /** Of these, those for lanes that had failed. */
+  /** Number of posted commands of failed lanes. */
   long lost() {
     return lost.getAcquire();
   }
 
-  /** Why it reads no more; null while it does, and when it was closed. */
+  /** Why the thread no longer reads; null while it reads, and after a regular close. */
   @Nullable Throwable problem() {
     return problem;
   }

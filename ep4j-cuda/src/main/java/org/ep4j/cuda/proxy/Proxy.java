@@ -1,5 +1,7 @@
 package org.ep4j.cuda.proxy;
 
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -19,39 +21,37 @@ import org.ep4j.wire.Wire;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Rings that kernels of one device push commands into ({@code kernels/command_ring.cuh}), and the
- * threads that post them to a wire. While it is open, nobody else drives the wire's strands.
+ * Rings that kernels of one device push commands into ({@code kernels/command_ring.cuh}), and the threads that post the commands to a wire. While the proxy is open, only its threads drive the wire's progress contexts.
  *
- * <p>Whatever goes wrong is told as a value: kernels see it in the rings' words, the host asks
- * {@link #problem()}.
+ * <p>Errors are reported as values: kernels see them in the rings' words, the host calls {@link #problem()}.
  */
 public final class Proxy implements AutoCloseable {
   /** Size of the kernels' parameter, see {@link #describe}. */
   public static final int PARAMETER_BYTES = 64;
 
-  /** Most ranks that a command can name. */
-  public static final int MOST_RANKS = 1 << 12;
+  /** Largest number of ranks that a command can address. */
+  public static final int MAX_RANKS = 1 << 12;
 
-  /** Threads end within the timeout once told to; a busy machine lets them do so later. */
+  /** Additional wait for threads, which end within the timeout once notified; a busy machine delays them. */
   private static final Duration GRACE = Duration.ofSeconds(10);
 
   private final RingMemory memory;
   private final Duration timeout;
   private final List<Poller> pollers;
 
-  /** Those that have been started. */
+  /** The started threads. */
   private final List<Thread> threads = new ArrayList<>();
 
-  /** What the threads and kernels use; freed once the threads have ended. */
+  /** Memory of the threads and kernels; freed after the threads have ended. */
   private final ResourceStack owned;
 
   private final @Nullable PinnedMemory pinned;
   private final @Nullable DeviceMemory control;
 
-  /** Held by who reads what pushes have left, and by who frees it. */
+  /** Held while reading the records of refused pushes, and while freeing them. */
   private final Object records = new Object();
 
-  /** Written holding {@link #records} as well as this. */
+  /** Written with the locks of both {@link #records} and this. */
   private boolean closed;
 
   private Proxy(
@@ -70,10 +70,9 @@ public final class Proxy implements AutoCloseable {
   }
 
   /**
-   * Starts the threads. If one cannot be, the others end before this throws: nobody uses the wire
-   * and the memory any more.
+   * Starts the threads. If one cannot be started, the others end before this throws: then the wire and the memory have no user.
    *
-   * @param starter starts a thread, or throws what the system says against it
+   * @param starter starts a thread, or throws the system's error
    */
   private Proxy started(Consumer<Thread> starter) {
     boolean complete = false;
@@ -96,9 +95,9 @@ public final class Proxy implements AutoCloseable {
   /**
    * Opens rings for kernels of a device.
    *
-   * @param wire as many strands as {@code config.threads()}
-   * @param source what puts read, on this rank
-   * @param target what puts write, on the others
+   * @param wire wire with {@code config.threads()} progress contexts
+   * @param source region that puts read on this rank
+   * @param target region that puts write on the other ranks
    */
   public static Proxy open(
       CudaDevice device, Wire wire, Region source, Region target, ProxyConfig config) {
@@ -127,7 +126,7 @@ public final class Proxy implements AutoCloseable {
     return proxy.started(Thread::start);
   }
 
-  /** The same over memory of the caller's, zeroed, whose producers are threads of the host. */
+  /** Same over zeroed memory of the caller, whose producers are threads of the host. */
   static Proxy over(
       MemorySegment words, Wire wire, Region source, Region target, ProxyConfig config) {
     return over(words, wire, source, target, config, Thread::start);
@@ -150,20 +149,19 @@ public final class Proxy implements AutoCloseable {
   }
 
   static RingMemory memory(long host, Wire wire, ProxyConfig config) {
-    return new RingMemory(host, config.rings(), config.capacity(), wire.size(), config.notices());
+    return new RingMemory(
+        host, config.rings(), config.capacity(), wire.size(), config.flushCounters());
   }
 
   private static void check(Wire wire, ProxyConfig config) {
-    if (wire.config().strands() != config.threads()) {
-      throw new InvalidArgumentException(
-          "threads",
+    if (wire.config().progressContexts() != config.threads()) {
+      throw new InvalidArgumentException(ErrorCode.PROXY_CONFIG, "threads",
           String.valueOf(config.threads()),
-          "the strands of the wire, " + wire.config().strands(),
-          "open the wire with as many strands as the proxy has threads");
+          "the progress contexts of the wire, " + wire.config().progressContexts(),
+          "open the wire with as many progress contexts as the proxy has threads");
     }
-    if (wire.size() > MOST_RANKS) {
-      throw new InvalidArgumentException(
-          "ranks", String.valueOf(wire.size()), "at most " + MOST_RANKS, "use another backend");
+    if (wire.size() > MAX_RANKS) {
+      throw new InvalidArgumentException(ErrorCode.PROXY_CONFIG, "ranks", String.valueOf(wire.size()), "at most " + MAX_RANKS, "use another backend");
     }
   }
 
@@ -190,17 +188,17 @@ public final class Proxy implements AutoCloseable {
    */
   public void describe(MemorySegment parameter) {
     if (closed || pinned == null || control == null) {
-      throw new IllegalStateException("the proxy is closed or has no device");
+      throw new IllegalUseException(ErrorCode.CUDA_CLOSED, "the proxy is closed or has no device: create a new one");
     }
     memory.describe(parameter, pinned.deviceAddress(), control.address());
   }
 
-  /** Commands that were given to lanes so far. */
+  /** Number of commands posted to lanes. */
   public long posted() {
     return sum(Poller::posted);
   }
 
-  /** Of these, those for lanes that had failed: they went nowhere. */
+  /** Number of commands that failed lanes have discarded. */
   public long lost() {
     return sum(Poller::lost);
   }
@@ -210,8 +208,7 @@ public final class Proxy implements AutoCloseable {
   }
 
   /**
-   * Why rings have stopped: a push that found no room in time, a command that cannot be, a wire
-   * that threw; null if none has. Failed lanes stop no ring. Any thread.
+   * Why rings have stopped: a push without room until its deadline, an invalid command, or a wire error; null if none has. Failed lanes stop no ring. Any thread.
    */
   public @Nullable String problem() {
     for (int thread = 0; thread < pollers.size(); thread++) {
@@ -225,7 +222,7 @@ public final class Proxy implements AutoCloseable {
     }
   }
 
-  /** What a push has left that gave up; null if none has. The memory is there meanwhile. */
+  /** The record of a failed push; null if none. The memory stays allocated meanwhile. */
   private @Nullable String refusedPush() {
     for (int ring = 0; ring < memory.rings(); ring++) {
       long record = memory.record(ring);
@@ -242,11 +239,9 @@ public final class Proxy implements AutoCloseable {
   }
 
   /**
-   * Posts what has been pushed, hands it over, and ends the threads. No kernel that pushes runs any
-   * more. The wire stays open.
+   * Posts and flushes pending commands and ends the threads. No kernel that pushes runs any more. The wire stays open.
    *
-   * @throws Ep4jException if a thread does not end, or this one is interrupted before; the rings'
-   *     memory is then kept, and it may be called again
+   * @throws Ep4jException if a thread does not end or this thread is interrupted; the rings' memory then stays allocated, and the call may be repeated
    */
   @Override
   public synchronized void close() {
@@ -271,7 +266,7 @@ public final class Proxy implements AutoCloseable {
       when = "before the wait for it was interrupted";
     }
     if (thread.isAlive()) {
-      throw new Ep4jException(thread.getName() + " has not ended " + when + ": " + problem());
+      throw new Ep4jException(ErrorCode.PROXY_STUCK, thread.getName() + " has not ended " + when + ": " + problem());
     }
   }
 }

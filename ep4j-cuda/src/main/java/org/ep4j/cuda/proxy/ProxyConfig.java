@@ -1,56 +1,60 @@
 package org.ep4j.cuda.proxy;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.InvalidArgumentException;
 
 /**
- * How commands are carried.
+ * Configuration of a proxy.
  *
- * @param threads threads that post, each the driver of one strand of the wire; 1 to 8
- * @param rings rings, a multiple of {@code threads}: ring {@code r} belongs to thread {@code r %
- *     threads}
- * @param capacity commands that a ring holds, a power of two, 64 to 65536
- * @param notices words that count flushes
- * @param cores where the threads run, one each; empty leaves that to the system
- * @param timeout how long closing waits for work to leave
+ * @param threads threads that post, each with one progress context of the wire; 1 to 8
+ * @param rings rings, a multiple of {@code threads}: thread {@code r % threads} reads ring {@code r}
+ * @param capacity commands per ring, a power of two, 64 to 65536
+ * @param flushCounters words that count flushes
+ * @param cores cores of the threads, one each; empty: the system chooses
+ * @param timeout how long close waits for pending work
  */
 public record ProxyConfig(
-    int threads, int rings, int capacity, int notices, List<Integer> cores, Duration timeout) {
-  /** The variable that says how many threads, 1 to {@link #MOST_THREADS}. */
+    int threads,
+    int rings,
+    int capacity,
+    int flushCounters,
+    List<Integer> cores,
+    Duration timeout) {
+  /** Environment variable with the number of threads, 1 to {@link #MAX_THREADS}. */
   public static final String THREADS_VARIABLE = "EP4J_PROXY_THREADS";
 
   /**
-   * The variable that names cores of the threads, one each, with commas between them; {@code none}
-   * leaves that to the system.
+   * Environment variable with the cores of the threads, one each, separated by commas; {@code none}: the system chooses.
    */
   public static final String CORES_VARIABLE = "EP4J_PROXY_CORES";
 
-  /** Most threads. */
-  public static final int MOST_THREADS = 8;
+  /** Largest number of threads. */
+  public static final int MAX_THREADS = 8;
 
-  private static final int MOST_RINGS = 256;
-  private static final int LEAST_CAPACITY = 64;
-  private static final int MOST_CAPACITY = 1 << 16;
+  private static final int MAX_RINGS = 256;
+  private static final int MIN_CAPACITY = 64;
+  private static final int MAX_CAPACITY = 1 << 16;
 
   /** Checks the values. */
   public ProxyConfig {
     cores = List.copyOf(cores);
-    require(threads >= 1 && threads <= MOST_THREADS, "threads", threads, "1 to " + MOST_THREADS);
+    require(threads >= 1 && threads <= MAX_THREADS, "threads", threads, "1 to " + MAX_THREADS);
     require(
-        rings >= threads && rings <= MOST_RINGS && rings % threads == 0,
+        rings >= threads && rings <= MAX_RINGS && rings % threads == 0,
         "rings",
         rings,
-        "a multiple of threads = " + threads + ", at most " + MOST_RINGS);
+        "a multiple of threads = " + threads + ", at most " + MAX_RINGS);
     require(
-        capacity >= LEAST_CAPACITY && capacity <= MOST_CAPACITY && Integer.bitCount(capacity) == 1,
+        capacity >= MIN_CAPACITY && capacity <= MAX_CAPACITY && Integer.bitCount(capacity) == 1,
         "capacity",
         capacity,
-        "a power of two from " + LEAST_CAPACITY + " to " + MOST_CAPACITY);
+        "a power of two from " + MIN_CAPACITY + " to " + MAX_CAPACITY);
     require(
-        notices >= 0 && notices < Command.NO_COUNTER,
-        "notices",
-        notices,
+        flushCounters >= 0 && flushCounters < Command.NO_COUNTER,
+        "flushCounters",
+        flushCounters,
         "0 to " + (Command.NO_COUNTER - 1));
     require(
         cores.isEmpty()
@@ -62,15 +66,14 @@ public record ProxyConfig(
     require(timeout.isPositive(), "timeout", timeout, "positive");
   }
 
-  /** So many threads, two rings each of 2048 commands, not pinned. */
+  /** {@code threads} threads, two rings each of 2048 commands, not pinned. */
   public static ProxyConfig of(int threads) {
     return new ProxyConfig(threads, 2 * threads, 2048, 1024, List.of(), Duration.ofSeconds(10));
   }
 
   private static void require(boolean holds, String field, Object value, String allowed) {
     if (!holds) {
-      throw new InvalidArgumentException(
-          field, value.toString(), allowed, "ProxyConfig.of(4) suits most");
+      throw new InvalidArgumentException(ErrorCode.PROXY_CONFIG, field, value.toString(), allowed, "use ProxyConfig.of(4)");
     }
   }
 }

@@ -4,22 +4,21 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
 /**
- * Where the words lie that kernels and the host share, from the begin of one piece of page-locked
- * memory. Who writes what, and in which order, says {@code kernels/command_ring.cuh}.
+ * Offsets of the words that kernels and the host share, in one allocation of page-locked memory. {@code kernels/command_ring.cuh} documents their writers and memory order.
  *
- * @param host first byte as the host sees it
+ * @param host first byte as a host address
  * @param rings number of rings
- * @param capacity commands of a ring, a power of two
+ * @param capacity commands per ring, a power of two
  * @param ranks number of ranks
- * @param notices number of words that count flushes
+ * @param flushCounters number of words that count flushes
  */
-record RingMemory(long host, int rings, int capacity, int ranks, int notices) {
-  /** A tail has a line to itself. */
+record RingMemory(long host, int rings, int capacity, int ranks, int flushCounters) {
+  /** A tail has its own cache line. */
   static final int TAIL_BYTES = 128;
 
   static final int RECORD_BYTES = 64;
 
-  /** What a control takes of a ring's device memory; zeroed at first. */
+  /** Device memory of a ring's control block, initially zero. */
   static final int CONTROL_BYTES = 256;
 
   static final int STATE = 0;
@@ -27,7 +26,7 @@ record RingMemory(long host, int rings, int capacity, int ranks, int notices) {
   static final int TAIL_SEEN = 16;
   static final int LEFT = 24;
 
-  /** In a tail: the host reads no more. */
+  /** Bit of a tail: the host has stopped reading. */
   static final long STOPPED = 1L << 63;
 
   long commands(int ring) {
@@ -46,19 +45,19 @@ record RingMemory(long host, int rings, int capacity, int ranks, int notices) {
     return record(rings) + (long) rank * Long.BYTES;
   }
 
-  long notice(int index) {
+  long flushCounter(int index) {
     return failure(ranks) + (long) index * Long.BYTES;
   }
 
   long bytes() {
-    return notice(notices) - host;
+    return flushCounter(flushCounters) - host;
   }
 
   /**
    * Writes the {@code CommandRings} that kernels take by value.
    *
-   * @param device first byte as kernels see it
-   * @param control of the rings, on the device
+   * @param device first byte as a device address
+   * @param control device address of the control blocks
    */
   void describe(MemorySegment parameter, long device, long control) {
     long shift = device - host;
@@ -68,7 +67,7 @@ record RingMemory(long host, int rings, int capacity, int ranks, int notices) {
       control,
       record(0) + shift,
       failure(0) + shift,
-      notice(0) + shift,
+      flushCounter(0) + shift,
       rings,
       capacity
     };

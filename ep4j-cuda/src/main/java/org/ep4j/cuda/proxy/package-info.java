@@ -1,6 +1,5 @@
 /**
- * The proxy: kernels push commands into rings in page-locked memory, and threads of the host post
- * them to a wire. For GPUs that cannot ring a network card.
+ * The proxy: kernels push commands into rings in page-locked memory, and host threads post them to a wire. For GPUs that cannot access a network card directly.
  */
 @NullMarked
 package org.ep4j.cuda.proxy;

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.put;
 
+import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -14,14 +15,14 @@ import org.ep4j.cuda.backend.BackendChoice;
 import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.backend.LibraryModule;
-import org.ep4j.cuda.backend.PutCarrier;
 import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.backend.PutWindow;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.cuda.far.FarPuts;
+import org.ep4j.cuda.far.RingPuts;
 import org.ep4j.cuda.far.WireChoice;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.proxy.Proxy;
@@ -29,16 +30,13 @@ import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Memory of the same size on all ranks, and what kernels need to put into it, to signal and to
- * flush: {@code kernels/device_put.cuh}. Kernels are loaded here, because how they are compiled and
- * linked depends on the backend. Used by one thread.
+ * Memory of equal size on all ranks, and the parameters for kernels that put into it, signal and flush: {@code kernels/device_put.cuh}. This class loads the kernels, because compilation and linking depend on the backend. Used by one thread.
  *
- * <p>Ranks that reach each other by stores signal with atomics, which GPUs do on each other's
- * memory over NVLink, not over PCIe.
+ * <p>Ranks that access each other by stores signal with atomics, which GPUs support on each other's memory over NVLink, not over PCIe.
  */
 public final class DevicePut implements AutoCloseable {
   /** Size of the parameter that kernels take by value, see {@link #describe}. */
@@ -47,15 +45,15 @@ public final class DevicePut implements AutoCloseable {
 
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
-  /** Which carrier a kernel is compiled for; numbers as in the kernels. */
-  private static final String CARRIER = "EP4J_PUT_CARRIER";
+  /** Macro with the transport of a kernel; numbers as in the kernels. */
+  private static final String TRANSPORT = "EP4J_PUT_TRANSPORT";
 
   private static final String NO_KERNELS = "kernels that put cannot be loaded";
 
-  /** How long ranks that close wait for those whose kernels may still write here. */
+  /** How long closing ranks wait for ranks whose kernels may still write here. */
   private static final Duration PARTING = Duration.ofSeconds(5);
 
-  private enum Way {
+  private enum PutPath {
     STORES,
     RINGS,
     LIBRARY
@@ -67,8 +65,8 @@ public final class DevicePut implements AutoCloseable {
   private final CudaDevice device;
   private final Backend backend;
   private final PutWindow window;
-  private final @Nullable PutCarrier carrier;
-  private final @Nullable FarPuts far;
+  private final @Nullable PutTransport transport;
+  private final @Nullable RingPuts internode;
   private final DeviceMemory tables;
   private boolean closed;
 
@@ -82,12 +80,12 @@ public final class DevicePut implements AutoCloseable {
       Nodes nodes = ConfigAgreement.nodes(group, config.ranksPerNode(), config.timeout());
       device = owned.own(CudaDevice.open(DeviceChoice.ordinal(group)));
       device.makeCurrent();
-      Meeting meeting = Meeting.ofAll(group);
+      Participants meeting = Participants.ofAll(group);
       backend = owned.own(Backends.open(this.config.backend(), meeting, device, config.timeout()));
-      window = owned.own(PutWindow.open(group, backend, near(nodes), shape, config.timeout()));
-      carrier = window.carrier();
+      window = owned.own(PutWindow.open(group, backend, intranode(nodes), shape, config.timeout()));
+      transport = window.transport();
       tellWhatIsMissing(window.obstacle());
-      far = carrier == null && nodes.count() > 1 ? rings() : null;
+      internode = transport == null && nodes.count() > 1 ? rings() : null;
       tables = owned.own(DeviceMemory.allocate(device, tableBytes()));
       tables.zero(0, tables.bytes());
       tables.copyFrom(0, MemorySegment.ofArray(addresses()));
@@ -105,7 +103,7 @@ public final class DevicePut implements AutoCloseable {
     return new DevicePut(group, config);
   }
 
-  /** With the backend and the wire that variables name, so that ranks compare what counts. */
+  /** The configuration with the backend and the wire from variables, so that ranks compare effective values. */
   private static PutConfig settled(PutConfig config) {
     String backend = BackendChoice.of(config.backend()).name();
     return new PutConfig(
@@ -122,36 +120,35 @@ public final class DevicePut implements AutoCloseable {
     for (int r = 0; r < all.length; r++) {
       String other = new String(all[r], StandardCharsets.UTF_8);
       if (!other.equals(mine)) {
-        throw new ConfigurationMismatchException(
-            "the ranks cannot put to each other: rank %d has %s, rank %d %s"
+        throw new ConfigurationMismatchException(ErrorCode.PUT_CONFIG_MISMATCH, "the ranks cannot put to each other: rank %d has %s, rank %d has %s: use one configuration"
                 .formatted(group.rank(), mine, r, other));
       }
     }
   }
 
-  private boolean[] near(Nodes nodes) {
-    boolean[] near = new boolean[group.size()];
-    for (int r = 0; r < near.length; r++) {
-      near[r] = nodes.together(r, group.rank());
+  private boolean[] intranode(Nodes nodes) {
+    boolean[] intranode = new boolean[group.size()];
+    for (int r = 0; r < intranode.length; r++) {
+      intranode[r] = nodes.together(r, group.rank());
     }
-    return near;
+    return intranode;
   }
 
   private void tellWhatIsMissing(String obstacle) {
     if (!obstacle.isEmpty()) {
       LOG.log(
           Level.WARNING,
-          "Backend ''{0}'' carries no puts of kernels here: within a node they are stores, between"
+          "Backend ''{0}'' has no transport for puts of kernels here: within a node they are stores, between"
               + " nodes the proxy posts them to a wire. {1}",
           backend.name(),
           obstacle);
     }
   }
 
-  private FarPuts rings() {
+  private RingPuts rings() {
     PutShape shape = config.shape();
     return owned.own(
-        FarPuts.open(
+        RingPuts.open(
             group,
             device,
             backend.world().ranksOnDevice() == 1,
@@ -168,7 +165,7 @@ public final class DevicePut implements AutoCloseable {
   }
 
   private long[] addresses() {
-    return carrier != null && carrier.carriesAll() ? new long[group.size()] : window.addresses();
+    return transport != null && transport.movesAll() ? new long[group.size()] : window.addresses();
   }
 
   /** The device of this rank. */
@@ -176,39 +173,36 @@ public final class DevicePut implements AutoCloseable {
     return device;
   }
 
-  /** The memory of this rank; behind it lie words that are not the caller's. */
+  /** The memory of this rank; the words after it are internal. */
   public DeviceMemory memory() {
     return window.memory();
   }
 
-  /** How kernels reach the other ranks, in a few words for people. */
+  /** Short description of the transports, for display. */
   public String text() {
-    return switch (way()) {
+    return switch (putPath()) {
       case STORES -> backend.name() + ", stores";
       case RINGS -> backend.name() + ", stores; to other nodes the proxy over " + wire();
-      case LIBRARY -> backend.name() + ", " + (carrier == null ? "" : carrier.text());
+      case LIBRARY -> backend.name() + ", " + (transport == null ? "" : transport.text());
     };
   }
 
   private String wire() {
-    return far == null ? "" : far.wire();
+    return internode == null ? "" : internode.wire();
   }
 
-  private Way way() {
-    return carrier != null ? Way.LIBRARY : far != null ? Way.RINGS : Way.STORES;
+  private PutPath putPath() {
+    return transport != null ? PutPath.LIBRARY : internode != null ? PutPath.RINGS : PutPath.STORES;
   }
 
   /**
-   * Compiles a file of this jar that is written against {@code device_put.cuh}, for the way of
-   * these ranks, and loads kernels of it; collective. Closed before this is. None returns before
-   * all have loaded theirs: loading waits for kernels that run on the same GPU, which may wait for
-   * a rank that has none yet.
+   * Compiles a file of this jar that uses {@code device_put.cuh} for the transport of these ranks, and loads kernels of it; collective. The module is closed before this object. No rank returns before all have loaded theirs: loading waits for kernels that run on the same GPU, which may wait for a rank that has no kernels yet.
    *
-   * @param kernels names of those that will be asked for: none is loaded later
+   * @param kernels names of the kernels to use: no others can be loaded later
    */
   public PutModule load(String entry, Map<String, String> defines, List<String> kernels) {
     Map<String, String> all = new TreeMap<>(defines);
-    all.put(CARRIER, String.valueOf(way().ordinal()));
+    all.put(TRANSPORT, String.valueOf(putPath().ordinal()));
     ResourceStack loaded = new ResourceStack();
     boolean complete = false;
     try {
@@ -228,9 +222,9 @@ public final class DevicePut implements AutoCloseable {
     boolean complete = false;
     try {
       CudaModule module =
-          carrier == null
+          transport == null
               ? loaded.own(KernelCompiler.standard().load(device, entry, defines))
-              : loaded.own(LibraryModule.load(device, entry, defines, carrier)).module();
+              : loaded.own(LibraryModule.load(device, entry, defines, transport)).module();
       PutModule made = new PutModule(module, loaded, kernels);
       complete = true;
       return made;
@@ -257,16 +251,16 @@ public final class DevicePut implements AutoCloseable {
     set(parameter, PutField.PEERS, tables.address());
     set(parameter, PutField.SIGNAL_WORDS, shape.signalWords());
     set(parameter, PutField.FLUSHES, tables.address() + group.size() * (long) Long.BYTES);
-    if (carrier != null) {
-      set(parameter, PutField.LIBRARY, carrier.library());
-      set(parameter, PutField.WINDOW, carrier.window());
+    if (transport != null) {
+      set(parameter, PutField.LIBRARY, transport.library());
+      set(parameter, PutField.WINDOW, transport.window());
     }
-    if (far != null) {
-      set(parameter, PutField.OUTGOING, far.outgoing());
-      set(parameter, PutField.LANDING, far.landing());
-      set(parameter, PutField.COUNTERS, far.counters());
-      set(parameter, PutField.LANES_OF_A_RING, far.lanesOfARing());
-      far.describe(
+    if (internode != null) {
+      set(parameter, PutField.OUTGOING, internode.outgoing());
+      set(parameter, PutField.INCOMING, internode.incoming());
+      set(parameter, PutField.COUNTERS, internode.counters());
+      set(parameter, PutField.LANES_PER_RING, internode.lanesPerRing());
+      internode.describe(
           parameter.asSlice(PutField.RINGS.ordinal() * (long) Long.BYTES, Proxy.PARAMETER_BYTES));
     }
   }
@@ -275,17 +269,17 @@ public final class DevicePut implements AutoCloseable {
     parameter.setAtIndex(ValueLayout.JAVA_LONG, field.ordinal(), value);
   }
 
-  /** Why nothing more leaves this rank; null while all is well. */
+  /** Why this rank no longer sends; null if it does. */
   public @Nullable String problem() {
-    return far == null ? null : far.problem();
+    return internode == null ? null : internode.problem();
   }
 
-  /** Returns once all ranks have called it. */
+  /** Returns after all ranks have called it. */
   public void barrier() {
     group.barrier(config.timeout());
   }
 
-  /** Gives everything back, once no kernel of this rank uses it and the others close it, too. */
+  /** Closes all resources; no kernel of this rank uses them any more, and the other ranks close too. */
   @Override
   public void close() {
     if (closed) {
@@ -293,10 +287,10 @@ public final class DevicePut implements AutoCloseable {
     }
     closed = true;
     try {
-      // A peer's kernel may still be writing words here.
+      // A peer's kernel may still write words here.
       group.barrier(PARTING);
     } catch (GroupException | IllegalStateException e) {
-      // Who is gone or does not come writes nothing.
+      // Dead or missing ranks write nothing.
     }
     device.makeCurrent();
     owned.close();

@@ -1,17 +1,17 @@
 package org.ep4j.cuda.put;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.backend.PutShape;
 
 /**
- * How memory that kernels put into is opened; the same on all ranks.
+ * Configuration of memory that kernels put into, equal on all ranks.
  *
- * @param backend how GPUs reach each other; {@code auto} as {@link
- *     org.ep4j.cuda.backend.BackendChoice} says
- * @param shape what is there
- * @param ranksPerNode ranks that reach each other by stores; 0: those of a host
- * @param wire between nodes, where the backend has nothing of its own
+ * @param backend backend between GPUs; {@code auto} as in {@link org.ep4j.cuda.backend.BackendChoice}
+ * @param shape shape of the memory
+ * @param ranksPerNode ranks that access each other by stores; 0: the ranks of a host
+ * @param wire wire between nodes, if the backend has no transport of its own
  * @param timeout how long ranks wait for each other
  */
 public record PutConfig(
@@ -21,12 +21,11 @@ public record PutConfig(
   /** Checks the values. */
   public PutConfig {
     if (ranksPerNode < 0) {
-      throw new InvalidArgumentException(
-          "ranksPerNode", String.valueOf(ranksPerNode), ">= 0", "0: the ranks of a host");
+      throw new InvalidArgumentException(ErrorCode.PUT_SHAPE, "ranksPerNode", String.valueOf(ranksPerNode), ">= 0", "use 0 for the ranks of a host");
     }
   }
 
-  /** Ranks of a host are a node, and the wire between nodes is the best that there is. */
+  /** Ranks of a host form a node, with the best available wire between nodes. */
   public static PutConfig of(String backend, PutShape shape) {
     return new PutConfig(backend, shape, 0, "auto", DEFAULT_TIMEOUT);
   }

@@ -1,6 +1,6 @@
 package org.ep4j.cuda.put;
 
-/** Fields of {@code DevicePut} in {@code kernels/device_put.cuh}, 8 bytes each; rings end it. */
+/** Fields of {@code DevicePut} in {@code kernels/device_put.cuh}, 8 bytes each; the rings are last. */
 enum PutField {
   RANK,
   RANKS,
@@ -12,9 +12,9 @@ enum PutField {
   LIBRARY,
   WINDOW,
   OUTGOING,
-  LANDING,
+  INCOMING,
   COUNTERS,
   FLUSHES,
-  LANES_OF_A_RING,
+  LANES_PER_RING,
   RINGS
 }

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.put;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -7,13 +9,13 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.ResourceStack;
 
-/** Kernels that put, loaded by {@link DevicePut#load}. */
+/** Kernels with puts, loaded by {@link DevicePut#load}. */
 public final class PutModule implements AutoCloseable {
   private final ResourceStack owned;
   private final Map<String, Kernel> kernels = new HashMap<>();
 
   /**
-   * @param owned closes the module, with this
+   * @param owned closes the module when this is closed
    */
   PutModule(CudaModule module, ResourceStack owned, List<String> kernels) {
     this.owned = owned;
@@ -25,18 +27,17 @@ public final class PutModule implements AutoCloseable {
   /**
    * A kernel by its name.
    *
-   * @throws IllegalArgumentException if it is none of those that were loaded
+   * @throws IllegalArgumentException if the kernel was not loaded
    */
   public Kernel kernel(String name) {
     Kernel kernel = kernels.get(name);
     if (kernel == null) {
-      throw new IllegalArgumentException(
-          name + " was not loaded; there are " + kernels.keySet().stream().sorted().toList());
+      throw new InvalidArgumentException(ErrorCode.PUT_KERNEL_NOT_LOADED, "kernel", name, "one of " + kernels.keySet().stream().sorted().toList(), "add it to the list of DevicePut.load");
     }
     return kernel;
   }
 
-  /** Unloads it. */
+  /** Unloads the kernels. */
   @Override
   public void close() {
     owned.close();

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.put;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
@@ -28,8 +30,8 @@ public final class PutProbe implements AutoCloseable {
   private static final int UNIT = 16;
   private static final int ROUNDING = 256;
 
-  /** Kernels that must run at once, so that both ranks go on: a block an SM is always there. */
-  private static final int MOST_WARPS = 64 * WARPS_OF_BLOCK;
+  /** Kernels must be resident at once, so that both ranks progress: one block per SM always fits. */
+  private static final int MAX_WARPS = 64 * WARPS_OF_BLOCK;
 
   private final ResourceStack owned = new ResourceStack();
   private final DevicePut puts;
@@ -37,7 +39,7 @@ public final class PutProbe implements AutoCloseable {
   private final CudaStream stream;
   private final DeviceMemory results;
 
-  /** What signals have grown to; kernels keep it. */
+  /** Accumulated signal values, which kernels update. */
   private final DeviceMemory past;
 
   private final int rank;
@@ -67,23 +69,21 @@ public final class PutProbe implements AutoCloseable {
   }
 
   /**
-   * Memory for {@code warps} warps, each with a lane and a block of {@code bytes} each way.
+   * Memory for {@code warps} warps, each with a lane and a block of {@code bytes} in each direction.
    *
-   * @param like backend, nodes, wire and timeout; its shape is not looked at
+   * @param like backend, nodes, wire and timeout; its shape is ignored
    * @param warps a multiple of 8, at most 512
    * @param bytes a multiple of 16
    */
   public static PutProbe open(Group group, PutConfig like, int warps, long bytes) {
     if (group.size() != 2
         || warps < WARPS_OF_BLOCK
-        || warps > MOST_WARPS
+        || warps > MAX_WARPS
         || warps % WARPS_OF_BLOCK != 0
         || bytes < UNIT
-        || bytes > PutShape.MOST_BYTES
+        || bytes > PutShape.MAX_BYTES
         || bytes % UNIT != 0) {
-      throw new IllegalArgumentException(
-          "2 ranks, a multiple of 8 warps, at most %d, and of 16 bytes: %d, %d, %d"
-              .formatted(MOST_WARPS, group.size(), warps, bytes));
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "ranks, warps, bytes", "%d, %d, %d".formatted(group.size(), warps, bytes), "2 ranks, a multiple of 8 warps, at most %d, and a multiple of 16 bytes".formatted(MAX_WARPS), "use such a shape");
     }
     long memory = Math.ceilDiv(2L * warps * bytes, ROUNDING) * ROUNDING;
     PutShape shape = new PutShape(memory, warps, signals(warps));
@@ -96,23 +96,22 @@ public final class PutProbe implements AutoCloseable {
     return 4 * warps + 1;
   }
 
-  /** How kernels reach the other rank. */
+  /** Description of the transport to the other rank. */
   public String text() {
     return puts.text();
   }
 
   /**
-   * All warps exchange blocks that differ in each round, and overwrite what they have put as soon
-   * as it is flushed.
+   * All warps exchange blocks that differ in each round, and overwrite their source blocks as soon as they are flushed.
    *
-   * @param block bytes of each, at most those of the probe
-   * @return vectors of 16 bytes that arrived wrong here
+   * @param block bytes of each block, at most those of the probe
+   * @return number of wrong 16-byte vectors received here
    */
   public long exchange(long block, int count) {
     long wrong = 0;
     for (long each : run(EXCHANGE, warps, block, count)) {
       if (each < 0) {
-        throw gaveUp("exchange", block, "in round " + (each & Long.MAX_VALUE));
+        throw timedOut("exchange", block, "in round " + (each & Long.MAX_VALUE));
       }
       wrong += each;
     }
@@ -123,38 +122,38 @@ public final class PutProbe implements AutoCloseable {
   public double latency(long block, int count) {
     long nanos = run(ROUNDS, 1, block, count)[0];
     if (nanos == 0) {
-      throw gaveUp("rounds", block, "");
+      throw timedOut("rounds", block, "");
     }
     return nanos / (2.0 * count);
   }
 
   /**
-   * Rank 0 puts {@code count} blocks from each of some warps, a signal behind each.
+   * Rank 0 puts {@code count} blocks from each of some warps, each followed by a signal.
    *
    * @param senders fewer than 8 warps, or a multiple of 8
-   * @return on rank 0 bytes in a nanosecond, until rank 1 has answered
+   * @return on rank 0 the bytes per nanosecond until rank 1 has answered
    */
   public double stream(int senders, long block, int count) {
     long[] nanos = run(STREAM, senders, block, count);
     long slowest = 0;
     for (int warp = 0; warp < senders; warp++) {
       if (nanos[warp] == 0) {
-        throw gaveUp("stream", block, "in warp " + warp);
+        throw timedOut("stream", block, "in warp " + warp);
       }
       slowest = Math.max(slowest, nanos[warp]);
     }
     return (double) senders * block * count / slowest;
   }
 
-  private Ep4jException gaveUp(String what, long block, String where) {
+  private Ep4jException timedOut(String what, long block, String where) {
     String problem = puts.problem();
-    return new Ep4jException(
-        "rank %d gave up waiting for puts of %d bytes (%s) %s%s"
+    return new Ep4jException(ErrorCode.PUT_TIMEOUT, 
+        "rank %d did not receive puts of %d bytes in time (%s) %s%s"
             .formatted(rank, block, what, where, problem == null ? "" : ": " + problem));
   }
 
   private long[] run(String entry, int warpsNow, long block, int count) {
-    // Kernels have whole blocks of warps, and trust these numbers.
+    // Kernels have whole blocks of warps and rely on these numbers.
     boolean wholeBlocks = warpsNow < WARPS_OF_BLOCK || warpsNow % WARPS_OF_BLOCK == 0;
     if (block < UNIT
         || block > bytes
@@ -163,9 +162,7 @@ public final class PutProbe implements AutoCloseable {
         || warpsNow > warps
         || !wholeBlocks
         || count < 1) {
-      throw new IllegalArgumentException(
-          "%d times %d bytes of %d warps; there are %d for %d bytes"
-              .formatted(count, block, warpsNow, warps, bytes));
+      throw new InvalidArgumentException(ErrorCode.PROBE_LOAD, "count, block, warps", "%d, %d, %d".formatted(count, block, warpsNow), "within %d warps and %d bytes of the probe".formatted(warps, bytes), "use fewer, or open a larger probe");
     }
     int blocks = Math.ceilDiv(warpsNow, WARPS_OF_BLOCK);
     int threads = Math.min(warpsNow, WARPS_OF_BLOCK) * 32;
@@ -189,13 +186,13 @@ public final class PutProbe implements AutoCloseable {
       launch.launch(stream);
       stream.synchronize();
     }
-    // What this rank frees next may wait for all that runs on a GPU that both share.
+    // A later free on this rank may wait for all work on a GPU that both ranks share.
     puts.barrier();
     results.copyTo(0, MemorySegment.ofArray(result));
     return result;
   }
 
-  /** Gives everything back, once both ranks have come to it. */
+  /** Closes all resources; collective. */
   @Override
   public void close() {
     owned.close();

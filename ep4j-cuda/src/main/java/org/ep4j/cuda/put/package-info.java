@@ -1,4 +1,4 @@
-/** Puts, signals and flushes from kernels, whatever the backend. */
+/** Puts, signals and flushes from kernels, independent of the backend. */
 @NullMarked
 package org.ep4j.cuda.put;
 

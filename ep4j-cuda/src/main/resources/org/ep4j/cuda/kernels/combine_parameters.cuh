@@ -1,8 +1,8 @@
-// What the host says of a combine.
+// Parameters of a combine.
 #pragma once
-#include "begin_end.cuh"
+#include "kernel_lifecycle.cuh"
 
-constexpr u64 NOWHERE = ~0ull;
+constexpr u64 NO_ROUTE = ~0ull;
 
 // 8 bytes a field, in the order of org.ep4j.cuda.engine.CombineField.
 struct CombineParameters {
@@ -13,11 +13,11 @@ struct CombineParameters {
 
   // The handle.
   u64 tokens;
-  const u64* ways;     // [tokens, top_k]
+  const u64* routes;     // [tokens, top_k]
   const u32* matrix;   // [ranks, ranks] rows, then [ranks] row limits, then [ranks] tokens
-  const u64* places;   // EXPERT_MAJOR: [flat rows, top_k]; else null
+  const u64* slot_rows;   // EXPERT_MAJOR: [flat rows, top_k]; else null
 
-  // Rows to combine; columns of this pass begin `column` elements into a row.
+  // Rows to combine; the columns of this pass begin at element `column` of a row.
   const char* y;
   u64 hidden;   // elements of a row of y
   u64 column;
@@ -30,15 +30,15 @@ struct CombineParameters {
   const char* bias1;
   float* out_weights;  // [tokens, top_k]
 
-  // Where things lie in every rank's region.
+  // Offsets in every rank's region.
   u64 ready_offset;
   u64 groups_offset;        // u64 [ranks, group_words]
   u64 group_words;
-  u64 home_offset;          // rows, `home_row_bytes` each
-  u64 home_row_bytes;
-  u64 home_weights_offset;  // float [rows, top_k]
+  u64 return_offset;          // rows, `return_row_bytes` each
+  u64 return_row_bytes;
+  u64 return_weights_offset;  // float [rows, top_k]
 
-  // How it runs.
+  // Execution.
   u64 push_warps;
   u64 stage_bytes;
   u64 timeout;
@@ -46,24 +46,24 @@ struct CombineParameters {
   const u64* host_abort;
   Receipt receipt;  // two fields
 
-  // Across nodes, see far.cuh; null and 0 in one node.
-  const struct FarWorld* far;
-  const u64* far_ways;  // [partners, far_tokens, top_k]: see DispatchParameters
-  u64 far_tokens;
-  u64 chunk_tokens;  // tokens that share a slot, at most 32; the same on all ranks
-  u64 rounded;       // 1: what a node has for a token is summed and rounded before it travels
+  // Internode, see internode.cuh; null and 0 within one node.
+  const struct InternodeWorld* internode;
+  const u64* internode_routes;  // [partners, internode_tokens, top_k]: see DispatchParameters
+  u64 internode_tokens;
+  u64 chunk_tokens;  // tokens that share a slot, at most 32; equal on all ranks
+  u64 rounded;       // 1: a node's sum for a token is rounded before it travels
   u64 return_warps;  // warps that fill slots
   u64 sum_warps;     // warps that sum
-  u64 inlet_bytes;   // shared memory of each of these, a multiple of 128, at least 2048
+  u64 load_stage_bytes;   // shared memory of each summing warp, a multiple of 128, at least 2048
 
-  u64 parts;  // in one node: of a token, to be summed by a warp each
+  u64 parts;  // within one node: parts of a token, each summed by one warp
 };
 
-// Where a combine sees who of this node has entered it.
-struct CombineEntries {
+// The words that show a combine which ranks of this node have entered.
+struct CombineEntrySignals {
   const CombineParameters& p;
 
-  __device__ __forceinline__ Entries operator()() const {
-    return Entries{p.peers, p.rank, p.ranks, p.ready_offset, 0, 0, nullptr, 0, nullptr, nullptr};
+  __device__ __forceinline__ EntrySignals operator()() const {
+    return EntrySignals{p.peers, p.rank, p.ranks, p.ready_offset, 0, 0, nullptr, 0, nullptr, nullptr};
   }
 };

@@ -2,7 +2,7 @@
 #pragma once
 #include "ptx.cuh"
 
-// Vectors of 16 bytes of an element type: to floats and back.
+// Conversion of 16-byte vectors of an element type to floats and back.
 struct Bf16 {
   static constexpr u32 ELEMENTS = 8;
 

@@ -1,25 +1,35 @@
 // High-throughput dispatch in FLAT order, in one kernel: layout, counts and rows.
 //
-// Blocks count runs of tokens. Once the slots are known some warps of a block push rows straight
-// into the receive regions, each row from one copy in shared memory to all its ranks: at first rows
-// of their own run, then whichever of the rank's is next. The other warps write what goes with the
-// rows of the run: at a rank they are neighbours, so indices, weights, scales and sources go out in
-// long stretches. The last block tells the peers that all is written, waits until they have said the
-// same, and so ends the operation.
+// Roles. Each block owns a range of tokens.
+//   all warps               count the range, publish the counts, resolve routes to slots
+//   warps 0..push_warps-1   push rows directly into the receive regions, each row from one copy in
+//                           shared memory to all its ranks: first rows of the own range, then the
+//                           next row of any range of this rank
+//   the other warps         write the metadata of the range's rows: at a rank these rows are adjacent,
+//                           so indices, weights, scales and sources are written in long runs
+//   block 0                 also writes the totals for the host, before its rows
+//   last block to finish    publishes `done` to the peers, waits for theirs, ends the epoch
+// Budget: 512 threads at most, one block an SM, so at most 128 registers a thread. Shared memory:
+// for each pushing warp STAGES stages of stage_bytes and their barriers, then words for counts,
+// slots, tiles.
 //
-// A cached dispatch takes ways, lists and matrix from the handle instead of counting, and waits for
-// its peers' `ready` before it writes to them.
+// Invariant: slots follow from the counts of all ranks, in rank and token order, so no two rows
+// share a slot and the result does not depend on timing. A rank publishes `done` only after all its
+// blocks have read the counts and written their rows.
+//
+// A cached dispatch reads routes, lists and matrix from the handle instead of counting, and waits
+// for its peers' `ready` before it writes to them.
 #include "finish.cuh"
 #include "flat_rows.cuh"
 #include "totals.cuh"
 
-// The warps that push rows. `own` counts in shared memory, see TakenTokens.
-__device__ __forceinline__ void push(const DispatchParameters& p, const Watch& w, Chunk chunk,
+// The warps that push rows. `own` is a counter in shared memory, see ClaimedTokens.
+__device__ __forceinline__ void push(const DispatchParameters& p, const WaitContext& w, TokenRange token_range,
                                      u32* own, char* stages, u64* barriers) {
   u32 warp = warp_id();
   Ring ring(stages + warp * STAGES * p.stage_bytes, barriers + warp * STAGES, (u32)p.stage_bytes);
-  TakenTokens tokens(p, w, chunk, own);
-  move_rows(ring, TokenRows<TakenTokens, AllRanks>(p, AllRanks{}, tokens), (u32)p.row_bytes);
+  ClaimedTokens tokens(p, w, token_range, own);
+  move_rows(ring, TokenRows<ClaimedTokens, AllRanks>(p, AllRanks{}, tokens), (u32)p.row_bytes);
 }
 
 extern "C" __global__ void __launch_bounds__(512, 1)
@@ -30,37 +40,38 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   u64* barriers = (u64*)(shared + p.push_warps * STAGES * p.stage_bytes);
   u32* expert_counts = (u32*)(barriers + p.push_warps * STAGES);
   u32* slot_words = expert_counts + p.experts;
-  u32* tile_words = slot_words + Slots::ARRAYS * p.ranks + 1;
+  u32* tile_words = slot_words + RankSlots::ARRAYS * p.ranks + 1;
 
   if (threadIdx.x == 0) {
     own = 0;
   }
-  Watch w = watch_of((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
-  if (leave_at_once(w, p.receipt, NodeEntries{p})) {
+  WaitContext w = make_wait_context((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
+  if (exit_early(w, p.receipt, IntranodeEntrySignals{p})) {
     return;
   }
-  Chunk chunk = Chunk::of(p.tokens, blockIdx.x, gridDim.x);
-  Slots slots(slot_words, p.ranks);
+  TokenRange token_range = TokenRange::of(p.tokens, blockIdx.x, gridDim.x);
+  RankSlots slots(slot_words, p.ranks);
   if (p.cached) {
-    say_ready(p, w);
+    publish_ready(p, w);
     await_ready(p, w);
-    recall_slots(p, slots);
+    restore_slots(p, slots);
   } else {
     CountedExperts experts(p, expert_counts);
     Tiles tiles(tile_words, (u32)p.ranks, blockDim.x >> 5);
-    count_chunk(p, w, chunk, tiles, experts);
+    count_token_range(p, w, token_range, tiles, experts);
     publish_block(p, w, tiles, experts);
     publish_rank(p, w);
     find_slots(p, w, slots, tiles, 0);
-    resolve_chunk(p, chunk, slots);
+    resolve_token_range(p, token_range, slots);
   }
-  // The ways of this block are there, for warps of all blocks.
+  // The routes of this block are complete; warps of all blocks may send its tokens.
   if (threadIdx.x == 0) {
     __threadfence();
     atomicAdd(&w.control->senders, 1ull);
   }
   if (blockIdx.x == 0) {
-    // Before its rows: the host waits for this, and other blocks push what this one does not.
+    // Before the rows: the host waits for the totals, and other blocks push the rows that this
+    // block leaves.
     if (p.cached) {
       repeat_totals(p);
     } else {
@@ -69,9 +80,9 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   }
   if (!__syncthreads_or(aborted(w))) {
     if (warp_id() < p.push_warps) {
-      push(p, w, chunk, &own, shared, barriers);
+      push(p, w, token_range, &own, shared, barriers);
     } else {
-      accompany(p, slots, 0, (u32)p.ranks, (u32)p.push_warps);
+      write_metadata(p, slots, 0, (u32)p.ranks, (u32)p.push_warps);
     }
   }
   finish(p, w, false);

@@ -1,51 +1,58 @@
-// High-throughput combine of EXPERT_MAJOR rows in one node, see token_sums.cuh.
+// High-throughput combine of EXPERT_MAJOR rows within one node, see token_sums.cuh.
 //
-// The pusher first adds the rows of a token here, in ascending local expert order. They travel in the
-// type of the rows (rounded) or as float32. Who sums a token does the same with the rows that its own
-// rank's experts have for it, and rounds their sum as if it had travelled.
+// The pusher first adds the rows of a token on its rank, in ascending local expert order. The sum
+// travels in the type of the rows (rounded) or as float32. The rank that owns the token does the
+// same with the rows of its own experts, and rounds their sum as if it had travelled.
+//
+// Roles and shared memory are those of combine.cu, but no stages are used: pushing warps sum into
+// registers and store from there. Budget: 512 threads at most, one block an SM, so at most 128
+// registers a thread: 2 vectors of a lane, 1 to 3 rows at a time.
+//
+// Invariant: the order of additions and the place of the rounding are fixed by rank and local
+// expert number, so sums do not depend on timing or on the rank that holds a row.
 #include "token_sums.cuh"
 
-// Rows of type T; what is pushed travels as H. `rows` holds those of ranks before this one, those of its
-// own experts, and those of ranks after it.
+// Rows of type T; pushed sums travel as H. `rows` lists rows from ranks before this one, then the
+// rows of own experts, then rows from ranks after it.
 template <class T, class H>
 struct ExpertToken {
   using Element = T;
   static constexpr u32 VECTORS = 2;
 
-  // Rows at a time, what registers allow: at home, and of own experts.
-  static constexpr u32 HOME_ROWS = H::ELEMENTS == T::ELEMENTS ? 2 : 1;
+  // Rows at a time, bounded by registers: from the return buffer, and of own experts.
+  static constexpr u32 RETURN_ROWS = H::ELEMENTS == T::ELEMENTS ? 2 : 1;
   static constexpr u32 OWN_ROWS = 3;
 
   const char** rows;
   int before = 0;
   int own = 0;
   int after = 0;
-  u32 own_flat = 0;  // FLAT row of those of own experts
+  u32 own_flat = 0;  // FLAT row of the rows of own experts
 
   __device__ __forceinline__ explicit ExpertToken(const char** rows) : rows(rows) {}
 
-  __device__ __forceinline__ bool find(const CombineParameters& p, const Watch& w,
-                                       const Homes& homes, const TokenWays& of) {
+  __device__ __forceinline__ bool find(const CombineParameters& p, const WaitContext& w,
+                                       const ReturnLayout& return_layout, const TokenRoutes& of) {
     u32 below = (1u << lane_id()) - 1;
     u32 found = 0;
     own = 0;
 #pragma unroll
     for (u32 round = 0; round < ROUNDS; round++) {
-      u64 way = of.ways[round];
-      bool leads = way != NOWHERE;
-      u32 given = __ballot_sync(0xffffffff, leads && is_given(p, way));
-      u32 mask = __ballot_sync(0xffffffff, leads) & ~given;
+      u64 route = of.routes[round];
+      bool valid = route != NO_ROUTE;
+      u32 local_mask = __ballot_sync(0xffffffff, valid && is_local_input(p, route));
+      u32 mask = __ballot_sync(0xffffffff, valid) & ~local_mask;
       u32 at = found + own + __popc(mask & below);
-      if (given != 0) {
-        u32 lane = __ffs(given) - 1;
-        own_flat = __shfl_sync(0xffffffff, (u32)way, lane);
+      if (local_mask != 0) {
+        u32 lane = __ffs(local_mask) - 1;
+        own_flat = __shfl_sync(0xffffffff, (u32)route, lane);
         before = __shfl_sync(0xffffffff, (int)at, lane);
-        own = list_given_rows(p, own_flat, 16 / T::ELEMENTS, rows + before);
+        own = list_input_rows(p, own_flat, 16 / T::ELEMENTS, rows + before);
         at += lane_id() > lane ? own : 0;
       }
       bool there = true;
       if (mask >> lane_id() & 1) {
-        rows[at] = await_home_row(p, w, homes, way);
+        rows[at] = await_return_row(p, w, return_layout, route);
         there = rows[at] != nullptr;
       }
       if (!__all_sync(0xffffffff, there)) {
@@ -60,16 +67,16 @@ struct ExpertToken {
   }
 
   __device__ __forceinline__ void add_to(float (*sum)[T::ELEMENTS], u32 first, u32 end) const {
-    add_rows<T, H, VECTORS, HOME_ROWS>(sum, MemoryRows{rows}, before, first, end);
+    add_rows<T, H, VECTORS, RETURN_ROWS>(sum, MemoryRows{rows}, before, first, end);
     if (own > 0) {
       add_own(sum, first, end);
-      add_rows<T, H, VECTORS, HOME_ROWS>(sum, MemoryRows{rows + before + own}, after, first, end);
+      add_rows<T, H, VECTORS, RETURN_ROWS>(sum, MemoryRows{rows + before + own}, after, first, end);
     }
   }
 
-  // A choice has one weight at most.
+  // A choice has at most one weight.
   __device__ __forceinline__ float weight(const CombineParameters& p, u32 k) const {
-    float sum = own == 0 ? 0 : given_weight(p, own_flat, k);
+    float sum = own == 0 ? 0 : input_weight(p, own_flat, k);
     for (int i = 0; i < before + after; i++) {
       const char* row = rows[i < before ? i : i + own];
       sum += __ldcg(row_weights(p, row, 16 / T::ELEMENTS) + k);
@@ -77,8 +84,8 @@ struct ExpertToken {
     return sum;
   }
 
-  static __device__ __forceinline__ void push(const CombineParameters& p, const Watch& w,
-                                              const Groups<Homes>& groups, char*, u64*,
+  static __device__ __forceinline__ void push(const CombineParameters& p, const WaitContext& w,
+                                              const RowGroups<ReturnLayout>& groups, char*, u64*,
                                               const char** rows) {
     push_sums<T, H>(p, w, groups, rows);
   }
@@ -102,7 +109,7 @@ struct ExpertToken {
   }
 };
 
-// Rows of the named type; the second type is that in which they travel.
+// Rows of type T that travel as H.
 #define EP4J_EXPERT_COMBINE(name, T, H)                   \
   extern "C" __global__ void __launch_bounds__(512, 1)    \
       name(const __grid_constant__ CombineParameters p) { \

@@ -1,11 +1,12 @@
 // EXPERT_MAJOR: from routing to rows. Each pair of a token and an expert has a row at the expert's
-// rank: groups begin where the groups of the rank's earlier experts end, aligned, and inside a group
-// pairs are ordered by source rank and token. Every block derives the rows of its own tokens from
-// the counts of all ranks and of the blocks before it, so a sender knows where its rows belong.
+// rank: a group begins at the aligned end of the previous expert's group, and inside a group pairs
+// are ordered by source rank and token. Every block derives the rows of its own tokens from the
+// counts of all ranks and of the blocks before it, so a sender knows the destination of its rows.
 #pragma once
 #include "totals.cuh"
 
-// Numbers the pairs of each expert in tiles and notes them as entries, relative to the block.
+// Numbers the pairs of each expert in tiles and stores the numbers as entries, relative to the
+// block.
 struct NumberedExperts {
   const DispatchParameters& p;
   Tiles tiles;
@@ -19,19 +20,19 @@ struct NumberedExperts {
   __device__ __forceinline__ void close() { tiles.close(); }
   __device__ __forceinline__ u32 count(u32 expert) const { return tiles.running[expert]; }
 
-  // A thread, of its token: refused choices have not been marked and lead nowhere.
-  __device__ __forceinline__ void note(u32 token) const {
+  // One thread, for its token. Refused choices are not marked and get NO_ROUTE.
+  __device__ __forceinline__ void write_entries(u32 token) const {
     for (u32 k = 0; k < p.top_k; k++) {
       u64 at = (u64)token * p.top_k + k;
       i64 id = expert_of(p, at);
       bool counts = (u64)id < p.experts && p.placement[id] >> 16 < p.ranks && tiles.has((u32)id);
       p.entries[at] =
-          counts ? pack_way(p.placement[id] >> 16, tiles.number((u32)id)) : NOWHERE;
+          counts ? pack_route(p.placement[id] >> 16, tiles.number((u32)id)) : NO_ROUTE;
     }
   }
 };
 
-// What a block knows of the groups; shared memory.
+// A block's view of the groups; shared memory.
 struct ExpertGroups {
   u32* base;    // [experts] row of this block's first pair of the expert, at the expert's rank
   u32* total;   // [experts] pairs of all ranks
@@ -45,21 +46,21 @@ struct ExpertGroups {
         rows(starts + local_experts + 1) {}
 };
 
-// Pairs of an expert that all ranks have; those of the ranks before this one into `before`.
-__device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const Watch& w, u32 expert,
+// Pairs of an expert on all ranks; `before`: those of ranks before this one.
+__device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const WaitContext& w, u32 expert,
                                          u32& before) {
-  constexpr u32 AT_ONCE = 8;
+  constexpr u32 UNROLL = 8;
   u32 i = (u32)p.ranks + expert;
   u32 all = 0;
   before = 0;
-  for (u32 first = 0; first < p.ranks; first += AT_ONCE) {
-    u64 seen[AT_ONCE];
+  for (u32 first = 0; first < p.ranks; first += UNROLL) {
+    u64 seen[UNROLL];
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
+    for (u32 j = 0; j < UNROLL; j++) {
       seen[j] = first + j < p.ranks ? load_relaxed_system(&counts_of(p, p.rank, first + j)[i]) : 0;
     }
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
+    for (u32 j = 0; j < UNROLL; j++) {
       u32 s = first + j;
       if (s < p.ranks) {
         u32 pairs = tag_is(seen[j], w.epoch) ? (u32)seen[j] : wait_count(p, w, s, i);
@@ -71,12 +72,12 @@ __device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const Watc
   return all;
 }
 
-// Adds the beginnings of a rank's groups to the rows; a warp, 32 experts at a time.
-__device__ __forceinline__ void place_groups(const DispatchParameters& p, const Watch& w,
+// Adds the first row of each of a rank's groups to the rows; one warp, 32 experts at a time.
+__device__ __forceinline__ void place_groups(const DispatchParameters& p, const WaitContext& w,
                                              const ExpertGroups& groups, u32* needed, u32 rank) {
   const u32* experts = p.order + p.ranks + 1 + p.order[rank];
   u32 count = p.order[rank + 1] - p.order[rank];
-  // A rank that is gone has told nothing and takes nothing.
+  // A missing rank publishes no alignment and receives no rows.
   u32 alignment = max(1u, wait_count(p, w, rank, alignment_word(p)));
   u32 start = 0;
   for (u32 first = 0; first < count; first += 32) {
@@ -108,8 +109,8 @@ __device__ __forceinline__ void place_groups(const DispatchParameters& p, const 
 }
 
 // All blocks: waits for the pairs of all ranks and derives the groups.
-__device__ __forceinline__ void find_groups(const DispatchParameters& p, const Watch& w,
-                                            const ExpertGroups& groups, const Slots& slots) {
+__device__ __forceinline__ void find_groups(const DispatchParameters& p, const WaitContext& w,
+                                            const ExpertGroups& groups, const RankSlots& slots) {
   u32 experts = (u32)p.experts;
   for (u32 e = threadIdx.x; e < experts; e += blockDim.x) {
     groups.base[e] = 0;
@@ -138,8 +139,8 @@ __device__ __forceinline__ void find_groups(const DispatchParameters& p, const W
   __syncthreads();
 }
 
-// The same from the handle, as far as a cached dispatch needs it.
-__device__ __forceinline__ void recall_groups(const DispatchParameters& p, const ExpertGroups& groups) {
+// The same from the handle, limited to what a cached dispatch needs.
+__device__ __forceinline__ void restore_groups(const DispatchParameters& p, const ExpertGroups& groups) {
   for (u32 l = threadIdx.x; l < p.local_experts; l += blockDim.x) {
     groups.starts[l] = p.group_starts[l];
     groups.rows[l] = p.group_rows[l];
@@ -150,51 +151,52 @@ __device__ __forceinline__ void recall_groups(const DispatchParameters& p, const
   __syncthreads();
 }
 
-// The first of a token's rows at a rank; entries are absolute. It fits if any of them does.
+// The first of a token's rows at a rank; entries are absolute. If any row fits the limit, this one
+// does.
 __device__ __forceinline__ u32 first_row(const u64* entries, u32 top_k, u32 rank) {
-  constexpr u32 AT_ONCE = 8;
+  constexpr u32 UNROLL = 8;
   u32 row = NO_ROW;
-  for (u32 first = 0; first < top_k; first += AT_ONCE) {
-    u64 held[AT_ONCE];
+  for (u32 first = 0; first < top_k; first += UNROLL) {
+    u64 held[UNROLL];
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
-      held[j] = first + j < top_k ? entries[first + j] : NOWHERE;
+    for (u32 j = 0; j < UNROLL; j++) {
+      held[j] = first + j < top_k ? entries[first + j] : NO_ROUTE;
     }
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
-      row = way_rank(held[j]) == rank ? min(row, way_slot(held[j])) : row;
+    for (u32 j = 0; j < UNROLL; j++) {
+      row = route_rank(held[j]) == rank ? min(row, route_slot(held[j])) : row;
     }
   }
   return row;
 }
 
-// Makes entries and ways of the chunk absolute and finds the row that each way leads to.
-__device__ __forceinline__ void resolve_rows(const DispatchParameters& p, Chunk chunk,
-                                             const Slots& slots, const ExpertGroups& groups) {
+// Makes entries and routes of the range absolute and finds the target row of each route.
+__device__ __forceinline__ void resolve_rows(const DispatchParameters& p, TokenRange token_range,
+                                             const RankSlots& slots, const ExpertGroups& groups) {
   u32 top_k = (u32)p.top_k;
-  u64 end = (u64)chunk.end * top_k;
-  for (u64 i = (u64)chunk.begin * top_k + threadIdx.x; i < end; i += blockDim.x) {
-    if (p.entries[i] != NOWHERE) {
+  u64 end = (u64)token_range.end * top_k;
+  for (u64 i = (u64)token_range.begin * top_k + threadIdx.x; i < end; i += blockDim.x) {
+    if (p.entries[i] != NO_ROUTE) {
       p.entries[i] += groups.base[expert_of(p, i)];
     }
   }
   __syncthreads();
-  for (u64 i = (u64)chunk.begin * top_k + threadIdx.x; i < end; i += blockDim.x) {
-    u64 way = p.ways[i];
-    if (way != NOWHERE) {
-      u32 rank = way_rank(way);
-      u32 slot = slots.base[rank] + way_slot(way);
+  for (u64 i = (u64)token_range.begin * top_k + threadIdx.x; i < end; i += blockDim.x) {
+    u64 route = p.routes[i];
+    if (route != NO_ROUTE) {
+      u32 rank = route_rank(route);
+      u32 slot = slots.base[rank] + route_slot(route);
       u32 row = first_row(p.entries + i / top_k * top_k, top_k, rank);
-      p.ways[i] = slot < slots.limit[rank] ? pack_way(rank, slot) : NOWHERE;
-      p.targets[i] = row < slots.takes[rank] ? row : NO_ROW;
+      p.routes[i] = slot < slots.limit[rank] ? pack_route(rank, slot) : NO_ROUTE;
+      p.targets[i] = row < slots.accepted[rank] ? row : NO_ROW;
     }
   }
   __syncthreads();
 }
 
 // All threads of block 0.
-__device__ __forceinline__ void write_group_totals(const DispatchParameters& p, const Watch& w,
-                                                   const Slots& slots, const ExpertGroups& groups) {
+__device__ __forceinline__ void write_group_totals(const DispatchParameters& p, const WaitContext& w,
+                                                   const RankSlots& slots, const ExpertGroups& groups) {
   __shared__ u32 pairs;
   if (threadIdx.x == 0) {
     pairs = 0;
@@ -203,16 +205,16 @@ __device__ __forceinline__ void write_group_totals(const DispatchParameters& p, 
   }
   __syncthreads();
   for (u32 l = threadIdx.x; l < p.local_experts; l += blockDim.x) {
-    tell_expert(p, l, groups.rows[l]);
+    write_expert_counts(p, l, groups.rows[l]);
     p.expert_offsets[l + 1] = groups.starts[l + 1];
     p.group_starts[l + 1] = groups.starts[l + 1];
     atomicAdd(&pairs, groups.rows[l]);
   }
   __syncthreads();
-  tell_host(p, w, slots.needed, pairs);
+  publish_totals(p, w, slots.needed, pairs);
 }
 
-// The offsets of the handle again; see repeat_totals. All threads of block 0.
+// Writes the offsets of the handle again; see repeat_totals. All threads of block 0.
 __device__ __forceinline__ void repeat_group_totals(const DispatchParameters& p) {
   repeat_totals(p);
   for (u32 l = threadIdx.x; l <= p.local_experts; l += blockDim.x) {

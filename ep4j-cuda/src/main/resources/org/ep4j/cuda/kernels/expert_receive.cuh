@@ -1,30 +1,31 @@
-// EXPERT_MAJOR, the receiving warps: as rows arrive, each is copied from the place where its sender
-// put it to its places in the groups of the other experts, and what goes with it to all of them.
+// EXPERT_MAJOR, the receiving warps. Each arrived row is copied from its first row to its rows in
+// the groups of the other experts, and its metadata to all of them.
 //
-// A slot's arrival word is written by a warp of its sender, behind a system-wide fence after row and
-// companion, and read here with acquire; it carries the token.
+// A slot's arrival word. Writer: the notifying warp of the sender, behind a system-wide fence after
+// row and metadata; reader: a receiving warp, acquire. The word carries the token.
 #pragma once
 #include "expert_layout.cuh"
-#include "companion.cuh"
+#include "row_metadata.cuh"
 
-// The slots that this rank receives, in about the order in which they are sent: each source's blocks
-// send their tokens at the same pace. A receiver takes the next few jobs when it has time.
-struct Arrivals {
+// The slots that this rank receives, in about the order in which they are sent: each source's
+// blocks send their tokens at the same pace. A receiving warp takes the next few jobs when it is
+// idle.
+struct ArrivingSlots {
   const DispatchParameters& p;
-  const Slots& slots;
+  const RankSlots& slots;
   u32 jobs;
 
-  __device__ __forceinline__ Arrivals(const DispatchParameters& p, const Slots& slots)
+  __device__ __forceinline__ ArrivingSlots(const DispatchParameters& p, const RankSlots& slots)
       : p(p), slots(slots), jobs(0) {
-    u32 most = 0;
+    u32 largest = 0;
     for (u32 s = 0; s < p.ranks; s++) {
-      most = max(most, slots.arriving[s]);
+      largest = max(largest, slots.arriving[s]);
     }
     u32 blocks = (u32)p.push_blocks;
-    jobs = (most + blocks - 1) / blocks * blocks * (u32)p.ranks;
+    jobs = (largest + blocks - 1) / blocks * blocks * (u32)p.ranks;
   }
 
-  // First of `n` jobs that nobody else has; all lanes.
+  // Takes `n` jobs exclusively; returns the first. All lanes.
   __device__ __forceinline__ u32 take(u32 n) const {
     Control* control = (Control*)p.peers[p.rank];
     u32 first = 0;
@@ -34,24 +35,24 @@ struct Arrivals {
     return __shfl_sync(0xffffffff, first, 0);
   }
 
-  // The slot of a job; false if it has none.
+  // The slot of a job; false if the job has none.
   __device__ __forceinline__ bool find(u32 job, u32& source, u32& slot) const {
     u32 blocks = (u32)p.push_blocks;
-    u32 turn = job / (u32)p.ranks;
-    source = job - turn * (u32)p.ranks;
-    Chunk chunk = Chunk::of(slots.arriving[source], turn % blocks, blocks);
-    u32 number = chunk.begin + turn / blocks;
+    u32 step = job / (u32)p.ranks;
+    source = job - step * (u32)p.ranks;
+    TokenRange token_range = TokenRange::of(slots.arriving[source], step % blocks, blocks);
+    u32 number = token_range.begin + step / blocks;
     slot = slots.first[source] + number;
-    return job < jobs && number < chunk.end && slot < p.landing_rows;
+    return job < jobs && number < token_range.end && slot < p.receive_slots;
   }
 };
 
-// Where a row goes. Lane i knows the rows of the places i and i + 32 and the choices they are of.
-struct Places {
+// Destinations of a row. Lane i holds the rows i and i + 32 and their choices.
+struct RowDestinations {
   u32 rows[2];
   u32 choices[2];
   u32 masks[2];
-  u32 first;  // the lowest row, where it has arrived
+  u32 first;  // the lowest row, where the row has arrived
 
   __device__ __forceinline__ void count() {
     masks[0] = __ballot_sync(0xffffffff, rows[0] != NO_ROW);
@@ -59,7 +60,7 @@ struct Places {
     first = __reduce_min_sync(0xffffffff, min(rows[0], rows[1]));
   }
 
-  // Calls body(row) for every place; all lanes.
+  // Calls body(row) for every destination; all lanes.
   template <class Body>
   __device__ __forceinline__ void each(Body body) const {
 #pragma unroll
@@ -70,33 +71,33 @@ struct Places {
     }
   }
 
-  // From the entries of a companion.
+  // From the entries of row metadata.
   __device__ __forceinline__ void read(const DispatchParameters& p, const u64* entries) {
 #pragma unroll
     for (u32 round = 0; round < 2; round++) {
       u64 entry = entries[round];
-      bool here = way_rank(entry) == p.rank && way_slot(entry) < p.limit;
-      rows[round] = here ? way_slot(entry) : NO_ROW;
+      bool here = route_rank(entry) == p.rank && route_slot(entry) < p.limit;
+      rows[round] = here ? route_slot(entry) : NO_ROW;
       choices[round] = round * 32 + lane_id();
     }
     count();
   }
 
   // From the handle.
-  __device__ __forceinline__ void recall(const DispatchParameters& p, u32 slot) {
+  __device__ __forceinline__ void restore(const DispatchParameters& p, u32 slot) {
 #pragma unroll
     for (u32 round = 0; round < 2; round++) {
       u32 i = round * 32 + lane_id();
-      u64 place = i < p.top_k ? p.places[(u64)slot * p.top_k + i] : NOWHERE;
-      rows[round] = place == NOWHERE ? NO_ROW : (u32)place;
-      choices[round] = (u32)(place >> 32);
+      u64 packed = i < p.top_k ? p.slot_rows[(u64)slot * p.top_k + i] : NO_ROUTE;
+      rows[round] = packed == NO_ROUTE ? NO_ROW : (u32)packed;
+      choices[round] = (u32)(packed >> 32);
     }
     count();
   }
 
-  // Into the handle, in ascending order: a combine sums in it.
-  __device__ __forceinline__ void keep(const DispatchParameters& p, u32 slot) const {
-    u64* places = p.places + (u64)slot * p.top_k;
+  // Into the handle, in ascending order: a combine sums in this order.
+  __device__ __forceinline__ void save(const DispatchParameters& p, u32 slot) const {
+    u64* slot_rows = p.slot_rows + (u64)slot * p.top_k;
     u32 before[2] = {0, 0};
     each([&](u32 row) {
       before[0] += row < rows[0];
@@ -106,20 +107,20 @@ struct Places {
 #pragma unroll
     for (u32 round = 0; round < 2; round++) {
       if (rows[round] != NO_ROW) {
-        places[before[round]] = pack_way(choices[round], rows[round]);
+        slot_rows[before[round]] = pack_route(choices[round], rows[round]);
       }
       u32 i = round * 32 + lane_id();
       if (i >= count && i < p.top_k) {
-        places[i] = NOWHERE;
+        slot_rows[i] = NO_ROUTE;
       }
     }
   }
 };
 
-__device__ __forceinline__ void copy_row(const DispatchParameters& p, const Places& places) {
+__device__ __forceinline__ void copy_row(const DispatchParameters& p, const RowDestinations& destinations) {
   constexpr u32 U = 8;  // vectors of a lane at a time
   char* rows = p.peers[p.rank] + p.rows_offset;
-  const char* from = rows + places.first * p.row_bytes;
+  const char* from = rows + destinations.first * p.row_bytes;
   u32 bytes = (u32)p.row_bytes;
   for (u32 first = lane_id() * 16; first < bytes + lane_id() * 16; first += 512 * U) {
     uint4 held[U];
@@ -128,8 +129,8 @@ __device__ __forceinline__ void copy_row(const DispatchParameters& p, const Plac
       u32 at = first + u * 512;
       held[u] = at < bytes ? load_row(from + at) : make_uint4(0, 0, 0, 0);
     }
-    places.each([&](u32 row) {
-      if (row != places.first) {
+    destinations.each([&](u32 row) {
+      if (row != destinations.first) {
         char* to = rows + row * p.row_bytes;
 #pragma unroll
         for (u32 u = 0; u < U; u++) {
@@ -143,15 +144,15 @@ __device__ __forceinline__ void copy_row(const DispatchParameters& p, const Plac
   }
 }
 
-// What came with a row to all its places. The weights are those of this lane's choices, so those of
-// a new dispatch's places.
-__device__ __forceinline__ void spread(const DispatchParameters& p, const Places& places,
-                                       const CompanionParts& parts, const char* scales_from, u32 token,
+// Copies the metadata of a row to all its destinations. Weights are those of this lane's choices,
+// which in a new dispatch are also its destinations.
+__device__ __forceinline__ void scatter(const DispatchParameters& p, const RowDestinations& destinations,
+                                       const RowMetadata& parts, const char* scales_from, u32 token,
                                        u32 source) {
   char* region = p.peers[p.rank];
 #pragma unroll
   for (u32 round = 0; round < 2; round++) {
-    u32 row = places.rows[round];
+    u32 row = destinations.rows[round];
     if (row != NO_ROW) {
       ((int*)(region + p.tokens_offset))[row] = (int)token;
       ((int*)(region + p.sources_offset))[row] = (int)source;
@@ -163,40 +164,40 @@ __device__ __forceinline__ void spread(const DispatchParameters& p, const Places
       }
     }
   }
-  places.each([&](u32 row) {
+  destinations.each([&](u32 row) {
     parts.write_scales(p, scales_from, region + p.scales_offset + row * p.scale_bytes);
   });
 }
 
-__device__ __forceinline__ void receive_row(const DispatchParameters& p, const CompanionShape& shape,
-                                            const CompanionParts& parts, u32 slot, u32 token,
+__device__ __forceinline__ void receive_row(const DispatchParameters& p, const RowMetadataLayout& shape,
+                                            const RowMetadata& parts, u32 slot, u32 token,
                                             u32 source) {
-  Places places;
+  RowDestinations destinations;
   if (p.cached) {
-    places.recall(p, slot);
+    destinations.restore(p, slot);
   } else {
-    places.read(p, parts.entries);
-    places.keep(p, slot);
+    destinations.read(p, parts.entries);
+    destinations.save(p, slot);
   }
-  if (__popc(places.masks[0]) + __popc(places.masks[1]) > 1) {
-    copy_row(p, places);
+  if (__popc(destinations.masks[0]) + __popc(destinations.masks[1]) > 1) {
+    copy_row(p, destinations);
   }
-  const char* companion = p.peers[p.rank] + p.companions_offset + slot * p.companion_bytes;
-  spread(p, places, parts, companion + shape.scales, token, source);
+  const char* metadata = p.peers[p.rank] + p.metadata_offset + slot * p.metadata_bytes;
+  scatter(p, destinations, parts, metadata + shape.scales, token, source);
 }
 
-// The latencies of BATCH rows are paid once.
+// Receives BATCH rows at a time, whose latencies overlap.
 template <u32 BATCH>
-__device__ __forceinline__ void receive_rows(const DispatchParameters& p, const Watch& w,
-                                             const Arrivals& arrivals) {
-  CompanionShape shape(p);
+__device__ __forceinline__ void receive_rows(const DispatchParameters& p, const WaitContext& w,
+                                             const ArrivingSlots& arrivals) {
+  RowMetadataLayout shape(p);
   const char* region = p.peers[p.rank];
   const u64* words = (const u64*)(region + p.arrivals_offset);
   u32 next = arrivals.take(BATCH);
   while (next < arrivals.jobs) {
     u32 first = next;
     next = arrivals.take(BATCH);
-    // Each lane waits for the word of one of the jobs.
+    // Each lane waits for the arrival word of one job.
     u32 source = 0;
     u32 slot = 0;
     u32 token = 0;
@@ -206,12 +207,12 @@ __device__ __forceinline__ void receive_rows(const DispatchParameters& p, const 
       return;
     }
     u32 found = __ballot_sync(0xffffffff, some);
-    CompanionParts parts[BATCH];
+    RowMetadata parts[BATCH];
 #pragma unroll
     for (u32 i = 0; i < BATCH; i++) {
       u32 its_slot = __shfl_sync(0xffffffff, slot, i);
       if (found >> i & 1) {
-        parts[i].load_companion(p, shape, region + p.companions_offset + its_slot * p.companion_bytes);
+        parts[i].load_metadata(p, shape, region + p.metadata_offset + its_slot * p.metadata_bytes);
       }
     }
 #pragma unroll

@@ -1,15 +1,15 @@
-// How the kernels of a dispatch begin without counts, and how they end.
+// Start of a cached dispatch (`ready`), and end of every dispatch (`done`).
 #pragma once
 #include "dispatch_parameters.cuh"
 
-__device__ __forceinline__ void say_ready(const DispatchParameters& p, const Watch& w) {
-  if (blockIdx.x == 0 && threadIdx.x < p.ranks && is_there(p, threadIdx.x)) {
+__device__ __forceinline__ void publish_ready(const DispatchParameters& p, const WaitContext& w) {
+  if (blockIdx.x == 0 && threadIdx.x < p.ranks && is_live(p, threadIdx.x)) {
     store_release_system((u64*)(p.peers[threadIdx.x] + p.ready_offset) + p.rank, w.epoch);
   }
 }
 
-__device__ __forceinline__ void await_ready(const DispatchParameters& p, const Watch& w) {
-  if (threadIdx.x < p.ranks && is_there(p, threadIdx.x)) {
+__device__ __forceinline__ void await_ready(const DispatchParameters& p, const WaitContext& w) {
+  if (threadIdx.x < p.ranks && is_live(p, threadIdx.x)) {
     wait_epoch(w, (u64*)(p.peers[p.rank] + p.ready_offset) + threadIdx.x, PHASE_ENTER, threadIdx.x);
   }
   __syncthreads();
@@ -28,21 +28,21 @@ __device__ __forceinline__ void count_traffic(const DispatchParameters& p, Contr
   control->payload_bytes += sent * (p.row_bytes + p.scale_bytes);
 }
 
-__device__ __forceinline__ void say_done(const DispatchParameters& p, const Watch& w, u32 rank) {
-  if (is_there(p, rank) && !aborted(w)) {
+__device__ __forceinline__ void publish_done(const DispatchParameters& p, const WaitContext& w, u32 rank) {
+  if (is_live(p, rank) && !aborted(w)) {
     store_release_system((u64*)(p.peers[rank] + p.done_offset) + p.rank, w.epoch);
   }
 }
 
-struct Nothing {
+struct NoWork {
   __device__ __forceinline__ void operator()() const {}
 };
 
-// All threads of all blocks, when the rows of this rank have been sent; `said` if some of them have
-// told the peers so. All threads of the last block call `besides`.
-template <class Look, class Besides>
-__device__ __forceinline__ void finish(const DispatchParameters& p, const Watch& w, bool said,
-                                       Look entries, Besides besides) {
+// All threads of all blocks, once the rows of this rank have been sent. `done_published`: some
+// threads have already published `done`. All threads of the last block call `extra_work`.
+template <class EntrySource, class ExtraWork>
+__device__ __forceinline__ void finish(const DispatchParameters& p, const WaitContext& w, bool done_published,
+                                       EntrySource entries, ExtraWork extra_work) {
   fence_proxy();
   if (!last_block(w.control)) {
     return;
@@ -50,10 +50,10 @@ __device__ __forceinline__ void finish(const DispatchParameters& p, const Watch&
   if (threadIdx.x == blockDim.x - 1 && !aborted(w)) {
     count_traffic(p, w.control);
   }
-  besides();
-  if (threadIdx.x < p.ranks && is_there(p, threadIdx.x) && !aborted(w)) {
-    if (!said) {
-      say_done(p, w, threadIdx.x);
+  extra_work();
+  if (threadIdx.x < p.ranks && is_live(p, threadIdx.x) && !aborted(w)) {
+    if (!done_published) {
+      publish_done(p, w, threadIdx.x);
     }
     wait_epoch(w, (u64*)(p.peers[p.rank] + p.done_offset) + threadIdx.x, PHASE_ROWS, threadIdx.x);
   }
@@ -64,6 +64,6 @@ __device__ __forceinline__ void finish(const DispatchParameters& p, const Watch&
   }
 }
 
-__device__ __forceinline__ void finish(const DispatchParameters& p, const Watch& w, bool said) {
-  finish(p, w, said, NodeEntries{p}, Nothing{});
+__device__ __forceinline__ void finish(const DispatchParameters& p, const WaitContext& w, bool done_published) {
+  finish(p, w, done_published, IntranodeEntrySignals{p}, NoWork{});
 }

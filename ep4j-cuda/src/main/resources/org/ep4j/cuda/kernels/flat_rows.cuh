@@ -1,16 +1,16 @@
-// FLAT: which rows a warp pushes, and what goes with them.
+// FLAT: the rows that a warp pushes, and their metadata.
 #pragma once
 #include "layout.cuh"
 #include "rows.cuh"
-#include "within.cuh"
+#include "target_filter.cuh"
 
 // Every `stride`-th token from `token` to `end`.
-struct EveryToken {
+struct StridedTokens {
   u32 token;
   u32 end;
   u32 stride;
 
-  // All lanes; false at the end, asked once.
+  // All lanes; false at the end, called no more.
   __device__ __forceinline__ bool next(u32& next) {
     next = token;
     token += stride;
@@ -18,46 +18,46 @@ struct EveryToken {
   }
 };
 
-// The first tokens of the chunk, which warps of its block take while other blocks may still find
-// slots, then whichever of this rank's is next: of multiprocessors that all push at once some are
-// twice as fast as others.
-struct TakenTokens {
+// The tokens of a pushing warp: first tokens of its block's range, which it takes while other
+// blocks may still resolve slots; then the next token of any range of this rank. Reason: when all
+// SMs push at once, some are twice as fast as others.
+struct ClaimedTokens {
   const DispatchParameters& p;
-  const Watch& w;
-  Chunk chunk;
-  u32 first;  // tokens of each chunk that are its block's own
-  u32* own;   // in shared memory: how many of them have been taken
-  Taken jobs;
+  const WaitContext& w;
+  TokenRange token_range;
+  u32 first;  // tokens of each range that only its block takes
+  u32* own;   // in shared memory: number of them taken
+  WorkCounter jobs;
   bool shares = false;
 
-  __device__ __forceinline__ TakenTokens(const DispatchParameters& p, const Watch& w, Chunk chunk,
+  __device__ __forceinline__ ClaimedTokens(const DispatchParameters& p, const WaitContext& w, TokenRange token_range,
                                          u32* own)
       : p(p),
         w(w),
-        chunk(chunk),
+        token_range(token_range),
         first((u32)p.push_warps * 2),
         own(own),
         jobs(&w.control->jobs) {}
 
-  // All lanes; false at the end, asked once.
+  // All lanes; false at the end, called no more.
   __device__ __forceinline__ bool next(u32& token) {
     if (!shares) {
       u32 number = lane_id() == 0 ? atomicAdd(own, 1u) : 0;
-      token = chunk.begin + __shfl_sync(0xffffffff, number, 0);
-      if (token < min(chunk.begin + first, chunk.end)) {
+      token = token_range.begin + __shfl_sync(0xffffffff, number, 0);
+      if (token < min(token_range.begin + first, token_range.end)) {
         return true;
       }
       shares = true;
-      // Lanes may see different things, and must go on together.
+      // Lanes may see different values, and must take the same branch.
       if (!__all_sync(0xffffffff, wait_senders(w, gridDim.x))) {
         return false;
       }
     }
-    // In turn one of each chunk; some are a token longer than others.
+    // One token of each range, round robin; some ranges are one token longer than others.
     for (;;) {
       u32 job = jobs.next();
       u32 number = first + job / gridDim.x;
-      Chunk its = Chunk::of(p.tokens, job % gridDim.x, gridDim.x);
+      TokenRange its = TokenRange::of(p.tokens, job % gridDim.x, gridDim.x);
       token = its.begin + number;
       if (token < its.end) {
         return true;
@@ -69,44 +69,44 @@ struct TakenTokens {
   }
 };
 
-// The tokens of a warp, as far as they lead anywhere. Lane i knows the ways i and i + 32 of the
+// The tokens of a warp that have at least one route. Lane i holds the routes i and i + 32 of the
 // token.
-template <class Tokens, class Within>
+template <class Tokens, class Filter>
 struct TokenRows {
   const DispatchParameters& p;
-  Within within;
+  Filter filter;
   Tokens tokens;
   u32 token = 0;
-  u64 ways[ROUNDS] = {NOWHERE, NOWHERE};
-  // The next token, whose ways have time to come.
+  u64 routes[ROUNDS] = {NO_ROUTE, NO_ROUTE};
+  // The next token, prefetched so that its routes arrive in time.
   bool some;
   u32 ahead = 0;
-  u64 ways_ahead[ROUNDS];
+  u64 routes_ahead[ROUNDS];
 
-  __device__ __forceinline__ TokenRows(const DispatchParameters& p, Within within, Tokens tokens)
-      : p(p), within(within), tokens(tokens) {
-    look();
+  __device__ __forceinline__ TokenRows(const DispatchParameters& p, Filter filter, Tokens tokens)
+      : p(p), filter(filter), tokens(tokens) {
+    prefetch();
   }
 
-  // Past the first-level cache: other blocks write ways too.
-  __device__ __forceinline__ void look() {
+  // Bypasses the first-level cache: other blocks write routes too.
+  __device__ __forceinline__ void prefetch() {
     some = tokens.next(ahead);
 #pragma unroll
     for (u32 round = 0; round < ROUNDS; round++) {
       u32 k = round * 32 + lane_id();
-      ways_ahead[round] =
-          some && k < p.top_k ? __ldcg(&p.ways[(u64)ahead * p.top_k + k]) : NOWHERE;
+      routes_ahead[round] =
+          some && k < p.top_k ? __ldcg(&p.routes[(u64)ahead * p.top_k + k]) : NO_ROUTE;
     }
   }
 
-  // All lanes; false at the end, asked once.
+  // All lanes; false at the end, called no more.
   __device__ __forceinline__ bool next() {
     while (some) {
       token = ahead;
-      ways[0] = within.only(ways_ahead[0]);
-      ways[1] = within.only(ways_ahead[1]);
-      look();
-      if (__any_sync(0xffffffff, ways[0] != NOWHERE || ways[1] != NOWHERE)) {
+      routes[0] = filter.select(routes_ahead[0]);
+      routes[1] = filter.select(routes_ahead[1]);
+      prefetch();
+      if (__any_sync(0xffffffff, routes[0] != NO_ROUTE || routes[1] != NO_ROUTE)) {
         return true;
       }
     }
@@ -115,28 +115,28 @@ struct TokenRows {
 
   __device__ __forceinline__ const char* row() const { return p.x + (u64)token * p.row_bytes; }
 
-  __device__ __forceinline__ char* place(u32 round) const {
-    u64 to = ways[round];
-    return to == NOWHERE
+  __device__ __forceinline__ char* destination(u32 round) const {
+    u64 to = routes[round];
+    return to == NO_ROUTE
                ? nullptr
-               : p.peers[way_rank(to)] + p.rows_offset + (u64)way_slot(to) * p.row_bytes;
+               : p.peers[route_rank(to)] + p.rows_offset + (u64)route_slot(to) * p.row_bytes;
   }
 };
 
-// Stores `n` values, `threads` threads in turn: a thread loads several before it stores the first, so
-// that it waits once for all of them.
+// Stores `n` values, round robin over `threads` threads. A thread issues several loads before the
+// first store, so that it waits once for all of them.
 template <class Load, class Store>
 __device__ __forceinline__ void store_all(u32 n, u32 thread, u32 threads, Load load, Store store) {
-  constexpr u32 AT_ONCE = 4;
-  for (u32 first = thread; first < n; first += AT_ONCE * threads) {
-    decltype(load(0u)) held[AT_ONCE];
+  constexpr u32 UNROLL = 4;
+  for (u32 first = thread; first < n; first += UNROLL * threads) {
+    decltype(load(0u)) held[UNROLL];
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
-      // Near the end some load the last once more.
+    for (u32 j = 0; j < UNROLL; j++) {
+      // Near the end some threads load the last value again.
       held[j] = load(min(first + j * threads, n - 1));
     }
 #pragma unroll
-    for (u32 j = 0; j < AT_ONCE; j++) {
+    for (u32 j = 0; j < UNROLL; j++) {
       if (first + j * threads < n) {
         store(first + j * threads, held[j]);
       }
@@ -158,9 +158,9 @@ __device__ __forceinline__ void write_scales(const DispatchParameters& p, const 
       [&](u32 i, Unit value) { ((Unit*)to)[i] = value; });
 }
 
-// A run of this rank's rows at rank `to`: numbers `first` to `first + n` of its list, which begin
-// there at slot `slot`. Written by `threads` threads.
-__device__ __forceinline__ void write_companions(const DispatchParameters& p, u32 to, u32 first,
+// Writes the metadata of a run of this rank's rows at rank `to`: numbers `first` to `first + n` of
+// its list, from slot `slot` there. `threads` threads.
+__device__ __forceinline__ void write_run_metadata(const DispatchParameters& p, u32 to, u32 first,
                                                  u32 slot, u32 n, u32 thread, u32 threads) {
   const u32* list = p.lists + (u64)to * p.tokens + first;
   char* region = p.peers[to];
@@ -192,7 +192,7 @@ __device__ __forceinline__ void write_companions(const DispatchParameters& p, u3
           u32 row = i / k_count;
           u64 at = (u64)list[row] * k_count + (i - row * k_count);
           i64 id = expert_of(p, at);
-          // Ids that were refused count as none: the host tells the caller.
+          // An invalid id is treated as -1; the host reports it to the caller.
           return Choice{(u64)id < p.experts ? p.placement[id] : 0xffffffff,
                         p.weights != nullptr ? p.weights[at] : 0.0f};
         },
@@ -232,9 +232,9 @@ __device__ __forceinline__ void mark_unused(const DispatchParameters& p, u32 fro
   }
 }
 
-// The warps of a block that do not move rows, all from `moving` on: what goes with rows to the ranks
-// from `first` to `end`.
-__device__ __forceinline__ void accompany(const DispatchParameters& p, const Slots& slots, u32 first,
+// The warps of a block that do not move rows (from warp `moving` on): write the metadata of rows to
+// the ranks from `first` to `end`.
+__device__ __forceinline__ void write_metadata(const DispatchParameters& p, const RankSlots& slots, u32 first,
                                           u32 end, u32 moving) {
   u32 thread = threadIdx.x - moving * 32;
   u32 threads = blockDim.x - moving * 32;
@@ -243,7 +243,7 @@ __device__ __forceinline__ void accompany(const DispatchParameters& p, const Slo
     u32 room = slots.limit[to] > slots.base[to] ? slots.limit[to] - slots.base[to] : 0;
     u32 rows = min(slots.rows[to], room);
     if (rows > 0) {
-      write_companions(p, to, slots.earlier[to], slots.base[to], rows, thread, threads);
+      write_run_metadata(p, to, slots.earlier[to], slots.base[to], rows, thread, threads);
     }
   }
   if (p.fill) {

@@ -1,5 +1,9 @@
-// Counts of a routing without sending anything: any number of blocks; counters and the control's
-// `claimed` are cleared before.
+// Counts of a routing, without sending.
+//
+// Roles: one thread a token, any number of blocks; atomics on global counters. Budget: 256 threads
+// a block, no dynamic shared memory. Invariant: the host clears the counters and `claimed` of the
+// control words before the launch; each token is counted once for each of its ranks and once for
+// each of its nodes.
 #include "layout.cuh"
 
 // 8 bytes a field, in the order of org.ep4j.cuda.engine.LayoutField.
@@ -22,7 +26,7 @@ struct LayoutParameters {
 
 extern "C" __global__ void __launch_bounds__(256)
     ep4j_layout(const __grid_constant__ LayoutParameters p) {
-  Watch w = watch_of(p.control, p.record, nullptr, 0);
+  WaitContext w = make_wait_context(p.control, p.record, nullptr, 0);
   for (u32 token = blockIdx.x * blockDim.x + threadIdx.x; token < p.tokens;
        token += gridDim.x * blockDim.x) {
     u8* row = p.in_rank + (u64)token * p.ranks;
@@ -37,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(256)
         }
       }
     }
-    // Ranks of a node are neighbours.
+    // Ranks of a node have consecutive numbers.
     u32 last = ~0u;
     for (u32 r = 0; r < p.ranks; r++) {
       u32 node = p.node_of == nullptr ? 0 : p.node_of[r];

@@ -1,24 +1,24 @@
-// From routing to slots: each block counts its own tokens, all of them tell the peers the sums, and
-// once all ranks' counts are here every block knows the slots of its tokens. No atomics on global
-// memory, so the order is that of the tokens.
+// From routing to slots. Each block counts its own tokens, all blocks publish the sums to the
+// peers, and with the counts of all ranks every block derives the slots of its tokens. No atomics
+// on global memory, so rows are in token order.
 //
-// block_counts[b][*] is written by each block that sends with the epoch in the word, and read by all
-// that do.
+// block_counts[b][*]: writer: sending block b, with the epoch in the word; readers: all sending
+// blocks.
 #pragma once
 #include "routing.cuh"
 #include "tiles.cuh"
 
 // Tokens of a block.
-struct Chunk {
+struct TokenRange {
   u32 begin;
   u32 end;
 
-  static __device__ __forceinline__ Chunk of(u64 tokens, u32 block, u32 blocks) {
-    return Chunk{(u32)(tokens * block / blocks), (u32)(tokens * (block + 1) / blocks)};
+  static __device__ __forceinline__ TokenRange of(u64 tokens, u32 block, u32 blocks) {
+    return TokenRange{(u32)(tokens * block / blocks), (u32)(tokens * (block + 1) / blocks)};
   }
 };
 
-// How FLAT counts the pairs of each expert: it needs no more than their number.
+// FLAT: the number of pairs of each expert.
 struct CountedExperts {
   u32* counts;  // [experts] in shared memory
 
@@ -34,7 +34,7 @@ struct CountedExperts {
   __device__ __forceinline__ void clear() {}
   __device__ __forceinline__ void mark(u32 expert) { atomicAdd(&counts[expert], 1); }
   __device__ __forceinline__ void close() {}
-  __device__ __forceinline__ void note(u32) {}
+  __device__ __forceinline__ void write_entries(u32) {}
   __device__ __forceinline__ u32 count(u32 expert) const { return counts[expert]; }
 };
 
@@ -48,12 +48,12 @@ __device__ __forceinline__ void count_choice(const DispatchParameters& p, Tiles&
 }
 
 template <class Experts>
-__device__ __forceinline__ void count_token(const DispatchParameters& p, const Watch& w,
+__device__ __forceinline__ void count_token(const DispatchParameters& p, const WaitContext& w,
                                             Tiles& tiles, Experts& experts, u32 token) {
   Choices choices;
-  if (p.top_k <= Choices::MOST && choices.load(p, token)) {
+  if (p.top_k <= Choices::MAX && choices.load(p, token)) {
 #pragma unroll
-    for (u32 k = 0; k < Choices::MOST; k++) {
+    for (u32 k = 0; k < Choices::MAX; k++) {
       count_choice(p, tiles, experts, choices.ids[k]);
     }
   } else {
@@ -63,16 +63,17 @@ __device__ __forceinline__ void count_token(const DispatchParameters& p, const W
   }
 }
 
-// Counts the chunk and writes its ways relative to the block. An Experts counts or numbers the pairs
-// of each expert in the same tiles: mark() as in Tiles, then note() for each token of the tile.
+// Counts the range and writes its routes relative to the block. An Experts counts or numbers the
+// pairs of each expert in the same tiles: mark() as in Tiles, then write_entries() for each token
+// of the tile.
 template <class Experts>
-__device__ __forceinline__ void count_chunk(const DispatchParameters& p, const Watch& w, Chunk chunk,
+__device__ __forceinline__ void count_token_range(const DispatchParameters& p, const WaitContext& w, TokenRange token_range,
                                             Tiles& tiles, Experts& experts) {
   u32 step = tiles.warps * 32;
-  for (u32 first = chunk.begin; first < chunk.end; first += step) {
+  for (u32 first = token_range.begin; first < token_range.end; first += step) {
     u32 token = first + threadIdx.x;
-    bool mine = threadIdx.x < step && token < chunk.end;
-    if (first != chunk.begin) {
+    bool mine = threadIdx.x < step && token < token_range.end;
+    if (first != token_range.begin) {
       tiles.clear();
       experts.clear();
     }
@@ -82,24 +83,24 @@ __device__ __forceinline__ void count_chunk(const DispatchParameters& p, const W
     tiles.close();
     experts.close();
     if (mine) {
-      u64* ways = p.ways + (u64)token * p.top_k;
+      u64* routes = p.routes + (u64)token * p.top_k;
       u32 n = 0;
       for (u32 r = 0; r < p.ranks; r++) {
         if (tiles.has(r)) {
-          ways[n++] = pack_way(r, tiles.number(r));
+          routes[n++] = pack_route(r, tiles.number(r));
         }
       }
       while (n < p.top_k) {
-        ways[n++] = NOWHERE;
+        routes[n++] = NO_ROUTE;
       }
-      experts.note(token);
+      experts.write_entries(token);
     }
   }
   __syncthreads();
 }
 
 template <class Experts>
-__device__ __forceinline__ void publish_block(const DispatchParameters& p, const Watch& w,
+__device__ __forceinline__ void publish_block(const DispatchParameters& p, const WaitContext& w,
                                               const Tiles& tiles, const Experts& experts) {
   u64* counts = p.block_counts + (u64)blockIdx.x * (p.ranks + p.experts);
   for (u32 i = threadIdx.x; i < p.ranks + p.experts; i += blockDim.x) {
@@ -108,8 +109,8 @@ __device__ __forceinline__ void publish_block(const DispatchParameters& p, const
   }
 }
 
-// Sum of a counter over the blocks before `end`: a warp, because blocks are many.
-__device__ __forceinline__ u32 sum_blocks(const DispatchParameters& p, const Watch& w, u32 i,
+// Sum of a counter over the blocks before `end`. One warp, because there are many blocks.
+__device__ __forceinline__ u32 sum_blocks(const DispatchParameters& p, const WaitContext& w, u32 i,
                                           u32 end) {
   u64 words = p.ranks + p.experts;
   u32 mine = lane_id() < end ? (end - 1 - lane_id()) / 32 + 1 : 0;
@@ -117,8 +118,8 @@ __device__ __forceinline__ u32 sum_blocks(const DispatchParameters& p, const Wat
   return __reduce_add_sync(0xffffffff, sum);
 }
 
-// All sending blocks: each warp sums some counters of the rank and tells them to all ranks.
-__device__ __forceinline__ void publish_rank(const DispatchParameters& p, const Watch& w) {
+// All sending blocks: each warp sums some counters of the rank and publishes them to all ranks.
+__device__ __forceinline__ void publish_rank(const DispatchParameters& p, const WaitContext& w) {
   u32 blocks = (u32)p.push_blocks;
   for (u32 i = warp_id() * blocks + blockIdx.x; i < count_words(p);
        i += (blockDim.x >> 5) * blocks) {
@@ -127,55 +128,55 @@ __device__ __forceinline__ void publish_rank(const DispatchParameters& p, const 
                 : i == alignment_word(p) ? (u32)p.alignment
                                          : (u32)p.tokens;
     for (u32 to = lane_id(); to < p.ranks; to += 32) {
-      if (is_there(p, to)) {
+      if (is_live(p, to)) {
         store_relaxed_system(&counts_of(p, to, p.rank)[i], tagged(w.epoch, value));
       }
     }
   }
 }
 
-// Counter `i` of rank `source`; 0 if it is gone.
-__device__ __forceinline__ u32 wait_count(const DispatchParameters& p, const Watch& w, u32 source,
+// Counter `i` of rank `source`; 0 if the rank is missing.
+__device__ __forceinline__ u32 wait_count(const DispatchParameters& p, const WaitContext& w, u32 source,
                                           u32 i) {
-  return tells(p, source) ? wait_tagged(w, &counts_of(p, p.rank, source)[i], PHASE_COUNTS, source)
+  return publishes_counts(p, source) ? wait_tagged(w, &counts_of(p, p.rank, source)[i], PHASE_COUNTS, source)
                           : 0;
 }
 
-// What a block knows of the way to each rank; arrays [ranks] in shared memory.
-struct Slots {
+// A block's slots at each rank; arrays [ranks] in shared memory.
+struct RankSlots {
   u32* base;     // first slot of this block's rows
   u32* earlier;  // this rank's rows before them
   u32* rows;     // this block's rows
-  u32* limit;    // slots that the rank has
-  u32* takes;    // rows that the rank takes: FLAT the same
-  u32* needed;   // rows that the rank would have to take, for the totals
-  u32* arriving;  // rows that this rank receives from it
-  u32* first;     // EXPERT_MAJOR: slot here of the first of them
-  u32* received;  // [1] all of them
+  u32* limit;    // slots of the rank
+  u32* accepted;    // rows that the rank accepts; FLAT: equal to `limit`
+  u32* needed;   // rows that the rank would have to accept, for the totals
+  u32* arriving;  // rows that this rank receives from the rank
+  u32* first;     // EXPERT_MAJOR: first slot here of those rows
+  u32* received;  // [1] sum of `arriving`
 
   static constexpr u32 ARRAYS = 8;
 
-  __device__ __forceinline__ Slots(u32* words, u64 ranks)
+  __device__ __forceinline__ RankSlots(u32* words, u64 ranks)
       : base(words),
         earlier(base + ranks),
         rows(earlier + ranks),
         limit(rows + ranks),
-        takes(limit + ranks),
-        needed(takes + ranks),
+        accepted(limit + ranks),
+        needed(accepted + ranks),
         arriving(needed + ranks),
         first(arriving + ranks),
         received(first + ranks) {}
 };
 
-// Blocks that send before this one, if it does.
+// Number of sending blocks before this one; 0 if this block does not send.
 __device__ __forceinline__ u32 earlier_blocks(const DispatchParameters& p) {
   return blockIdx.x < p.push_blocks ? blockIdx.x : 0;
 }
 
-// All blocks: waits for the rows between all ranks; block 0 writes them into the handle. A rank has
-// `most` slots, or if that is 0, as many as it says.
-__device__ __forceinline__ void find_slots(const DispatchParameters& p, const Watch& w,
-                                           const Slots& slots, const Tiles& tiles, u32 most) {
+// All blocks: waits for the row counts between all ranks; block 0 writes them into the handle. A
+// rank has `max_slots` slots; if that is 0, as many as its published limit.
+__device__ __forceinline__ void find_slots(const DispatchParameters& p, const WaitContext& w,
+                                           const RankSlots& slots, const Tiles& tiles, u32 max_slots) {
   for (u32 d = warp_id(); d < p.ranks; d += blockDim.x >> 5) {
     u32 sum = sum_blocks(p, w, d, earlier_blocks(p));
     if (lane_id() == 0) {
@@ -185,12 +186,12 @@ __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Wa
   __syncthreads();
   for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
     u32 earlier = slots.earlier[d];
-    u32 takes = wait_count(p, w, d, limit_word(p));
-    u32 limit = most > 0 ? most : takes;
+    u32 accepted = wait_count(p, w, d, limit_word(p));
+    u32 limit = max_slots > 0 ? max_slots : accepted;
     slots.base[d] = earlier;
     slots.rows[d] = tiles.running[d];
     slots.limit[d] = limit;
-    slots.takes[d] = takes;
+    slots.accepted[d] = accepted;
     if (blockIdx.x == 0) {
       p.matrix[p.ranks * p.ranks + d] = limit;
     }
@@ -217,8 +218,8 @@ __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Wa
   __syncthreads();
 }
 
-// The same from the handle of an earlier dispatch, with even parts for the blocks.
-__device__ __forceinline__ void recall_slots(const DispatchParameters& p, const Slots& slots) {
+// The same from the handle of an earlier dispatch; blocks get equal parts.
+__device__ __forceinline__ void restore_slots(const DispatchParameters& p, const RankSlots& slots) {
   for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
     u32 base = 0;
     for (u32 s = 0; s < p.rank; s++) {
@@ -242,17 +243,17 @@ __device__ __forceinline__ void recall_slots(const DispatchParameters& p, const 
   __syncthreads();
 }
 
-// Makes the ways of the chunk absolute and lists the tokens of each rank.
-__device__ __forceinline__ void resolve_chunk(const DispatchParameters& p, Chunk chunk,
-                                              const Slots& slots) {
-  for (u32 token = chunk.begin + threadIdx.x; token < chunk.end; token += blockDim.x) {
-    u64* ways = p.ways + (u64)token * p.top_k;
-    for (u32 k = 0; k < p.top_k && ways[k] != NOWHERE; k++) {
-      u32 r = way_rank(ways[k]);
-      u32 number = way_slot(ways[k]);
+// Makes the routes of the range absolute and lists the tokens of each rank.
+__device__ __forceinline__ void resolve_token_range(const DispatchParameters& p, TokenRange token_range,
+                                              const RankSlots& slots) {
+  for (u32 token = token_range.begin + threadIdx.x; token < token_range.end; token += blockDim.x) {
+    u64* routes = p.routes + (u64)token * p.top_k;
+    for (u32 k = 0; k < p.top_k && routes[k] != NO_ROUTE; k++) {
+      u32 r = route_rank(routes[k]);
+      u32 number = route_slot(routes[k]);
       u32 slot = slots.base[r] + number;
       p.lists[r * p.tokens + slots.earlier[r] + number] = token;
-      ways[k] = slot < slots.limit[r] ? pack_way(r, slot) : NOWHERE;
+      routes[k] = slot < slots.limit[r] ? pack_route(r, slot) : NO_ROUTE;
     }
   }
   __syncthreads();

@@ -1,11 +1,11 @@
-// LogFMT-10: signs and 9-bit logarithms of BF16 values, ten bits a value. The arithmetic is that of
-// org.ep4j.engine.host.kernel.LogFmt, operation by operation; nothing may be contracted.
+// LogFMT-10: signs and 9-bit logarithms of BF16 values, ten bits a value. The arithmetic equals
+// that of org.ep4j.engine.host.kernel.LogFmt, operation by operation; nothing may be contracted.
 //
-// How a piece travels here, of which a warp holds vector v of lane l as in low_latency_formats.cuh:
-// the low eight bits of the codes as bytes, then a word of 16 bits for each 8 values with their ninth
-// bits below and their signs above, then the meta word of each group of 128: largest magnitude in the
-// lower half, smallest in the upper one. If a chunk of the piece cannot be packed the piece travels
-// as BF16, with the values of its other chunks as if they had been packed.
+// Format of a piece, of which a warp holds vector v of lane l as in low_latency_formats.cuh: the
+// low eight bits of the codes as bytes, then a word of 16 bits for each 8 values with their ninth
+// bits below and their signs above, then the meta word of each group of 128: largest magnitude in
+// the lower half, smallest in the upper half. If a chunk of the piece cannot be packed, the piece
+// travels as BF16, with the values of its other chunks as if they had been packed and unpacked.
 #pragma once
 #include "low_latency_formats.cuh"
 
@@ -35,7 +35,7 @@ __device__ __forceinline__ float fraction_log(u32 bits, float offset) {
   return __fmaf_rn(f, q, offset);
 }
 
-// What the values of a group have in common.
+// Parameters that the values of a group share.
 struct Group {
   int e0;
   float u0;
@@ -52,7 +52,7 @@ struct Group {
 
   __device__ __forceinline__ float inverse() const { return __fdiv_rn(1.0f, step); }
 
-  // Codes round to the nearest value, not to the nearest logarithm.
+  // Offset that makes codes round to the nearest value, not to the nearest logarithm.
   __device__ __forceinline__ float half() const { return __fmaf_rn(step, -0x1.62e430p-4f, 1.0f); }
 
   __device__ __forceinline__ u32 code(u32 bits, float inverse, float half) const {
@@ -77,27 +77,27 @@ struct Group {
   }
 };
 
-// Meta word of the group that this lane's vector is part of: 16 lanes have it.
+// Meta word of the group of this lane's vector; 16 lanes share it.
 __device__ __forceinline__ u32 meta_of(uint4 v) {
   u32 words[4] = {v.x, v.y, v.z, v.w};
-  u32 most = 0;
-  u32 least = 0x7fff;
+  u32 largest = 0;
+  u32 smallest = 0x7fff;
 #pragma unroll
   for (u32 i = 0; i < 4; i++) {
     u32 low = words[i] & 0x7fff;
     u32 high = words[i] >> 16 & 0x7fff;
-    most = max(most, max(low, high));
-    least = min(least, min(low, high));
+    largest = max(largest, max(low, high));
+    smallest = min(smallest, min(low, high));
   }
 #pragma unroll
   for (u32 i = 8; i > 0; i /= 2) {
-    most = max(most, __shfl_xor_sync(0xffffffff, most, i));
-    least = min(least, __shfl_xor_sync(0xffffffff, least, i));
+    largest = max(largest, __shfl_xor_sync(0xffffffff, largest, i));
+    smallest = min(smallest, __shfl_xor_sync(0xffffffff, smallest, i));
   }
-  return least << 16 | most;
+  return smallest << 16 | largest;
 }
 
-// Values of a chunk: it is packed as a whole or not at all.
+// Values of a chunk, which is packed as a whole or not at all.
 __device__ __forceinline__ u32 chunk_of(u32 hidden) {
   return hidden % 1024 == 0 ? 1024 : hidden % 512 == 0 ? 512 : 128;
 }
@@ -138,8 +138,8 @@ __device__ __forceinline__ uint4 decode(const Codes& codes, const Group& group) 
   return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// Which of this lane's vectors are in packable chunks, a bit each. Vectors behind the end of the row
-// count as packable.
+// Mask of this lane's vectors in packable chunks. Vectors behind the end of the row count as
+// packable.
 __device__ __forceinline__ u32 packable_vectors(const u32 (&metas)[VECTORS], u32 piece, u32 hidden) {
   u32 mine = 0;
 #pragma unroll
@@ -158,7 +158,7 @@ __device__ __forceinline__ u32 packable_vectors(const u32 (&metas)[VECTORS], u32
   return ((all & 3) == 3 ? 3u : 0) | (all >> 2 == 3 ? 12u : 0);
 }
 
-// Writes a piece of `x`; returns whether it is packed. `at` is where it would lie as BF16.
+// Writes a piece of `x`; returns whether it is packed. `at` is its address as BF16.
 __device__ __forceinline__ bool store_piece(char* at, uint4 (&x)[VECTORS], u32 piece, u32 hidden) {
   u32 values = min(PIECE, hidden - piece * PIECE);
   u32 metas[VECTORS];

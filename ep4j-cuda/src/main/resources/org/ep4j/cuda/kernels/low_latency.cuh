@@ -1,93 +1,95 @@
-// Low-latency operations: what the host tells them, and the words that ranks share.
+// Low-latency operations: parameters, and the words that ranks share.
 //
-// Operations are numbered 1, 2, 3, ... on all ranks alike, dispatches and combines together. The
-// number is counted here, in `Words`, so that graphs can be replayed. Each rank has a part that its
-// peers write into. In it there are areas, one for odd and one for even numbers unless ranks have
-// been masked; all words that peers write carry the number, so nothing is ever cleared.
+// All ranks number operations 1, 2, 3, ... alike, dispatches and combines together.
+// `LowLatencyState` counts the number on the GPU, so that graphs can be replayed. Each rank has a
+// part that its peers write into. The part has areas, one for odd and one for even numbers unless
+// ranks have been masked. All words that peers write carry the number, so no word is ever cleared.
 //
-// Area of rank d, written by rank s over NVLink, read by d:
+// Area of rank d; writer: rank s over NVLink; reader: d:
 //   headers[s]        number | what s dispatches: kind, choices, tokens. One word, needs no order.
-//   counts[s][l]      number | rows of s for local expert l; by ranks the last one has all rows of s.
+//   counts[s][l]      number | rows of s for local expert l; RANK_MAJOR: the last one has all rows of s.
 //                     The same.
-//   entries[s][t][k]  number | what choice k of token t means to d: local expert and how many rows of
-//                     s for it (by ranks: for d) come before, or NO_ENTRY. The same. In a combine of
-//                     partial sums: number | weight of the choice, or NO_WEIGHT.
-//   weights[s][t][k]  number | weight of that choice, for d's own experts only; awaited for those. By
-//                     ranks, if weights are dispatched. The same.
-//   lines             [s][t], one row a token, however many experts it is for, with numbers among the
-//                     values: see low_latency_lines.cuh. Combine: one row a holder s of d's token t.
-//   rows              combine: [t][k]. Without lines those rows, too.
-//   flags             number, written with release once a piece of a row is there, read with acquire.
-//                     combine: [t][piece][k]; without lines [t][piece][s], dispatch: [s][t][piece]
-// d waits for all that s writes there before it has received the operation.
+//   entries[s][t][k]  number | choice k of token t for d: local expert and number of earlier rows of s for
+//                     that expert (RANK_MAJOR: for d), or NO_ENTRY. The same. Combine of partial sums:
+//                     number | weight of the choice, or NO_WEIGHT.
+//   weights[s][t][k]  number | weight of that choice, only for d's own experts; d waits for those.
+//                     RANK_MAJOR, if weights are dispatched. The same.
+//   packets           [s][t], one row a token, however many experts it is for, with numbers among the
+//                     values: see ll_packets.cuh. Combine: one row a holder s of d's token t.
+//   rows              combine: [t][k]. Without packets those rows, too.
+//   flags             number. Writer: release, after a piece of a row; waiter: acquire. Combine:
+//                     [t][piece][k]; without packets combine [t][piece][s], dispatch [s][t][piece].
+// d has received the operation once it has waited for all that s writes there.
 //
 // In the part of rank d, by rank s:
-//   received[s]       s has received all operations up to this number, and in which of its areas d
-//                     may write in the two that follow; see `Grant`. Written relaxed once all reads
-//                     have returned what they read, so that no write can come before them; awaited
-//                     by operation number + 2, with acquire or, from another node, relaxed in front
-//                     of a fence. A rank can be two operations ahead of another, never three.
+//   received[s]       s has received all operations up to this number; plus the areas of s that d may
+//                     write in the next two; see `Grant`. Written relaxed once all reads have returned
+//                     their values, so no write can precede them. Waiter: operation number + 2 of d,
+//                     acquire; for another node, relaxed in front of a fence. So a rank can be two
+//                     operations ahead of another, never three.
 //
-// Rows are delivered by local experts or, compiled with EP4J_BY_RANKS, by source ranks; see
-// org.ep4j.RowLayout. All that differs stands behind BY_RANKS.
+// Rows are delivered by local experts or, compiled with EP4J_RANK_MAJOR, by source ranks; see
+// org.ep4j.RowLayout. All differences depend on RANK_MAJOR.
 //
-// Compiled with EP4J_FAR, some ranks belong to other nodes. Each rank has a second part then, in
-// page-locked memory of its host, laid out like the first: its far part. Ranks of other nodes write
-// there (EP4J_FAR_MAPPED), or a wire does (EP4J_FAR_PUTS); see low_latency_far.cuh.
+// Compiled with EP4J_INTERNODE, some ranks are on other nodes. Each rank then has a second part of
+// the same layout in page-locked host memory, the internode part. Ranks of other nodes write there
+// (EP4J_INTERNODE_MAPPED), or a wire does (EP4J_INTERNODE_PUTS); see low_latency_internode.cuh.
 //
-// A piece is what one warp moves at a time: 1024 values. Every warp works for itself, but for those of
-// a block that tell or learn the routing; blocks meet only where the last one counts the operation.
+// A piece is the unit of work of a warp: 1024 values. Warps work independently, except for the
+// warps of a block that publish or read the routing; blocks synchronize only where the last one
+// ends the operation.
 //
-// Ranks that do not answer within the deadline are masked where the host wants that: the wait marks
-// them, everybody leaves them out, and the last block receives once more without them. A masked rank
-// may be alive and go on as if nothing had happened, at any time. It is told nothing any more, so it
-// can still write in the areas that it was told of last, for operations up to `told` + 2. d gives its
-// peers no area for another operation while that may happen: until the masked rank's `sent` says that
-// it has ended what belonged there, or the host says that it is dead, and evicted (protocol.cuh). For this
-// there are four areas where ranks can be masked. If they are not enough the operation fails.
+// Masking: on request of the host, a rank that does not answer by the deadline is masked. The wait
+// sets its mask, all warps skip it, and the last block repeats the receipt without it. A masked
+// rank may be alive and resume at any time. It gets no more acknowledgements, so it can still write
+// into the areas of its last grant, for operations up to `acknowledged` + 2. d grants no such area
+// to its peers for another operation until the masked rank's `sent` shows that it has ended the
+// operations that belonged there, or until the host reports that it is dead and fenced
+// (protocol.cuh). Therefore there are four areas where ranks can be masked; if they do not suffice,
+// the operation fails.
 #pragma once
-#include "begin_end.cuh"
+#include "kernel_lifecycle.cuh"
 #include "low_latency_group_sizes.cuh"
-#include "low_latency_known.cuh"
+#include "low_latency_constants.cuh"
 
-#ifndef EP4J_BY_RANKS
-#define EP4J_BY_RANKS 0
+#ifndef EP4J_RANK_MAJOR
+#define EP4J_RANK_MAJOR 0
 #endif
-#define EP4J_FAR_NONE 0
-#define EP4J_FAR_MAPPED 1
-#define EP4J_FAR_PUTS 2
-#ifndef EP4J_FAR
-#define EP4J_FAR EP4J_FAR_NONE
+#define EP4J_INTERNODE_NONE 0
+#define EP4J_INTERNODE_MAPPED 1
+#define EP4J_INTERNODE_PUTS 2
+#ifndef EP4J_INTERNODE
+#define EP4J_INTERNODE EP4J_INTERNODE_NONE
 #endif
 
-constexpr bool BY_RANKS = EP4J_BY_RANKS;
-constexpr bool FAR = EP4J_FAR != EP4J_FAR_NONE;
-constexpr bool MAPPED = EP4J_FAR == EP4J_FAR_MAPPED;
-constexpr bool PUTS = EP4J_FAR == EP4J_FAR_PUTS;
-constexpr u64 KIND_WEIGHTED = 16;      // bit of a kind: weights are dispatched, by ranks
+constexpr bool RANK_MAJOR = EP4J_RANK_MAJOR;
+constexpr bool INTERNODE = EP4J_INTERNODE != EP4J_INTERNODE_NONE;
+constexpr bool MAPPED = EP4J_INTERNODE == EP4J_INTERNODE_MAPPED;
+constexpr bool PUTS = EP4J_INTERNODE == EP4J_INTERNODE_PUTS;
+constexpr u64 KIND_WEIGHTED = 16;      // bit of a kind: weights are dispatched, RANK_MAJOR
 constexpr u32 WARPS = 16;
 constexpr u32 PIECE = 1024;            // values
 constexpr u32 VECTORS = PIECE / 256;   // of 8 values a lane
 constexpr u32 NO_ENTRY = 0xffffffff;
-constexpr u32 NO_WEIGHT = 0xffffffff;  // a NaN that no weight is told as
-constexpr u32 MOST_AREAS = 4;          // where ranks can be masked; else 2
-constexpr u32 NOBODY = 0xffff;         // rank of an expert that is on no rank
-constexpr u64 LOW_LATENCY = 1ull << 62;  // in epochs of the record: a number of this file
+constexpr u32 NO_WEIGHT = 0xffffffff;  // a NaN that is never sent as a weight
+constexpr u32 MAX_AREAS = 4;          // if ranks can be masked; else 2
+constexpr u32 NO_RANK = 0xffff;         // rank of an expert without a rank
+constexpr u64 LOW_LATENCY = 1ull << 62;  // in epochs of the record: marks a number of this file
 
 enum LowLatencyPhases { SENDING = 1, RECEIVING = 2 };
 
-// At the start of a rank's part; written by kernels of this GPU alone, one kernel at a time.
-struct Words {
+// At the start of a rank's part. Writer: kernels of this GPU, one kernel at a time.
+struct LowLatencyState {
   u64 sent;      // number of the last operation sent: last block; with masks release, see above
   u64 received;  // number of the last operation received: last block
-  u64 again;     // number of an operation whose receipt must be repeated, because a rank was masked
-  u64 used[MOST_AREAS];  // number of the last operation received in each area: with masks, last block
+  u64 again;     // number of an operation whose receipt must be repeated because a rank was masked
+  u64 used[MAX_AREAS];  // number of the last operation received in each area: with masks, last block
   u64 unused;
 };
 
-// What a rank tells its peers once it has received an operation: its number, and the areas for the
-// next two. They are the number's parity, changed by two bits each, so that a word without any means
-// the areas 0 and 1 in turn.
+// The acknowledgement that a rank sends to its peers once it has received an operation: its number,
+// and the areas for the next two operations. These are the number's parity xor two bits each, so a
+// word without bits means the areas 0 and 1 alternately.
 struct Grant {
   u64 word;
 
@@ -102,91 +104,92 @@ struct Grant {
   }
 };
 
-struct FarPosts;
+struct LowLatencyPuts;
 
 // 8 bytes a field, in the order of org.ep4j.cuda.engine.LowLatencyField.
 struct LowLatencyParameters {
   // The world.
-  char* const* peers;  // [ranks] where each rank's part lies; null: the rank is gone
-  char* own;           // the one of this rank
+  char* const* peers;  // [ranks] start of each rank's part; null: the rank is missing
+  char* own;           // the part of this rank
   u64 rank;
-  Known<EP4J_RANKS> ranks;
-  Known<EP4J_EXPERTS> experts;
+  Specialized<EP4J_RANKS> ranks;
+  Specialized<EP4J_EXPERTS> experts;
   u64 local_experts;
-  const u32* placement;  // [experts] rank << 16 | local number; rank 0xffff: gone
+  const u32* placement;  // [experts] rank << 16 | local number; rank 0xffff: missing
 
   // The shape of the buffer.
-  Known<EP4J_HIDDEN> hidden;
+  Specialized<EP4J_HIDDEN> hidden;
   u64 max_tokens;
-  Known<EP4J_CHOICES> most_choices;
+  Specialized<EP4J_CHOICES> max_choices;
 
-  // Where things lie in every rank's part; each area is `area_bytes` behind the one before.
+  // Offsets in every rank's part; consecutive areas are `area_bytes` apart.
   u64 received_offset;  // u64 [ranks]
   u64 headers_offset;   // u64 [ranks]
   u64 counts_offset;    // u64 [ranks, count_stride]
   u64 count_stride;
-  u64 entries_offset;   // u64 [ranks, max_tokens, most_choices]
+  u64 entries_offset;   // u64 [ranks, max_tokens, max_choices]
   u64 weights_offset;   // the same
   u64 flags_offset;     // u64 [max_tokens, pieces, flag_stride]
   u64 flag_stride;
   u64 rows_offset;      // 2 * hidden bytes each
-  u64 lines_offset;     // lined_bytes(VECTORS) for [ranks, max_tokens, pieces]
+  u64 packets_offset;     // packet_bytes(VECTORS) for [ranks, max_tokens, pieces]
   u64 area_bytes;
 
   // The operation.
   u64 phases;
-  u64 kind;  // of the rows, the same on all ranks; see org.ep4j.cuda.engine.LowLatencyKind
+  u64 kind;  // of the rows, equal on all ranks; see org.ep4j.cuda.engine.LowLatencyKind
   u64 tokens;
   u64 top_k;
   const void* ids;       // [tokens, top_k]
   u64 wide_ids;          // 1: INT64, 0: INT32
-  const float* weights;  // [tokens, top_k]; a dispatch by experts, a combine by ranks: null
-  const char* x;         // BF16: the tokens' rows, or the experts'
-  u64 row_bytes;         // dispatch: values of a row as it travels
-  u64 scale_bytes;       // and its scales, behind them
+  const float* weights;  // [tokens, top_k]; null in a dispatch without RANK_MAJOR and in a combine
+                         // with it
+  const char* x;         // BF16: rows of the tokens, or of the experts
+  u64 row_bytes;         // dispatch: bytes of a row's values in the travelling format
+  u64 scale_bytes;       // bytes of the scales behind them
   u64 scale_kind;        // as org.ep4j.ScaleKind
   u64 global_scale;      // bits of a float
 
-  // What a dispatch leaves for its combine.
-  u32* places;   // [ranks, max_tokens, most_choices] row of each choice here, or NO_ENTRY
+  // State that a dispatch leaves for its combine.
+  u32* choice_rows;   // [ranks, max_tokens, max_choices] row of each choice here, or NO_ENTRY
   u32* batches;  // [ranks] choices << 16 | tokens of each source
-  u64* choices;  // [max_tokens, most_choices] see pack_choice
+  u64* choices;  // [max_tokens, max_choices] see pack_choice
 
-  // Results. By ranks: [ranks, max_tokens] in place of [local_experts, ranks * max_tokens].
+  // Results. RANK_MAJOR: [ranks, max_tokens] instead of [local_experts, ranks * max_tokens].
   char* rows;          // dispatch: [local_experts, ranks * max_tokens] rows
-  char* scales;        // the same, or [local_experts, columns, scale_columns]
-  u64 scale_columns;   // 0: scales by rows; else the length of a column
+  char* scales;        // the same rows, or [local_experts, columns, scale_columns]
+  u64 scale_columns;   // 0: scales by rows; else length of a column
   int* source_tokens;  // [local_experts, ranks * max_tokens]
-  i64* row_choices;    // by ranks: [ranks, max_tokens, top_k] local experts, or -1
+  i64* row_choices;    // RANK_MAJOR: [ranks, max_tokens, top_k] local experts, or -1
   float* row_weights;  // their weights, or 0
-  u64* ranges;         // [local_experts, ranks] first row << 32 | rows; by ranks [ranks]
+  u64* ranges;         // [local_experts, ranks] first row << 32 | rows; RANK_MAJOR [ranks]
   int* row_counts;     // [local_experts], or [ranks]
-  int* cumulative;     // [local_experts] grows by the rows; or null
+  int* cumulative;     // [local_experts] grows by the rows, or null
   char* out;           // combine: BF16 [tokens, hidden]
-  u64* waits;          // [ranks] grows by the nanoseconds waited; or null
+  u64* waits;          // [ranks] grows by the nanoseconds waited, or null
 
-  // How it runs.
+  // Execution.
   Control* control;
   u64* masks;       // [ranks] 1: masked
   u64* waited;      // [ranks] longest wait of the operation so far
-  u64* told;        // [ranks] last number that each rank has been told was received here
-  Known<EP4J_MASKING, 2> masking;  // 1: late ranks are masked
-  u64* host_masks;  // the same as masks, in mapped host memory, for the host to read
-  const u64* host_gone;  // [ranks] mapped host memory: not 0 once a rank that died is evicted
-  u64 turn_tokens;  // dispatch: tokens whose routing is told at once, as shared memory allows
+  u64* acknowledged;        // [ranks] last number acknowledged to each rank
+  Specialized<EP4J_MASKING, 2> masking;  // 1: late ranks are masked
+  u64* host_masks;  // copy of masks in mapped host memory, for the host
+  const u64* host_gone;  // [ranks] mapped host memory: not 0 once a dead rank is fenced
+  u64 tile_tokens;  // dispatch: tokens of a routing tile, bounded by shared memory
   u64 timeout;      // ns
   Record* record;
   const u64* host_abort;
   Receipt receipt;  // two fields
 
-  // Compiled with EP4J_FAR; else nothing.
-  char* far;         // the far part of this rank
-  u64 near_first;    // the first rank of this node
-  u64 near_ranks;    // and how many they are
-  u64 source_bytes;  // from the words of a source to those of the next
+  // Compiled with EP4J_INTERNODE; else unused.
+  char* internode_part;         // the internode part of this rank
+  u64 node_first;    // the first rank of this node
+  u64 node_ranks;    // number of ranks of this node
+  u64 source_bytes;  // distance between the words of consecutive sources
   u64 packed_offset;  // u64 [max_tokens, even number of pieces] among the words of a source
-  const FarPosts* posts;  // puts
-  u64* far_state;  // [ranks], then [GROUPS, UNITS]; see low_latency_far.cuh
+  const LowLatencyPuts* puts;  // set for PUTS
+  u64* internode_state;  // [ranks], then [GROUPS, UNITS]; see low_latency_internode.cuh
 };
 
 __device__ __forceinline__ u32 pieces_of(const LowLatencyParameters& p) {
@@ -197,55 +200,56 @@ __device__ __forceinline__ u32 even_pieces_of(const LowLatencyParameters& p) {
   return (pieces_of(p) + 1) / 2 * 2;
 }
 
-// The rows that each local expert has room for, or each source by ranks.
+// Row capacity of each local expert; RANK_MAJOR: of each source.
 __device__ __forceinline__ u32 capacity_of(const LowLatencyParameters& p) {
-  return (u32)(BY_RANKS ? p.max_tokens : p.ranks * p.max_tokens);
+  return (u32)(RANK_MAJOR ? p.max_tokens : p.ranks * p.max_tokens);
 }
 
-// A choice as its combine will ask for it: the rank that holds its row, or NOBODY, and the expert.
+// A choice, saved for its combine: the rank that holds its row, or NO_RANK, and the expert.
 __device__ __forceinline__ u64 pack_choice(u32 holder, i64 expert) { return (u64)holder << 32 | (u32)expert; }
 __device__ __forceinline__ u32 choice_holder(u64 choice) { return (u32)(choice >> 32); }
 __device__ __forceinline__ i64 choice_expert(u64 choice) { return (int)choice; }
 
-// An operation as one thread sees it. Functions that take an area find things in that of a rank.
+// An operation as one thread sees it. Functions with an `area` argument address words in that area.
 struct Operation {
   const LowLatencyParameters& p;
-  Watch watch;
+  WaitContext wait;
   u64 number;
-  Grant told;  // what this rank has told last, itself like the others
+  Grant last_grant;  // this rank's last acknowledgement, to itself and its peers
   char* own;   // area of this rank
 
-  __device__ __forceinline__ bool is_far(u32 rank) const {
-    return FAR && rank - (u32)p.near_first >= (u32)p.near_ranks;
+  __device__ __forceinline__ bool is_internode(u32 rank) const {
+    return INTERNODE && rank - (u32)p.node_first >= (u32)p.node_ranks;
   }
 
-  __device__ __forceinline__ bool is_posted(u32 rank) const { return PUTS && is_far(rank); }
+  __device__ __forceinline__ bool uses_puts(u32 rank) const { return PUTS && is_internode(rank); }
 
-  // Whether rows between a rank and this one are told by groups, not by flags.
-  __device__ __forceinline__ bool tells_groups(u32 rank) const { return MAPPED || is_posted(rank); }
+  // Whether rows between a rank and this one use group words instead of flags.
+  __device__ __forceinline__ bool uses_groups(u32 rank) const { return MAPPED || uses_puts(rank); }
 
-  // What `own` is in the part that a rank writes into: this rank's part itself, or an area of it.
-  __device__ __forceinline__ char* written_by(u32 rank, char* own, char* far) const {
-    return is_far(rank) ? far : own;
+  // The counterpart of `own` that a rank writes into: `own` itself, or the same place in the
+  // internode part.
+  __device__ __forceinline__ char* written_by(u32 rank, char* own, char* internode_part) const {
+    return is_internode(rank) ? internode_part : own;
   }
 
-  // The area of this rank that another writes into.
+  // The area of this rank that another rank writes into.
   __device__ __forceinline__ char* from(u32 rank) const {
-    return written_by(rank, own, p.far + (own - p.own));
+    return written_by(rank, own, p.internode_part + (own - p.own));
   }
 
-  __device__ __forceinline__ Words* words() const { return (Words*)p.own; }
+  __device__ __forceinline__ LowLatencyState* state() const { return (LowLatencyState*)p.own; }
 
   __device__ __forceinline__ u64* received(char* part, u32 by) const {
     return (u64*)(part + p.received_offset) + by;
   }
 
   __device__ __forceinline__ u64* header(char* area, u32 source) const {
-    return words_of(area + p.headers_offset, source, 1);
+    return source_words(area + p.headers_offset, source, 1);
   }
 
   __device__ __forceinline__ u64* counts(char* area, u32 source) const {
-    return words_of(area + p.counts_offset, source, p.count_stride);
+    return source_words(area + p.counts_offset, source, p.count_stride);
   }
 
   __device__ __forceinline__ u64* entries(char* area, u32 source, u32 token) const {
@@ -256,7 +260,8 @@ struct Operation {
     return tokens_of(area + p.weights_offset, source, token);
   }
 
-  // Told with groups: bit k of a piece's word: choice k is LogFMT. Its pushing warp writes it; read as rows are.
+  // With groups: bit k of a piece's word: choice k is LogFMT. Writer: its pushing warp; read like
+  // rows.
   __device__ __forceinline__ u64* packed(char* area, u32 holder, u32 token, u32 piece) const {
     return (u64*)(area + p.packed_offset + holder * p.source_bytes) +
            (u64)token * even_pieces_of(p) + piece;
@@ -268,8 +273,8 @@ struct Operation {
            ((u64)source * p.max_tokens + token) * pieces_of(p) + piece;
   }
 
-  // Flags of a piece of the rows that come home for a token.
-  __device__ __forceinline__ u64* home_flags(char* area, u32 token, u32 piece) const {
+  // Flags of a piece of the return rows of a token.
+  __device__ __forceinline__ u64* return_flags(char* area, u32 token, u32 piece) const {
     return (u64*)(area + p.flags_offset) + ((u64)token * pieces_of(p) + piece) * p.flag_stride;
   }
 
@@ -277,24 +282,25 @@ struct Operation {
     return area + p.rows_offset + slot * 2 * p.hidden;
   }
 
-  // A token's slot if there is one row a source and token.
+  // A token's slot, with one row a source and token.
   __device__ __forceinline__ u64 token_slot(u32 source, u32 token) const {
     return (u64)source * p.max_tokens + token;
   }
 
-  // A choice's slot if every choice has a row.
+  // A choice's slot, with one row a choice.
   __device__ __forceinline__ u64 choice_slot(u32 token, u32 k) const {
-    return (u64)token * p.most_choices + k;
+    return (u64)token * p.max_choices + k;
   }
 
  private:
-  // With several nodes all words of one source lie together: the wire carries them at once.
-  __device__ __forceinline__ u64* words_of(char* at, u32 source, u64 each) const {
-    return FAR ? (u64*)(at + source * p.source_bytes) : (u64*)at + source * each;
+  // With several nodes all words of one source are contiguous, so that the wire carries them in one
+  // put.
+  __device__ __forceinline__ u64* source_words(char* at, u32 source, u64 each) const {
+    return INTERNODE ? (u64*)(at + source * p.source_bytes) : (u64*)at + source * each;
   }
 
   __device__ __forceinline__ u64* tokens_of(char* at, u32 source, u32 token) const {
-    return FAR ? words_of(at, source, 0) + (u64)token * p.most_choices
-                : (u64*)at + ((u64)source * p.max_tokens + token) * p.most_choices;
+    return INTERNODE ? source_words(at, source, 0) + (u64)token * p.max_choices
+                : (u64*)at + ((u64)source * p.max_tokens + token) * p.max_choices;
   }
 };

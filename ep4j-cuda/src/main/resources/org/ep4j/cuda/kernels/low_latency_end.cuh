@@ -1,12 +1,12 @@
-// How a low-latency operation ends, and how its kernels begin.
+// End of a low-latency operation, and the check at kernel start.
 #pragma once
-#include "low_latency_look.cuh"
+#include "low_latency_begin.cuh"
 
-// Orders what this block did and what the last one does; one thread, its fence is enough for what
-// others wrote or read before a barrier. Without a ticket, masks and statistics there is nothing to
-// order: all that the last block tells then is that every block has read its rows, and a block that
-// arrives has used what it read. A ticket tells the host that results are there. With masks the end of
-// a kernel that sends tells other GPUs something, too.
+// Orders the accesses of this block before those of the last block; one thread: its fence covers
+// the accesses of other threads before a barrier. Without ticket, masks and statistics nothing
+// needs order: the last block then only reports that every block has read its rows, and a block
+// that arrives has used the values it read. A ticket reports to the host that results are complete.
+// With masks the end of a kernel that sends also notifies other GPUs.
 __device__ __forceinline__ void order_blocks(const LowLatencyParameters& p) {
   if (p.masking && (p.phases & SENDING)) {
     __threadfence_system();
@@ -15,7 +15,8 @@ __device__ __forceinline__ void order_blocks(const LowLatencyParameters& p) {
   }
 }
 
-// Counts this block as finished; true in the last one. One thread, once all of the block are done.
+// Counts this block as finished; true in the last block. One thread, once the whole block has
+// finished.
 __device__ __forceinline__ bool arrive_last(const Operation& op) {
   order_blocks(op.p);
   bool last = atomicAdd(&op.p.control->arrived, 1ull) == gridDim.x - 1;
@@ -34,93 +35,94 @@ __device__ __forceinline__ bool is_last_block(const Operation& op) {
   return last;
 }
 
-// Whether the receipt must be repeated; clears the wish. All threads of the last block.
+// Whether the receipt must be repeated; clears the request. All threads of the last block.
 __device__ __forceinline__ bool receive_again(const Operation& op) {
-  u64* again = &op.words()->again;
-  bool wished = load_relaxed_system(again) == op.number;
+  u64* again = &op.state()->again;
+  bool requested = load_relaxed_system(again) == op.number;
   __syncthreads();
-  if (threadIdx.x == 0 && wished) {
+  if (threadIdx.x == 0 && requested) {
     store_relaxed_system(again, 0);
   }
-  return __syncthreads_or(wished && !aborted(op.watch));
+  return __syncthreads_or(requested && !aborted(op.wait));
 }
 
-// A masked rank that may still write what belongs to `operation`, or `ranks` if there is none.
+// A masked rank that may still write into the area of `operation`, or `ranks` if there is none.
 __device__ __noinline__ u64 late_writer(const Operation& op, u64 operation) {
   const LowLatencyParameters& p = op.p;
   for (u64 r = 0; r < p.ranks; r++) {
     const char* part = p.peers[r];
-    if (part != nullptr && load_relaxed_system(&p.masks[r]) != 0 && operation <= p.told[r] + 2 &&
+    if (part != nullptr && load_relaxed_system(&p.masks[r]) != 0 && operation <= p.acknowledged[r] + 2 &&
         load_acquire_system(&p.host_gone[r]) == 0 &&
-        load_acquire_system(&((const Words*)part)->sent) < operation) {
+        load_acquire_system(&((const LowLatencyState*)part)->sent) < operation) {
       return r;
     }
   }
   return p.ranks;
 }
 
-// An area for the operation after next in which nobody writes: where this one was received, or one
-// that has been left alone since a rank was masked. If there is none the operation fails. One thread.
-__device__ __noinline__ u64 clean_area(const Operation& op, Grant told) {
+// An area for operation `number` + 2 that no rank writes into: the area of this operation, or one
+// that has been unused since a rank was masked. If there is none the operation fails. One thread.
+__device__ __noinline__ u64 clean_area(const Operation& op, Grant last_grant) {
   const LowLatencyParameters& p = op.p;
-  Words* words = op.words();
-  u64 here = told.area(op.number);
-  words->used[here] = op.number;
-  Watch watch = op.watch;
-  watch.deadline = nanoseconds() + p.timeout;
+  LowLatencyState* state = op.state();
+  u64 here = last_grant.area(op.number);
+  state->used[here] = op.number;
+  WaitContext wait = op.wait;
+  wait.deadline = nanoseconds() + p.timeout;
   for (u32 polls = 1;; polls++) {
     u64 late = p.ranks;
-    for (u64 i = 0; i < MOST_AREAS; i++) {
+    for (u64 i = 0; i < MAX_AREAS; i++) {
       u64 area = here ^ i;
-      if (area != told.area(op.number + 1)) {
-        late = late_writer(op, words->used[area]);
+      if (area != last_grant.area(op.number + 1)) {
+        late = late_writer(op, state->used[area]);
         if (late == p.ranks) {
           return area;
         }
       }
     }
-    if (vain(watch, polls, PHASE_ENTER, late, op.number, ((const Words*)p.peers[late])->sent)) {
+    if (should_abort(wait, polls, PHASE_ENTER, late, op.number, ((const LowLatencyState*)p.peers[late])->sent)) {
       return here;
     }
   }
 }
 
-// Tells all ranks that count that the operation has been received. The first warp of the last block.
-// A failed operation says so, too: its results are worthless, and its ranks do nothing more before
-// they are reset.
-__device__ __forceinline__ void tell_received(const Operation& op, char* const* parts) {
+// Acknowledges the operation to all live ranks. The first warp of the last block. A failed
+// operation is acknowledged, too: its results are invalid, and its ranks run no more operations
+// until they are reset.
+__device__ __forceinline__ void publish_received(const Operation& op, char* const* parts) {
   const LowLatencyParameters& p = op.p;
-  u64 after = op.told.area(op.number);
+  u64 after = op.last_grant.area(op.number);
   if (p.masking) {
     if (p.control->failed == 0) {
-      after = __shfl_sync(0xffffffff, lane_id() == 0 ? clean_area(op, op.told) : 0, 0);
+      after = __shfl_sync(0xffffffff, lane_id() == 0 ? clean_area(op, op.last_grant) : 0, 0);
     }
-    if (aborted(op.watch)) {
+    if (aborted(op.wait)) {
       return;
     }
   }
-  Grant grant = Grant::of(op.number, op.told.area(op.number + 1), after);
+  Grant grant = Grant::of(op.number, op.last_grant.area(op.number + 1), after);
   for (u32 r = lane_id(); r < p.ranks; r += 32) {
-    if (parts[r] != nullptr && !(PUTS && op.is_far(r)) && (!p.masking || load_relaxed_system(&p.masks[r]) == 0)) {
-      // All that was to be read has been read: no order is left to be kept.
+    if (parts[r] != nullptr && !(PUTS && op.is_internode(r)) && (!p.masking || load_relaxed_system(&p.masks[r]) == 0)) {
+      // All reads have completed: no order is needed.
       store_relaxed_system(op.received(parts[r], (u32)p.rank), grant.word);
-      p.told[r] = op.number;
+      p.acknowledged[r] = op.number;
     }
   }
-#if EP4J_FAR == EP4J_FAR_PUTS
+#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
   for (u32 first = 0; first < p.ranks; first += 32) {
     u32 r = first + lane_id();
-    bool mine = r < p.ranks && op.is_far(r) && parts[r] != nullptr;
-    push_posts(op, mine, post_add(op, r, POST_GRANTED, 1), r);
+    bool mine = r < p.ranks && op.is_internode(r) && parts[r] != nullptr;
+    push_puts(op, mine, make_add(op, r, COUNTER_GRANTED, 1), r);
   }
 #endif
 }
 
-// Ends the operation: the first warp of the last block. `ticket` is the one in the control words.
+// Ends the operation: the first warp of the last block. `ticket` is the ticket in the control
+// words.
 __device__ __forceinline__ void end_operation(const Operation& op, char* const* parts, u64 ticket) {
   const LowLatencyParameters& p = op.p;
   if (p.phases & RECEIVING) {
-    tell_received(op, parts);
+    publish_received(op, parts);
     for (u32 r = lane_id(); p.waits != nullptr && r < p.ranks; r += 32) {
       p.waits[r] += __ldcg(&p.waited[r]);
       p.waited[r] = 0;
@@ -129,36 +131,37 @@ __device__ __forceinline__ void end_operation(const Operation& op, char* const* 
   if (lane_id() != 0) {
     return;
   }
-  Words* words = op.words();
+  LowLatencyState* state = op.state();
   if (p.phases & SENDING) {
     if (p.masking) {
-      store_release_system(&words->sent, op.number);
+      store_release_system(&state->sent, op.number);
     } else {
-      words->sent = op.number;
+      state->sent = op.number;
     }
   }
   if (p.phases & RECEIVING) {
-    words->received = op.number;
+    state->received = op.number;
   }
   p.control->arrived = 0;
-  if (!FAR) {
+  if (!INTERNODE) {
     store_relaxed_system(&p.control->running, 0);
   }
-  // A graph replays an old ticket: the word must not go back.
+  // A graph replays an old ticket: the word must not decrease.
   if (p.receipt.ticket > ticket) {
     p.control->ticket = p.receipt.ticket;
     store_release_system(p.receipt.completed, p.receipt.ticket);
   }
 }
 
-// All threads of a block that is done, in a kernel whose last block has nothing else to do.
+// All threads of a finished block, in a kernel whose last block has no extra work.
 __device__ __forceinline__ void finish(const Operation& op, char* const* parts) {
-  // A block counts as soon as one of its threads admits the next kernel, whose blocks may then take the
-  // place that a rank on the same GPU needs, so no warp of this one may be waiting for that rank.
+  // A block counts as soon as one of its threads admits the next kernel, whose blocks may then take
+  // the SM that a rank on the same GPU needs; so no warp of this block may still wait for that
+  // rank.
   __syncthreads();
-  admit_next_kernel();
+  launch_dependent_kernels();
   if (warp_id() == 0) {
-    // Asked for together with the arrival: only the last block of a kernel writes it.
+    // Loaded together with the arrival: only the last block of a kernel writes it.
     u64 ticket = op.p.control->ticket;
     bool last = lane_id() == 0 && arrive_last(op);
     if (__any_sync(0xffffffff, last)) {
@@ -167,19 +170,20 @@ __device__ __forceinline__ void finish(const Operation& op, char* const* parts) 
   }
 }
 
-// Looks at all ranks. False if an earlier operation has failed, or this rank is evicted: then the kernel
-// has ended already. All threads.
+// Reads the state of all ranks. False if an earlier operation has failed or this rank is fenced:
+// then the kernel has already ended. All threads.
 __device__ __forceinline__ bool begin(const Operation& op, char** areas, char** parts) {
-  // Between nodes nobody is evicted: ranks go on without whole nodes only, which do not reach them.
-  u64 why = FAR ? load_relaxed_system(&op.p.control->failed) : why_leave(op.p.control);
-  look_around(op, why, areas, parts);
+  // Across nodes no rank is fenced: survivors drop only whole nodes, which cannot reach their
+  // memory.
+  u64 why = INTERNODE ? load_relaxed_system(&op.p.control->failed) : exit_reason(op.p.control);
+  resolve_peers(op, why, areas, parts);
   if (!__syncthreads_or(why != 0)) {
     return true;
   }
-  if (!FAR) {
-    tell_leaving(op.watch);
-    // Who is evicted tells nobody anything.
-    for (u32 r = threadIdx.x; r < op.p.ranks && evicted(op.watch); r += blockDim.x) {
+  if (!INTERNODE) {
+    report_fenced(op.wait);
+    // A fenced rank acknowledges nothing.
+    for (u32 r = threadIdx.x; r < op.p.ranks && is_fenced(op.wait); r += blockDim.x) {
       parts[r] = nullptr;
     }
   }

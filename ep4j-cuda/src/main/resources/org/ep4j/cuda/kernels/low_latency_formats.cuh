@@ -1,10 +1,10 @@
-// What becomes of BF16 rows that are dispatched: as they are, FP8 or NVFP4. The arithmetic is that of
+// Formats of dispatched BF16 rows: BF16, FP8 or NVFP4. The arithmetic equals that of
 // org.ep4j.engine.host.kernel.Fp8 and NvFp4, operation by operation; nothing may be contracted.
 //
-// A warp holds a piece of a row: vector v of lane l has the 8 values from 256 v + 8 l on. A travelling
-// row is its values, then its scales.
+// A warp holds a piece of a row: vector v of lane l has the 8 values from 256 v + 8 l on. A
+// travelling row is its values, then its scales.
 #pragma once
-#include "low_latency_lines.cuh"
+#include "ll_packets.cuh"
 
 enum ScaleKind { SCALE_FLOAT32 = 0, SCALE_FLOAT32_POW2 = 1, SCALE_UE8M0 = 2 };
 
@@ -25,24 +25,24 @@ __device__ __forceinline__ void load_piece(uint4 (&values)[VECTORS], const char*
 __device__ __forceinline__ float bf16_low(u32 pair) { return __uint_as_float(pair << 16); }
 __device__ __forceinline__ float bf16_high(u32 pair) { return __uint_as_float(pair & 0xffff0000); }
 
-// The largest magnitude of a vector that is no NaN.
+// The largest magnitude of a vector, ignoring NaN.
 __device__ __forceinline__ float largest_of(uint4 v) {
-  float most = 0;
+  float largest = 0;
   u32 words[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
   for (u32 i = 0; i < 4; i++) {
-    most = fmaxf(most, fmaxf(fabsf(bf16_low(words[i])), fabsf(bf16_high(words[i]))));
+    largest = fmaxf(largest, fmaxf(fabsf(bf16_low(words[i])), fabsf(bf16_high(words[i]))));
   }
-  return most;
+  return largest;
 }
 
 template <u32 LANES>
-__device__ __forceinline__ float largest_among(float most) {
+__device__ __forceinline__ float largest_among(float largest) {
 #pragma unroll
   for (u32 i = LANES / 2; i > 0; i /= 2) {
-    most = fmaxf(most, __shfl_xor_sync(0xffffffff, most, i));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, i));
   }
-  return most;
+  return largest;
 }
 
 // E4M3, to nearest even, saturating at 448; NaN becomes 0x7f.
@@ -50,7 +50,7 @@ __device__ __forceinline__ u32 to_e4m3(float value) {
   if (value != value) {
     return 0x7f;
   }
-  // A sum with 2^20 times the power of two below keeps 3 bits behind the leading one.
+  // A sum with 2^20 times the next lower power of two keeps 3 bits behind the leading one.
   float magnitude = fminf(fabsf(value), 448.0f);
   u32 exponent = max(__float_as_uint(magnitude) & 0x7f800000, 121u << 23);
   u32 big = exponent + (20u << 23);
@@ -94,7 +94,7 @@ struct Bf16Rows {
 
   static __device__ __forceinline__ u32 scale_words(const LowLatencyParameters&) { return 0; }
 
-  // On lane i word i of the piece's scales.
+  // Lane i: word i of the piece's scales.
   __device__ __forceinline__ u32 scale_word() const { return 0; }
 
   __device__ __forceinline__ void encode(const uint4 (&x)[VECTORS], const LowLatencyParameters&) {

@@ -1,88 +1,94 @@
-// How it is told between mapped nodes that the rows of a group have come; a part of low_latency_far.cuh.
+// Group words between mapped nodes: notifications that the rows of a group of tokens have arrived;
+// a part of low_latency_internode.cuh.
 //
-// In each block that sends rows one warp tells. The others arrive at a barrier of each group once they have
-// stored their part of it, and go on; the telling warp meets them there, fences, which takes as long as
-// what the GPU has under way to the host, and tells all ranks for its block alone: no block waits for
-// another, and nobody fences a second time for what others have stored.
+// In each block that sends rows one warp publishes. The other warps arrive at a barrier of each
+// group once they have stored their share of it, without waiting. The publishing warp waits at the
+// barrier, fences, which takes as long as the GPU's outstanding stores to the host, and notifies
+// all ranks for its block alone. So no block waits for another, and no warp repeats the fence for
+// the stores of other warps.
 //
-// Behind the words of a source in each area, near or far:
-//   told[group][unit]  number | units that tell. Block b is unit b of them.
-// Order: the block's rows, the barrier, a system-wide fence of each lane that tells, the word relaxed. The
-// reader is the relay, one warp, a unit a lane: relaxed and then a fence of each lane in memory of the
-// host, acquire in this rank's own. Once all units of a group have told, the lanes meet and one of them
-// raises the group's word, release; whoever reads rows waits for that, acquire. The next number is told in
-// this area once the source knows that this rank has received the operation, so once the relay has ended.
+// Behind the words of a source in each area, intranode or internode:
+//   ready[group][unit]  number | number of publishing units. Block b is unit b of them.
+// Order: the block's rows, the barrier, a system-wide fence of each publishing lane, the word
+// relaxed. Reader: the relay, one warp, one unit a lane: relaxed and then a fence of each lane for
+// host memory, acquire for this rank's own memory. Once all units of a group have published, the
+// lanes synchronize and one of them raises the group's word, release; waiter: warps that read rows,
+// acquire. The source publishes the next number in this area only after it knows that this rank has
+// received the operation, so after the relay has ended.
 //
-// More blocks than UNITS share units, every UNITSth one: they count in `progress`, and the last tells.
+// If there are more blocks than UNITS, every UNITSth block shares a unit: they count in `progress`,
+// and the last one publishes.
 #pragma once
 
-// Barriers of a block from this one on belong to groups.
+// Barriers of a block from this number on belong to groups.
 constexpr u32 BARRIER_GROUPS = 4;
 
-// Bits for the units in a word that tells.
+// Bits for the number of units in a published word.
 constexpr u32 UNIT_BITS = 8;
 
-// Groups that the relay looks for at once.
-constexpr u32 RELAYED = 8;
+// Groups that the relay polls at once.
+constexpr u32 RELAY_BATCH = 8;
 
 // The words of all units.
-__device__ __forceinline__ u64* told_words(const Operation& op, char* area, u32 source, u32 group) {
+__device__ __forceinline__ u64* unit_words(const Operation& op, char* area, u32 source, u32 group) {
   return op.packed(area, source, (u32)op.p.max_tokens, 0) + group * UNITS;
 }
 
-// --- rows that come ----------------------------------------------------------------------------
+// --- receiving ----------------------------------------------------------------------------------
 
-// Whether all units have told, by what the lanes have seen of their words: a whole warp.
-__device__ __forceinline__ bool all_have_told(const Operation& op, u64 seen) {
-  u32 told = __ballot_sync(0xffffffff, seen >> UNIT_BITS == op.number);
-  u32 word = __shfl_sync(0xffffffff, (u32)seen, told == 0 ? 0 : __ffs(told) - 1);
+// Whether all units have published, given the word that each lane has read; a whole warp.
+__device__ __forceinline__ bool all_units_ready(const Operation& op, u64 seen) {
+  u32 ready = __ballot_sync(0xffffffff, seen >> UNIT_BITS == op.number);
+  u32 word = __shfl_sync(0xffffffff, (u32)seen, ready == 0 ? 0 : __ffs(ready) - 1);
   u32 units = word & ((1u << UNIT_BITS) - 1);
-  // Counted, not compared with a mask of so many ones: a compiler that knows the mask of any number that
-  // may be shifted by not to be empty drops the first half, and then nothing told of nothing is all.
-  return told != 0 && __popc(told) == units;
+  // Counts instead of comparing with a mask of `units` ones: a compiler that assumes such a mask is
+  // never empty drops the first half of the condition, and then zero units published out of zero
+  // would count as all.
+  return ready != 0 && __popc(ready) == units;
 }
 
-// Looks for all warps of this GPU, for near sources too: one warp. `tokens(s)` are those whose rows come
-// from s. First groups of all sources come first: in that order their rows are wanted.
+// Polls for all warps of this GPU, also for intranode sources: one warp. `tokens(s)`: number of
+// tokens whose rows arrive from s. The first groups of all sources are polled first: rows are
+// needed in that order.
 template <bool ROWS, class Tokens>
 __device__ __forceinline__ void relay(const Operation& op, char* const* areas, Tokens tokens) {
   static_assert(ROWS, "words are looked at by those who bring them");
   const LowLatencyParameters& p = op.p;
   u32 ranks = (u32)p.ranks;
-  for (u32 begin = 0; begin < ranks * GROUPS; begin += RELAYED) {
+  for (u32 begin = 0; begin < ranks * GROUPS; begin += RELAY_BATCH) {
     // This lane's group.
     u32 group = (begin + lane_id()) / ranks;
     u32 s = begin + lane_id() - group * ranks;
-    bool mine = lane_id() < RELAYED && group < GROUPS && areas[s] != nullptr &&
+    bool mine = lane_id() < RELAY_BATCH && group < GROUPS && areas[s] != nullptr &&
                 group < groups_of(op, tokens(s));
-    bool is_far = mine && op.is_far(s);
-    const u64* at = mine ? told_words(op, op.from(s), s, group) : nullptr;
+    bool is_internode = mine && op.is_internode(s);
+    const u64* at = mine ? unit_words(op, op.from(s), s, group) : nullptr;
     u32 open = __ballot_sync(0xffffffff, mine);
-    u32 far = __ballot_sync(0xffffffff, is_far);
+    u32 internode_mask = __ballot_sync(0xffffffff, is_internode);
     u64 since = p.waits == nullptr ? 0 : nanoseconds();
     for (u32 polls = 1; open != 0; polls++) {
-      u64 seen[RELAYED];
-      // Those of the host are all on their way before one of this GPU is awaited.
+      u64 seen[RELAY_BATCH];
+      // All loads of host memory are issued before the first load of this GPU's memory is used.
 #pragma unroll
-      for (u32 i = 0; i < 2 * RELAYED; i++) {
-        u32 j = i % RELAYED;
-        if ((i < RELAYED ? open & far : open & ~far) >> j & 1) {
+      for (u32 i = 0; i < 2 * RELAY_BATCH; i++) {
+        u32 j = i % RELAY_BATCH;
+        if ((i < RELAY_BATCH ? open & internode_mask : open & ~internode_mask) >> j & 1) {
           const u64* word = (const u64*)__shfl_sync(0xffffffff, (u64)at, j) + lane_id();
-          seen[j] = lane_id() >= UNITS ? 0 : i < RELAYED ? load_relaxed_system(word) : load_acquire_system(word);
+          seen[j] = lane_id() >= UNITS ? 0 : i < RELAY_BATCH ? load_relaxed_system(word) : load_acquire_system(word);
         }
       }
-      u32 come = 0;
+      u32 arrived = 0;
 #pragma unroll
-      for (u32 j = 0; j < RELAYED; j++) {
-        come |= open >> j & 1 && all_have_told(op, seen[j]) ? 1u << j : 0;
+      for (u32 j = 0; j < RELAY_BATCH; j++) {
+        arrived |= open >> j & 1 && all_units_ready(op, seen[j]) ? 1u << j : 0;
       }
-      open &= ~come;
-      bool raises = come >> lane_id() & 1;
-      // Who sends rows of this operation has told what it received before.
-      bool grants = raises && is_far && group == 0;
-      u64 grant = grants ? load_relaxed_system(op.received(p.far, s)) : 0;
-      if (come & far) {
-        // In place of looks that acquire: each of those takes several times as long.
+      open &= ~arrived;
+      bool raises = arrived >> lane_id() & 1;
+      // A source that sends rows of this operation has already acknowledged earlier operations.
+      bool grants = raises && is_internode && group == 0;
+      u64 grant = grants ? load_relaxed_system(op.received(p.internode_part, s)) : 0;
+      if (arrived & internode_mask) {
+        // Instead of acquire loads, each of which takes several times as long.
         __threadfence_system();
       }
       __syncwarp();
@@ -92,28 +98,28 @@ __device__ __forceinline__ void relay(const Operation& op, char* const* areas, T
           store_relaxed_system(op.received(p.own, s), grant);
         }
         if (p.waits != nullptr) {
-          note_wait(op, s, since);
+          record_wait(op, s, since);
         }
       }
       if (polls % 16 == 0) {
-        bool vain = open >> lane_id() & 1 && vain_for(op, polls << 8, PHASE_ROWS, s, op.number,
+        bool should_abort = open >> lane_id() & 1 && should_abort_or_mask(op, polls << 8, PHASE_ROWS, s, op.number,
                                                       load_relaxed_system(at) >> UNIT_BITS);
-        open &= ~__ballot_sync(0xffffffff, vain);
+        open &= ~__ballot_sync(0xffffffff, should_abort);
       }
     }
   }
 }
 
-// --- rows that are sent ------------------------------------------------------------------------
+// --- sending ------------------------------------------------------------------------------------
 
-// What a warp that sends has done: whole warps, in the order of their tokens.
-struct Groups {
-  u32 threads;   // that meet: those that send, and the telling warp
-  u32 done = 0;  // groups of which this warp has stored its part
+// Progress of a sending warp: whole warps, in token order.
+struct GroupProgress {
+  u32 threads;   // participants of the barrier: the sending warps and the publishing warp
+  u32 done = 0;  // groups whose share this warp has stored
 
-  __device__ __forceinline__ explicit Groups(u32 warps) : threads(warps * 32) {}
+  __device__ __forceinline__ explicit GroupProgress(u32 warps) : threads(warps * 32) {}
 
-  // All groups before this one.
+  // Arrives at the barriers of all groups before `group`.
   __device__ __forceinline__ void reach(u32 group) {
     for (; done < group; done++) {
       __syncwarp();
@@ -122,11 +128,11 @@ struct Groups {
   }
 };
 
-// Whether this block is the last of those that share its unit; a whole warp, behind its fence.
+// Whether this block is the last of those that share its unit; a whole warp, after its fence.
 __device__ __forceinline__ bool is_last_of_unit(const Operation& op, u32 group, u32 unit, u32 sharers) {
   bool last = false;
   if (lane_id() == 0) {
-    u64* progress = op.p.far_state + op.p.ranks + group * UNITS + unit;
+    u64* progress = op.p.internode_state + op.p.ranks + group * UNITS + unit;
     last = atomicAdd(progress, 1ull) + 1 == sharers;
     if (last) {
       *progress = 0;
@@ -138,16 +144,16 @@ __device__ __forceinline__ bool is_last_of_unit(const Operation& op, u32 group, 
   return last;
 }
 
-// The telling warp of one of `blocks` blocks that send rows of up to `tokens` tokens.
-__device__ __forceinline__ void tell_groups(const Operation& op, char* const* areas, u32 tokens,
+// The publishing warp of one of `blocks` blocks that send rows of up to `tokens` tokens.
+__device__ __forceinline__ void publish_groups(const Operation& op, char* const* areas, u32 tokens,
                                             u32 warps, u32 block, u32 blocks) {
   u32 unit = block % UNITS;
   u32 sharers = (blocks - unit + UNITS - 1) / UNITS;
   u64 word = op.number << UNIT_BITS | min(blocks, UNITS);
-  bool tells = lane_id() < op.p.ranks;
+  bool publishes = lane_id() < op.p.ranks;
   for (u32 group = 0; group < groups_of(op, tokens); group++) {
-    barrier_meet(BARRIER_GROUPS + group, warps * 32);
-    if (tells) {
+    barrier_sync(BARRIER_GROUPS + group, warps * 32);
+    if (publishes) {
       __threadfence_system();
     }
     __syncwarp();
@@ -155,13 +161,13 @@ __device__ __forceinline__ void tell_groups(const Operation& op, char* const* ar
       if (!is_last_of_unit(op, group, unit, sharers)) {
         continue;
       }
-      if (tells) {
+      if (publishes) {
         __threadfence_system();
       }
     }
     for (u32 r = lane_id(); r < op.p.ranks; r += 32) {
       if (areas[r] != nullptr) {
-        store_relaxed_system(told_words(op, areas[r], (u32)op.p.rank, group) + unit, word);
+        store_relaxed_system(unit_words(op, areas[r], (u32)op.p.rank, group) + unit, word);
       }
     }
   }

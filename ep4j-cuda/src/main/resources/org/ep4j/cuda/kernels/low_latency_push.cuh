@@ -1,21 +1,21 @@
-// The warps of a low-latency combine that push rows home.
+// The warps of a low-latency combine that push return rows.
 #pragma once
 #include "library.cuh"
 #include "low_latency_choices.cuh"
-#include "low_latency_lines.cuh"
+#include "ll_packets.cuh"
 #include "low_latency_sums.cuh"
 
-// How rows come home: one a choice, or one a holder, which has summed them or, by ranks, whose caller
-// has.
-enum Travel { TRAVEL_BF16, TRAVEL_LOGFMT, TRAVEL_PARTIAL, TRAVEL_SUMMED };
+// Formats of return rows: one row a choice, or one a holder, summed by the holder or (RANK_MAJOR)
+// by its caller.
+enum ReturnFormat { RETURN_BF16, RETURN_LOGFMT, RETURN_PARTIAL, RETURN_SUMMED };
 
-// Rows that a warp holds at a time, to push them or to add them up: what registers allow.
+// Rows that a warp holds at a time, to push or to add them; bounded by registers.
 constexpr u32 ROWS_PUSHED = CALLS_LIBRARY ? 1 : PUTS ? 2 : 4;
 constexpr u32 ROWS_ADDED = CALLS_LIBRARY ? 1 : 2;
 
-// A flag of this lane that is still to be raised. What it says has been stored has had time to arrive
-// when it is raised after the next loads have been issued.
-struct Signal {
+// A flag of this lane to be raised later. Raised after the next loads have been issued, so that the
+// stores it covers have had time to complete.
+struct DeferredFlag {
   u64* at = nullptr;
   u64 value;
 
@@ -27,10 +27,11 @@ struct Signal {
   }
 };
 
-// Pushes the pieces of up to ROWS rows at a time: lane l of `lanes` knows a row and where it goes.
+// Pushes the pieces of up to ROWS rows at a time: lane l of `lanes` holds a row and its
+// destination.
 template <u32 ROWS>
-__device__ __forceinline__ void push_pieces(u32 lanes, const char* row, char* home, u32 piece,
-                                            u32 hidden, Signal& before) {
+__device__ __forceinline__ void push_pieces(u32 lanes, const char* row, char* destination, u32 piece,
+                                            u32 hidden, DeferredFlag& deferred) {
   while (lanes != 0) {
     uint4 held[ROWS][VECTORS];
     char* to[ROWS];
@@ -38,14 +39,14 @@ __device__ __forceinline__ void push_pieces(u32 lanes, const char* row, char* ho
     for (u32 i = 0; i < ROWS; i++) {
       u32 lane = lanes != 0 ? __ffs(lanes) - 1 : 0;
       const char* from = (const char*)__shfl_sync(0xffffffff, (u64)row, lane);
-      char* place = (char*)__shfl_sync(0xffffffff, (u64)home, lane);
-      to[i] = lanes != 0 ? place : nullptr;
+      char* target = (char*)__shfl_sync(0xffffffff, (u64)destination, lane);
+      to[i] = lanes != 0 ? target : nullptr;
       if (lanes != 0) {
         load_values(held[i], from, piece * PIECE, hidden);
       }
       lanes &= lanes - 1;
     }
-    before.raise();
+    deferred.raise();
 #pragma unroll
     for (u32 i = 0; i < ROWS; i++) {
       if (to[i] != nullptr) {
@@ -61,34 +62,34 @@ __device__ __forceinline__ void push_pieces(u32 lanes, const char* row, char* ho
   }
 }
 
-// The same for rows that travel as LogFMT; bit l of the result says whether that of lane l is packed.
-__device__ __forceinline__ u32 push_logfmt(u32 lanes, const char* row, char* home, u32 piece,
-                                           u32 hidden, Signal& before) {
+// The same for LogFMT rows; bit l of the result: the piece of lane l is packed.
+__device__ __forceinline__ u32 push_logfmt(u32 lanes, const char* row, char* destination, u32 piece,
+                                           u32 hidden, DeferredFlag& deferred) {
   u32 packed = 0;
   for (; lanes != 0; lanes &= lanes - 1) {
     u32 lane = __ffs(lanes) - 1;
     uint4 x[VECTORS];
     const char* from = (const char*)__shfl_sync(0xffffffff, (u64)row, lane);
     load_values(x, from, piece * PIECE, hidden);
-    before.raise();
-    char* to = (char*)__shfl_sync(0xffffffff, (u64)home, lane) + piece * PIECE * 2;
+    deferred.raise();
+    char* to = (char*)__shfl_sync(0xffffffff, (u64)destination, lane) + piece * PIECE * 2;
     packed |= (logfmt::store_piece(to, x, piece, hidden) ? 1u : 0u) << lane;
   }
   return packed;
 }
 
-// A piece of one token's rows here, to be pushed home: lane l has the place of choice l and, for
-// partial sums, what was seen of its weight.
-struct Homebound {
+// A piece of one token's rows here, to be pushed to the token's rank: lane l has the row of choice
+// l and, for partial sums, the word of its weight as first read.
+struct ReturnItem {
   u32 unit;
   u32 source;
   u32 token;
   u32 piece;
-  u32 place;
+  u32 row_index;
   u64 weight;
 
-  // There may be no such token: then what is loaded means nothing.
-  __device__ __forceinline__ Homebound(const Operation& op, u32 unit) : unit(unit) {
+  // If there is no such token the loaded values are undefined.
+  __device__ __forceinline__ ReturnItem(const Operation& op, u32 unit) : unit(unit) {
     const LowLatencyParameters& p = op.p;
     u32 ranks = (u32)p.ranks;
     u32 row = unit / pieces_of(p);
@@ -96,201 +97,202 @@ struct Homebound {
     token = row / ranks;
     source = row - token * ranks + (u32)p.rank;
     source = source >= ranks ? source - ranks : source;
-    bool asks = token < p.max_tokens && lane_id() < p.most_choices;
-    place = asks ? places(op)[lane_id()] : NO_ENTRY;
+    bool asks = token < p.max_tokens && lane_id() < p.max_choices;
+    row_index = asks ? choice_rows(op)[lane_id()] : NO_ENTRY;
     weight = asks ? load_relaxed_system(op.entries(op.own, source, token) + lane_id()) : 0;
   }
 
-  // Number of the parcel `step` parcels behind; see Outgoing::next.
+  // Number of the item `step` items later; see SendItem::next.
   __device__ __forceinline__ u32 next(const Operation& op, u32 step) const {
     u32 pieces = pieces_of(op.p);
     return !PUTS ? unit + step : piece + 1 < pieces ? unit + 1 : unit + 1 + (step - 1) * pieces;
   }
 
-  __device__ __forceinline__ const u32* places(const Operation& op) const {
-    return op.p.places + op.token_slot(source, token) * op.p.most_choices;
+  __device__ __forceinline__ const u32* choice_rows(const Operation& op) const {
+    return op.p.choice_rows + op.token_slot(source, token) * op.p.max_choices;
   }
 
-  // Place of choice first + lane.
-  __device__ __forceinline__ u32 place_of(const Operation& op, u32 first, u32 choices) const {
+  // Row of choice first + lane.
+  __device__ __forceinline__ u32 row_index_of(const Operation& op, u32 first, u32 choices) const {
     u32 k = first + lane_id();
-    return k >= choices ? NO_ENTRY : first == 0 ? place : places(op)[k];
+    return k >= choices ? NO_ENTRY : first == 0 ? row_index : choice_rows(op)[k];
   }
 };
 
-#include "low_latency_home.cuh"
+#include "low_latency_return.cuh"
 
-// A warp's parcel, to the area of the token's source, a row a choice.
-template <Travel TRAVEL>
-__device__ __forceinline__ void push_choices(const Operation& op, char* area, const Homebound& parcel,
-                                             u32 choices, Signal& signal) {
+// Pushes an item to the area of the token's source, one row a choice.
+template <ReturnFormat RETURN_FORMAT>
+__device__ __forceinline__ void push_choices(const Operation& op, char* area, const ReturnItem& item,
+                                             u32 choices, DeferredFlag& deferred) {
   const LowLatencyParameters& p = op.p;
   u32 hidden = (u32)p.hidden;
-  HomePost post(op, parcel);
+  ReturnPut put(op, item);
   for (u32 first = 0; first < choices; first += 32) {
     u32 k = first + lane_id();
-    u32 place = parcel.place_of(op, first, choices);
-    u32 lanes = __ballot_sync(0xffffffff, place != NO_ENTRY);
-    const char* row = p.x + (u64)place * hidden * 2;
-    u64 slot = op.choice_slot(parcel.token, k);
-    char* home = post.begin() ? post.row(lanes) : op.row(area, slot);
+    u32 row_index = item.row_index_of(op, first, choices);
+    u32 lanes = __ballot_sync(0xffffffff, row_index != NO_ENTRY);
+    const char* row = p.x + (u64)row_index * hidden * 2;
+    u64 slot = op.choice_slot(item.token, k);
+    char* destination = put.begin() ? put.row(lanes) : op.row(area, slot);
     u32 packed = 0;
-    if constexpr (TRAVEL == TRAVEL_LOGFMT) {
-      packed = push_logfmt(lanes, row, home, parcel.piece, hidden, signal);
+    if constexpr (RETURN_FORMAT == RETURN_LOGFMT) {
+      packed = push_logfmt(lanes, row, destination, item.piece, hidden, deferred);
     } else {
-      push_pieces<ROWS_PUSHED>(lanes, row, home, parcel.piece, hidden, signal);
+      push_pieces<ROWS_PUSHED>(lanes, row, destination, item.piece, hidden, deferred);
     }
     __syncwarp();
-    if (post.takes(lanes, slot)) {
-      post.note(first, packed);
-    } else if (post.skips_flags()) {
-      if (TRAVEL == TRAVEL_LOGFMT) {
-        post.tell(area, first, packed);
+    if (put.submit(lanes, slot)) {
+      put.set_packed(first, packed);
+    } else if (put.skips_flags()) {
+      if (RETURN_FORMAT == RETURN_LOGFMT) {
+        put.publish_packed(area, first, packed);
       }
-    } else if (place != NO_ENTRY) {
-      signal.at = op.home_flags(area, parcel.token, parcel.piece) + k;
-      signal.value = op.number | (packed >> lane_id() & 1 ? FLAG_BIT : 0);
+    } else if (row_index != NO_ENTRY) {
+      deferred.at = op.return_flags(area, item.token, item.piece) + k;
+      deferred.value = op.number | (packed >> lane_id() & 1 ? FLAG_BIT : 0);
     }
   }
-  post.end(area, TRAVEL == TRAVEL_LOGFMT);
+  put.end(area, RETURN_FORMAT == RETURN_LOGFMT);
 }
 
-// The one row of a parcel, as lines.
-__device__ __forceinline__ void push_lines(const Operation& op, char* area, const Homebound& parcel,
+// Pushes the one row of an item as packets.
+__device__ __forceinline__ void push_packets(const Operation& op, char* area, const ReturnItem& item,
                                            const uint4 (&values)[VECTORS]) {
-  u64 slot = op.token_slot((u32)op.p.rank, parcel.token);
-  LinesOut<uint4>(op, values, 0)
-      .store(lined_piece<VECTORS>(op, area, slot, parcel.piece), bytes_from(op.p, parcel.piece, 16));
+  u64 slot = op.token_slot((u32)op.p.rank, item.token);
+  LlPacketWriter<uint4>(op, values, 0)
+      .store(packet_piece<VECTORS>(op, area, slot, item.piece), bytes_from(op.p, item.piece, 16));
 }
 
-// The same, one rounded sum of all.
-__device__ __forceinline__ void push_partial(const Operation& op, char* area, const Homebound& parcel,
-                                             u32 choices, Signal& signal) {
+// Pushes an item as one rounded sum of all rows.
+__device__ __forceinline__ void push_partial(const Operation& op, char* area, const ReturnItem& item,
+                                             u32 choices, DeferredFlag& deferred) {
   const LowLatencyParameters& p = op.p;
   u32 hidden = (u32)p.hidden;
   Sums<VECTORS> sums;
   sums.clear();
   bool any = false;
   for (u32 first = 0; first < choices; first += 32) {
-    u32 place = parcel.place_of(op, first, choices);
-    any = any || __any_sync(0xffffffff, place != NO_ENTRY);
+    u32 row_index = item.row_index_of(op, first, choices);
+    any = any || __any_sync(0xffffffff, row_index != NO_ENTRY);
     u32 bits = NO_WEIGHT;
-    bool told = place == NO_ENTRY ||
+    bool weights_arrived = row_index == NO_ENTRY ||
                 await_value(op,
-                            op.entries(op.own, parcel.source, parcel.token) + first + lane_id(),
-                            parcel.source, PHASE_COUNTS, bits, first == 0 ? parcel.weight : 0);
-    // A sum that lacks something would be taken for a whole one.
-    if (!__all_sync(0xffffffff, told)) {
+                            op.entries(op.own, item.source, item.token) + first + lane_id(),
+                            item.source, PHASE_COUNTS, bits, first == 0 ? item.weight : 0);
+    // An incomplete sum would be taken for a complete one.
+    if (!__all_sync(0xffffffff, weights_arrived)) {
       return;
     }
     u32 lanes = __ballot_sync(0xffffffff, bits != NO_WEIGHT);
-    const char* row = p.x + (u64)place * hidden * 2;
-    add_weighted<ROWS_ADDED>(sums, lanes, row, __uint_as_float(bits), parcel.piece * PIECE, hidden);
+    const char* row = p.x + (u64)row_index * hidden * 2;
+    add_weighted<ROWS_ADDED>(sums, lanes, row, __uint_as_float(bits), item.piece * PIECE, hidden);
   }
-  if constexpr (LINES) {
+  if constexpr (LL_PACKETS) {
     if (any) {
       uint4 values[VECTORS];
       sums.round(values);
-      push_lines(op, area, parcel, values);
+      push_packets(op, area, item, values);
     }
     return;
   }
-  signal.raise();
+  deferred.raise();
   if (any) {
-    HomePost post(op, parcel);
-    u64 slot = op.token_slot((u32)p.rank, parcel.token);
-    sums.store(post.begin() ? post.row_of_token() : op.row(area, slot), parcel.piece * PIECE, hidden);
+    ReturnPut put(op, item);
+    u64 slot = op.token_slot((u32)p.rank, item.token);
+    sums.store(put.begin() ? put.row_of_token() : op.row(area, slot), item.piece * PIECE, hidden);
     __syncwarp();
-    if (!post.takes(1, slot) && !post.skips_flags() && lane_id() == 0) {
-      signal.at = op.home_flags(area, parcel.token, parcel.piece) + p.rank;
-      signal.value = op.number;
+    if (!put.submit(1, slot) && !put.skips_flags() && lane_id() == 0) {
+      deferred.at = op.return_flags(area, item.token, item.piece) + p.rank;
+      deferred.value = op.number;
     }
   }
 }
 
-// The same, the row that the caller has summed.
-__device__ __forceinline__ void push_summed(const Operation& op, char* area, const Homebound& parcel,
-                                            u32 choices, Signal& signal) {
+// Pushes the row that the caller has summed.
+__device__ __forceinline__ void push_summed(const Operation& op, char* area, const ReturnItem& item,
+                                            u32 choices, DeferredFlag& deferred) {
   const LowLatencyParameters& p = op.p;
   u32 hidden = (u32)p.hidden;
-  HomePost post(op, parcel);
-  u64 slot = op.token_slot((u32)p.rank, parcel.token);
-  char* home = post.begin() ? post.row_of_token() : op.row(area, slot);
+  ReturnPut put(op, item);
+  u64 slot = op.token_slot((u32)p.rank, item.token);
+  char* destination = put.begin() ? put.row_of_token() : op.row(area, slot);
   for (u32 first = 0; first < choices; first += 32) {
-    u32 place = parcel.place_of(op, first, choices);
-    u32 lanes = __ballot_sync(0xffffffff, place != NO_ENTRY);
-    if constexpr (LINES) {
+    u32 row_index = item.row_index_of(op, first, choices);
+    u32 lanes = __ballot_sync(0xffffffff, row_index != NO_ENTRY);
+    if constexpr (LL_PACKETS) {
       if (lanes != 0) {
-        u64 row = __shfl_sync(0xffffffff, place, __ffs(lanes) - 1);
+        u64 row = __shfl_sync(0xffffffff, row_index, __ffs(lanes) - 1);
         uint4 values[VECTORS];
-        load_values(values, p.x + row * hidden * 2, parcel.piece * PIECE, hidden);
-        push_lines(op, area, parcel, values);
+        load_values(values, p.x + row * hidden * 2, item.piece * PIECE, hidden);
+        push_packets(op, area, item, values);
         return;
       }
     } else if (lanes != 0) {
-      push_pieces<1>(lanes & -lanes, p.x + (u64)place * hidden * 2, home, parcel.piece, hidden, signal);
+      push_pieces<1>(lanes & -lanes, p.x + (u64)row_index * hidden * 2, destination, item.piece, hidden, deferred);
       __syncwarp();
-      if (!post.takes(1, slot) && !post.skips_flags() && lane_id() == 0) {
-        signal.at = op.home_flags(area, parcel.token, parcel.piece) + p.rank;
-        signal.value = op.number;
+      if (!put.submit(1, slot) && !put.skips_flags() && lane_id() == 0) {
+        deferred.at = op.return_flags(area, item.token, item.piece) + p.rank;
+        deferred.value = op.number;
       }
       return;
     }
   }
 }
 
-// Warps of a block that push. One of the others tells of groups, and one is the relay's at once.
+// Pushing warps of a block. MAPPED: one other warp publishes groups, and one starts the relay at
+// once.
 constexpr u32 PUSHERS = MAPPED ? WARPS - 2 : WARPS;
 constexpr u32 RELAY = MAPPED ? PUSHERS : 0;
 
-// First parcel of this warp.
+// First item of this warp.
 __device__ __forceinline__ u32 first_unit(const LowLatencyParameters& p) {
   u32 warp = warp_id() * gridDim.x + blockIdx.x;
   return PUTS ? warp * pieces_of(p) : warp;
 }
 
-// `batches` are those of all ranks, in shared memory.
-template <Travel TRAVEL>
-__device__ __forceinline__ void push_rows(const Operation& op, char* const* areas, const u32* batches,
-                                          Homebound next) {
+// `batches`: of all ranks, in shared memory.
+template <ReturnFormat RETURN_FORMAT>
+__device__ __forceinline__ void return_rows(const Operation& op, char* const* areas, const u32* batches,
+                                          ReturnItem next) {
   const LowLatencyParameters& p = op.p;
-  u32 most = 0;
+  u32 largest = 0;
   for (u32 s = 0; s < p.ranks; s++) {
-    most = max(most, batches[s] & 0xffff);
+    largest = max(largest, batches[s] & 0xffff);
   }
-  u32 end = most * (u32)p.ranks * pieces_of(p);
-  Signal signal;
-#if EP4J_FAR == EP4J_FAR_MAPPED
+  u32 end = largest * (u32)p.ranks * pieces_of(p);
+  DeferredFlag deferred;
+#if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
   if (warp_id() > RELAY) {
-    tell_groups(op, areas, most, PUSHERS + 1, blockIdx.x, gridDim.x);
+    publish_groups(op, areas, largest, PUSHERS + 1, blockIdx.x, gridDim.x);
   }
   if (warp_id() >= PUSHERS) {
     return;
   }
-  Groups groups(PUSHERS + 1);
+  GroupProgress groups(PUSHERS + 1);
 #endif
   while (next.unit < end) {
-    Homebound parcel = next;
-#if EP4J_FAR == EP4J_FAR_MAPPED
-    groups.reach(parcel.token / tokens_of_group(op));
+    ReturnItem item = next;
+#if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
+    groups.reach(item.token / tokens_of_group(op));
 #endif
-    // Asked for while this one is pushed.
-    next = Homebound(op, parcel.next(op, gridDim.x * PUSHERS));
-    u32 batch = batches[parcel.source];
-    char* area = areas[parcel.source];
-    if (parcel.token >= (batch & 0xffff) || area == nullptr) {
+    // Prefetched while this item is pushed.
+    next = ReturnItem(op, item.next(op, gridDim.x * PUSHERS));
+    u32 batch = batches[item.source];
+    char* area = areas[item.source];
+    if (item.token >= (batch & 0xffff) || area == nullptr) {
       continue;
     }
-    if constexpr (TRAVEL == TRAVEL_PARTIAL) {
-      push_partial(op, area, parcel, batch >> 16, signal);
-    } else if constexpr (TRAVEL == TRAVEL_SUMMED) {
-      push_summed(op, area, parcel, batch >> 16, signal);
+    if constexpr (RETURN_FORMAT == RETURN_PARTIAL) {
+      push_partial(op, area, item, batch >> 16, deferred);
+    } else if constexpr (RETURN_FORMAT == RETURN_SUMMED) {
+      push_summed(op, area, item, batch >> 16, deferred);
     } else {
-      push_choices<TRAVEL>(op, area, parcel, batch >> 16, signal);
+      push_choices<RETURN_FORMAT>(op, area, item, batch >> 16, deferred);
     }
   }
-  signal.raise();
-#if EP4J_FAR == EP4J_FAR_MAPPED
-  groups.reach(groups_of(op, most));
+  deferred.raise();
+#if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
+  groups.reach(groups_of(op, largest));
 #endif
 }

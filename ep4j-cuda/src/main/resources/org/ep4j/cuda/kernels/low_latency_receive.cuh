@@ -1,19 +1,20 @@
-// The warps of a low-latency dispatch that put arriving pieces where their experts' rows are.
+// The warps of a low-latency dispatch that copy arriving pieces to the rows of their experts.
 #pragma once
 #include "low_latency_formats.cuh"
 #include "low_latency_routing.cuh"
 
-// A piece of a token that arrives, and what was seen of it when it was asked for: lane l sees the
-// entries of choices l and l + 32.
-struct Arrival {
+// A piece of an arriving token, and the words of it as first read: lane l has the entries of
+// choices l and l + 32.
+struct ArrivingPiece {
   u32 source;
   u32 token;
   u32 piece;
-  bool comes;
+  bool valid;
   u64 entries[2];
   u64 flag;
 
-  // Takes the next one of this block, which has every `blocks`th up to `end`, and asks for it.
+  // Takes the next piece of this block, which has every `blocks`th up to `end`, and issues its
+  // first loads.
   __device__ __forceinline__ void take(const Operation& op, const Sources& sources, u32 end, u32 block,
                                        u32 blocks) {
     const LowLatencyParameters& p = op.p;
@@ -27,9 +28,9 @@ struct Arrival {
       piece = unit - row * pieces;
       token = row / ranks;
       source = row - token * ranks;
-      comes = unit < end && token < sources.tokens[source];
-    } while (!comes && unit < end);
-    if (!comes) {
+      valid = unit < end && token < sources.tokens[source];
+    } while (!valid && unit < end);
+    if (!valid) {
       return;
     }
 #pragma unroll
@@ -38,28 +39,28 @@ struct Arrival {
       bool asks = k < sources.choices[source];
       entries[i] = asks ? load_relaxed_system(op.entries(op.own, source, token) + k) : 0;
     }
-    flag = LINES || op.tells_groups(source)
+    flag = LL_PACKETS || op.uses_groups(source)
                ? 0
                : load_acquire_system(op.row_flag(op.own, source, token, piece));
   }
 };
 
-// Rows here that one token of one source goes to: lane l knows those of choices l and l + 32. By ranks
-// it is one row, the same for all choices that are none of NO_ENTRY.
-struct Places {
+// Rows here of one token of one source: lane l has those of choices l and l + 32. RANK_MAJOR: a
+// single row, the same for all choices other than NO_ENTRY.
+struct LocalRows {
   u32 row[2];
   u32 local[2];  // expert
-  u32 lanes[2];  // whose rows are stored
+  u32 lanes[2];  // choices whose rows are stored
 
-  __device__ __forceinline__ Places(const Operation& op, const Sources& sources,
-                                    const Arrival& arrival) {
+  __device__ __forceinline__ LocalRows(const Operation& op, const Sources& sources,
+                                    const ArrivingPiece& arrival) {
     row[1] = NO_ENTRY;
     lanes[1] = 0;
     find<0>(op, sources, arrival);
     if (sources.choices[arrival.source] > 32) {
       find<1>(op, sources, arrival);
     }
-    if (BY_RANKS) {
+    if (RANK_MAJOR) {
       lanes[1] = lanes[0] != 0 ? 0 : lanes[1] & -lanes[1];
       lanes[0] &= -lanes[0];
     }
@@ -67,7 +68,7 @@ struct Places {
 
   template <u32 ROUND>
   __device__ __forceinline__ void find(const Operation& op, const Sources& sources,
-                                       const Arrival& arrival) {
+                                       const ArrivingPiece& arrival) {
     u32 source = arrival.source;
     u32 k = ROUND * 32 + lane_id();
     bool asks = k < sources.choices[source];
@@ -76,9 +77,9 @@ struct Places {
     bool there = !asks || await_value(op, at, source, PHASE_COUNTS, entry, arrival.entries[ROUND]);
     entry = asks && there ? entry : NO_ENTRY;
     local[ROUND] = entry >> 16;
-    u32 group = BY_RANKS ? source : local[ROUND];
+    u32 group = RANK_MAJOR ? source : local[ROUND];
     row[ROUND] = entry == NO_ENTRY ? NO_ENTRY : group * capacity_of(op.p) + (entry & 0xffff);
-    if (!BY_RANKS && entry != NO_ENTRY) {
+    if (!RANK_MAJOR && entry != NO_ENTRY) {
       row[ROUND] += sources.first[group * sources.stride + source];
     }
     lanes[ROUND] = __ballot_sync(0xffffffff, entry != NO_ENTRY);
@@ -86,28 +87,28 @@ struct Places {
 
   __device__ __forceinline__ bool any() const { return (lanes[0] | lanes[1]) != 0; }
 
-  // For the caller and the combine.
-  __device__ __forceinline__ void keep(const Operation& op, const Sources& sources, u32 source,
+  // Saves the rows for the caller and the combine.
+  __device__ __forceinline__ void save(const Operation& op, const Sources& sources, u32 source,
                                        u32 token) const {
-    u32* places = op.p.places + op.token_slot(source, token) * op.p.most_choices;
+    u32* choice_rows = op.p.choice_rows + op.token_slot(source, token) * op.p.max_choices;
 #pragma unroll
     for (u32 i = 0; i < 2; i++) {
       u32 k = i * 32 + lane_id();
       if (k < sources.choices[source]) {
-        places[k] = row[i];
+        choice_rows[k] = row[i];
         if (row[i] != NO_ENTRY) {
           op.p.source_tokens[row[i]] = (int)token;
         }
       }
     }
-    if (BY_RANKS && any()) {
-      keep_choices(op, sources, source, token);
+    if (RANK_MAJOR && any()) {
+      save_choices(op, sources, source, token);
     }
   }
 
  private:
-  // By ranks: what the caller is told of the row's choices.
-  __device__ __forceinline__ void keep_choices(const Operation& op, const Sources& sources, u32 source,
+  // RANK_MAJOR: the row's choices, for the caller.
+  __device__ __forceinline__ void save_choices(const Operation& op, const Sources& sources, u32 source,
                                                u32 token) const {
     const LowLatencyParameters& p = op.p;
     u32 at = lanes[0] != 0 ? __shfl_sync(0xffffffff, row[0], __ffs(lanes[0]) - 1)
@@ -123,7 +124,7 @@ struct Places {
           const u64* word = op.weights(op.own, source, token) + k;
           u32 weight = 0;
           if (here) {
-            await_value(op, word, source, PHASE_COUNTS, weight, look<LOOK_NUMBERED>(word));
+            await_value(op, word, source, PHASE_COUNTS, weight, poll_word<WORD_TAGGED>(word));
           }
           p.row_weights[slot] = __uint_as_float(weight);
         }
@@ -132,7 +133,7 @@ struct Places {
   }
 };
 
-// Four bytes of the scales of a row: number `word` of them.
+// Stores four bytes of the scales of a row: word `word`.
 template <class Format>
 __device__ __forceinline__ void put_scales(const LowLatencyParameters& p, u32 row, u32 word,
                                            u32 scales) {
@@ -153,31 +154,31 @@ __device__ __forceinline__ void put_scales(const LowLatencyParameters& p, u32 ro
   }
 }
 
-// A piece of an arrived row on its way to its places.
+// A piece of an arrived row, to be stored to its rows.
 template <class Format>
-struct Arrived {
+struct ReceivedPiece {
   static constexpr u32 LOADS = Format::VECTORS_OF_16;
   uint4 held[LOADS];
-  u32 first;  // byte of the row
-  u32 word;   // of the scales
+  u32 first;  // first byte of the row
+  u32 word;   // word of the scales
   u32 scale;
   bool scaled;
 
-  // Says where lines belong that have come.
-  __device__ __forceinline__ void take(const LowLatencyParameters& p, const Arrival& arrival,
-                                       const LinesIn<LOADS, LOADS>& lines) {
-    place(p, arrival);
+  // Takes the values of packets that have arrived.
+  __device__ __forceinline__ void take(const LowLatencyParameters& p, const ArrivingPiece& arrival,
+                                       const LlPacketReader<LOADS, LOADS>& reader) {
+    locate(p, arrival);
 #pragma unroll
     for (u32 i = 0; i < LOADS; i++) {
-      held[i] = lines.held[i];
+      held[i] = reader.held[i];
     }
-    scale = lines.scales();
+    scale = reader.scales();
   }
 
-  __device__ __forceinline__ void load(const Operation& op, const Arrival& arrival) {
+  __device__ __forceinline__ void load(const Operation& op, const ArrivingPiece& arrival) {
     const LowLatencyParameters& p = op.p;
     const char* from = op.row(op.from(arrival.source), op.token_slot(arrival.source, arrival.token));
-    place(p, arrival);
+    locate(p, arrival);
 #pragma unroll
     for (u32 i = 0; i < LOADS; i++) {
       if (first + i * 512 < p.row_bytes) {
@@ -187,11 +188,11 @@ struct Arrived {
     scale = scaled ? __ldcg((const u32*)(from + p.row_bytes) + word) : 0;
   }
 
-  __device__ __forceinline__ void store(const LowLatencyParameters& p, const Places& places) const {
+  __device__ __forceinline__ void store(const LowLatencyParameters& p, const LocalRows& local_rows) const {
 #pragma unroll
     for (u32 j = 0; j < 2; j++) {
-      for (u32 rest = places.lanes[j]; rest != 0; rest &= rest - 1) {
-        u64 row = __shfl_sync(0xffffffff, places.row[j], __ffs(rest) - 1);
+      for (u32 rest = local_rows.lanes[j]; rest != 0; rest &= rest - 1) {
+        u64 row = __shfl_sync(0xffffffff, local_rows.row[j], __ffs(rest) - 1);
         char* to = p.rows + row * p.row_bytes;
 #pragma unroll
         for (u32 i = 0; i < LOADS; i++) {
@@ -207,7 +208,7 @@ struct Arrived {
   }
 
  private:
-  __device__ __forceinline__ void place(const LowLatencyParameters& p, const Arrival& arrival) {
+  __device__ __forceinline__ void locate(const LowLatencyParameters& p, const ArrivingPiece& arrival) {
     first = arrival.piece * LOADS * 512 + lane_id() * 16;
     u32 words = Format::scale_words(p);
     word = arrival.piece * words + lane_id();
@@ -215,72 +216,72 @@ struct Arrived {
   }
 };
 
-// A piece that arrives as lines, looked at before it is known whether it comes here.
+// A piece that arrives as packets, loaded before it is known whether it is for this rank.
 template <class Format>
-struct Expected {
+struct PacketPrefetch {
   static constexpr u32 LOADS = Format::VECTORS_OF_16;
-  LinesIn<LOADS, LOADS> lines;
+  LlPacketReader<LOADS, LOADS> reader;
 
-  static __device__ __forceinline__ const char* piece(const Operation& op, const Arrival& arrival) {
-    return lined_piece<LOADS>(op, op.own, op.token_slot(arrival.source, arrival.token), arrival.piece);
+  static __device__ __forceinline__ const char* piece(const Operation& op, const ArrivingPiece& arrival) {
+    return packet_piece<LOADS>(op, op.own, op.token_slot(arrival.source, arrival.token), arrival.piece);
   }
 
-  __device__ __forceinline__ void ask(const Operation& op, const Arrival& arrival) {
-    if (LINES && arrival.comes) {
-      lines.look(piece(op, arrival), 0, bytes_from(op.p, arrival.piece, Format::VALUE_BITS));
+  __device__ __forceinline__ void start(const Operation& op, const ArrivingPiece& arrival) {
+    if (LL_PACKETS && arrival.valid) {
+      reader.load(piece(op, arrival), 0, bytes_from(op.p, arrival.piece, Format::VALUE_BITS));
     }
   }
 
-  __device__ __forceinline__ bool await(const Operation& op, const Arrival& arrival) {
-    return lines.await(op, arrival.source, piece(op, arrival), 0,
+  __device__ __forceinline__ bool await(const Operation& op, const ArrivingPiece& arrival) {
+    return reader.await(op, arrival.source, piece(op, arrival), 0,
                        bytes_from(op.p, arrival.piece, Format::VALUE_BITS));
   }
 };
 
-// The warps that come here share what arrives for this block.
+// All warps that call this share the pieces of this block.
 template <class Format>
 __device__ __forceinline__ void receive_rows(const Operation& op, const Sources& sources, u32 block,
                                              u32 blocks) {
   const LowLatencyParameters& p = op.p;
-  u32 most = 0;
+  u32 largest = 0;
   for (u32 s = 0; s < p.ranks; s++) {
-    most = max(most, sources.tokens[s]);
+    largest = max(largest, sources.tokens[s]);
   }
-  u32 end = most * (u32)p.ranks * pieces_of(p);
+  u32 end = largest * (u32)p.ranks * pieces_of(p);
   u32 received = 0;
-  Arrival next;
-  Expected<Format> expected;
+  ArrivingPiece next;
+  PacketPrefetch<Format> packets;
   next.take(op, sources, end, block, blocks);
-  expected.ask(op, next);
-  while (next.comes) {
-    Arrival now = next;
-    Places places(op, sources, now);
+  packets.start(op, next);
+  while (next.valid) {
+    ArrivingPiece now = next;
+    LocalRows local_rows(op, sources, now);
     if (now.piece == 0) {
-      places.keep(op, sources, now.source, now.token);
+      local_rows.save(op, sources, now.source, now.token);
     }
     const u64* flag_at = op.row_flag(op.own, now.source, now.token, now.piece);
-    bool there = places.any();
-#if EP4J_FAR
-    there = there && op.tells_groups(now.source)
-                ? await_came(op, now.source, now.token)
+    bool there = local_rows.any();
+#if EP4J_INTERNODE
+    there = there && op.uses_groups(now.source)
+                ? await_group(op, now.source, now.token)
                 : there && await_flag(op, flag_at, now.source, now.flag);
 #else
-    there = there && (LINES ? expected.await(op, now) : await_flag(op, flag_at, now.source, now.flag));
+    there = there && (LL_PACKETS ? packets.await(op, now) : await_flag(op, flag_at, now.source, now.flag));
 #endif
     there = __all_sync(0xffffffff, there);
-    Arrived<Format> arrived;
-    if (LINES && there) {
-      arrived.take(p, now, expected.lines);
+    ReceivedPiece<Format> arrived;
+    if (LL_PACKETS && there) {
+      arrived.take(p, now, packets.reader);
     } else if (there) {
       arrived.load(op, now);
     }
-    // The next one is asked for while the row is on its way.
+    // Prefetches the next piece while this row is being loaded.
     next.take(op, sources, end, block, blocks);
-    expected.ask(op, next);
+    packets.start(op, next);
     if (there) {
-      arrived.store(p, places);
+      arrived.store(p, local_rows);
     }
-    received += now.piece == 0 && places.any();
+    received += now.piece == 0 && local_rows.any();
   }
   if (lane_id() == 0 && received > 0) {
     atomicAdd(&p.control->rows_received, (u64)received);

@@ -59,7 +59,7 @@ struct Sums {
   }
 };
 
-// Adds rows to the sums, ROWS of them loaded at once: lane l of `lanes` knows a row's address and
+// Adds rows to the sums, ROWS of them loaded at once: lane l of `lanes` has a row's address and
 // weight.
 template <u32 ROWS, u32 N>
 __device__ __forceinline__ void add_weighted(Sums<N>& sums, u32 lanes, const char* row, float weight,
@@ -90,7 +90,7 @@ __device__ __forceinline__ void add_weighted(Sums<N>& sums, u32 lanes, const cha
   }
 }
 
-// The same for a whole piece that travels as LogFMT, or not, as bit l of `packed` says.
+// The same for a whole piece; bit l of `packed`: the row of lane l is LogFMT.
 __device__ __forceinline__ void add_logfmt(Sums<VECTORS>& sums, u32 lanes, u32 packed,
                                            const char* row, float weight, u32 piece, u32 hidden) {
   u32 values = min(PIECE, hidden - piece * PIECE);

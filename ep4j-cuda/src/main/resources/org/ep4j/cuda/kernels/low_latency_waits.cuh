@@ -1,33 +1,33 @@
-// Waiting in low-latency operations, and masks.
+// Waits of low-latency operations, and masks.
 #pragma once
 #include "low_latency.cuh"
 
-// From now on nobody counts with `peer`, and what has been received so far is received again.
+// Masks `peer`: all warps skip it from now on, and the receipt of this operation is repeated.
 __device__ __noinline__ void mask_rank(const Operation& op, u32 peer) {
   const LowLatencyParameters& p = op.p;
-  store_relaxed_system(&op.words()->again, op.number);
+  store_relaxed_system(&op.state()->again, op.number);
   if (atomicExch(&p.masks[peer], 1ull) == 0) {
     store_release_system(&p.host_masks[peer], 1);
   }
   __threadfence();
 }
 
-// The rare part of a wait. Returns true when waiting has become vain.
-__device__ __noinline__ bool vain_for(const Operation& op, u32 polls, u64 phase, u32 peer,
+// The slow path of a wait. Returns true when the wait must abort.
+__device__ __noinline__ bool should_abort_or_mask(const Operation& op, u32 polls, u64 phase, u32 peer,
                                       u64 expected, u64 seen) {
   const LowLatencyParameters& p = op.p;
-  const Watch& w = op.watch;
-  if (!FAR && evicted(w)) {
-    give_up(w, phase, peer, expected, seen);
+  const WaitContext& w = op.wait;
+  if (!INTERNODE && is_fenced(w)) {
+    fail_wait(w, phase, peer, expected, seen);
     return true;
   }
   if (aborted(w) || load_relaxed_system(&p.masks[peer]) != 0) {
     return true;
   }
-  // Host memory is far away: ask it now and then only.
+  // A read of host memory crosses PCIe: only one poll in 65536 makes it.
   bool ask = (polls & 0xffff) == 0;
   if (ask && load_acquire_system(w.host_abort) != 0) {
-    give_up(w, phase, peer, expected, seen);
+    fail_wait(w, phase, peer, expected, seen);
     return true;
   }
   if (nanoseconds() <= w.deadline && !(ask && load_acquire_system(&p.host_gone[peer]) != 0)) {
@@ -36,74 +36,73 @@ __device__ __noinline__ bool vain_for(const Operation& op, u32 polls, u64 phase,
   if (p.masking && peer != p.rank) {
     mask_rank(op, peer);
   } else {
-    give_up(w, phase, peer, expected, seen);
+    fail_wait(w, phase, peer, expected, seen);
   }
   return true;
 }
 
-__device__ __noinline__ void note_wait(const Operation& op, u32 peer, u64 since) {
+__device__ __noinline__ void record_wait(const Operation& op, u32 peer, u64 since) {
   atomicMax(&op.p.waited[peer], nanoseconds() - since);
 }
 
-// How a word is looked at.
-enum Looks { LOOK_NUMBERED, LOOK_FLAG, LOOK_GRANT, LOOK_FAR_GRANT };
+// How a word is read and compared.
+enum WordKind { WORD_TAGGED, WORD_FLAG, WORD_GRANT, WORD_INTERNODE_GRANT };
 
-// Flags may carry something in their highest bit.
+// Flags may carry a value in their highest bit.
 constexpr u64 FLAG_BIT = 1ull << 63;
 
-template <Looks LOOK>
-__device__ __forceinline__ u64 look(const u64* at) {
-  return LOOK == LOOK_NUMBERED || LOOK == LOOK_FAR_GRANT ? load_relaxed_system(at)
+template <WordKind KIND>
+__device__ __forceinline__ u64 poll_word(const u64* at) {
+  return KIND == WORD_TAGGED || KIND == WORD_INTERNODE_GRANT ? load_relaxed_system(at)
                                                          : load_acquire_system(at);
 }
 
-// Whether it is what is waited for.
-template <Looks LOOK>
-__device__ __forceinline__ bool is_there(u64 word, u64 number) {
-  return LOOK == LOOK_NUMBERED ? tag_is(word, number)
-         : LOOK == LOOK_FLAG   ? (word & ~FLAG_BIT) == number
+// Whether a word satisfies the wait.
+template <WordKind KIND>
+__device__ __forceinline__ bool has_arrived(u64 word, u64 number) {
+  return KIND == WORD_TAGGED ? tag_is(word, number)
+         : KIND == WORD_FLAG   ? (word & ~FLAG_BIT) == number
                                : Grant{word}.number() >= number;
 }
 
-// Waits for a word that has been looked at already; false when that is vain. The loop stays where it is
-// called: kernels as short as these wait for their instructions, too, and those of a function apart
-// come late.
-template <Looks LOOK>
+// Waits for a word, `seen` at a first poll; false on abort. The loop is inlined: kernels this short
+// also wait for instructions, and those of a separate function arrive late.
+template <WordKind KIND>
 __device__ __forceinline__ bool await(const Operation& op, const u64* at, u64 phase, u32 peer,
                                       u64 number, u64& seen) {
-  if (is_there<LOOK>(seen, number)) {
+  if (has_arrived<KIND>(seen, number)) {
     return true;
   }
   u64 since = op.p.waits == nullptr ? 0 : nanoseconds();
 #pragma unroll 1
   for (u32 polls = 1;; polls++) {
-    seen = look<LOOK>(at);
-    if (is_there<LOOK>(seen, number)) {
+    seen = poll_word<KIND>(at);
+    if (has_arrived<KIND>(seen, number)) {
       break;
     }
-    if ((polls & 0xff) == 0 && vain_for(op, polls, phase, peer, number, seen)) {
+    if ((polls & 0xff) == 0 && should_abort_or_mask(op, polls, phase, peer, number, seen)) {
       return false;
     }
   }
   if (op.p.waits != nullptr) {
-    note_wait(op, peer, since);
+    record_wait(op, peer, since);
   }
   return true;
 }
 
-// A word of this operation that carries a value.
-__device__ __forceinline__ u64 numbered(const Operation& op, u32 value) {
+// A word of this operation with a value.
+__device__ __forceinline__ u64 tagged_word(const Operation& op, u32 value) {
   return tagged(op.number, value);
 }
 
-// The value that a word of this operation carries. `seen` is what was seen of it; 0: nothing.
+// Waits for the value of a word of this operation. `seen`: the word as first read; 0: not read.
 __device__ __forceinline__ bool await_value(const Operation& op, const u64* at, u32 peer, u64 phase,
                                             u32& value, u64 seen) {
-  bool there = await<LOOK_NUMBERED>(op, at, phase, peer, op.number & 0xffffffff, seen);
+  bool there = await<WORD_TAGGED>(op, at, phase, peer, op.number & 0xffffffff, seen);
   value = (u32)seen;
   return there;
 }
 
 __device__ __forceinline__ bool await_flag(const Operation& op, const u64* at, u32 peer, u64& flag) {
-  return await<LOOK_FLAG>(op, at, PHASE_ROWS, peer, op.number, flag);
+  return await<WORD_FLAG>(op, at, PHASE_ROWS, peer, op.number, flag);
 }

@@ -1,4 +1,4 @@
-// EXPERT_MAJOR: rows that no token has, at the ends of the groups and after the last.
+// EXPERT_MAJOR: rows without a token, at the ends of the groups and after the last group.
 #pragma once
 #include "expert_layout.cuh"
 
@@ -14,7 +14,7 @@ __device__ __forceinline__ void clear_bytes(char* at, u64 bytes) {
   }
 }
 
-// Marks a row that no token has: a warp.
+// Marks a row without a token; one warp.
 __device__ __forceinline__ void mark_empty(const DispatchParameters& p, u64 row, bool zero) {
   char* region = p.peers[p.rank];
   if (lane_id() == 0) {

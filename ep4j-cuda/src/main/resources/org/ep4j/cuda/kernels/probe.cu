@@ -1,16 +1,17 @@
-// What the links between GPUs can carry: rows are pushed to peers with nothing around it. No
-// counts, no flags, no order; the dispatch moves rows in the same way (rows.cuh), so its distance
-// to this is what its protocol costs.
+// Throughput of the links between GPUs: pushes rows to peers without counts, flags or order. The
+// dispatch moves rows with the same code (rows.cuh), so its distance to this result is the cost of
+// its protocol.
 //
-// Roles: all warps of a block push, each with a ring of its own; row r goes to the destinations in
-// an order that begins elsewhere for each row, so that at every moment rows are on their way to all
-// of them. Shared memory: the stages of all warps, then their barriers.
+// Roles: all warps of a block push, each with its own ring. Row r goes to the destinations in an
+// order that starts at a different one for each row, so that at every moment rows travel to all of
+// them. Budget: 512 threads at most. Shared memory: the stages of all warps, then their barriers.
+// Invariant: each warp owns its rows and its ring; warps share nothing.
 #include "rows.cuh"
 
-// The rows of one warp: every step-th of all pairs (row, destination).
+// The rows of one warp: every `step`-th of all pairs (row, destination).
 struct Pushes {
   const char* source;    // [destinations, rows]
-  char* const* targets;  // [destinations] where the rows of this GPU begin at each of them
+  char* const* targets;  // [destinations] first row of this GPU at each destination
   u32 destinations;
   u32 rows;
   u64 row_bytes;
@@ -33,7 +34,7 @@ struct Pushes {
     return source + ((u64)to * rows + current) * row_bytes;
   }
 
-  __device__ __forceinline__ char* place(u32 round) const {
+  __device__ __forceinline__ char* destination(u32 round) const {
     return lane_id() == 0 && round == 0 ? targets[to] + current * row_bytes : nullptr;
   }
 };
@@ -58,8 +59,8 @@ extern "C" __global__ void __launch_bounds__(512)
   move_rows(ring, mine, (u32)row_bytes);
 }
 
-// Holds its stream until the host, or nobody within the limit, has opened the gate: kernels on
-// several GPUs then start together.
+// Holds its stream until the host opens the gate or the limit has passed: kernels on several GPUs
+// then start together.
 extern "C" __global__ void ep4j_probe_gate(const u64* gate, u64 wanted, u64 limit_nanoseconds) {
   u64 deadline = nanoseconds() + limit_nanoseconds;
   while (load_acquire_system(gate) < wanted && nanoseconds() < deadline) {
@@ -72,14 +73,14 @@ __device__ __forceinline__ u32 pattern(u64 seed, u64 at) {
   return x ^ x >> 12;
 }
 
-// Words that nobody would expect from another seed or place.
+// Words that are unlikely under any other seed or position.
 extern "C" __global__ void ep4j_probe_fill(u32* at, u64 words, u64 seed) {
   for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += gridDim.x * blockDim.x) {
     at[i] = pattern(seed, i);
   }
 }
 
-// Counts the words that are not those of ep4j_probe_fill.
+// Counts the words that differ from those of ep4j_probe_fill.
 extern "C" __global__ void ep4j_probe_check(const u32* at, u64 words, u64 seed, u64* wrong) {
   u32 mine = 0;
   for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < words; i += gridDim.x * blockDim.x) {

@@ -1,10 +1,13 @@
-// What the rings of commands carry, and how long a command is on its way: for `ep4j bench proxy` and for
-// tests.
+// Throughput and latency of the command rings, for `ep4j bench proxy` and for tests.
+//
+// Roles: ep4j_proxy_push: every warp pushes; ep4j_proxy_rounds: one warp. Budget: 1024 threads at
+// most, so at most 64 registers a thread; no shared memory. Invariant: a ring that refuses a push
+// ends the warp, so no warp waits past its deadline.
 #include "command_ring.cuh"
 
-// Every warp pushes `count` commands, `together` lanes at a time, into ring warp % rings. Command i of warp
-// w is a put of 16 bytes from unit i to unit w of a destination of those from 1 to `peers`, counted by
-// nobody. The first refusal ends a warp; `refused` counts those.
+// Every warp pushes `count` commands, `together` lanes at a time, into ring warp % rings. Command i
+// of warp w is a put of 16 bytes from unit i to unit w of one of the destinations 1 to `peers`,
+// without a counter. The first refusal ends a warp; `refused` counts refusals.
 extern "C" __global__ void __launch_bounds__(1024)
     ep4j_proxy_push(const __grid_constant__ CommandRings rings, u64 count, u64 together, u64 peers,
                     u64 timeout, u64* refused) {
@@ -26,9 +29,9 @@ extern "C" __global__ void __launch_bounds__(1024)
   }
 }
 
-// Waits until the host's clock has moved; between `before` and `after` of the GPU's clock the host's was
-// what is returned, or a step later.
-__device__ __forceinline__ u64 look_at_clock(const u64* clock, u64 deadline, u64& before, u64& after) {
+// Waits until the host's clock has moved and returns it. Between `before` and `after` (GPU clock)
+// the host's clock had the returned value or the next one.
+__device__ __forceinline__ u64 sample_clock(const u64* clock, u64 deadline, u64& before, u64& after) {
   u64 first = load_relaxed_system(clock);
   u64 now = first;
   do {
@@ -36,16 +39,16 @@ __device__ __forceinline__ u64 look_at_clock(const u64* clock, u64 deadline, u64
     now = load_relaxed_system(clock);
     after = before;
   } while (now == first && before < deadline);
-  // Behind a branch that needs the word: the clock is not read before it has come.
+  // Behind a branch on the loaded word: the GPU clock is not read before the word has arrived.
   if (now != first) {
     after = nanoseconds();
   }
   return now;
 }
 
-// One warp pushes one command after the other into ring 0; the host answers each by its number. Times of a
-// round: the host's clock, the GPU's before and after it was read; the GPU's before the push, before the
-// command is written, and when the answer was there.
+// One warp pushes one command after the other into ring 0; the host answers each with its number.
+// Times of a round: host clock; GPU clock before and after that read; GPU clock before the push,
+// before the command is written, and when the answer has arrived.
 extern "C" __global__ void ep4j_proxy_rounds(const __grid_constant__ CommandRings rings, u64 rounds,
                                              const u64* clock, const u64* answer, u64* times,
                                              u64 pause, u64 timeout) {
@@ -56,7 +59,7 @@ extern "C" __global__ void ep4j_proxy_rounds(const __grid_constant__ CommandRing
     if (first) {
       u64 before;
       u64 after;
-      at[0] = look_at_clock(clock, deadline, before, after);
+      at[0] = sample_clock(clock, deadline, before, after);
       at[1] = before;
       at[2] = after;
     }

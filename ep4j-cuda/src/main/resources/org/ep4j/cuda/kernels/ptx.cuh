@@ -1,5 +1,5 @@
-// The machine instructions that the kernels need, one function each. No header of the toolkit is
-// used, so that NVRTC compiles these files on a machine that has nothing but its library.
+// The machine instructions that the kernels need, one function each. These files use no toolkit
+// header, so NVRTC compiles them on a machine that has only its library.
 #pragma once
 
 typedef unsigned char u8;
@@ -14,7 +14,7 @@ typedef unsigned long long u64;
 #define EP4J_TMA 0
 #endif
 
-// Whether the GPU itself rounds to FP8.
+// Whether the GPU has an instruction that rounds to FP8.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
 #define EP4J_E4M3 1
 #else
@@ -61,8 +61,7 @@ __device__ __forceinline__ void store_release_block(u64* at, u64 value) {
   asm volatile("st.release.cta.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
 }
 
-// For words that carry their meaning in themselves: nothing else is ordered by them, so many can be
-// on their way at once.
+// For self-contained words: nothing else is ordered by them, so many loads can be in flight.
 __device__ __forceinline__ u64 load_relaxed_system(const u64* at) {
   u64 value;
   asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(at));
@@ -73,7 +72,7 @@ __device__ __forceinline__ void store_relaxed_system(u64* at, u64 value) {
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
 }
 
-// Two words beside each other, at a multiple of 16: each comes whole, which of them first is open.
+// Two adjacent words, 16-byte aligned: each word is atomic, their mutual order is undefined.
 __device__ __forceinline__ void store_pair_relaxed_system(u64* at, u64 first, u64 second) {
   asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(at), "l"(first), "l"(second)
                : "memory");
@@ -87,30 +86,30 @@ __device__ __forceinline__ u64 nanoseconds() {
 
 // --- some warps of a block -------------------------------------------------------------------
 
-// Waits at one of the block's barriers, 1 to 15, until so many threads have come to it.
-__device__ __forceinline__ void barrier_meet(u32 barrier, u32 threads) {
+// Waits at one of the block's barriers, 1 to 15, until `threads` threads have arrived.
+__device__ __forceinline__ void barrier_sync(u32 barrier, u32 threads) {
   asm volatile("barrier.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// Comes to it without waiting.
+// Arrives without waiting.
 __device__ __forceinline__ void barrier_arrive(u32 barrier, u32 threads) {
   asm volatile("barrier.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
-// --- kernels that follow one another (sm_90 and later) ---------------------------------------
+// --- consecutive kernels (sm_90 and later): programmatic dependent launch ---------------------
 
-// Until the kernel before this one in the stream has ended and what it wrote can be seen. A launch
-// may let blocks begin earlier than that: nothing that others write may be looked at before.
-__device__ __forceinline__ void await_kernel_before() {
+// Waits until the previous kernel of the stream has ended and its writes are visible. A launch may
+// start blocks earlier: read nothing that others write before this call.
+__device__ __forceinline__ void await_previous_kernel() {
 #if EP4J_TMA
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Lets the next kernel take its place once all blocks have said so: it still awaits this one's end.
-// To be said only when this kernel waits for nobody any more. The next one may take the SMs that a
-// kernel on which this one waits has not got yet.
-__device__ __forceinline__ void admit_next_kernel() {
+// Lets the next kernel take this kernel's SMs once all blocks have called this; the next kernel
+// still awaits this one's end. Call only when this kernel waits for no other kernel any more: the
+// next kernel may take the SMs that a kernel on which this one waits still needs.
+__device__ __forceinline__ void launch_dependent_kernels() {
 #if EP4J_TMA
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
@@ -118,7 +117,7 @@ __device__ __forceinline__ void admit_next_kernel() {
 
 // --- rows read once or written once ----------------------------------------------------------
 
-// Past the first-level cache, which knows nothing of what peers write.
+// Bypasses the first-level cache, which is not coherent with peers' writes.
 __device__ __forceinline__ uint4 load_row(const void* at) {
   uint4 v;
   asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -137,12 +136,12 @@ __device__ __forceinline__ void store_half_vector(void* at, uint2 v) {
   asm volatile("st.global.cs.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(v.x), "r"(v.y) : "memory");
 }
 
-// --- lines of 128 bytes ----------------------------------------------------------------------
+// --- packets of 128 bytes ---------------------------------------------------------------------
 //
-// The share of a lane, for whole warps: all lanes beside each other whose shares make up a line call
-// with the same `mine`, or else have no share.
+// A lane's share of a packet; whole warps. Adjacent lanes whose shares form one packet call with
+// the same `mine`; all others have no share.
 
-__device__ __forceinline__ void store_line(void* at, uint4 v, bool mine) {
+__device__ __forceinline__ void store_packet(void* at, uint4 v, bool mine) {
   if (mine) {
     asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.x),
                  "r"(v.y), "r"(v.z), "r"(v.w)
@@ -150,20 +149,20 @@ __device__ __forceinline__ void store_line(void* at, uint4 v, bool mine) {
   }
 }
 
-__device__ __forceinline__ void store_line(void* at, uint2 v, bool mine) {
+__device__ __forceinline__ void store_packet(void* at, uint2 v, bool mine) {
   if (mine) {
     asm volatile("st.relaxed.sys.global.v2.u32 [%0], {%1, %2};" ::"l"(at), "r"(v.x), "r"(v.y)
                  : "memory");
   }
 }
 
-__device__ __forceinline__ void store_line(void* at, u32 v, bool mine) {
+__device__ __forceinline__ void store_packet(void* at, u32 v, bool mine) {
   if (mine) {
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(at), "r"(v) : "memory");
   }
 }
 
-__device__ __forceinline__ void load_line(uint4& v, const void* at, bool mine) {
+__device__ __forceinline__ void load_packet(uint4& v, const void* at, bool mine) {
   if (mine) {
     asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
@@ -171,7 +170,7 @@ __device__ __forceinline__ void load_line(uint4& v, const void* at, bool mine) {
   }
 }
 
-__device__ __forceinline__ void load_line(u32& v, const void* at, bool mine) {
+__device__ __forceinline__ void load_packet(u32& v, const void* at, bool mine) {
   if (mine) {
     asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(at));
   }
@@ -188,7 +187,7 @@ __device__ __forceinline__ void barrier_init(u64* barrier) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// Makes initialised barriers known to the asynchronous proxy.
+// Makes initialised barriers visible to the asynchronous proxy.
 __device__ __forceinline__ void barrier_init_done() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -215,7 +214,7 @@ __device__ __forceinline__ void barrier_wait(u64* barrier, u32 parity) {
       : "memory");
 }
 
-// Global to shared; the barrier counts the bytes. All addresses and sizes in multiples of 16.
+// Global to shared; the barrier counts the bytes. Addresses and sizes are multiples of 16.
 __device__ __forceinline__ void bulk_load(void* to, const void* from, u32 bytes, u64* barrier) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
@@ -224,7 +223,7 @@ __device__ __forceinline__ void bulk_load(void* to, const void* from, u32 bytes,
       : "memory");
 }
 
-// Shared to global, this GPU's or a peer's; belongs to the bulk group that this thread builds.
+// Shared to global, of this GPU or a peer; joins this thread's open bulk group.
 __device__ __forceinline__ void bulk_store(void* to, const void* from, u32 bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
                "r"(shared_address(from)), "r"(bytes)
@@ -235,20 +234,21 @@ __device__ __forceinline__ void bulk_commit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Until all but the newest N groups of this thread have read their shared memory.
+// Waits until all but the newest N groups of this thread have read their shared memory.
 template <int N>
 __device__ __forceinline__ void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
-// Until all but the newest N groups of this thread have written what they had to write.
+// Waits until all but the newest N groups of this thread have completed their writes.
 template <int N>
 __device__ __forceinline__ void bulk_wait() {
   asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
 }
 #endif
 
-// Orders what the asynchronous proxy wrote before what follows in the generic one, and back.
+// Orders writes of the asynchronous proxy before later accesses of the generic proxy, and vice
+// versa.
 __device__ __forceinline__ void fence_proxy() {
 #if EP4J_TMA
   asm volatile("fence.proxy.async;" ::: "memory");

@@ -1,15 +1,20 @@
-// Whether puts, signals and flushes do what device_put.cuh says, and how fast they are: for tests and
-// for `ep4j bench put`. Each warp has a lane, of its number, and a block of memory; two ranks exchange.
+// Correctness and speed of the puts, signals and flushes of device_put.cuh, for tests and for `ep4j
+// bench put`.
 //
-// Memory of a rank: [lanes, bytes] what it puts, then [lanes, bytes] what its partner puts. Signals, by use:
-// [lanes] of an exchange: "your block is there", [lanes] "I have read mine", [lanes] of a stream: a put each,
-// [lanes] its answers, and one for rounds. They grow over the life of the memory; what they have grown to
-// is in `past`, the same on both ranks: a warp reads and writes that of its lane.
+// Roles: each warp has the lane of its number and a block of memory; two ranks exchange. Budget:
+// 256 threads at most; no shared memory. Invariant: each signal has one writer, the partner's warp
+// of the same number.
+//
+// Memory of a rank: [lanes, bytes] own blocks, then [lanes, bytes] the partner's blocks. Signals,
+// by use: [lanes] exchange: the block has arrived; [lanes] exchange: the block has been read;
+// [lanes] stream: one add a put; [lanes] stream: answers; one for rounds. Signals grow over the
+// life of the memory; `past` holds their values before a run, equal on both ranks: a warp reads and
+// writes the entries of its lane.
 #include "device_put.cuh"
 
 struct PutRun {
   u64 partner;
-  u64 bytes;     // of a put, a multiple of 16
+  u64 bytes;     // of one put, a multiple of 16
   u64 rounds;
   u64 timeout;   // ns
   u64* results;  // [lanes]
@@ -20,7 +25,7 @@ __device__ __forceinline__ u32 own_lane() {
   return blockIdx.x * (blockDim.x >> 5) + warp_id();
 }
 
-__device__ __forceinline__ uint4 words_of(u32 rank, u32 lane, u64 round, u64 vector) {
+__device__ __forceinline__ uint4 pattern(u32 rank, u32 lane, u64 round, u64 vector) {
   u32 x = (u32)(round * 0x9E3779B1u) ^ rank * 0x85EBCA77u ^ lane * 0xC2B2AE3Du ^ (u32)vector * 0x27D4EB2Fu;
   x = (x ^ x >> 15) * 0x2C1B3C6Du;
   x ^= x >> 12;
@@ -29,7 +34,7 @@ __device__ __forceinline__ uint4 words_of(u32 rank, u32 lane, u64 round, u64 vec
 
 __device__ __forceinline__ void fill_block(const DevicePut& p, char* at, u32 lane, u64 round, u64 bytes) {
   for (u64 i = lane_id(); i < bytes / 16; i += 32) {
-    *(uint4*)(at + i * 16) = words_of((u32)p.rank, lane, round, i);
+    *(uint4*)(at + i * 16) = pattern((u32)p.rank, lane, round, i);
   }
 }
 
@@ -37,17 +42,17 @@ __device__ __forceinline__ u64 wrong_vectors(const char* at, u32 from, u32 lane,
   u32 wrong = 0;
   for (u64 i = lane_id(); i < bytes / 16; i += 32) {
     uint4 seen = load_row(at + i * 16);
-    uint4 due = words_of(from, lane, round, i);
+    uint4 due = pattern(from, lane, round, i);
     wrong += seen.x != due.x || seen.y != due.y || seen.z != due.z || seen.w != due.w;
   }
   return __reduce_add_sync(0xffffffff, wrong);
 }
 
-constexpr u64 GAVE_UP = 1ull << 63;
+constexpr u64 TIMED_OUT = 1ull << 63;
 
-// Every warp exchanges blocks that differ in each round with that of its number at the partner, writes
-// its source anew as soon as a flush has come back, and compares each block that it gets. Results: wrong
-// vectors of each warp, or GAVE_UP and the round.
+// Every warp exchanges blocks that differ in each round with the partner's warp of its number,
+// rewrites its source as soon as a flush has returned, and compares each received block. Results:
+// wrong vectors of each warp, or TIMED_OUT and the round.
 extern "C" __global__ void __launch_bounds__(256, 1)
     ep4j_put_exchange(const __grid_constant__ DevicePut p, const __grid_constant__ PutRun run) {
   u32 lane = own_lane();
@@ -61,13 +66,13 @@ extern "C" __global__ void __launch_bounds__(256, 1)
   for (u64 i = 0; i < run.rounds; i++) {
     u64 round = past + i;
     fill_block(p, p.own + source, lane, round, run.bytes);
-    // The partner has read the block of the round before.
+    // The partner has read the block of the previous round.
     bool done = await_signal(p, lanes + lane, partner, round, deadline) &&
                 put(p, lane, partner, target, source, run.bytes, deadline) &&
                 signal(p, lane, partner, lane, 1, deadline) && flush(p, lane, partner, deadline) &&
                 await_signal(p, lane, partner, round + 1, deadline);
     if (!done) {
-      wrong = GAVE_UP | i;
+      wrong = TIMED_OUT | i;
       break;
     }
     wrong += wrong_vectors(arrivals(p, partner) + target, partner, lane, round, run.bytes);
@@ -81,8 +86,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
   }
 }
 
-// One warp: a put and a signal there, the same back. The rank with the lower number begins, and its
-// results are the nanoseconds of all rounds; 0 if it gave up.
+// One warp: a put and a signal to the partner, then the same back. The rank with the lower number
+// begins; its results are the nanoseconds of all rounds; 0 if it aborted.
 extern "C" __global__ void ep4j_put_rounds(const __grid_constant__ DevicePut p,
                                            const __grid_constant__ PutRun run) {
   u32 partner = (u32)run.partner;
@@ -111,8 +116,8 @@ extern "C" __global__ void ep4j_put_rounds(const __grid_constant__ DevicePut p,
   }
 }
 
-// All warps of the rank with the lower number put the same block again and again, with a signal each; the
-// other one's warps wait for all of theirs and answer once. Results: nanoseconds of each warp.
+// All warps of the rank with the lower number put the same block repeatedly, with one signal each;
+// the other rank's warps wait for all puts and answer once. Results: nanoseconds of each warp.
 extern "C" __global__ void __launch_bounds__(256, 1)
     ep4j_put_stream(const __grid_constant__ DevicePut p, const __grid_constant__ PutRun run) {
   u32 lane = own_lane();

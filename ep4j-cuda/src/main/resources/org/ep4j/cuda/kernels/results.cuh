@@ -1,5 +1,5 @@
-// Where the sums of a token begin and end: biases and results. A lane has U vectors, 32 vectors apart, of which
-// the first begins at column `first`; `row` is the byte at which the token's columns begin.
+// First and last step of a token's sums: biases and results. A lane has U vectors, 32 vectors
+// apart; the first begins at column `first`. `row` is the byte offset of the token's columns.
 #pragma once
 #include "combine_parameters.cuh"
 #include "convert.cuh"

@@ -1,10 +1,10 @@
-// The choices of a token, checked: a bad one is reported, counts as none, and never traps.
+// Checked choices of a token. An invalid id is reported and treated as -1; kernels never trap.
 #pragma once
 #include "dispatch_parameters.cuh"
 
-// The expert of a choice, or -1; a bad one is reported and counts as none.
+// The expert of a choice, or -1; an invalid id is reported and treated as -1.
 template <class Parameters>
-__device__ __forceinline__ i64 checked_expert(const Parameters& p, const Watch& w, u32 token,
+__device__ __forceinline__ i64 checked_expert(const Parameters& p, const WaitContext& w, u32 token,
                                               u32 k) {
   i64 id = expert_of(p, (u64)token * p.top_k + k);
   if (id == -1) {
@@ -23,19 +23,19 @@ __device__ __forceinline__ i64 checked_expert(const Parameters& p, const Watch& 
   return id;
 }
 
-// Whether all choices of a token are good, for up to eight of them: all loads at once.
+// Loads up to eight choices of a token at once. load() returns whether all of them are valid.
 struct Choices {
-  static constexpr u32 MOST = 8;
-  i64 ids[MOST];
+  static constexpr u32 MAX = 8;
+  i64 ids[MAX];
 
   __device__ __forceinline__ bool load(const DispatchParameters& p, u32 token) {
     bool good = true;
 #pragma unroll
-    for (u32 k = 0; k < MOST; k++) {
+    for (u32 k = 0; k < MAX; k++) {
       ids[k] = k < p.top_k ? expert_of(p, (u64)token * p.top_k + k) : -1;
     }
 #pragma unroll
-    for (u32 k = 0; k < MOST; k++) {
+    for (u32 k = 0; k < MAX; k++) {
       good = good && ids[k] >= -1 && ids[k] < (i64)p.experts;
 #pragma unroll
       for (u32 j = 0; j < k; j++) {

@@ -1,20 +1,21 @@
-// Moving rows: each warp leads a ring of stages in shared memory, loads a piece of a row into one
-// stage while earlier pieces are still on their way out, and stores a piece to all its places from
-// the one copy. Without a tensor memory accelerator the warp copies with ordinary instructions.
+// Row copies. Each warp owns a ring of stages in shared memory: it loads a piece of a row into one
+// stage while earlier pieces are still being stored, and stores a piece to all its destinations
+// from the one copy. Without a tensor memory accelerator the warp copies with ordinary
+// instructions.
 #pragma once
 #include "ptx.cuh"
 
-// Places of one row: lane i knows the i-th and the 32 + i-th; null leads nowhere.
+// Destinations of one row: lane i holds the i-th and the 32 + i-th; null: none.
 //
 // A source of work has:
-//   bool next()                    moves to the next row of this warp; false at the end, asked once
-//   const char* row()              where it lies
-//   char* place(u32 round)         this lane's place in round 0 or 1
-// All lanes call all of them alike.
+//   bool next()                    moves to the next row of this warp; false at the end, called no more
+//   const char* row()              address of the row
+//   char* destination(u32 round)   this lane's destination in round 0 or 1
+// All lanes call all of them together.
 
 constexpr u32 ROUNDS = 2;
 
-// Stages of a warp: one is being filled, one is leaving, one is ready.
+// Stages of a warp: one loads, one stores, one is ready.
 constexpr u32 STAGES = 3;
 
 #if EP4J_TMA
@@ -24,7 +25,7 @@ struct Ring {
   u64* barriers;
   u32 stage_bytes;
 
-  // All lanes of the warp. `stages` is aligned to 128 bytes.
+  // All lanes of the warp. `stages` is 128-byte aligned.
   __device__ __forceinline__ Ring(char* stages, u64* barriers, u32 stage_bytes)
       : stages(stages), barriers(barriers), stage_bytes(stage_bytes) {
     if (lane_id() == 0) {
@@ -51,17 +52,16 @@ struct Ring {
   }
 };
 
-// Copies all rows of `work`. Returns when nothing of it is left in shared memory and all has been
-// written.
+// Copies all rows of `work`. Returns when all writes have completed and no stage is in use.
 template <class Work>
 __device__ __forceinline__ void move_rows(Ring& ring, Work work, u32 row_bytes) {
   struct Piece {
-    char* places[ROUNDS];
-    u32 bytes;  // 0: there is none
+    char* destinations[ROUNDS];
+    u32 bytes;  // 0: no piece
   };
-  Piece held[STAGES];  // loaded and not yet stored, the oldest first
+  Piece held[STAGES];  // loaded and not yet stored, oldest first
   u32 loaded = 0;
-  u32 at = row_bytes;  // what has been loaded of the newest row
+  u32 at = row_bytes;  // bytes loaded of the newest row
   bool some = true;
   auto load = [&](Piece& piece) {
     if (at == row_bytes) {
@@ -73,8 +73,8 @@ __device__ __forceinline__ void move_rows(Ring& ring, Work work, u32 row_bytes) 
       ring.load(loaded++, work.row() + at, piece.bytes);
 #pragma unroll
       for (u32 round = 0; round < ROUNDS; round++) {
-        char* place = work.place(round);
-        piece.places[round] = place == nullptr ? nullptr : place + at;
+        char* destination = work.destination(round);
+        piece.destinations[round] = destination == nullptr ? nullptr : destination + at;
       }
       at += piece.bytes;
     }
@@ -87,12 +87,12 @@ __device__ __forceinline__ void move_rows(Ring& ring, Work work, u32 row_bytes) 
     const char* stage = ring.arrived(step);
 #pragma unroll
     for (u32 round = 0; round < ROUNDS; round++) {
-      if (held[0].places[round] != nullptr) {
-        bulk_store(held[0].places[round], stage, held[0].bytes);
+      if (held[0].destinations[round] != nullptr) {
+        bulk_store(held[0].destinations[round], stage, held[0].bytes);
       }
     }
     bulk_commit();
-    // The stage to load into is that of the step before: its stores must have read it.
+    // The next load reuses the stage of the previous step: its stores must have read it.
     bulk_wait_read<1>();
     __syncwarp();
     load(held[STAGES - 1]);
@@ -115,12 +115,12 @@ template <class Work>
 __device__ __forceinline__ void move_rows(Ring&, Work work, u32 row_bytes) {
   while (work.next()) {
     for (u32 round = 0; round < ROUNDS; round++) {
-      u64 mine = (u64)work.place(round);
+      u64 mine = (u64)work.destination(round);
       for (u32 i = 0; i < 32; i++) {
-        char* place = (char*)__shfl_sync(0xffffffff, mine, i);
-        if (place != nullptr) {
+        char* destination = (char*)__shfl_sync(0xffffffff, mine, i);
+        if (destination != nullptr) {
           for (u32 at = lane_id() * 16; at < row_bytes; at += 512) {
-            store_row(place + at, load_row(work.row() + at));
+            store_row(destination + at, load_row(work.row() + at));
           }
         }
       }

@@ -1,5 +1,5 @@
-// A kernel that says whether compiling, loading and launching work: out[i] = scale * i + offset,
-// one thread an element. No more is needed to see that a driver, a compiler and a cache fit.
+// Checks that compiling, loading and launching work: out[i] = scale * i + offset, one thread an
+// element, no shared memory.
 
 #include "smoke.cuh"
 

@@ -1,4 +1,4 @@
-// What the host passes to the kernel smoke.
+// Parameters of the kernel smoke.
 
 #pragma once
 

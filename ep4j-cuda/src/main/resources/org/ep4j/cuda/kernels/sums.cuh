@@ -1,5 +1,5 @@
-// Sums of rows by a warp: several rows and several vectors of a lane at a time, so that enough loads
-// are on their way.
+// Sums of rows by a warp: several rows and several vectors of a lane at a time, so that enough
+// loads are in flight.
 #pragma once
 #include "convert.cuh"
 
@@ -10,10 +10,10 @@ struct MemoryRows {
   __device__ __forceinline__ uint4 load(int i, u32 at) const { return load_row(rows[i] + at); }
 };
 
-// Rows, or the same piece of each, in shared memory.
+// Rows, or the same piece of each row, in shared memory.
 struct StagedRows {
   const char* first;
-  u32 bytes;  // of each
+  u32 bytes;  // of each row
 
   __device__ __forceinline__ uint4 load(int i, u32 at) const {
     return *(const uint4*)(first + (u32)i * bytes + at);
@@ -22,7 +22,7 @@ struct StagedRows {
 
 // One vector of a row that may have travelled as float32 (H): E elements from column `at` on.
 template <class T, class H>
-struct HomeVector {
+struct ReturnedVector {
   uint4 low;
   uint4 high;
 
@@ -43,15 +43,15 @@ struct HomeVector {
 };
 
 
-// Adds columns of rows, in their order, to the sums of a lane: U vectors, 32 vectors apart, of which
-// the first begins at column `first`.
+// Adds columns of rows, in row order, to the sums of a lane: U vectors, 32 vectors apart; the first
+// begins at column `first`.
 template <class T, class H, u32 U, u32 ROWS, class Rows>
 __device__ __forceinline__ void add_rows(float (*sum)[T::ELEMENTS], const Rows& rows, int count,
                                          u32 first, u32 columns) {
   constexpr u32 STEP = 32 * T::ELEMENTS;
 #pragma unroll 1
   for (int i = 0; i < count; i += ROWS) {
-    HomeVector<T, H> held[ROWS][U];
+    ReturnedVector<T, H> held[ROWS][U];
 #pragma unroll
     for (u32 r = 0; r < ROWS; r++) {
 #pragma unroll

@@ -1,18 +1,18 @@
-// Stable grouping: gives each (item, key) pair its number among the pairs of that key, in the order
-// of the items. Items have few keys, all different. Used for tokens by rank and rows by expert.
+// Stable grouping: numbers each (item, key) pair among the pairs of its key, in item order. An item
+// has few keys, all different. Used for tokens by rank and rows by expert.
 #pragma once
 #include "ptx.cuh"
 
 // A block groups items in tiles of one item a thread of its first warps. In each tile
-//   mark()   every thread marks the keys of its item,
-//   close()  all threads: turns marks into numbers,
-//   then has()/number() tell them, until the next tile's mark().
+//   mark()          every thread marks the keys of its item,
+//   close()         all threads: converts marks to numbers,
+//   has()/number()  return them until the next tile's mark().
 // After the last tile `running[key]` is the number of pairs of the key in the block.
 struct Tiles {
   u32 keys;
   u32 warps;
   u32* running;  // [keys]
-  u32* marks;    // [warps][keys], a bit a lane
+  u32* marks;    // [warps][keys], one bit a lane
   u32* before;   // [warps][keys], pairs in earlier tiles and earlier warps
 
   static __device__ __forceinline__ u32 words(u32 keys, u32 warps) { return keys * (1 + 2 * warps); }
@@ -27,7 +27,8 @@ struct Tiles {
     __syncthreads();
   }
 
-  // All lanes: those that come first wait until the others have read the marks of the tile before.
+  // All lanes. The first sync: no lane clears marks of the previous tile that another lane still
+  // reads.
   __device__ __forceinline__ void clear() {
     __syncwarp();
     for (u32 k = lane_id(); warp_id() < warps && k < keys; k += 32) {

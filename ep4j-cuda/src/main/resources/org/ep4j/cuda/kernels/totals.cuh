@@ -1,5 +1,5 @@
-// What a dispatch delivers, in numbers: computed by block 0 once the counts of all ranks are here,
-// for the host, in mapped memory.
+// Totals of a dispatch. Block 0 computes them from the counts of all ranks and writes them to
+// mapped host memory.
 #pragma once
 #include "layout.cuh"
 
@@ -7,34 +7,34 @@ __device__ __forceinline__ u32 round_up(u32 value, u32 alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-// What the host learns of a local expert.
-__device__ __forceinline__ void tell_expert(const DispatchParameters& p, u32 l, u32 rows) {
+// Counts of a local expert for the host.
+__device__ __forceinline__ void write_expert_counts(const DispatchParameters& p, u32 l, u32 rows) {
   p.received[l] = rows;
   p.aligned[l] = round_up(rows, (u32)p.alignment);
   p.group_rows[l] = rows;
 }
 
-// All threads of block 0, with what all of them wrote before. `needed` [ranks]: the rows that each
-// rank would have to take; `received`: rows that this one receives.
-__device__ __forceinline__ void tell_host(const DispatchParameters& p, const Watch& w,
+// All threads of block 0, after their own writes for the host. `needed` [ranks]: rows that each
+// rank would have to accept; `received`: rows that this rank receives.
+__device__ __forceinline__ void publish_totals(const DispatchParameters& p, const WaitContext& w,
                                           const u32* needed, u32 received) {
   if (threadIdx.x == 0) {
-    u32 crowded = 0;
+    u32 overflow_rank = 0;
     u32 room = 0;
-    while (crowded < p.ranks) {
-      room = wait_count(p, w, crowded, limit_word(p));
-      if (needed[crowded] > room) {
+    while (overflow_rank < p.ranks) {
+      room = wait_count(p, w, overflow_rank, limit_word(p));
+      if (needed[overflow_rank] > room) {
         break;
       }
-      crowded++;
+      overflow_rank++;
     }
     p.totals[TOTAL_NEEDED] = needed[p.rank];
     p.totals[TOTAL_RECEIVED] = received;
-    p.totals[TOTAL_OVERFLOW_RANK] = crowded;
-    p.totals[TOTAL_OVERFLOW_NEEDED] = crowded < p.ranks ? needed[crowded] : 0;
+    p.totals[TOTAL_OVERFLOW_RANK] = overflow_rank;
+    p.totals[TOTAL_OVERFLOW_NEEDED] = overflow_rank < p.ranks ? needed[overflow_rank] : 0;
     p.totals[TOTAL_OVERFLOW_LIMIT] = room;
   }
-  // All that the threads wrote for the host comes before the ticket.
+  // Orders all threads' writes for the host before the ticket.
   __threadfence_system();
   __syncthreads();
   if (threadIdx.x == 0 && !aborted(w)) {
@@ -43,8 +43,8 @@ __device__ __forceinline__ void tell_host(const DispatchParameters& p, const Wat
   __syncthreads();
 }
 
-// Where the rows of each source begin, and all rows; one thread.
-__device__ __forceinline__ void tell_rank_offsets(const DispatchParameters& p) {
+// First row of each source, and the number of all rows; one thread.
+__device__ __forceinline__ void write_rank_offsets(const DispatchParameters& p) {
   u32 flat = 0;
   for (u32 s = 0; s < p.ranks; s++) {
     p.rank_offsets[s] = flat;
@@ -55,15 +55,15 @@ __device__ __forceinline__ void tell_rank_offsets(const DispatchParameters& p) {
 }
 
 // FLAT; all threads of block 0.
-__device__ __forceinline__ void write_totals(const DispatchParameters& p, const Watch& w,
-                                             const Slots& slots) {
+__device__ __forceinline__ void write_totals(const DispatchParameters& p, const WaitContext& w,
+                                             const RankSlots& slots) {
   for (u32 e = threadIdx.x; e < p.experts; e += blockDim.x) {
     if (p.placement[e] >> 16 == p.rank) {
       u32 total = 0;
       for (u32 s = 0; s < p.ranks; s++) {
         total += wait_count(p, w, s, (u32)p.ranks + e);
       }
-      tell_expert(p, p.placement[e] & 0xffff, total);
+      write_expert_counts(p, p.placement[e] & 0xffff, total);
     }
   }
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
@@ -75,18 +75,18 @@ __device__ __forceinline__ void write_totals(const DispatchParameters& p, const 
   }
   __syncthreads();
   if (threadIdx.x == 0) {
-    tell_rank_offsets(p);
+    write_rank_offsets(p);
   }
-  tell_host(p, w, slots.needed, *slots.received);
+  publish_totals(p, w, slots.needed, *slots.received);
 }
 
-// The counts of the handle again, for a cached dispatch: the caller may have written over what the
-// first one told. All threads of block 0.
+// Writes the handle's counts again, for a cached dispatch: the caller may have overwritten those of
+// the first dispatch. All threads of block 0.
 __device__ __forceinline__ void repeat_totals(const DispatchParameters& p) {
   for (u32 l = threadIdx.x; l < p.local_experts; l += blockDim.x) {
-    tell_expert(p, l, p.group_rows[l]);
+    write_expert_counts(p, l, p.group_rows[l]);
   }
   if (threadIdx.x == 0) {
-    tell_rank_offsets(p);
+    write_rank_offsets(p);
   }
 }

@@ -14,12 +14,12 @@ class BackendChoiceTest {
       Map.of("EP4J_BACKEND", "nvshmem", "DEEP_EP_BACKEND", "nccl");
 
   @Test
-  void directIsTakenWhereNothingIsSaid() {
+  void directIsTheDefault() {
     assertThat(choice("auto", "", Map.of())).isEqualTo(new BackendChoice("direct", "default"));
   }
 
   @Test
-  void theProgramWinsOverThePropertyAndThatOverTheVariables() {
+  void theProgramOverridesThePropertyAndThePropertyTheVariables() {
     assertThat(choice("direct", "nccl", BOTH))
         .isEqualTo(new BackendChoice("direct", "BufferConfig.backend"));
     assertThat(choice("auto", "nccl", BOTH)).isEqualTo(new BackendChoice("nccl", "ep4j.backend"));
@@ -35,19 +35,19 @@ class BackendChoiceTest {
   }
 
   @Test
-  void theOtherNameOfNcclIsUnderstoodInTheForeignVariableOnly() {
+  void theOtherNameOfNcclIsAcceptedInTheForeignVariableOnly() {
     assertThat(choice("auto", "", Map.of("DEEP_EP_BACKEND", "nccl_gin")).name()).isEqualTo("nccl");
     assertThat(choice("auto", "", Map.of("EP4J_BACKEND", "nccl_gin")).name()).isEqualTo("nccl_gin");
   }
 
   @Test
-  void aFieldThatIsNoNameIsRefusedWhenItIsSet() {
+  void invalidBackendNameIsRefused() {
     BufferConfig.Builder builder =
         BufferConfig.builder().hidden(128).topK(1).experts(1).maxTokens(1);
     for (String bad : new String[] {"", " ", "NCCL", "a b", "x=y"}) {
       assertThatThrownBy(() -> builder.backend(bad).build())
           .isInstanceOf(InvalidArgumentException.class)
-          .hasMessageContaining("backend is '" + bad + "'");
+          .hasMessageContaining("backend = '" + bad + "'");
     }
     assertThat(builder.backend("nccl").build().toBuilder().build().backend()).isEqualTo("nccl");
   }

@@ -24,7 +24,7 @@ class BackendLibraryTest {
   }
 
   @Test
-  void whereTheVariableIsWrongNothingElseIsTaken() {
+  void withAWrongVariableNothingElseIsTried() {
     BackendLibrary places =
         places(Map.of("EP4J_X_HOME", "/no/such", "X_HOME", directory.toString()));
     assertThat(places.candidates()).containsExactly("/no/such");
@@ -39,23 +39,23 @@ class BackendLibraryTest {
   }
 
   @Test
-  void pythonPackagesOfTheEnvironmentAreLookedAt() throws IOException {
+  void pythonPackagesOfTheEnvironmentAreSearched() throws IOException {
     Path file = directory.resolve("lib/python3.12/site-packages/nvidia/x/lib/libx.so.1");
     Files.createDirectories(file.getParent());
     Files.createFile(file);
     assertThat(places(Map.of("VIRTUAL_ENV", directory.toString())).candidates())
         .startsWith("libx.so.1")
         .contains(file.toString());
-    // Or of the Python that would be started.
+    // Also of the Python on the PATH.
     Map<String, String> path = Map.of("PATH", "/no/such:" + directory.resolve("bin"));
     assertThat(places(path).candidates()).doesNotContain(file.toString());
     Files.createFile(Files.createDirectory(directory.resolve("bin")).resolve("python3"));
     assertThat(places(path).candidates()).contains(file.toString());
   }
 
-  /** Two installations: what comes with a library lies around that one. */
+  /** Two installations: files of a library are found next to that library. */
   @Test
-  void headersOfTheLibraryThatIsUsedAreTaken() throws IOException {
+  void headersOfTheLoadedLibraryAreUsed() throws IOException {
     for (String installation : List.of("one", "two")) {
       Path home = directory.resolve(installation);
       Files.createFile(Files.createDirectories(home.resolve("lib")).resolve("libx.so.1"));
@@ -69,9 +69,9 @@ class BackendLibraryTest {
   }
 
   @Test
-  void whatIsMissingIsToldWithThePackage() {
+  void missingLibraryIsReportedWithItsPackage() {
     assertThat(places(Map.of()).missing())
-        .startsWith("no libx.so.1 that can be loaded")
+        .startsWith("no libx.so.1: searched")
         .contains("install X 1")
         .contains("EP4J_X_HOME");
   }

@@ -3,6 +3,7 @@ package org.ep4j.cuda.backend;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -11,23 +12,23 @@ import org.ep4j.EngineUnavailableException;
 import org.ep4j.group.Group;
 import org.ep4j.group.PeerLostException;
 import org.ep4j.group.ThreadRanks;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** A step that ranks do each by themselves, and end together. */
+/** A step that each rank does alone, with a common end. */
 @Timeout(60)
 class BackendWorldTest {
   private static final Duration TIMEOUT = Duration.ofMillis(200);
   private static final String FAILURE = "kernels cannot be loaded";
 
-  @SuppressWarnings("NullAway") // no device is asked for anything
+  @SuppressWarnings("NullAway") // the test uses no device
   private static BackendWorld world(Group group) {
-    return new BackendWorld(Meeting.ofAll(group), null, TIMEOUT, List.of());
+    return new BackendWorld(Participants.ofAll(group), null, TIMEOUT, List.of());
   }
 
   @Test
-  void aRankThatCompilesForLongIsWaitedFor() {
+  void slowCompilationOfARankIsAwaited() {
     AtomicInteger done = new AtomicInteger();
     ThreadRanks.run(
         2,
@@ -47,12 +48,12 @@ class BackendWorldTest {
                         return 7 + group.rank();
                       });
           assertThat(result).isEqualTo(7 + group.rank());
-          assertThat(done).as("ranks that were ready when one went on").hasValue(2);
+          assertThat(done).as("ranks that had finished when one continued").hasValue(2);
         });
   }
 
   @Test
-  void whatFailsOnOneRankIsToldOnAll() {
+  void failureOfOneRankIsReportedOnAll() {
     RuntimeException own = new IllegalStateException("no compiler");
     ThreadRanks.run(
         3,
@@ -63,14 +64,16 @@ class BackendWorldTest {
           } else {
             assertThatThrownBy(() -> world.together(FAILURE, group::rank))
                 .isInstanceOf(EngineUnavailableException.class)
-                .hasMessage("rank 1: kernels cannot be loaded: no compiler");
+                .hasMessage(
+                    ErrorCode.RANK_OPEN_FAILED.message(
+                        "rank 1: kernels cannot be loaded: no compiler"));
           }
           assertThat(own).hasNoSuppressedExceptions();
         });
   }
 
   @Test
-  void whoFailsAsAllDoThrowsItsOwn() {
+  void commonFailureThrowsOwnException() {
     ThreadRanks.run(
         2,
         group -> {
@@ -80,7 +83,7 @@ class BackendWorldTest {
   }
 
   @Test
-  void whoDiesMeanwhileIsNamed() {
+  void rankThatDiesMeanwhileIsNamed() {
     ThreadRanks.run(
         2,
         group -> {

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
@@ -15,7 +16,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.junit.jupiter.api.Test;
 
 class BackendsTest {
@@ -27,40 +28,48 @@ class BackendsTest {
   }
 
   @Test
-  void aProblemOfOneRankIsToldOnAll() {
-    assertThatThrownBy(() -> check(seat("2.28.9", ""), seat("", "no libfoo here: install foo")))
+  void problemOfOneRankIsReportedOnAll() {
+    assertThatThrownBy(
+            () -> check(location("2.28.9", ""), location("", "no libfoo here: install foo")))
         .isInstanceOf(EngineUnavailableException.class)
         .hasMessage(
-            "backend 'foo' cannot be used on rank 1: no libfoo here: install foo; backend 'direct'"
-                + " needs no library");
+            ErrorCode.BACKEND_UNUSABLE.message(
+                "backend 'foo' cannot be used on rank 1: no libfoo here: install foo; the backend"
+                    + " 'direct' needs no library"));
   }
 
   @Test
-  void versionsThatDifferAreRefusedWithBothRanks() {
-    assertThatThrownBy(() -> check(seat("2.28.9", ""), seat("2.28.9", ""), seat("2.30.7", "")))
+  void differingVersionsAreRefusedWithBothRanks() {
+    assertThatThrownBy(
+            () -> check(location("2.28.9", ""), location("2.28.9", ""), location("2.30.7", "")))
         .isInstanceOf(ConfigurationMismatchException.class)
+        .hasMessageStartingWith(ErrorCode.BACKEND_VERSIONS_DIFFER.id())
         .hasMessageContaining("rank 0 has version 2.28.9, rank 2 has version 2.30.7");
-    assertThatCode(() -> check(seat("2.28.9", ""), seat("2.28.9", ""))).doesNotThrowAnyException();
+    assertThatCode(() -> check(location("2.28.9", ""), location("2.28.9", "")))
+        .doesNotThrowAnyException();
   }
 
   @Test
   void ranksOnOneDeviceOrInOneProcessAreFound() {
-    List<Seat> seats =
+    List<RankLocation> locations =
         List.of(
-            new Seat("bus 1", "a", "", ""),
-            new Seat("bus 2", "b", "", ""),
-            new Seat("bus 1", "c", "", ""),
-            new Seat("bus 3", "b", "", ""));
-    Meeting meeting = Meeting.ofAll(Group.inProcess(4).getFirst());
-    assertThat(BackendWorld.sharing(meeting, seats, Seat::device)).containsExactly(0, 2);
-    assertThat(BackendWorld.sharing(meeting, seats, Seat::process)).containsExactly(1, 3);
-    assertThat(BackendWorld.sharing(meeting, seats.subList(0, 2), Seat::process)).isNull();
-    assertThat(IntStream.range(0, 4).filter(r -> BackendWorld.isFirstOnDevice(seats, r)))
+            new RankLocation("bus 1", "a", "", ""),
+            new RankLocation("bus 2", "b", "", ""),
+            new RankLocation("bus 1", "c", "", ""),
+            new RankLocation("bus 3", "b", "", ""));
+    Participants meeting = Participants.ofAll(Group.inProcess(4).getFirst());
+    assertThat(BackendWorld.sharing(meeting, locations, RankLocation::device))
+        .containsExactly(0, 2);
+    assertThat(BackendWorld.sharing(meeting, locations, RankLocation::process))
+        .containsExactly(1, 3);
+    assertThat(BackendWorld.sharing(meeting, locations.subList(0, 2), RankLocation::process))
+        .isNull();
+    assertThat(IntStream.range(0, 4).filter(r -> BackendWorld.isFirstOnDevice(locations, r)))
         .containsExactly(0, 1, 3);
   }
 
   @Test
-  void allRanksKnowWhatHoldsOnAll() {
+  void allRanksAgreeOnACondition() {
     ThreadRanks.run(
         3,
         group -> {
@@ -70,9 +79,10 @@ class BackendsTest {
   }
 
   @Test
-  void aSeatSurvivesTheWay() {
-    Seat seat = new Seat("0000:01:00.0", "1234", "2.28.9", "größer\nals gedacht");
-    assertThat(Seat.of(seat.encoded())).isEqualTo(seat);
+  void locationSurvivesEncoding() {
+    RankLocation location =
+        new RankLocation("0000:01:00.0", "1234", "2.28.9", "größer\nals gedacht");
+    assertThat(RankLocation.of(location.encoded())).isEqualTo(location);
   }
 
   @Test
@@ -82,20 +92,21 @@ class BackendsTest {
         2,
         group -> {
           try (CudaDevice device = CudaDevice.open(0)) {
-            assertThatThrownBy(() -> Backends.open("ncll", Meeting.ofAll(group), device, TIMEOUT))
+            assertThatThrownBy(() -> Backends.open("ncll", Participants.ofAll(group), device, TIMEOUT))
                 .isInstanceOf(EngineUnavailableException.class)
-                .hasMessageContaining("rank 0: no such backend; known: auto, direct");
+                .hasMessageStartingWith(ErrorCode.BACKEND_UNUSABLE.id())
+                .hasMessageContaining("rank 0: no such backend; use one of: auto, direct");
           }
         });
   }
 
   @Test
-  void directGivesAddressesThatReachThePeer() {
+  void directReturnsAddressesOfThePeersMemory() {
     Gpu.require(1);
     ThreadRanks.run(
         2,
         group -> {
-          Meeting meeting = Meeting.ofAll(group);
+          Participants meeting = Participants.ofAll(group);
           try (CudaDevice device = CudaDevice.open(group.rank() % CudaDevice.count());
               Backend backend = Backends.open("direct", meeting, device, TIMEOUT)) {
             device.makeCurrent();
@@ -104,13 +115,14 @@ class BackendsTest {
               boolean[] wanted = {group.rank() != 0, group.rank() != 1};
               PeerRegion[] peers = region.reach(meeting, wanted, TIMEOUT);
               PeerCheck.check(backend.world(), region.memory(), peers);
-              // Told the wrong address, the check says so.
+              // With a wrong address, the check reports it.
               int peer = 1 - group.rank();
               PeerRegion real = peers[peer];
               peers[peer] = new Elsewhere(region.memory().address());
               assertThatThrownBy(() -> PeerCheck.check(backend.world(), region.memory(), peers))
                   .isInstanceOf(Ep4jException.class)
-                  .hasMessageContaining("does not lead to");
+                  .hasMessageStartingWith(ErrorCode.RANK_OPEN_FAILED.id())
+                  .hasMessageContaining("is not the memory of rank");
               real.close();
               backend.barrier(TIMEOUT);
             }
@@ -123,12 +135,12 @@ class BackendsTest {
     public void close() {}
   }
 
-  private static void check(Seat... seats) {
-    Meeting meeting = Meeting.ofAll(Group.inProcess(seats.length).getFirst());
-    Backends.checkSeats("foo", meeting, List.of(seats));
+  private static void check(RankLocation... locations) {
+    Participants meeting = Participants.ofAll(Group.inProcess(locations.length).getFirst());
+    Backends.checkLocations("foo", meeting, List.of(locations));
   }
 
-  private static Seat seat(String version, String problem) {
-    return new Seat("bus", "process", version, problem);
+  private static RankLocation location(String version, String problem) {
+    return new RankLocation("bus", "process", version, problem);
   }
 }

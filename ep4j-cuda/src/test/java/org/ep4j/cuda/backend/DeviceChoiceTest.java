@@ -3,6 +3,7 @@ package org.ep4j.cuda.backend;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.util.Map;
 import org.ep4j.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
@@ -27,20 +28,20 @@ class DeviceChoiceTest {
   }
 
   @Test
-  void theNamedDeviceWins() {
+  void theVariableOfTheDeviceTakesPrecedence() {
     assertThat(ofProcess(Map.of("EP4J_CUDA_DEVICE", " 3 ", "LOCAL_RANK", "2"))).isEqualTo(3);
-    // Left to the driver, which names the devices that there are.
+    // Passed to the driver, which lists the visible devices.
     assertThat(ofProcess(Map.of("EP4J_CUDA_DEVICE", "7"))).isEqualTo(7);
   }
 
   @Test
-  void otherwiseTheRankCounts() {
+  void otherwiseTheRankSelectsTheDevice() {
     assertThat(ofProcess(Map.of())).isEqualTo(RANK % DEVICES);
     assertThat(ofProcess(Map.of("LOCAL_RANK", " ", "EP4J_CUDA_DEVICE", ""))).isEqualTo(1);
   }
 
   @Test
-  void threadsOfAProcessCountByThemselves() {
+  void threadsOfAProcessIgnoreItsVariables() {
     Map<String, String> ofProcess = Map.of("EP4J_CUDA_DEVICE", "3", "LOCAL_RANK", "2");
     assertThat(DeviceChoice.ordinal(5, true, ofProcess, DEVICES)).isEqualTo(1);
   }
@@ -49,7 +50,8 @@ class DeviceChoiceTest {
   void aBadNumberIsNamed() {
     assertThatThrownBy(() -> ofProcess(Map.of("EP4J_CUDA_DEVICE", "gpu0")))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("EP4J_CUDA_DEVICE is 'gpu0'");
+        .hasMessageStartingWith(ErrorCode.CUDA_DEVICE.id())
+        .hasMessageContaining("EP4J_CUDA_DEVICE = 'gpu0'");
     assertThatThrownBy(() -> ofProcess(Map.of("SLURM_LOCALID", "-1", "SLURM_STEP_ID", "0")))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessageContaining("SLURM_LOCALID is -1");

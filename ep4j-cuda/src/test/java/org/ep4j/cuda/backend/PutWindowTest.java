@@ -6,11 +6,11 @@ import java.time.Duration;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** What ranks tell each other of a library before their kernels use it. */
+/** Exchange between ranks about a library before their kernels use it. */
 class PutWindowTest {
-  /** A rank that lacks what the others have is named on all of them, and they go one way. */
+  /** All ranks report the rank without the library, and use the same transport. */
   @Test
-  void whatOneRankLacksAllHear() {
+  void missingFeatureOfOneRankIsReportedOnAll() {
     ThreadRanks.run(
         3,
         group -> {

@@ -15,7 +15,7 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Signatures, structures and numbers are those of cuda.h, as a compiler reads it. */
+/** Signatures, structures and constants match cuda.h, as a compiler reads it. */
 class BindingsMatchHeadersTest {
   /** Prints a parameter list as one letter each: integer of 4 bytes, of 8 bytes, structure. */
   private static final String SHOW =
@@ -47,7 +47,7 @@ class BindingsMatchHeadersTest {
     Map<String, String> ours = new LinkedHashMap<>();
     for (DriverFunction function : DriverFunction.values()) {
       String symbol = function.symbol();
-      // Not called, so not linked; the text keeps the name that a macro of the header may replace.
+      // Not called and so not linked; the text keeps the name that a macro of the header may replace.
       body.append("show(\"").append(symbol).append("\", decltype(&").append(symbol);
       body.append(")(nullptr));\n");
       ours.put(symbol, "-" + letters(function));

@@ -3,6 +3,7 @@ package org.ep4j.cuda.driver;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -29,7 +30,7 @@ class DeviceTest {
   }
 
   @Test
-  void aDeviceIsLinkedWithItselfAndNotWithOneThatCannotBeSeen() {
+  void aDeviceIsLinkedWithItselfAndNotWithAHiddenDevice() {
     try (CudaDevice device = Gpu.open()) {
       assertThat(device.isLinked(device.properties().pciBusId())).isTrue();
       assertThat(device.isLinked("ffff:ff:1f.7")).isFalse();
@@ -37,7 +38,7 @@ class DeviceTest {
   }
 
   @Test
-  void setUpCallsLeaveTheCurrentContextAsItWas() {
+  void setUpCallsRestoreTheCurrentContext() {
     try (CudaDevice device = Gpu.open()) {
       DeviceCalls.setCurrent(0);
       try (DeviceMemory memory = DeviceMemory.allocate(device, 64);
@@ -54,21 +55,21 @@ class DeviceTest {
   }
 
   @Test
-  void aClosedDeviceSaysSoAndClosingTwiceIsHarmless() {
+  void closedDeviceIsReportedAndClosingTwiceIsHarmless() {
     CudaDevice device = Gpu.open();
     device.close();
     device.close();
     assertThatThrownBy(device::makeCurrent)
         .isInstanceOf(IllegalStateException.class)
-        .hasMessageContaining("device 0 is closed");
+        .hasMessageStartingWith(ErrorCode.CUDA_CLOSED.id());
   }
 
   @Test
-  void aDeviceThatIsNotThereIsRefused() {
+  void missingDeviceIsRefused() {
     Gpu.require(1);
     assertThatThrownBy(() -> CudaDevice.open(CudaDevice.count()))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("CUDA_VISIBLE_DEVICES");
+        .hasMessageStartingWith(ErrorCode.CUDA_DEVICE.id());
   }
 
   @Test
@@ -82,7 +83,7 @@ class DeviceTest {
   }
 
   @Test
-  void peersCopyFromOneAnother() {
+  void peersCopyFromEachOther() {
     Gpu.require(2);
     try (CudaDevice first = CudaDevice.open(0);
         CudaDevice second = CudaDevice.open(1);

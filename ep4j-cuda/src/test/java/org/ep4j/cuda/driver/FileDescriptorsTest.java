@@ -3,6 +3,7 @@ package org.ep4j.cuda.driver;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -19,7 +20,7 @@ class FileDescriptorsTest {
   @TempDir private Path directory;
 
   /**
-   * Holds the file open that it is told, says under which number, and waits for its input's end.
+   * Opens a file named by an argument, prints its descriptor, and waits for the end of its input.
    */
   static final class Holder {
     private Holder() {}
@@ -69,11 +70,11 @@ class FileDescriptorsTest {
   }
 
   @Test
-  void aProcessThatIsNotThereIsSaid() {
+  void missingProcessIsReported() {
     assertThatThrownBy(() -> FileDescriptors.copyFrom(4_194_303, 5))
         .isInstanceOf(Ep4jException.class)
         .hasMessageContaining("process 4194303")
-        .hasMessageContaining("errno");
+        .hasMessageStartingWith(ErrorCode.FILE_DESCRIPTOR_COPY.id());
   }
 
   private static String answer(Process process) throws IOException {

@@ -15,13 +15,13 @@ import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.Tensor;
 
-/** Runs a program of the tests in a JVM of its own: all on the class path. */
+/** Runs a test program in a separate JVM, with everything on the class path. */
 public final class ForkedJvm {
   private static final long LONGEST_SECONDS = 120;
 
   private ForkedJvm() {}
 
-  /** Starts {@code main}; both output streams become one. */
+  /** Starts {@code main} with its two output streams merged. */
   public static Process start(Class<?> main, Map<String, String> variables, List<String> arguments)
       throws IOException {
     List<String> command = new ArrayList<>();
@@ -45,14 +45,14 @@ public final class ForkedJvm {
     return builder.redirectErrorStream(true).start();
   }
 
-  /** The lines that {@code main} prints, once it has ended well. */
+  /** The lines that {@code main} prints; requires exit status 0. */
   public static List<String> run(
       Class<?> main, Map<String, String> variables, List<String> arguments)
       throws IOException, InterruptedException {
     return finish(start(main, variables, arguments));
   }
 
-  /** The lines that a process prints, once it has ended well. */
+  /** The lines that a process prints; requires exit status 0. */
   public static List<String> finish(Process process) throws IOException, InterruptedException {
     List<String> lines;
     try (var reader = process.inputReader(StandardCharsets.UTF_8)) {
@@ -63,7 +63,7 @@ public final class ForkedJvm {
     return lines;
   }
 
-  /** The folder or jar a class comes from; tests are patched into the module they test. */
+  /** The folder or jar of a class; tests are patched into the module under test. */
   private static Path root(Class<?> type) {
     String name = "/" + type.getName().replace('.', '/') + ".class";
     URL url = Objects.requireNonNull(type.getResource(name));

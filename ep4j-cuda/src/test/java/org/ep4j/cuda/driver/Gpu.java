@@ -6,7 +6,7 @@ import java.util.TreeMap;
 import org.ep4j.cuda.jit.KernelSources;
 import org.ep4j.cuda.jit.KernelSpec;
 
-/** What tests need that not every machine has; a test that asks in vain is skipped and says why. */
+/** Requirements of tests that not every machine meets; a test without them is skipped with the reason. */
 public final class Gpu {
   private Gpu() {}
 
@@ -18,15 +18,15 @@ public final class Gpu {
     return device;
   }
 
-  /** Skips the test where fewer than {@code devices} devices are. */
+  /** Skips the test if fewer than {@code devices} devices are visible. */
   public static void require(int devices) {
     assumeTrue(CudaDriver.find().found(), () -> "no GPU: " + CudaDriver.find().problem());
     assumeTrue(
         CudaDevice.count() >= devices,
-        () -> devices + " GPUs are needed, " + CudaDevice.count() + " are here");
+        () -> devices + " GPUs are needed, this machine has " + CudaDevice.count() + "");
   }
 
-  /** Compiles a test's own kernel for a device; skips the test where there is no NVRTC. */
+  /** Compiles a test's own kernel for a device; skips the test without NVRTC. */
   static CudaModule compile(CudaDevice device, String source) {
     requireNvrtc();
     TreeMap<String, String> files = new TreeMap<>();
@@ -38,7 +38,7 @@ public final class Gpu {
     return CudaModule.load(device, result.image(), "test.cu");
   }
 
-  /** Skips the test where there is no NVRTC. */
+  /** Skips the test without NVRTC. */
   public static void requireNvrtc() {
     assumeTrue(Nvrtc.find().found(), () -> Nvrtc.find().problem());
   }

@@ -11,14 +11,14 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Asks a C++ compiler what the headers of CUDA say. */
+/** Reads values from the headers of CUDA with a C++ compiler. */
 final class HeaderProgram {
   private static final List<String> HOMES = List.of("/usr/local/cuda/include", "/usr/include");
 
   private HeaderProgram() {}
 
   /**
-   * Compiles and runs a program; skips the test where there is no compiler or no such header.
+   * Compiles and runs a program; skips the test without a compiler or without the header.
    *
    * @param body statements of main, which print lines of a name, a blank and a value
    */

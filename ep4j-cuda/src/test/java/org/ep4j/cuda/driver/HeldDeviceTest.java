@@ -9,12 +9,12 @@ import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.memory.NativeMemory;
 import org.junit.jupiter.api.Test;
 
-/** Closing what is on a device beside a kernel that nobody ends. */
+/** Closing objects of a device while a kernel runs that never ends. */
 class HeldDeviceTest {
-  /** When the kernel ends by itself: the driver would have waited until then. */
+  /** Limit of the kernel: the driver would wait until then. */
   private static final Duration LIMIT = Duration.ofSeconds(40);
 
-  /** Closes everything while a kernel runs; in a process of its own, where it stays. */
+  /** Closes everything while a kernel runs, in a separate process that keeps the resources. */
   static final class Program {
     private Program() {}
 
@@ -48,7 +48,7 @@ class HeldDeviceTest {
   }
 
   @Test
-  void nothingThatIsClosedWaitsForAKernelThatNobodyEnds() throws Exception {
+  void closingDoesNotWaitForAnEndlessKernel() throws Exception {
     Gpu.require(1);
     long begin = System.nanoTime();
     assertThat(ForkedJvm.run(Program.class, Map.of(), List.of()))

@@ -11,19 +11,19 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
-/** The C++ compiler of this machine, and what is made with it. */
+/** The C++ compiler of this machine, and its programs. */
 public final class HostCompiler {
   private static final int COMPILE_SECONDS = 120;
 
   private HostCompiler() {}
 
-  /** How a program ended, and what it printed. */
+  /** Exit status and output of a program. */
   public record Outcome(int status, String output) {}
 
   /**
-   * Skips the test where there is no compiler.
+   * Skips the test without a compiler.
    *
-   * @param purpose what it is for, for example {@code to ask about cuda.h}
+   * @param purpose for the reason, for example {@code to ask about cuda.h}
    */
   public static void require(String purpose) {
     for (String place : System.getenv("PATH").split(":", -1)) {
@@ -34,10 +34,17 @@ public final class HostCompiler {
     assumeTrue(false, "no g++ " + purpose);
   }
 
+  /** Version text of the compiler, part of the cache key of compiled programs. */
+  public static String version() throws IOException, InterruptedException {
+    Outcome outcome = run(List.of("g++", "--version"), 60);
+    assertThat(outcome.status).as(outcome.output).isZero();
+    return outcome.output;
+  }
+
   /**
-   * Compiles a source file, and fails the test if that fails.
+   * Compiles a source file; fails the test on errors.
    *
-   * @param options beside the names of the files
+   * @param options options besides file names
    */
   public static void compile(Path source, Path target, String... options)
       throws IOException, InterruptedException {
@@ -49,7 +56,7 @@ public final class HostCompiler {
     assertThat(outcome.status).as(outcome.output).isZero();
   }
 
-  /** Runs a program; ends it, and fails the test, if that takes too long. */
+  /** Runs a program; kills it and fails the test after the limit. */
   public static Outcome run(List<String> command, int seconds)
       throws IOException, InterruptedException {
     Path output = Files.createTempFile("ep4j-output", ".txt");

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import org.ep4j.ErrorCode;
 import com.sun.management.ThreadMXBean;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -48,8 +49,8 @@ class LaunchTest {
       """;
   private static final int PARAMETER_BYTES = 8 + 4 + 4 + 500 * 4;
   private static final int WINDOW = 1000;
-  private static final int LEAST_WINDOWS = 30;
-  private static final int MOST_WINDOWS = 200;
+  private static final int MIN_WINDOWS = 30;
+  private static final int MAX_WINDOWS = 200;
 
   @SuppressWarnings("NullAway.Init") // before each test
   private CudaDevice device;
@@ -146,6 +147,7 @@ class LaunchTest {
         Launch.of(module.kernel("crowd"), LaunchConfig.of(1 << 20, 1).asCooperative(), 8, 8)) {
       assertThatThrownBy(() -> launch.launch(stream))
           .isInstanceOf(CudaException.class)
+          .hasMessageStartingWith(ErrorCode.CUDA_CALL_FAILED.id())
           .hasMessageContaining("cuLaunchKernelEx")
           .hasMessageContaining("COOPERATIVE_LAUNCH_TOO_LARGE");
     }
@@ -209,18 +211,18 @@ class LaunchTest {
   @Test
   void parametersOfAnotherSizeAreRefused() {
     Kernel kernel = module.kernel("line");
-    assumeTrue(!kernel.parameterBytes().isEmpty(), "the driver does not tell sizes");
+    assumeTrue(!kernel.parameterBytes().isEmpty(), "the driver does not report sizes");
     assertThat(kernel.parameterBytes()).containsExactly(PARAMETER_BYTES);
     assertThatThrownBy(() -> Launch.of(kernel, LaunchConfig.of(1, 1), PARAMETER_BYTES + 8))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("parameters of line");
+        .hasMessageStartingWith(ErrorCode.CUDA_KERNEL_PARAMETERS.id());
   }
 
   @Test
-  void sharedMemoryThatNoBlockHasIsRefused() {
+  void excessiveSharedMemoryIsRefused() {
     assertThatThrownBy(() -> module.kernel("sum").setMaxDynamicSharedBytes(1 << 20))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("at most");
+        .hasMessageStartingWith(ErrorCode.CUDA_SHARED_MEMORY.id());
   }
 
   @Test
@@ -233,7 +235,7 @@ class LaunchTest {
   }
 
   @Test
-  void namesThatAreNotThereAreSaid() {
+  void missingKernelNamesAreReported() {
     assertThatThrownBy(() -> module.kernel("absent"))
         .isInstanceOf(CudaException.class)
         .hasMessageContaining("absent in test.cu");
@@ -241,20 +243,20 @@ class LaunchTest {
   }
 
   @Test
-  void bytesThatAreNoCubinAreRefused() {
+  void invalidCubinIsRefused() {
     assertThatThrownBy(() -> CudaModule.load(device, new byte[256], "rubbish"))
         .isInstanceOf(CudaException.class)
         .hasMessageContaining("loading rubbish on device 0");
   }
 
   @Test
-  void kernelsOfAClosedModuleSaySo() {
+  void kernelsOfAClosedModuleReportIt() {
     Kernel kernel = module.kernel("line");
     module.close();
     module.close();
     assertThatThrownBy(kernel::handle)
         .isInstanceOf(IllegalStateException.class)
-        .hasMessageContaining("module test.cu is closed");
+        .hasMessageStartingWith(ErrorCode.CUDA_CLOSED.id());
   }
 
   @Test
@@ -268,7 +270,7 @@ class LaunchTest {
       long allocated = 1;
       long nanos = 0;
       for (int window = 0;
-          window < LEAST_WINDOWS || (allocated != 0 && window < MOST_WINDOWS);
+          window < MIN_WINDOWS || (allocated != 0 && window < MAX_WINDOWS);
           window++) {
         long before = threads.getCurrentThreadAllocatedBytes();
         long start = System.nanoTime();

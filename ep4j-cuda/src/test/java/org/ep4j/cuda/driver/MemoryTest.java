@@ -3,6 +3,7 @@ package org.ep4j.cuda.driver;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -31,7 +32,7 @@ class MemoryTest {
   }
 
   @Test
-  void bytesComeBackFromHeapAndNativeMemory() {
+  void bytesAreCopiedBackFromHeapAndNativeMemory() {
     long[] numbers = {1, -2, 3, Long.MIN_VALUE};
     try (DeviceMemory memory = DeviceMemory.allocate(device, 64);
         Arena arena = Arena.ofConfined()) {
@@ -77,12 +78,12 @@ class MemoryTest {
           .isInstanceOf(IndexOutOfBoundsException.class);
       assertThatThrownBy(() -> memory.copyTo(0, MemorySegment.ofArray(new byte[4]), stream))
           .isInstanceOf(IllegalArgumentException.class)
-          .hasMessageContaining("PinnedMemory");
+          .hasMessageStartingWith(ErrorCode.CUDA_HEAP_COPY.id());
     }
   }
 
   @Test
-  void nothingIsNotAllocated() {
+  void emptyAllocationIsRefused() {
     assertThatThrownBy(() -> DeviceMemory.allocate(device, 0))
         .isInstanceOf(InvalidArgumentException.class);
     assertThatThrownBy(() -> PinnedMemory.allocate(device, -1))
@@ -90,7 +91,7 @@ class MemoryTest {
   }
 
   @Test
-  void closedMemorySaysSoAndClosingTwiceIsHarmless() {
+  void closedMemoryIsReportedAndClosingTwiceIsHarmless() {
     DeviceMemory memory = DeviceMemory.allocate(device, 64);
     PinnedMemory host = PinnedMemory.allocate(device, 64);
     MemorySegment segment = host.segment();
@@ -105,7 +106,7 @@ class MemoryTest {
   }
 
   @Test
-  void thePointerTellsWhatItPointsTo() {
+  void pointerAttributesDescribeTheAllocation() {
     try (DeviceMemory memory = DeviceMemory.allocate(device, 4096);
         PinnedMemory host = PinnedMemory.allocate(device, 64);
         Arena arena = Arena.ofConfined()) {
@@ -132,7 +133,7 @@ class MemoryTest {
   }
 
   @Test
-  void tensorsOnTheDeviceAreCopiedBothWays() {
+  void tensorsOnTheDeviceAreCopiedInBothDirections() {
     try (DeviceMemory memory = DeviceMemory.allocate(device, 64)) {
       Tensor tensor = Tensor.ofDevice(memory.address() + 16, 0, DType.INT32, 2, 3);
       tensor.copyFrom(MemorySegment.ofArray(new int[] {1, 2, 3, 4, 5, 6, 7}));

@@ -4,14 +4,15 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
+import org.ep4j.ErrorCode;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.EngineUnavailableException;
 import org.junit.jupiter.api.Test;
 
-/** A machine without a driver is told what was looked for and what to install. */
+/** Without a driver, the error names the searched libraries and what to install. */
 class MissingDriverTest {
-  /** Says how the search went, in a process whose environment the test chooses. */
+  /** Prints the result of the search, in a process whose environment the test chooses. */
   static final class Search {
     private Search() {}
 
@@ -33,11 +34,11 @@ class MissingDriverTest {
         .contains(CudaDriver.LIBRARY_VARIABLE)
         .contains("NVIDIA driver");
     assertThat(CudaDriver.missing("/opt/libcuda.so"))
-        .contains("/opt/libcuda.so (from EP4J_CUDA_DRIVER)");
+        .contains("/opt/libcuda.so (set by EP4J_CUDA_DRIVER)");
   }
 
   @Test
-  void aVariableThatNamesNoLibraryIsSaidAndNothingElseIsTried() throws Exception {
+  void variableThatNamesNoLibraryIsReportedAndNothingElseIsTried() throws Exception {
     List<String> lines =
         ForkedJvm.run(
             Search.class, Map.of(CudaDriver.LIBRARY_VARIABLE, "/nowhere/libcuda.so.1"), List.of());
@@ -45,13 +46,13 @@ class MissingDriverTest {
         .anyMatch(
             line ->
                 line.startsWith("problem: no CUDA driver library")
-                    && line.contains("/nowhere/libcuda.so.1 (from EP4J_CUDA_DRIVER)"))
+                    && line.contains("/nowhere/libcuda.so.1 (set by EP4J_CUDA_DRIVER)"))
         .contains("devices: 0")
-        .anyMatch(line -> line.startsWith("open: no CUDA driver library"));
+        .anyMatch(line -> line.startsWith("open: " + ErrorCode.NATIVE_LIBRARY_MISSING.id()));
   }
 
   @Test
-  void aLibraryThatIsNoDriverIsRefusedBeforeACallIsMade() throws Exception {
+  void aLibraryThatIsNoDriverIsRefusedBeforeAnyCall() throws Exception {
     List<String> lines =
         ForkedJvm.run(Search.class, Map.of(CudaDriver.LIBRARY_VARIABLE, "libm.so.6"), List.of());
     assertThat(lines)
@@ -59,8 +60,8 @@ class MissingDriverTest {
   }
 
   @Test
-  void everythingThatStartsAtADeviceSaysThatThereIsNone() {
-    assumeFalse(CudaDriver.find().found(), "a driver is here");
+  void missingDeviceIsReportedByEveryEntryPoint() {
+    assumeFalse(CudaDriver.find().found(), "this machine has a driver");
     assertThatThrownBy(() -> CudaDevice.open(0)).isInstanceOf(EngineUnavailableException.class);
     assertThatThrownBy(() -> DeviceProperties.of(0)).isInstanceOf(EngineUnavailableException.class);
     assertThatThrownBy(() -> CudaDevice.canAccess(0, 1))

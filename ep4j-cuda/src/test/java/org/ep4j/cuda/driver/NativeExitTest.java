@@ -10,12 +10,12 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** Processes in which something is bound to fail at the end. */
+/** Processes with an exit handler that fails. */
 class NativeExitTest {
   private static final int ABORTED = 128 + 6;
 
-  /** Arguments: whether to leave destructors out, and the status; without one, main returns. */
-  @SuppressWarnings("restricted") // it adds what is bound to fail
+  /** Arguments: whether to skip destructors, and the exit status; without a status, main returns. */
+  @SuppressWarnings("restricted") // registers a failing exit handler
   static final class Program {
     private Program() {}
 
@@ -30,7 +30,7 @@ class NativeExitTest {
                           ValueLayout.JAVA_INT, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG))
                   .invokeExact(linker.defaultLookup().findOrThrow("abort").address(), 0L);
       if (failed != 0) {
-        throw new IllegalStateException("on_exit takes nothing more");
+        throw new IllegalStateException("on_exit accepts no more handlers");
       }
       Runtime.getRuntime().addShutdownHook(new Thread(() -> System.out.println("hook")));
       if (Boolean.parseBoolean(arguments[0])) {
@@ -52,13 +52,13 @@ class NativeExitTest {
   }
 
   @Test
-  void whatLibrariesWouldDoAtTheEndIsLeftOutAndTheStatusStays() throws Exception {
+  void exitHandlersOfLibrariesAreSkippedAndTheStatusStays() throws Exception {
     assertThat(status("true", "7")).isEqualTo(7);
     assertThat(status("true")).isZero();
   }
 
   @Test
-  void itIsDoneWhereNobodyAskedToLeaveItOut() throws Exception {
+  void exitHandlersAreSkippedByDefault() throws Exception {
     assertThat(status("false", "7")).isEqualTo(ABORTED);
   }
 }

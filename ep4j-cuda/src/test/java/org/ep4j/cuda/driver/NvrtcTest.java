@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import org.ep4j.ErrorCode;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
@@ -64,7 +65,7 @@ class NvrtcTest {
   }
 
   @Test
-  void anArchitectureThatIsUnknownIsAnError() {
+  void unknownArchitectureIsAnError() {
     assertThatThrownBy(
             () ->
                 Nvrtc.compile("x.cu", SOURCE, HEADERS, List.of("-arch=sm_11"), Nvrtc.Output.CUBIN))
@@ -105,6 +106,7 @@ class NvrtcTest {
     assertThatThrownBy(link::link).isInstanceOf(IllegalStateException.class);
     assertThatThrownBy(() -> NvJitLink.create(List.of("-no-such-option")))
         .isInstanceOf(CudaException.class)
+        .hasMessageStartingWith(ErrorCode.CUDA_CALL_FAILED.id())
         .hasMessageContaining("nvJitLinkCreate");
   }
 

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 
 class ResourceStackTest {
   @Test
-  void allAreClosedInTheOppositeOrderThoughSomeThrow() {
+  void allAreClosedInReverseOrderEvenIfSomeThrow() {
     List<String> closed = new ArrayList<>();
     ResourceStack stack = new ResourceStack();
     stack.own(() -> closed.add("first"));

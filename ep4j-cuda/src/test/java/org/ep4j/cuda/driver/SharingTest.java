@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.nio.file.Files;
@@ -14,16 +15,16 @@ import java.util.Map;
 import org.ep4j.Ep4jException;
 import org.junit.jupiter.api.Test;
 
-/** Memory between two processes; needs a GPU, and uses a second one where there is one. */
+/** Memory shared between two processes; needs a GPU, and uses a second one if available. */
 class SharingTest {
   private static final int BYTES = 4 << 20;
 
-  /** Doubles the first number in memory of the process that started it. */
+  /** Doubles the first number in memory of the parent process. */
   static final class Importer {
     private Importer() {}
 
     public static void main(String[] arguments) {
-      // The last device: another one than the exporter's where there are several.
+      // The last device: with several devices not the exporter's.
       try (CudaDevice device = CudaDevice.open(CudaDevice.count() - 1)) {
         if (arguments[0].equals("ipc")) {
           byte[] handle = HexFormat.of().parseHex(arguments[1]);
@@ -70,7 +71,7 @@ class SharingTest {
   @Test
   void anotherProcessWritesThroughADescriptor() throws Exception {
     try (CudaDevice device = Gpu.open()) {
-      assumeTrue(device.properties().posixHandles(), "the device shares nothing by descriptor");
+      assumeTrue(device.properties().posixHandles(), "the device does not share memory by descriptor");
       requireDescriptorCopies();
       try (VmmMemory memory =
           VmmMemory.allocate(device, BYTES, VmmMemory.Sharing.DESCRIPTOR, false)) {
@@ -103,7 +104,7 @@ class SharingTest {
   }
 
   @Test
-  void vmmMemoryOfAPeerIsReachedAfterItWasAllowed() {
+  void vmmMemoryOfAPeerIsAccessibleAfterPermission() {
     Gpu.require(2);
     try (CudaDevice first = CudaDevice.open(0);
         CudaDevice second = CudaDevice.open(1);
@@ -126,6 +127,7 @@ class SharingTest {
       VmmMemory memory = VmmMemory.allocate(device, 100, VmmMemory.Sharing.NONE, false);
       assertThatThrownBy(memory::exportDescriptor)
           .isInstanceOf(IllegalStateException.class)
+          .hasMessageStartingWith(ErrorCode.CUDA_SHARING_MODE.id())
           .hasMessageContaining("DESCRIPTOR");
       memory.close();
       memory.close();

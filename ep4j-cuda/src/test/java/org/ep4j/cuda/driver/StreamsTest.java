@@ -3,6 +3,7 @@ package org.ep4j.cuda.driver;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import org.junit.jupiter.api.AfterEach;
@@ -110,7 +111,7 @@ class StreamsTest {
   }
 
   @Test
-  void closedOnesSaySoAndClosingTwiceIsHarmless() {
+  void closedObjectsAreReportedAndClosingTwiceIsHarmless() {
     CudaStream stream = CudaStream.create(device);
     CudaEvent event = CudaEvent.create(device);
     for (int i = 0; i < 2; i++) {
@@ -119,9 +120,9 @@ class StreamsTest {
     }
     assertThatThrownBy(stream::query)
         .isInstanceOf(IllegalStateException.class)
-        .hasMessageContaining("closed");
+        .hasMessageStartingWith(ErrorCode.CUDA_CLOSED.id());
     assertThatThrownBy(event::query)
         .isInstanceOf(IllegalStateException.class)
-        .hasMessageContaining("closed");
+        .hasMessageStartingWith(ErrorCode.CUDA_CLOSED.id());
   }
 }

@@ -8,19 +8,24 @@ import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
 import org.ep4j.cuda.driver.HostCompiler;
 import org.ep4j.cuda.driver.HostCompiler.Outcome;
+import org.ep4j.cuda.jit.BuildCache;
 import org.ep4j.cuda.jit.KernelSources;
 
 /**
- * Kernels in a directory, beside the emulator in place of the machine's instructions: what a C++
- * compiler of the host makes a program of.
+ * Kernels in a directory with the emulator, which replaces the machine's instructions, so that a C++ compiler of the host builds a program.
  */
 final class EmulatedKernels {
   private static final List<String> EMULATOR =
@@ -37,9 +42,9 @@ final class EmulatedKernels {
           "operations.hpp",
           "dispatching.hpp",
           "combining.hpp",
-          "far_nodes.hpp",
-          "far_worlds.hpp",
-          "absence.hpp",
+          "internode_nodes.hpp",
+          "internode_worlds.hpp",
+          "missing_rank.hpp",
           "low_latency_rows.hpp",
           "low_latency_region.hpp",
           "low_latency_expected.hpp",
@@ -50,52 +55,60 @@ final class EmulatedKernels {
           "main.hpp",
           "dispatch_world.cpp",
           "combine_world.cpp",
-          "eviction_world.cpp",
-          "absent_world.cpp",
-          "far_world.cpp",
-          "far_absent_world.cpp",
+          "stale_rank_fence_world.cpp",
+          "timeout_attribution_world.cpp",
+          "internode_world.cpp",
+          "internode_timeout_attribution_world.cpp",
           "low_latency_world.cpp",
-          "low_latency_by_ranks_world.cpp",
+          "low_latency_rank_major_world.cpp",
           "low_latency_mixed_world.cpp",
           "low_latency_flagged_world.cpp",
-          "low_latency_by_ranks_flagged_world.cpp",
+          "low_latency_rank_major_flagged_world.cpp",
           "low_latency_mapped_world.cpp",
-          "low_latency_by_ranks_mapped_world.cpp",
-          "low_latency_carrier.hpp",
+          "low_latency_rank_major_mapped_world.cpp",
+          "low_latency_transport.hpp",
           "low_latency_puts_world.cpp",
           "low_latency_library_world.cpp",
-          "low_latency_by_ranks_library_world.cpp",
-          "low_latency_by_ranks_puts_world.cpp",
+          "low_latency_rank_major_library_world.cpp",
+          "low_latency_rank_major_puts_world.cpp",
           "proxy_world.cpp",
-          "far_end.hpp",
-          "far_proxies.hpp",
-          "far_library.hpp",
-          "far_library_world.cpp",
+          "internode_endpoint.hpp",
+          "internode_proxies.hpp",
+          "internode_library.hpp",
+          "internode_library_world.cpp",
           "put_library.hpp",
-          "put_carriers.hpp",
+          "put_transports.hpp",
           "putting.hpp",
           "put_stores_world.cpp",
           "put_rings_world.cpp",
           "put_library_world.cpp");
 
-  /** Machines on which the emulator has been, or which are alike: 64 bits, little end first. */
+  /** Architectures that the emulator supports: 64-bit, little-endian. */
   private static final Set<String> ARCHITECTURES = Set.of("amd64", "x86_64", "aarch64");
 
-  /** Kernels that worlds run; each takes what it includes. */
+  /** Kernels that worlds run; each includes its dependencies. */
   private static final List<String> ENTRIES =
       List.of(
           "dispatch.cu",
           "expert_dispatch.cu",
           "combine.cu",
           "expert_combine.cu",
-          "far_dispatch.cu",
-          "far_expert_dispatch.cu",
-          "far_combine.cu",
+          "internode_dispatch.cu",
+          "internode_expert_dispatch.cu",
+          "internode_combine.cu",
           "low_latency_dispatch.cu",
           "low_latency_combine.cu",
           "proxy_probe.cu",
           "put_probe.cu");
 
+  /**
+   * Sums as on the GPU: the host's compiler must not fuse two roundings into one. _FORTIFY_SOURCE rejects switching stacks by longjmp.
+   */
+  private static final List<String> OPTIONS =
+      List.of("-O1", "-std=c++20", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE");
+
+  private static final Pattern INCLUDE =
+      Pattern.compile("^[ \\t]*#[ \\t]*include[ \\t]*\"([^\"]+)\"", Pattern.MULTILINE);
   private static final Pattern DYNAMIC =
       Pattern.compile(
           "extern __shared__ (?:__align__\\(\\d+\\) )?(?<type>\\w+\\*?) (?<name>\\w+)\\[\\];");
@@ -107,13 +120,13 @@ final class EmulatedKernels {
   private final Path directory;
   private final TreeMap<String, String> kernels = new TreeMap<>();
 
-  /** Skips the test where there is no compiler or the emulator does not know the machine. */
+  /** Skips the test without a compiler or on an unsupported architecture. */
   EmulatedKernels(Path directory) {
     String system = System.getProperty("os.name") + " on " + System.getProperty("os.arch");
     assumeTrue(
         system.toLowerCase(Locale.ROOT).startsWith("linux")
             && ARCHITECTURES.contains(System.getProperty("os.arch")),
-        "the emulator of kernels does not know " + system);
+        "the emulator of kernels does not support " + system);
     HostCompiler.require("to compile the kernels for the host");
     this.directory = directory;
     for (String entry : ENTRIES) {
@@ -121,37 +134,57 @@ final class EmulatedKernels {
     }
   }
 
-  /** Puts other text in the place of some text that a kernel holds once. */
+  /** Replaces a text that a kernel contains exactly once. */
   void change(String file, String from, String to) {
     String text = Objects.requireNonNull(kernels.get(file), file);
     assertThat(text).containsOnlyOnce(from);
     kernels.put(file, text.replace(from, to));
   }
 
-  /** The program of a world. */
+  /** The program of a world: from the cache of an earlier build, or compiled. */
   Path compile(String world) throws IOException, InterruptedException {
-    for (var kernel : kernels.entrySet()) {
-      Files.writeString(
-          directory.resolve(kernel.getKey()), inPlaceOfShared(kernel.getKey(), kernel.getValue()));
-    }
-    for (String file : EMULATOR) {
-      Files.writeString(directory.resolve(file), read(file));
-    }
+    Map<String, String> sources = sources(world + ".cpp");
+    List<String> parts = new ArrayList<>(OPTIONS);
+    parts.add(HostCompiler.version());
+    sources.forEach((name, text) -> parts.addAll(List.of(name, text)));
+    String key = BuildCache.key(parts);
     Path program = directory.resolve(world);
-    // Sums as the GPU's: the host's compiler may not make one rounding of two. Switching stacks by
-    // longjmp is what _FORTIFY_SOURCE takes for a mistake.
+    Optional<byte[]> known = BuildCache.get(key);
+    if (known.isPresent()) {
+      Files.write(program, known.get());
+      assertThat(program.toFile().setExecutable(true)).isTrue();
+      return program;
+    }
+    for (var source : sources.entrySet()) {
+      Files.writeString(directory.resolve(source.getKey()), source.getValue());
+    }
     HostCompiler.compile(
-        directory.resolve(world + ".cpp"),
-        program,
-        "-O1",
-        "-std=c++20",
-        "-w",
-        "-ffp-contract=off",
-        "-U_FORTIFY_SOURCE");
+        directory.resolve(world + ".cpp"), program, OPTIONS.toArray(String[]::new));
+    BuildCache.put(key, world, Files.readAllBytes(program));
     return program;
   }
 
-  /** Runs the cases from a seed on; ends the program, and fails, if that takes too long. */
+  /** The text of a file and of its includes, by name. */
+  private Map<String, String> sources(String entry) throws IOException {
+    Map<String, String> sources = new TreeMap<>();
+    Deque<String> open = new ArrayDeque<>(List.of(entry));
+    while (!open.isEmpty()) {
+      String name = open.remove();
+      if (sources.containsKey(name)) {
+        continue;
+      }
+      String text = EMULATOR.contains(name) ? read(name) : kernel(name);
+      sources.put(name, text);
+      INCLUDE.matcher(text).results().forEach(include -> open.add(include.group(1)));
+    }
+    return sources;
+  }
+
+  private String kernel(String name) {
+    return inPlaceOfShared(name, Objects.requireNonNull(kernels.get(name), name));
+  }
+
+  /** Runs cases from a seed on; kills the program and fails after the limit. */
   Outcome run(Path program, long seed, int cases) throws IOException, InterruptedException {
     return HostCompiler.run(
         List.of(program.toString(), Long.toUnsignedString(seed), String.valueOf(cases)),
@@ -174,7 +207,7 @@ final class EmulatedKernels {
                     + ": ${name}\");");
     for (String line : all.lines().toList()) {
       assertThat(line)
-          .as("a declaration in %s that the emulator's test should learn", file)
+          .as("a declaration in %s that the emulator's test does not support", file)
           .doesNotContain("__shared__");
     }
     return all;

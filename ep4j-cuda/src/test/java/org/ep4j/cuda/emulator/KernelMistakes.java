@@ -1,10 +1,12 @@
 package org.ep4j.cuda.emulator;
 
+import java.util.HashSet;
+import java.util.Set;
 import java.util.stream.Stream;
 
-/** Mistakes in kernels that worlds have to find. */
+/** Mistakes in kernels that the worlds must find. */
 final class KernelMistakes {
-  /** Of worlds that put. */
+  /** Failures of the worlds that put. */
   private static final String WRONG_BLOCK = "from rank|the result";
 
   private static final String LOST_COMMANDS = "commands were read, \\d+ wait, \\d+ were accepted";
@@ -14,17 +16,22 @@ final class KernelMistakes {
   /**
    * A mistake in one place.
    *
-   * @param what is wrong
-   * @param world that finds it
-   * @param first case that is run, always the same: near one that finds it, where those are rare
-   * @param from what the file holds once
-   * @param to what is in its place
-   * @param said pattern of what is printed of the first case that fails
+   * @param what the effect of the mistake
+   * @param world the world that finds it
+   * @param first the first case, fixed: near a case that finds the mistake where those are rare
+   * @param from the correct text, which occurs once in the file
+   * @param to its replacement
+   * @param said pattern of the report of the first case that fails
    */
   record Mistake(
       String what, String world, long first, String file, String from, String to, String said) {
     Mistake(String what, String world, String file, String from, String to, String said) {
       this(what, world, 1, file, from, to, said);
+    }
+
+    /** The program that worlds share: the first word of their names. */
+    String program() {
+      return world.substring(0, world.indexOf('_'));
     }
 
     @Override
@@ -33,137 +40,147 @@ final class KernelMistakes {
     }
   }
 
-  static Stream<Mistake> all() {
+  /**
+   * All mistakes with {@code -Dep4j.full=true}; by default one for each program that worlds share,
+   * which shows that the program's checks can fail.
+   */
+  static Stream<Mistake> tried() {
+    Set<String> programs = new HashSet<>();
+    return all()
+        .filter(mistake -> Boolean.getBoolean("ep4j.full") || programs.add(mistake.program()));
+  }
+
+  private static Stream<Mistake> all() {
     return Stream.of(
         new Mistake(
-            "rows of a slot are counted wrongly: tokens get those of others",
-            "far_world",
-            "far_sum.cuh",
+            "rows of a slot are miscounted: tokens get rows of other tokens",
+            "internode_world",
+            "internode_sum.cuh",
             "+= rounded() ? 1 :",
             "+= rounded() ? 0 :",
             "the sum of token"),
         new Mistake(
-            "rows that stay where they are are awaited",
+            "a combine waits for rows that are not pushed",
             "combine_world",
             "combine.cu",
-            "if (!is_given(p, way)) {",
+            "if (!is_local_input(p, route)) {",
             "if (true) {",
             "(?s)HANG.*groups"),
         new Mistake(
-            "made once: rows that stay have a place at home, behind which the others lie",
+            "made once: rows that are not pushed take up space in the return buffer",
             "combine_world",
-            "homes.cuh",
+            "return_layout.cuh",
             "h == r ? 0 : p.matrix[r * p.ranks + h]",
             "p.matrix[r * p.ranks + h]",
             "at a bad address|the sum of token"),
         new Mistake(
-            "what own experts give is not rounded as if it had travelled",
+            "the sum of own experts is not rounded as if it had travelled",
             "combine_world",
             "expert_combine.cu",
             "if constexpr (H::ELEMENTS == E) {",
             "if constexpr (H::ELEMENTS > E) {",
             "the sum of token"),
         new Mistake(
-            "rows that stay where they are are looked for at home",
-            "far_world",
-            "far_homes.cuh",
-            "if (is_given(p, way)) {",
+            "rows that are not pushed are read from the return buffer",
+            "internode_world",
+            "internode_return_layout.cuh",
+            "if (is_local_input(p, route)) {",
             "if (false) {",
             "the sum of token"),
         new Mistake(
-            "a row is taken for whole because one of its lines is there",
+            "a row counts as complete when one of its packets has arrived",
             "low_latency_world",
-            "low_latency_lines.cuh",
+            "ll_packets.cuh",
             "held[i].w == number",
             "true",
             "rank"),
         new Mistake(
-            "made once: a rank that masked another told it the sum of what it had",
+            "made once: a rank that masked another one sent it an incomplete sum",
             "low_latency_world",
             500,
             "low_latency_push.cuh",
-            "if (!__all_sync(0xffffffff, told)) {",
+            "if (!__all_sync(0xffffffff, weights_arrived)) {",
             "if (false) {",
             "the sum of token"),
         new Mistake(
-            "rows from other nodes are read before all of a group are there",
+            "rows from other nodes are read before all of a group have arrived",
             "low_latency_mapped_world",
             "low_latency_groups.cuh",
-            "__popc(told) == units",
+            "__popc(ready) == units",
             "true",
             "of row|the sum of token"),
         new Mistake(
-            "evicted ranks do not look whether they are",
-            "eviction_world",
-            "begin_end.cuh",
-            "| load_relaxed_system(&control->evicted)",
+            "fenced ranks do not check the fence",
+            "stale_rank_fence_world",
+            "kernel_lifecycle.cuh",
+            "| load_relaxed_system(&control->fenced_by)",
             "",
-            "it is evicted, and writes"),
+            "a fenced rank writes"),
         new Mistake(
-            "the others do not wait for a kernel that has looked already",
-            "eviction_world",
-            "begin_end.cuh",
+            "a fence does not wait for a kernel that has already checked it",
+            "stale_rank_fence_world",
+            "kernel_lifecycle.cuh",
             "store_relaxed_system(&control->running, 1);",
             "",
-            "it is evicted, and writes"),
+            "a fenced rank writes"),
         new Mistake(
-            "whatever wait has failed first is told",
-            "absent_world",
-            "absent.cuh",
+            "the record names the peer of the first failed wait",
+            "timeout_attribution_world",
+            "timeout_attribution.cuh",
             "      w.record->peer = r;\n",
             "",
             "named rank"),
         new Mistake(
-            "who gave up in an operation before is named",
-            "absent_world",
-            "absent.cuh",
+            "the record names a rank that aborted an earlier operation",
+            "timeout_attribution_world",
+            "timeout_attribution.cuh",
             " && age < oldest",
             "",
             "named rank"),
         new Mistake(
-            "a last block that came after the failure does not look",
-            "absent_world",
-            "begin_end.cuh",
+            "a last block that starts after the failure does not attribute it",
+            "timeout_attribution_world",
+            "kernel_lifecycle.cuh",
             "end_epoch(w, receipt, entries);",
-            "end_epoch(w, receipt, [] { return Entries{}; });",
+            "end_epoch(w, receipt, [] { return EntrySignals{}; });",
             "named rank|phase"),
         new Mistake(
-            "nobody looks whose counts have come from other nodes",
-            "far_absent_world",
-            "far_counts.cuh",
-            "p.cached ? nullptr : p.far->told",
+            "counts from other nodes are ignored in timeout attribution",
+            "internode_timeout_attribution_world",
+            "internode_counts.cuh",
+            "p.cached ? nullptr : p.internode->counts_published",
             "nullptr",
             "named rank|phase"),
         new Mistake(
             "made once: a warp whose wait fails leaves while its stores are in flight",
-            "far_absent_world",
-            "far_slots.cuh",
-            "streams.chunks[g] && !slots.forward(q, slots.far.taken[q] + c)) {\n      break;",
-            "streams.chunks[g] && !slots.forward(q, slots.far.taken[q] + c)) {\n      return;",
+            "internode_timeout_attribution_world",
+            "internode_slots.cuh",
+            "schedule.chunks[g] && !slots.forward(q, slots.world.taken[q] + c)) {\n      break;",
+            "schedule.chunks[g] && !slots.forward(q, slots.world.taken[q] + c)) {\n      return;",
             "ended before its bulk stores"),
         new Mistake(
-            "what has failed says that it has received",
+            "a fenced rank acknowledges an operation",
             "low_latency_world",
             "low_latency_end.cuh",
             "    parts[r] = nullptr;",
             "",
-            "(?s)(?=.*it is evicted, and writes).*received"),
+            "(?s)(?=.*a fenced rank writes).*received"),
         new Mistake(
-            "puts overtake each other: an add comes before the rows that it counts",
+            "puts overtake each other: an add arrives before the rows that it counts",
             "low_latency_puts_world",
-            "low_latency_posts.cuh",
-            "turns(op) * ALL_ROWS, seen",
+            "low_latency_puts.cuh",
+            "parity_count(op) * ALL_ROWS, seen",
             "1, seen",
             "FAILED"),
         new Mistake(
-            "words of the lap before are taken for new commands",
+            "words of the previous lap count as new commands",
             "proxy_world",
             "command_ring.cuh",
             "(ticket & rings.capacity) == 0 ?",
             "true ?",
             LOST_COMMANDS),
         new Mistake(
-            "a warp takes a place that the host has not read yet",
+            "a warp overwrites a command that the host has not read",
             "proxy_world",
             "command_ring.cuh",
             "end <= tail + rings.capacity",
@@ -173,49 +190,49 @@ final class KernelMistakes {
             "one lane signals before the others have stored",
             "put_stores_world",
             "device_put.cuh",
-            "what the others stored.\n  __syncwarp();",
-            "what the others stored.",
+            "stores of the other lanes.\n  __syncwarp();",
+            "stores of the other lanes.",
             WRONG_BLOCK),
         new Mistake(
-            "made once: lanes put what others of the warp have not written yet",
+            "made once: lanes put bytes that other lanes have not written yet",
             "put_stores_world",
             "device_put.cuh",
-            "the warp have written.\n  __syncwarp();",
-            "the warp have written.",
+            "other lanes of the warp wrote.\n  __syncwarp();",
+            "other lanes of the warp wrote.",
             WRONG_BLOCK),
         new Mistake(
-            "a signal goes by another lane of the wire than its puts",
+            "a signal uses another lane of the wire than its puts",
             "put_rings_world",
             "device_put.cuh",
             "add_command(peer, lane_of_ring(p, lane), number",
             "add_command(peer, 0, number",
             WRONG_BLOCK),
         new Mistake(
-            "the source is written anew while the wire reads it",
+            "the source is overwritten while the wire reads it",
             "put_rings_world",
             "device_put.cuh",
             "wanted = ++p.flushes[lane]",
             "wanted = p.flushes[lane]++",
             WRONG_BLOCK),
         new Mistake(
-            "a slot is told of before the library is given it",
-            "far_library_world",
-            "far.cuh",
-            "!far.mapped && lane_id() == 0;",
-            "!far.mapped && lane_id() == 2;",
+            "a slot is announced before it is put",
+            "internode_library_world",
+            "internode.cuh",
+            "!world.mapped && lane_id() == 0;",
+            "!world.mapped && lane_id() == 2;",
             "FAILED"),
         new Mistake(
-            "what a library counts apart from its words does not count",
-            "far_library_world",
-            "far_carrier.cuh",
-            "load_acquire_system(counter) + counted_apart(carrier, counter)",
+            "the library's own count of a signal is ignored",
+            "internode_library_world",
+            "internode_transport.cuh",
+            "load_acquire_system(counter) + library_count(transport, counter)",
             "load_acquire_system(counter)",
             "HANG"),
         new Mistake(
-            "words are looked at before the library has put them",
+            "words are read before the library has put them",
             "low_latency_library_world",
-            "low_latency_posts.cuh",
-            "turns(op) * ALL_ROWS, seen",
+            "low_latency_puts.cuh",
+            "parity_count(op) * ALL_ROWS, seen",
             "1, seen",
             "FAILED"));
   }

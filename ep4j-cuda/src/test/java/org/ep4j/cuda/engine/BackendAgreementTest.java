@@ -14,7 +14,7 @@ import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.group.Group;
 import org.junit.jupiter.api.Test;
 
-/** Ranks that would take different backends. */
+/** Ranks with different backends. */
 class BackendAgreementTest {
   @Test
   void aBackendThatDiffersIsRefusedOnAllRanksWithBothNames() {
@@ -22,12 +22,12 @@ class BackendAgreementTest {
   }
 
   @Test
-  void whatTheVariablesMeanIsComparedNotWhatTheySay() {
+  void effectiveValuesOfVariablesAreCompared() {
     new ProcessWorld().run(2, Same.class, List.of());
   }
 
   @Test
-  void whoeverHasChosenNcclHasItBetweenNodesTooUnlessTheySayOtherwise() {
+  void backendNcclImpliesWireNcclUnlessAnotherIsChosen() {
     BufferConfig nccl =
         BufferConfig.builder().hidden(128).topK(1).experts(4).maxTokens(1).backend("nccl").build();
     assertThat(WireChoice.of(nccl.backend(), nccl.wire())).isEqualTo("nccl");
@@ -54,13 +54,14 @@ class BackendAgreementTest {
     public void run(Group group, List<String> arguments) {
       System.setProperty("ep4j.backend", group.rank() == 1 ? "nccl" : "direct");
       assertThatThrownBy(
-              () -> ConfigAgreement.require(group, Opening.settled(config(group, "auto"))))
+              () ->
+                  ConfigAgreement.require(group, CudaBufferOpening.settled(config(group, "auto"))))
           .isInstanceOf(ConfigurationMismatchException.class)
           .hasMessageContaining("rank 1 differs in backend: nccl there, direct on rank 0");
     }
   }
 
-  /** One process says in its program what the other leaves to a property. */
+  /** One process sets in its program what the other process takes from a property. */
   public static final class Same implements RankJob {
     /** Used by reflection. */
     public Same() {}
@@ -71,7 +72,7 @@ class BackendAgreementTest {
         System.setProperty("ep4j.backend", "nvshmem");
       }
       String said = group.rank() == 1 ? "auto" : "nvshmem";
-      BufferConfig config = Opening.settled(config(group, said));
+      BufferConfig config = CudaBufferOpening.settled(config(group, said));
       ConfigAgreement.require(group, config);
       assertThat(config.backend()).isEqualTo("nvshmem");
     }

@@ -14,7 +14,7 @@ import org.ep4j.verify.RoutingGenerator;
 import org.ep4j.verify.RoutingKind;
 import org.ep4j.verify.Rows;
 
-/** Tokens of one rank in device memory, filled anew by {@link #fill}. */
+/** Tokens of one rank in device memory, refilled by {@link #fill}. */
 final class Batch implements AutoCloseable {
   static final int HIDDEN = 512;
   static final int TOP_K = 4;
@@ -50,13 +50,13 @@ final class Batch implements AutoCloseable {
         .maxTokens(tokens);
   }
 
-  /** The routing that {@link #fill} gives a rank. */
+  /** The routing of a rank for {@link #fill}. */
   static Routing routing(int rank, int tokens, long seed, Arena arena) {
     return new RoutingGenerator(RoutingKind.UNIFORM, seed, EXPERTS, TOP_K)
         .routing(rank, tokens, 0, arena);
   }
 
-  /** Other rows and another routing for each seed. */
+  /** Fills in rows and a routing that depend on the seed. */
   void fill(int rank, long seed) {
     try (Arena arena = Arena.ofConfined()) {
       Rows values = new Inputs(seed).rows(Part.PAYLOAD, DType.BF16, HIDDEN);

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Test;
 /** Needs no GPU. */
 class CallLogTest {
   private static final int RANKS = 3;
-  private static final boolean[] NOBODY = new boolean[RANKS];
+  private static final boolean[] NO_RANK = new boolean[RANKS];
 
   private final CyclicBarrier step = new CyclicBarrier(RANKS);
 
@@ -59,7 +59,7 @@ class CallLogTest {
             assertThat(log.add(n % 2 == 0 ? combine() : dispatch(4))).isEqualTo(n);
           }
           meet();
-          assertThat(log.difference(NOBODY)).isNull();
+          assertThat(log.difference(NO_RANK)).isNull();
         });
   }
 
@@ -73,7 +73,7 @@ class CallLogTest {
           log.add(rank == 2 ? combine() : dispatch(4));
           log.add(rank == 1 ? dispatch(5) : dispatch(4));
           meet();
-          ConfigurationMismatchException difference = log.difference(NOBODY);
+          ConfigurationMismatchException difference = log.difference(NO_RANK);
           assertThat(difference).isNotNull();
           assertThat(difference.getMessage())
               .contains(
@@ -85,7 +85,7 @@ class CallLogTest {
   }
 
   @Test
-  void lowLatencyCallsAreTold() {
+  void lowLatencyCallsAreCompared() {
     onAllRanks(
         (rank, log) -> {
           ScaleKind kind = rank == 1 ? ScaleKind.UE8M0 : ScaleKind.FLOAT32;
@@ -94,7 +94,7 @@ class CallLogTest {
                   .begin(OperationLayout.LOW_LATENCY_DISPATCH)
                   .set(OperationLayout.ROW_FORMAT, OperationLayout.rowFormat(RowFormat.FP8, kind)));
           meet();
-          ConfigurationMismatchException difference = log.difference(NOBODY);
+          ConfigurationMismatchException difference = log.difference(NO_RANK);
           assertThat(difference).isNotNull();
           assertThat(difference.getMessage())
               .contains("differs in the format of the rows")
@@ -105,7 +105,7 @@ class CallLogTest {
   }
 
   @Test
-  void whoHasNotCalledYetAndWhoIsExcludedDoNotDiffer() {
+  void silentAndExcludedRanksDoNotDiffer() {
     onAllRanks(
         (rank, log) -> {
           log.add(dispatch(4));
@@ -117,44 +117,45 @@ class CallLogTest {
           }
           meet();
           if (rank == 1) {
-            assertThat(log.difference(NOBODY)).isNull();
+            assertThat(log.difference(NO_RANK)).isNull();
           } else {
-            assertThat(log.difference(NOBODY)).isNotNull();
+            assertThat(log.difference(NO_RANK)).isNotNull();
             assertThat(log.difference(new boolean[] {rank == 2, false, rank == 0})).isNull();
           }
         });
   }
 
   @Test
-  void whoHasCalledLeastIsTold() {
+  void rankThatIsFurthestBehindIsFound() {
     onAllRanks(
         (rank, log) -> {
-          assertThat(log.least(NOBODY)).isEqualTo(rank);
+          assertThat(log.furthestBehind(NO_RANK)).isEqualTo(rank);
           meet();
           for (int n = 0; n < CallLog.ENTRIES + 3 - rank; n++) {
             log.add(dispatch(4));
           }
           meet();
-          assertThat(log.least(NOBODY)).isEqualTo(2);
-          assertThat(log.least(new boolean[] {false, false, true})).isEqualTo(rank == 2 ? 2 : 1);
+          assertThat(log.furthestBehind(NO_RANK)).isEqualTo(2);
+          assertThat(log.furthestBehind(new boolean[] {false, false, true}))
+              .isEqualTo(rank == 2 ? 2 : 1);
         });
   }
 
   @Test
-  void afterAResetAllCountFromOneAgain() {
+  void callsAreCountedFromOneAfterAReset() {
     onAllRanks(
         (rank, log) -> {
           for (int n = 0; n <= rank; n++) {
             log.add(rank == 0 ? combine() : dispatch(4));
           }
           meet();
-          assertThat(log.difference(NOBODY)).isNotNull();
+          assertThat(log.difference(NO_RANK)).isNotNull();
           meet();
           log.clear();
           meet();
           assertThat(log.add(dispatch(4))).isEqualTo(1);
           meet();
-          assertThat(log.difference(NOBODY)).isNull();
+          assertThat(log.difference(NO_RANK)).isNull();
         });
   }
 }

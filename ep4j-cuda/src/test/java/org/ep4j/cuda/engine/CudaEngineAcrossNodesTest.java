@@ -6,7 +6,7 @@ import org.ep4j.conformance.EngineKit;
 import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.conformance.World;
 
-/** Low latency between nodes of all sizes, which reach each other through memory of the host. */
+/** Low latency between nodes of all sizes, connected through host memory. */
 class CudaEngineAcrossNodesTest extends EngineKit {
   @Override
   protected String engine() {

@@ -6,7 +6,7 @@ import org.ep4j.conformance.EngineKit;
 import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.conformance.World;
 
-/** Ranks take the devices in turn, so that worlds of all sizes run on any number of them. */
+/** Ranks use the devices round-robin, so that worlds of all sizes run on any number of devices. */
 class CudaEngineOnThreadsTest extends EngineKit {
   @Override
   protected String engine() {

@@ -3,7 +3,7 @@ package org.ep4j.cuda.engine;
 import org.ep4j.conformance.KillKit;
 import org.junit.jupiter.api.Nested;
 
-/** Ranks of several nodes that share a device, or have one each. */
+/** Ranks of several nodes that share a device or have one each. */
 class CudaKillAcrossNodesTest {
   /** Two ranks of one node, one of another. */
   abstract static class TwoAndOne extends KillKit {
@@ -18,7 +18,7 @@ class CudaKillAcrossNodesTest {
     }
   }
 
-  /** Through memory of the host: a rank that was only stopped may still write there. */
+  /** Through host memory: a rank that was only stopped may still write there. */
   @Nested
   class Mapped extends TwoAndOne {
     @Override
@@ -27,12 +27,12 @@ class CudaKillAcrossNodesTest {
     }
 
     @Override
-    protected GoesOn goesOn() {
-      return GoesOn.WITH_ALL_RANKS;
+    protected Survivors goesOn() {
+      return Survivors.WITH_ALL_RANKS;
     }
   }
 
-  /** The two go on as one node, and nobody without one of them. */
+  /** The two ranks continue as one node; without one of them, no rank continues. */
   @Nested
   class OverAWire extends TwoAndOne {
     @Override
@@ -41,18 +41,18 @@ class CudaKillAcrossNodesTest {
     }
 
     @Override
-    protected GoesOn goesOn() {
-      return GoesOn.WITHOUT_WHOLE_NODES;
+    protected Survivors goesOn() {
+      return Survivors.WITHOUT_WHOLE_NODES;
     }
 
-    /** Each rank once. */
+    /** Each rank is killed once. */
     @Override
     protected int kills() {
       return 3;
     }
   }
 
-  /** Three nodes of a rank each, of which two are left. */
+  /** Three nodes of one rank each, two of which survive. */
   @Nested
   class OverAWireAlone extends OverAWire {
     @Override

@@ -9,7 +9,7 @@ import org.junit.jupiter.api.Nested;
 
 /** Missed deadlines on devices. */
 class CudaResetTest {
-  /** In one node. */
+  /** Within one node. */
   @Nested
   class InANode extends ResetKit {
     @Override
@@ -23,7 +23,7 @@ class CudaResetTest {
     }
   }
 
-  /** Two ranks a node, kernels write the memory of the other nodes. */
+  /** Two ranks per node; kernels write the memory of other nodes. */
   @Nested
   class Mapped extends ResetKit {
     @Override
@@ -47,7 +47,7 @@ class CudaResetTest {
     }
   }
 
-  /** Two ranks a node, the proxy puts what kernels write. */
+  /** Two ranks per node; the proxy puts the data of kernels. */
   @Nested
   class OverAWire extends ResetKit {
     @Override
@@ -71,7 +71,7 @@ class CudaResetTest {
     }
   }
 
-  /** The same as {@link Mapped}, a rank per process. */
+  /** Same as {@link Mapped} with one process per rank. */
   @Nested
   class MappedOnProcesses extends Mapped {
     @Override

@@ -5,7 +5,7 @@ import org.ep4j.conformance.SoakKit;
 import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.conformance.World;
 
-/** Four ranks: a device each where there are as many. */
+/** Four ranks, on one device each if available. */
 class CudaSoakTest extends SoakKit {
   @Override
   protected String engine() {

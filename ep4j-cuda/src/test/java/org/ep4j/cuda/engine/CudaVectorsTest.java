@@ -9,7 +9,7 @@ import org.junit.jupiter.api.Nested;
 
 /** Recorded vectors on devices. */
 class CudaVectorsTest {
-  /** A rank per thread. */
+  /** One thread per rank. */
   @Nested
   class OnThreads extends VectorKit {
     @Override
@@ -23,7 +23,7 @@ class CudaVectorsTest {
     }
   }
 
-  /** Low latency with two ranks a node, which share no memory with the others. */
+  /** Low latency with two ranks per node and no shared memory between nodes. */
   @Nested
   class AcrossNodes extends VectorKit {
     @Override
@@ -52,7 +52,7 @@ class CudaVectorsTest {
     }
   }
 
-  /** A rank per process. */
+  /** One process per rank. */
   @Nested
   class OnProcesses extends VectorKit {
     @Override

@@ -18,7 +18,7 @@ import org.ep4j.verify.Inputs;
 import org.ep4j.verify.Inputs.Part;
 import org.ep4j.verify.WorldRouting;
 
-/** What operations on the batches of all ranks with one seed must deliver, every byte. */
+/** Expected results of operations on the batches of all ranks with one seed, byte for byte. */
 final class Expected {
   private final WorldRouting world;
   private final Inputs inputs;
@@ -36,19 +36,19 @@ final class Expected {
     }
   }
 
-  /** Throws where {@code rank} did not get the rows of the batches. */
+  /** Throws unless {@code rank} received the rows of the batches. */
   void checkDispatch(int rank, Dispatch dispatch) {
     Payload payload =
         Payload.of(DType.BF16, Batch.HIDDEN, inputs.rows(Part.PAYLOAD, DType.BF16, Batch.HIDDEN));
     new HighThroughputOracle(world).checkDispatch(rank, dispatch, payload, options);
   }
 
-  /** Writes what the experts of {@code rank} answer. */
+  /** Writes the answers of the experts of {@code rank}. */
   void fillAnswers(Tensor y, int rank) {
     inputs.fill(y, Part.EXPERT_OUTPUT, rank);
   }
 
-  /** Throws where {@code rank} did not get the sums of the answers. */
+  /** Throws unless {@code rank} received the sums of the answers. */
   void checkCombine(int rank, Combine combine) {
     Terms terms =
         Terms.of(

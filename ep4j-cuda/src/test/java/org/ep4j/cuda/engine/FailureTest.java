@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
@@ -23,7 +24,7 @@ import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** What goes wrong is told, and what the buffer does afterwards is right, byte for byte. */
+/** Failures are reported, and later operations of the buffer are correct, byte for byte. */
 class FailureTest {
   private static final int TOKENS = 40;
 
@@ -55,7 +56,7 @@ class FailureTest {
                   .hasMessageContaining("reset()");
               assertThatThrownBy(() -> buffer.dispatch(batch.x, batch.routing))
                   .isInstanceOf(IllegalStateException.class)
-                  .hasMessageContaining("needs reset()");
+                  .hasMessageStartingWith(ErrorCode.RESET_NEEDED.id());
             }
             step.await();
             buffer.reset();
@@ -64,7 +65,7 @@ class FailureTest {
         });
   }
 
-  /** Which wait fails first is chance: it may be one for a rank that is only held up, too. */
+  /** Which wait fails first is random: it may be a wait for a rank that is itself delayed. */
   @Test
   void allOthersNameTheSilentRank() {
     Gpu.require(1);
@@ -108,15 +109,15 @@ class FailureTest {
 
   private static Runnable call(
       int which, ExpertBuffer buffer, Batch batch, Tensor y, DispatchHandle handle) {
-    DispatchOptions byExperts = DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
+    DispatchOptions expertMajor = DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
     return switch (which) {
       case 0 -> () -> buffer.dispatch(batch.x, batch.routing);
-      case 1 -> () -> buffer.dispatch(Tokens.of(batch.x), batch.routing, byExperts);
+      case 1 -> () -> buffer.dispatch(Tokens.of(batch.x), batch.routing, expertMajor);
       default -> () -> buffer.combine(y, handle);
     };
   }
 
-  /** Its memory must outlive it: the kernel of the rank that goes on writes there. */
+  /** The memory of the closed rank must stay: the kernel of the other rank still writes there. */
   @Test
   void aRankThatClosesTooEarlyLeavesTheContextsUsable() {
     Gpu.require(1);
@@ -150,7 +151,7 @@ class FailureTest {
   }
 
   @Test
-  void badIdsOnTheDeviceAreToldAndTheNextDispatchWorks() {
+  void invalidIdsOnTheDeviceAreReportedAndTheNextDispatchWorks() {
     Gpu.require(1);
     ThreadRanks.run(
         2,
@@ -183,7 +184,7 @@ class FailureTest {
   }
 
   @Test
-  void ranksThatCallDifferentOperationsAreToldWhich() {
+  void ranksThatCallDifferentOperationsAreNamedWithThem() {
     Gpu.require(1);
     ThreadRanks.run(
         2,
@@ -221,7 +222,7 @@ class FailureTest {
   }
 
   @Test
-  void dispatchesThatFailGiveTheirHandlesBack() {
+  void failedDispatchesReturnTheirHandles() {
     Gpu.require(1);
     ThreadRanks.run(
         2,
@@ -240,7 +241,7 @@ class FailureTest {
         });
   }
 
-  /** More often than handles rest before they are used again. */
+  /** More often than closed handles rest before reuse. */
   private static void failOften(ExpertBuffer buffer, Batch batch) {
     DispatchOptions async = DispatchOptions.builder().async(true).build();
     for (int i = 0; i < 8; i++) {
@@ -270,7 +271,7 @@ class FailureTest {
     try (DispatchHandle handle = dispatch.handle()) {
       Tensor y = dispatch.combineInput(DType.BF16).rows(0, handle.rows());
       expected.fillAnswers(y, rank);
-      // Not yet in a combine that waits for a rank that still allocates.
+      // This rank must not yet be in a combine, which would wait for a rank that still allocates.
       buffer.barrier();
       expected.checkCombine(rank, buffer.combine(y, handle));
     }

@@ -10,8 +10,7 @@ import org.ep4j.conformance.World;
 import org.junit.jupiter.api.Nested;
 
 /**
- * What travels between nodes lies in memory of the GPUs. The wire is {@code
- * org.ep4j.cuda.far.CopyingWire}: copy engines in the place of network cards.
+ * GPU memory as the target of transfers between nodes. The wire is {@code org.ep4j.cuda.far.CopyingWire}: copy engines instead of network cards.
  */
 class GpuDirectTest {
   private static final String WIRE = "copying";
@@ -54,7 +53,7 @@ class GpuDirectTest {
     }
   }
 
-  /** Two ranks a node. */
+  /** Two ranks per node. */
   @Nested
   class RecordedVectors extends VectorKit {
     @Override

@@ -23,7 +23,7 @@ import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** A STATIC dispatch and its combine, captured once, serve new rows and new routings. */
+/** An at-most dispatch and its combine, captured once, serve new rows and new routings. */
 class GraphReplayTest {
   private static final int RANKS = 2;
   private static final int TOKENS = 96;
@@ -31,7 +31,7 @@ class GraphReplayTest {
 
   @ParameterizedTest
   @EnumSource(Layout.class)
-  void replaysWithNewInputsGiveTheRightBytes(Layout layout) {
+  void replaysWithNewInputsReturnTheRightBytes(Layout layout) {
     Gpu.require(1);
     ThreadRanks.run(RANKS, group -> replay(group, layout));
   }
@@ -53,7 +53,7 @@ class GraphReplayTest {
                 .build();
         CombineOptions combining =
             CombineOptions.builder().stream(new DeviceStream(stream.handle())).build();
-        // Once without a graph, so that all memory is there.
+        // Once without a graph, to allocate all memory.
         batch.fill(rank, 0);
         Dispatch called = buffer.dispatch(Tokens.of(batch.x), batch.routing, dispatching);
         Expected first = new Expected(RANKS, TOKENS, 0, dispatching);
@@ -61,7 +61,7 @@ class GraphReplayTest {
         first.checkDispatch(rank, called);
         Tensor y = called.combineInput(DType.BF16);
         first.fillAnswers(y, rank);
-        // What allocates may wait for the device: nobody else waits on it for this rank.
+        // Allocations may wait for the device: no other rank waits on the device for this rank.
         buffer.barrier();
         try (DispatchHandle handle = called.handle()) {
           Combine combine = buffer.combine(y, handle, combining);

@@ -14,7 +14,7 @@ import org.ep4j.memory.NativeMemory;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** When kernels are believed, and events that are asked after their buffer has been closed. */
+/** Validity of kernel reports, and queries of events after their buffer has closed. */
 @Timeout(60)
 class HostWordsTest {
   private static final int RANKS = 4;
@@ -22,12 +22,12 @@ class HostWordsTest {
 
   // As in protocol.cuh and low_latency.cuh.
   private static final long EPOCH = 8;
-  private static final long SETTLED = 72;
+  private static final long ATTRIBUTED = 72;
   private static final long LOW_LATENCY = 1L << 62;
 
-  /** What a kernel writes is read as long as the memory is there, and as it was afterwards. */
+  /** Reads return what kernels write while the memory is allocated, and the last values afterwards. */
   @Test
-  void whoAsksLateIsAnsweredAsAtTheEnd() {
+  void lateQueriesSeeTheFinalState() {
     Arena arena = Arena.ofShared();
     MemorySegment memory = arena.allocate(HostWords.bytes(RANKS), Long.BYTES);
     HostWords words = new HostWords(memory, 4096, arena::close, RANKS);
@@ -41,15 +41,15 @@ class HostWordsTest {
     assertThat(words.state()).isEqualTo(HostWords.STATE_TIMEOUT);
     assertThat(words.masked(2)).isTrue();
     assertThat(words.masked(1)).isFalse();
-    // A wait that looks after its peers writes, too: that reaches nobody and harms nobody.
+    // A waiting thread that checks its peers writes too: after close this has no effect.
     words.abort();
     words.gone(3);
     assertThat(words.completed()).isEqualTo(7);
   }
 
-  /** Until the kernel ends the record may name a rank that is only held up by another. */
+  /** Until the kernel ends, the record may name a rank that another rank delays. */
   @Test
-  void aTimeoutIsSeenOnceItIsSettledWhomItNames() {
+  void timeoutIsVisibleOnlyOnceItIsAttributed() {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment memory = arena.allocate(HostWords.bytes(RANKS), Long.BYTES);
       HostWords words = new HostWords(memory, memory.address(), () -> {}, RANKS);
@@ -57,11 +57,11 @@ class HostWordsTest {
       NativeMemory.putLongRelease(record + EPOCH, 5);
       NativeMemory.putLongRelease(record, HostWords.STATE_TIMEOUT);
       assertThat(words.state()).isZero();
-      NativeMemory.putLongRelease(record + SETTLED, 4);
+      NativeMemory.putLongRelease(record + ATTRIBUTED, 4);
       assertThat(words.state()).isZero();
-      NativeMemory.putLongRelease(record + SETTLED, 5);
+      NativeMemory.putLongRelease(record + ATTRIBUTED, 5);
       assertThat(words.state()).isEqualTo(HostWords.STATE_TIMEOUT);
-      // Of low latency, and of a routing, what is told is told at once.
+      // Reports of low latency and of routings are valid immediately.
       NativeMemory.putLongRelease(record + EPOCH, LOW_LATENCY | 6);
       assertThat(words.state()).isEqualTo(HostWords.STATE_TIMEOUT);
       NativeMemory.putLongRelease(record + EPOCH, 7);
@@ -71,7 +71,7 @@ class HostWordsTest {
   }
 
   @Test
-  void closingHarmsNobodyWhoPolls() throws Exception {
+  void closingIsSafeWhileOthersPoll() throws Exception {
     try (ExecutorService threads = Executors.newSingleThreadExecutor()) {
       for (int round = 0; round < ROUNDS; round++) {
         Arena arena = Arena.ofShared();

@@ -30,7 +30,7 @@ class LowLatencyGraphTest {
 
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
-  void replaysWithNewInputsGiveWhatCallsGive(boolean hooked) {
+  void replaysWithNewInputsMatchCalls(boolean hooked) {
     Gpu.require(1);
     ThreadRanks.run(RANKS, group -> replay(group, hooked));
   }
@@ -45,7 +45,7 @@ class LowLatencyGraphTest {
       try (CudaStream stream = CudaStream.create(device)) {
         Step step = new Step(buffer, batch, new DeviceStream(stream.handle()), hooked);
         batch.fill(group.rank(), 0);
-        // Twice without a graph, so that all memory is there.
+        // Twice without a graph, to allocate all memory.
         step.run();
         assertThat(bytes(stream, step.run())).hasSize(TOKENS * Batch.HIDDEN * 2);
         buffer.barrier();

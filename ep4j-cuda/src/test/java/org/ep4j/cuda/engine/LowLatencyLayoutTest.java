@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
@@ -31,10 +32,10 @@ class LowLatencyLayoutTest {
     return new LowLatencyLayout(config, Nodes.of(config));
   }
 
-  /** The reference takes 2.15 GB at this shape. */
+  /** DeepEP V1 takes 2.15 GB at this shape. */
   @ParameterizedTest
   @ValueSource(ints = {1, 2, 4, 8})
-  void aDecodeBatchNeedsLittleMemoryThatPeersReach(int ranks) {
+  void aDecodeBatchNeedsLittleSymmetricMemory(int ranks) {
     assertThat(layout(ranks, 128).bytes).isLessThan(64 * MEBIBYTE);
   }
 
@@ -48,12 +49,12 @@ class LowLatencyLayoutTest {
   }
 
   @Test
-  void linesHaveTheirOwnMemoryAndRowsThatAreNoLinesHaveBoth() {
+  void packetsHaveTheirOwnMemoryAndPlainRowsUseBoth() {
     LowLatencyLayout layout = layout(4, 128);
-    long lines = 4L * 128 * 7 * 17 * 128;
-    assertThat(layout.rows(true)).isGreaterThanOrEqualTo(layout.lines + lines);
+    long packets = 4L * 128 * 7 * 17 * 128;
+    assertThat(layout.rows(true)).isGreaterThanOrEqualTo(layout.packets + packets);
     assertThat(layout.wordBytes).as("cleared").isEqualTo(layout.rows(true) - layout.headers);
-    assertThat(layout.lines % 128).isZero();
+    assertThat(layout.packets % 128).isZero();
     assertThat(layout.areaBytes % 128).isZero();
     long most = 7L * 128 * 2 * 7168;
     assertThat(layout.headers + layout.areaBytes).isGreaterThanOrEqualTo(layout.rows(false) + most);
@@ -62,7 +63,7 @@ class LowLatencyLayoutTest {
 
   @ParameterizedTest
   @ValueSource(ints = {1, 3, 128})
-  void acrossNodesAWireCanCarryTheWordsOfASource(int tokens) {
+  void betweenNodesAWireCanCarryTheWordsOfASource(int tokens) {
     LowLatencyLayout layout = layout(4, tokens, 2);
     assertThat(List.of(layout.counts, layout.entries, layout.weights, layout.packed))
         .isSorted()
@@ -77,6 +78,6 @@ class LowLatencyLayoutTest {
   void moreTokensThanAWordCountsAreRefused() {
     assertThatThrownBy(() -> layout(2, 1 << 16))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("lowLatencyMaxTokens");
+        .hasMessageStartingWith(ErrorCode.CUDA_LOW_LATENCY_TOKENS.id());
   }
 }

@@ -29,7 +29,7 @@ import org.ep4j.verify.WorldRouting;
 import org.junit.jupiter.api.Test;
 
 /**
- * Ranks that miss the deadline are left out, and admitted again; the sums are those of the rest.
+ * Ranks that miss the deadline are masked and admitted again; the sums are those of the other ranks.
  */
 class MaskedRanksTest {
   private static final int RANKS = 3;
@@ -81,9 +81,9 @@ class MaskedRanksTest {
         });
   }
 
-  /** The id is checked where it is read: by the kernel. */
+  /** The kernel checks the id when it reads it. */
   @Test
-  void anIdThatWasNotDispatchedIsTold() {
+  void idThatWasNotDispatchedIsReported() {
     Gpu.require(1);
     ThreadRanks.run(
         1,

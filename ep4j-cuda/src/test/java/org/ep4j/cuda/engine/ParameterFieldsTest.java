@@ -14,7 +14,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** The host fills parameters by number: names and order must be those of the kernels. */
+/** The host writes parameters by index: names and order must match the kernels. */
 class ParameterFieldsTest {
   private static final Pattern FIELD = Pattern.compile(".*?(\\w+);");
 
@@ -24,12 +24,12 @@ class ParameterFieldsTest {
     "dispatch_parameters.cuh, DispatchParameters, DispatchField",
     "combine_parameters.cuh, CombineParameters, CombineField",
     "layout.cu, LayoutParameters, LayoutField",
-    "columns.cu, ColumnsParameters, ColumnsField",
+    "transpose_scales.cu, TransposeParameters, TransposeField",
     "low_latency.cuh, LowLatencyParameters, LowLatencyField",
-    "low_latency_posts.cuh, FarPosts, FarPostsField",
-    "far.cuh, FarPartner, org.ep4j.cuda.far.FarPartnerField",
-    "far.cuh, FarWorld, org.ep4j.cuda.far.FarWorldField",
-    "far_carrier.cuh, FarCarrier, org.ep4j.cuda.far.FarCarrierField",
+    "low_latency_puts.cuh, LowLatencyPuts, LowLatencyPutsField",
+    "internode.cuh, InternodePartner, org.ep4j.cuda.far.InternodePartnerField",
+    "internode.cuh, InternodeWorld, org.ep4j.cuda.far.InternodeWorldField",
+    "internode_transport.cuh, InternodeTransport, org.ep4j.cuda.far.InternodeTransportField",
     "device_put.cuh, DevicePut, org.ep4j.cuda.put.PutField"
   })
   void fieldsOfTheHostAreThoseOfTheKernel(String file, String struct, String fields)
@@ -53,7 +53,7 @@ class ParameterFieldsTest {
       for (String line : text.substring(start, text.indexOf("};", start)).split("\n")) {
         Matcher field = FIELD.matcher(line.replaceAll("//.*", "").strip());
         if (field.matches()) {
-          // A receipt is two fields.
+          // A receipt has two fields.
           names.addAll(
               field.group(1).equals("receipt")
                   ? List.of("ticket", "completed")

@@ -14,37 +14,37 @@ import org.junit.jupiter.params.provider.EnumSource;
 class RegionLayoutTest {
   private static final int TOP_K = 2;
 
-  /** Wider rows are combined in passes of columns: a pass of no columns would never end. */
+  /** Wider rows are combined in passes of columns: passes without columns would never end. */
   @ParameterizedTest
   @EnumSource(
       value = DType.class,
       names = {"BF16", "FP16", "FP32"})
-  void everyRowOfTheSmallestSizeGoesHomeInPasses(DType rowDType) {
+  void smallestRowsReturnInPasses(DType rowDType) {
     RegionLayout layout = layout(2, 8, rowDType, 4);
     assertThat(layout.columnsOfAPass(DType.FP32)).isPositive();
     assertThat(layout.columnsOfAPass(rowDType)).isGreaterThanOrEqualTo(8);
   }
 
-  /** What a rank holds for its own tokens is summed where it is; each token has two choices. */
+  /** A rank sums rows for its own tokens in place; each token has two choices. */
   @ParameterizedTest
   @CsvSource({"2, 1", "3, 2", "4, 2"})
-  void inOneNodeOnlyRowsOfOtherRanksHaveAPlaceAtHome(int ranks, int rowsOfAToken) {
+  void inOneNodeOnlyRowsOfOtherRanksHaveReturnSlots(int ranks, int rowsOfAToken) {
     int tokens = 1024;
     int hidden = 4096;
     RegionLayout layout = layout(ranks, hidden, DType.FP32, tokens);
-    assertThat(layout.homeWeights - layout.home)
+    assertThat(layout.returnWeights - layout.returnBuffer)
         .isEqualTo((long) tokens * rowsOfAToken * hidden * Float.BYTES);
   }
 
-  /** A rank alone has no rows that come home, but companions lie there, too. */
+  /** A single rank has no returning rows, but row metadata uses the same memory. */
   @Test
-  void companionsHaveRoomWhereNoRowComesHome() {
+  void metadataFitsIntoTheReturnBuffer() {
     RegionLayout layout = layout(1, 4096, DType.FP32, 1024);
-    assertThat(layout.homeWeights - layout.home)
+    assertThat(layout.returnWeights - layout.returnBuffer)
         .isGreaterThanOrEqualTo(
-            layout.landingRows * Companions.bytes(layout.maxScaleBytes, TOP_K, false))
-        .isLessThan(layout.landingRows * layout.homeRowBytes);
-    assertThat(layout.bytes).isEqualTo(layout.homeWeights);
+            layout.receiveSlots * RowMetadataSize.bytes(layout.maxScaleBytes, TOP_K, false))
+        .isLessThan(layout.receiveSlots * layout.returnRowBytes);
+    assertThat(layout.bytes).isEqualTo(layout.returnWeights);
   }
 
   private static RegionLayout layout(int ranks, int hidden, DType rowDType, int tokens) {

@@ -15,12 +15,12 @@ import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
-/** Tensors that lie in each other's memory. */
+/** Tensors with overlapping memory. */
 class SharedMemoryTest {
   private static final int TOKENS = 64;
 
   @Test
-  void receivedRowsCanBeDispatchedWhereTheyLie() {
+  void receivedRowsCanBeDispatchedInPlace() {
     Gpu.require(1);
     ThreadRanks.run(
         2,
@@ -42,7 +42,7 @@ class SharedMemoryTest {
   }
 
   @Test
-  void sumsMayNotLieOnTheRowsTheyAreMadeOf() {
+  void sumsMustNotOverlapTheirRows() {
     Gpu.require(1);
     ThreadRanks.run(
         1,

@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -18,23 +19,24 @@ class SmChoiceTest {
     "7168, 132, 132",
     "14, 4, 4"
   })
-  void lowLatencyTakesAnSmForEightPiecesAndEightAtLeast(long pieces, int most, int expected) {
-    assertThat(SmChoice.forLatency(0, most, pieces, false)).isEqualTo(expected);
+  void lowLatencyTakesAnSmForEightPiecesAndEightAtLeast(long pieces, int available, int expected) {
+    assertThat(SmChoice.forLatency(0, available, pieces, false)).isEqualTo(expected);
   }
 
   @Test
-  void betweenNodesTheLinkSaysHowManyAreEnough() {
+  void betweenNodesTheLinkLimitsTheNumberOfSms() {
     assertThat(SmChoice.forLatency(0, 132, 7168, true)).isEqualTo(12);
     assertThat(SmChoice.settle(0, 132, 1, true)).isEqualTo(12);
     assertThat(SmChoice.settle(0, 132, 1, false)).isEqualTo(32);
   }
 
   @Test
-  void whatTheCallerWantsIsTakenOrRefused() {
+  void requestedSmsAreUsedOrRefused() {
     assertThat(SmChoice.forLatency(3, 132, 7168, false)).isEqualTo(3);
     assertThat(SmChoice.settle(66, 132, 2, false)).isEqualTo(66);
     assertThatThrownBy(() -> SmChoice.settle(67, 132, 2, false))
         .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.CUDA_SMS.id())
         .hasMessageContaining("132 SMs, 2 ranks on the device");
   }
 }

@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.Map;
 import org.ep4j.DeviceStream;
@@ -23,15 +24,15 @@ import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
 import org.junit.jupiter.api.Test;
 
-/** A stream that never comes to its dispatch holds up nobody who closes; takes 20 s. */
+/** A stream that never runs its dispatch does not block the close of other ranks; takes 20 s. */
 class StuckCloseTest {
   private static final int TOKENS = 16;
 
-  /** Ends the kernel that holds the stream, should the test not. */
+  /** Limit of the kernel that blocks the stream, in case the test does not end it. */
   private static final long LIMIT_NANOS = Duration.ofSeconds(60).toNanos();
 
   @Test
-  void closingGivesUpOnceAndSaysWhatStays() {
+  void closingAbortsOnceAndReportsWhatStaysAllocated() {
     Gpu.require(1);
     try (CudaDevice device = CudaDevice.open(0);
         Group group = Group.inProcess(1).getFirst()) {
@@ -50,7 +51,7 @@ class StuckCloseTest {
             DispatchOptions.builder().sizing(Sizing.atMost(TOKENS)).stream(
                     new DeviceStream(stream.handle()))
                 .build();
-        // Until a handle is used again: nothing may be allocated while the stream is held.
+        // Until a handle is reused: no allocation is possible while the stream is blocked.
         for (int i = 0; i < 6; i++) {
           buffer.dispatch(Tokens.of(batch.x), batch.routing, options).handle().close();
         }
@@ -62,12 +63,12 @@ class StuckCloseTest {
         buffer.dispatch(Tokens.of(batch.x), batch.routing, options);
         assertThatThrownBy(buffer::close)
             .isInstanceOf(Ep4jException.class)
-            .hasMessageContaining("has not ended the last operation")
+            .hasMessageStartingWith(ErrorCode.BUFFER_LEFT_OPEN.id())
             .hasMessageContaining("MiB");
-        assertThat(stream.query()).as("the stream is held").isFalse();
+        assertThat(stream.query()).as("the stream is blocked").isFalse();
         buffer.close();
         NativeMemory.putLongRelease(gate.hostAddress(), 1);
-        // What the buffer left behind is whole: the dispatch ends.
+        // The resources that the buffer left are intact: the dispatch ends.
         stream.synchronize();
       }
     }

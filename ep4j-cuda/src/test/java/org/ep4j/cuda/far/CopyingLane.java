@@ -7,10 +7,10 @@ import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.support.GroupLane;
-import org.ep4j.wire.support.Window;
+import org.ep4j.wire.support.InFlightLimit;
 
 /**
- * Work is copied, and counted once the copies of its strand are done: {@code delivered <= copied}.
+ * Copies work and counts it once the copies of its progress context are done: {@code delivered <= copied}.
  */
 final class CopyingLane extends GroupLane<CopyingRegion> {
   private final CopyingWire wire;
@@ -18,7 +18,7 @@ final class CopyingLane extends GroupLane<CopyingRegion> {
   private long copied;
 
   CopyingLane(CopyingWire wire, CopyingWire there, WireConfig config, int peer, int index) {
-    super(wire, new Window(config), peer, index);
+    super(wire, new InFlightLimit(config), peer, index);
     this.wire = wire;
     this.there = there;
   }
@@ -28,7 +28,7 @@ final class CopyingLane extends GroupLane<CopyingRegion> {
     return CopyingRegion.of(region, wire);
   }
 
-  /** Begins the copies of all that was accepted; how many pieces of work that was. */
+  /** Starts the copies of all accepted work; returns the number of pieces. */
   int copy(CudaStream stream) {
     if (failure() != null) {
       return 0;
@@ -56,7 +56,7 @@ final class CopyingLane extends GroupLane<CopyingRegion> {
     return begun;
   }
 
-  /** All copies that were begun are done: counts them; how many pieces of work that was. */
+  /** Counts the work whose copies are done; returns the number of pieces. */
   int count() {
     int before = (int) (copied - delivered());
     for (long work = delivered(); work < copied && failure() == null; work++) {

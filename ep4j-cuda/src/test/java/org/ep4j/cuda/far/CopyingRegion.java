@@ -2,12 +2,12 @@ package org.ep4j.cuda.far;
 
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Checks;
 import org.ep4j.wire.support.GroupRegion;
+import org.ep4j.wire.support.WireArguments;
 
-/** Memory of a GPU that somebody else owns. */
+/** GPU memory of another owner. */
 final class CopyingRegion extends GroupRegion {
-  /** Number of what peers do not know. */
+  /** Number of a region that peers do not know. */
   static final int OWN = -1;
 
   private final CopyingWire wire;
@@ -23,7 +23,7 @@ final class CopyingRegion extends GroupRegion {
     if (region instanceof CopyingRegion own && own.isOf(wire)) {
       return own;
     }
-    throw Checks.foreign(region);
+    throw WireArguments.foreign(region);
   }
 
   int number() {

@@ -7,7 +7,7 @@ import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.ResourceStack;
 
-/** Lanes whose copies go in one stream, so that they end in the order in which they were begun. */
+/** Lanes whose copies use one stream, so that they end in order. */
 final class CopyingStrand implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();
   private final CudaDevice device;
@@ -15,12 +15,12 @@ final class CopyingStrand implements AutoCloseable {
   private final CudaEvent done;
   private final List<CopyingLane> lanes = new ArrayList<>();
 
-  /** Whether copies are under way that the event stands for. */
+  /** Whether copies are in flight that the event covers. */
   private boolean pending;
 
   CopyingStrand(CudaDevice device) {
     this.device = device;
-    // Streams of one priority may share a queue, and a kernel would wait for copies behind itself.
+    // Streams of one priority may share a queue, where a kernel would wait for copies after itself.
     stream = owned.own(CudaStream.createUrgent(device));
     done = owned.own(CudaEvent.create(device));
   }

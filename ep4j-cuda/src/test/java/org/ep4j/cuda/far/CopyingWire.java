@@ -17,17 +17,14 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Agreement;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.CollectiveStep;
 import org.ep4j.wire.support.GroupWire;
 import org.ep4j.wire.support.NumberedRegions;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A wire between threads of this JVM on which memory of GPUs travels, for machines without a
- * network card: where a card would read and write, the GPU's copy engines do, in streams beside the
- * kernels. What is counted is counted by the sender's thread, once its copies are done. Memory of
- * the host is refused: who was told that a wire carries memory of devices should give it that.
+ * A wire between threads of this JVM for memory of GPUs, on machines without a network card: the GPU's copy engines read and write instead of a card, in streams concurrent with kernels. The sender's thread increments counters after its copies are done. Host memory is rejected: a caller that sees a wire with device memory should use device memory.
  */
 final class CopyingWire extends GroupWire {
   static final String NAME = "copying";
@@ -53,12 +50,12 @@ final class CopyingWire extends GroupWire {
     counters = Counters.allocate(Arena.ofAuto(), config.counters());
     peers = new CopyingWire[group.size()];
     lanes = new CopyingLane[group.size()][];
-    strands = new CopyingStrand[config.strands()];
+    strands = new CopyingStrand[config.progressContexts()];
     for (int s = 0; s < strands.length; s++) {
       strands[s] = owned.own(new CopyingStrand(device));
     }
     OPEN.put(number, this);
-    long[] numbers = Agreement.numbers(group, "", number, config.timeout());
+    long[] numbers = CollectiveStep.numbers(group, "", number, config.timeout());
     for (int peer = 0; peer < peers.length; peer++) {
       peers[peer] = Objects.requireNonNull(OPEN.get(numbers[peer]));
       lanes[peer] = new CopyingLane[peer == group.rank() ? 0 : config.lanes()];
@@ -67,7 +64,7 @@ final class CopyingWire extends GroupWire {
         strands[i % strands.length].add(lanes[peer][i]);
       }
     }
-    // All have looked.
+    // All ranks have read the flag.
     group.barrier(config.timeout());
     OPEN.remove(number);
   }
@@ -77,7 +74,7 @@ final class CopyingWire extends GroupWire {
     return left;
   }
 
-  /** The region that all ranks know by a number, of this rank; null once it is closed. */
+  /** The region of this rank with a number that all ranks know; null once closed. */
   @Nullable CopyingRegion region(int number) {
     return exposed.get(number);
   }
@@ -91,7 +88,7 @@ final class CopyingWire extends GroupWire {
 
   @Override
   public Lane lane(int peer, int index) {
-    Checks.lane(peer, index, group.rank(), group.size(), config);
+    WireArguments.lane(peer, index, group.rank(), group.size(), config);
     return lanes[peer][index];
   }
 
@@ -109,7 +106,7 @@ final class CopyingWire extends GroupWire {
     requireOpen();
     requireDevice(memory);
     CopyingRegion region = exposed.add(n -> new CopyingRegion(this, memory, n));
-    region.sizes(Agreement.numbers(group, "", memory.bytes(), timeout));
+    region.sizes(CollectiveStep.numbers(group, "", memory.bytes(), timeout));
     regions.add(region);
     return region;
   }
@@ -147,7 +144,7 @@ final class CopyingWire extends GroupWire {
   @Override
   public int poll(int strand) {
     requireOpen();
-    Checks.strand(strand, config);
+    WireArguments.progressContext(strand, config);
     return strands[strand].poll();
   }
 

@@ -8,7 +8,7 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireProvider;
 
-/** The wire {@code copying}, known to the service loader of the tests. */
+/** The wire {@code copying}, registered with the service loader of the tests. */
 public final class CopyingWireProvider implements WireProvider {
   /** Used by the service loader. */
   public CopyingWireProvider() {}
@@ -20,15 +20,15 @@ public final class CopyingWireProvider implements WireProvider {
 
   @Override
   public String unavailableBecause(Group group) {
-    return group.inProcess() ? CudaDriver.find().problem() : "they are no threads of one JVM";
+    return group.inProcess() ? CudaDriver.find().problem() : "the ranks are not threads of one JVM";
   }
 
   @Override
   public Wire open(Group group, WireConfig config) {
-    return new CopyingWire(group, config, device(config.near()));
+    return new CopyingWire(group, config, device(config.affinity()));
   }
 
-  /** The GPU at a PCI address; without one, the first. */
+  /** The GPU at a PCI address; without an address, the first. */
   private static int device(String near) {
     for (int ordinal = 0; ordinal < CudaDevice.count(); ordinal++) {
       if (DeviceProperties.of(ordinal).pciBusId().equals(near)) {

@@ -47,14 +47,14 @@ class ProxyCoresTest {
   }
 
   @Test
-  void gpusOfANodeHaveCoresOfTheirOwnFromItsEnd() {
+  void gpusOfANodeUseSeparateCoresFromItsEnd() {
     assertThat(near("0000:1B:00.0", 2)).containsExactly(10, 11);
     assertThat(near("0000:2c:00.0", 2)).containsExactly(8, 9);
     assertThat(near("0000:9a:00.0", 1)).containsExactly(15);
   }
 
   @Test
-  void whereCoresAreFewTheSystemChooses() throws IOException {
+  void withFewCoresTheSystemChooses() throws IOException {
     assertThat(near("0000:1b:00.0", 3)).isEmpty();
     allow("0-2");
     assertThat(near("0000:1b:00.0", 1)).isEmpty();
@@ -69,7 +69,7 @@ class ProxyCoresTest {
   }
 
   @Test
-  void anUnknownGpuHasNone() {
+  void anUnknownGpuHasNoCores() {
     assertThat(near("0000:ff:00.0", 1)).isEmpty();
   }
 }

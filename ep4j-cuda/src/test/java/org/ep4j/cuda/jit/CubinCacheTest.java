@@ -26,7 +26,7 @@ class CubinCacheTest {
 
   @TempDir private Path directory;
 
-  /** Puts and gets a few keys for a while; ends badly if it ever gets other bytes than were put. */
+  /** Puts and gets a few keys for a while; fails if a get returns other bytes than those put. */
   static final class Hammer {
     static final int KEYS = 6;
 
@@ -51,7 +51,7 @@ class CubinCacheTest {
       System.out.println("hits " + hits);
     }
 
-    /** The same for everyone; no two of a size. */
+    /** Deterministic content; every key has another size. */
     static byte[] image(int key) {
       byte[] image = new byte[20_000 + 1000 * key];
       new Random(key).nextBytes(image);
@@ -60,7 +60,7 @@ class CubinCacheTest {
   }
 
   @Test
-  void whatWasPutIsFoundByAnother() {
+  void cachedCubinIsFoundByAnotherCache() {
     new CubinCache(directory.resolve("new/place"), LARGE).put("a-1", "kernel a", new byte[] {1, 2});
     CubinCache other = new CubinCache(directory.resolve("new/place"), LARGE);
     assertThat(other.get("a-1")).hasValue(new byte[] {1, 2});
@@ -76,7 +76,7 @@ class CubinCacheTest {
   }
 
   @Test
-  void damagedFilesAreDeletedAndReportedAsAbsent() throws IOException {
+  void damagedFilesAreDeletedAndTreatedAsMissing() throws IOException {
     CubinCache cache = new CubinCache(directory, LARGE);
     cache.put("a", "kernel", new byte[1000]);
     Path file = directory.resolve("a.cubin");
@@ -101,7 +101,7 @@ class CubinCacheTest {
   }
 
   @Test
-  void theLongestUnusedGoFirst() throws IOException {
+  void leastRecentlyUsedFilesAreDeletedFirst() throws IOException {
     byte[] image = new byte[1000];
     CubinCache cache = new CubinCache(directory, 3500);
     for (String key : List.of("a", "b", "c")) {
@@ -110,7 +110,7 @@ class CubinCacheTest {
     age("a", 30);
     age("b", 40);
     age("c", 20);
-    assertThat(cache.get("b")).isPresent(); // used just now
+    assertThat(cache.get("b")).isPresent(); // marks it as recently used
     cache.put("d", "", image);
     assertThat(keys(cache)).containsExactlyInAnyOrder("b", "c", "d");
   }
@@ -125,13 +125,13 @@ class CubinCacheTest {
   }
 
   @Test
-  void abandonedFilesGoAndThoseOfAWriterStay() throws IOException {
+  void abandonedFilesAreDeletedAndThoseOfAWriterStay() throws IOException {
     Path old = Files.createFile(directory.resolve("x-1.tmp"));
     Files.setLastModifiedTime(old, FileTime.from(Instant.now().minus(Duration.ofHours(2))));
-    Path young = Files.createFile(directory.resolve("x-2.tmp"));
+    Path recent = Files.createFile(directory.resolve("x-2.tmp"));
     new CubinCache(directory, LARGE).put("a", "", new byte[1]);
     assertThat(old).doesNotExist();
-    assertThat(young).exists();
+    assertThat(recent).exists();
   }
 
   @Test
@@ -150,7 +150,7 @@ class CubinCacheTest {
   }
 
   @Test
-  void aDirectoryThatCannotBeWrittenCostsOnlyTime() throws IOException {
+  void unwritableDirectoryCostsOnlyTime() throws IOException {
     Path file = Files.createFile(directory.resolve("file"));
     CubinCache cache = new CubinCache(file.resolve("below"), LARGE);
     cache.put("a", "", new byte[1]);
@@ -169,8 +169,8 @@ class CubinCacheTest {
   }
 
   @Test
-  void severalProcessesReadWriteAndEvictAtOnce() throws Exception {
-    // Room for about half of the keys, so that eviction goes on all the time.
+  void severalProcessesReadWriteAndDeleteConcurrently() throws Exception {
+    // Space for about half of the keys, so that files are deleted all the time.
     List<Process> processes = new ArrayList<>();
     for (int i = 0; i < 4; i++) {
       processes.add(

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -31,7 +32,7 @@ class KernelCompilerTest {
 
   @TempDir private Path directory;
 
-  /** What a machine without a compiler has. */
+  /** The backend of a machine without a compiler. */
   private static final CompilerBackend NONE =
       new CompilerBackend() {
         @Override
@@ -41,12 +42,12 @@ class KernelCompilerTest {
 
         @Override
         public String identity() {
-          throw new AssertionError("there is none to ask");
+          throw new AssertionError("no compiler");
         }
 
         @Override
         public Compiled compile(KernelSpec spec) {
-          throw new AssertionError("there is none to ask");
+          throw new AssertionError("no compiler");
         }
       };
 
@@ -88,7 +89,7 @@ class KernelCompilerTest {
   }
 
   @Test
-  void aKernelThatCameWithEp4jNeedsNoCompiler() {
+  void shippedKernelNeedsNoCompiler() {
     CubinCache shipped = new CubinCache(directory.resolve("shipped"), LIMIT);
     shipped.put(SPEC.key("nvcc13.0"), SPEC.description(), new byte[] {4, 5, 6});
     CubinCache own = new CubinCache(directory.resolve("own"), LIMIT);
@@ -96,14 +97,14 @@ class KernelCompilerTest {
     KernelCompiler.Cubin found = compiler.compile(SPEC);
     assertThat(found.origin()).isEqualTo(KernelCompiler.Origin.SHIPPED);
     assertThat(found.image()).containsExactly(4, 5, 6);
-    // Of other sources there is none.
+    // None for other sources.
     KernelSpec other = KernelSpec.of("smoke.cu", Map.of("SMOKE_OFFSET", "2.0f"), "sm_90a");
     assertThatThrownBy(() -> compiler.compile(other))
         .isInstanceOf(EngineUnavailableException.class);
   }
 
   @Test
-  void aGeneralKernelTakesThePlaceOfOneForAShapeButNeverOfOneThatWorksAnotherWay() {
+  void aGeneralKernelReplacesASpecialisedOneButNoneOfAnotherProtocol() {
     Map<String, String> way = Map.of("SMOKE_OFFSET", "1.0f");
     KernelConstants constants = new KernelConstants(way, Map.of("SMOKE_SHAPE", "8"));
     KernelSpec otherWay = KernelSpec.of("smoke.cu", Map.of(), "sm_90a");
@@ -157,10 +158,11 @@ class KernelCompilerTest {
   }
 
   @Test
-  void withoutACompilerAndWithoutACubinTheMessageTellsBothAndTheRemedy() {
+  void withoutCompilerAndCubinTheMessageReportsBothAndTheRemedy() {
     KernelCompiler compiler = new KernelCompiler(NONE, new CubinCache(directory, LIMIT));
     assertThatThrownBy(() -> compiler.compile(SPEC))
         .isInstanceOf(EngineUnavailableException.class)
+        .hasMessageStartingWith(ErrorCode.KERNEL_COMPILER_MISSING.id())
         .hasMessageContaining("no NVRTC anywhere")
         .hasMessageContaining(directory.toString())
         .hasMessageContaining("smoke.cu")
@@ -168,14 +170,15 @@ class KernelCompilerTest {
   }
 
   @Test
-  void anArchitectureThatNvrtcDoesNotKnowIsSaid() {
+  void architectureThatNvrtcDoesNotSupportIsReported() {
     Gpu.requireNvrtc();
     KernelSpec spec = KernelSpec.of("smoke.cu", SPEC.defines(), "sm_30");
     KernelCompiler compiler =
         new KernelCompiler(new NvrtcBackend(), new CubinCache(directory, LIMIT));
     assertThatThrownBy(() -> compiler.compile(spec))
         .isInstanceOf(EngineUnavailableException.class)
-        .hasMessageContaining("does not compile for sm_30")
+        .hasMessageStartingWith(ErrorCode.KERNEL_ARCHITECTURE.id())
+        .hasMessageContaining("sm_30")
         .hasMessageContaining("EP4J_NVRTC");
   }
 
@@ -207,7 +210,7 @@ class KernelCompilerTest {
   private static CompilerBackend anyCompiler() {
     NvrtcBackend nvrtc = new NvrtcBackend();
     NvccBackend nvcc = new NvccBackend();
-    assumeTrue(nvrtc.find().found() || nvcc.find().found(), "neither NVRTC nor nvcc is here");
+    assumeTrue(nvrtc.find().found() || nvcc.find().found(), "this machine has neither NVRTC nor nvcc");
     return nvrtc.find().found() ? nvrtc : nvcc;
   }
 }

@@ -3,6 +3,7 @@ package org.ep4j.cuda.jit;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -15,7 +16,7 @@ class KernelSpecTest {
   private static final String ARCH = "sm_90a";
 
   @Test
-  void sourcesBringWhatTheyInclude() {
+  void sourcesContainTheirIncludes() {
     KernelSources sources = KernelSources.of("smoke.cu");
     assertThat(sources.files()).containsOnlyKeys("smoke.cu", "smoke.cuh");
     assertThat(sources.headers()).containsOnlyKeys("smoke.cuh");
@@ -23,9 +24,10 @@ class KernelSpecTest {
   }
 
   @Test
-  void aSourceThatIsNotThereIsNamed() {
+  void missingSourceIsReported() {
     assertThatThrownBy(() -> KernelSources.of("absent.cu"))
         .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.KERNEL_SPEC.id())
         .hasMessageContaining("absent.cu");
   }
 
@@ -63,14 +65,14 @@ class KernelSpecTest {
   void badArchitecturesAndMacrosAreRefused() {
     assertThatThrownBy(() -> KernelSpec.of("smoke.cu", Map.of(), "90a"))
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("sm_90a");
+        .hasMessageStartingWith(ErrorCode.KERNEL_SPEC.id());
     assertThatThrownBy(() -> KernelSpec.of("smoke.cu", Map.of("A B", "1"), ARCH))
         .isInstanceOf(InvalidArgumentException.class)
         .hasMessageContaining("A B");
   }
 
   @Test
-  void theReportOfTheAssemblerIsRead() {
+  void theReportOfTheAssemblerIsParsed() {
     String log =
         """
         ptxas info    : 0 bytes gmem

@@ -12,7 +12,7 @@ class HostLinkProbeTest {
     Gpu.require(1);
     try (CudaDevice device = CudaDevice.open(0);
         HostLinkProbe probe = HostLinkProbe.open(device)) {
-      // No link of today is a hundred times faster or slower than 20 GB/s.
+      // No current link is a hundred times faster or slower than 20 GB/s.
       assertThat(probe.measure(1)).isBetween(0.2, 2000.0);
       assertThat(probe.measure(4)).isBetween(0.2, 2000.0);
     }

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test;
 /** Needs a GPU. */
 class StreamGateTest {
   @Test
-  void whatStandsBehindItWaitsForTheTime() {
+  void laterWorkWaitsForTheTime() {
     Duration time = Duration.ofMillis(50);
     try (CudaDevice device = Gpu.open();
         CudaStream stream = CudaStream.create(device);
@@ -22,9 +22,9 @@ class StreamGateTest {
       before.record(stream);
       gate.hold(stream, time);
       behind.record(stream);
-      assertThat(behind.query()).as("it goes on at once").isFalse();
+      assertThat(behind.query()).as("the stream continues immediately").isFalse();
       behind.synchronize();
-      // The clock of the kernel and that of the events are not the same.
+      // The clock of the kernel and that of the events differ.
       assertThat(behind.millisSince(before)).isGreaterThan(0.9f * time.toMillis());
     }
   }

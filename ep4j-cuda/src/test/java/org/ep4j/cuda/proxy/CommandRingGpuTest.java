@@ -105,7 +105,7 @@ class CommandRingGpuTest {
 
   @ParameterizedTest
   @CsvSource({"32, 5000", "7, 1000", "1, 1000"})
-  void everyCommandComesOnceAndInTheOrderOfItsWarp(int together, int count) {
+  void everyCommandArrivesOnceAndInTheOrderOfItsWarp(int together, int count) {
     push(count, together, Duration.ofSeconds(20));
     CommandRing[] rings =
         IntStream.range(0, RINGS)
@@ -141,7 +141,7 @@ class CommandRingGpuTest {
   }
 
   @Test
-  void aHostThatNeverReadsIsReportedAndNobodyHangs() {
+  void aHostThatNeverReadsIsReportedWithoutHang() {
     push(1000, 32, Duration.ofMillis(100));
     assertThat(refused()).isEqualTo(BLOCKS * WARPS);
     for (int ring = 0; ring < RINGS; ring++) {
@@ -155,7 +155,7 @@ class CommandRingGpuTest {
   }
 
   @Test
-  void ringsThatTheHostStopsRefuseAtOnce() {
+  void ringsThatTheHostStopsRefuseImmediately() {
     for (int ring = 0; ring < RINGS; ring++) {
       new CommandRing(memory, ring).stop();
     }

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Threads push in place of a GPU; the host reads each command once, in the order of its thread. */
+/** Threads push instead of a GPU; the host reads each command once, in the order of its thread. */
 class CommandRingTest {
   private static final int CAPACITY = 64;
   private static final int COMMANDS = 30_000;
@@ -27,7 +27,7 @@ class CommandRingTest {
 
   @ParameterizedTest
   @ValueSource(ints = {1, 3})
-  void everyCommandComesOnceAndInOrder(int producers) throws InterruptedException {
+  void everyCommandArrivesOnceAndInOrder(int producers) throws InterruptedException {
     try (Arena arena = Arena.ofShared()) {
       RingMemory memory = memory(arena);
       HostProducer producer = new HostProducer(memory, 0);
@@ -40,7 +40,7 @@ class CommandRingTest {
                 .start(
                     () -> {
                       for (int i = 0; i < COMMANDS; i++) {
-                        // Plain: the command that follows makes it visible.
+                        // A plain write: the command that follows makes it visible.
                         NativeMemory.putLong(payload + self * 8L, i + 1L);
                         boolean ignored =
                             producer.push(
@@ -59,7 +59,7 @@ class CommandRingTest {
             assertThat(Command.source(first)).isEqualTo(next[self] * 16L);
             assertThat(Command.target(second)).isEqualTo(self * 16L);
             late[0] |= NativeMemory.getLong(payload + self * 8L) <= next[self];
-            // Sometimes it is not taken, and must come again.
+            // Sometimes the taker rejects the command, and the ring must offer it again.
             if (random.nextInt(1000) == 0) {
               return false;
             }
@@ -81,13 +81,13 @@ class CommandRingTest {
       }
       assertThat(ring.drain(taker, 1)).isZero();
       assertThat(next).containsOnly(COMMANDS);
-      assertThat(late[0]).as("a command before what was written for it").isFalse();
+      assertThat(late[0]).as("a command visible before its data").isFalse();
       assertThat(producer.tail()).isEqualTo((long) producers * COMMANDS);
     }
   }
 
   @Test
-  void aRingThatHasStoppedSaysSoAndKeepsItsTail() {
+  void stoppedRingIsMarkedAndKeepsItsTail() {
     try (Arena arena = Arena.ofShared()) {
       RingMemory memory = memory(arena);
       HostProducer producer = new HostProducer(memory, 0);

@@ -4,8 +4,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * In the place of a kernel: threads of the host that push as {@code command_ring.cuh} does, the
- * same words in the same order. Tickets come from an atomic counter in place of the device's head.
+ * Host threads instead of a kernel, which push as {@code command_ring.cuh} does: the same words in the same order. Tickets are from an atomic counter instead of the device's head.
  */
 final class HostProducer {
   private final RingMemory memory;
@@ -40,7 +39,7 @@ final class HostProducer {
         | (long) peer << Command.DESTINATION_SHIFT;
   }
 
-  /** False if the ring has stopped, or had no room for ten seconds. */
+  /** False if the ring has stopped or had no room for ten seconds. */
   boolean push(long first, long second) {
     long ticket = head.getAndIncrement();
     long start = System.nanoTime();
@@ -49,7 +48,7 @@ final class HostProducer {
       if (tail < 0 || System.nanoTime() - start > 10_000_000_000L) {
         return false;
       }
-      // There may be fewer cores than threads.
+      // The machine may have fewer cores than threads.
       Thread.yield();
     }
     if (tail < 0) {
@@ -57,7 +56,7 @@ final class HostProducer {
     }
     long lap = (ticket & memory.capacity()) == 0 ? 1L << 63 : 0;
     long at = memory.commands(ring) + (ticket & (memory.capacity() - 1)) * Command.BYTES;
-    // Which of the two comes first is open.
+    // The order of the two writes is arbitrary.
     if ((ticket & 1) == 0) {
       NativeMemory.putLongRelease(at, first | lap);
       NativeMemory.putLongRelease(at + Long.BYTES, second | lap);

@@ -16,14 +16,14 @@ import org.ep4j.wire.Wires;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** A proxy in a system that starts no thread, or has no core of that number. */
+/** A proxy on a system that starts no thread, or has no core of that number. */
 @Timeout(60)
 class MissingThreadsTest {
   private static final Duration PATIENCE = Duration.ofSeconds(20);
   private static final int THREADS = 3;
   private static final String NO_THREAD = "unable to create native thread";
 
-  /** What a rank alone does with a wire and memory for rings. */
+  /** Actions of a single rank with a wire and memory for rings. */
   private interface Body {
     void run(MemorySegment words, Wire wire, Region region);
   }
@@ -34,7 +34,7 @@ class MissingThreadsTest {
 
   private static void alone(Body body) {
     WireConfig settings =
-        WireConfig.builder().wire("inproc").lanes(THREADS).strands(THREADS).build();
+        WireConfig.builder().wire("inproc").lanes(THREADS).progressContexts(THREADS).build();
     try (Group group = Group.inProcess(1).getFirst();
         Wire wire = Wires.open(group, settings);
         Region region = wire.allocate(64, PATIENCE);
@@ -45,7 +45,7 @@ class MissingThreadsTest {
   }
 
   @Test
-  void threadsThatWereStartedEndIfAnotherCannotBe() {
+  void startedThreadsEndIfAnotherCannotStart() {
     alone(
         (words, wire, region) -> {
           List<Thread> started = new ArrayList<>();
@@ -71,7 +71,7 @@ class MissingThreadsTest {
   }
 
   @Test
-  void aCoreThatIsNotThereStopsItsRingsAndIsNamed() {
+  void missingCoreStopsItsRingsAndIsReported() {
     alone(
         (words, wire, region) -> {
           int none = CpuAffinity.MASK_BYTES * Byte.SIZE - 1;

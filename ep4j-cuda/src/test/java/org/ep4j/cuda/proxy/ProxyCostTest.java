@@ -19,13 +19,13 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What a proxy's threads cost: no allocation for a command, once warm, and no core while idle. */
+/** Cost of a proxy's threads: no allocation per command when warm, and no busy core when idle. */
 class ProxyCostTest {
   private static final Duration PATIENCE = Duration.ofSeconds(30);
   private static final int LANES = 2;
   private static final int COMMANDS = 2000;
 
-  /** The first ones warm up; of the others the best counts, as the JIT compiles when it likes. */
+  /** The first rounds warm up; the best of the others counts, because JIT compilation happens at any time. */
   private static final int ROUNDS = 40;
 
   private static final int WARM = 10;
@@ -59,7 +59,7 @@ class ProxyCostTest {
   }
 
   @Test
-  void aThreadThatHasLongBeenIdleRests() {
+  void longIdleThreadSleeps() {
     ThreadRanks.run(
         2,
         PATIENCE.multipliedBy(2),
@@ -75,7 +75,7 @@ class ProxyCostTest {
         });
   }
 
-  /** Waits until the thread sleeps, which only one that rests does; then it still posts. */
+  /** Waits until the thread sleeps, which only a resting thread does; then it still posts. */
   private static void awaitRest(Wire wire, Region region) {
     ProxyConfig config = new ProxyConfig(1, 1, 1024, 0, List.of(), PATIENCE);
     ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();

@@ -3,6 +3,7 @@ package org.ep4j.cuda.proxy;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -22,7 +23,7 @@ import org.ep4j.wire.WireWait;
 import org.ep4j.wire.Wires;
 import org.junit.jupiter.api.Test;
 
-/** Threads push in place of a GPU; real wires carry what the proxy posts. */
+/** Threads push instead of a GPU; real wires carry the posted commands. */
 class ProxyTest {
   private static final Duration PATIENCE = Duration.ofSeconds(20);
   private static final int THREADS = 2;
@@ -30,10 +31,10 @@ class ProxyTest {
   private static final int PUTS = 5000;
   private static final long BYTES = 16L * PUTS;
 
-  /** From a strand to a peer. */
+  /** From a progress context to a peer. */
   private static final int IN_FLIGHT = 16;
 
-  private static final int FILLING = 3 * IN_FLIGHT;
+  private static final int FILL_WARPS_TOTAL = 3 * IN_FLIGHT;
 
   private static ProxyConfig config() {
     return new ProxyConfig(THREADS, 2 * THREADS, 64, 8, List.of(), PATIENCE);
@@ -49,14 +50,14 @@ class ProxyTest {
         WireConfig.builder()
             .wire(name)
             .lanes(LANES)
-            .strands(THREADS)
+            .progressContexts(THREADS)
             .counters(8)
             .operationsInFlight(IN_FLIGHT)
             .timeout(PATIENCE)
             .build());
   }
 
-  /** A proxy of rank 0, with what stands for its kernels. */
+  /** A proxy of rank 0 with substitutes for its kernels. */
   private static final class Sender implements AutoCloseable {
     final Arena arena = Arena.ofShared();
     final RingMemory memory;
@@ -78,7 +79,7 @@ class ProxyTest {
       assertThat(producers[ring].push(first, second)).as("ring %d", ring).isTrue();
     }
 
-    /** Puts of 16 bytes, counted by counter 3, into all rings and over all lanes in turn. */
+    /** Puts of 16 bytes, counted by counter 3, into all rings and over all lanes in rotation. */
     void put(int from, int to) {
       for (int i = from; i < to; i++) {
         push(
@@ -92,35 +93,36 @@ class ProxyTest {
       return put / producers.length % (LANES / THREADS);
     }
 
-    /** More than a lane takes that nobody polls for, to counter 5. */
+    /** More puts than a lane accepts without a polling peer, to counter 5. */
     void fillLane() {
-      for (int i = 0; i < FILLING; i++) {
+      for (int i = 0; i < FILL_WARPS_TOTAL; i++) {
         push(0, HostProducer.putFirst(0, 0, 16), HostProducer.second(1, 0, 5));
       }
     }
 
-    /** Beyond the end of the source. */
+    /** Pushes a command beyond the end of the source. */
     void pushBadCommand() {
       push(0, HostProducer.putFirst(0, BYTES, 16), HostProducer.second(1, 0, 0));
     }
 
-    /** The thread of the bad command reads no more, and says which it was. */
+    /** The thread of the invalid command stops reading and reports the command. */
     void awaitRefusal() {
       await(() -> producers[2].tail() < 0 ? 1 : 0, 1);
       assertThat(proxy.problem())
+          .contains(ErrorCode.PROXY_STOPPED.id())
           .contains("thread 0")
           .contains("source " + BYTES)
           .contains("localOffset");
     }
 
-    /** What is given to a lane arrives as it was when its flush was answered, or at closing. */
+    /** Puts arrive with the data at the time of the flush's answer, or of closing. */
     void flushAndClose(Region region) {
       for (int ring = 0; ring < producers.length; ring++) {
         push(ring, HostProducer.addFirst(0, 100), HostProducer.second(1, 0, 4));
         push(ring, HostProducer.flushFirst(0), HostProducer.second(1, 0, ring));
       }
       for (int ring = 0; ring < producers.length; ring++) {
-        awaitWord(memory.notice(ring), 1);
+        awaitWord(memory.flushCounter(ring), 1);
       }
       for (int i = 0; i < PUTS; i++) {
         if (laneOf(i) == 0) {
@@ -133,7 +135,7 @@ class ProxyTest {
       assertThat(proxy.lost()).isZero();
       assertThat(proxy.problem()).isNull();
       assertThat(producers[0].push(0, 0)).as("a push after closing").isFalse();
-      // Closing handed everything over; it arrives as the peer polls.
+      // Closing flushed everything; the data arrives when the peer polls.
     }
 
     void awaitWord(long address, long least) {
@@ -157,7 +159,7 @@ class ProxyTest {
     }
   }
 
-  /** What a rank does with its wire and its part of a region. */
+  /** Actions of a rank with its wire and its part of a region. */
   private interface Body {
     void run(Wire wire, Region region, Group group);
   }
@@ -179,7 +181,7 @@ class ProxyTest {
   }
 
   @Test
-  void whatIsPushedArrivesAndIsCounted() {
+  void pushedCommandsArriveAndAreCounted() {
     onTwoRanks(
         "inproc",
         (wire, region, group) -> {
@@ -197,14 +199,14 @@ class ProxyTest {
   }
 
   @Test
-  void aReceiverThatDoesNotPollHoldsThePushesBack() {
+  void aReceiverThatDoesNotPollStallsThePushes() {
     onTwoRanks(
         "tcp",
         (wire, region, group) -> {
           if (group.rank() == 0) {
             fill(region);
             try (Sender sender = new Sender(wire, region, config())) {
-              // So many fit into the rings and the queues of the lanes.
+              // As many commands as the rings and the queues of the lanes hold.
               sender.put(0, 1000);
               sender.await(sender.proxy::posted, THREADS * IN_FLIGHT);
               group.barrier(PATIENCE);
@@ -244,7 +246,7 @@ class ProxyTest {
   }
 
   @Test
-  void aPeerThatIsGoneIsAWordThatKernelsSee() {
+  void aDeadPeerIsVisibleToKernels() {
     onTwoRanks(
         "inproc",
         (wire, region, group) -> {
@@ -263,7 +265,7 @@ class ProxyTest {
   }
 
   @Test
-  void aCommandThatCannotBeStopsItsThreadOnly() {
+  void invalidCommandStopsOnlyItsThread() {
     onTwoRanks(
         "inproc",
         (wire, region, group) -> {
@@ -283,7 +285,7 @@ class ProxyTest {
   }
 
   @Test
-  void aCommandThatCannotBeIsNamedThoughItHadToWait() {
+  void queuedInvalidCommandIsReported() {
     onTwoRanks(
         "tcp",
         (wire, region, group) -> {
@@ -298,13 +300,15 @@ class ProxyTest {
           } else {
             group.barrier(PATIENCE);
             new WireWait(wire, 0, PATIENCE)
-                .until(() -> wire.counters().get(5) == FILLING, "the puts before the bad one");
+                .until(
+                    () -> wire.counters().get(5) == FILL_WARPS_TOTAL,
+                    "the puts before the bad one");
             group.barrier(PATIENCE);
           }
         });
   }
 
-  /** Rank 0 sends and is in a hurry to close; rank 1 receives nothing. */
+  /** Rank 0 sends and closes with a short timeout; rank 1 receives nothing. */
   private static void inAHurry(long bytes, Consumer<Sender> body) {
     onTwoRanks(
         "tcp",
@@ -320,7 +324,7 @@ class ProxyTest {
   }
 
   @Test
-  void whatDoesNotLeaveInTimeIsNamed() {
+  void unsentWorkIsReported() {
     inAHurry(
         BYTES,
         sender -> {
@@ -330,7 +334,7 @@ class ProxyTest {
           assertThat(sender.proxy.problem())
               .contains("thread 0")
               .contains("300 ms after it was closed lane 0 to rank 1 had not sent all")
-              .contains((FILLING - IN_FLIGHT) + " commands waited");
+              .contains((FILL_WARPS_TOTAL - IN_FLIGHT) + " commands waited");
         });
   }
 
@@ -344,14 +348,14 @@ class ProxyTest {
           Thread.currentThread().interrupt();
           assertThatThrownBy(sender.proxy::close)
               .isInstanceOf(Ep4jException.class)
-              .hasMessageContaining("before the wait for it was interrupted");
+              .hasMessageStartingWith(ErrorCode.PROXY_STUCK.id());
           assertThat(Thread.interrupted()).isTrue();
         });
   }
 
-  /** Four puts are accepted that no socket holds while the receiver reads nothing. */
+  /** The lane accepts four puts that no socket holds while the receiver reads nothing. */
   @Test
-  void acceptedBytesThatDoNotLeaveInTimeAreNamed() {
+  void acceptedBytesNotSentInTimeAreReported() {
     long much = 15L << 20;
     inAHurry(
         much,
@@ -368,7 +372,7 @@ class ProxyTest {
   }
 
   @Test
-  void aWireWithOtherStrandsIsRefused() {
+  void aWireWithOtherProgressContextsIsRefused() {
     onTwoRanks(
         "inproc",
         (wire, region, group) -> {
@@ -376,7 +380,7 @@ class ProxyTest {
             MemorySegment words = arena.allocate(1 << 16);
             assertThatThrownBy(() -> Proxy.over(words, wire, region, region, ProxyConfig.of(1)))
                 .isInstanceOf(InvalidArgumentException.class)
-                .hasMessageContaining("strands");
+                .hasMessageContaining("progressContexts");
             group.barrier(PATIENCE);
           }
         });

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.ConfigurationMismatchException;
@@ -57,7 +58,7 @@ class DevicePutTest {
   }
 
   @Test
-  void ranksThatDifferAreToldSo() {
+  void differingRanksAreReported() {
     ThreadRanks.run(
         2,
         group -> {
@@ -65,36 +66,37 @@ class DevicePutTest {
           PutConfig config = new PutConfig("direct", shape, 0, "auto", Duration.ofSeconds(10));
           assertThatThrownBy(() -> DevicePut.open(group, config))
               .isInstanceOf(ConfigurationMismatchException.class)
+              .hasMessageStartingWith(ErrorCode.PUT_CONFIG_MISMATCH.id())
               .hasMessageContaining("bytes=512");
         });
   }
 
   @Test
-  void ranksThatComeToOtherBackendsAreToldSo() {
+  void ranksWithDifferentBackendsAreReported() {
     new ProcessWorld().run(2, OtherBackend.class, List.of());
   }
 
   @Test
-  void shapesThatCannotBeAreRefused() {
+  void invalidShapesAreRefused() {
     assertThatThrownBy(() -> new PutShape(100, 1, 1))
         .isInstanceOf(InvalidArgumentException.class)
         .hasMessageContaining("256");
-    assertThatThrownBy(() -> new PutShape(128L << 30, 1, 1)).hasMessageContaining("at most");
+    assertThatThrownBy(() -> new PutShape(128L << 30, 1, 1)).hasMessageStartingWith(ErrorCode.PUT_SHAPE.id());
     assertThatThrownBy(() -> new PutShape(256, 0, 1)).hasMessageContaining("lanes");
     assertThatThrownBy(() -> new PutShape(256, 1, 1 << 20)).hasMessageContaining("signals");
   }
 
-  /** The last of them come to a small product by overflow. */
+  /** The products of the last values are small by overflow. */
   @ParameterizedTest
   @CsvSource({"12, 16", "0, 16", "-8, 16", "1024, 16", "8, 24", "8, 0", "8, 1152921504606846992"})
-  void probesThatCannotBeAreRefused(int warps, long bytes) {
+  void invalidProbesAreRefused(int warps, long bytes) {
     PutConfig config = PutConfig.of("direct", new PutShape(256, 1, 1));
     ThreadRanks.run(
         2,
         group ->
             assertThatThrownBy(() -> PutProbe.open(group, config, warps, bytes))
                 .isInstanceOf(IllegalArgumentException.class)
-                .hasMessageContaining("multiple of 8 warps"));
+                .hasMessageStartingWith(ErrorCode.PROBE_LOAD.id()));
   }
 
   /** The property of one process names another backend. */
@@ -114,8 +116,7 @@ class DevicePutTest {
   }
 
   /**
-   * Two ranks exchange blocks from kernels. Arguments: backend, ranks of a node (0: those of a
-   * host), wire between nodes, a part of how the kernels reach the other rank.
+   * Two ranks exchange blocks from kernels. Arguments: backend, ranks per node (0: those of a host), wire between nodes, a part of the description of the transport.
    */
   public static final class Exchange implements RankJob {
     private static final PutShape ANY = new PutShape(256, 1, 1);

@@ -2,7 +2,7 @@ package org.ep4j.cuda.soak;
 
 import org.ep4j.cuda.driver.Gpu;
 
-/** On the GPUs of this machine, a rank each as far as they go. */
+/** On the GPUs of this machine, one rank each as far as available. */
 class CudaDeviceSoakTest extends DeviceSoakKit {
   @Override
   void requireMachine() {

@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.conformance.TestScale;
 import org.ep4j.group.Group;
 import org.ep4j.group.RankFailedException;
 import org.ep4j.group.ThreadRanks;
@@ -18,19 +19,15 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * Many operations on one buffer with another routing each time, whose inputs are made and whose
- * every byte is checked where the operations run, by kernels that share nothing with the engine's.
- * Subclasses name the engine and the machine.
+ * Many operations on one buffer with a new routing each time. Kernels that share no code with the engine's create the inputs and check every byte of the results on the device. Subclasses name the engine and the machine.
  *
- * <p>System properties: {@code ep4j.epochs} is the number of epochs of each kind of operations, a
- * third of them with each world; {@code ep4j.kinds} names kinds of {@link SoakKind}, after a comma
- * each; {@code ep4j.seed} repeats a run.
+ * <p>System properties: {@code ep4j.epochs} is the number of epochs of each kind of operations, a third of them with each world; {@code ep4j.kinds} lists kinds of {@link SoakKind}, separated by commas; {@code ep4j.seed} repeats a run.
  */
 abstract class DeviceSoakKit {
   private static final int WORLDS = 3;
   private static final long REPORT_EPOCHS = 10_000;
 
-  /** By then each kind of result has been checked and damaged, whatever the seed. */
+  /** By then each kind of result has been checked and damaged, for any seed. */
   private static final int DAMAGED_EPOCHS = 400;
 
   private static final SoakShape SMALL = new SoakShape(2, 512, 16);
@@ -40,17 +37,17 @@ abstract class DeviceSoakKit {
     requireMachine();
   }
 
-  /** Skips the test where the machine is not. */
+  /** Skips the test if the machine is not available. */
   abstract void requireMachine();
 
   abstract String engine();
 
   abstract SoakMachine machine(int rank);
 
-  /** Epochs where the property names no number. */
+  /** Default number of epochs. */
   abstract long epochs();
 
-  /** Most tokens of a rank. */
+  /** Largest number of tokens of a rank. */
   abstract int maxTokens();
 
   @ParameterizedTest
@@ -68,10 +65,10 @@ abstract class DeviceSoakKit {
   void everyByteOfEveryEpochIsRight(SoakKind kind, int ranks, int hidden) {
     assumeTrue(
         List.of(System.getProperty("ep4j.kinds", kind.name()).split(",", -1)).contains(kind.name()),
-        "-Dep4j.kinds names others");
+        "not in -Dep4j.kinds");
     SoakShape shape = new SoakShape(ranks, hidden, maxTokens());
     long epochs = Math.ceilDiv(Long.getLong("ep4j.epochs", epochs()), WORLDS);
-    long seed = Long.getLong("ep4j.seed", System.nanoTime() >>> 16);
+    long seed = TestScale.seed();
     String name = "%s, %s, %s".formatted(engine(), kind, shape);
     System.out.printf("%s: -Dep4j.seed=%d, %d epochs%n", name, seed, epochs);
     AtomicLong rows = new AtomicLong();
@@ -86,7 +83,7 @@ abstract class DeviceSoakKit {
     assertThat(rows.get()).as("rows that were compared").isGreaterThan(epochs / 2);
   }
 
-  /** Returns the rows that this rank has compared. */
+  /** Returns the number of rows that this rank has compared. */
   private long run(
       Group group,
       SoakShape shape,
@@ -118,7 +115,7 @@ abstract class DeviceSoakKit {
   @EnumSource(
       mode = EnumSource.Mode.EXCLUDE,
       names = {"NO_ROOM_TO_CHECK", "NUMBER_OF_ROWS", "RECEIVED_ROWS", "RANGES"})
-  void damagedByteOfHighThroughputIsFound(SoakWhat what) {
+  void damagedByteOfHighThroughputIsFound(SoakCheck what) {
     damageIsFound(what, SoakKind.HIGH_THROUGHPUT);
   }
 
@@ -134,15 +131,14 @@ abstract class DeviceSoakKit {
         "RANGES",
         "SUMS"
       })
-  void damagedByteOfLowLatencyIsFound(SoakWhat what) {
+  void damagedByteOfLowLatencyIsFound(SoakCheck what) {
     damageIsFound(what, SoakKind.LOW_LATENCY);
   }
 
   /**
-   * Flips a bit of the first byte in each epoch from the 50th on, on rank 1: the first row that has
-   * a token there is found.
+   * Flips a bit of the first byte in each epoch from the 50th on, on rank 1: the check must find the first row that has a token there.
    */
-  private void damageIsFound(SoakWhat what, SoakKind kind) {
+  private void damageIsFound(SoakCheck what, SoakKind kind) {
     long seed = 7;
     SoakRank.Meddler meddler =
         (rank, announced, address) -> {

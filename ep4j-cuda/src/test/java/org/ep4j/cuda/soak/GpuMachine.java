@@ -19,7 +19,7 @@ import org.ep4j.cuda.jit.KernelCompiler;
 
 /** The GPU of a rank. Used by the rank's thread. */
 final class GpuMachine implements SoakMachine {
-  /** Few enough that the kernels of all ranks fit beside one another on one GPU. */
+  /** Small enough that the kernels of all ranks fit on one GPU together. */
   private static final int BLOCKS = 128;
 
   private static final int THREADS = 256;
@@ -30,7 +30,7 @@ final class GpuMachine implements SoakMachine {
   private final Map<SoakKernel, Launch> launches = new EnumMap<>(SoakKernel.class);
   private final List<DeviceMemory> memory = new ArrayList<>();
 
-  /** The GPU that the engine gives to a rank of this process. */
+  /** The GPU that the engine assigns to a rank of this process. */
   GpuMachine(int rank) {
     device = CudaDevice.open(rank % CudaDevice.count());
     device.makeCurrent();
@@ -42,7 +42,7 @@ final class GpuMachine implements SoakMachine {
           Launch.of(
               module.kernel(kernel.entry()),
               LaunchConfig.of(BLOCKS, THREADS),
-              SoakWord.values().length * Long.BYTES));
+              SoakField.values().length * Long.BYTES));
     }
   }
 

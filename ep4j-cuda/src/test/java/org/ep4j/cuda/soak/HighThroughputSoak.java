@@ -16,7 +16,7 @@ import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.jspecify.annotations.Nullable;
 
-/** Epochs of a dispatch, perhaps its combine, perhaps another pair along the same ways. */
+/** Epochs of a dispatch, optionally its combine, optionally another pair along the same routes. */
 final class HighThroughputSoak implements SoakEpochs {
   /** Epochs in which every handle of the buffer's pool is used once in EXPERT_MAJOR. */
   private static final int BY_EXPERT_FIRST = 24;
@@ -30,13 +30,12 @@ final class HighThroughputSoak implements SoakEpochs {
   }
 
   /**
-   * What an epoch does; the same on all ranks down to {@code partialRounding}.
+   * Parameters of an epoch; the same on all ranks down to {@code partialRounding}.
    *
    * @param scaleType null for BF16 rows without scales
-   * @param looks whether the host asks for counts, which waits for the dispatch
+   * @param looks whether the host reads counts, which waits for the dispatch
    * @param inOrder whether operations run on the stream of the kernels
-   * @param place where the answers lie: 0 the region of the buffer, 1 the received rows, 2
-   *     elsewhere
+   * @param place memory of the answers: 0 the region of the buffer, 1 the received rows, 2 other memory
    */
   private record Draw(
       SoakTraffic traffic,
@@ -91,12 +90,12 @@ final class HighThroughputSoak implements SoakEpochs {
     Draw d = draw();
     int tokens = d.traffic.tokens()[rank.buffer.rank()];
     rank.begin(d.traffic);
-    rank.set(SoakWord.BY_EXPERT, d.layout == Layout.EXPERT_MAJOR);
-    rank.set(SoakWord.LOW_LATENCY, false);
-    rank.set(SoakWord.QUANTISED, false);
-    rank.set(SoakWord.EXACT, d.exact);
-    rank.set(SoakWord.ZERO_PADDING, d.layout == Layout.EXPERT_MAJOR && d.zeroPadding);
-    rank.set(SoakWord.ALIGNMENT, d.alignment);
+    rank.set(SoakField.BY_EXPERT, d.layout == Layout.EXPERT_MAJOR);
+    rank.set(SoakField.LOW_LATENCY, false);
+    rank.set(SoakField.QUANTISED, false);
+    rank.set(SoakField.EXACT, d.exact);
+    rank.set(SoakField.ZERO_PADDING, d.layout == Layout.EXPERT_MAJOR && d.zeroPadding);
+    rank.set(SoakField.ALIGNMENT, d.alignment);
     Tokens payload = payload(d, tokens);
     var routing = rank.routing(tokens, d.wide);
     rank.makeInputs();
@@ -106,7 +105,7 @@ final class HighThroughputSoak implements SoakEpochs {
     try (DispatchHandle handle = dispatch.handle()) {
       follow(d, tokens, dispatch, handle, false);
       if (d.cached) {
-        rank.set(SoakWord.SALT, 1);
+        rank.set(SoakField.SALT, 1);
         rank.launch(SoakKernel.MAKE);
         Dispatch again =
             rank.buffer.dispatch(
@@ -121,15 +120,15 @@ final class HighThroughputSoak implements SoakEpochs {
   private Tokens payload(Draw d, int tokens) {
     DType type = d.fp8 ? DType.FP8_E4M3 : DType.BF16;
     long rowWords = type.bytes(rank.shape.hidden()) / Integer.BYTES;
-    rank.set(SoakWord.SENT_WORDS, rowWords);
-    rank.set(SoakWord.ROW_WORDS, rowWords);
+    rank.set(SoakField.SENT_WORDS, rowWords);
+    rank.set(SoakField.ROW_WORDS, rowWords);
     Tensor x = rank.x(type, tokens);
     if (d.scaleType == null) {
-      rank.set(SoakWord.SCALE_WORDS, 0);
+      rank.set(SoakField.SCALE_WORDS, 0);
       return Tokens.of(x);
     }
     int columns = rank.shape.hidden() / (d.scaleType == DType.FP32 ? 128 : 512);
-    rank.set(SoakWord.SCALE_WORDS, columns);
+    rank.set(SoakField.SCALE_WORDS, columns);
     return Tokens.of(x, rank.scales(d.scaleType, tokens, columns));
   }
 
@@ -163,44 +162,44 @@ final class HighThroughputSoak implements SoakEpochs {
 
   private void check(Draw d, Dispatch dispatch, boolean cached) {
     long rows = dispatch.rows();
-    rank.set(SoakWord.LIMIT, rows);
-    rank.checks(SoakWhat.ROWS, dispatch.x());
+    rank.set(SoakField.LIMIT, rows);
+    rank.checks(SoakCheck.ROWS, dispatch.x());
     rank.checksScales(dispatch.scales(), Math.max(1, rows), d.scaleLayout);
     Tensor ids = dispatch.topkIdx();
     require("topkIdx", ids != null, d.layout == Layout.FLAT && !cached);
-    rank.checks(SoakWhat.IDS, ids);
+    rank.checks(SoakCheck.IDS, ids);
     Tensor weights = dispatch.topkWeights();
     require("topkWeights", weights != null, !cached);
-    rank.checks(SoakWhat.WEIGHTS, weights);
-    rank.checks(SoakWhat.SOURCE_TOKENS, dispatch.sourceTokens());
-    rank.checks(SoakWhat.SOURCE_RANKS, dispatch.sourceRanks());
+    rank.checks(SoakCheck.WEIGHTS, weights);
+    rank.checks(SoakCheck.SOURCE_TOKENS, dispatch.sourceTokens());
+    rank.checks(SoakCheck.SOURCE_RANKS, dispatch.sourceRanks());
     if (d.looks) {
       checkCounts(d, dispatch, cached);
     } else {
-      rank.set(SoakWord.RECEIVED_PER_EXPERT, 0);
+      rank.set(SoakField.RECEIVED_PER_EXPERT, 0);
     }
     rank.launch(SoakKernel.CHECK_ROWS);
     rank.launch(SoakKernel.CHECK_INDEX);
   }
 
-  /** Counts lie on the host, where kernels can read them. */
+  /** Counts are in host memory that kernels can read. */
   private void checkCounts(Draw d, Dispatch dispatch, boolean cached) {
     require("overflow", dispatch.overflow() != null, false);
-    rank.set(SoakWord.HOST_RECEIVED, dispatch.receivedRows());
-    Tensor received = dispatch.receivedPerExpert();
-    Tensor aligned = dispatch.tokensPerExpert();
-    // This reads them here, where a cached dispatch may not have repeated what has been spoilt.
+    rank.set(SoakField.HOST_RECEIVED, dispatch.receivedRows());
+    Tensor received = dispatch.counts();
+    Tensor aligned = dispatch.alignedCounts();
+    // Reads them here; a cached dispatch may not have rewritten damaged counts.
     if (!cached && d.exact && d.layout == Layout.EXPERT_MAJOR && d.zeroPadding) {
       announcePadding(dispatch.x(), received, aligned);
     }
-    rank.checks(SoakWhat.RECEIVED_PER_EXPERT, received);
-    rank.checks(SoakWhat.TOKENS_PER_EXPERT, aligned);
+    rank.checks(SoakCheck.RECEIVED_PER_EXPERT, received);
+    rank.checks(SoakCheck.TOKENS_PER_EXPERT, aligned);
     Tensor expertOffsets = dispatch.expertOffsets();
     require("expertOffsets", expertOffsets != null, d.layout == Layout.EXPERT_MAJOR);
-    rank.checks(SoakWhat.EXPERT_OFFSETS, expertOffsets);
+    rank.checks(SoakCheck.EXPERT_OFFSETS, expertOffsets);
     Tensor rankOffsets = dispatch.rankOffsets();
     require("rankOffsets", rankOffsets != null, d.layout == Layout.FLAT);
-    rank.checks(SoakWhat.RANK_OFFSETS, rankOffsets);
+    rank.checks(SoakCheck.RANK_OFFSETS, rankOffsets);
   }
 
   private void announcePadding(Tensor x, Tensor received, Tensor aligned) {
@@ -218,10 +217,10 @@ final class HighThroughputSoak implements SoakEpochs {
             : d.place == 1 && !d.fp8
                 ? dispatch.x()
                 : rank.y.as(DType.BF16, rows, rank.shape.hidden());
-    rank.set(SoakWord.Y, y);
-    rank.set(SoakWord.Y_WEIGHTS, d.weighted ? rank.yWeights.address() : 0);
+    rank.set(SoakField.Y, y);
+    rank.set(SoakField.Y_WEIGHTS, d.weighted ? rank.yWeights.address() : 0);
     CombineOptions.Builder options = CombineOptions.builder().partialRounding(d.partialRounding);
-    rank.set(SoakWord.BIAS, 0);
+    rank.set(SoakField.BIAS, 0);
     if (d.biased) {
       options.bias(rank.bias(tokens));
       rank.launch(SoakKernel.MAKE);
@@ -241,17 +240,17 @@ final class HighThroughputSoak implements SoakEpochs {
       options.stream(stream);
     }
     Combine combine = rank.buffer.combine(y, handle, options.build());
-    rank.checks(SoakWhat.SUMS, combine.x());
+    rank.checks(SoakCheck.SUMS, combine.x());
     Tensor sums = combine.topkWeights();
     require("topkWeights of the combine", sums != null, d.weighted);
-    rank.checks(SoakWhat.SUMS_OF_WEIGHTS, sums);
+    rank.checks(SoakCheck.SUMS_OF_WEIGHTS, sums);
     rank.launch(SoakKernel.CHECK_SUMS);
   }
 
   private void require(String what, boolean there, boolean wanted) {
     if (there != wanted) {
       throw new AssertionError(
-          what + (there ? " is there" : " is not there") + ", epoch " + rank.epoch());
+          what + (there ? " is present" : " is missing") + ", epoch " + rank.epoch());
     }
   }
 }

@@ -6,8 +6,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * The soak itself is tested where no GPU is: its kernels, compiled for the host, over the host
- * engine.
+ * Tests the soak itself without a GPU: its kernels, compiled for the host, over the host engine.
  */
 class HostDeviceSoakTest extends DeviceSoakKit {
   @TempDir static Path directory;
@@ -21,7 +20,7 @@ class HostDeviceSoakTest extends DeviceSoakKit {
 
   @Override
   void requireMachine() {
-    // It is skipped as a whole where there is no compiler.
+    // Without a compiler the whole test is skipped.
   }
 
   @Override

@@ -16,8 +16,8 @@ import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.HostCompiler;
 import org.jspecify.annotations.Nullable;
 
-/** The host in the place of a GPU: the same kernels, compiled by g++, over host memory. */
-@SuppressWarnings("restricted") // it calls the kernels
+/** The host instead of a GPU: the same kernels, compiled by g++, over host memory. */
+@SuppressWarnings("restricted") // calls the kernels
 final class HostMachine implements SoakMachine {
   private static final int ALIGNMENT = 64;
 
@@ -35,7 +35,7 @@ final class HostMachine implements SoakMachine {
                   FunctionDescriptor.ofVoid(ValueLayout.ADDRESS, ValueLayout.ADDRESS));
     }
 
-    /** Compiles them in a directory; skips the test where there is no g++. */
+    /** Compiles the kernels in a directory; skips the test without g++. */
     static Library compile(Path directory) throws IOException, InterruptedException {
       HostCompiler.require("to compile the soak's kernels for the host");
       for (var file : SoakSources.files().entrySet()) {

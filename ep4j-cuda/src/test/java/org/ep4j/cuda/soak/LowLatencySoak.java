@@ -14,7 +14,7 @@ import org.ep4j.ScaleKind;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 
-/** Epochs of a low-latency dispatch, by experts or by source ranks, and its combine. */
+/** Epochs of a low-latency dispatch, by expert or by source rank, and its combine. */
 final class LowLatencySoak implements SoakEpochs {
   private static final float LARGEST_E4M3 = 448;
 
@@ -24,7 +24,7 @@ final class LowLatencySoak implements SoakEpochs {
     this.rank = rank;
   }
 
-  /** What an epoch does; the same on all ranks down to {@code hooked}. */
+  /** Parameters of an epoch; the same on all ranks down to {@code hooked}. */
   private record Draw(
       SoakTraffic traffic,
       RowLayout layout,
@@ -63,16 +63,16 @@ final class LowLatencySoak implements SoakEpochs {
     int hidden = rank.shape.hidden();
     int tokens = d.traffic.tokens()[rank.buffer.rank()];
     rank.begin(d.traffic);
-    rank.set(SoakWord.BY_EXPERT, d.layout == RowLayout.EXPERT_MAJOR);
-    rank.set(SoakWord.LOW_LATENCY, true);
-    rank.set(SoakWord.ZERO_PADDING, false);
-    rank.set(SoakWord.QUANTISED, d.fp8);
-    rank.set(SoakWord.LIMIT, groups(d) * rowsOfGroup(d));
-    rank.set(SoakWord.SENT_WORDS, hidden / 2);
-    rank.set(SoakWord.ROW_WORDS, d.fp8 ? hidden / 4 : hidden / 2);
-    rank.set(SoakWord.SCALE_WORDS, d.fp8 ? hidden / 128 : 0);
+    rank.set(SoakField.BY_EXPERT, d.layout == RowLayout.EXPERT_MAJOR);
+    rank.set(SoakField.LOW_LATENCY, true);
+    rank.set(SoakField.ZERO_PADDING, false);
+    rank.set(SoakField.QUANTISED, d.fp8);
+    rank.set(SoakField.LIMIT, groups(d) * rowsOfGroup(d));
+    rank.set(SoakField.SENT_WORDS, hidden / 2);
+    rank.set(SoakField.ROW_WORDS, d.fp8 ? hidden / 4 : hidden / 2);
+    rank.set(SoakField.SCALE_WORDS, d.fp8 ? hidden / 128 : 0);
     float scale = d.scaleKind == ScaleKind.FLOAT32 ? LARGEST_E4M3 * (1 / LARGEST_E4M3) : 1;
-    rank.set(SoakWord.SCALE_BITS, Float.floatToRawIntBits(scale));
+    rank.set(SoakField.SCALE_BITS, Float.floatToRawIntBits(scale));
     Tensor x = rank.x(DType.BF16, tokens);
     Routing routing = rank.routing(tokens, d.wide);
     rank.makeInputs();
@@ -112,7 +112,7 @@ final class LowLatencySoak implements SoakEpochs {
   }
 
   private void check(Draw d, LowLatencyDispatch dispatch) {
-    rank.checks(SoakWhat.ROWS, dispatch.x());
+    rank.checks(SoakCheck.ROWS, dispatch.x());
     rank.checksScales(dispatch.scales(), rowsOfGroup(d), d.scaleLayout);
     rank.launch(SoakKernel.CHECK_ROWS);
   }
@@ -122,9 +122,9 @@ final class LowLatencySoak implements SoakEpochs {
         d.zeroCopy
             ? rank.buffer.lowLatencyCombineBuffer(dispatch.handle())
             : rank.y.as(DType.BF16, groups(d), rowsOfGroup(d), rank.shape.hidden());
-    rank.set(SoakWord.Y, y);
-    rank.set(SoakWord.Y_WEIGHTS, 0);
-    rank.set(SoakWord.OUT_WEIGHTS, 0);
+    rank.set(SoakField.Y, y);
+    rank.set(SoakField.Y_WEIGHTS, 0);
+    rank.set(SoakField.OUT_WEIGHTS, 0);
     rank.launch(SoakKernel.ANSWER);
     LowLatencyCombineOptions.Builder options =
         LowLatencyCombineOptions.builder()
@@ -144,17 +144,17 @@ final class LowLatencySoak implements SoakEpochs {
       combine.hook().receive();
     }
     checkIndex(dispatch);
-    rank.checks(SoakWhat.SUMS, combine.x());
+    rank.checks(SoakCheck.SUMS, combine.x());
     rank.launch(SoakKernel.CHECK_SUMS);
   }
 
-  /** After the combine, which may go by them: a check makes what it has seen unrecognisable. */
+  /** After the combine, which may use the index: a check overwrites what it has read. */
   private void checkIndex(LowLatencyDispatch dispatch) {
-    rank.checks(SoakWhat.RECEIVED_PER_EXPERT, dispatch.recvCount());
-    rank.checks(SoakWhat.SOURCE_TOKENS, dispatch.handle().srcInfo());
-    rank.checks(SoakWhat.RANGES, dispatch.handle().layoutRange());
-    rank.checks(SoakWhat.IDS, dispatch.topkIdx());
-    rank.checks(SoakWhat.WEIGHTS, dispatch.topkWeights());
+    rank.checks(SoakCheck.RECEIVED_PER_EXPERT, dispatch.counts());
+    rank.checks(SoakCheck.SOURCE_TOKENS, dispatch.handle().srcInfo());
+    rank.checks(SoakCheck.RANGES, dispatch.handle().layoutRange());
+    rank.checks(SoakCheck.IDS, dispatch.topkIdx());
+    rank.checks(SoakCheck.WEIGHTS, dispatch.topkWeights());
     rank.launch(SoakKernel.CHECK_LATENCY_INDEX);
   }
 }

@@ -5,7 +5,7 @@ import java.util.Locale;
 /** The kernels of {@code soak.cu}. */
 enum SoakKernel {
   MAKE,
-  WAYS,
+  ROUTES,
   COUNT,
   PLACE,
   CHECK_ROWS,
@@ -15,7 +15,7 @@ enum SoakKernel {
   CHECK_SUMS,
   FLIP;
 
-  /** Its name in the module. */
+  /** Name in the module. */
   String entry() {
     return "ep4j_soak_" + name().toLowerCase(Locale.ROOT);
   }

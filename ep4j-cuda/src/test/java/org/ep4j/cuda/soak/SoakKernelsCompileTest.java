@@ -8,7 +8,7 @@ import org.ep4j.cuda.jit.KernelCompiler;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The soak's kernels compile, with NVRTC or else nvcc, where no GPU is. */
+/** The soak's kernels compile without a GPU, with NVRTC or else nvcc. */
 class SoakKernelsCompileTest {
   @ParameterizedTest
   @ValueSource(strings = {"sm_80", "sm_90a", "sm_100a"})

@@ -2,14 +2,14 @@ package org.ep4j.cuda.soak;
 
 import org.ep4j.BufferConfig;
 
-/** Which operations a soak calls. */
+/** Operations of a soak. */
 enum SoakKind {
   HIGH_THROUGHPUT,
   LOW_LATENCY,
   /** Both on one buffer, in an order drawn from the seed. */
   BOTH;
 
-  /** A buffer for them. */
+  /** The buffer configuration of the kind. */
   BufferConfig config(SoakShape shape, String engine) {
     return shape.config(
         engine,

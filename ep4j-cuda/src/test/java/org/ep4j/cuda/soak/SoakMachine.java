@@ -6,34 +6,34 @@ import org.ep4j.DeviceStream;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
-/** Where one rank makes its inputs and checks its results: memory, kernels and their order. */
+/** Where a rank creates its inputs and checks its results: memory, kernels and their order. */
 interface SoakMachine extends AutoCloseable {
-  /** Memory of the machine, at least as long as what is asked of it. */
+  /** Memory of the machine, at least as large as requested. */
   interface Block {
     long address();
 
-    /** Its beginning as a tensor. */
+    /** A tensor at the start of the block. */
     Tensor as(DType dtype, long... shape);
 
     void write(MemorySegment source);
 
-    /** Reads its beginning; what was launched has ended. */
+    /** Reads the start of the block; launched work has ended. */
     void read(MemorySegment target);
   }
 
   /** Memory that lives as long as the machine. */
   Block allocate(long bytes);
 
-  /** Runs a kernel after everything that was launched before. The words are copied. */
+  /** Runs a kernel after all earlier launches. The words are copied. */
   void launch(SoakKernel kernel, MemorySegment words);
 
-  /** Where operations run in the order of the kernels, or null if calls return when all is done. */
+  /** Stream of operations that run in order with the kernels; null if calls return after completion. */
   @Nullable DeviceStream stream();
 
-  /** Whether so many ranks share a driver's context. */
+  /** Whether that many ranks share a driver context. */
   boolean isSharedBy(int ranks);
 
-  /** Waits for everything that was launched. */
+  /** Waits for all launches. */
   void finish();
 
   @Override

@@ -16,28 +16,24 @@ import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One rank of a soak: its memory, the words of the epoch, and what its kernels have found. The
- * report is read now and then, because reading waits for the machine.
+ * One rank of a soak: its memory, the words of the epoch, and the results of its checks. The report is read once per window, because reading waits for the machine.
  */
 final class SoakRank {
-  /** Is told what will be checked, and may damage it. */
+  /** Is notified before each check, and may damage its target. */
   interface Meddler {
-    void at(SoakRank rank, SoakWhat what, long address);
+    void at(SoakRank rank, SoakCheck what, long address);
   }
 
-  /** Epochs between two looks at the report. */
+  /** Epochs between two reads of the report. */
   static final int WINDOW = 64;
 
   /**
-   * Epochs at the beginning in which ranks wait for each other after each operation: the engine
-   * makes memory when it first needs it, and that may wait for kernels that wait for this rank.
+   * Initial epochs in which ranks wait for each other after each operation: the engine allocates memory on first use, and an allocation may wait for kernels that wait for this rank.
    */
   private static final int SETTLING = 40;
 
   /**
-   * Epochs that may be enqueued before the first has ended where ranks share a machine. If more
-   * wait than the driver has room for, a launch of one rank waits inside the driver, where it keeps
-   * out the launch of the other that all of them wait for.
+   * Limit of enqueued epochs if ranks share a machine. If more are queued than the driver holds, a launch of one rank waits inside the driver, where it blocks the launch of the other rank that all of them wait for.
    */
   private static final int RUN_AHEAD = 8;
 
@@ -86,7 +82,7 @@ final class SoakRank {
     this.machine = machine;
     this.seed = seed;
     this.meddler = meddler;
-    words = arena.allocate(ValueLayout.JAVA_LONG, SoakWord.values().length);
+    words = arena.allocate(ValueLayout.JAVA_LONG, SoakField.values().length);
     long tokens = shape.maxTokens();
     long rowBytes = 2L * shape.hidden();
     x = machine.allocate(tokens * rowBytes);
@@ -101,65 +97,65 @@ final class SoakRank {
     long[] clean = new long[REPORT_WORDS];
     clean[FIRST] = -1;
     report.write(MemorySegment.ofArray(clean));
-    set(SoakWord.SEED, seed);
-    set(SoakWord.RANK, buffer.rank());
-    set(SoakWord.RANKS, shape.ranks());
-    set(SoakWord.MAX_TOKENS, shape.maxTokens());
-    set(SoakWord.EXPERTS, SoakShape.EXPERTS);
-    set(SoakWord.TOP_K, SoakShape.TOP_K);
-    set(SoakWord.HIDDEN, shape.hidden());
-    set(SoakWord.CAPACITY, shape.capacity());
-    set(SoakWord.REPORT, report.address());
-    set(SoakWord.X, x.address());
-    set(SoakWord.IDS, ids.address());
-    set(SoakWord.WEIGHTS, weights.address());
-    set(SoakWord.WAYS, machine.allocate((long) shape.pairs() * Long.BYTES).address());
-    set(SoakWord.HOLDERS, machine.allocate((long) shape.pairs() * Integer.BYTES).address());
-    set(SoakWord.SOURCES, machine.allocate(shape.capacity() * Integer.BYTES).address());
-    set(SoakWord.TOTALS, machine.allocate(TOTALS_BYTES).address());
+    set(SoakField.SEED, seed);
+    set(SoakField.RANK, buffer.rank());
+    set(SoakField.RANKS, shape.ranks());
+    set(SoakField.MAX_TOKENS, shape.maxTokens());
+    set(SoakField.EXPERTS, SoakShape.EXPERTS);
+    set(SoakField.TOP_K, SoakShape.TOP_K);
+    set(SoakField.HIDDEN, shape.hidden());
+    set(SoakField.CAPACITY, shape.capacity());
+    set(SoakField.REPORT, report.address());
+    set(SoakField.X, x.address());
+    set(SoakField.IDS, ids.address());
+    set(SoakField.WEIGHTS, weights.address());
+    set(SoakField.ROUTES, machine.allocate((long) shape.pairs() * Long.BYTES).address());
+    set(SoakField.HOLDERS, machine.allocate((long) shape.pairs() * Integer.BYTES).address());
+    set(SoakField.SOURCES, machine.allocate(shape.capacity() * Integer.BYTES).address());
+    set(SoakField.TOTALS, machine.allocate(TOTALS_BYTES).address());
   }
 
-  /** What all ranks draw alike. */
+  /** Random numbers that are equal on all ranks. */
   SplittableRandom shared() {
     return new SplittableRandom(seed ^ epoch * 0x9E3779B97F4A7C15L);
   }
 
-  /** What this rank draws for itself. */
+  /** Random numbers of this rank. */
   SplittableRandom own() {
     return new SplittableRandom(~seed ^ epoch * 0x9E3779B97F4A7C15L + 31L * (buffer.rank() + 1));
   }
 
-  /** Epochs so far. */
+  /** Number of epochs so far. */
   long epoch() {
     return epoch;
   }
 
-  void set(SoakWord word, long value) {
+  void set(SoakField word, long value) {
     words.setAtIndex(ValueLayout.JAVA_LONG, word.ordinal(), value);
   }
 
-  void set(SoakWord word, boolean value) {
+  void set(SoakField word, boolean value) {
     set(word, value ? 1 : 0);
   }
 
-  void set(SoakWord word, @Nullable Tensor tensor) {
+  void set(SoakField word, @Nullable Tensor tensor) {
     set(word, tensor == null ? 0 : tensor.address());
   }
 
-  /** The words of an epoch begin. */
+  /** Starts the words of an epoch. */
   void begin(SoakTraffic traffic) {
-    set(SoakWord.EPOCH, epoch);
-    set(SoakWord.SALT, 0);
-    set(SoakWord.TOKENS, traffic.packedTokens());
-    set(SoakWord.FIRST_EXPERT, traffic.firstExpert());
-    set(SoakWord.EXPERT_SPAN, traffic.span());
-    set(SoakWord.MASKED, traffic.masked());
-    set(SoakWord.EMPTY, traffic.empty());
-    set(SoakWord.SCALES, 0);
-    set(SoakWord.BIAS, 0);
+    set(SoakField.EPOCH, epoch);
+    set(SoakField.SALT, 0);
+    set(SoakField.TOKENS, traffic.packedTokens());
+    set(SoakField.FIRST_EXPERT, traffic.firstExpert());
+    set(SoakField.EXPERT_SPAN, traffic.span());
+    set(SoakField.MASKED, traffic.masked());
+    set(SoakField.EMPTY, traffic.empty());
+    set(SoakField.SCALES, 0);
+    set(SoakField.BIAS, 0);
   }
 
-  /** The epoch ends; now and then its ranks look at what the last ones have found. */
+  /** Ends the epoch; once per window all ranks read the results of their checks. */
   void end(Object what) {
     history[(int) (epoch % WINDOW)] = what;
     epoch++;
@@ -174,17 +170,16 @@ final class SoakRank {
     machine.launch(kernel, words);
   }
 
-  /** Makes the inputs of the epoch, and finds out where each row must arrive. */
+  /** Creates the inputs of the epoch and computes the target of each row. */
   void makeInputs() {
     launch(SoakKernel.MAKE);
-    launch(SoakKernel.WAYS);
+    launch(SoakKernel.ROUTES);
     launch(SoakKernel.COUNT);
     launch(SoakKernel.PLACE);
   }
 
   /**
-   * The stream of an operation that is to run in the order of the kernels; one that is not, and
-   * gets none, begins when they have ended.
+   * The stream of an operation that runs in order with the kernels; an operation without a stream starts after they have ended.
    */
   @Nullable DeviceStream stream(boolean inOrder) {
     if (inOrder) {
@@ -194,7 +189,7 @@ final class SoakRank {
     return null;
   }
 
-  /** After an operation. */
+  /** Called after an operation. */
   void step() {
     if (epoch < SETTLING) {
       machine.finish();
@@ -202,23 +197,22 @@ final class SoakRank {
     }
   }
 
-  /** Tells the kernels what to check; null if it is not there. */
-  void checks(SoakWhat what, @Nullable Tensor tensor) {
+  /** Sets the tensor of a check for the kernels; null if missing. */
+  void checks(SoakCheck what, @Nullable Tensor tensor) {
     set(Objects.requireNonNull(what.word, what.name()), tensor);
     if (tensor != null && tensor.byteSize() > 0) {
       meddler.at(this, what, tensor.address());
     }
   }
 
-  /** The last row of {@code x} must be padding. */
+  /** Requires that the last row of {@code x} is padding. */
   void checksPadding(Tensor x) {
     long rowBytes = x.byteSize() / x.size(0);
-    meddler.at(this, SoakWhat.PADDING, x.address() + x.byteSize() - rowBytes);
+    meddler.at(this, SoakCheck.PADDING, x.address() + x.byteSize() - rowBytes);
   }
 
   /**
-   * Tells the kernels what scales to check: [..., rows, columns] or, by columns, [..., columns,
-   * rows], where there may be more rows than are used.
+   * Sets the scales to check: [..., rows, columns] or, column-major, [..., columns, rows], possibly with more rows than used.
    *
    * @param groupRows rows of a group, at least 1
    */
@@ -227,17 +221,17 @@ final class SoakRank {
       boolean byColumns = layout == ScaleLayout.COLUMN_MAJOR;
       int last = scales.dimensions() - 1;
       long across = scales.size(last);
-      set(SoakWord.SCALE_GROUP_ROWS, groupRows);
-      set(SoakWord.SCALE_GROUP_STRIDE, scales.size(last - 1) * across);
-      set(SoakWord.SCALE_ROW_STRIDE, byColumns ? 1 : across);
-      set(SoakWord.SCALE_COLUMN_STRIDE, byColumns ? across : 1);
+      set(SoakField.SCALE_GROUP_ROWS, groupRows);
+      set(SoakField.SCALE_GROUP_STRIDE, scales.size(last - 1) * across);
+      set(SoakField.SCALE_ROW_STRIDE, byColumns ? 1 : across);
+      set(SoakField.SCALE_COLUMN_STRIDE, byColumns ? across : 1);
     }
-    checks(SoakWhat.SCALES, scales);
+    checks(SoakCheck.SCALES, scales);
   }
 
   /** Damages a byte in the order of the kernels. */
   void flip(long address) {
-    set(SoakWord.VICTIM, address);
+    set(SoakField.VICTIM, address);
     launch(SoakKernel.FLIP);
   }
 
@@ -246,12 +240,12 @@ final class SoakRank {
   }
 
   Tensor scales(DType dtype, int tokens, int columns) {
-    set(SoakWord.SCALES, scales.address());
+    set(SoakField.SCALES, scales.address());
     return scales.as(dtype, tokens, columns);
   }
 
   Tensor bias(int tokens) {
-    set(SoakWord.BIAS, bias.address());
+    set(SoakField.BIAS, bias.address());
     return bias.as(DType.BF16, tokens, shape.hidden());
   }
 
@@ -260,13 +254,13 @@ final class SoakRank {
   }
 
   Routing routing(int tokens, boolean wide) {
-    set(SoakWord.WIDE_IDS, wide);
+    set(SoakField.WIDE_IDS, wide);
     return Routing.of(
         ids.as(wide ? DType.INT64 : DType.INT32, tokens, SoakShape.TOP_K),
         weights.as(DType.FP32, tokens, SoakShape.TOP_K));
   }
 
-  /** Another rank has found a mistake and tells it: all ranks end together. */
+  /** Another rank has found and reported an error: all ranks end together. */
   static final class FoundElsewhere extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -276,8 +270,7 @@ final class SoakRank {
   }
 
   /**
-   * Waits for all kernels of all ranks; the rows that those of this one have compared so far.
-   * Throws what was wrong.
+   * Waits for all kernels of all ranks; returns the number of rows that this rank has compared so far. Throws the first error.
    */
   long look() {
     machine.finish();
@@ -290,7 +283,7 @@ final class SoakRank {
     if (found[WRONG] > 0) {
       long first = found[FIRST] >>> 40;
       throw new AssertionError(
-          "%d wrong elements; the first: %s; one of them: %s is 0x%x instead of 0x%x; %s; repeat it with -Dep4j.seed=%d"
+          "%d wrong elements; the first: %s; one of them: %s is 0x%x instead of 0x%x; %s; repeat with -Dep4j.seed=%d"
               .formatted(
                   found[WRONG],
                   place(found[FIRST]),
@@ -311,7 +304,7 @@ final class SoakRank {
         .formatted(
             packed >>> 40,
             buffer.rank(),
-            SoakWhat.values()[(int) (packed >>> 35 & 31)],
+            SoakCheck.values()[(int) (packed >>> 35 & 31)],
             packed >>> 17 & 0x3FFFF,
             packed & 0x1FFFF);
   }

@@ -8,7 +8,7 @@ import org.ep4j.BufferConfig;
  *
  * @param ranks a divisor of {@link #EXPERTS}, at most 4
  * @param hidden a multiple of 512
- * @param maxTokens of a rank, in both kinds of operations
+ * @param maxTokens largest number of tokens of a rank, in both kinds of operations
  */
 record SoakShape(int ranks, int hidden, int maxTokens) {
   static final int EXPERTS = 24;
@@ -24,7 +24,7 @@ record SoakShape(int ranks, int hidden, int maxTokens) {
     return ranks * maxTokens;
   }
 
-  /** Rows that a dispatch delivers to a rank at most: a row a choice, groups aligned. */
+  /** Largest number of rows that a dispatch delivers to a rank: one row per choice, aligned groups. */
   long mostRows(int tokensOfAll, int alignment) {
     return (long) tokensOfAll * Math.min(TOP_K, localExperts()) + (alignment - 1L) * localExperts();
   }

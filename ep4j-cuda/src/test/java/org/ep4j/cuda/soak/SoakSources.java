@@ -14,15 +14,15 @@ import java.util.stream.Collectors;
 import org.ep4j.cuda.jit.KernelSources;
 import org.ep4j.cuda.jit.KernelSpec;
 
-/** The text of the soak's kernels: files beside this class, and one that its enums make. */
+/** The text of the soak's kernels: files next to this class, and one generated from its enums. */
 final class SoakSources {
   static final String ENTRY = "soak.cu";
   private static final List<String> FILES =
-      List.of(ENTRY, "soak.cuh", "soak_places.cuh", "soak_rows.cuh", "soak_sums.cuh");
+      List.of(ENTRY, "soak.cuh", "soak_row_table.cuh", "soak_rows.cuh", "soak_sums.cuh");
 
   private SoakSources() {}
 
-  /** Text by name. */
+  /** Text by file name. */
   static SortedMap<String, String> files() {
     TreeMap<String, String> files = new TreeMap<>();
     FILES.forEach(name -> files.put(name, read(name)));
@@ -30,18 +30,18 @@ final class SoakSources {
     return files;
   }
 
-  /** For the compiler that engines use. */
+  /** Spec for the compiler of engines. */
   static KernelSpec spec(String architecture) {
     return new KernelSpec(new KernelSources(ENTRY, files()), new TreeMap<>(), architecture);
   }
 
   private static String words() {
     String fields =
-        Arrays.stream(SoakWord.values())
+        Arrays.stream(SoakField.values())
             .map(word -> "  u64 " + word.name().toLowerCase(Locale.ROOT) + ";\n")
             .collect(Collectors.joining());
     String what =
-        Arrays.stream(SoakWhat.values()).map(Enum::name).collect(Collectors.joining(", "));
+        Arrays.stream(SoakCheck.values()).map(Enum::name).collect(Collectors.joining(", "));
     return "#pragma once\n\nstruct Words {\n"
         + fields
         + "};\n\nenum What { "

@@ -4,13 +4,13 @@ import java.util.Arrays;
 import java.util.SplittableRandom;
 
 /**
- * Who sends how much where in an epoch; all ranks draw the same.
+ * Traffic of an epoch; all ranks draw the same.
  *
- * @param tokens of each rank
- * @param firstExpert first of the experts that are chosen from
- * @param span how many they are, at least as many as choices
- * @param masked of 256 choices so many are given up
- * @param empty of 256 tokens so many choose nothing
+ * @param tokens tokens of each rank
+ * @param firstExpert first expert of the chosen range
+ * @param span size of the range, at least the number of choices
+ * @param masked masked choices out of 256
+ * @param empty tokens without choices out of 256
  */
 record SoakTraffic(int[] tokens, int firstExpert, int span, int masked, int empty) {
   static SoakTraffic draw(SplittableRandom shared, SoakShape shape) {
@@ -27,11 +27,11 @@ record SoakTraffic(int[] tokens, int firstExpert, int span, int masked, int empt
     int span = SoakShape.EXPERTS;
     int first = 0;
     switch (shared.nextInt(4)) {
-      case 0 -> { // few experts get all
+      case 0 -> { // few experts receive everything
         span = SoakShape.TOP_K + shared.nextInt(3);
         first = shared.nextInt(SoakShape.EXPERTS - span + 1);
       }
-      case 1 -> { // one rank gets all
+      case 1 -> { // one rank receives everything
         span = shape.localExperts();
         first = shared.nextInt(shape.ranks()) * span;
       }
@@ -50,7 +50,7 @@ record SoakTraffic(int[] tokens, int firstExpert, int span, int masked, int empt
     return sum;
   }
 
-  /** As the kernels' word. */
+  /** The tokens as the kernels' word. */
   long packedTokens() {
     long packed = 0;
     for (int r = 0; r < tokens.length; r++) {

@@ -1,4 +1,4 @@
-// What CUDA's language has and C++ has not, as far as the kernels use it.
+// The parts of the CUDA language that the kernels use and C++ lacks.
 #pragma once
 #include <cmath>
 #include <type_traits>
@@ -36,10 +36,10 @@ T from_word(u64 word) {
   return value;
 }
 
-// Another thread may come first: in between is no telling who was.
+// Another thread may run before the change: the order of changes is undefined.
 template <class T, class Change>
 T change(T* at, const char* name, Change next) {
-  give_way();
+  yield_fiber();
   check(at, sizeof *at, name);
   T before = *at;
   *at = next(before);
@@ -155,10 +155,10 @@ T atomicExch(T* at, V value) {
   return emulator::change(at, "atomicExch", [&](T) { return (T)value; });
 }
 
-// Memory is in order here; but a fence takes time, in which others run.
-inline void __threadfence_block() { emulator::give_way(); }
-inline void __threadfence() { emulator::give_way(); }
-inline void __threadfence_system() { emulator::give_way(); }
+// Memory is sequentially consistent here, but a fence takes time, in which other threads run.
+inline void __threadfence_block() { emulator::yield_fiber(); }
+inline void __threadfence() { emulator::yield_fiber(); }
+inline void __threadfence_system() { emulator::yield_fiber(); }
 
 template <class T>
 T __ldcg(const T* at) {

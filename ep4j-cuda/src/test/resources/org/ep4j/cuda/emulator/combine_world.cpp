@@ -1,11 +1,11 @@
-// Dispatches and combines of what they delivered, FLAT and EXPERT_MAJOR, in FP32 and BF16, on random
+// Dispatches, and combines of their rows, FLAT and EXPERT_MAJOR, in FP32 and BF16, on random
 // worlds: `combine_world SEED CASES`.
 #include "ptx.cuh"
 
 #include "dispatch.cu"
 #include "expert_dispatch.cu"
 
-// Some names are those of a dispatch: on a GPU the two are never in one program.
+// Some names equal those of a dispatch; on a GPU the two are never in one program.
 namespace combining {
 #include "combine.cu"
 #include "expert_combine.cu"
@@ -25,8 +25,8 @@ void run_case(u64 seed) {
   Combining combining(dispatching);
   std::shared_ptr<Handle> last;
   for (u32 left = machine.random.between(2, 5); left > 0; left--) {
-    // What did not fit or was refused ends in an exception: its handle is not used again.
-    if (last == nullptr || last->crowded || last->routing.bad || machine.random.once_in(4)) {
+    // An overflow or a refusal ends in an exception: that handle is not used again.
+    if (last == nullptr || last->overflow_rank || last->routing.bad || machine.random.once_in(4)) {
       last = dispatching.dispatch();
     } else if (machine.random.once_in(3)) {
       dispatching.dispatch_again(last);

@@ -1,5 +1,5 @@
-// High-throughput combines of what dispatches delivered: what each rank gives, and what each must get.
-// Needs `combining`, the kernels' parameters, which a world includes before.
+// High-throughput combines of dispatched rows: inputs and expected results of each rank. Needs
+// `combining`, the kernels' parameters, which a world includes before.
 #pragma once
 #include "dispatching.hpp"
 
@@ -7,7 +7,7 @@ namespace emulator {
 
 enum Type { FP32, BF16, BF16_EXACT };
 
-// The rows of one element type, as floats.
+// Rows of one element type, as floats.
 struct Values {
   bool wide;  // 4 bytes
 
@@ -34,7 +34,7 @@ struct Values {
   }
 };
 
-// A combine: what each rank gives, and what each must get.
+// A combine: inputs and expected results of each rank.
 struct Combine {
   std::shared_ptr<Handle> handle;
   Type type;
@@ -42,7 +42,7 @@ struct Combine {
   u32 hidden;
   u32 biases;
   bool weighted;
-  bool rounded;  // across nodes: what a node has for a token is one row
+  bool rounded;  // across nodes: a node's sum for a token is one row
   std::vector<std::vector<char>> y, bias0, bias1, expected;
   std::vector<std::vector<float>> weights, expected_weights;
 
@@ -83,7 +83,7 @@ struct Combine {
     return all;
   }
 
-  // In ascending rank order; of a rank's rows first the sum, in ascending row order.
+  // In ascending rank order; the rows of a rank are summed first, in ascending row order.
   void sum(const World& world, u32 source, u32 token) {
     std::vector<float> total(hidden);
     for (u32 h = 0; h < hidden; h++) {
@@ -147,12 +147,12 @@ struct Combine {
   }
 };
 
-// What is different for ranks of several nodes.
+// The differences for ranks of several nodes.
 class CombineAcross {
  public:
   virtual ~CombineAcross() = default;
 
-  // Tokens of a chunk, for all ranks of a pass of columns.
+  // Tokens of a chunk, for all ranks in a pass of columns.
   virtual u32 draw_chunks(const Handle& handle, u64 row_bytes) = 0;
 
   // The kernel, its warps and shared memory.
@@ -189,12 +189,12 @@ class Combining {
     p.ranks = world.world.ranks;
     p.top_k = handle.routing.top_k;
     p.tokens = handle.routing.tokens[r];
-    p.ways = handle.parameters[r].ways;
+    p.routes = handle.parameters[r].routes;
     p.matrix = handle.parameters[r].matrix;
-    p.places = handle.by_experts ? handle.parameters[r].places : nullptr;
-    p.far = handle.parameters[r].far;
-    p.far_ways = handle.parameters[r].far_ways;
-    p.far_tokens = handle.parameters[r].far_tokens;
+    p.slot_rows = handle.by_experts ? handle.parameters[r].slot_rows : nullptr;
+    p.internode = handle.parameters[r].internode;
+    p.internode_routes = handle.parameters[r].internode_routes;
+    p.internode_tokens = handle.parameters[r].internode_tokens;
     p.y = world.copy(combine->y[r], "y", r);
     p.hidden = combine->hidden;
     p.weights = combine->weighted ? world.copy(combine->weights[r], "row weights", r) : nullptr;
@@ -205,22 +205,22 @@ class Combining {
     p.ready_offset = world.at.ready;
     p.groups_offset = world.at.groups;
     p.group_words = world.at.group_words;
-    p.home_offset = world.at.home;
-    p.home_weights_offset = world.at.home_weights;
+    p.return_offset = world.at.return_buffer;
+    p.return_weights_offset = world.at.return_weights;
     p.timeout = PATIENT;
     p.record = world.records[r];
     p.host_abort = world.abort;
-    // Rows that grow on their way go home in several passes of columns, as in Combiner.
+    // Rows that are wider in the return buffer travel in several passes of columns, as in Combiner.
     u32 traveling = combine->type == BF16 || (combine->type == BF16_EXACT && !handle.by_experts) ? 2 : 4;
-    u64 most = world.at.home_row_bytes / traveling / 8 * 8;
+    u64 largest = world.at.return_row_bytes / traveling / 8 * 8;
     Receipt last = world.receipt(r);
-    for (u64 column = 0; column < p.hidden; column += most) {
+    for (u64 column = 0; column < p.hidden; column += largest) {
       p.column = column;
-      p.columns = std::min(most, p.hidden - column);
-      p.home_row_bytes = p.columns * traveling;
+      p.columns = std::min(largest, p.hidden - column);
+      p.return_row_bytes = p.columns * traveling;
       p.receipt = column + p.columns == p.hidden ? last : Receipt{0, last.completed};
       if (across != nullptr && chunks.count(column) == 0) {
-        chunks[column] = across->draw_chunks(handle, p.home_row_bytes);
+        chunks[column] = across->draw_chunks(handle, p.return_row_bytes);
       }
       p.chunk_tokens = chunks[column];
       p.rounded = combine->rounded;
@@ -229,7 +229,7 @@ class Combining {
   }
 
   Launch launch(std::shared_ptr<Combine> combine, u32 r, combining::CombineParameters p) {
-    bool flat = p.places == nullptr;
+    bool flat = p.slot_rows == nullptr;
     u32 warps = world.random.between(2, 8);
     u32 row_bytes = (u32)p.columns * combine->values.bytes();
     p.push_warps = world.random.between(1, warps - 1);
@@ -282,18 +282,18 @@ class Combining {
                             __float_as_uint(combine.expected_weights[r][i]), "bits of weight", r, i);
       }
     }
-    // What the caller gave is his again.
+    // The caller may overwrite its input now.
     std::fill_n((char*)p.y, combine.y[r].size(), (char)0xdd);
   }
 };
 
-// Some dispatches, again or not, and combines of what they have delivered.
+// Some dispatches, new and cached, and combines of their rows.
 inline void operate(Dispatching& dispatching, Combining& combining, u32 operations) {
   std::shared_ptr<Handle> last;
   Random& random = dispatching.random;
   for (; operations > 0; operations--) {
-    // What did not fit or was refused ends in an exception: its handle is not used again.
-    if (last == nullptr || last->crowded || last->routing.bad || random.once_in(4)) {
+    // An overflow or a refusal ends in an exception: that handle is not used again.
+    if (last == nullptr || last->overflow_rank || last->routing.bad || random.once_in(4)) {
       last = dispatching.dispatch();
     } else if (random.once_in(3)) {
       dispatching.dispatch_again(last);

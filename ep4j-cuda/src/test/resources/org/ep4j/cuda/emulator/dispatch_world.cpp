@@ -18,8 +18,8 @@ void run_case(u64 seed) {
   Dispatching dispatching(machine, world);
   std::shared_ptr<Handle> last;
   for (u32 left = machine.random.between(1, 3); left > 0; left--) {
-    // What did not fit or was refused ends in an exception: its handle is not used again.
-    if (last != nullptr && !last->crowded && !last->routing.bad && machine.random.once_in(2)) {
+    // An overflow or a refusal ends in an exception: that handle is not used again.
+    if (last != nullptr && !last->overflow_rank && !last->routing.bad && machine.random.once_in(2)) {
       dispatching.dispatch_again(last);
     } else {
       last = dispatching.dispatch();

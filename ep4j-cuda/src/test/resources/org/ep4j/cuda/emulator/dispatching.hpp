@@ -1,6 +1,6 @@
-// High-throughput dispatches of a world: what the host lays out and tells the kernels, and what must
-// be found afterwards. Between the end of an operation and the caller's look at the results peers may
-// be far ahead: they must not touch them.
+// High-throughput dispatches of a world: the host's layout and parameters, and the checks of the
+// results. Between the end of an operation and the check peers may be several operations ahead:
+// they must not change the results.
 #pragma once
 #include "operations.hpp"
 #include "region.hpp"
@@ -13,14 +13,14 @@ class Dispatching {
   Across* across;
   Random& random;
   World world;
-  u32 most_alignment;
+  u32 max_alignment;
   Region at;
   u32 blocks_of_device = 6;
   std::vector<char*> regions;
   std::vector<Record*> records;
   std::vector<u64*> completed;
   std::vector<u64> tickets;
-  std::vector<bool> refusals;  // by rank: some operation must have left one
+  std::vector<bool> refusals;  // by rank: some operation must have reported a refusal
   std::vector<char**> peers;  // by rank
   u64* abort;
 
@@ -29,8 +29,8 @@ class Dispatching {
         across(across),
         random(machine.random),
         world(std::move(drawn)),
-        most_alignment(random.once_in(2) ? 1 : random.between(1, 20)),
-        at(world, most_alignment),
+        max_alignment(random.once_in(2) ? 1 : random.between(1, 20)),
+        at(world, max_alignment),
         tickets(world.ranks),
         refusals(world.ranks) {
     Memory& memory = machine.memory;
@@ -59,12 +59,12 @@ class Dispatching {
     auto handle = std::make_shared<Handle>(Handle{Routing(world, random), random.once_in(2), false, {}, {}, {}, {}});
     bool tight = random.once_in(8);
     for (u32 r = 0; r < world.ranks; r++) {
-      u32 alignment = random.between(1, most_alignment);
+      u32 alignment = random.between(1, max_alignment);
       handle->alignments.push_back(alignment);
       handle->deliveries.emplace_back(world, handle->routing, r, handle->by_experts, alignment);
       u64 needed = handle->deliveries[r].rows.size();
       handle->limits.push_back(tight ? random.below((u32)needed + 2) : at.capacity);
-      handle->crowded = handle->crowded || (!world.gone[r] && needed > handle->limits[r]);
+      handle->overflow_rank = handle->overflow_rank || (!world.gone[r] && needed > handle->limits[r]);
     }
     bool fill = tight || random.once_in(4);
     bool zero = random.once_in(2);
@@ -94,10 +94,10 @@ class Dispatching {
 
   Control* control(u32 r) const { return (Control*)regions[r]; }
 
-  // Whether what its kernels leave means nothing; or something else by now.
-  bool is_lost(u32 r) const { return control(r)->failed != 0 || control(r)->evicted != 0; }
+  // Whether the results of its kernels are invalid, or already overwritten.
+  bool is_lost(u32 r) const { return control(r)->failed != 0 || control(r)->fenced_by != 0; }
 
-  // As Recovery does on the ranks that are left; nothing runs there.
+  // As Recovery does on the surviving ranks; no kernel runs there.
   void go_on_without(u32 lost) {
     world.gone[lost] = true;
     u64 epoch = 0;
@@ -179,7 +179,7 @@ class Dispatching {
     records.push_back(memory.zeroed<Record>(1, "record" + name, (int)r));
     completed.push_back(memory.zeroed<u64>(1, "completed" + name, (int)r));
     block_counts.push_back(memory.zeroed<u64>(counters(), "block counts" + name, (int)r));
-    u64 choices = (u64)world.most_tokens * world.most_choices;
+    u64 choices = (u64)world.max_tokens * world.max_choices;
     entries.push_back(memory.allocate<u64>(choices, "entries" + name, (int)r));
   }
 
@@ -203,8 +203,8 @@ class Dispatching {
     p.tokens_offset = at.tokens;
     p.sources_offset = at.sources;
     p.arrivals_offset = at.arrivals;
-    p.companions_offset = at.home;
-    p.landing_rows = at.landing_rows;
+    p.metadata_offset = at.return_buffer;
+    p.receive_slots = at.receive_slots;
     p.block_counts = block_counts[r];
     p.entries = entries[r];
     p.order = order;
@@ -223,14 +223,14 @@ class Dispatching {
     u32 local = world.locals[r];
     p.tokens = handle.routing.tokens[r];
     p.top_k = handle.routing.top_k;
-    p.ways = memory.allocate<u64>(choices, "ways", (int)r);
+    p.routes = memory.allocate<u64>(choices, "routes", (int)r);
     p.lists = memory.allocate<u32>(world.ranks * p.tokens, "lists", (int)r);
     p.matrix = memory.allocate<u32>(world.ranks * (world.ranks + 2), "matrix", (int)r);
     p.flat_rows = memory.allocate<u32>(1, "flat_rows", (int)r);
     p.group_starts = memory.allocate<u32>(local + 1, "group_starts", (int)r);
     p.group_rows = memory.allocate<u32>(local, "group_rows", (int)r);
     p.targets = memory.allocate<u32>(choices, "targets", (int)r);
-    p.places = memory.allocate<u64>(at.landing_rows * p.top_k, "places", (int)r);
+    p.slot_rows = memory.allocate<u64>(at.receive_slots * p.top_k, "slot rows", (int)r);
     p.limit = handle.limits[r];
     p.alignment = handle.alignments[r];
     p.totals = memory.zeroed<u64>(8, "totals", (int)r);
@@ -276,7 +276,7 @@ class Dispatching {
     p.scales = payload->scale_bytes > 0 ? payload->scales[r] : nullptr;
     p.scale_bytes = payload->scale_bytes;
     p.factors = payload->factors ? payload->factor[r] : nullptr;
-    p.companion_bytes = Region::companion_bytes(payload->scale_bytes, (u32)p.top_k, p.cached);
+    p.metadata_bytes = Region::metadata_bytes(payload->scale_bytes, (u32)p.top_k, p.cached);
     p.receipt = receipt(r);
     for (u32 i = 0; !p.cached && i < handle->routing.ids[r].size(); i++) {
       refusals[r] = refusals[r] || handle->routing.refused(r, i / (u32)p.top_k, i % (u32)p.top_k);
@@ -312,7 +312,7 @@ class Dispatching {
       }
       check_numbers(*handle, r, p);
       check_rows(*handle, *payload, r, p);
-      // What the caller gave is his again.
+      // The caller may overwrite its input now.
       std::fill_n(payload->x[r], payload->sent_x[r].size(), (char)0xdd);
       std::fill_n(payload->scales[r], payload->sent_scales[r].size(), (char)0xdd);
     };
@@ -329,7 +329,7 @@ class Dispatching {
     u64 words = slots + 2 * (world.experts + world.locals[p.rank]) + 1;
     u64 tiles = (world.ranks + world.experts) * (1 + 2 * p.tile_warps) * 4;
     return (words * 4 + 127) / 128 * 128 +
-           std::max(tiles, moving + p.push_warps * STAGES * p.companion_bytes);
+           std::max(tiles, moving + p.push_warps * STAGES * p.metadata_bytes);
   }
 
   void check_numbers(const Handle& handle, u32 r, const DispatchParameters& p) const {
@@ -347,15 +347,15 @@ class Dispatching {
     for (u32 s = 0; !handle.by_experts && s <= world.ranks; s++) {
       expect(p.rank_offsets[s], delivery.from[s], "first token of source", r, s);
     }
-    u32 crowded = 0;
-    while (crowded < world.ranks &&
-           (world.gone[crowded] || handle.deliveries[crowded].rows.size() <= handle.limits[crowded])) {
-      crowded++;
+    u32 overflow_rank = 0;
+    while (overflow_rank < world.ranks &&
+           (world.gone[overflow_rank] || handle.deliveries[overflow_rank].rows.size() <= handle.limits[overflow_rank])) {
+      overflow_rank++;
     }
     expect(p.totals[TOTAL_TICKET], p.counts_ticket, "ticket of counts", r);
     expect(p.totals[TOTAL_NEEDED], delivery.rows.size(), "needed rows", r);
     expect(p.totals[TOTAL_RECEIVED], handle.by_experts ? pairs : delivery.tokens(), "received", r);
-    expect(p.totals[TOTAL_OVERFLOW_RANK], crowded, "rank without room", r);
+    expect(p.totals[TOTAL_OVERFLOW_RANK], overflow_rank, "rank without room", r);
   }
 
   void check_rows(const Handle& handle, const Payload& payload, u32 r,
@@ -370,7 +370,7 @@ class Dispatching {
       expect((u64)(i64)sources[i], row.some ? (u64)row.source : -1ull, "source of row", r, i);
       if (row.some) {
         check_row(payload, r, i, row);
-        check_companions(handle, payload, r, p, i, row);
+        check_metadata(handle, payload, r, p, i, row);
       } else if (p.zero) {
         for (u64 b = 0; b < p.row_bytes; b++) {
           expect((u8)region[at.rows + i * p.row_bytes + b], 0, "padding row", r, i);
@@ -396,7 +396,7 @@ class Dispatching {
     }
   }
 
-  void check_companions(const Handle& handle, const Payload& payload, u32 r,
+  void check_metadata(const Handle& handle, const Payload& payload, u32 r,
                         const DispatchParameters& p, u64 i, Row row) const {
     const Routing& routing = handle.routing;
     const char* region = regions[r];
@@ -407,7 +407,7 @@ class Dispatching {
     const float* weights = (const float*)(region + at.weights);
     const std::vector<float>& given = routing.weights[row.source];
     u64 first = (u64)row.token * routing.top_k;
-    // A refused choice ends in an exception; what lies here then is not told.
+    // A refused choice ends in an exception; the memory is then undefined.
     if (p.cached || routing.bad) {
       return;
     }

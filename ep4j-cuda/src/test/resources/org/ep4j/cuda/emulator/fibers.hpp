@@ -1,6 +1,6 @@
-// A thread of a kernel: it has a stack of its own and runs until it gives way.
+// A thread of a kernel: it has its own stack and runs until it yields.
 //
-// A fiber begins by ucontext, which every libc for Linux knows, and is switched by _setjmp and
+// A fiber starts with ucontext, which every libc for Linux has, and switches with _setjmp and
 // _longjmp, which make no system call: a case switches some million times.
 #pragma once
 #include <csetjmp>
@@ -14,7 +14,7 @@ namespace emulator {
 
 class Fiber {
  public:
-  // A fiber at rest, new or used.
+  // An idle fiber, new or reused.
   static Fiber* take(const std::function<void()>* body) {
     Fiber* fiber;
     if (idle.empty()) {
@@ -30,7 +30,7 @@ class Fiber {
 
   static void put_back(Fiber* fiber) { idle.push_back(fiber); }
 
-  // Of one that will never go on: what lies on its stack is forgotten.
+  // Of a fiber that never resumes: objects on its stack are not destroyed.
   static void discard(Fiber* fiber) {
     munmap(fiber->stack, STACK);
     delete fiber;
@@ -38,20 +38,20 @@ class Fiber {
 
   bool is_done() const { return done; }
 
-  // Runs it until it gives way or ends. Not from a fiber.
+  // Runs it until it yields or ends. Not from a fiber.
   void resume() {
     current = this;
     if (_setjmp(outside) == 0) {
-      if (begun) {
+      if (started) {
         _longjmp(inside, 1);
       }
-      begun = true;
+      started = true;
       setcontext(&beginning);
     }
   }
 
   // From a fiber.
-  static void give_way() {
+  static void yield_fiber() {
     if (_setjmp(current->inside) == 0) {
       _longjmp(outside, 1);
     }
@@ -69,12 +69,12 @@ class Fiber {
   std::jmp_buf inside;
   ucontext_t beginning;
   const std::function<void()>* body = nullptr;
-  bool begun = false;
+  bool started = false;
   bool done = true;
 
   Fiber() {
     stack = mmap(nullptr, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    // A stack that grows too long ends the program instead of another fiber's data.
+    // A stack overflow ends the program instead of corrupting another fiber.
     if (stack == MAP_FAILED || mprotect(stack, PAGE, PROT_NONE) != 0 || getcontext(&beginning) != 0) {
       std::abort();
     }
@@ -84,12 +84,12 @@ class Fiber {
     makecontext(&beginning, run, 0);
   }
 
-  // Stacks are used again: a fiber ends one body and waits for the next.
+  // Fibers are reused: a fiber ends one body and waits for the next.
   static void run() {
     for (;;) {
       (*current->body)();
       current->done = true;
-      give_way();
+      yield_fiber();
     }
   }
 };

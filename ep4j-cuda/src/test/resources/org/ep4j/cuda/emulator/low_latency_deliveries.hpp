@@ -1,4 +1,4 @@
-// What a rank must find when it has received a low-latency dispatch.
+// The expected results of a rank that has received a low-latency dispatch.
 #pragma once
 #include "low_latency_expected.hpp"
 
@@ -13,43 +13,43 @@ inline void expect(u64 seen, u64 expected, const char* what, u32 rank, u64 numbe
 struct Deliveries {
   const World& world;
 
-  // Groups of rows that a rank receives, and the rows that each has room for.
-  u64 groups(bool by_ranks, u32 r) const { return by_ranks ? world.ranks : world.locals[r]; }
+  // Groups of rows that a rank receives, and the row capacity of each.
+  u64 groups(bool rank_major, u32 r) const { return rank_major ? world.ranks : world.locals[r]; }
 
-  u64 capacity(bool by_ranks) const { return (by_ranks ? 1 : world.ranks) * world.most_tokens; }
+  u64 capacity(bool rank_major) const { return (rank_major ? 1 : world.ranks) * world.max_tokens; }
 
-  // The rows of a group, in their order.
-  std::vector<Row> rows(const LatencyDispatch& dispatch, u32 r, u32 group, const Company& company) const {
-    return dispatch.by_ranks ? dispatch.tokens(r, group, company) : dispatch.rows(r, group, company);
+  // The rows of a group, in order.
+  std::vector<Row> rows(const LatencyDispatch& dispatch, u32 r, u32 group, const RankSet& members) const {
+    return dispatch.rank_major ? dispatch.tokens(r, group, members) : dispatch.rows(r, group, members);
   }
 
-  void check(const LatencyDispatch& dispatch, u32 r, const Company& with, const LowLatencyParameters& p,
+  void check(const LatencyDispatch& dispatch, u32 r, const RankSet& with, const LowLatencyParameters& p,
              const std::vector<int>& cumulative) const {
     for (u32 l = 0; l < world.locals[r]; l++) {
       std::vector<Row> rows = dispatch.rows(r, l, with);
-      if (!dispatch.by_ranks) {
+      if (!dispatch.rank_major) {
         expect((u64)p.row_counts[l], rows.size(), "rows of expert", r, l);
       }
       if (p.cumulative != nullptr) {
         expect((u64)p.cumulative[l], cumulative[l] + rows.size(), "all rows of expert", r, l);
       }
-      for (u64 s = 0, first = 0; !dispatch.by_ranks && s < world.ranks; s++) {
+      for (u64 s = 0, first = 0; !dispatch.rank_major && s < world.ranks; s++) {
         u64 count = (u64)std::count_if(rows.begin(), rows.end(),
                                        [&](const Row& row) { return row.source == s; });
         expect(p.ranges[l * world.ranks + s], first << 32 | count, "range of source", r, s);
         first += count;
       }
     }
-    for (u32 s = 0; dispatch.by_ranks && s < world.ranks; s++) {
+    for (u32 s = 0; dispatch.rank_major && s < world.ranks; s++) {
       u64 count = dispatch.tokens(r, s, with).size();
       expect((u64)p.row_counts[s], count, "rows of source", r, s);
       expect(p.ranges[s], s * capacity(true) << 32 | count, "range of source", r, s);
     }
-    for (u32 g = 0; g < groups(dispatch.by_ranks, r); g++) {
+    for (u32 g = 0; g < groups(dispatch.rank_major, r); g++) {
       std::vector<Row> rows = this->rows(dispatch, r, g, with);
       for (u64 i = 0; i < rows.size(); i++) {
         check_row(dispatch, r, p, g, i, rows[i]);
-        if (dispatch.by_ranks) {
+        if (dispatch.rank_major) {
           check_choices(dispatch, r, p, g * capacity(true) + i, rows[i]);
         }
       }
@@ -74,7 +74,7 @@ struct Deliveries {
 
   void check_row(const LatencyDispatch& dispatch, u32 r, const LowLatencyParameters& p, u32 group,
                  u64 i, Row row) const {
-    u64 slot = group * capacity(dispatch.by_ranks) + i;
+    u64 slot = group * capacity(dispatch.rank_major) + i;
     const std::vector<u8>& expected = dispatch.encoded[row.source][row.token];
     expect((u64)p.source_tokens[slot], row.token, "token of row", r, slot);
     for (u64 b = 0; b < p.row_bytes; b++) {

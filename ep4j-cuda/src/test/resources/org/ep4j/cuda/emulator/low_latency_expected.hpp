@@ -1,4 +1,4 @@
-// Low-latency operations of a world, and what each must deliver.
+// Low-latency operations of a world, and the expected results of each.
 #pragma once
 #include "low_latency_rows.hpp"
 #include "routing.hpp"
@@ -10,24 +10,24 @@
 
 namespace emulator {
 
-// Ranks that one rank counts with.
-typedef std::vector<bool> Company;
+// The live ranks, as one rank sees them.
+typedef std::vector<bool> RankSet;
 
 // A dispatch on all ranks.
 struct LatencyDispatch {
   const World& world;
   Routing routing;
   Encoding encoding;
-  bool by_ranks;
+  bool rank_major;
   bool columns;
-  bool weighted;                                       // by ranks
+  bool weighted;                                       // RANK_MAJOR
   std::vector<std::vector<float>> weights;             // [rank][token, choice]
   std::vector<std::vector<Halves>> x;                  // [rank][token]
-  std::vector<std::vector<std::vector<u8>>> encoded;  // the same as they arrive
+  std::vector<std::vector<std::vector<u8>>> encoded;  // the same in the travelling format
 
   LatencyDispatch(const World& world, Encoding encoding, Random& random)
       : world(world), routing(world, random), encoding(encoding),
-        by_ranks(EP4J_MIXED ? random.once_in(2) : EP4J_BY_RANKS), columns(random.once_in(2)),
+        rank_major(EP4J_MIXED ? random.once_in(2) : EP4J_RANK_MAJOR), columns(random.once_in(2)),
         weighted(!random.once_in(3)) {
     u64 key = random.engine();
     for (u32 r = 0; r < world.ranks; r++) {
@@ -44,10 +44,10 @@ struct LatencyDispatch {
     }
   }
 
-  // Tokens of a source that go to a rank, in their order.
-  std::vector<Row> tokens(u32 rank, u32 source, const Company& company) const {
+  // Tokens of a source that go to a rank, in order.
+  std::vector<Row> tokens(u32 rank, u32 source, const RankSet& members) const {
     std::vector<Row> all;
-    for (u32 t = 0; company[source] && t < routing.tokens[source]; t++) {
+    for (u32 t = 0; members[source] && t < routing.tokens[source]; t++) {
       bool goes = false;
       for (u32 k = 0; k < routing.top_k; k++) {
         goes = goes || routing.leads(source, t, k, rank);
@@ -59,11 +59,11 @@ struct LatencyDispatch {
     return all;
   }
 
-  // Rows of a local expert of a rank, in their order.
-  std::vector<Row> rows(u32 rank, u32 local, const Company& company) const {
+  // Rows of a local expert of a rank, in order.
+  std::vector<Row> rows(u32 rank, u32 local, const RankSet& members) const {
     std::vector<Row> all;
     for (u32 s = 0; s < world.ranks; s++) {
-      for (u32 t = 0; company[s] && t < routing.tokens[s]; t++) {
+      for (u32 t = 0; members[s] && t < routing.tokens[s]; t++) {
         for (u32 k = 0; k < routing.top_k; k++) {
           if (routing.leads(s, t, k, rank) && world.local[routing.id(s, t, k)] == local) {
             all.push_back(Row{true, s, t, k});
@@ -75,18 +75,19 @@ struct LatencyDispatch {
   }
 };
 
-enum Way { WAY_CHOICES, WAY_LOGFMT, WAY_PARTIAL, WAY_SUMMED };
+enum CombineMode { MODE_CHOICES, MODE_LOGFMT, MODE_PARTIAL, MODE_SUMMED };
 
-// A combine of what a dispatch delivered, on all ranks.
+// A combine of a dispatch's rows, on all ranks.
 struct LatencyCombine {
   std::shared_ptr<LatencyDispatch> dispatch;
-  Way way;
+  CombineMode mode;
   u64 key;
-  std::vector<std::vector<i64>> ids;        // as dispatched, but for choices that are skipped now
+  std::vector<std::vector<i64>> ids;        // as dispatched, except for choices that are skipped
+                                            // now
   std::vector<std::vector<float>> weights;  // [rank][token, choice]
 
   LatencyCombine(std::shared_ptr<LatencyDispatch> given, Random& random)
-      : dispatch(given), way(given->by_ranks ? WAY_SUMMED : (Way)random.below(3)), key(random.engine()), ids(given->routing.ids) {
+      : dispatch(given), mode(given->rank_major ? MODE_SUMMED : (CombineMode)random.below(3)), key(random.engine()), ids(given->routing.ids) {
     u32 skips = random.once_in(3) ? random.between(1, 8) : 0;  // of 8
     for (u32 r = 0; r < ids.size(); r++) {
       weights.emplace_back();
@@ -98,35 +99,35 @@ struct LatencyCombine {
     }
   }
 
-  // The row that the expert of a choice makes of a token; by ranks that of a holder.
+  // The row of a choice's expert for a token; RANK_MAJOR: of a holder.
   Halves row(u32 source, u32 token, u32 maker) const {
     return drawn_row(mixed(key, source, token, maker), dispatch->encoding.hidden);
   }
 
-  // The sum of a token on its own rank, which counts with `company`.
-  Halves sum(u32 rank, u32 token, const Company& company) const {
+  // The sum of a token on its own rank, whose live ranks are `members`.
+  Halves sum(u32 rank, u32 token, const RankSet& members) const {
     u32 hidden = dispatch->encoding.hidden;
     std::vector<float> total(hidden);
     for (u32 holder = 0; holder < dispatch->world.ranks; holder++) {
       std::vector<float> partial(hidden);
       bool held = false;
       for (u32 k = 0; k < dispatch->routing.top_k; k++) {
-        bool here = company[holder] && dispatch->routing.leads(rank, token, k, holder);
+        bool here = members[holder] && dispatch->routing.leads(rank, token, k, holder);
         held = held || here;
-        if (way == WAY_PARTIAL && here) {
+        if (mode == MODE_PARTIAL && here) {
           add(rank, token, k, partial);
         }
       }
-      Halves summed = way == WAY_SUMMED ? row(rank, token, holder) : Halves(hidden);
+      Halves summed = mode == MODE_SUMMED ? row(rank, token, holder) : Halves(hidden);
       for (u32 h = 0; held && h < hidden; h++) {
-        u32 half = way == WAY_SUMMED ? summed[h] : round_to_bf16(partial[h]);
+        u32 half = mode == MODE_SUMMED ? summed[h] : round_to_bf16(partial[h]);
         total[h] = std::fmaf(widened((u16)half), 1, total[h]);
       }
     }
-    for (u32 k = 0; way < WAY_PARTIAL && k < dispatch->routing.top_k; k++) {
+    for (u32 k = 0; mode < MODE_PARTIAL && k < dispatch->routing.top_k; k++) {
       i64 id = dispatch->routing.id(rank, token, k);
       u32 holder = id < 0 || id >= (i64)dispatch->world.experts ? 0 : dispatch->world.owner[id];
-      if (company[holder] && dispatch->routing.leads(rank, token, k, holder)) {
+      if (members[holder] && dispatch->routing.leads(rank, token, k, holder)) {
         add(rank, token, k, total);
       }
     }
@@ -143,7 +144,7 @@ struct LatencyCombine {
     if (ids[rank][at] == -1) {
       return;
     }
-    Halves row = way == WAY_LOGFMT ? travelled(this->row(rank, token, k)) : this->row(rank, token, k);
+    Halves row = mode == MODE_LOGFMT ? travelled(this->row(rank, token, k)) : this->row(rank, token, k);
     for (u32 h = 0; h < sums.size(); h++) {
       sums[h] = std::fmaf(widened(row[h]), weights[rank][at], sums[h]);
     }

@@ -1,3 +1,3 @@
-// The same where no row travels as lines: `low_latency_flagged_world SEED CASES`.
-#define EP4J_LINES 0
+// low_latency_world without packets: `low_latency_flagged_world SEED CASES`.
+#define EP4J_LL_PACKETS 0
 #include "low_latency_world.cpp"

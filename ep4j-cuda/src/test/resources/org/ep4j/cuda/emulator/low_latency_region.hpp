@@ -1,20 +1,20 @@
-// Where things lie in the low-latency part of a rank.
+// Layout of the low-latency part of a rank.
 #pragma once
 #include "routing.hpp"
 
 namespace emulator {
 
-// As LowLatencyLayout lays it out, but for sizes of pages.
+// As in LowLatencyLayout, except for page sizes.
 struct LatencyRegion {
-  u64 received, headers, counts, count_stride, entries, weights, flags, flag_stride, lines, rows, area_bytes, bytes;
+  u64 received, headers, counts, count_stride, entries, weights, flags, flag_stride, packets, rows, area_bytes, bytes;
   u64 source_bytes = 0, packed = 0;  // puts
 
   u32 areas;
 
   LatencyRegion(const World& world, u32 hidden, u32 areas) : areas(areas) {
     u64 ranks = world.ranks;
-    u64 tokens = world.most_tokens;
-    u64 choices = world.most_choices;
+    u64 tokens = world.max_tokens;
+    u64 choices = world.max_choices;
     u64 pieces = (hidden + PIECE - 1) / PIECE;
     received = 128;
     headers = received + ranks * 8;
@@ -23,7 +23,7 @@ struct LatencyRegion {
     entries = counts + ranks * count_stride * 8;
     weights = entries + ranks * tokens * choices * 8;
     flags = weights + ranks * tokens * choices * 8;
-    if (FAR) {
+    if (INTERNODE) {
       headers = round(received + ranks * 8);
       counts = headers + 16 + GROUPS * 8;
       entries = round(counts + count_stride * 8);
@@ -33,17 +33,17 @@ struct LatencyRegion {
       flags = headers + ranks * source_bytes;
     }
     flag_stride = std::max(choices, ranks);
-    // Lines, and so areas, begin at multiples of 128.
-    lines = (flags + tokens * pieces * flag_stride * 8 + 127) / 128 * 128;
-    rows = lines + (LINES ? ranks * tokens * pieces * lined_bytes(VECTORS) : 0);
-    u64 most = LINES ? choices : std::max(ranks, choices);
-    area_bytes = (rows + tokens * most * 2 * hidden - headers + 127) / 128 * 128;
+    // Packets, and so areas, are 128-byte aligned.
+    packets = (flags + tokens * pieces * flag_stride * 8 + 127) / 128 * 128;
+    rows = packets + (LL_PACKETS ? ranks * tokens * pieces * packet_bytes(VECTORS) : 0);
+    u64 largest = LL_PACKETS ? choices : std::max(ranks, choices);
+    area_bytes = (rows + tokens * largest * 2 * hidden - headers + 127) / 128 * 128;
     bytes = headers + areas * area_bytes;
   }
 
   static u64 round(u64 offset) { return (offset + 15) / 16 * 16; }
 
-  // Rows hold rubbish, words and lines none.
+  // Rows hold garbage; words and packets are zero.
   void clear(char* part) const {
     std::memset(part, 0, headers);
     for (u32 i = 0; i < areas; i++) {
@@ -62,7 +62,7 @@ struct LatencyRegion {
       memory.label(area + entries, name + "entries");
       memory.label(area + weights, name + "weights");
       memory.label(area + flags, name + "flags");
-      memory.label(area + lines, name + "lines");
+      memory.label(area + packets, name + "packets");
       memory.label(area + rows, name + "rows");
     }
   }

@@ -1,4 +1,4 @@
-// What low-latency operations make of rows, plainly: one value at a time, by searching.
+// A plain model of row formats in low-latency operations: one value at a time, by search.
 #pragma once
 #include "machine.hpp"
 
@@ -8,7 +8,7 @@ typedef std::vector<u16> Halves;  // BF16
 
 inline float widened(u16 half) { return __uint_as_float((u32)half << 16); }
 
-// Random bits that a few numbers stand for.
+// Random bits determined by a few numbers.
 inline u64 mixed(u64 a, u64 b = 0, u64 c = 0, u64 d = 0) {
   u64 bits = 0x9e3779b97f4a7c15;
   for (u64 each : {a, b, c, d}) {
@@ -18,14 +18,14 @@ inline u64 mixed(u64 a, u64 b = 0, u64 c = 0, u64 d = 0) {
   return bits;
 }
 
-// A row that `key` stands for. Of some rows all magnitudes are below 1, of others not; a few values
-// are zero, huge or no numbers.
+// The row of `key`. In some rows all magnitudes are below 1, in others not; a few values are zero,
+// infinite or NaN.
 inline Halves drawn_row(u64 key, u32 hidden) {
   Halves row(hidden);
-  u32 most = 100 + (u32)(mixed(key) % 40);
+  u32 largest = 100 + (u32)(mixed(key) % 40);
   for (u32 i = 0; i < hidden; i++) {
     u64 bits = mixed(key, i + 1);
-    u32 exponent = most - (u32)(bits >> 16 & 7);
+    u32 exponent = largest - (u32)(bits >> 16 & 7);
     u32 special = (u32)(bits >> 32) % 3000;
     row[i] = special == 0   ? (u16)(bits & 0x8000)
              : special == 1 ? (u16)(0x7f80 | (bits & 0x8000))
@@ -51,7 +51,7 @@ class SmallFloat {
 
   float magnitude(u32 code) const { return (float)magnitudes[code]; }
 
-  // The nearest, of two the even one; saturates.
+  // Rounds to nearest, ties to even; saturates.
   u32 code(float value) const {
     double wanted = std::fmin(std::fabs((double)value), magnitudes.back());
     auto above = std::lower_bound(magnitudes.begin(), magnitudes.end(), wanted);
@@ -96,7 +96,7 @@ struct Encoding {
                                       : hidden / 128 * 4;
   }
 
-  // Of one scale in a column.
+  // bytes of one scale in a column
   u32 column_unit() const { return format == NVFP4_ROWS ? 1 : 4; }
 
   std::vector<u8> encoded(const Halves& row) const {
@@ -107,23 +107,23 @@ struct Encoding {
     }
     u32 group = format == NVFP4_ROWS ? 16 : 128;
     for (u32 first = 0; first < hidden; first += group) {
-      float most = 0;
+      float largest = 0;
       for (u32 i = first; i < first + group; i++) {
-        most = std::fmax(most, std::fabs(widened(row[i])));
+        largest = std::fmax(largest, std::fabs(widened(row[i])));
       }
       if (format == NVFP4_ROWS) {
-        encode_nvfp4(row, first, most, bytes);
+        encode_nvfp4(row, first, largest, bytes);
       } else {
-        encode_fp8(row, first, std::fmax(most, 1e-4f), bytes);
+        encode_fp8(row, first, std::fmax(largest, 1e-4f), bytes);
       }
     }
     return bytes;
   }
 
  private:
-  void encode_nvfp4(const Halves& row, u32 first, float most, std::vector<u8>& bytes) const {
+  void encode_nvfp4(const Halves& row, u32 first, float largest, std::vector<u8>& bytes) const {
     float sixth = 1.0f / 6.0f;
-    float wanted = most * sixth;
+    float wanted = largest * sixth;
     wanted = global_scale * wanted;
     u32 scale = e4m3(wanted);
     float by = scale == 0 ? 0 : global_scale / E4M3.magnitude(scale);
@@ -134,18 +134,18 @@ struct Encoding {
     }
   }
 
-  void encode_fp8(const Halves& row, u32 first, float most, std::vector<u8>& bytes) const {
-    float scale = most * (1.0f / 448.0f);
-    float by = 448.0f / most;
+  void encode_fp8(const Halves& row, u32 first, float largest, std::vector<u8>& bytes) const {
+    float scale = largest * (1.0f / 448.0f);
+    float by = 448.0f / largest;
     int exponent = 255;
-    if (format != FP8_ROWS && !std::isinf(most)) {
+    if (format != FP8_ROWS && !std::isinf(largest)) {
       bool power = std::frexp(scale, &exponent) == 0.5f;
       exponent -= power ? 1 : 0;
       scale = std::ldexp(1.0f, exponent);
       by = std::ldexp(1.0f, -exponent);
       exponent += 127;
     }
-    by = std::isinf(most) ? 0 : by;
+    by = std::isinf(largest) ? 0 : by;
     u8* at = &bytes[row_bytes()] + first / 128 * (format == FP8_UE8M0_ROWS ? 1 : 4);
     if (format == FP8_UE8M0_ROWS) {
       *at = (u8)exponent;
@@ -161,26 +161,26 @@ struct Encoding {
 
 // --- rows that travel as LogFMT ----------------------------------------------------------------
 
-// What a row is after it has travelled. The arithmetic of a value is that of the kernels, which the
-// kit compares with the host engine's; which chunks are packed is found here.
+// A row after it has travelled. The arithmetic of a value is that of the kernels, which the test
+// kit compares with the host engine's; the choice of packed chunks is computed independently here.
 inline Halves travelled(const Halves& row) {
   u32 hidden = (u32)row.size();
-  u32 chunk = hidden % 1024 == 0 ? 1024 : hidden % 512 == 0 ? 512 : 128;
+  u32 token_range = hidden % 1024 == 0 ? 1024 : hidden % 512 == 0 ? 512 : 128;
   Halves result = row;
-  for (u32 first = 0; first < hidden; first += chunk) {
+  for (u32 first = 0; first < hidden; first += token_range) {
     std::vector<u32> metas;
     bool packable = true;
-    for (u32 group = first; group < first + chunk; group += 128) {
-      u32 most = 0;
-      u32 least = 0x7fff;
+    for (u32 group = first; group < first + token_range; group += 128) {
+      u32 largest = 0;
+      u32 smallest = 0x7fff;
       for (u32 i = group; i < group + 128; i++) {
-        most = std::max(most, row[i] & 0x7fffu);
-        least = std::min(least, row[i] & 0x7fffu);
+        largest = std::max(largest, row[i] & 0x7fffu);
+        smallest = std::min(smallest, row[i] & 0x7fffu);
       }
-      metas.push_back(least << 16 | most);
+      metas.push_back(smallest << 16 | largest);
       packable = packable && logfmt::packable(metas.back());
     }
-    for (u32 i = first; packable && i < first + chunk; i++) {
+    for (u32 i = first; packable && i < first + token_range; i++) {
       logfmt::Group group(metas[(i - first) / 128]);
       u32 code = group.code(row[i] & 0x7fffu, group.inverse(), group.half());
       result[i] = (u16)(group.magnitude(code) | (row[i] & 0x8000));

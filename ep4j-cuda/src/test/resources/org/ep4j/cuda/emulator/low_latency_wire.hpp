@@ -1,63 +1,63 @@
-// What a wire between the nodes of low-latency operations has of each rank, or a library.
+// The state of each rank on a wire, or in a library, between the nodes of low-latency operations.
 #pragma once
 #include "low_latency_region.hpp"
 
-#if EP4J_FAR == EP4J_FAR_PUTS
-#include "low_latency_carrier.hpp"
+#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
+#include "low_latency_transport.hpp"
 
 namespace emulator {
 
 class LatencyWire {
  public:
   LatencyWire(Machine& machine, const World& world, const LatencyRegion& at, u32 hidden,
-              std::vector<char*>& far_parts)
-      : machine(machine), way(machine), ranks(world.ranks) {
+              std::vector<char*>& internode_parts)
+      : machine(machine), transport(machine), ranks(world.ranks) {
     Memory& memory = machine.memory;
-    u64 landing_bytes = AHEAD + at.bytes;
+    u64 incoming_bytes = AHEAD + at.bytes;
     rows_offset = (at.source_bytes + 127) / 128 * 128;
-    half_bytes = rows_offset + world.most_tokens * world.most_choices * 2 * hidden;
+    half_bytes = rows_offset + world.max_tokens * world.max_choices * 2 * hidden;
     u64 outgoing_bytes = AHEAD + world.ranks * 2 * half_bytes;
     first_counter = machine.random.below(5);
-    u64 bound = first_counter + ranks * POST_COUNTERS;
+    u64 bound = first_counter + ranks * COUNTERS_PER_RANK;
     for (u32 r = 0; r < ranks; r++) {
-      way.add(landing_bytes, outgoing_bytes, bound);
+      transport.add(incoming_bytes, outgoing_bytes, bound);
     }
     for (u32 r = 0; r < ranks; r++) {
-      const FarEnd& end = way.end(r);
-      far_parts[r] = end.landing + AHEAD;
-      at.clear(far_parts[r]);
-      at.label(memory, far_parts[r]);
-      add_posts(r, end, " of rank " + std::to_string(r));
+      const InternodeEndpoint& end = transport.end(r);
+      internode_parts[r] = end.incoming + AHEAD;
+      at.clear(internode_parts[r]);
+      at.label(memory, internode_parts[r]);
+      add_puts(r, end, " of rank " + std::to_string(r));
     }
   }
 
-  const FarPosts* posts(u32 r) const { return all[r]; }
-  char* shadow(u32 r) const { return all[r]->shadow; }
+  const LowLatencyPuts* puts(u32 r) const { return all[r]; }
+  char* staging(u32 r) const { return all[r]->staging; }
 
-  void start(std::function<bool()> busy) { way.start(std::move(busy)); }
+  void start(std::function<bool()> busy) { transport.start(std::move(busy)); }
 
  private:
   Machine& machine;
-  LatencyWay way;
+  LowLatencyTransport transport;
   u32 ranks;
   u64 rows_offset, half_bytes, first_counter;
-  std::vector<FarPosts*> all;
+  std::vector<LowLatencyPuts*> all;
 
-  void add_posts(u32 r, const FarEnd& end, const std::string& name) {
+  void add_puts(u32 r, const InternodeEndpoint& end, const std::string& name) {
     Memory& memory = machine.memory;
-    FarWorld* far = memory.zeroed<FarWorld>(1, "far world" + name, (int)r);
-    far->lanes = way.lanes();
-    far->carrier = way.carrier(r, ranks);
-    // As after a reset: counters are what they are.
+    InternodeWorld* internode_world = memory.zeroed<InternodeWorld>(1, "internode world" + name, (int)r);
+    internode_world->lanes = transport.lanes();
+    internode_world->transport = transport.describe(r, ranks);
+    // As after a reset: counters have arbitrary values.
     u64* counters = end.counters + first_counter;
-    u64* base = memory.allocate<u64>(ranks * POST_COUNTERS, "base" + name, (int)r);
-    for (u32 i = 0; i < ranks * POST_COUNTERS; i++) {
+    u64* base = memory.allocate<u64>(ranks * COUNTERS_PER_RANK, "base" + name, (int)r);
+    for (u32 i = 0; i < ranks * COUNTERS_PER_RANK; i++) {
       base[i] = counters[i] = machine.random.below(1000);
     }
-    FarPosts* posts = memory.zeroed<FarPosts>(1, "posts" + name, (int)r);
-    *posts = FarPosts{far,  end.outgoing + AHEAD, end.outgoing_begins + AHEAD, half_bytes, rows_offset, AHEAD,
+    LowLatencyPuts* puts = memory.zeroed<LowLatencyPuts>(1, "puts" + name, (int)r);
+    *puts = LowLatencyPuts{internode_world,  end.outgoing + AHEAD, end.outgoing_begins + AHEAD, half_bytes, rows_offset, AHEAD,
                       counters, base, first_counter};
-    all.push_back(posts);
+    all.push_back(puts);
   }
 };
 

@@ -1,7 +1,7 @@
-// Low-latency dispatches and combines of what they delivered, in all formats, with hooks and without,
-// on random worlds: `low_latency_world SEED CASES`.
-#if !defined(EP4J_LINES) && !defined(EP4J_FAR)
-#define EP4J_LINES 1
+// Low-latency dispatches, and combines of their rows, in all formats, with hooks and without, on
+// random worlds: `low_latency_world SEED CASES`.
+#if !defined(EP4J_LL_PACKETS) && !defined(EP4J_INTERNODE)
+#define EP4J_LL_PACKETS 1
 #endif
 #include "ptx.cuh"
 
@@ -13,14 +13,14 @@
 
 namespace emulator {
 
-// An operation on all ranks; one of the two.
+// An operation on all ranks; one of the two pointers is set.
 struct Step {
   std::shared_ptr<LatencyDispatch> dispatch;
   std::shared_ptr<LatencyCombine> combine;
-  size_t of;  // combine: which step is its dispatch
+  size_t of;  // combine: index of its dispatch
 };
 
-// One rank's way through the steps: it receives in order, at most two behind.
+// One rank's order of sends and receipts: it receives in order, at most two operations behind.
 class Walk {
  public:
   Walk(LowLatencyCalls& calls, const std::vector<Step>& steps, u32 rank, Random& random)
@@ -69,8 +69,8 @@ std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
   std::vector<Step> steps;
   size_t last[2] = {};
   u32 dispatches = 0;
-  u32 combines = random.between(1, 4);  // a dispatch, on an average, less one
-  for (u32 left = random.between(2, world.most_tokens < 8 ? 12 : 7); left > 0; left--) {
+  u32 combines = random.between(1, 4);  // on average, combines a dispatch plus one
+  for (u32 left = random.between(2, world.max_tokens < 8 ? 12 : 7); left > 0; left--) {
     if (dispatches == 0 || random.once_in(combines)) {
       Encoding encoding{(Format)random.below(FORMATS), hidden, (float)random.between(1, 500) / 7};
       if (encoding.format == FP8_UE8M0_ROWS && hidden % 512 != 0) {
@@ -86,14 +86,14 @@ std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
   return steps;
 }
 
-// Ranks that miss the deadline are masked. Some stand still in the middle of something, for a while or
-// for ever; those that go on do so as if nothing had happened.
+// Ranks that miss the deadline are masked. Some ranks pause in the middle of an operation, for a
+// while or forever; those that resume continue normally.
 void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
   calls.timeout = random.between(200000, 1500000);
   for (u32 left = random.below(world.ranks); left > 0; left--) {
     u32 r = random.below(world.ranks);
-    // Most harm can be done soon after having been masked.
+    // A rank can do most harm soon after it has been masked.
     u64 length = random.once_in(4)   ? FOREVER
                  : random.once_in(4) ? calls.timeout * random.between(1, 6) / 2
                                      : calls.timeout + random.below(1u << random.between(10, 18));
@@ -106,18 +106,18 @@ void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world
   }
 }
 
-// As org.ep4j.cuda.engine.Eviction does.
-void evict(Machine& machine, Control* control, u32 lost, u32 by) {
-  control->evicted = by + 1;
+// As org.ep4j.cuda.engine.StaleRankFence does.
+void fence(Machine& machine, Control* control, u32 lost, u32 by) {
+  control->fenced_by = by + 1;
   machine.moved();
   machine.run_while([&] { return control->running != 0; });
-  machine.shut_out(lost);
+  machine.fenced(lost);
 }
 
-// With masks: the process of a rank is stopped, and the hosts of the others learn that it is dead. They
-// evict it, and then their kernels count its areas as left alone. It
-// goes on when it likes.
-void let_one_be_evicted(Machine& machine, LowLatencyCalls& calls, const World& world) {
+// With masks: the process of a rank is stopped, and the hosts of the other ranks learn that it is
+// dead. They fence it, and then their kernels count its areas as unused. The rank resumes at any
+// time.
+void let_one_be_fenced(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
   u32 lost = random.below(world.ranks);
   if (world.gone[lost]) {
@@ -129,33 +129,33 @@ void let_one_be_evicted(Machine& machine, LowLatencyCalls& calls, const World& w
   };
   machine.stop(lost, random.below(8));
   run_on();
-  evict(machine, calls.controls[lost], lost, (lost + 1) % world.ranks);
+  fence(machine, calls.controls[lost], lost, (lost + 1) % world.ranks);
   for (u32 s = 0; s < world.ranks; s++) {
     *(calls.host_gone[s] + lost) = s != lost;
   }
   run_on();
   machine.go_on(lost);
-  calls.evicted.insert(lost);
-  about += ", evicted " + std::to_string(lost);
+  calls.fenced.insert(lost);
+  about += ", fenced rank " + std::to_string(lost);
 }
 
-// Without masks: the others have lost a rank, and evict it before they begin anew.
-void let_one_be_evicted_at_reset(Machine& machine, LowLatencyCalls& calls, const World& world) {
+// Without masks: the other ranks have lost a rank, and fence it before they reset.
+void let_one_be_fenced_at_reset(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
   u32 lost = random.below(world.ranks);
   if (world.gone[lost] || world.ranks == 1) {
     return;
   }
-  about += ", evicted " + std::to_string(lost);
+  about += ", fenced rank " + std::to_string(lost);
   for (u32 r = 0; r < world.ranks; r++) {
-    calls.evicted.insert(r);
+    calls.fenced.insert(r);
   }
   machine.stop(lost, random.below(8));
   if (random.once_in(2)) {
     machine.put_to_sleep(lost, random.below(1u << random.between(4, 16)), 1u << random.between(10, 22), [] {});
   }
   machine.lose(lost);
-  evict(machine, calls.controls[lost], lost, (lost + 1) % world.ranks);
+  fence(machine, calls.controls[lost], lost, (lost + 1) % world.ranks);
   machine.go_on(lost);
 }
 
@@ -163,16 +163,16 @@ void run_case(u64 seed) {
   Random first{std::mt19937_64(seed)};
   World world(first);
   if (first.once_in(3)) {
-    world.most_tokens = first.between(1, 4);
+    world.max_tokens = first.between(1, 4);
   }
   u32 hidden = 128 * first.between(1, first.once_in(4) ? 20 : 8);
   Machine machine(seed, PUTS ? 2 * world.ranks : world.ranks);
-  bool masking = !FAR && first.once_in(3);
+  bool masking = !INTERNODE && first.once_in(3);
   LowLatencyCalls calls(machine, world, seed, hidden, masking);
   if (masking) {
     let_some_sleep(machine, calls, world);
   }
-  calls.turn_tokens = machine.random.between(1, 2 * world.most_tokens);
+  calls.tile_tokens = machine.random.between(1, 2 * world.max_tokens);
   std::vector<Step> steps = draw_steps(world, hidden, machine.random);
   about += world.text() + ", hidden " + std::to_string(hidden) + ", operations " +
            std::to_string(steps.size());
@@ -182,9 +182,9 @@ void run_case(u64 seed) {
     }
   }
   if (masking && machine.random.once_in(3)) {
-    let_one_be_evicted(machine, calls, world);
-  } else if (!masking && !FAR && machine.random.once_in(4)) {
-    let_one_be_evicted_at_reset(machine, calls, world);
+    let_one_be_fenced(machine, calls, world);
+  } else if (!masking && !INTERNODE && machine.random.once_in(4)) {
+    let_one_be_fenced_at_reset(machine, calls, world);
   }
   machine.run();
   for (u32 r = 0; r < world.ranks; r++) {

@@ -1,10 +1,10 @@
-// GPUs that run kernels: one a rank, each with a stream. Threads are fibers; who runs next is drawn
-// from a seed, and some blocks and some kernels are held back for a while, so that a case can be
-// repeated and finds orders that a GPU shows once in a long time.
+// GPUs that run kernels: one a rank, each with a stream. Threads are fibers; the next one to run is
+// drawn from a seed, and some blocks and kernels are delayed, so that a case is repeatable and
+// finds orders that are rare on a GPU.
 //
-// What this does not model: weak memory order (a store is seen by all at once), the asynchronous
-// proxy's need of fences, warps that run apart and meet in masks (collectives take whole warps), and
-// time: nothing is fast or slow, and clocks count steps.
+// Not modelled: weak memory order (a store is visible to all threads at once), the fences that the
+// asynchronous proxy needs, diverged warps that reconverge by masks (collectives take whole warps),
+// and time: nothing is fast or slow, and clocks count steps.
 #pragma once
 #include "threads.hpp"
 
@@ -18,14 +18,14 @@ class Machine {
   Memory memory;
   u64 steps = 0;
 
-  Machine(u64 seed, u32 ranks) : streams(ranks) {
+  Machine(u64 seed, u32 ranks) : schedule(ranks) {
     random.engine.seed(seed);
     the = this;
     caller = who;
   }
 
   ~Machine() {
-    for (auto& stream : streams) {
+    for (auto& stream : schedule) {
       discard(stream.running.get());
     }
     the = nullptr;
@@ -34,43 +34,43 @@ class Machine {
 
   inline static Machine* the = nullptr;
 
-  void enqueue(u32 rank, Launch launch) { streams[rank].waiting.push_back(std::move(launch)); }
+  void enqueue(u32 rank, Launch launch) { schedule[rank].waiting.push_back(std::move(launch)); }
 
-  // A rank stands still once its threads have run so many steps: for some steps of all, or FOREVER.
-  // `then` runs when it falls asleep.
+  // A rank pauses once its threads have run `after` steps: for `steps` steps of the machine, or
+  // FOREVER. `then` runs at the start of the pause.
   void put_to_sleep(u32 rank, u64 after, u64 steps, std::function<void()> then) {
-    streams[rank].sleep = Sleep{after, steps, 0, std::move(then)};
+    schedule[rank].sleep = Sleep{after, steps, 0, std::move(then)};
   }
 
-  // The process of a rank is stopped after so many launches: what it has launched goes on, the next one
-  // comes once it goes on itself.
-  void stop(u32 rank, u64 launches) { streams[rank].launches = launches; }
-  void go_on(u32 rank) { streams[rank].launches = FOREVER; }
+  // The process of a rank is stopped after some launches: kernels in flight continue, the next
+  // launch follows once the process resumes.
+  void stop(u32 rank, u64 launches) { schedule[rank].launches = launches; }
+  void go_on(u32 rank) { schedule[rank].launches = FOREVER; }
 
-  bool has_waiting(u32 rank) const { return !streams[rank].waiting.empty(); }
-  u32 waiting(u32 rank) const { return (u32)streams[rank].waiting.size(); }
-  const std::string& next(u32 rank) const { return streams[rank].waiting.front().name; }
-  bool is_idle(u32 rank) const { return streams[rank].is_idle(); }
+  bool has_waiting(u32 rank) const { return !schedule[rank].waiting.empty(); }
+  u32 waiting(u32 rank) const { return (u32)schedule[rank].waiting.size(); }
+  const std::string& next(u32 rank) const { return schedule[rank].waiting.front().name; }
+  bool is_idle(u32 rank) const { return schedule[rank].is_idle(); }
 
-  // Deadlines of all that runs on a rank pass.
-  void skip(u32 rank) { streams[rank].skipped += 2 * PATIENT; }
+  // All deadlines on a rank pass.
+  void skip(u32 rank) { schedule[rank].skipped += 2 * PATIENT; }
 
-  // What the clock shows where something runs.
-  u64 now() const { return steps + streams[running->block->kernel->rank].skipped; }
+  // The clock of the running thread's rank.
+  u64 now() const { return steps + schedule[running->block->kernel->rank].skipped; }
 
-  // What a rank has launched before it was stopped goes on; the others wait for the rest in vain.
+  // Launches before the stop continue; the other ranks wait for the rest until their deadlines.
   void lose(u32 rank) {
     auto others_run = [&] {
       u32 busy = 0;
-      for (u32 r = 0; r < streams.size(); r++) {
-        busy += r != rank && !streams[r].is_idle();
+      for (u32 r = 0; r < schedule.size(); r++) {
+        busy += r != rank && !schedule[r].is_idle();
       }
       return busy > 0;
     };
     while (others_run()) {
       u64 patience = steps + (1u << random.between(10, 20));
       run_while([&] { return steps < patience && others_run(); });
-      for (u32 r = 0; r < streams.size(); r++) {
+      for (u32 r = 0; r < schedule.size(); r++) {
         if (r != rank) {
           skip(r);
         }
@@ -78,39 +78,39 @@ class Machine {
     }
   }
 
-  // Memory of a rank that others write, too.
-  void belongs(u32 rank, const char* at, u64 bytes) { homes.push_back({rank, at, at + bytes}); }
+  // Memory of a rank that other ranks also write.
+  void belongs(u32 rank, const char* at, u64 bytes) { owners.push_back({rank, at, at + bytes}); }
 
-  // From now on kernels of a rank write nothing into that of others.
-  void shut_out(u32 rank) { streams[rank].shut_out = true; }
+  // From now on a store by this rank's kernels into memory of another rank is a failure.
+  void fenced(u32 rank) { schedule[rank].fenced = true; }
 
-  // What runs stores there.
+  // Checks a store by the running thread.
   void check_store(const void* at) const {
     u32 rank = (u32)running->block->kernel->rank;
-    if (!streams[rank].shut_out) {
+    if (!schedule[rank].fenced) {
       return;
     }
-    for (const Home& home : homes) {
-      if (home.rank != rank && at >= home.begin && at < home.end) {
-        fail("it is evicted, and writes: %s", memory.describe(at).c_str());
+    for (const Owner& owner : owners) {
+      if (owner.rank != rank && at >= owner.begin && at < owner.end) {
+        fail("a fenced rank writes: %s", memory.describe(at).c_str());
       }
     }
   }
 
-  bool is_dead(u32 rank) const { return streams[rank].sleep.until == FOREVER; }
+  bool is_dead(u32 rank) const { return schedule[rank].sleep.until == FOREVER; }
 
-  // Something happened that others may wait for.
+  // Records a change that other threads may wait for.
   void moved() { last_move = steps; }
 
-  // Until all streams are empty.
+  // Runs until all streams are empty.
   void run() {
     run_while([] { return true; });
   }
 
-  // The same, or until something is no longer so.
+  // The same, while `wanted()` is true.
   void run_while(const std::function<bool()>& wanted) {
     std::vector<Stream*> busy;
-    for (auto& stream : streams) {
+    for (auto& stream : schedule) {
       busy.push_back(&stream);
     }
     while (!busy.empty() && wanted()) {
@@ -119,11 +119,11 @@ class Machine {
       if (stream.sleep.until == FOREVER) {
         busy.erase(busy.begin() + i);
       } else if (stream.sleep.until > steps) {
-        // Time goes on, whoever else runs.
+        // Time passes, whichever thread runs.
         steps += SLEEP;
         moved();
       } else if (stream.running == nullptr && !stream.is_idle()) {
-        begin(stream, (int)(&stream - streams.data()));
+        begin(stream, (int)(&stream - schedule.data()));
       } else if (stream.running != nullptr) {
         step(stream);
       } else {
@@ -137,22 +137,22 @@ class Machine {
   }
 
  private:
-  // Steps without a store, while nobody is held back, after which nobody waits for anything real. Who
-  // waits in vain looks at the clock at every 256th look, and a look at lines takes some 10 steps of
-  // each thread: where all of 8 ranks with 3 blocks wait for one that is dead, some 40 million pass.
+  // Steps without a store or a delay after which the machine reports a hang. A thread in a failing
+  // wait reads the clock at every 256th poll, and a poll of packets takes some 10 steps of each
+  // thread: if all of 8 ranks with 3 blocks wait for a dead rank, some 40 million steps pass.
   static constexpr u64 LONGEST_QUIET = 64000000;
 
-  // What each look at a sleeping stream takes.
+  // Steps of each poll of a sleeping stream.
   static constexpr u64 SLEEP = 32;
 
-  struct Home {
+  struct Owner {
     u32 rank;
     const char* begin;
     const char* end;
   };
 
-  std::vector<Stream> streams;
-  std::vector<Home> homes;
+  std::vector<Stream> schedule;
+  std::vector<Owner> owners;
   u64 last_move = 0;
 
   void begin(Stream& stream, int rank) {
@@ -180,7 +180,7 @@ class Machine {
     }
   }
 
-  // Some warps of a block that is drawn.
+  // Runs some warps of a randomly drawn block.
   void step(Stream& stream) {
     Kernel& kernel = *stream.running;
     Block& block = *kernel.blocks[random.below((u32)kernel.blocks.size())];
@@ -202,7 +202,7 @@ class Machine {
       return;
     }
     u32 warps = (u32)block.warps.size();
-    for (u32 turns = 1u << random.below(5); turns > 0; turns--) {
+    for (u32 rounds = 1u << random.below(5); rounds > 0; rounds--) {
       Thread* first = &block.threads[random.below(warps) * LANES];
       for (Thread* thread = first; thread < first + LANES; thread++) {
         if (thread->can_run()) {
@@ -224,7 +224,7 @@ class Machine {
     }
   }
 
-  // What the dead have left.
+  // Fibers of dead ranks.
   static void discard(Kernel* kernel) {
     for (u32 b = 0; kernel != nullptr && b < kernel->blocks.size(); b++) {
       for (Thread& thread : kernel->blocks[b]->threads) {
@@ -263,7 +263,7 @@ class Machine {
       memory.release(at);
     }
     block.done = true;
-    // The caller comes some time after the last block.
+    // The caller continues some time after the last block.
     block.kernel->held = random.patience();
     moved();
   }
@@ -289,7 +289,7 @@ class Machine {
 
   [[noreturn]] void report_hang() {
     std::string text = "HANG\n";
-    for (auto& stream : streams) {
+    for (auto& stream : schedule) {
       for (size_t b = 0; stream.running != nullptr && b < stream.running->blocks.size(); b++) {
         Block& block = *stream.running->blocks[b];
         text += "rank " + std::to_string(stream.running->rank) + ", " + stream.running->launch.name +
@@ -311,15 +311,15 @@ class Machine {
   }
 };
 
-// --- what a running thread does ---------------------------------------------------------------
+// --- operations of a running thread ------------------------------------------------------------
 
-inline void give_way() { Fiber::give_way(); }
+inline void yield_fiber() { Fiber::yield_fiber(); }
 
 inline void check(const void* at, size_t bytes, const char* what) {
   Machine::the->memory.check(at, bytes, running->block->kernel->rank, what);
 }
 
-// In the place of declarations of shared memory in kernels: what the host gave the block,
+// Replace the declarations of shared memory in kernels: dynamic memory of the block,
 inline char* dynamic_shared() { return running->block->shared; }
 
 // and variables, by name.
@@ -332,47 +332,47 @@ T& static_shared(const char* name) {
   return *(T*)at;
 }
 
-// In the place of a constant in kernels of a world that mixes layouts.
-inline bool by_ranks() { return running->block->kernel->launch.by_ranks; }
+// Replaces a constant in kernels of a world that mixes layouts.
+inline bool rank_major() { return running->block->kernel->launch.rank_major; }
 
 inline bool coin() { return Machine::the->random.once_in(2); }
 
-// Waits until `all` threads have come to the meeting; the turn that they came for.
-inline u64 meet(Meeting& meeting, u32 all, const char* name) {
-  u64 turn = meeting.turn;
+// Waits until `all` threads have arrived; returns the generation that this thread arrived in.
+inline u64 sync(Meeting& meeting, u32 all, const char* name) {
+  u64 generation = meeting.generation;
   if (meeting.arrived == 0) {
     meeting.name = name;
   } else if (std::strcmp(meeting.name, name) != 0) {
-    fail("threads meet in %s and in %s", meeting.name, name);
+    fail("threads of one barrier wait in %s and in %s", meeting.name, name);
   }
   if (++meeting.arrived == all) {
     meeting.arrived = 0;
-    meeting.turn++;
+    meeting.generation++;
   } else {
     running->waits = &meeting;
-    running->turn = turn;
-    give_way();
+    running->generation = generation;
+    yield_fiber();
   }
-  return turn;
+  return generation;
 }
 
-// What all lanes of the warp brought. A lane can be one meeting ahead of another, no more: two sets
-// are enough.
+// The values of all lanes of the warp. A lane can be at most one generation ahead of another, so
+// two sets suffice.
 inline const u64* exchange(u32 mask, u64 mine, const char* name) {
   if (mask != 0xffffffff) {
-    fail("%s of a part of a warp: the emulator knows whole ones", name);
+    fail("%s of part of a warp: the emulator supports whole warps only", name);
   }
   Meeting& warp = running->block->warps[running->number / LANES];
-  warp.values[warp.turn & 1][running->number % LANES] = mine;
-  return warp.values[meet(warp, LANES, name) & 1];
+  warp.values[warp.generation & 1][running->number % LANES] = mine;
+  return warp.values[sync(warp, LANES, name) & 1];
 }
 
-// Counts this thread at a meeting of `all` threads, and does not wait for the others.
+// Counts this thread among `all` arrivals, without waiting for the others.
 inline void arrive(Meeting& meeting, u32 all, const char* name) {
   meeting.name = name;
   if (++meeting.arrived == all) {
     meeting.arrived = 0;
-    meeting.turn++;
+    meeting.generation++;
   }
   Machine::the->moved();
 }
@@ -380,9 +380,9 @@ inline void arrive(Meeting& meeting, u32 all, const char* name) {
 inline bool meet_block(bool mine) {
   Block& block = *running->block;
   Meeting& all = block.all;
-  bool& any = all.any[all.turn & 1];
+  bool& any = all.any[all.generation & 1];
   any = (all.arrived > 0 && any) || mine;
-  return all.any[meet(all, (u32)block.threads.size(), "__syncthreads") & 1];
+  return all.any[sync(all, (u32)block.threads.size(), "__syncthreads") & 1];
 }
 
 }  // namespace emulator

@@ -1,5 +1,5 @@
-// The program of a world: `SEED CASES` runs the cases SEED, SEED + 1, ... and ends with 1 and a report
-// at the first that fails.
+// The program of a world: `SEED CASES` runs the cases SEED, SEED + 1, ... and stops at the first
+// failure with status 1 and a report.
 #pragma once
 #include <csignal>
 
@@ -17,7 +17,7 @@ int main(int count, char** arguments) {
     std::printf("usage: SEED CASES\n");
     return 2;
   }
-  // A wild address that no function of ptx.cuh has seen.
+  // An invalid address in a plain access, which ptx.cuh does not check.
   std::signal(SIGSEGV, [](int) { emulator::fail("a bad address"); });
   u64 seed = std::strtoull(arguments[1], nullptr, 10);
   u64 cases = std::strtoull(arguments[2], nullptr, 10);

@@ -1,5 +1,5 @@
-// Memory that kernels may touch. Addresses that pass through functions of ptx.cuh are checked against
-// it; what plain assignments write beyond an end is found afterwards, in the guard behind it.
+// Memory that kernels may access. Addresses that pass through functions of ptx.cuh are checked
+// against it; plain writes beyond an end are found afterwards, in the guard behind it.
 #pragma once
 #include <cstdarg>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace emulator {
 
-// What runs, for reports: the case, and the thread if there is one.
+// Context of reports: the case, and the running thread, if any.
 inline std::string about;
 inline std::string (*caller)() = nullptr;
 
@@ -36,7 +36,7 @@ class Memory {
     }
   }
 
-  // For the kernels of one rank, or EVERYBODY. Holds rubbish.
+  // For the kernels of one rank, or EVERYBODY. Holds garbage.
   template <class T = char>
   T* allocate(size_t count, const std::string& name, int owner) {
     size_t bytes = count * sizeof(T);
@@ -59,7 +59,7 @@ class Memory {
     std::free(at);
   }
 
-  // A name for words inside of a part, for reports.
+  // A name for words inside a part, for reports.
   void label(const void* at, const std::string& name) { labels[(const char*)at] = name; }
 
   void check(const void* at, size_t bytes, int rank, const char* what) const {

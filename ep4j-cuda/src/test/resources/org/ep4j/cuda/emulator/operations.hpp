@@ -1,4 +1,4 @@
-// What a dispatch is given. Needs the kernels' parameters, which a world includes before.
+// The inputs of a dispatch. Needs the kernels' parameters, which a world includes before.
 #pragma once
 #include "routing.hpp"
 
@@ -10,18 +10,19 @@ inline void expect(u64 seen, u64 expected, const char* what, u32 rank, u64 numbe
   }
 }
 
-// A dispatch that is not cached, and what later operations need of it.
+// A dispatch that is not cached, and the state that later operations need.
 struct Handle {
   Routing routing;
   bool by_experts;
-  bool crowded;  // some rank has not room for all
+  bool overflow_rank;  // some rank lacks room for its rows
   std::vector<u32> alignments;
   std::vector<u64> limits;
   std::vector<Delivery> deliveries;
-  std::vector<DispatchParameters> parameters;  // by rank; what differs in a cached one is replaced
+  std::vector<DispatchParameters> parameters;  // by rank; a cached dispatch replaces the fields
+                                               // that differ
 };
 
-// What the tokens of a dispatch carry, by rank.
+// The payload of a dispatch's tokens, by rank.
 struct Payload {
   u32 row_bytes;
   u32 scale_bytes;
@@ -30,11 +31,12 @@ struct Payload {
   std::vector<char*> x;
   std::vector<char*> scales;
   std::vector<float*> factor;
-  std::vector<std::vector<char>> sent_x, sent_scales;  // the same: the caller writes over his own
+  std::vector<std::vector<char>> sent_x, sent_scales;  // copies, because the caller overwrites its
+                                                       // own
   std::vector<std::vector<float>> sent_factors;
 };
 
-// What is different for ranks of several nodes.
+// The differences for ranks of several nodes.
 class Across {
  public:
   virtual ~Across() = default;
@@ -52,7 +54,7 @@ class Across {
   virtual void set_launch(DispatchParameters& p, const Handle& handle, const Payload& payload,
                           Launch& launch) = 0;
 
-  // Once an operation of a rank has ended.
+  // An operation of a rank has ended.
   virtual void ended() = 0;
 };
 

@@ -1,4 +1,4 @@
-// Pairs of numbers, rounded to nearest even, as the kernels' ptx.cuh has them.
+// Pairs of numbers, rounded to nearest even, as in the kernels' ptx.cuh.
 #pragma once
 #include "builtins.hpp"
 
@@ -11,6 +11,6 @@ inline u32 round_to_bf16(float low, float high) {
   return round_to_bf16(high) << 16 | round_to_bf16(low);
 }
 
-// The worlds have no rows of this type.
+// No world has rows of this type.
 inline u32 round_to_fp16(float, float) { emulator::fail("FP16 is not emulated"); }
 inline void from_fp16(u32, float&, float&) { emulator::fail("FP16 is not emulated"); }

@@ -1,6 +1,6 @@
-// Rings of commands from the warps of a GPU to threads of a host, on random worlds:
-// `proxy_world SEED CASES`. The host's threads are modelled here, step by step as CommandRing.java and
-// Poller.java do them; some are slow, some stop in order, some stop for ever.
+// Rings of commands from the warps of a GPU to threads of a host, on random worlds: `proxy_world
+// SEED CASES`. The host's threads are modelled here, step by step as in CommandRing.java and
+// Poller.java; some are slow, some stop in order, some stop forever.
 #include "ptx.cuh"
 
 #include "command_ring.cuh"
@@ -12,8 +12,8 @@ namespace emulator {
 constexpr u32 GPU = 0;
 constexpr u32 HOST = 1;
 
-// Steps in which all that can happen has happened: looks at the tail are stores, so the machine itself
-// does not notice that nothing moves any more.
+// Steps in which everything that can happen has happened: polls of the tail are stores, so the
+// machine itself does not detect a hang.
 constexpr u64 LONG = 10000000;
 
 enum HostKind { HOST_AWAKE, HOST_NAPS, HOST_STOPS, HOST_DIES, HOSTS };
@@ -39,7 +39,7 @@ struct Case {
 
 inline Case* now = nullptr;
 
-// Which lanes have a command.
+// The lanes that have a command.
 inline u32 lanes_of(u32 warp, u32 push) {
   std::mt19937_64 dice(now->seed ^ ((u64)warp << 32 | push));
   u32 lanes = (u32)dice();
@@ -71,11 +71,11 @@ inline void push_some() {
     return;
   }
   if (lane_id() == 0) {
-    now->flushed[warp] = await_count(now->rings, now->rings.notices + warp, 1, 1, deadline);
+    now->flushed[warp] = await_count(now->rings, now->rings.flush_counters + warp, 1, 1, deadline);
   }
 }
 
-// One thread of the host a lane: it serves the rings that have its number.
+// One host thread a lane: it serves the rings of its number.
 inline void host_threads() {
   const CommandRings& rings = now->rings;
   std::vector<u64> next(rings.rings);
@@ -108,8 +108,8 @@ inline void host_threads() {
         now->read[r].push_back({command.first & ~COMMAND_LAP, command.second & ~COMMAND_LAP});
         next[r]++;
         if (command.first << 1 >> (OPERATION_SHIFT + 1) == COMMAND_FLUSH) {
-          u64* notice = (u64*)rings.notices + (command.second >> COUNTER_SHIFT & NO_COUNTER);
-          store_release_system(notice, *notice + 1);
+          u64* flush_counter = (u64*)rings.flush_counters + (command.second >> COUNTER_SHIFT & NO_COUNTER);
+          store_release_system(flush_counter, *flush_counter + 1);
         }
       }
       found += next[r] - begin;
@@ -123,12 +123,12 @@ inline void host_threads() {
         open -= stops;
       }
     }
-    give_way();
+    yield_fiber();
   }
 }
 
-// Commands that are written and the host has not read: it has read `read`, and no warp goes further ahead
-// than the ring is long.
+// Commands that are written and not read: the host has read `read`, and no warp is further ahead
+// than the length of the ring.
 u64 unread(u64 ring, u64 read) {
   const CommandRings& rings = now->rings;
   u64 written = 0;
@@ -154,7 +154,7 @@ void check_ring(u64 ring) {
                 : put_command(1, (u32)ring, number * COMMAND_UNIT, warp * COMMAND_UNIT,
                               COMMAND_UNIT * (number % 5), (u32)warp);
     if (command.first != expected.first || command.second != expected.second) {
-      fail("ring %llu, warp %llu: %llx %llx in the place of command %llu, which is %llx %llx", ring,
+      fail("ring %llu, warp %llu: %llx %llx instead of command %llu, which is %llx %llx", ring,
            warp, command.first, command.second, number, expected.first, expected.second);
     }
   }
@@ -169,24 +169,24 @@ void check_ring(u64 ring) {
     fail("ring %llu: %llu commands were read, %llu wait, %llu were accepted", ring, read,
          unread(ring, read), accepted);
   }
-  // Who was refused has left a hole; what others could push behind it, the host does not read.
+  // A refused warp has left a hole; the host does not read commands behind it.
   bool complete = now->host <= HOST_NAPS && !refused;
   for (u32 warp = (u32)ring; warp < now->warps; warp += now->rings.rings) {
     u64 all = now->pushed[warp] + !now->refused[warp];
     if (numbers[warp] > all || (complete && numbers[warp] != all)) {
-      fail("ring %llu, warp %u: %llu commands of %llu came", ring, warp, numbers[warp], all);
+      fail("ring %llu, warp %u: %llu commands of %llu arrived", ring, warp, numbers[warp], all);
     }
     if (complete && !now->flushed[warp] && now->host == HOST_AWAKE) {
       fail("ring %llu, warp %u: its flush was not answered", ring, warp);
     }
   }
-  bool gave_up = now->rings.records[ring].state != 0;
+  bool failed_wait = now->rings.records[ring].state != 0;
   bool stopped = (now->rings.tails[ring * TAIL_WORDS] & RING_STOPPED) != 0;
-  if (refused && !gave_up && !(now->host == HOST_STOPS && stopped)) {
-    fail("ring %llu: a push was refused, and nothing says why", ring);
+  if (refused && !failed_wait && !(now->host == HOST_STOPS && stopped)) {
+    fail("ring %llu: a push was refused, and the record has no reason", ring);
   }
-  if (now->host == HOST_AWAKE && (refused || gave_up)) {
-    fail("ring %llu: a push was refused though there was time", ring);
+  if (now->host == HOST_AWAKE && (refused || failed_wait)) {
+    fail("ring %llu: a push was refused before its deadline", ring);
   }
 }
 
@@ -207,7 +207,7 @@ void run_case(u64 seed) {
   u32 blocks = first.between(1, 4);
   u32 threads = 32 * first.between(1, 4);
   mine.warps = blocks * threads / 32;
-  mine.rings.notices = memory.zeroed<u64>(mine.warps, "notices", EVERYBODY);
+  mine.rings.flush_counters = memory.zeroed<u64>(mine.warps, "flush counters", EVERYBODY);
   mine.pushes = first.between(1, 24);
   mine.host = (HostKind)first.below(HOSTS);
   mine.threads = first.between(1, rings);

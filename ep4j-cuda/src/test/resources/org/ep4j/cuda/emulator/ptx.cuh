@@ -1,12 +1,12 @@
 // The machine instructions of the kernels' ptx.cuh on the emulated machine, under the same names.
-// Every access to a shared word is a place where others may run. Bulk copies happen at once or as late
-// as their waits allow: who does not wait reads rubbish.
+// At every access to a shared word other threads may run. Bulk copies happen at once or as late as
+// the kernel's waits allow: a missing wait reads garbage.
 #pragma once
 #include "builtins.hpp"
 #include "pairs.hpp"
 
 #define EP4J_TMA 1
-// As GPUs that do not round to FP8 themselves.
+// As on GPUs without an instruction that rounds to FP8.
 #define EP4J_E4M3 0
 
 inline u32 lane_id() { return emulator::running->number % 32; }
@@ -18,7 +18,7 @@ namespace emulator {
 
 inline u64 load(const u64* at) {
   running->polled = at;
-  give_way();
+  yield_fiber();
   check(at, sizeof *at, "load");
   return *at;
 }
@@ -28,7 +28,7 @@ inline void store(u64* at, u64 value) {
   Machine::the->check_store(at);
   *at = value;
   Machine::the->moved();
-  give_way();
+  yield_fiber();
 }
 
 }  // namespace emulator
@@ -45,7 +45,7 @@ inline void add_release_system(u64* at, u64 value) {
   emulator::change(at, "add_release_system", [&](u64 before) { return before + value; });
 }
 
-// One of the two comes first.
+// Either of the two is stored first.
 inline void store_pair_relaxed_system(u64* at, u64 first, u64 second) {
   if (((u64)at & 15) != 0) {
     emulator::fail("store_pair: addresses are multiples of 16");
@@ -56,11 +56,11 @@ inline void store_pair_relaxed_system(u64* at, u64 first, u64 second) {
 }
 
 // Kernels of a rank run one after the other here.
-inline void await_kernel_before() {}
-inline void admit_next_kernel() {}
+inline void await_previous_kernel() {}
+inline void launch_dependent_kernels() {}
 
-inline void barrier_meet(u32 barrier, u32 threads) {
-  emulator::meet(emulator::running->block->barriers[barrier], threads, "barrier");
+inline void barrier_sync(u32 barrier, u32 threads) {
+  emulator::sync(emulator::running->block->barriers[barrier], threads, "barrier");
 }
 
 inline void barrier_arrive(u32 barrier, u32 threads) {
@@ -78,7 +78,8 @@ inline uint4 load_row(const void* at) {
 
 namespace emulator {
 
-// Whether others may run between the rows that a lane stores, for worlds where lanes share rows.
+// Whether other threads may run between the row stores of a lane, for worlds where lanes share
+// rows.
 inline bool slow_rows = false;
 
 }  // namespace emulator
@@ -86,7 +87,7 @@ inline bool slow_rows = false;
 inline void store_row(void* at, uint4 v) {
   if (emulator::slow_rows && emulator::coin()) {
     emulator::Machine::the->moved();
-    emulator::give_way();
+    emulator::yield_fiber();
   }
   emulator::check(at, sizeof v, "store_row");
   emulator::Machine::the->check_store(at);
@@ -102,12 +103,12 @@ inline void store_half_vector(void* at, uint2 v) {
   *(uint2*)at = v;
 }
 
-// --- lines of 128 bytes ----------------------------------------------------------------------
+// --- packets of 128 bytes ---------------------------------------------------------------------
 
 namespace emulator {
 
-// A line at a moment, whole, when the first of its lanes goes on; lines of one instruction at different
-// ones.
+// Moves a packet as a whole when the first of its lanes resumes; packets of one instruction move at
+// different times.
 template <class T>
 void pass_line(void* at, T& v, bool mine, bool stores) {
   constexpr u32 EACH = Lines::BYTES / sizeof(T);
@@ -118,21 +119,21 @@ void pass_line(void* at, T& v, bool mine, bool stores) {
   if (mine && !stores) {
     running->polled = at;
   }
-  exchange(0xffffffff, 0, "a line");
-  u64 turn = running->block->warps[running->number / LANES].turn;
+  exchange(0xffffffff, 0, "a packet");
+  u64 generation = running->block->warps[running->number / LANES].generation;
   u32 first = lane / EACH * EACH;
-  if (lines.done[first] != turn) {
-    lines.done[first] = turn;
+  if (lines.done[first] != generation) {
+    lines.done[first] = generation;
     char* line = (char*)lines.at[first];
     if (((u64)line & (Lines::BYTES - 1)) != 0) {
-      fail("a line begins at a multiple of its size");
+      fail("a packet is not aligned to its size");
     }
     if (line != nullptr) {
-      check(line, Lines::BYTES, stores ? "store_line" : "load_line");
+      check(line, Lines::BYTES, stores ? "store_packet" : "load_packet");
     }
     for (u32 i = 0; i < EACH; i++) {
       if (lines.at[first + i] != (line == nullptr ? nullptr : line + i * sizeof(T))) {
-        fail("lane %u has another line than lane %u", first + i, first);
+        fail("lane %u has a different packet than lane %u", first + i, first);
       }
       if (line != nullptr) {
         char* held = lines.held[first + i];
@@ -151,12 +152,12 @@ void pass_line(void* at, T& v, bool mine, bool stores) {
 }  // namespace emulator
 
 template <class T>
-void store_line(void* at, T v, bool mine) {
+void store_packet(void* at, T v, bool mine) {
   emulator::pass_line(at, v, mine, true);
 }
 
 template <class T>
-void load_line(T& v, const void* at, bool mine) {
+void load_packet(T& v, const void* at, bool mine) {
   emulator::pass_line((void*)at, v, mine, false);
 }
 
@@ -164,8 +165,8 @@ void load_line(T& v, const void* at, bool mine) {
 
 namespace emulator {
 
-// A barrier of one arrival a phase: bytes that are missing in the low half (more may have come than
-// are expected so far), above them whether the arrival has been, above that the phase.
+// A barrier of one arrival a phase. Low half: missing bytes (more may have arrived than are
+// expected so far); above it: whether the arrival has happened; above that: the phase.
 constexpr u64 ARRIVED = 1ull << 32;
 constexpr u32 PHASE = 33;
 
@@ -207,8 +208,8 @@ inline void write_now(LateStore& store) {
   Machine::the->moved();
 }
 
-// The stores of all groups but the newest ones: read at least, written if they must be or if chance
-// says so.
+// Completes the stores of all groups except the newest: always read, written if required or by
+// chance.
 inline void finish_stores(u64 newest, bool written) {
   auto& stores = running->stores;
   std::erase_if(stores, [&](LateStore& store) {
@@ -235,7 +236,7 @@ inline void barrier_init_done() {}
 
 inline void barrier_expect(u64* barrier, u32 bytes) {
   if ((*barrier & emulator::ARRIVED) != 0) {
-    emulator::fail("barrier_expect: the phase before has not ended");
+    emulator::fail("barrier_expect: the previous phase has not ended");
   }
   *barrier |= emulator::ARRIVED;
   *barrier = *barrier >> 32 << 32 | (u32)((u32)*barrier + bytes);
@@ -251,7 +252,7 @@ inline void barrier_wait(u64* barrier, u32 parity) {
       return true;
     });
     emulator::running->polled = barrier;
-    emulator::give_way();
+    emulator::yield_fiber();
   }
 }
 

@@ -1,11 +1,11 @@
-// A library whose device functions carry what kernels put: it reads sources late, in parts, and knows
-// no order but that of a context, whose signals come after the puts to the same peer before them.
+// A library whose device functions carry puts of kernels: it reads sources late, in parts, and
+// guarantees only the order within a context, whose signals follow earlier puts to the same peer.
 #pragma once
 #include "machine.hpp"
 
 namespace emulator {
 
-// What the library has of a rank: `library` of its device functions.
+// A rank's state in the library: `library` of its device functions.
 struct PutLibrary {
   struct Task {
     u32 peer;
@@ -13,21 +13,21 @@ struct PutLibrary {
     u64 target, source, bytes;  // of a put
     u64 number, value;          // of a signal
     u64 ticket;
-    bool begun = false;
+    bool started = false;
   };
 
   u32 rank;
   char* window;
   u64 window_bytes;
-  u64* words;       // EVERYBODY; null: the library counts apart from them
+  u64* words;       // EVERYBODY; null: the library counts separately
   u32 signals;      // numbers
-  u64 tickets = 0;  // tasks so far
+  u64 tickets = 0;  // number of tasks so far
   std::vector<std::vector<Task>> queues;  // by context
   std::vector<u64> counts;                // [contexts, signals] of this rank
-  std::vector<u32> rest;                  // [contexts] turns that it lets pass
+  std::vector<u32> rest;                  // [contexts] turns to skip
   std::vector<PutLibrary*>* all;          // by rank
 
-  // Carries out some tasks, and says whether there are more.
+  // Executes some tasks; returns whether more are left.
   bool carry_some(Random& random) {
     bool more = false;
     for (u32 context = 0; context < queues.size(); context++) {
@@ -52,7 +52,7 @@ struct PutLibrary {
   }
 
  private:
-  // A context has turns without any work, some of them many, so that others overtake it.
+  // A context skips turns, sometimes many, so that other contexts overtake it.
   bool rests(u32 context, Random& random) {
     if (rest[context] == 0) {
       rest[context] = random.once_in(6) ? random.below(60) : 0;
@@ -73,17 +73,17 @@ struct PutLibrary {
 
   bool put(Task& task) {
     u64 half = task.bytes / 32 * 16;
-    u64 from = task.begun ? half : 0;
-    u64 to = task.begun ? task.bytes : half;
+    u64 from = task.started ? half : 0;
+    u64 to = task.started ? task.bytes : half;
     std::memcpy((*all)[task.peer]->window + task.target + from, window + task.source + from, to - from);
     Machine::the->moved();
-    bool done = task.begun;
-    task.begun = true;
+    bool done = task.started;
+    task.started = true;
     return done;
   }
 };
 
-// Those of all ranks, alike.
+// The libraries of all ranks.
 class PutLibraries {
  public:
   explicit PutLibraries(Machine& machine) : machine(machine) {
@@ -91,7 +91,8 @@ class PutLibraries {
     contexts = machine.random.between(1, 4);
   }
 
-  // The next rank's, whose window ends with the words of signals: what device functions are given.
+  // Adds the next rank, whose window ends with the signal words; returns the argument of its device
+  // functions.
   u64 add(char* window, u64 bytes, u32 signals) {
     auto mine = std::make_unique<PutLibrary>();
     mine->rank = (u32)all.size();
@@ -108,14 +109,14 @@ class PutLibraries {
     return (u64)all.back();
   }
 
-  // What drives them, on streams behind those of the GPUs; `busy` until all has ended.
+  // Runs the libraries on streams behind those of the GPUs, as long as `busy`.
   void start(std::function<bool()> busy) {
     for (u32 r = 0; r < all.size(); r++) {
       machine.enqueue((u32)all.size() + r, {"library", 1, LANES, 0, [=, this] { drive(r, busy); }, {}});
     }
   }
 
-  u64 counted_apart(u32 rank, u32 signal) const {
+  u64 library_count(u32 rank, u32 signal) const {
     u64 sum = 0;
     for (u32 i = 0; i < contexts; i++) {
       sum += all[rank]->counts[i * all[rank]->signals + signal];
@@ -136,7 +137,7 @@ class PutLibraries {
       if (!all[r]->carry_some(machine.random) && !goes_on) {
         return;
       }
-      give_way();
+      yield_fiber();
     }
   }
 };
@@ -157,7 +158,8 @@ inline void submit(PutLibrary& mine, u32 lane, PutLibrary::Task task) {
 
 }  // namespace emulator
 
-// --- what kernels call (library.cuh); whole warps, but for the last ------------------------------------
+// --- interface for kernels (library.cuh); whole warps, except for the last function
+// -----------------
 
 void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, u64 target, u64 source, u64 bytes) {
   emulator::PutLibrary& mine = emulator::library_of(library, window);
@@ -181,7 +183,8 @@ void ep4j_library_signal(u64 library, u64 window, u64 words, u32 lane, u32 peer,
   }
 }
 
-// Until what was put on the context before has been read; a signal behind it may still be on its way.
+// Waits until earlier puts of the context have been read; a signal behind them may still be in
+// flight.
 void ep4j_library_flush(u64 library, u32 lane) {
   auto& mine = *(emulator::PutLibrary*)library;
   auto& queue = mine.queues[lane % mine.queues.size()];
@@ -191,14 +194,14 @@ void ep4j_library_flush(u64 library, u32 lane) {
     return !task.signals && task.ticket < before;
   })) {
     emulator::running->polled = nullptr;
-    emulator::give_way();
+    emulator::yield_fiber();
   }
   __syncwarp();
 }
 
 u64 ep4j_library_signals(u64 library, u32 signal) {
   auto& mine = *(emulator::PutLibrary*)library;
-  emulator::give_way();
+  emulator::yield_fiber();
   u64 sum = 0;
   for (u64 context = 0; context < mine.queues.size(); context++) {
     sum += mine.counts[context * mine.signals + signal];

@@ -1,3 +1,3 @@
-// The same where device functions of a library carry them: `put_library_world SEED CASES`.
-#define EP4J_PUT_CARRIER 2
+// put_stores_world with device functions of a library: `put_library_world SEED CASES`.
+#define EP4J_PUT_TRANSPORT 2
 #include "putting.hpp"

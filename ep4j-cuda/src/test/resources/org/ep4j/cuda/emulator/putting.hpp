@@ -1,19 +1,19 @@
-// What device_put.cuh promises, between ranks of nodes that are drawn. Every warp puts blocks to all
-// ranks, itself among them, in pieces and in any order, signals, writes rubbish over what it has put
-// once a flush has come back, and compares what it gets when its signals say that all is there.
+// The guarantees of device_put.cuh, between ranks of random nodes. Every warp puts blocks to all
+// ranks, itself included, in pieces and in any order, signals, overwrites its source with garbage
+// once a flush has returned, and compares each received block once its signal has arrived.
 #pragma once
 #include "ptx.cuh"
 
 #include "put_probe.cu"
 
 #include "main.hpp"
-#include "put_carriers.hpp"
+#include "put_transports.hpp"
 
 namespace emulator {
 
 constexpr int RUBBISH_BYTE = 0x5a;
 
-// Steps in which all can happen: less than after which a machine takes silence for a hang.
+// Steps that suffice for everything: fewer than the steps after which a machine reports a hang.
 constexpr u64 PATIENCE = 1500000;
 
 struct Exchange {
@@ -22,14 +22,15 @@ struct Exchange {
   u64 deadline;
   std::vector<u32> node;  // of each rank
   u32 ended = 0;          // kernels
-  bool gave_up = false;   // a warp
+  bool failed_wait = false;   // whether a warp aborted
 
-  // In the memory of a rank: a block that each lane puts, one that each lane of each rank puts here.
+  // Memory of a rank: one block for each lane that puts, then one for each lane of each rank that
+  // puts here.
   u64 source(u32 lane) const { return lane * bytes; }
   u64 target(u32 from, u32 lane) const { return (lanes + from * lanes + lane) * bytes; }
   u64 memory_bytes() const { return (lanes + ranks * lanes) * bytes; }
 
-  // Signals: "the block is there" and "I have read it", of each lane of each rank; one for all.
+  // Signals: "the block has arrived" and "I have read it", for each lane of each rank; one for all.
   u32 there(u32 from, u32 lane) const { return from * lanes + lane; }
   u32 seen(u32 by, u32 lane) const { return (ranks + by) * lanes + lane; }
   u32 total() const { return 2 * ranks * lanes; }
@@ -42,7 +43,7 @@ inline u8 byte_of(u32 from, u32 to, u32 lane, u32 round, u64 at) {
   return (u8)(from * 167 + to * 59 + lane * 31 + round * 101 + at * 7 + (at >> 8));
 }
 
-// One of a few orders, the same on all lanes.
+// A random number that is equal on all lanes.
 inline u64 dice_of(u32 rank, u32 lane, u32 round, u32 salt) {
   return std::mt19937_64((u64)rank << 48 ^ (u64)lane << 32 ^ (u64)round << 8 ^ salt)();
 }
@@ -112,22 +113,22 @@ inline void exchange_blocks(const DevicePut& p) {
   u32 lane = own_lane();
   for (u32 round = 0; round < now->rounds; round++) {
     if (!send_round(p, lane, round) || !receive_round(p, lane, round)) {
-      now->gave_up = true;
+      now->failed_wait = true;
       return;
     }
   }
   u64 all = (u64)now->rounds * now->ranks * now->lanes * (now->lanes + 1) / 2;
   if (!await_signal(p, now->total(), (u32)p.rank, all, now->deadline)) {
-    now->gave_up = true;
+    now->failed_wait = true;
   }
 }
 
-// The memory of all ranks, and what carries between them.
+// The memory of all ranks, and the carrier between them.
 class PutWorld {
  public:
   std::vector<DevicePut> puts;  // by rank
 
-  explicit PutWorld(Machine& machine) : machine(machine), carrier(machine) {
+  explicit PutWorld(Machine& machine) : machine(machine), transport(machine) {
     for (u32 r = 0; r < now->ranks; r++) {
       std::string name = " of rank " + std::to_string(r);
       Memory& memory = machine.memory;
@@ -141,27 +142,27 @@ class PutWorld {
       std::memset(p.own + bytes, 0, p.signals * 8);
       p.signal_words = bytes;
       p.flushes = memory.zeroed<u64>(now->lanes, "flushes" + name, (int)r);
-      carrier.add(p, bytes, name);
+      transport.add(p, bytes, name);
       puts.push_back(p);
     }
     for (DevicePut& p : puts) {
       char** peers = machine.memory.zeroed<char*>(now->ranks, "peers", (int)p.rank);
       for (u32 r = 0; r < now->ranks; r++) {
-        peers[r] = carrier.stores(now->node[p.rank], now->node[r]) ? puts[r].own : nullptr;
+        peers[r] = transport.stores(now->node[p.rank], now->node[r]) ? puts[r].own : nullptr;
       }
       p.peers = peers;
     }
-    carrier.start([this] { return now->ended < expected; });
+    transport.start([this] { return now->ended < expected; });
   }
 
-  // On each rank, once those before have ended everywhere.
+  // Launches on each rank, once earlier launches have ended everywhere.
   void launch(const std::string& name, u32 blocks, std::function<void(const DevicePut&)> body) {
     u32 before = expected;
     expected += now->ranks;
     for (const DevicePut& p : puts) {
       auto all = [&p, before, body] {
         while (now->ended < before) {
-          give_way();
+          yield_fiber();
         }
         body(p);
       };
@@ -169,17 +170,17 @@ class PutWorld {
     }
   }
 
-  // A rank ends in the middle of something.
+  // A rank stops in the middle of an operation.
   void lose(u32 rank, u64 after) {
     machine.put_to_sleep(rank, after, FOREVER, [this, rank] {
       expected--;
-      carrier.lose(rank);
+      transport.lose(rank);
     });
   }
 
   void expect_signal(u32 number, u64 due) {
     for (const DevicePut& p : puts) {
-      u64 seen = ((u64*)(p.own + p.signal_words))[number] + carrier.carried(p, number);
+      u64 seen = ((u64*)(p.own + p.signal_words))[number] + transport.counted(p, number);
       if (seen != due) {
         fail("rank %llu: signal %u is %llu, not %llu", p.rank, number, seen, due);
       }
@@ -188,7 +189,7 @@ class PutWorld {
 
  private:
   Machine& machine;
-  Carrier carrier;
+  Transport transport;
   u32 expected = 0;
 };
 
@@ -207,13 +208,13 @@ inline void run_exchange(PutWorld& world, Random& random, u32 blocks) {
         world.expect_signal(now->seen(from, lane), now->rounds);
       }
     }
-    if (now->gave_up) {
-      fail("a warp gave up, though nothing was lost");
+    if (now->failed_wait) {
+      fail("a warp aborted, although no rank was lost");
     }
   }
 }
 
-// The kernels of tests and of the bench, in the order that those have.
+// The kernels of the tests and the benchmark, in the same order.
 inline void run_probes(PutWorld& world, Machine& machine, u32 blocks) {
   u32 lanes = now->lanes;
   std::vector<u64*> past, results;
@@ -243,7 +244,7 @@ inline void run_probes(PutWorld& world, Machine& machine, u32 blocks) {
       }
     });
   };
-  for (u32 turn = 0; turn < 2; turn++) {
+  for (u32 step = 0; step < 2; step++) {
     all("ep4j_put_exchange", lanes, blocks, true, ep4j_put_exchange);
     all("ep4j_put_rounds", 1, blocks, false, ep4j_put_rounds);
     all("ep4j_put_stream", lanes, blocks, false, ep4j_put_stream);

@@ -1,18 +1,18 @@
-// A random world and its routing, and what a dispatch must make of it: plainly, one row at a time.
+// A random world, its routing, and a plain model of a dispatch: one row at a time.
 #pragma once
 #include <numeric>
 #include "machine.hpp"
 
 namespace emulator {
 
-// What stays the same for all operations of a case.
+// Properties that all operations of a case share.
 struct World {
   u32 ranks;
   u32 experts;
-  u32 most_tokens;
-  u32 most_choices;
-  u32 row_bytes;          // the widest
-  u32 scale_bytes;        // the most
+  u32 max_tokens;
+  u32 max_choices;
+  u32 row_bytes;          // the maximum
+  u32 scale_bytes;        // the maximum
   std::vector<u32> node;  // [ranks]
   std::vector<bool> gone;
   std::vector<u32> owner;  // [experts]
@@ -21,12 +21,12 @@ struct World {
 
   explicit World(Random& random) : World(random, {random.between(1, random.once_in(4) ? 8 : 4)}) {}
 
-  // Of nodes of so many ranks.
+  // A world with nodes of these sizes.
   World(Random& random, const std::vector<u32>& sizes)
       : ranks(std::accumulate(sizes.begin(), sizes.end(), 0u)),
         experts(random.between(2, random.once_in(4) ? 130 : 40)),
-        most_tokens(random.between(1, 40)),
-        most_choices(std::min(experts, random.between(1, random.once_in(4) ? 64 : 8))),
+        max_tokens(random.between(1, 40)),
+        max_choices(std::min(experts, random.between(1, random.once_in(4) ? 64 : 8))),
         row_bytes(16 * random.between(1, 40)),
         scale_bytes(random.once_in(3) ? 0 : random.between(1, 180)),
         gone(ranks),
@@ -58,8 +58,8 @@ struct World {
 
   u32 nodes() const { return node.back() + 1; }
 
-  // In a quarter of the worlds of several nodes one of these is gone, as after a reset; somebody is left.
-  // The random numbers are others than those of the case, which so stays as it was where nothing is.
+  // In a quarter of the worlds of several nodes one node is missing, as after a reset; at least one
+  // rank is left. Draws from separate random numbers, so that other cases stay the same.
   void lose_node(u64 seed) {
     Random random{std::mt19937_64(seed ^ 0x6e6f6465)};
     u32 lost = random.below(nodes());
@@ -72,7 +72,7 @@ struct World {
     }
   }
 
-  u32 most_of_node() const {
+  u32 max_node_ranks() const {
     std::vector<u32> sizes(nodes());
     for (u32 n : node) {
       sizes[n]++;
@@ -87,10 +87,10 @@ struct World {
     }
     std::string lost;
     for (u32 r = 0; r < ranks; r++) {
-      lost += gone[r] ? ", gone " + std::to_string(r) : "";
+      lost += gone[r] ? ", missing " + std::to_string(r) : "";
     }
     return "ranks " + std::to_string(ranks) + (all.empty() ? "" : " in nodes" + all) + lost + ", experts " + std::to_string(experts) + ", choices " +
-           std::to_string(most_choices) + ", tokens " + std::to_string(most_tokens) + ", row bytes " +
+           std::to_string(max_choices) + ", tokens " + std::to_string(max_tokens) + ", row bytes " +
            std::to_string(row_bytes) + ", scale bytes " + std::to_string(scale_bytes);
   }
 };
@@ -107,14 +107,14 @@ struct Routing {
 
   Routing(const World& world, Random& random)
       : world(world),
-        top_k(random.between(1, world.most_choices)),
+        top_k(random.between(1, world.max_choices)),
         weighted(!random.once_in(4)),
         tokens(world.ranks),
         ids(world.ranks),
         weights(world.ranks) {
     bool faulty = random.once_in(8);
     for (u32 r = 0; r < world.ranks; r++) {
-      tokens[r] = random.once_in(5) ? 0 : random.between(0, world.most_tokens);
+      tokens[r] = random.once_in(5) ? 0 : random.between(0, world.max_tokens);
       for (u32 t = 0; t < tokens[r]; t++) {
         std::vector<i64> choices(world.experts);
         for (u32 e = 0; e < world.experts; e++) {
@@ -124,7 +124,7 @@ struct Routing {
         for (u32 k = 0; k < top_k; k++) {
           i64 id = random.once_in(8) ? -1 : choices[k];
           if (faulty && random.once_in(10)) {
-            // Too big, too small, or one that the token has already, if it has.
+            // Too large, too small, or an earlier choice of the token, if any.
             id = random.once_in(3) ? world.experts : random.once_in(2) ? -2 : choices[0];
           }
           ids[r].push_back(id);
@@ -146,7 +146,7 @@ struct Routing {
     return mine < -1 || mine >= (i64)world.experts || (again && mine != -1);
   }
 
-  // Whether a choice leads to a rank.
+  // Whether a choice has a route to a rank.
   bool leads(u32 from, u32 token, u32 k, u32 to) const {
     i64 mine = id(from, token, k);
     return !world.gone[from] && !world.gone[to] && mine != -1 && !refused(from, token, k) &&
@@ -154,7 +154,7 @@ struct Routing {
   }
 };
 
-// A row that a rank receives; of no token: padding.
+// A row that a rank receives; without a token: padding.
 struct Row {
   bool some = false;
   u32 source = 0;
@@ -162,12 +162,12 @@ struct Row {
   u32 choice = 0;  // EXPERT_MAJOR
 };
 
-// All that a rank receives, also what it has no room for.
+// All rows that a rank receives, including rows without room.
 struct Delivery {
   std::vector<Row> rows;
   std::vector<u32> starts;    // EXPERT_MAJOR: first row of each group, and the end
   std::vector<u32> received;  // [local experts] pairs
-  std::vector<u32> from;      // [ranks + 1] where each source's tokens begin among all tokens
+  std::vector<u32> from;      // [ranks + 1] index of each source's first token among all tokens
 
   u32 tokens() const { return from.back(); }
 

@@ -1,4 +1,4 @@
-// What a stream runs, down to the single thread, and the dice.
+// The contents of a stream, down to the single thread, and random numbers.
 #pragma once
 #include <algorithm>
 #include <deque>
@@ -19,35 +19,35 @@ struct Random {
   std::mt19937_64 engine;
 
   u32 below(u32 n) { return (u32)(engine() % n); }
-  u32 between(u32 least, u32 most) { return least + below(most - least + 1); }
+  u32 between(u32 low, u32 high) { return low + below(high - low + 1); }
   bool once_in(u32 n) { return below(n) == 0; }
 
-  // Mostly little, seldom a lot.
+  // Mostly small, rarely large.
   u32 patience() { return once_in(3) ? below(1u << below(12)) : 0; }
 };
 
 constexpr u32 LANES = 32;
 
-// Threads that wait for each other: who is there, and what they brought.
+// A barrier of threads: arrivals and their values.
 struct Meeting {
-  u64 turn = 0;
+  u64 generation = 0;
   u32 arrived = 0;
   const char* name = "";
-  u64 values[2][LANES];  // of a warp, by the parity of the turn
+  u64 values[2][LANES];  // of a warp, by the parity of the generation
   bool any[2];           // of a block
 };
 
 struct Block;
 
-// Lines that a warp stores or loads by one instruction: what each lane has to do with them.
+// Packets that a warp stores or loads by one instruction: the share of each lane.
 struct Lines {
   static constexpr u32 BYTES = 128;
   void* at[LANES];
   char held[LANES][16];
-  u64 done[LANES];  // turn of the last line that begins with this lane
+  u64 done[LANES];  // generation of the last packet that begins with this lane
 };
 
-// A bulk store of a thread, in a group: done at once or as late as the thread's waits allow.
+// A bulk store of a thread, in a group: executed at once or as late as the thread's waits allow.
 struct LateStore {
   u64 group;
   void* to;
@@ -61,14 +61,14 @@ struct Thread {
   Block* block;
   u32 number;
   Fiber* fiber;
-  Meeting* waits = nullptr;  // until the turn has passed
-  u64 turn = 0;
+  Meeting* waits = nullptr;  // until its generation has passed
+  u64 generation = 0;
   const void* polled = nullptr;  // the word that it read last
   u64 groups = 0;                // committed
   std::vector<LateStore> stores;
 
   bool can_run() const {
-    return !fiber->is_done() && (waits == nullptr || waits->turn != turn);
+    return !fiber->is_done() && (waits == nullptr || waits->generation != generation);
   }
 };
 
@@ -96,7 +96,7 @@ struct Block {
   bool done = false;
 };
 
-// What a stream runs.
+// A launch in a stream.
 struct Launch {
   std::string name;
   u32 blocks;
@@ -104,7 +104,7 @@ struct Launch {
   size_t shared_bytes;
   std::function<void()> body;
   std::function<void()> then;  // the caller, some time after the end and before the next launch
-  bool by_ranks = false;       // low latency, where a world mixes layouts
+  bool rank_major = false;       // low latency, where a world mixes layouts
 };
 
 struct Kernel {
@@ -116,10 +116,11 @@ struct Kernel {
 
 constexpr u64 FOREVER = ~0ull;
 
-// A deadline that nobody misses unless time is skipped.
+// A deadline that no wait misses unless time is skipped.
 constexpr u64 PATIENT = 1ull << 40;
 
-// How a stream stands still: once its threads have run so many steps, until a step of all.
+// A pause of a stream: it starts once its threads have run `after` steps and lasts until step
+// `until` of the machine.
 struct Sleep {
   u64 after = FOREVER;
   u64 steps = 0;
@@ -132,10 +133,10 @@ struct Stream {
   std::deque<Launch> waiting;
   std::unique_ptr<Kernel> running;
   u64 launches = FOREVER;  // before its process is stopped
-  bool shut_out = false;
-  u64 skipped = 0;  // what its clock is ahead
+  bool fenced = false;
+  u64 skipped = 0;  // lead of its clock
 
-  // Nothing runs, and nothing will.
+  // No kernel runs, and none will.
   bool is_idle() const { return running == nullptr && (waiting.empty() || launches == 0); }
 };
 

@@ -1,21 +1,21 @@
-// A wire between ranks, and the host's threads that drive it: they read the rings of commands and carry
-// them out late, in parts and in any order that lanes allow.
+// A wire between ranks, and the host threads that drive it: they read the rings of commands and
+// execute them late, in parts and in any order that lanes allow.
 #pragma once
 #include "machine.hpp"
 
 namespace emulator {
 
-// What the wire has of a rank: its commands, and the memory that they are about.
+// A rank's state on the wire: its commands, and the memory that they refer to.
 struct WireEnd {
   CommandRings rings;
   char* outgoing;
   u64 outgoing_bytes;
-  char* landing;
-  u64 landing_bytes;
-  u64 landing_begins;  // nothing arrives before it
+  char* incoming;
+  u64 incoming_bytes;
+  u64 incoming_begins;  // nothing arrives before it
   u64* counters;
   u64 counters_bound;
-  bool lost = false;  // nothing goes to that rank or comes from it any more
+  bool lost = false;  // nothing is sent to or received from that rank any more
 };
 
 class CommandWire {
@@ -27,10 +27,10 @@ class CommandWire {
     capacity = 64u << random.below(2);
   }
 
-  u32 lanes_of_a_ring() const { return lanes; }
+  u32 lanes_per_ring() const { return lanes; }
 
-  // Rings of a rank, empty. Notices are whatever flushes name.
-  CommandRings add_rings(u32 r, u32 ranks, u32 notices, const std::string& name) {
+  // Rings of a rank, empty. `flush_counters`: number of counters that flushes may name.
+  CommandRings add_rings(u32 r, u32 ranks, u32 flush_counters, const std::string& name) {
     Memory& memory = machine.memory;
     CommandRings made{};
     made.rings = rings;
@@ -40,13 +40,13 @@ class CommandWire {
     made.control = memory.zeroed<RingControl>(rings, "ring control" + name, (int)r);
     made.records = memory.zeroed<RingRecord>(rings, "ring records" + name, EVERYBODY);
     made.failures = memory.zeroed<u64>(ranks, "failures" + name, EVERYBODY);
-    made.notices = memory.zeroed<u64>(notices, "notices" + name, EVERYBODY);
+    made.flush_counters = memory.zeroed<u64>(flush_counters, "flush counters" + name, EVERYBODY);
     return made;
   }
 
   void add(const WireEnd& end) { ends.push_back(end); }
 
-  // The threads of each rank's host, on streams behind those of the GPUs; `busy` until all has ended.
+  // Runs the host threads of each rank on streams behind those of the GPUs, as long as `busy`.
   void start(std::function<bool()> busy) {
     for (u32 r = 0; r < ends.size(); r++) {
       queues.emplace_back(threads);
@@ -54,7 +54,7 @@ class CommandWire {
     }
   }
 
-  // All others hear that a rank is lost.
+  // Reports to all other ranks that a rank is lost.
   void lose(u32 rank) {
     ends[rank].lost = true;
     for (u32 r = 0; r < ends.size(); r++) {
@@ -66,7 +66,7 @@ class CommandWire {
  private:
   struct Pending {
     Command command;
-    bool begun;
+    bool started;
   };
 
   Machine& machine;
@@ -89,15 +89,15 @@ class CommandWire {
       if (!goes_on && !found && queues[r][self].empty()) {
         return;
       }
-      give_way();
+      yield_fiber();
     }
   }
 
   bool read_some(u32 r, u64 ring, u64& next, std::vector<Pending>& queue) {
     const CommandRings& from = ends[r].rings;
     u64 begin = next;
-    u32 most = random.below(40);
-    while (next - begin < most) {
+    u32 largest = random.below(40);
+    while (next - begin < largest) {
       u64* at = from.commands + (ring * capacity + next % capacity) * 2;
       u64 lap = next / capacity % 2 == 0 ? COMMAND_LAP : 0;
       Command command{load_acquire_system(at), load_acquire_system(at + 1)};
@@ -110,7 +110,7 @@ class CommandWire {
     if (next != begin) {
       store_release_system((u64*)from.tails + ring * TAIL_WORDS, next);
     }
-    return next != begin || most == 0;
+    return next != begin || largest == 0;
   }
 
   static u32 peer_of(const Command& c) { return (u32)(c.second >> DESTINATION_SHIFT & 0xfff); }
@@ -119,7 +119,7 @@ class CommandWire {
   static bool adds(const Command& c) { return (c.first >> OPERATION_SHIFT & 7) == COMMAND_ADD; }
   static u64 counter_of(const Command& c) { return c.second >> COUNTER_SHIFT & NO_COUNTER; }
 
-  // Puts overtake; adds and flushes do not.
+  // Puts may overtake; adds and flushes may not.
   void carry_some(u32 r, std::vector<Pending>& queue) {
     for (u32 turns = random.below(12); turns > 0 && !queue.empty(); turns--) {
       u32 i = random.once_in(2) ? 0 : random.below((u32)queue.size());
@@ -134,12 +134,12 @@ class CommandWire {
         continue;
       }
       if (ends[peer_of(command)].lost) {
-        // What it was about stays as it is.
+        // The command is dropped.
       } else if (adds(command)) {
         grow(r, command, (u32)command.first | (u64)(u32)command.second << 32);
       } else if (!puts(command)) {
-        u64* notice = (u64*)ends[r].rings.notices + counter_of(command);
-        store_release_system(notice, *notice + 1);
+        u64* flush_counter = (u64*)ends[r].rings.flush_counters + counter_of(command);
+        store_release_system(flush_counter, *flush_counter + 1);
       } else if (!put(r, command, pending)) {
         continue;
       }
@@ -147,24 +147,24 @@ class CommandWire {
     }
   }
 
-  // One half first, the other some time later.
+  // Copies one half first, the other some time later.
   bool put(u32 r, const Command& command, Pending& pending) {
     const WireEnd& to_end = ends[peer_of(command)];
     u64 source = (u64)(u32)command.first * COMMAND_UNIT;
     u64 target = (u64)(u32)command.second * COMMAND_UNIT;
     u64 bytes = (command.first >> LENGTH_SHIFT & 0xfffff) * COMMAND_UNIT;
-    if (source + bytes > ends[r].outgoing_bytes || target < to_end.landing_begins ||
-        target + bytes > to_end.landing_bytes) {
+    if (source + bytes > ends[r].outgoing_bytes || target < to_end.incoming_begins ||
+        target + bytes > to_end.incoming_bytes) {
       fail("rank %u: a put of %llu bytes from %llu to %llu of rank %u", r, bytes, source, target,
            peer_of(command));
     }
     u64 half = bytes / 2 / COMMAND_UNIT * COMMAND_UNIT;
-    u64 from = pending.begun ? half : 0;
-    u64 to = pending.begun ? bytes : half;
-    std::memcpy(to_end.landing + target + from, ends[r].outgoing + source + from, to - from);
+    u64 from = pending.started ? half : 0;
+    u64 to = pending.started ? bytes : half;
+    std::memcpy(to_end.incoming + target + from, ends[r].outgoing + source + from, to - from);
     machine.moved();
-    if (!pending.begun) {
-      pending.begun = true;
+    if (!pending.started) {
+      pending.started = true;
       return false;
     }
     if (counter_of(command) != NO_COUNTER) {

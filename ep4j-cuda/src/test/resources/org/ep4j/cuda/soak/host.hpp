@@ -1,5 +1,5 @@
-// In place of a GPU: one thread on the host does the turns of all of a kernel's. Read before
-// everything else; EP4J_SOAK_ENTRY goes behind it.
+// Replaces a GPU: one host thread executes all iterations of a kernel. Included before everything
+// else; EP4J_SOAK_ENTRY follows it.
 #pragma once
 
 #define __global__

@@ -1,13 +1,13 @@
-// Whether rows, and what goes with them, have arrived where they must.
+// Checks that rows and their metadata have arrived where they must.
 #pragma once
 
-#include "soak_places.cuh"
+#include "soak_row_table.cuh"
 
 extern "C" __global__ void ep4j_soak_check_rows(const __grid_constant__ Words w) {
   u32 words = (u32)w.row_words;
   u32* rows = (u32*)w.rows;
   u32 count = rows_here(w);
-  for (u32 i = first_turn(); i < count * words; i += turns()) {
+  for (u32 i = first_item(); i < count * words; i += item_stride()) {
     u32 row = i / words;
     u32 word = i % words;
     int from = ((const int*)w.sources)[row];
@@ -36,7 +36,7 @@ __device__ inline void check_scales(const Words& w, u32 row, int from) {
   }
 }
 
-// Ids and weights that came with the rows.
+// Checks ids and weights of a row.
 __device__ inline void check_routing(const Words& w, u32 row, int from) {
   if (w.by_expert) {
     if (w.row_weights && row < rows_here(w)) {
@@ -47,12 +47,12 @@ __device__ inline void check_routing(const Words& w, u32 row, int from) {
     return;
   }
   Source s = from < 0 ? Source{} : source(w, from);
-  u64 way = from < 0 ? 0 : ((const u64*)w.ways)[(u32)from / (u32)w.top_k];
+  u64 route = from < 0 ? 0 : ((const u64*)w.routes)[(u32)from / (u32)w.top_k];
   for (u32 k = 0; k < w.top_k; k++) {
-    int expert = expert_of(way, k);
+    int expert = expert_of(route, k);
     bool here = is_local(w, expert);
     u32 i = row * (u32)w.top_k + k;
-    // In low latency rows without a token mean nothing.
+    // In low latency, rows without a token are undefined.
     if (w.row_ids && (from >= 0 || !w.low_latency)) {
       i64 expected = here ? (i64)((u32)expert % local_experts(w)) : -1;
       check(w, IDS, row, 8 * k, expected, (i64*)w.row_ids + i);
@@ -87,7 +87,7 @@ __device__ inline void check_counts(const Words& w) {
 }
 
 extern "C" __global__ void ep4j_soak_check_index(const __grid_constant__ Words w) {
-  for (u32 row = first_turn(); row < w.limit; row += turns()) {
+  for (u32 row = first_item(); row < w.limit; row += item_stride()) {
     int from = ((const int*)w.sources)[row];
     Source s = from < 0 ? Source{} : source(w, from);
     check(w, SOURCE_TOKENS, row, 0, from < 0 ? -1 : (int)s.token, (int*)w.source_tokens + row);
@@ -95,7 +95,7 @@ extern "C" __global__ void ep4j_soak_check_index(const __grid_constant__ Words w
     check_scales(w, row, from);
     check_routing(w, row, from);
   }
-  if (first_turn() == 0) {
+  if (first_item() == 0) {
     u32 needed = ((const u32*)w.totals)[NEEDED];
     if (w.exact ? w.limit != needed : w.limit < needed) {
       wrong(w, NUMBER_OF_ROWS, 0, 0, needed, w.limit);
@@ -106,7 +106,7 @@ extern "C" __global__ void ep4j_soak_check_index(const __grid_constant__ Words w
   }
 }
 
-// A word of the ranges: how many rows, and the first of them; without rows there is none.
+// Checks a word of the ranges: number of rows and first row; without rows the latter is undefined.
 __device__ __forceinline__ void check_range(const Words& w, u32 row, u32 column, u32 rows,
                                             u32 first) {
   u32* range = (u32*)w.ranges + 2 * (row * (w.by_expert ? (u32)w.ranks : 1) + column);
@@ -117,7 +117,7 @@ __device__ __forceinline__ void check_range(const Words& w, u32 row, u32 column,
 }
 
 extern "C" __global__ void ep4j_soak_check_latency_index(const __grid_constant__ Words w) {
-  for (u32 row = first_turn(); row < w.limit; row += turns()) {
+  for (u32 row = first_item(); row < w.limit; row += item_stride()) {
     int from = ((const int*)w.sources)[row];
     if (from >= 0) {
       check(w, SOURCE_TOKENS, row, 0, (int)source(w, from).token, (int*)w.source_tokens + row);
@@ -127,7 +127,7 @@ extern "C" __global__ void ep4j_soak_check_latency_index(const __grid_constant__
       check_routing(w, row, from);
     }
   }
-  if (first_turn() != 0) {
+  if (first_item() != 0) {
     return;
   }
   int* received = (int*)w.received_per_expert;

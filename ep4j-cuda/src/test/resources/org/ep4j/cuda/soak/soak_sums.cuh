@@ -1,13 +1,13 @@
-// What experts answer, and whether the sums of the answers are right.
+// Writes the experts' answers, and checks the sums of the answers.
 #pragma once
 
-#include "soak_places.cuh"
+#include "soak_row_table.cuh"
 
 extern "C" __global__ void ep4j_soak_answer(const __grid_constant__ Words w) {
   u32 rank = (u32)w.rank;
   u32 words = (u32)w.hidden / 2;
   u32 count = rows_here(w);
-  for (u32 i = first_turn(); i < count * words; i += turns()) {
+  for (u32 i = first_item(); i < count * words; i += item_stride()) {
     int from = ((const int*)w.sources)[i / words];
     if (from >= 0) {
       Source s = source(w, from);
@@ -17,7 +17,7 @@ extern "C" __global__ void ep4j_soak_answer(const __grid_constant__ Words w) {
   }
   if (w.y_weights) {
     u32 columns = w.by_expert ? 1 : (u32)w.top_k;
-    for (u32 i = first_turn(); i < count * columns; i += turns()) {
+    for (u32 i = first_item(); i < count * columns; i += item_stride()) {
       int from = ((const int*)w.sources)[i / columns];
       if (from >= 0) {
         Source s = source(w, from);
@@ -35,9 +35,9 @@ __device__ inline u32 sum_word(const Words& w, u32 token, u32 word) {
   int low = 0;
   int high = 0;
   if (w.by_expert) {
-    u64 way = ((const u64*)w.ways)[pair_index];
+    u64 route = ((const u64*)w.routes)[pair_index];
     for (u32 k = 0; k < w.top_k; k++) {
-      int expert = expert_of(way, k);
+      int expert = expert_of(route, k);
       if (expert >= 0) {
         u32 bits = answer_bits(w, owner(w, expert), rank, token, k, word);
         int factor = w.low_latency ? latency_weight(w, rank, token, k) : 1;
@@ -67,7 +67,7 @@ __device__ inline float sum_of_weights(const Words& w, u32 token, u32 k) {
   u32 rank = (u32)w.rank;
   u32 pair_index = rank * (u32)w.max_tokens + token;
   if (w.by_expert) {
-    int expert = expert_of(((const u64*)w.ways)[pair_index], k);
+    int expert = expert_of(((const u64*)w.routes)[pair_index], k);
     return expert < 0 ? 0 : answer_weight(w, owner(w, expert), rank, token, k);
   }
   float sum = 0;
@@ -82,12 +82,12 @@ __device__ inline float sum_of_weights(const Words& w, u32 token, u32 k) {
 extern "C" __global__ void ep4j_soak_check_sums(const __grid_constant__ Words w) {
   u32 tokens = tokens_of(w, (u32)w.rank);
   u32 words = (u32)w.hidden / 2;
-  for (u32 i = first_turn(); i < tokens * words; i += turns()) {
+  for (u32 i = first_item(); i < tokens * words; i += item_stride()) {
     check(w, SUMS, i / words, 4 * (i % words), sum_word(w, i / words, i % words), (u32*)w.out + i);
   }
   if (w.out_weights) {
     u32 top_k = (u32)w.top_k;
-    for (u32 i = first_turn(); i < tokens * top_k; i += turns()) {
+    for (u32 i = first_item(); i < tokens * top_k; i += item_stride()) {
       float sum = sum_of_weights(w, i / top_k, i % top_k);
       check(w, SUMS_OF_WEIGHTS, i / top_k, 4 * (i % top_k), float_bits(sum),
             (u32*)w.out_weights + i);

@@ -5,55 +5,56 @@ import java.lang.foreign.ValueLayout;
 import java.nio.ByteOrder;
 
 /**
- * What travels between two ranks over UCX, and in which order it takes effect.
+ * The messages between two ranks over UCX, and the order in which they take effect.
  *
- * <p>A <b>link</b> is an endpoint at each of two ranks, and the lanes that share it. Over it go
- * messages (active messages of UCX, which keep their order) and, past them, puts (UCX's one-sided
- * writes, which keep none). The receiver's memory is written by
+ * <p>A <b>connection</b> is an endpoint at each of two ranks, and the lanes that share it. It
+ * carries messages (active messages of UCX, which are ordered) and puts (one-sided writes of UCX,
+ * which are not ordered, neither with each other nor with messages). The memory of the receiver is
+ * written by
  *
  * <ul>
- *   <li>the sender's puts, directly: long payloads into regions that the wire has allocated;
- *   <li>the receiver's own thread while it polls, out of messages: everything else. Only it touches
- *       counters.
+ *   <li>puts of the sender, directly: long payloads into regions that the wire allocated;
+ *   <li>the thread of the receiver that polls, from messages: all other payloads. Only this thread
+ *       writes counters.
  * </ul>
  *
- * <p>The sender makes frames of the work of a lane in the order in which it was accepted. Of a long
- * put it first writes the bytes, then flushes the endpoint, and makes the frame, an empty one, when
- * the flush has ended: then the bytes are visible. The flush is asked after by polling; nobody
- * waits for it, and work of other lanes goes past. A later add of the same lane stands behind that
- * frame, and so behind the bytes. No fence is needed, and none is used: it would hold up all peers.
+ * <p>The sender builds frames from the work of a lane in the order of acceptance. For a long put it
+ * writes the bytes, flushes the endpoint, and builds an empty frame when the flush has ended: then
+ * the bytes are visible. The sender polls the flush without blocking, and work of other lanes
+ * overtakes it. A later add of the same lane follows that frame, and therefore the bytes. No fence
+ * is needed: a fence would delay all peers.
  *
- * <p>A message is a header and frames, each a header and a payload that is filled up to 8 bytes;
- * little endian.
+ * <p>A message is a header and frames. A frame is a header and a payload that is padded to 8 bytes.
+ * All words are little endian.
  *
  * <pre>
  * message
- * 0   ticket     8 bytes  what the receiver drew for this wire: others' messages are dropped
+ * 0   ticket     8 bytes  random number of the receiver for this wire; other messages are dropped
  * 8   rank       4 bytes  of the sender
- * 12  connection 2 bytes  which of the links to the receiver
+ * 12  connection 2 bytes  index of the connection to the receiver
  * 14  -          2 bytes
- * 16  sequence   8 bytes  number of the message on its link, from 1
+ * 16  sequence   8 bytes  number of the message on its connection, from 1
  * 24  frames
  *
  * frame
- * 0   type       1 byte   {@link #PUT}, {@link #ADD}, {@link #ACK}, {@link #HELLO}, {@link #BYE}
+ * 0   type       1 byte   {@link #PUT}, {@link #ADD}, {@link #ACK}, {@link #HELLO}, {@link #GOODBYE}
  * 1   flags      1 byte   {@link #LAST}: this frame ends its put
- * 2   lane       2 bytes  a lane of this link
+ * 2   lane       2 bytes  a lane of this connection
  * 4   bytes      4 bytes  payload; 0 unless PUT
  * 8   region     4 bytes  PUT: target region
- * 12  counter    4 bytes  PUT: counted when the put is whole, or -1; ADD: what grows
- * 16  value      8 bytes  PUT: offset of the payload in the region; ADD: by how much; ACK: work of
- *                         the lane, in the direction against the frame, that has taken effect;
- *                         HELLO: {@link #FIRST} or {@link #ANSWER}; BYE: {@link #CLOSES} or
- *                         {@link #GIVES_UP}
+ * 12  counter    4 bytes  PUT: counter of the complete put, or -1; ADD: counter to add to
+ * 16  value      8 bytes  PUT: offset of the payload in the region; ADD: value to add; ACK: work of
+ *                         the lane in the opposite direction that has taken effect;
+ *                         HELLO: {@link #FIRST} or {@link #ANSWER}; GOODBYE: {@link #CLOSES} or
+ *                         {@link #ABORTS}
  * </pre>
  *
- * HELLO opens a link: it works when both have had an answer. BYE is the last frame of its sender,
- * who has no put under way any more; the other answers with its own. A rank that closes its wire
- * waits for the answers, for a while, before it gives its memory back.
+ * HELLO opens a connection, which works when both ranks have received an answer. GOODBYE is the
+ * last frame of its sender, whose puts have all ended; the peer answers with its own. A rank that
+ * closes its wire waits for the answers, with a timeout, before it frees its memory.
  */
 final class MessageLayout {
-  /** Longest message: the transports' buffers hold 8 KiB with UCX's own headers. */
+  /** Maximum size of a message: buffers of the transports hold 8 KiB, including headers of UCX. */
   static final int BYTES = 7680;
 
   static final int HEADER = 24;
@@ -63,21 +64,21 @@ final class MessageLayout {
   static final byte ADD = 2;
   static final byte ACK = 3;
   static final byte HELLO = 4;
-  static final byte BYE = 5;
+  static final byte GOODBYE = 5;
 
   static final byte LAST = 1;
 
-  /** Value of the HELLO of a rank that has not heard the other. */
+  /** Value of the HELLO of a rank that has received no HELLO. */
   static final long FIRST = 1;
 
-  /** Value of the HELLO of a rank that has. */
+  /** Value of the HELLO of a rank that has received one. */
   static final long ANSWER = 2;
 
-  /** Value of the BYE of a rank that closes its wire. */
+  /** Value of the GOODBYE of a rank that closes its wire. */
   static final long CLOSES = 1;
 
-  /** Value of the BYE of a rank that was sent what it cannot take. */
-  static final long GIVES_UP = 2;
+  /** Value of the GOODBYE of a rank that received an invalid message. */
+  static final long ABORTS = 2;
 
   private static final ValueLayout.OfLong LONG =
       ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
@@ -160,7 +161,7 @@ final class MessageLayout {
     return from.get(LONG, at + 16);
   }
 
-  /** Bytes that a payload takes. */
+  /** Padded size of a payload. */
   static int padded(int bytes) {
     return (bytes + 7) & -8;
   }

@@ -4,17 +4,17 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
-/** Structures that go with each piece of work; one of each a strand, filled in once. */
+/** Parameter structures of requests; one set per progress context, filled once. */
 final class RequestParams {
   private static final long MEMH = UcpLayouts.offset(UcpLayouts.REQUEST_PARAM, "memh");
 
-  /** For {@code ucp_am_send_nbx}: whole at once, without asking the receiver for a place. */
+  /** For {@code ucp_am_send_nbx}: eager, without a rendezvous with the receiver. */
   final long message;
 
-  /** For calls that need nothing. */
+  /** For calls without parameters. */
   final long plain;
 
-  /** For {@code ucp_ep_close_nbx} without a last flush. */
+  /** For {@code ucp_ep_close_nbx} without a final flush. */
   final long force;
 
   private final MemorySegment put;

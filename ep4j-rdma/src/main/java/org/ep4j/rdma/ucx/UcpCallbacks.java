@@ -10,20 +10,20 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 
 /**
- * Binding of the functions that UCX calls. Nothing is thrown back into UCX, which would end the
- * process: the handler hears of it instead.
+ * Binding of the functions that UCX calls. An exception thrown into UCX would end the process; the
+ * handler receives it instead.
  */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 final class UcpCallbacks {
-  /** What a worker tells; called inside calls that this thread makes to UCX. */
+  /** Events of a worker, called during calls of this thread to UCX. */
   interface Handler {
-    /** A message of some bytes is there, for the time of the call. */
+    /** A message arrived; its bytes are valid during the call. */
     void message(long address, long bytes);
 
-    /** An endpoint has failed; its number is that of {@code err_handler.arg}. */
+    /** An endpoint failed; its number is {@code err_handler.arg}. */
     void endpointFailed(int number, int status);
 
-    /** A call to this handler has thrown. */
+    /** A call to this handler threw. */
     void threw(Throwable thrown);
   }
 
@@ -46,7 +46,7 @@ final class UcpCallbacks {
 
   private UcpCallbacks() {}
 
-  /** A function for {@code ucp_am_handler_param_t.cb}; it lives as long as the arena. */
+  /** A function for {@code ucp_am_handler_param_t.cb}, valid as long as the arena. */
   static MemorySegment messages(Handler handler, Arena arena) {
     return Linker.nativeLinker()
         .upcallStub(
@@ -62,7 +62,7 @@ final class UcpCallbacks {
             arena);
   }
 
-  /** A function for {@code ucp_err_handler_t.cb}; it lives as long as the arena. */
+  /** A function for {@code ucp_err_handler_t.cb}, valid as long as the arena. */
   static MemorySegment failures(Handler handler, Arena arena) {
     return Linker.nativeLinker()
         .upcallStub(

@@ -1,14 +1,14 @@
 package org.ep4j.rdma.ucx;
 
 /**
- * Numbers of UCX's interface under their names there; a test compares them with the headers where
- * there are some.
+ * Constants of the UCX interface under their original names; a test compares them with the headers,
+ * if installed.
  */
 final class UcpConstants {
   static final int UCS_OK = 0;
   static final int UCS_INPROGRESS = 1;
 
-  /** The lowest status: a pointer above it, unsigned, is a status. */
+  /** The lowest status: a pointer above it (unsigned) is a status. */
   static final int UCS_ERR_LAST = -100;
 
   static final int UCS_THREAD_MODE_SERIALIZED = 1;

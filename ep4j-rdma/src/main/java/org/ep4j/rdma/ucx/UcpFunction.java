@@ -6,9 +6,9 @@ import java.lang.foreign.ValueLayout;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The functions of UCX that ep4j calls: symbol and signature. Pointers and handles are longs:
- * addresses need no liveness check on the way. A status is one byte, as the header packs it. A test
- * compares all of this with the headers where there are some.
+ * The functions of UCX that ep4j calls: symbol and signature. Pointers and handles are longs,
+ * because segments would add liveness checks. A status is one byte, as packed in the header. A test
+ * compares all signatures with the headers, if installed.
  */
 enum UcpFunction {
   GET_VERSION("ucp_get_version", null, Kind.LONG, Kind.LONG, Kind.LONG),
@@ -50,7 +50,7 @@ enum UcpFunction {
   REQUEST_FREE("ucp_request_free", null, Kind.LONG),
   STATUS_STRING("ucs_status_string", Kind.LONG, Kind.STATUS);
 
-  /** What parameters and results are made of. */
+  /** Types of parameters and results. */
   private static final class Kind {
     static final MemoryLayout STATUS = ValueLayout.JAVA_BYTE;
     static final MemoryLayout INT = ValueLayout.JAVA_INT;
@@ -59,7 +59,7 @@ enum UcpFunction {
 
   private final String symbol;
 
-  @SuppressWarnings("ImmutableEnumChecker") // descriptors are immutable, though unmarked
+  @SuppressWarnings("ImmutableEnumChecker") // descriptors are immutable but not annotated
   private final FunctionDescriptor descriptor;
 
   UcpFunction(String symbol, @Nullable MemoryLayout result, MemoryLayout... parameters) {

@@ -6,9 +6,9 @@ import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 
 /**
- * Structures of UCX's interface; a test compares them with the headers where there are some. Each
- * says by a mask which of its fields count, so that libraries of other versions read and write no
- * field that is not named here.
+ * Structures of the UCX interface; a test compares them with the headers, if installed. Each has a
+ * mask of its valid fields, so libraries of other versions read and write only the fields named
+ * here.
  */
 final class UcpLayouts {
   /** {@code ucp_params_t}. */
@@ -79,7 +79,7 @@ final class UcpLayouts {
               ValueLayout.JAVA_LONG.withName("arg"))
           .withName("ucp_am_handler_param_t");
 
-  /** {@code ucp_ep_params_t}, its nested structures written out. */
+  /** {@code ucp_ep_params_t} with nested structures flattened. */
   static final StructLayout EP_PARAMS =
       MemoryLayout.structLayout(
               ValueLayout.JAVA_LONG.withName("field_mask"),
@@ -141,7 +141,7 @@ final class UcpLayouts {
 
   private UcpLayouts() {}
 
-  /** Where a field lies. */
+  /** Offset of a field. */
   static long offset(StructLayout structure, String field) {
     return structure.byteOffset(PathElement.groupElement(field));
   }

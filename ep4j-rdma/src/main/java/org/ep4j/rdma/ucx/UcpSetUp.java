@@ -4,8 +4,8 @@ import java.lang.foreign.Linker;
 import java.lang.invoke.MethodHandle;
 
 /**
- * Binding of the functions of UCX that open and close things. Those that return a status leave it
- * to the caller, see {@link UcpStatus#check}.
+ * Binding of the functions of UCX that open and close objects. The caller checks a returned status,
+ * see {@link UcpStatus#check}.
  */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 final class UcpSetUp {
@@ -35,7 +35,7 @@ final class UcpSetUp {
 
   private UcpSetUp() {}
 
-  /** Writes a configuration made of the {@code UCX_} variables. */
+  /** Creates a configuration from the {@code UCX_} variables. */
   static byte readConfig(long prefix, long file, long config) {
     try {
       return (byte) CONFIG_READ.invokeExact(prefix, file, config);
@@ -44,7 +44,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Sets a setting; its name comes without {@code UCX_}. */
+  /** Changes a setting; {@code name} has no prefix {@code UCX_}. */
   static byte modifyConfig(long config, long name, long value) {
     try {
       return (byte) CONFIG_MODIFY.invokeExact(config, name, value);
@@ -53,7 +53,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Gives a configuration back. */
+  /** Releases a configuration. */
   static void releaseConfig(long config) {
     try {
       CONFIG_RELEASE.invokeExact(config);
@@ -62,7 +62,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Writes a context. */
+  /** Creates a context. */
   static byte init(int major, int minor, long params, long config, long context) {
     try {
       return (byte) INIT_VERSION.invokeExact(major, minor, params, config, context);
@@ -71,7 +71,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Gives a context back. */
+  /** Destroys a context. */
   static void cleanUp(long context) {
     try {
       CLEANUP.invokeExact(context);
@@ -89,7 +89,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Writes a worker. */
+  /** Creates a worker. */
   static byte createWorker(long context, long params, long worker) {
     try {
       return (byte) WORKER_CREATE.invokeExact(context, params, worker);
@@ -98,7 +98,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Gives a worker back, and its endpoints. */
+  /** Destroys a worker and its endpoints. */
   static void destroyWorker(long worker) {
     try {
       WORKER_DESTROY.invokeExact(worker);
@@ -116,7 +116,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Gives back an address that {@link #queryWorker} wrote. */
+  /** Releases an address of {@link #queryWorker}. */
   static void releaseAddress(long worker, long address) {
     try {
       WORKER_RELEASE_ADDRESS.invokeExact(worker, address);
@@ -125,7 +125,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Says what is called for a message. */
+  /** Sets the handler of messages. */
   static byte setMessageHandler(long worker, long params) {
     try {
       return (byte) WORKER_SET_AM_RECV_HANDLER.invokeExact(worker, params);
@@ -134,7 +134,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Writes an endpoint. */
+  /** Creates an endpoint. */
   static byte createEndpoint(long worker, long params, long endpoint) {
     try {
       return (byte) EP_CREATE.invokeExact(worker, params, endpoint);
@@ -143,7 +143,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Ends an endpoint; a request, as {@link UcpTraffic#flush}. */
+  /** Closes an endpoint; returns a request, like {@link UcpTraffic#flush}. */
   static long closeEndpoint(long endpoint, long params) {
     try {
       return (long) EP_CLOSE.invokeExact(endpoint, params);
@@ -152,7 +152,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Writes a handle of memory that is registered, or allocated too. */
+  /** Registers memory, or allocates and registers it; writes its handle. */
   static byte mapMemory(long context, long params, long handle) {
     try {
       return (byte) MEM_MAP.invokeExact(context, params, handle);
@@ -161,7 +161,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Gives back what {@link #mapMemory} gave. */
+  /** Releases memory of {@link #mapMemory}. */
   static byte unmapMemory(long context, long handle) {
     try {
       return (byte) MEM_UNMAP.invokeExact(context, handle);
@@ -179,7 +179,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Writes a buffer with what peers need to reach memory, and its size. */
+  /** Writes a buffer with the remote key of memory, and its size. */
   static byte packKey(long context, long handle, long buffer, long size) {
     try {
       return (byte) RKEY_PACK.invokeExact(context, handle, buffer, size);
@@ -188,7 +188,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Gives back what {@link #packKey} wrote. */
+  /** Releases a buffer of {@link #packKey}. */
   static void releaseKeyBuffer(long buffer) {
     try {
       RKEY_BUFFER_RELEASE.invokeExact(buffer);
@@ -197,7 +197,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Writes a key for puts through an endpoint. */
+  /** Creates a key for puts through an endpoint. */
   static byte unpackKey(long endpoint, long buffer, long key) {
     try {
       return (byte) EP_RKEY_UNPACK.invokeExact(endpoint, buffer, key);
@@ -206,7 +206,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Gives a key back; called by the thread of its endpoint's worker. */
+  /** Destroys a key; called by the thread of the worker of its endpoint. */
   static void destroyKey(long key) {
     try {
       RKEY_DESTROY.invokeExact(key);
@@ -215,7 +215,7 @@ final class UcpSetUp {
     }
   }
 
-  /** Address of a text. */
+  /** Address of the text of a status. */
   static long statusText(byte status) {
     try {
       return (long) STATUS_STRING.invokeExact(status);

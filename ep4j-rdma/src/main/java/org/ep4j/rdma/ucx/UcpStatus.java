@@ -1,32 +1,33 @@
 package org.ep4j.rdma.ucx;
 
 import java.lang.foreign.MemorySegment;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 
-/** What results of UCX mean. */
+/** Status codes of UCX. */
 final class UcpStatus {
   private UcpStatus() {}
 
-  /** Throws unless a call went well. */
+  /** Throws unless the call succeeded. */
   static void check(byte status, String call) {
     if (status < 0) {
-      throw new WireException(call + ": " + text(status));
+      throw new WireException(ErrorCode.UCX_CALL_FAILED, call + ": " + text(status));
     }
   }
 
-  /** Whether the result of a call is a failure rather than a request or 0. */
+  /** Whether the result of a call is a failure, and not a request or 0. */
   static boolean isError(long request) {
     return Long.compareUnsigned(request, UcpConstants.UCS_ERR_LAST) >= 0;
   }
 
-  /** UCX's words for a status. */
-  @SuppressWarnings("restricted") // a text of the library, which ends with a zero
+  /** Text of a status from UCX. */
+  @SuppressWarnings("restricted") // a text of the library with a terminating zero
   static String text(int status) {
     long address = UcpSetUp.statusText((byte) status);
     return MemorySegment.ofAddress(address).reinterpret(256).getString(0);
   }
 
-  /** What the linker throws only if a binding is wrong. */
+  /** An error for what the linker throws only if a binding is wrong. */
   static RuntimeException unexpected(Throwable t) {
     return new IllegalStateException("a function of UCX cannot be called", t);
   }

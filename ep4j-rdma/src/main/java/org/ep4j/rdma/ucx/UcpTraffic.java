@@ -4,8 +4,8 @@ import java.lang.foreign.Linker;
 import java.lang.invoke.MethodHandle;
 
 /**
- * Binding of the functions of UCX that move bytes. What returns a request returns 0 if the work is
- * done, a status if it failed ({@link UcpStatus#isError}), else a handle to ask after and to free.
+ * Binding of the functions of UCX that transfer bytes. A returned request is 0 if the work is done,
+ * a status if it failed ({@link UcpStatus#isError}), else a handle to poll and to free.
  */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 final class UcpTraffic {
@@ -19,7 +19,7 @@ final class UcpTraffic {
 
   private UcpTraffic() {}
 
-  /** Moves work along and calls the handlers; how much, in no particular unit. */
+  /** Progresses work and calls the handlers; returns the amount of progress, without a unit. */
   static int progress(long worker) {
     try {
       return (int) WORKER_PROGRESS.invokeExact(worker);
@@ -28,7 +28,7 @@ final class UcpTraffic {
     }
   }
 
-  /** Sends a message; a request. */
+  /** Sends a message; returns a request. */
   static long send(
       long endpoint, int id, long header, long headerBytes, long buffer, long bytes, long params) {
     try {
@@ -38,7 +38,9 @@ final class UcpTraffic {
     }
   }
 
-  /** Writes to the peer's memory; a request, which ends when the local bytes may change. */
+  /**
+   * Writes to memory of the peer; returns a request, which ends when the local bytes may change.
+   */
   static long put(long endpoint, long buffer, long bytes, long address, long key, long params) {
     try {
       return (long) PUT.invokeExact(endpoint, buffer, bytes, address, key, params);
@@ -47,7 +49,7 @@ final class UcpTraffic {
     }
   }
 
-  /** A request that ends when all earlier puts are visible at the peer. */
+  /** Returns a request that ends when all earlier puts are visible at the peer. */
   static long flush(long endpoint, long params) {
     try {
       return (long) EP_FLUSH.invokeExact(endpoint, params);
@@ -56,7 +58,7 @@ final class UcpTraffic {
     }
   }
 
-  /** How a request stands. */
+  /** Status of a request. */
   static byte status(long request) {
     try {
       return (byte) REQUEST_CHECK_STATUS.invokeExact(request);
@@ -65,7 +67,7 @@ final class UcpTraffic {
     }
   }
 
-  /** Gives a request back. */
+  /** Frees a request. */
   static void free(long request) {
     try {
       REQUEST_FREE.invokeExact(request);

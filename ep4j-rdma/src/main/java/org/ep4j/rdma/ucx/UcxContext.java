@@ -4,6 +4,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 
 /** A context of UCX: memory is registered with it, and workers are made from it. */
@@ -18,7 +19,7 @@ final class UcxContext implements AutoCloseable {
   /**
    * Opens a context for several workers.
    *
-   * @param endpoints how many there will be, about
+   * @param endpoints estimated number of endpoints
    */
   static UcxContext open(int endpoints) {
     UcxSettings.prepare();
@@ -46,7 +47,8 @@ final class UcxContext implements AutoCloseable {
         byte status =
             UcpSetUp.init(
                 UcxLibrary.MAJOR, UcxLibrary.MINOR, params.address(), config, out.address());
-        UcpStatus.check(status, "ucp_init (do UCX_TLS and UCX_NET_DEVICES name what there is?)");
+        UcpStatus.check(
+            status, "ucp_init (check that UCX_TLS and UCX_NET_DEVICES name what exists)");
       } finally {
         UcpSetUp.releaseConfig(config);
       }
@@ -56,7 +58,7 @@ final class UcxContext implements AutoCloseable {
     }
   }
 
-  /** Regions are made while strands are being driven by other threads. */
+  /** Other threads poll progress contexts while regions are created. */
   private void requireThreads() {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment attributes = arena.allocate(UcpLayouts.CONTEXT_ATTR);
@@ -72,18 +74,19 @@ final class UcxContext implements AutoCloseable {
       if (status != UcpConstants.UCS_OK || mode != UcpConstants.UCS_THREAD_MODE_MULTI) {
         close();
         throw new WireException(
-            "this libucp cannot be used by several threads:"
+            ErrorCode.UCX_SINGLE_THREADED,
+            "this libucp does not support several threads:"
                 + " install one that was configured with --enable-mt");
       }
     }
   }
 
-  /** New memory, zeroed, where the transports like it best. */
+  /** New zeroed memory of a kind that the transports prefer. */
   UcxMemory allocate(long bytes) {
     return map(0, Math.max(bytes, 64), UcpConstants.UCP_MEM_MAP_ALLOCATE);
   }
 
-  /** Memory of somebody else. */
+  /** Registers memory of the caller. */
   UcxMemory register(long address, long bytes) {
     return map(address, bytes, 0);
   }
@@ -116,7 +119,7 @@ final class UcxContext implements AutoCloseable {
     }
   }
 
-  /** A worker, for one thread at a time. */
+  /** A worker for one thread at a time. */
   long createWorker() {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);

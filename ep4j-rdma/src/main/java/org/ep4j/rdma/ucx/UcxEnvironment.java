@@ -10,9 +10,9 @@ import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Settings that UCX reads when its library is loaded, and that a JVM needs to be other than what a
- * C program needs. What the user has set stays. Set in the environment of the process, because
- * there is no other way in; Java's own view of the environment and child processes do not see it.
+ * Settings that UCX reads when its library is loaded, and whose defaults do not fit a JVM. Values
+ * of the user take precedence. They are set in the environment of the process, the only interface;
+ * the environment map of Java and child processes do not contain them.
  */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 final class UcxEnvironment {
@@ -26,20 +26,20 @@ final class UcxEnvironment {
                   ValueLayout.JAVA_LONG,
                   ValueLayout.JAVA_INT));
 
-  /** What stands for POSIX shared memory among names of transports. */
+  /** Names of transports that include POSIX shared memory. */
   private static final Set<String> POSIX = Set.of("posix", "shm", "sm", "mm", "all");
 
   private UcxEnvironment() {}
 
   /** Called once, before the library is loaded. */
   static void prepare() {
-    // A JVM gets SIGSEGV in its normal course, and handles it itself.
+    // A JVM raises SIGSEGV in normal operation, and handles it.
     setDefault("UCX_ERROR_SIGNALS", "");
     setDefault("UCX_HANDLE_ERRORS", "none");
-    // UCX would rewrite the code of munmap and others while threads of the JVM run it, to notice
-    // when memory goes that it has registered. All memory here is registered by its owner.
+    // To detect unmapped memory, UCX would patch munmap and others while threads of the JVM run
+    // them. ep4j registers and deregisters all memory explicitly.
     setDefault("UCX_MEM_EVENTS", "n");
-    // Only POSIX segments can tell of a peer's death, see prepareFor: regions are made of them.
+    // Regions use POSIX segments: only these can report the death of a peer, see prepareFor.
     setDefault("UCX_ALLOC_PRIO", "md:posix,huge,thp,md:*,mmap,heap");
     // Standard output belongs to the application.
     setDefault("UCX_LOG_FILE", "stderr");
@@ -48,7 +48,7 @@ final class UcxEnvironment {
   /**
    * Called before a context is opened.
    *
-   * @param transports that it may use, as in {@code UCX_TLS}; null for all
+   * @param transports allowed transports, as in {@code UCX_TLS}; null for all
    */
   static void prepareFor(@Nullable String transports) {
     boolean shared = transports == null;
@@ -57,8 +57,8 @@ final class UcxEnvironment {
       shared = transports.startsWith("^") != named;
     }
     if (shared) {
-      // Lanes learn of a peer's death through shared memory too. Where nobody would read it, UCX
-      // warns of a variable that is not used.
+      // Lanes detect the death of a peer over shared memory, too. Without such a transport, UCX
+      // warns of an unused variable.
       setDefault("UCX_POSIX_ERROR_HANDLING", "y");
     }
   }

@@ -3,47 +3,47 @@ package org.ep4j.rdma.ucx;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.support.GroupLane;
-import org.ep4j.wire.support.Window;
+import org.ep4j.wire.support.InFlightLimit;
 
 /**
- * A queue of work. Before accepted work can be framed it is posted: if its bytes go past the
- * messages, they are given to UCX then. It is delivered when the peer has acknowledged it. {@code
- * delivered <= framed <= posted <= accepted}.
+ * A queue of work. Accepted work is posted, which starts the puts of long payloads, then framed,
+ * and delivered when the peer has acknowledged it: {@code delivered <= framed <= posted <=
+ * accepted}.
  */
 final class UcxLane extends GroupLane<UcxRegion> {
-  /** Up to here bytes go with the message that counts them, which saves a flush. */
+  /** Maximum payload inside a message, which saves a flush. */
   static final int SHORT = 4096;
 
   private final UcxWire wire;
-  private final Link link;
+  private final UcxConnection peerConnection;
 
-  /** Number of the put with which the bytes are visible; 0 if they go with messages. */
+  /** Number of the last put of the work; 0 if its bytes are inside messages. */
   final long[] lastPut;
 
-  /** Work whose bytes have been given to UCX, as far as they go past the messages. */
+  /** Work whose puts are posted, or which needs none. */
   long posted;
 
-  /** Bytes of the next work that have been. */
+  /** Posted bytes of the next work. */
   long postedBytes;
 
-  /** Work whose last frame has been made. */
+  /** Work whose last frame is built. */
   long framed;
 
-  /** Bytes of the next work that have been framed. */
+  /** Framed bytes of the next work. */
   long framedBytes;
 
   /** Number of the message with the last frame of this lane. */
   long message;
 
-  /** Work of the peer that has taken effect here, and how much of it the peer was told of. */
+  /** Work of the peer that has taken effect here, and the part that is acknowledged. */
   long applied;
 
   long acknowledged;
 
-  UcxLane(UcxWire wire, Link link, Window window, int index) {
-    super(wire, window, link.peer(), index);
+  UcxLane(UcxWire wire, UcxConnection peerConnection, InFlightLimit window, int index) {
+    super(wire, window, peerConnection.peer(), index);
     this.wire = wire;
-    this.link = link;
+    this.peerConnection = peerConnection;
     lastPut = new long[slots()];
   }
 
@@ -54,18 +54,18 @@ final class UcxLane extends GroupLane<UcxRegion> {
 
   @Override
   protected boolean connected() {
-    return link.isOpen();
+    return peerConnection.isOpen();
   }
 
   @Override
   protected void kept(int slot) {
     lastPut[slot] = 0;
     if (isLong(slot) && posted == accepted() - 1) {
-      link.post();
+      peerConnection.post();
     }
   }
 
-  /** Whether there is work that has not been posted. */
+  /** Whether work waits to be posted. */
   boolean waitsForPost() {
     return posted != accepted();
   }
@@ -75,14 +75,14 @@ final class UcxLane extends GroupLane<UcxRegion> {
     return slot(posted);
   }
 
-  /** Whether the bytes of some work go past the messages. */
+  /** Whether the payload of a work item is sent by puts. */
   boolean isLong(int slot) {
     UcxRegion target = remote(slot);
     return target != null && target.direct() && bytes(slot) > SHORT;
   }
 
   /**
-   * Whether there is work that may be framed.
+   * Whether work can be framed.
    *
    * @param visible number of the last put whose bytes are visible
    */
@@ -96,9 +96,9 @@ final class UcxLane extends GroupLane<UcxRegion> {
   }
 
   /**
-   * The peer has said how much has taken effect.
+   * Handles an acknowledgement of the peer.
    *
-   * @return whether that can be
+   * @return false if the value is impossible
    */
   boolean acknowledge(long upTo) {
     if (upTo < delivered() || upTo > framed) {
@@ -118,10 +118,10 @@ final class UcxLane extends GroupLane<UcxRegion> {
   @Override
   public boolean flush() {
     requireOpen();
-    return failure() != null || (link.isOpen() && link.hasLeft(this));
+    return failure() != null || (peerConnection.isOpen() && peerConnection.hasLeft(this));
   }
 
-  /** Whether every accepted piece of work is in a message. */
+  /** Whether all accepted work is framed. */
   boolean isFramed() {
     return framed == accepted();
   }

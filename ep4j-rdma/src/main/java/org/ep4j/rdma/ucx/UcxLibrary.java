@@ -11,13 +11,13 @@ import java.nio.file.Path;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** libucp, loaded when this class is first used; it stays loaded as long as the process lives. */
+/** libucp, loaded on first use of this class and never unloaded. */
 @SuppressWarnings("restricted") // loading native libraries is what this class is for
 final class UcxLibrary {
-  /** Names the library where the system's loader does not find it. */
+  /** Path of the library, if the system loader does not find it. */
   static final String VARIABLE = "EP4J_UCX_LIBRARY";
 
-  /** The oldest version whose interface is used: put takes handles of registered memory. */
+  /** The oldest supported version: its puts accept handles of registered memory. */
   static final int MAJOR = 1;
 
   static final int MINOR = 13;
@@ -25,12 +25,12 @@ final class UcxLibrary {
   private static final List<String> NAMES = List.of("libucp.so.0", "libucp.so");
   private static final @Nullable SymbolLookup SYMBOLS;
 
-  /** As it was found. */
+  /** Name of the loaded library. */
   private static final String NAME;
 
   private static final int[] VERSION = new int[3];
 
-  /** Empty if the library can be used. */
+  /** Why the library cannot be used; empty if it can. */
   private static final String PROBLEM;
 
   static {
@@ -66,7 +66,7 @@ final class UcxLibrary {
 
   private static String missing(boolean named) {
     return named
-        ? VARIABLE + " names " + NAME + ", which cannot be loaded: correct it or leave it out"
+        ? VARIABLE + " = " + NAME + " cannot be loaded: correct it, or leave it out"
         : "there is no "
             + NAME
             + ": install UCX (package libucx0 of Debian and Ubuntu, ucx of Fedora and RHEL), or"
@@ -94,7 +94,7 @@ final class UcxLibrary {
       throw new IllegalStateException("ucp_get_version cannot be called", t);
     }
     boolean old = VERSION[0] < MAJOR || (VERSION[0] == MAJOR && VERSION[1] < MINOR);
-    return old ? NAME + " is of version " + version() + ": " + newer() : "";
+    return old ? NAME + " has version " + version() + ": " + newer() : "";
   }
 
   private static String newer() {
@@ -102,12 +102,12 @@ final class UcxLibrary {
         .formatted(MAJOR, MINOR, VARIABLE);
   }
 
-  /** Why the library cannot be used, and what helps; empty if it can. */
+  /** Why the library cannot be used, with the remedy; empty if it can. */
   static String problem() {
     return PROBLEM;
   }
 
-  /** Major, minor and release, as the library says. */
+  /** Version of the library: major, minor and release. */
   static String version() {
     return VERSION[0] + "." + VERSION[1] + "." + VERSION[2];
   }

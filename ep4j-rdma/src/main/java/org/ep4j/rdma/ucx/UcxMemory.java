@@ -4,7 +4,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
-/** Memory that is registered with UCX, and allocated by it too if it was asked to. */
+/** Memory that is registered with UCX, and optionally allocated by UCX. */
 final class UcxMemory implements AutoCloseable {
   private final long context;
   private final long handle;
@@ -25,7 +25,7 @@ final class UcxMemory implements AutoCloseable {
     return address;
   }
 
-  /** What peers need to put into it. */
+  /** The remote key of this memory. */
   byte[] packedKey() {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG, 2);

@@ -7,35 +7,34 @@ import java.util.Objects;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Checks;
 import org.ep4j.wire.support.GroupRegion;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A region of this rank, and what it knows of the peers' parts.
+ * A region of this rank, and the addresses and keys of the peers.
  *
- * <p>Peers write directly only into memory that the wire has allocated: with some transports UCX
- * writes wherever a peer says, and nothing but the peer's knowledge keeps a late put from memory
- * that was given back. That memory therefore stays where it is until the wire is closed, also when
- * its region is closed before. Memory of the caller is written by this rank's own thread, out of
- * messages, while the region is open.
+ * <p>Peers write directly only into memory that the wire allocated. With some transports UCX writes
+ * to any address that a peer names, so a late put could hit freed memory. Therefore this memory
+ * stays allocated until the wire is closed, even if its region is closed before. Memory of the
+ * caller is written by the thread of this rank, from messages, while the region is open.
  */
 final class UcxRegion extends GroupRegion {
-  /** Id of a region that only this rank knows of. */
+  /** Id of a region that is not exposed. */
   static final int LOCAL = -1;
 
   private final UcxWire wire;
   private final int id;
   private final boolean direct;
   private final MemorySegment segment;
-  // Null if there are no bytes.
+  // Null for 0 bytes.
   private final @Nullable UcxMemory registered;
-  // Bounds the use of memory that the wire has allocated; null for memory of the caller.
+  // Scope of access to memory that the wire allocated; null for memory of the caller.
   private final @Nullable Arena access;
-  // By rank; empty until the peers have told, or if they know nothing of it.
+  // By rank; empty before the exchange, and for a region that is not exposed.
   private long[] addresses = {};
   private MemorySegment[] packedKeys = {};
-  // By number of the link; 0 until the first put through it. Touched by the link's strand.
+  // By number of the connection; 0 before its first put. Accessed by its progress context.
   private final long[] keys;
 
   UcxRegion(
@@ -44,7 +43,7 @@ final class UcxRegion extends GroupRegion {
       WireMemory memory,
       @Nullable UcxMemory registered,
       @Nullable Arena access,
-      int links) {
+      int peerConnections) {
     super(wire, memory, id != LOCAL);
     this.wire = wire;
     this.id = id;
@@ -52,27 +51,27 @@ final class UcxRegion extends GroupRegion {
     this.segment = Objects.requireNonNull(memory.segment(), "host memory");
     this.registered = registered;
     this.access = access;
-    this.keys = new long[links];
+    this.keys = new long[peerConnections];
   }
 
-  /** The region as one of {@code wire} that may be used. */
+  /** Casts an open region of {@code wire}. */
   static UcxRegion of(Region region, UcxWire wire) {
     if (region instanceof UcxRegion ucx && ucx.isOf(wire)) {
       return ucx;
     }
-    throw Checks.foreign(region);
+    throw WireArguments.foreign(region);
   }
 
   int id() {
     return id;
   }
 
-  /** Whether peers write into it directly. */
+  /** Whether peers write into the region directly. */
   boolean direct() {
     return direct;
   }
 
-  /** What the peers have told: where their parts are, how long, and how they are reached. */
+  /** Sets sizes, addresses and keys of the peers. */
   void peers(long[] sizes, long[] addresses, MemorySegment[] packedKeys) {
     sizes(sizes);
     this.addresses = addresses;
@@ -83,7 +82,7 @@ final class UcxRegion extends GroupRegion {
     return segment;
   }
 
-  /** Address of this rank's memory, and UCX's handle of it. */
+  /** Address of the memory of this rank. */
   long address() {
     return memory().address();
   }
@@ -97,23 +96,26 @@ final class UcxRegion extends GroupRegion {
   }
 
   /**
-   * The key for puts through a link, made on first use.
+   * The key for puts through a connection, created on first use.
    *
    * @throws WireException if UCX refuses it
    */
-  long key(Link link) {
-    long key = keys[link.number()];
-    return key == 0 ? unpack(link) : key;
+  long key(UcxConnection peerConnection) {
+    long key = keys[peerConnection.number()];
+    return key == 0 ? unpack(peerConnection) : key;
   }
 
-  private long unpack(Link link) {
+  private long unpack(UcxConnection peerConnection) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
       byte status =
-          UcpSetUp.unpackKey(link.endpoint(), packedKeys[link.peer()].address(), out.address());
-      UcpStatus.check(status, "ucp_ep_rkey_unpack for a region of rank " + link.peer());
-      keys[link.number()] = out.get(ValueLayout.JAVA_LONG, 0);
-      return keys[link.number()];
+          UcpSetUp.unpackKey(
+              peerConnection.endpoint(),
+              packedKeys[peerConnection.peer()].address(),
+              out.address());
+      UcpStatus.check(status, "ucp_ep_rkey_unpack for a region of rank " + peerConnection.peer());
+      keys[peerConnection.number()] = out.get(ValueLayout.JAVA_LONG, 0);
+      return keys[peerConnection.number()];
     }
   }
 
@@ -129,7 +131,7 @@ final class UcxRegion extends GroupRegion {
     }
   }
 
-  /** Gives up what was kept for late puts; nobody polls the wire any more. */
+  /** Releases the keys; called when no thread polls the wire. */
   synchronized void release() {
     for (int i = 0; i < keys.length; i++) {
       if (keys[i] != 0) {
@@ -139,8 +141,8 @@ final class UcxRegion extends GroupRegion {
     }
   }
 
-  /** Gives the memory back; no worker is there any more that could write it. */
-  synchronized void giveBack() {
+  /** Frees the memory; called when no worker can write it. */
+  synchronized void releaseMemory() {
     close();
     if (registered != null) {
       registered.close();

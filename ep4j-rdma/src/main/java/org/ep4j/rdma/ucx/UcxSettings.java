@@ -2,23 +2,24 @@ package org.ep4j.rdma.ucx;
 
 import java.lang.foreign.Arena;
 import java.util.TreeMap;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 
 /**
- * Settings of UCX for the wires of this JVM: a system property {@code ep4j.ucx.NAME} wins over the
- * variable {@code UCX_NAME}, for settings of the library as a whole (not of one transport).
+ * Settings of UCX for the wires of this JVM: a system property {@code ep4j.ucx.NAME} overrides the
+ * variable {@code UCX_NAME}, for settings of the whole library (not of one transport).
  */
 final class UcxSettings {
   private static final String PROPERTY = "ep4j.ucx.";
 
   private UcxSettings() {}
 
-  /** Does what must be done before the variables are read. */
+  /** Prepares the environment before UCX reads the variables. */
   static void prepare() {
     UcxEnvironment.prepareFor(System.getProperty(PROPERTY + "TLS", System.getenv("UCX_TLS")));
   }
 
-  /** Changes a configuration that has been read from the variables. */
+  /** Applies the properties to a configuration. */
   static void apply(long config) {
     TreeMap<String, String> settings = new TreeMap<>();
     System.getProperties()
@@ -38,7 +39,9 @@ final class UcxSettings {
               config, arena.allocateFrom(name).address(), arena.allocateFrom(value).address());
       if (status < 0) {
         throw new WireException(
-            "UCX does not take %s=%s: %s".formatted(name, value, UcpStatus.text(status)));
+            ErrorCode.UCX_SETTING_REFUSED,
+            "UCX refuses %s = %s (%s): correct the system property"
+                .formatted(name, value, UcpStatus.text(status)));
       }
     }
   }

@@ -14,52 +14,57 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Agreement;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.CollectiveStep;
 import org.ep4j.wire.support.GroupWire;
 import org.ep4j.wire.support.NumberedRegions;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
-/** A wire over whatever fabric UCX finds; {@link MessageLayout} says how. */
+/** A wire over the fabrics of UCX; the protocol is in {@link MessageLayout}. */
 final class UcxWire extends GroupWire {
-  /** How long a closing rank waits for its last words to be heard. */
-  private static final Duration LAST_WORDS = Duration.ofSeconds(1);
+  /** Timeout of a closing rank for the answers to its goodbye. */
+  private static final Duration GOODBYE_TIMEOUT = Duration.ofSeconds(1);
 
   private final UcxContext context;
-  private final Strand[] strands;
-  // Holds the counters, the buffers and the functions that UCX calls.
+  private final UcxProgressContext[] progressContexts;
+  // Owns the counters, the buffers and the functions that UCX calls.
   private final Arena arena;
   private final Counters counters;
-  // Also those that are closed but may be written until the workers are gone.
+  // Includes closed regions, which peers may write until the workers are destroyed.
   private final List<UcxRegion> regions = new CopyOnWriteArrayList<>();
   private final NumberedRegions<UcxRegion> exposed = new NumberedRegions<>();
   private final Lane[][] lanes;
 
-  /** A wire over workers that know of no peer yet; the caller gives them links. */
-  UcxWire(Group group, WireConfig config, UcxContext context, Strand[] strands, Arena arena) {
+  /** A wire over workers without connections; the caller adds these. */
+  UcxWire(
+      Group group,
+      WireConfig config,
+      UcxContext context,
+      UcxProgressContext[] progressContexts,
+      Arena arena) {
     super(UcxWireProvider.NAME, group, config);
     this.context = context;
-    this.strands = strands;
+    this.progressContexts = progressContexts;
     this.arena = arena;
     counters = Counters.allocate(arena, config.counters());
     lanes = new Lane[group.size()][];
     Arrays.setAll(lanes, peer -> new Lane[peer == group.rank() ? 0 : config.lanes()]);
   }
 
-  /** Takes the lanes of a link. */
-  void add(Link link) {
-    for (UcxLane lane : link.lanes()) {
-      lanes[link.peer()][lane.index()] = lane;
+  /** Adds the lanes of a connection. */
+  void add(UcxConnection peerConnection) {
+    for (UcxLane lane : peerConnection.lanes()) {
+      lanes[peerConnection.peer()][lane.index()] = lane;
     }
   }
 
-  Strand[] strands() {
-    return strands;
+  UcxProgressContext[] progressContexts() {
+    return progressContexts;
   }
 
   @Override
   public Lane lane(int peer, int index) {
-    Checks.lane(peer, index, group.rank(), group.size(), config);
+    WireArguments.lane(peer, index, group.rank(), group.size(), config);
     return lanes[peer][index];
   }
 
@@ -83,7 +88,7 @@ final class UcxWire extends GroupWire {
     UcxRegion region = expose(WireMemory.host(segment), owned, access);
     boolean done = false;
     try {
-      tell(region, error, key, timeout);
+      announce(region, error, key, timeout);
       done = true;
       return region;
     } finally {
@@ -98,13 +103,13 @@ final class UcxWire extends GroupWire {
     requireOpen();
     String error = unreachable(memory);
     if (!error.isEmpty()) {
-      // Throws here, and tells the other ranks why.
-      Agreement.exchange(group, error, new byte[0], timeout);
+      // Throws on all ranks, with this error.
+      CollectiveStep.exchange(group, error, new byte[0], timeout);
     }
     UcxRegion region = expose(memory, registered(memory), null);
     boolean done = false;
     try {
-      tell(region, "", new byte[0], timeout);
+      announce(region, "", new byte[0], timeout);
       done = true;
       return region;
     } finally {
@@ -114,17 +119,17 @@ final class UcxWire extends GroupWire {
     }
   }
 
-  /** Peers may put as soon as they have heard of it, so the region is there before they do. */
+  /** Exposes the region before the exchange, because peers may put right after it. */
   private synchronized UcxRegion expose(
       WireMemory memory, @Nullable UcxMemory registered, @Nullable Arena access) {
     return exposed.add(id -> region(id, memory, registered, access));
   }
 
-  /** Exchanges size, address and key of every rank's part. */
-  private void tell(UcxRegion region, String error, byte[] key, Duration timeout) {
+  /** Exchanges size, address and key of the regions of all ranks. */
+  private void announce(UcxRegion region, String error, byte[] key, Duration timeout) {
     ByteBuffer mine = ByteBuffer.allocate(2 * Long.BYTES + key.length);
     mine.putLong(region.bytes()).putLong(region.address()).put(key);
-    byte[][] all = Agreement.exchange(group, error, mine.array(), timeout);
+    byte[][] all = CollectiveStep.exchange(group, error, mine.array(), timeout);
     long[] sizes = new long[all.length];
     long[] addresses = new long[all.length];
     MemorySegment[] keys = new MemorySegment[all.length];
@@ -151,13 +156,13 @@ final class UcxWire extends GroupWire {
 
   private UcxRegion region(
       int id, WireMemory memory, @Nullable UcxMemory registered, @Nullable Arena access) {
-    int links = config.connections() * group.size();
-    UcxRegion region = new UcxRegion(this, id, memory, registered, access, links);
+    int peerConnections = config.connections() * group.size();
+    UcxRegion region = new UcxRegion(this, id, memory, registered, access, peerConnections);
     regions.add(region);
     return region;
   }
 
-  /** Takes a closed region out of what peers may name. */
+  /** Removes a closed region, so that peers can no longer name it. */
   synchronized void forget(UcxRegion region) {
     if (region.exposed()) {
       exposed.remove(region.id());
@@ -166,7 +171,7 @@ final class UcxWire extends GroupWire {
     }
   }
 
-  /** The region that peers call by this id; null if there is none. */
+  /** The exposed region with this id; null if none has it. */
   @Nullable UcxRegion region(int id) {
     return exposed.get(id);
   }
@@ -176,7 +181,7 @@ final class UcxWire extends GroupWire {
     return memory.onHost();
   }
 
-  /** What carries a put is up to UCX: over shared memory, or DC, a peer writes without this end. */
+  /** UCX selects the transport: over shared memory or DC, a peer writes without this rank. */
   @Override
   public boolean severs() {
     return false;
@@ -188,10 +193,10 @@ final class UcxWire extends GroupWire {
   }
 
   @Override
-  public int poll(int strand) {
+  public int poll(int progressContext) {
     requireOpen();
-    Checks.strand(strand, config);
-    return strands[strand].poll();
+    WireArguments.progressContext(progressContext, config);
+    return progressContexts[progressContext].poll();
   }
 
   @Override
@@ -199,33 +204,33 @@ final class UcxWire extends GroupWire {
     if (!shut()) {
       return;
     }
-    sayGoodbye();
+    sendGoodbye();
     regions.forEach(UcxRegion::release);
-    for (Strand strand : strands) {
-      strand.close();
+    for (UcxProgressContext progressContext : progressContexts) {
+      progressContext.close();
     }
-    // No worker is left that could write it.
-    regions.forEach(UcxRegion::giveBack);
+    // No worker can write this memory any more.
+    regions.forEach(UcxRegion::releaseMemory);
     context.close();
     arena.close();
   }
 
-  /** Ends all links in good order, as far as the peers answer. */
-  private void sayGoodbye() {
-    for (Strand strand : strands) {
-      for (Link link : strand.links()) {
-        link.leave();
+  /** Ends all connections in order, as far as the peers answer. */
+  private void sendGoodbye() {
+    for (UcxProgressContext progressContext : progressContexts) {
+      for (UcxConnection peerConnection : progressContext.peerConnections()) {
+        peerConnection.leave();
       }
     }
-    // A link ends by force after a second; what is left then is UCX's own.
-    long end = System.nanoTime() + LAST_WORDS.multipliedBy(2).toNanos();
+    // A connection is closed by force after a second; UCX then owns the rest.
+    long end = System.nanoTime() + GOODBYE_TIMEOUT.multipliedBy(2).toNanos();
     boolean ended = false;
     while (!ended && System.nanoTime() - end < 0) {
       ended = true;
-      for (Strand strand : strands) {
-        int _ = strand.poll();
-        for (Link link : strand.links()) {
-          ended &= link.hasEnded();
+      for (UcxProgressContext progressContext : progressContexts) {
+        int _ = progressContext.poll();
+        for (UcxConnection peerConnection : progressContext.peerConnections()) {
+          ended &= peerConnection.hasEnded();
         }
       }
       if (!ended) {

@@ -1,12 +1,13 @@
 package org.ep4j.rdma.ucx;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireProvider;
 
-/** The wire {@code ucx}: ranks are anywhere, and libucp is installed. */
+/** The wire {@code ucx}, for ranks on any hosts with libucp. */
 public final class UcxWireProvider implements WireProvider {
   static final String NAME = "ucx";
 
@@ -31,10 +32,11 @@ public final class UcxWireProvider implements WireProvider {
   @Override
   public Wire open(Group group, WireConfig config) {
     if (config.encrypted()) {
-      // All ranks were asked for the same.
+      // All ranks have the same configuration.
       throw new WireException(
-          "wire 'ucx' does not encrypt: take wire tcp, or encrypt below it, as with IPsec");
+          ErrorCode.UCX_NO_ENCRYPTION,
+          "wire 'ucx' does not encrypt: use wire tcp, or encrypt below it, for example with IPsec");
     }
-    return new Opening(group, config).open();
+    return new UcxConnectionSetup(group, config).open();
   }
 }

@@ -1,4 +1,4 @@
-/** The wire {@code ucx}: libucp, which drives whatever fabric it finds. */
+/** The wire {@code ucx}: libucp over any fabric that UCX supports. */
 @NullMarked
 package org.ep4j.rdma.ucx;
 

@@ -4,10 +4,10 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
-/** Where the queue pairs of one strand on one port report; owned by the wire. */
+/** Completion queue of the queue pairs of one progress context on one port; owned by the wire. */
 final class CompletionQueue implements AutoCloseable {
-  /** Completions that are taken at once. */
-  static final int MOST = 32;
+  /** Maximum number of completions per poll. */
+  static final int MAX = 32;
 
   private static final long BYTES = VerbsLayouts.COMPLETION.byteSize();
   private static final long ID = VerbsLayouts.offset(VerbsLayouts.COMPLETION, "wr_id");
@@ -22,7 +22,7 @@ final class CompletionQueue implements AutoCloseable {
 
   CompletionQueue(OpenPort port, int entries, Arena arena) {
     function = port.pollFunction;
-    completions = arena.allocate(MOST * BYTES, Long.BYTES);
+    completions = arena.allocate(MAX * BYTES, Long.BYTES);
     address = completions.address();
     queue = port.createCompletionQueue(entries);
   }
@@ -31,12 +31,12 @@ final class CompletionQueue implements AutoCloseable {
     return queue;
   }
 
-  /** Takes up to {@link #MOST} completions off the queue. */
+  /** Polls up to {@link #MAX} completions. */
   int poll() {
-    return VerbsQueues.poll(function, queue, MOST, address);
+    return VerbsQueues.poll(function, queue, MAX, address);
   }
 
-  /** What the request was numbered. */
+  /** Number of the request. */
   long id(int completion) {
     return completions.get(ValueLayout.JAVA_LONG, completion * BYTES + ID);
   }
@@ -49,7 +49,7 @@ final class CompletionQueue implements AutoCloseable {
     return completions.get(ValueLayout.JAVA_INT, completion * BYTES + OPCODE);
   }
 
-  /** Immediate data as the sender has given it. */
+  /** Immediate data of the sender. */
   int immediate(int completion) {
     return completions.get(ValueLayout.JAVA_INT, completion * BYTES + IMMEDIATE);
   }

@@ -6,19 +6,19 @@ import java.lang.foreign.ValueLayout;
 import java.util.concurrent.ThreadLocalRandom;
 import org.ep4j.wire.WireException;
 
-/** A queue pair as the device knows it, from made to destroyed. */
+/** A queue pair of the device, from creation to destruction. */
 final class DevicePair implements AutoCloseable {
   private static final int FIRST_PACKETS = 1 << 24;
 
-  /** Bytes that may lie inside a request, best first; devices differ. */
-  private static final int[] INLINE = {220, 64, ControlLayout.MESSAGE_BYTES};
+  /** Inline sizes in order of preference; devices differ. */
+  private static final int[] INLINE = {220, 64, VerbsControlLayout.MESSAGE_BYTES};
 
   private final OpenPort port;
   private final int firstPacket = ThreadLocalRandom.current().nextInt(FIRST_PACKETS);
   private final int inline;
   private long handle;
 
-  /** One that holds {@code depth} requests, and a receive more. */
+  /** Creates a queue pair for {@code depth} requests and {@code depth + 1} receives. */
   DevicePair(OpenPort port, CompletionQueue completions, int depth) {
     this.port = port;
     try (Arena arena = Arena.ofConfined()) {
@@ -27,7 +27,9 @@ final class DevicePair implements AutoCloseable {
     PairStates.initialise(handle, port.number());
   }
 
-  /** Makes it with as many bytes inside a request as the device grants; returns that number. */
+  /**
+   * Creates the queue pair with the largest inline size that the device grants; returns that size.
+   */
   private int create(MemorySegment request, CompletionQueue completions, int depth) {
     for (int i = 0; ; i++) {
       put(request, "cap.max_send_wr", depth);
@@ -56,7 +58,7 @@ final class DevicePair implements AutoCloseable {
     request.set(ValueLayout.JAVA_INT, offset, value);
   }
 
-  /** Where it is, for the other end. */
+  /** Address for the other end. */
   PairAddress address(MemorySegment block, int blockKey) {
     long number = VerbsLayouts.offset(VerbsLayouts.QUEUE_PAIR_OBJECT, "qp_num");
     return new PairAddress(
@@ -72,7 +74,7 @@ final class DevicePair implements AutoCloseable {
     PairStates.letSend(handle, firstPacket, settings);
   }
 
-  /** Bytes that fit inside a request. */
+  /** Maximum inline bytes of a request. */
   int inline() {
     return inline;
   }
@@ -82,24 +84,24 @@ final class DevicePair implements AutoCloseable {
     receives.postAll(port.receiveFunction, handle);
   }
 
-  /** Posts used receives anew; 0 or an error number. */
+  /** Reposts used receives; returns 0 or an error number. */
   int renew(ReceiveRing receives) {
     return receives.renew(port.receiveFunction, handle);
   }
 
-  /** Posts requests; 0 or an error number. */
+  /** Posts requests; returns 0 or an error number. */
   int post(RequestBatch batch) {
     return batch.post(port.sendFunction, handle);
   }
 
-  /** Stops it: the device returns everything that it holds, done or not. */
+  /** Stops the queue pair: the device returns all requests, done or not. */
   void stop() {
     if (handle != 0) {
       PairStates.fail(handle);
     }
   }
 
-  /** Whether the device still has it. */
+  /** Whether the queue pair exists. */
   boolean open() {
     return handle != 0;
   }

@@ -1,26 +1,27 @@
 package org.ep4j.rdma.verbs;
 
 /**
- * Which queue pair carries a lane. Queue pairs belong to a strand, so that one thread drives them
- * without locks; the lanes of a strand are spread over the ports first, then over the queue pairs
- * of a port. With one strand: port = lane mod ports, queue pair = (lane / ports) mod queue pairs a
- * port. Further strands begin with further ports, so that strands of one lane use all ports.
+ * Maps lanes to queue pairs. Queue pairs belong to a progress context, so that one thread drives
+ * them without locks. The lanes of a progress context are distributed over the ports first, then
+ * over the queue pairs of a port. With one progress context: port = lane mod ports, queue pair =
+ * (lane / ports) mod queue pairs per port. Further progress contexts start at further ports, so
+ * that progress contexts with one lane use all ports.
  *
- * @param strands as the wire has them
- * @param ports of each rank
- * @param queuePairsPerPort to each peer on each port, for each strand
- * @param first port of lane 0; ranks that share ports begin with different ones
+ * @param progressContexts progress contexts of the wire
+ * @param ports ports of each rank
+ * @param queuePairsPerPort queue pairs to each peer on each port, per progress context
+ * @param first port of lane 0; ranks that share ports start at different ports
  */
-record LaneMap(int strands, int ports, int queuePairsPerPort, int first) {
-  /** Queue pairs of a strand to one peer. */
+record LaneMap(int progressContexts, int ports, int queuePairsPerPort, int first) {
+  /** Queue pairs of a progress context to one peer. */
   int queuePairs() {
     return ports * queuePairsPerPort;
   }
 
-  /** The lane's queue pair among those of its strand to its peer. */
+  /** Index of the queue pair of the lane among those of its progress context to its peer. */
   int queuePair(int lane) {
-    int nth = lane / strands;
-    int port = (first + nth + lane % strands) % ports;
+    int nth = lane / progressContexts;
+    int port = (first + nth + lane % progressContexts) % ports;
     return nth / ports % queuePairsPerPort * ports + port;
   }
 

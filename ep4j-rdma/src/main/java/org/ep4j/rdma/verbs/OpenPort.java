@@ -3,14 +3,15 @@ package org.ep4j.rdma.verbs;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 
-/** A port that is in use: its device, opened, and a protection domain. Owns both. */
+/** A port in use. Owns its open device and a protection domain. */
 final class OpenPort implements AutoCloseable {
   private static final long LID = VerbsLayouts.offset(VerbsLayouts.PORT, "lid");
   private static final long MTU = VerbsLayouts.offset(VerbsLayouts.PORT, "active_mtu");
-  private static final long MOST_BYTES = VerbsLayouts.offset(VerbsLayouts.PORT, "max_msg_sz");
+  private static final long MAX_BYTES = VerbsLayouts.offset(VerbsLayouts.PORT, "max_msg_sz");
   private static final long LINK = VerbsLayouts.offset(VerbsLayouts.PORT, "link_layer");
   private static final long REQUESTS = VerbsLayouts.offset(VerbsLayouts.DEVICE, "max_qp_wr");
   private static final long ENTRIES = VerbsLayouts.offset(VerbsLayouts.DEVICE, "max_cqe");
@@ -21,11 +22,11 @@ final class OpenPort implements AutoCloseable {
   private final long context;
   private long domain;
   private final PortAddress address;
-  private final int mostBytes;
-  private final int mostRequests;
-  private final int mostEntries;
+  private final int maxBytes;
+  private final int maxRequests;
+  private final int maxEntries;
 
-  /** Calls that only the device's driver has. */
+  /** Functions of the driver of the device. */
   final MemorySegment pollFunction;
 
   final MemorySegment sendFunction;
@@ -41,11 +42,11 @@ final class OpenPort implements AutoCloseable {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment device = arena.allocate(VerbsLayouts.DEVICE);
       Verbs.queryDevice(context, device);
-      mostRequests = device.get(ValueLayout.JAVA_INT, REQUESTS);
-      mostEntries = device.get(ValueLayout.JAVA_INT, ENTRIES);
+      maxRequests = device.get(ValueLayout.JAVA_INT, REQUESTS);
+      maxEntries = device.get(ValueLayout.JAVA_INT, ENTRIES);
       MemorySegment attributes = arena.allocate(VerbsLayouts.PORT);
       Verbs.queryPort(context, port.number(), attributes);
-      mostBytes = attributes.get(ValueLayout.JAVA_INT, MOST_BYTES);
+      maxBytes = attributes.get(ValueLayout.JAVA_INT, MAX_BYTES);
       int gidIndex = settings.gidIndex() >= 0 ? settings.gidIndex() : port.usualAddress();
       MemorySegment gid = arena.allocate(PortAddress.GID_BYTES, Long.BYTES);
       Verbs.queryGid(context, port.number(), gidIndex, gid);
@@ -67,9 +68,10 @@ final class OpenPort implements AutoCloseable {
     long context = Verbs.open(port.device());
     if (context == 0) {
       throw new WireException(
+          ErrorCode.RDMA_NO_PROVIDER,
           "the system lists the RDMA device "
               + port.device()
-              + ", but libibverbs does not: install the provider of its maker (ibverbs-providers,"
+              + ", but libibverbs cannot open it: install its provider (ibverbs-providers,"
               + " rdma-core), and let this process open /dev/infiniband/uverbs*");
     }
     OpenPort open = null;
@@ -100,9 +102,9 @@ final class OpenPort implements AutoCloseable {
     return address;
   }
 
-  /** Most bytes of one request. */
-  int mostBytes() {
-    return mostBytes < 0 ? Integer.MAX_VALUE : mostBytes;
+  /** Maximum size of one request in bytes. */
+  int maxBytes() {
+    return maxBytes < 0 ? Integer.MAX_VALUE : maxBytes;
   }
 
   long domain() {
@@ -110,16 +112,17 @@ final class OpenPort implements AutoCloseable {
   }
 
   /**
-   * Refuses what the device cannot hold.
+   * Checks the limits of the device.
    *
-   * @param requests of one direction of a queue pair
-   * @param entries of a completion queue
+   * @param requests requests of one direction of a queue pair
+   * @param entries entries of a completion queue
    */
   void require(int requests, long entries) {
-    if (requests > mostRequests || entries > mostEntries) {
+    if (requests > maxRequests || entries > maxEntries) {
       throw new WireException(
-          "port %s holds %d requests a queue pair and %d completions a queue; needed are %d and %d:"
-                  .formatted(name(), mostRequests, mostEntries, requests, entries)
+          ErrorCode.RDMA_DEVICE_LIMIT,
+          "port %s holds %d requests per queue pair and %d completions per queue, needed are %d and %d:"
+                  .formatted(name(), maxRequests, maxEntries, requests, entries)
               + " lower EP4J_IB_QP_DEPTH or EP4J_IB_QPS_PER_PORT");
     }
   }
@@ -139,7 +142,7 @@ final class OpenPort implements AutoCloseable {
         : registerOfDevice(memory, access);
   }
 
-  /** By its dma-buf; else by its address, which nvidia-peermem makes known to verbs. */
+  /** Registers by dma-buf, else by address, which needs nvidia-peermem. */
   private long registerOfDevice(WireMemory memory, int access) {
     String noDmaBuf = "it has no dma-buf";
     if (memory.dmaBuf() != WireMemory.NO_DMA_BUF) {
@@ -154,7 +157,8 @@ final class OpenPort implements AutoCloseable {
       return Verbs.register(domain, memory.address(), memory.bytes(), access);
     } catch (VerbsException e) {
       throw new WireException(
-          "port %s cannot reach memory of device %d: %s; %s. Load the kernel module nvidia-peermem, or set %s=0 on all hosts"
+          ErrorCode.RDMA_DEVICE_MEMORY,
+          "port %s cannot access memory of device %d (%s; %s): load the kernel module nvidia-peermem, or set %s=0 on all hosts"
               .formatted(name(), memory.device(), noDmaBuf, e.getMessage(), RdmaSettings.GPUDIRECT),
           e);
     }

@@ -3,12 +3,12 @@ package org.ep4j.rdma.verbs;
 import java.nio.ByteBuffer;
 
 /**
- * Where an end of a queue pair is, for the other end.
+ * Address of one end of a queue pair, for the other end.
  *
- * @param number of the queue pair on its device
- * @param firstPacket number of the first packet that it sends
- * @param block address of its {@link ControlLayout}
- * @param key of that memory
+ * @param number number of the queue pair on its device
+ * @param firstPacket number of its first sent packet
+ * @param block address of its {@link VerbsControlLayout}
+ * @param key remote key of this memory
  */
 record PairAddress(int number, int firstPacket, long block, int key) {
   /** Bytes of {@link #put}. */

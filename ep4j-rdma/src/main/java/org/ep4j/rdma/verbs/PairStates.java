@@ -7,20 +7,23 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 
-/** The states that a queue pair is taken through, from made to connected, and into error. */
+/** The state transitions of a queue pair: from reset to connected, and to error. */
 final class PairStates {
-  /** Enough for any network; a packet that is routed in a circle ends. */
+  /** Hop limit: enough for any network, and ends routing loops. */
   private static final byte HOPS = 64;
 
-  /** 0.64 ms, should a receiver ever be late. */
+  /** 0.64 ms, for a receiver that is not ready. */
   private static final byte RECEIVER_NOT_READY_TIMER = 12;
 
-  /** It is never late, see {@link ControlLayout}: if it is, that is a defect, and must show. */
+  /**
+   * A receiver is always ready, see {@link VerbsControlLayout}. If not, this is a defect that must
+   * be visible, hence few retries.
+   */
   private static final byte RECEIVER_NOT_READY_RETRIES = 3;
 
   private PairStates() {}
 
-  /** Makes a queue pair of a port ready to be given receives. */
+  /** Initialises a queue pair, so that receives can be posted. */
   static void initialise(long pair, int port) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment attributes = arena.allocate(VerbsLayouts.QUEUE_PAIR);
@@ -32,7 +35,7 @@ final class PairStates {
     }
   }
 
-  /** Connects it to the other end, which may be only initialised yet. */
+  /** Connects a queue pair to its other end, which must at least be initialised. */
   static void connect(
       long pair, OpenPort port, PortAddress peersPort, PairAddress peer, RdmaSettings settings) {
     try (Arena arena = Arena.ofConfined()) {
@@ -69,7 +72,7 @@ final class PairStates {
     }
   }
 
-  /** Lets it send. */
+  /** Enables sending. */
   static void letSend(long pair, int firstPacket, RdmaSettings settings) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment attributes = arena.allocate(VerbsLayouts.QUEUE_PAIR);
@@ -89,7 +92,7 @@ final class PairStates {
     }
   }
 
-  /** Stops it: every request that is not done completes with an error. */
+  /** Stops a queue pair: every pending request completes with an error. */
   static void fail(long pair) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment attributes = arena.allocate(VerbsLayouts.QUEUE_PAIR);

@@ -3,14 +3,14 @@ package org.ep4j.rdma.verbs;
 import java.nio.ByteBuffer;
 
 /**
- * Where a port is, for its peers.
+ * Network address of a port, for its peers.
  *
- * @param gidHigh first half of the GID, as it lies in memory
+ * @param gidHigh first half of the GID in memory order
  * @param gidLow second half
- * @param gidIndex which of its addresses that is; of no use to others
- * @param lid its number in an InfiniBand network
- * @param mtu longest packet, as a number of the library
- * @param ethernet whether it is a port of RoCE
+ * @param gidIndex index of this address on the port; irrelevant to peers
+ * @param lid LID in an InfiniBand network
+ * @param mtu maximum packet size, as a constant of the library
+ * @param ethernet whether this is a RoCE port
  */
 record PortAddress(long gidHigh, long gidLow, int gidIndex, short lid, int mtu, boolean ethernet) {
   static final int GID_BYTES = 16;

@@ -5,11 +5,11 @@ import java.util.List;
 /**
  * The ports of a rank.
  *
- * @param ports the nth of them talks to the nth of each peer
- * @param first index of the one that lane 0 goes through
+ * @param ports the ports; the nth communicates with the nth of each peer
+ * @param first index of the port of lane 0
  */
 public record PortChoice(List<RdmaPort> ports, int first) {
-  /** Keeps a copy. */
+  /** Copies the list. */
   public PortChoice {
     ports = List.copyOf(ports);
   }

@@ -3,14 +3,14 @@ package org.ep4j.rdma.verbs;
 import java.util.Comparator;
 
 /**
- * How far a port is from what a rank sends from.
+ * Distance between a port and the sender of a rank.
  *
- * @param kind what lies between the two
- * @param bridges PCIe bridges between them, if a bridge connects them; else 0: behind a host
- *     bridge, they are not what limits
+ * @param kind connection between the two
+ * @param bridges PCIe bridges between the two, if a bridge connects them; else 0, because the host
+ *     bridge is then the limit
  */
 public record PortDistance(Kind kind, int bridges) implements Comparable<PortDistance> {
-  /** What connects two devices, nearest first. */
+  /** Connections of two devices, closest first. */
   public enum Kind {
     /** A bridge above both, such as a switch. */
     BRIDGE,
@@ -18,14 +18,14 @@ public record PortDistance(Kind kind, int bridges) implements Comparable<PortDis
     HOST_BRIDGE,
     /** The memory of a NUMA node. */
     NUMA_NODE,
-    /** Something farther, or the system does not say. */
+    /** More distant, or unknown. */
     OTHER
   }
 
   private static final Comparator<PortDistance> NEAREST_FIRST =
       Comparator.comparing(PortDistance::kind).thenComparingInt(PortDistance::bridges);
 
-  static PortDistance between(Place from, Place to) {
+  static PortDistance between(PcieLocation from, PcieLocation to) {
     int common = 0;
     while (common < Math.min(from.path().size(), to.path().size())
         && from.path().get(common).equals(to.path().get(common))) {

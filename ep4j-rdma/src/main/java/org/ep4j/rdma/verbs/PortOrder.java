@@ -5,20 +5,20 @@ import java.util.Comparator;
 import java.util.List;
 
 /**
- * The active ports of a host, nearest first; those at the same distance by name.
+ * The active ports of a host in order of distance, then of name.
  *
  * @param ports the ports
- * @param distances of each
+ * @param distances distance of each port
  */
 public record PortOrder(List<RdmaPort> ports, List<PortDistance> distances) {
-  /** Keeps copies. */
+  /** Copies the lists. */
   public PortOrder {
     ports = List.copyOf(ports);
     distances = List.copyOf(distances);
   }
 
-  /** Orders those ports that are active. */
-  public static PortOrder of(List<RdmaPort> all, Place from) {
+  /** Orders the active ports. */
+  public static PortOrder of(List<RdmaPort> all, PcieLocation from) {
     List<RdmaPort> ports =
         all.stream()
             .filter(RdmaPort::active)
@@ -29,18 +29,18 @@ public record PortOrder(List<RdmaPort> ports, List<PortDistance> distances) {
     return new PortOrder(ports, ports.stream().map(port -> distance(from, port)).toList());
   }
 
-  private static PortDistance distance(Place from, RdmaPort port) {
-    return PortDistance.between(from, Place.of(port));
+  private static PortDistance distance(PcieLocation from, RdmaPort port) {
+    return PortDistance.between(from, PcieLocation.of(port));
   }
 
-  /** How many ports no other is nearer than. */
+  /** Number of ports at the minimum distance. */
   int nearest() {
     return distances.isEmpty()
         ? 0
         : (int) distances.stream().filter(distances.getFirst()::equals).count();
   }
 
-  /** The ports by name, each distance in brackets behind those that it holds for. */
+  /** The names of the ports, with the distance in parentheses behind each group. */
   @Override
   public String toString() {
     List<String> groups = new ArrayList<>();

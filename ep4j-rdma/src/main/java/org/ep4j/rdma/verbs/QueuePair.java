@@ -2,13 +2,14 @@ package org.ep4j.rdma.verbs;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;
 
 /**
- * One end of a reliable connection, with the lanes that it carries; driven by its strand. What the
- * ends say to each other is in {@link ControlLayout}.
+ * One end of a reliable connection with its lanes, driven by its progress context. {@link
+ * VerbsControlLayout} defines the protocol.
  */
 final class QueuePair implements AutoCloseable {
   private final OpenPort port;
@@ -19,21 +20,23 @@ final class QueuePair implements AutoCloseable {
   private final MemorySegment block;
   private final int blockKey;
   private final DevicePair device;
-  private final Outbox outbox;
+  private final VerbsSendQueue sendQueue;
   private final ReceiveRing receives;
 
-  /** Handled receives that the peer was told of, and receives that the device returned unused. */
-  private long told;
+  /**
+   * Handled receives that were announced to the peer, and receives that the device returned unused.
+   */
+  private long announced;
 
   private int unused;
 
   private @Nullable Cause broken;
   private String reason = "";
-  private boolean farewell;
-  private @Nullable Detours detours;
+  private boolean goodbyeSent;
+  private @Nullable QueuePairFailover failover;
 
-  /** Where a queue pair is, what it shares, how large it is. */
-  record Place(
+  /** Position, shared resources and size of a queue pair. */
+  record Slot(
       OpenPort port,
       int portIndex,
       CompletionQueue completions,
@@ -44,7 +47,7 @@ final class QueuePair implements AutoCloseable {
       MemorySegment block,
       int blockKey) {}
 
-  QueuePair(Place place, RdmaSettings settings, Arena arena) {
+  QueuePair(Slot place, RdmaSettings settings, Arena arena) {
     port = place.port();
     peer = place.peer();
     index = place.index();
@@ -54,27 +57,27 @@ final class QueuePair implements AutoCloseable {
     blockKey = place.blockKey();
     receives = new ReceiveRing(index, depth + 1, block.address(), blockKey, arena);
     device = new DevicePair(port, place.completions(), depth);
-    outbox = new Outbox(place, depth, device.inline());
+    sendQueue = new VerbsSendQueue(place, depth, device.inline());
     device.postReceives(receives);
   }
 
-  /** For the other end. */
+  /** Address for the other end. */
   PairAddress address() {
     return device.address(block, blockKey);
   }
 
   void connect(PortAddress peersPort, PairAddress peersPair, RdmaSettings settings) {
-    outbox.connect(peersPair);
+    sendQueue.connect(peersPair);
     device.connect(peersPort, peersPair, settings);
   }
 
   void carry(VerbsLane[] carried) {
-    outbox.carry(carried);
+    sendQueue.carry(carried);
   }
 
-  /** Tells messages of lost queue pairs to the strand. */
-  void report(Detours to) {
-    detours = to;
+  /** Sets the receiver of messages about lost queue pairs. */
+  void report(QueuePairFailover to) {
+    failover = to;
   }
 
   int peer() {
@@ -89,12 +92,12 @@ final class QueuePair implements AutoCloseable {
     return port.name();
   }
 
-  /** Whether it carries anything still. */
+  /** Whether the queue pair works. */
   boolean works() {
     return broken == null;
   }
 
-  /** Why it is lost; null while it works. */
+  /** Cause of the failure; null while the queue pair works. */
   @Nullable Cause broken() {
     return broken;
   }
@@ -103,23 +106,23 @@ final class QueuePair implements AutoCloseable {
     return reason;
   }
 
-  /** A lane has more work. */
+  /** A lane accepted more work. */
   void expect(int work) {
-    outbox.expect(work);
+    sendQueue.expect(work);
   }
 
   /**
-   * Posts what waits, as far as there is room.
+   * Posts waiting work, as far as space allows.
    *
    * @return number of requests
    */
   int send() {
     int sent = 0;
-    boolean more = outbox.waits() || told != handledHere() - receives.waiting();
+    boolean more = sendQueue.waits() || announced != handledHere() - receives.waiting();
     while (more && broken == null) {
-      RequestBatch batch = outbox.begin();
-      tell();
-      outbox.fill();
+      RequestBatch batch = sendQueue.begin();
+      announce();
+      sendQueue.fill();
       more = batch.full();
       sent += batch.size();
       if (batch.size() > 0) {
@@ -132,173 +135,176 @@ final class QueuePair implements AutoCloseable {
   private void post(RequestBatch batch) {
     int error = device.post(batch);
     if (error != 0) {
-      lose(Cause.LOST, "ibv_post_send gave error " + error);
+      lose(Cause.LOST, "ibv_post_send returned error " + error);
     }
   }
 
-  /** Says how many receives were handled and are posted anew, if the peer does not know. */
-  private void tell() {
-    long news = receives.used() - receives.waiting();
-    if (told != news && outbox.word(news)) {
-      told = news;
+  /** Announces handled and reposted receives that the peer does not know of. */
+  private void announce() {
+    long received = receives.used() - receives.waiting();
+    if (announced != received && sendQueue.word(received)) {
+      announced = received;
     }
   }
 
-  /** The device has done a request, and all before it. */
+  /** The device has completed a request and all before it. */
   void sent(long id) {
-    outbox.done(id);
+    sendQueue.done(id);
   }
 
-  /** The device returns a request or a receive that is not done, as it does with all after it. */
+  /** The device returns a request or a receive that is not done, and all after it. */
   void returned(long id, Cause cause, String why) {
     if (RequestId.isReceive(id)) {
       unused++;
     } else {
-      outbox.refused(id);
+      sendQueue.refused(id);
     }
     lose(cause, why);
   }
 
   /** A receive was used up. */
   void received(int opcode, int immediate) {
-    long at = ControlLayout.place(receives.use());
+    long at = VerbsControlLayout.place(receives.use());
     if (opcode == VerbsConstants.IBV_WC_RECV_RDMA_WITH_IMM) {
       count(immediate, 1);
       return;
     }
-    int kind = ControlLayout.kind(block, at);
-    int number = ControlLayout.number(block, at);
+    int kind = VerbsControlLayout.kind(block, at);
+    int number = VerbsControlLayout.number(block, at);
     switch (kind) {
-      case ControlLayout.ADD -> count(number, ControlLayout.value(block, at));
-      case ControlLayout.FAREWELL -> lose(Cause.CLOSED, "the peer has closed its wire");
-      case ControlLayout.MOVED, ControlLayout.GONE ->
-          heard(kind, number, ControlLayout.value(block, at));
-      default -> lose(Cause.PROTOCOL, "the peer has sent a message of kind " + kind);
+      case VerbsControlLayout.ADD -> count(number, VerbsControlLayout.value(block, at));
+      case VerbsControlLayout.GOODBYE -> lose(Cause.CLOSED, "the peer has closed its wire");
+      case VerbsControlLayout.MOVED, VerbsControlLayout.GONE ->
+          received(kind, number, VerbsControlLayout.value(block, at));
+      default -> lose(Cause.PROTOCOL, "the peer sent a message of unknown kind " + kind);
     }
   }
 
-  private void heard(int kind, int number, long value) {
-    if (detours == null || !detours.heard(this, kind, number, value)) {
-      lose(Cause.PROTOCOL, "the peer has named queue pair " + number + ", which does not exist");
+  private void received(int kind, int number, long value) {
+    if (failover == null || !failover.received(this, kind, number, value)) {
+      lose(Cause.PROTOCOL, "the peer named queue pair " + number + ", which does not exist");
     }
   }
 
   private void count(int counter, long value) {
     if (counter < 0 || counter >= counters.count()) {
-      lose(Cause.PROTOCOL, "the peer has named counter " + counter + ", which does not exist");
+      lose(Cause.PROTOCOL, "the peer named counter " + counter + ", which does not exist");
     } else {
       counters.add(counter, value);
     }
   }
 
-  /** Posts used receives anew, once there are at least so many. */
+  /** Reposts used receives if at least {@code least} wait. */
   void renew(int least) {
     if (broken == null && receives.waiting() >= least && receives.waiting() > 0) {
       int error = device.renew(receives);
       if (error != 0) {
-        lose(Cause.LOST, "ibv_post_recv gave error " + error);
+        lose(Cause.LOST, "ibv_post_recv returned error " + error);
       }
     }
   }
 
-  /** So many used receives are worth telling the peer at once. */
+  /** Number of handled receives that is announced immediately. */
   int worthTelling() {
     return depth / 4;
   }
 
   /**
-   * Looks what the peer has handled.
+   * Reads the number of receives that the peer has handled.
    *
-   * @return how many requests have taken effect
+   * @return number of requests that have taken effect
    */
   int progress() {
-    if (outbox.settled()) {
+    if (sendQueue.settled()) {
       return 0;
     }
-    long now = ControlLayout.handled(block);
-    if (!outbox.possible(now)) {
-      lose(Cause.PROTOCOL, "the peer says that it has handled " + now + " messages");
+    long now = VerbsControlLayout.handled(block);
+    if (!sendQueue.possible(now)) {
+      lose(Cause.PROTOCOL, "the peer reports an impossible number of handled messages, " + now);
       return 0;
     }
-    return outbox.handled(now);
+    return sendQueue.handled(now);
   }
 
-  /** Asks the device for a sign of life of the peer: a word that says nothing new. */
+  /** Probes the peer: writes the announced word again, which needs an acknowledgement. */
   void probe() {
-    if (broken == null && outbox.quiet()) {
-      told--;
+    if (broken == null && sendQueue.idle()) {
+      announced--;
       send();
     }
   }
 
   /**
-   * Says what was handled, and that nothing follows.
+   * Announces handled receives and the end of the connection.
    *
-   * @return whether the peer's device has it
+   * @return whether the device of the peer has received it
    */
-  boolean sayGoodbye() {
+  boolean sendGoodbye() {
     renew(1);
-    if (broken == null && !farewell) {
-      if (!outbox.roomForFarewell()) {
+    if (broken == null && !goodbyeSent) {
+      if (!sendQueue.hasSpaceForGoodbye()) {
         return false;
       }
-      RequestBatch batch = outbox.begin();
-      tell();
-      outbox.message(ControlLayout.FAREWELL, 0, 0);
-      farewell = true;
+      RequestBatch batch = sendQueue.begin();
+      announce();
+      sendQueue.message(VerbsControlLayout.GOODBYE, 0, 0);
+      goodbyeSent = true;
       post(batch);
     }
-    return broken != null || outbox.quiet();
+    return broken != null || sendQueue.idle();
   }
 
-  /** Sends a message about another queue pair; false while there is no room. */
+  /** Sends a message about another queue pair; false while there is no space. */
   boolean announce(int kind, int number, long value) {
-    if (broken != null || !outbox.roomForMessage()) {
+    if (broken != null || !sendQueue.hasSpaceForMessage()) {
       return false;
     }
-    RequestBatch batch = outbox.begin();
-    outbox.message(kind, number, value);
+    RequestBatch batch = sendQueue.begin();
+    sendQueue.message(kind, number, value);
     post(batch);
     return broken == null;
   }
 
-  /** Stops it: the device returns what it holds. */
+  /** Stops the queue pair: the device returns all requests. */
   void stop() {
     device.stop();
   }
 
-  /** Whether the device of a stopped one holds nothing any more: its counts are final. */
+  /** Whether the device has returned all requests of a stopped queue pair: its counts are final. */
   boolean drained() {
-    return outbox.empty() && unused == receives.posted();
+    return sendQueue.empty() && unused == receives.posted();
   }
 
-  /** Receives that were handled. */
+  /** Number of handled receives. */
   long handledHere() {
     return receives.used();
   }
 
   /**
-   * Settles a drained one with what the peer has handled in the end; its lanes are the caller's.
+   * Settles a drained queue pair with the final count of the peer; hands its lanes to the caller.
    *
-   * @return null if that cannot be
+   * @return null if the count is impossible
    */
   VerbsLane @Nullable [] settle(long handledThere) {
-    if (!outbox.possible(handledThere)) {
+    if (!sendQueue.possible(handledThere)) {
       return null;
     }
-    outbox.settle(handledThere);
+    sendQueue.settle(handledThere);
     close();
-    VerbsLane[] homeless = outbox.lanes();
-    outbox.dismiss();
-    return homeless;
+    VerbsLane[] orphaned = sendQueue.lanes();
+    sendQueue.dismiss();
+    return orphaned;
   }
 
-  /** Carries one more lane; false if that is not possible without delivering something twice. */
+  /** Adds a lane; false if this could deliver work twice. */
   boolean adopt(VerbsLane lane) {
-    return outbox.adopt(this, lane);
+    return sendQueue.adopt(this, lane);
   }
 
-  /** Takes note that it is lost; its strand ends it after looking what else had come. */
+  /**
+   * Marks the queue pair as lost; its progress context ends it after processing remaining
+   * completions.
+   */
   void lose(Cause cause, String why) {
     if (broken == null) {
       broken = cause;
@@ -306,29 +312,31 @@ final class QueuePair implements AutoCloseable {
     }
   }
 
-  /** Whether it is lost, and still has lanes that do not know. */
+  /** Whether it is lost, and its lanes do not report it yet. */
   boolean ending() {
     return broken != null && device.open();
   }
 
   /**
-   * Ends a lost one: nobody reads or writes memory through it any more, and its lanes fail.
+   * Ends a lost queue pair: the device no longer accesses memory through it, and its lanes fail.
    *
-   * @return how many lanes have failed
+   * @return number of failed lanes
    */
-  int end(String fate) {
+  int end(String state) {
     progress();
     close();
     Cause cause = broken == null ? Cause.LOST : broken;
-    String text = "port %s: %s; %s".formatted(port.name(), reason, fate);
+    String text =
+        ErrorCode.VERBS_QUEUE_PAIR_LOST.message(
+            "port %s: %s; %s".formatted(port.name(), reason, state));
     int failed = 0;
-    for (VerbsLane lane : outbox.lanes()) {
+    for (VerbsLane lane : sendQueue.lanes()) {
       if (lane.failure() == null) {
         lane.fail(cause, text);
         failed++;
       }
     }
-    outbox.dismiss();
+    sendQueue.dismiss();
     return failed;
   }
 

@@ -6,13 +6,13 @@ import java.util.List;
  * A port of an RDMA device of this host, as the system describes it.
  *
  * @param device name of the device
- * @param number of the port, from 1
- * @param state {@code ACTIVE} if it can be used
+ * @param number number of the port, from 1
+ * @param state {@code ACTIVE} if the port can be used
  * @param linkLayer {@code Ethernet} or {@code InfiniBand}
- * @param rate as the system prints it
- * @param numaNode node of the memory that is near; -1 if the system does not say
- * @param pciPath the device and the bridges above it, a directory each; empty without PCIe
- * @param addresses its addresses, in the order of their index
+ * @param rate rate as printed by the system
+ * @param numaNode NUMA node of the closest memory; -1 if unknown
+ * @param pciPath the device and the bridges above it, one directory each; empty without PCIe
+ * @param addresses addresses in the order of their index
  */
 public record RdmaPort(
     String device,
@@ -29,30 +29,30 @@ public record RdmaPort(
   /**
    * An address of a port.
    *
-   * @param index its number
-   * @param gid as the system prints it
+   * @param index index of the address
+   * @param gid GID as printed by the system
    * @param type {@code RoCE v2} or another
    */
   public record Address(int index, String gid, String type) {}
 
-  /** As in {@link RdmaSettings#HCA}. */
+  /** Name as in {@link RdmaSettings#HCA}. */
   public String name() {
     return device + ":" + number;
   }
 
-  /** Whether it can be used. */
+  /** Whether the port can be used. */
   public boolean active() {
     return state.equals("ACTIVE");
   }
 
-  /** Whether it is a port of RoCE. */
+  /** Whether this is a RoCE port. */
   public boolean ethernet() {
     return linkLayer.equals("Ethernet");
   }
 
   /**
-   * The address to use where nobody says: of RoCE version 2, which routers understand, and of IPv4
-   * or else not link-local; on InfiniBand the first.
+   * Index of the default address: RoCE version 2, which is routable, with IPv4, or else not
+   * link-local; on InfiniBand the first.
    */
   public int usualAddress() {
     int best = 0;

@@ -7,18 +7,19 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.stream.IntStream;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.wire.WireException;
-import org.ep4j.wire.support.Agreement;
+import org.ep4j.wire.support.CollectiveStep;
 
-/** Which RDMA ports this host has, and which of them a rank uses. Reads files of the system. */
+/** Discovers the RDMA ports of this host in system files, and assigns ports to ranks. */
 public final class RdmaPorts {
   private static final Path DEVICES = Path.of("/sys/class/infiniband");
 
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
-  private static final int MOST_ADDRESSES = 256;
+  private static final int MAX_ADDRESSES = 256;
 
   private RdmaPorts() {}
 
@@ -53,13 +54,13 @@ public final class RdmaPorts {
 
   private static List<RdmaPort.Address> addresses(Path port) {
     List<RdmaPort.Address> addresses = new ArrayList<>();
-    for (int i = 0; i < MOST_ADDRESSES; i++) {
+    for (int i = 0; i < MAX_ADDRESSES; i++) {
       Path file = port.resolve("gids/" + i);
       if (!Files.exists(file)) {
         break;
       }
       String gid = SystemFiles.text(file);
-      // Free places cannot be read, or are all 0.
+      // Unused entries cannot be read, or are all 0.
       if (!gid.replaceAll("[0:]", "").isEmpty()) {
         addresses.add(
             new RdmaPort.Address(i, gid, SystemFiles.text(port.resolve("gid_attrs/types/" + i))));
@@ -69,55 +70,56 @@ public final class RdmaPorts {
   }
 
   /**
-   * The ports of this rank of a group, as the variables of its process say, or else those that are
-   * near; collective, as opening a wire is.
+   * The ports of this rank: those named in the variables of its process, else the closest ones.
+   * Collective, like opening a wire.
    *
-   * @param near what the rank sends from, as in {@link org.ep4j.wire.WireConfig#near()}
-   * @throws org.ep4j.InvalidArgumentException if a variable is bad; names it
-   * @throws WireException on all ranks, if one names a port that is missing or down, or has none
+   * @param affinity sender of the rank, as in {@link org.ep4j.wire.WireConfig#affinity()}
+   * @throws org.ep4j.InvalidArgumentException if a variable is invalid; names it
+   * @throws WireException on all ranks, if a rank names a port that is missing or down, or has no
+   *     port
    */
-  public static PortChoice of(Group group, String near, Duration timeout) {
-    return agree(group, near, timeout, RdmaSettings.of(System.getenv()), localRank(group));
+  public static PortChoice of(Group group, String affinity, Duration timeout) {
+    return agree(group, affinity, timeout, RdmaSettings.of(System.getenv()), localRank(group));
   }
 
   static PortChoice agree(
-      Group group, String near, Duration timeout, RdmaSettings settings, int localRank) {
+      Group group, String affinity, Duration timeout, RdmaSettings settings, int localRank) {
     List<RdmaPort> all = discover();
     String error = "";
     byte[] mine = {};
     try {
-      mine = wish(all, settings, localRank, Place.of(near)).bytes();
+      mine = request(all, settings, localRank, PcieLocation.of(affinity)).bytes();
     } catch (WireException e) {
       error = String.valueOf(e.getMessage());
     }
-    byte[][] theirs = Agreement.exchange(group, error, mine, timeout);
-    List<PortWish> wishes = Arrays.stream(theirs).map(PortWish::of).toList();
-    return choice(all, PortShare.of(wishes, group.rank()));
+    byte[][] theirs = CollectiveStep.exchange(group, error, mine, timeout);
+    List<PortRequest> requests = Arrays.stream(theirs).map(PortRequest::of).toList();
+    return choice(all, PortAssignment.of(requests, group.rank()));
   }
 
   /**
-   * What ranks would choose if they were alone on a host that looks like this one.
+   * The choices of ranks that are alone on a host like this one.
    *
-   * @param places what each local rank sends from
+   * @param places location of the sender of each local rank
    * @throws WireException as {@link #of}
    */
   public static List<PortChoice> choose(
-      List<RdmaPort> all, RdmaSettings settings, List<Place> places) {
-    List<PortWish> wishes = new ArrayList<>();
+      List<RdmaPort> all, RdmaSettings settings, List<PcieLocation> places) {
+    List<PortRequest> requests = new ArrayList<>();
     for (int rank = 0; rank < places.size(); rank++) {
-      wishes.add(wish(all, settings, rank, places.get(rank)));
+      requests.add(request(all, settings, rank, places.get(rank)));
     }
-    return IntStream.range(0, wishes.size())
-        .mapToObj(rank -> choice(all, PortShare.of(wishes, rank)))
+    return IntStream.range(0, requests.size())
+        .mapToObj(rank -> choice(all, PortAssignment.of(requests, rank)))
         .toList();
   }
 
-  private static PortChoice choice(List<RdmaPort> all, PortShare share) {
+  private static PortChoice choice(List<RdmaPort> all, PortAssignment share) {
     return new PortChoice(
         share.ports().stream().map(name -> named(all, name)).toList(), share.first());
   }
 
-  /** Number of this rank on its host; ranks of one JVM are on one host. */
+  /** Local rank; all ranks of one JVM are on one host. */
   static int localRank(Group group) {
     return group.inProcess()
         ? group.rank()
@@ -125,27 +127,29 @@ public final class RdmaPorts {
   }
 
   /**
-   * What a rank asks for: the ports that the settings name, or else the active ones, nearest first.
+   * The request of a rank: the ports in the settings, else the active ports, closest first.
    *
-   * @throws WireException if a named port is missing or down, or if there is no active port
+   * @throws WireException if a named port is missing or down, or if no port is active
    */
-  static PortWish wish(List<RdmaPort> all, RdmaSettings settings, int localRank, Place place) {
+  static PortRequest request(
+      List<RdmaPort> all, RdmaSettings settings, int localRank, PcieLocation place) {
     List<String> names = settings.portsOf(localRank);
     if (names.isEmpty()) {
       PortOrder order = PortOrder.of(all, place);
       requireSome(all, order);
       List<String> nearestFirst = order.ports().stream().map(RdmaPort::name).toList();
-      return new PortWish(host(), false, order.nearest(), nearestFirst);
+      return new PortRequest(host(), false, order.nearest(), nearestFirst);
     }
     for (String name : names) {
       RdmaPort port = named(all, name);
       if (!port.active()) {
         throw new WireException(
-            "port %s of %s is %s: plug in its cable, or leave it out"
+            ErrorCode.RDMA_PORT_DOWN,
+            "port %s of %s is %s: connect its cable, or leave it out"
                 .formatted(name, RdmaSettings.HCA, port.state()));
       }
     }
-    return new PortWish(host(), true, names.size(), names);
+    return new PortRequest(host(), true, names.size(), names);
   }
 
   private static RdmaPort named(List<RdmaPort> all, String name) {
@@ -155,20 +159,22 @@ public final class RdmaPorts {
         .orElseThrow(
             () ->
                 new WireException(
-                    "%s names port %s, but this host has %s"
+                    ErrorCode.RDMA_PORT_MISSING,
+                    "%s names port %s, but this host has %s: name one of these"
                         .formatted(RdmaSettings.HCA, name, names(all))));
   }
 
   private static void requireSome(List<RdmaPort> all, PortOrder order) {
     if (order.ports().isEmpty()) {
       throw new WireException(
+          ErrorCode.RDMA_NO_PORT,
           all.isEmpty()
-              ? "this host has no RDMA device: ls /sys/class/infiniband"
-              : "no RDMA port of this host is active: " + names(all));
+              ? "this host has no RDMA device: check /sys/class/infiniband"
+              : "no RDMA port of this host is active (" + names(all) + "): check the cables");
     }
   }
 
-  /** What hosts differ in: their devices are their own, whatever containers share. */
+  /** Identifier of the host, independent of containers. */
   private static String host() {
     String boot = SystemFiles.text(BOOT_ID);
     return boot.isEmpty() ? "unknown " + ProcessHandle.current().pid() : boot;

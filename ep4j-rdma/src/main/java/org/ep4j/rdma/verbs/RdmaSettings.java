@@ -3,24 +3,27 @@ package org.ep4j.rdma.verbs;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What the variables {@code EP4J_IB_*} say. The same on all ranks, except for the ports.
+ * Values of the variables {@code EP4J_IB_*}. Equal on all ranks, except for the ports.
  *
- * @param ports names of ports, {@code device:number}, for each local rank modulo the number of
+ * @param ports names of ports, {@code device:number}, one list per local rank modulo the number of
  *     lists; empty for a choice by distance
- * @param gidIndex which address of a port; -1 (default) takes the first of RoCE v2 and IPv4
+ * @param gidIndex index of the address of a port; -1 (default) selects the first RoCE v2 address
+ *     with IPv4
  * @param serviceLevel service level of all connections, 0 by default
  * @param trafficClass traffic class of all connections, 0 by default
- * @param queuePairsPerPort queue pairs to each peer on each port, for each strand; 1 by default
+ * @param queuePairsPerPort queue pairs to each peer on each port, per progress context; 1 by
+ *     default
  * @param depth requests that a queue pair holds in each direction; 256 by default
- * @param timeout exponent of the time in which a packet must be acknowledged: 4 µs * 2^timeout; 16
- *     (0.27 s) by default
- * @param retries how often a packet is sent again before its queue pair is lost; 7 by default
- * @param gpuDirect whether ports read and write memory of GPUs; off by default: then what GPUs send
- *     goes through host memory
+ * @param timeout exponent of the acknowledgement timeout of a packet: 4 µs * 2^timeout; 16 (0.27 s)
+ *     by default
+ * @param retries retransmissions of a packet before its queue pair is lost; 7 by default
+ * @param gpuDirect whether ports access GPU memory; off by default, so that GPU traffic passes
+ *     through host memory
  */
 public record RdmaSettings(
     List<List<String>> ports,
@@ -46,7 +49,7 @@ public record RdmaSettings(
   /** Traffic class. */
   public static final String TRAFFIC_CLASS = "EP4J_IB_TRAFFIC_CLASS";
 
-  /** Queue pairs to each peer on each port, for each strand. */
+  /** Queue pairs to each peer on each port, per progress context. */
   public static final String QPS_PER_PORT = "EP4J_IB_QPS_PER_PORT";
 
   /** Requests that a queue pair holds. */
@@ -55,27 +58,28 @@ public record RdmaSettings(
   /** Exponent of the acknowledgement time. */
   public static final String TIMEOUT = "EP4J_IB_TIMEOUT";
 
-  /** Repetitions of a packet. */
+  /** Retransmissions of a packet. */
   public static final String RETRY_COUNT = "EP4J_IB_RETRY_COUNT";
 
-  /** Whether ports read and write memory of GPUs: 1, or 0. */
+  /** Whether ports access GPU memory: 1, or 0. */
   public static final String GPUDIRECT = "EP4J_IB_GPUDIRECT";
 
-  /** Most ports that one rank uses. */
-  public static final int MOST_PORTS = 8;
+  /** Maximum number of ports of a rank. */
+  public static final int MAX_PORTS = 8;
 
-  /** Nothing is set. */
+  /** The default settings. */
   public static final RdmaSettings DEFAULTS = of(Map.of());
 
   /** Checks the values. */
   public RdmaSettings {
     ports = ports.stream().map(List::copyOf).toList();
     for (List<String> list : ports) {
-      if (list.size() > MOST_PORTS) {
+      if (list.size() > MAX_PORTS) {
         throw new InvalidArgumentException(
+            ErrorCode.BAD_RDMA_PORTS,
             HCA,
             list.size() + " ports",
-            "at most " + MOST_PORTS + " for a rank",
+            "at most " + MAX_PORTS + " for a rank",
             "separate the lists of several local ranks by semicolons");
       }
     }
@@ -89,9 +93,9 @@ public record RdmaSettings(
   }
 
   /**
-   * What variables say.
+   * Reads the variables.
    *
-   * @throws InvalidArgumentException if a value is bad; names the variable and the remedy
+   * @throws InvalidArgumentException if a value is invalid; names the variable and the remedy
    */
   public static RdmaSettings of(Map<String, String> variables) {
     return new RdmaSettings(
@@ -130,6 +134,7 @@ public record RdmaSettings(
     String name = item.contains(":") ? item : item + ":1";
     if (!name.matches("[A-Za-z0-9_.-]+:[1-9][0-9]{0,2}")) {
       throw new InvalidArgumentException(
+          ErrorCode.BAD_RDMA_PORTS,
           HCA,
           "'" + value + "', with '" + item + "' in it",
           "a list of DEVICE or DEVICE:PORT",
@@ -153,16 +158,21 @@ public record RdmaSettings(
       return Integer.parseInt(value.strip());
     } catch (NumberFormatException e) {
       throw new InvalidArgumentException(
-          name, "'" + value + "'", "a whole number", "leave it out for the default");
+          ErrorCode.BAD_RDMA_SETTING,
+          name,
+          "'" + value + "'",
+          "a whole number",
+          "leave it out for the default");
     }
   }
 
-  private static void range(String name, int value, int least, int most) {
-    if (value < least || value > most) {
+  private static void range(String name, int value, int least, int max) {
+    if (value < least || value > max) {
       throw new InvalidArgumentException(
+          ErrorCode.BAD_RDMA_SETTING,
           name,
           String.valueOf(value),
-          "from " + least + " to " + most,
+          "from " + least + " to " + max,
           "leave it out for the default");
     }
   }

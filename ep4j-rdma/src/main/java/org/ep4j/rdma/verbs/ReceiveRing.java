@@ -5,8 +5,8 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
 /**
- * The receives of a queue pair: a ring of {@code ibv_recv_wr}, each with the place in the block
- * that its message goes to. Receives are used in the order in which they are posted.
+ * The receives of a queue pair: a ring of {@code ibv_recv_wr}, each with the place of its message
+ * in the block. Receives are used in posting order.
  */
 final class ReceiveRing {
   private static final long REQUEST = VerbsLayouts.RECEIVE.byteSize();
@@ -24,15 +24,15 @@ final class ReceiveRing {
   private final MemorySegment requests;
   private final long refused;
 
-  /** Receives that were used, and how many of these have been posted anew. */
+  /** Used receives, and those of them that are reposted. */
   private long used;
 
   private long renewed;
 
   /**
-   * Receives that are not posted yet.
+   * Creates receives, not posted yet.
    *
-   * @param block address of the places, see {@link ControlLayout}
+   * @param block address of the places, see {@link VerbsControlLayout}
    * @param key of that memory
    */
   ReceiveRing(int pair, int size, long block, int key, Arena arena) {
@@ -41,8 +41,8 @@ final class ReceiveRing {
     refused = arena.allocate(ValueLayout.JAVA_LONG).address();
     MemorySegment pieces = arena.allocate(size * PIECE, 64);
     for (int i = 0; i < size; i++) {
-      pieces.set(ValueLayout.JAVA_LONG, i * PIECE + ADDRESS, block + ControlLayout.place(i));
-      pieces.set(ValueLayout.JAVA_INT, i * PIECE + LENGTH, ControlLayout.MESSAGE_BYTES);
+      pieces.set(ValueLayout.JAVA_LONG, i * PIECE + ADDRESS, block + VerbsControlLayout.place(i));
+      pieces.set(ValueLayout.JAVA_INT, i * PIECE + LENGTH, VerbsControlLayout.MESSAGE_BYTES);
       pieces.set(ValueLayout.JAVA_INT, i * PIECE + KEY, key);
       requests.set(ValueLayout.JAVA_LONG, i * REQUEST + ID, RequestId.receive(pair));
       requests.set(ValueLayout.JAVA_LONG, i * REQUEST + PIECES, pieces.address() + i * PIECE);
@@ -62,14 +62,14 @@ final class ReceiveRing {
         VerbsQueues.post(function, pair, requests.address(), refused), "ibv_post_recv");
   }
 
-  /** The next receive was used; its index. */
+  /** Marks the next receive as used; returns its index. */
   int use() {
     int index = (int) (used % size);
     used++;
     return index;
   }
 
-  /** Receives that were used so far. */
+  /** Number of used receives. */
   long used() {
     return used;
   }
@@ -79,13 +79,13 @@ final class ReceiveRing {
     return size - waiting();
   }
 
-  /** Used receives that wait to be posted anew. */
+  /** Used receives that are not reposted. */
   int waiting() {
     return (int) (used - renewed);
   }
 
   /**
-   * Posts used receives anew.
+   * Reposts used receives.
    *
    * @return 0 or an error number
    */

@@ -5,13 +5,13 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 
 /**
- * Requests that are handed to a queue pair together: a chain of {@code ibv_send_wr} that is filled
- * from the front and posted with one ring of the bell. The last one is signalled: its completion
- * stands for all before it. Short bytes go inside the request.
+ * Requests that are posted to a queue pair together: a chain of {@code ibv_send_wr}, filled from
+ * the front and posted with one doorbell. The last request is signalled: its completion covers all
+ * before it. Short payloads are inline.
  */
 final class RequestBatch {
-  /** Requests of a batch. */
-  static final int MOST = 16;
+  /** Maximum number of requests. */
+  static final int MAX = 16;
 
   private static final long REQUEST = VerbsLayouts.SEND.byteSize();
   private static final long ID = VerbsLayouts.offset(VerbsLayouts.SEND, "wr_id");
@@ -32,18 +32,18 @@ final class RequestBatch {
   private final MemorySegment requests;
   private final MemorySegment pieces;
 
-  /** Messages and words of the requests; copied when they are posted. */
+  /** Messages and words of the requests; the device copies them on posting. */
   private final MemorySegment contents;
 
   private final long refused;
   private int size;
 
   RequestBatch(Arena arena) {
-    requests = arena.allocate(MOST * REQUEST, 64);
-    pieces = arena.allocate(MOST * PIECE, 64);
-    contents = arena.allocate((long) MOST * ControlLayout.MESSAGE_BYTES, 64);
+    requests = arena.allocate(MAX * REQUEST, 64);
+    pieces = arena.allocate(MAX * PIECE, 64);
+    contents = arena.allocate((long) MAX * VerbsControlLayout.MESSAGE_BYTES, 64);
     refused = arena.allocate(ValueLayout.JAVA_LONG).address();
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < MAX; i++) {
       long piece = pieces.address() + i * PIECE;
       requests.set(ValueLayout.JAVA_LONG, i * REQUEST + PIECES, piece);
       link(i);
@@ -51,7 +51,7 @@ final class RequestBatch {
   }
 
   private void link(int i) {
-    long next = i + 1 < MOST ? requests.address() + (i + 1) * REQUEST : 0;
+    long next = i + 1 < MAX ? requests.address() + (i + 1) * REQUEST : 0;
     requests.set(ValueLayout.JAVA_LONG, i * REQUEST + NEXT, next);
   }
 
@@ -64,7 +64,7 @@ final class RequestBatch {
   }
 
   boolean full() {
-    return size == MOST;
+    return size == MAX;
   }
 
   /**
@@ -98,21 +98,21 @@ final class RequestBatch {
 
   /** Appends a write of a word of 8 bytes. */
   void word(long id, long value, long remote, int remoteKey) {
-    long content = (long) size * ControlLayout.MESSAGE_BYTES;
+    long content = (long) size * VerbsControlLayout.MESSAGE_BYTES;
     contents.set(ValueLayout.JAVA_LONG, content, value);
     write(id, contents.address() + content, 0, Long.BYTES, remote, remoteKey, -1, true);
   }
 
   /** Appends a message. */
   void message(long id, int kind, int number, long value) {
-    long content = (long) size * ControlLayout.MESSAGE_BYTES;
-    ControlLayout.message(contents, content, kind, number, value);
+    long content = (long) size * VerbsControlLayout.MESSAGE_BYTES;
+    VerbsControlLayout.message(contents, content, kind, number, value);
     long at = size * REQUEST;
     requests.set(ValueLayout.JAVA_LONG, at + ID, id);
     requests.set(ValueLayout.JAVA_INT, at + COUNT, 1);
     requests.set(ValueLayout.JAVA_INT, at + OPCODE, VerbsConstants.IBV_WR_SEND);
     requests.set(ValueLayout.JAVA_INT, at + FLAGS, VerbsConstants.IBV_SEND_INLINE);
-    piece(contents.address() + content, ControlLayout.MESSAGE_BYTES, 0);
+    piece(contents.address() + content, VerbsControlLayout.MESSAGE_BYTES, 0);
     size++;
   }
 
@@ -124,7 +124,7 @@ final class RequestBatch {
   }
 
   /**
-   * Posts what was appended.
+   * Posts the requests.
    *
    * @return 0 or an error number
    */

@@ -1,13 +1,13 @@
 package org.ep4j.rdma.verbs;
 
 /**
- * How a completion finds its way: the number of a request, as the device hands it back. The highest
- * bit tells receives from sends, the next 20 are the queue pair's index in its strand, the others
- * the low bits of the count of the request.
+ * Request ids, which the device returns in completions. The highest bit distinguishes receives from
+ * sends, the next 20 bits are the index of the queue pair in its progress context, the others the
+ * low bits of the request number.
  */
 final class RequestId {
-  /** Most queue pairs of a strand. */
-  static final int MOST_PAIRS = 1 << 20;
+  /** Maximum number of queue pairs of a progress context. */
+  static final int MAX_PAIRS = 1 << 20;
 
   private static final int COUNT_BITS = 43;
   private static final long COUNT = (1L << COUNT_BITS) - 1;
@@ -27,10 +27,12 @@ final class RequestId {
   }
 
   static int pair(long id) {
-    return (int) (id >>> COUNT_BITS) & MOST_PAIRS - 1;
+    return (int) (id >>> COUNT_BITS) & MAX_PAIRS - 1;
   }
 
-  /** The whole count, which lies above {@code before} by less than the bits can say. */
+  /**
+   * The full request number, which exceeds {@code before} by less than the range of the low bits.
+   */
   static long count(long id, long before) {
     return before + (id - before & COUNT);
   }

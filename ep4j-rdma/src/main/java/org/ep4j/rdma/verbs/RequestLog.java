@@ -3,10 +3,10 @@ package org.ep4j.rdma.verbs;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a queue pair was asked to do, request by request, until it is known to have taken effect.
- * Requests are numbered from 1. Two counts run behind {@link #posted}: {@code done}, what the
- * device has reported, so that local bytes have left; and {@code applied}, what has taken effect at
- * the peer: the request is done and, if it uses up a receive, the peer has handled that.
+ * The requests of a queue pair until they are known to have taken effect, numbered from 1. Two
+ * counters follow {@link #posted}: {@code done} counts requests that the device has completed,
+ * whose local bytes have left; {@code applied} counts requests that have taken effect at the peer:
+ * the request is done, and the peer has handled its receive, if it uses one.
  */
 final class RequestLog {
   private final int mask;
@@ -33,17 +33,17 @@ final class RequestLog {
     return posted + 1;
   }
 
-  /** Requests that the device holds. */
-  int underWay() {
+  /** Requests in the device. */
+  int inFlight() {
     return (int) (posted - done);
   }
 
-  /** Whether two more requests can be written down. */
-  boolean room() {
+  /** Whether two more requests fit. */
+  boolean space() {
     return posted - applied < mask;
   }
 
-  /** Requests so far that use up a receive of the peer. */
+  /** Number of requests that use a receive of the peer. */
   long messages() {
     return messages;
   }
@@ -53,11 +53,11 @@ final class RequestLog {
   }
 
   /**
-   * Writes down a request.
+   * Adds a request.
    *
-   * @param of the lane; null for one of the wire itself
-   * @param completes number of the lane's work that ends with it; 0 for none
-   * @param receives whether it uses up a receive of the peer
+   * @param of the lane; null for a request of the wire itself
+   * @param completes number of the work of the lane that ends with this request; 0 for none
+   * @param receives whether it uses a receive of the peer
    */
   void add(@Nullable VerbsLane of, long completes, boolean receives) {
     posted++;
@@ -70,7 +70,7 @@ final class RequestLog {
     message[at] = receives ? messages : 0;
   }
 
-  /** The device has done everything up to a request. */
+  /** The device has completed all requests up to a number. */
   void done(long upTo) {
     while (done < upTo) {
       done++;
@@ -87,9 +87,9 @@ final class RequestLog {
   }
 
   /**
-   * The peer has handled so many of its receives.
+   * The peer has handled {@code handled} receives.
    *
-   * @return how many requests are now known to have taken effect
+   * @return number of requests newly known to have taken effect
    */
   int apply(long handled) {
     long before = applied;
@@ -114,8 +114,8 @@ final class RequestLog {
   }
 
   /**
-   * The queue pair has stopped, and the peer has handled so many of its receives in the end. A
-   * message that was handled is done, and all before it, even if the device could not say so.
+   * The queue pair has stopped, and {@code handled} is the final count of the peer. A handled
+   * message and all requests before it are done, even if the device did not report them.
    */
   void settle(long handled) {
     for (long request = posted; request > done; request--) {
@@ -126,7 +126,7 @@ final class RequestLog {
       }
     }
     apply(handled);
-    // The rest belongs to nobody here any more.
+    // The other queue pairs post the rest again.
     done = posted;
     applied = posted;
   }

@@ -9,8 +9,8 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * Files in which the system describes itself. What is not there, or goes while it is read, is
- * empty.
+ * Files in which the system describes itself. A file that is missing, or disappears during the
+ * read, counts as empty.
  */
 final class SystemFiles {
   private SystemFiles() {}
@@ -22,7 +22,7 @@ final class SystemFiles {
     try (Stream<Path> files = Files.list(directory)) {
       return files.sorted(Comparator.comparing(Path::toString)).toList();
     } catch (IOException e) {
-      return List.of(); // a device that has just gone
+      return List.of(); // the device has just disappeared
     }
   }
 
@@ -38,17 +38,17 @@ final class SystemFiles {
     try {
       return link.toRealPath().toString();
     } catch (IOException e) {
-      return ""; // a device in software has no place
+      return ""; // a software device has no location
     }
   }
 
-  /** The NUMA node of a device; -1 if the system does not say. */
+  /** The NUMA node of a device; -1 if unknown. */
   static int numaNode(Path device) {
     String node = text(device.resolve("numa_node"));
     return node.matches("[0-9]{1,6}") ? Integer.parseInt(node) : -1;
   }
 
-  /** Of a list of cores such as {@code 0-15,32-47}; nothing if it is none. */
+  /** Parses a list of cores such as {@code 0-15,32-47}; empty if the text is no such list. */
   static BitSet cores(String list) {
     BitSet cores = new BitSet();
     for (String part : list.split(",", -1)) {

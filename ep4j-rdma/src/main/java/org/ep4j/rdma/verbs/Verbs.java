@@ -9,11 +9,12 @@ import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.VarHandle;
+import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Binding of libibverbs for what happens once: devices, ports, registered memory, queues. Objects
- * are the library's pointers, as numbers. Every method throws a {@link VerbsException} that names
+ * Binding of the setup functions of libibverbs: devices, ports, registered memory, queues. Objects
+ * are pointers of the library, as numbers. Every method throws a {@link VerbsException} that names
  * the function.
  */
 @SuppressWarnings("restricted") // calling native functions is what this class is for
@@ -23,7 +24,7 @@ final class Verbs {
   private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT;
   private static final ValueLayout.OfByte BYTE = ValueLayout.JAVA_BYTE;
 
-  /** Longest name of a device, with its end. */
+  /** Maximum size of a device name, including the terminating zero. */
   private static final int NAME_BYTES = 64;
 
   private static final StructLayout ERRNO_STATE = Linker.Option.captureStateLayout();
@@ -50,7 +51,7 @@ final class Verbs {
   private static final MethodHandle REG_MR =
       linkWithErrno("ibv_reg_mr", POINTER, POINTER, POINTER, POINTER, INT);
 
-  /** Null where the library is from before rdma-core 34. */
+  /** Null if the library is older than rdma-core 34. */
   private static final @Nullable MethodHandle REG_DMABUF_MR =
       VerbsLibrary.has("ibv_reg_dmabuf_mr")
           ? linkWithErrno("ibv_reg_dmabuf_mr", POINTER, POINTER, LONG, LONG, LONG, INT, INT)
@@ -91,7 +92,7 @@ final class Verbs {
   /**
    * Opens a device by its name.
    *
-   * @return an {@code ibv_context}; 0 if there is no such device
+   * @return an {@code ibv_context}; 0 if the device does not exist
    */
   static long open(String name) {
     try (Arena arena = Arena.ofConfined()) {
@@ -138,7 +139,7 @@ final class Verbs {
     }
   }
 
-  /** Fills 16 bytes with an address of a port. */
+  /** Writes an address of a port (16 bytes). */
   static void queryGid(long context, int port, int index, MemorySegment gid) {
     try {
       check(
@@ -148,7 +149,7 @@ final class Verbs {
     }
   }
 
-  /** A new protection domain. */
+  /** Creates a protection domain. */
   static long allocateDomain(long context) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment state = arena.allocate(ERRNO_STATE);
@@ -159,7 +160,7 @@ final class Verbs {
     }
   }
 
-  /** Registers memory: an {@code ibv_mr}. */
+  /** Registers memory; returns an {@code ibv_mr}. */
   static long register(long domain, long address, long bytes, int access) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment state = arena.allocate(ERRNO_STATE);
@@ -171,14 +172,17 @@ final class Verbs {
   }
 
   /**
-   * Registers memory that a dma-buf stands for: an {@code ibv_mr}.
+   * Registers the memory of a dma-buf; returns an {@code ibv_mr}.
    *
-   * @param address what requests will call its first byte
+   * @param address address of its first byte in requests
    */
   static long registerDmaBuf(long domain, long address, long bytes, int dmaBuf, int access) {
     MethodHandle register = REG_DMABUF_MR;
     if (register == null) {
-      throw new VerbsException("libibverbs has no ibv_reg_dmabuf_mr: it is from before version 34");
+      throw new VerbsException(
+          ErrorCode.VERBS_CALL_FAILED,
+          "libibverbs has no ibv_reg_dmabuf_mr: install rdma-core 34 or newer",
+          null);
     }
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment state = arena.allocate(ERRNO_STATE);
@@ -189,7 +193,7 @@ final class Verbs {
     }
   }
 
-  /** A new completion queue without events. */
+  /** Creates a completion queue without events. */
   static long createCompletionQueue(long context, int entries) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment state = arena.allocate(ERRNO_STATE);
@@ -200,7 +204,7 @@ final class Verbs {
     }
   }
 
-  /** A new queue pair; the library puts what it granted into {@code request}. */
+  /** Creates a queue pair; the library writes the granted limits into {@code request}. */
   static long createQueuePair(long domain, MemorySegment request) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment state = arena.allocate(ERRNO_STATE);
@@ -211,7 +215,7 @@ final class Verbs {
     }
   }
 
-  /** Changes those attributes of a queue pair that {@code mask} names. */
+  /** Changes the attributes of a queue pair in {@code mask}. */
   static void modify(long pair, MemorySegment attributes, int mask, String step) {
     try {
       check(
@@ -231,7 +235,7 @@ final class Verbs {
     }
   }
 
-  /** Gives a protection domain back. */
+  /** Deallocates a protection domain. */
   static void deallocateDomain(long object) {
     try {
       check((int) DEALLOC_PD.invokeExact(object), "ibv_dealloc_pd");
@@ -240,7 +244,7 @@ final class Verbs {
     }
   }
 
-  /** Withdraws memory: the device touches it no more. */
+  /** Deregisters memory: the device no longer accesses it. */
   static void deregister(long object) {
     try {
       check((int) DEREG_MR.invokeExact(object), "ibv_dereg_mr");
@@ -249,7 +253,7 @@ final class Verbs {
     }
   }
 
-  /** Ends a completion queue. */
+  /** Destroys a completion queue. */
   static void destroyCompletionQueue(long object) {
     try {
       check((int) DESTROY_CQ.invokeExact(object), "ibv_destroy_cq");
@@ -258,7 +262,7 @@ final class Verbs {
     }
   }
 
-  /** Ends a queue pair: the device works on none of its requests any more. */
+  /** Destroys a queue pair: the device no longer processes its requests. */
   static void destroyQueuePair(long object) {
     try {
       check((int) DESTROY_QP.invokeExact(object), "ibv_destroy_qp");
@@ -267,7 +271,7 @@ final class Verbs {
     }
   }
 
-  /** What a status of a completion means. */
+  /** Text of the status of a completion. */
   static String statusText(int status) {
     try {
       return memory((long) WC_STATUS_STR.invokeExact(status), NAME_BYTES).getString(0);
@@ -276,7 +280,7 @@ final class Verbs {
     }
   }
 
-  /** Memory of the library, to look at. */
+  /** Memory of the library, for reading. */
   static MemorySegment memory(long address, long bytes) {
     return MemorySegment.ofAddress(address).reinterpret(bytes);
   }

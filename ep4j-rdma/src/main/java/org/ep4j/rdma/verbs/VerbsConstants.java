@@ -1,6 +1,6 @@
 package org.ep4j.rdma.verbs;
 
-/** Numbers of libibverbs; a test compares them with the headers where there are some. */
+/** Constants of libibverbs; a test compares them with the headers, if installed. */
 final class VerbsConstants {
   static final int IBV_QPS_INIT = 1;
   static final int IBV_QPS_RTR = 2;

@@ -1,6 +1,8 @@
 package org.ep4j.rdma.verbs;
 
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
+import org.jspecify.annotations.Nullable;
 
 /** A call of libibverbs failed; the message names it, the error and, where it helps, a remedy. */
 final class VerbsException extends WireException {
@@ -13,15 +15,11 @@ final class VerbsException extends WireException {
   private static final int EOPNOTSUPP = 95;
   private static final int ETIMEDOUT = 110;
 
-  private VerbsException(String message, Throwable cause) {
-    super(message, cause);
+  VerbsException(ErrorCode code, String text, @Nullable Throwable cause) {
+    super(code, text, cause);
   }
 
-  VerbsException(String message) {
-    super(message);
-  }
-
-  /** Nothing if a result is 0. */
+  /** Throws unless {@code error} is 0. */
   static void check(int error, String function) {
     if (error != 0) {
       throw failed(function, Math.abs(error));
@@ -29,28 +27,35 @@ final class VerbsException extends WireException {
   }
 
   static VerbsException failed(String function, int error) {
-    return new VerbsException("%s failed: %s".formatted(function, describe(error)));
+    ErrorCode code =
+        switch (error) {
+          case ENOMEM -> ErrorCode.VERBS_OUT_OF_MEMORY;
+          case ETIMEDOUT -> ErrorCode.VERBS_PEER_UNREACHABLE;
+          default -> ErrorCode.VERBS_CALL_FAILED;
+        };
+    return new VerbsException(code, "%s failed: %s".formatted(function, describe(error)), null);
   }
 
   private static String describe(int error) {
     return switch (error) {
       case EPERM -> "not permitted (EPERM)";
       case ENOMEM ->
-          "no memory (ENOMEM): the limit of locked memory may be too low (ulimit -l unlimited), or"
-              + " the device has no such queues left (lower EP4J_IB_QP_DEPTH)";
-      case EFAULT -> "no memory that the device can reach (EFAULT)";
-      case EOPNOTSUPP -> "the device or its provider cannot (EOPNOTSUPP)";
+          "no memory (ENOMEM): raise the limit of locked memory (ulimit -l unlimited), or lower"
+              + " EP4J_IB_QP_DEPTH: the device may have no queues of this size left";
+      case EFAULT -> "the device cannot access this memory (EFAULT)";
+      case EOPNOTSUPP -> "the device or its provider does not support it (EOPNOTSUPP)";
       case EINVAL -> "the device refuses the values (EINVAL)";
-      case ETIMEDOUT -> "no answer (ETIMEDOUT): is the peer's address reachable from this port?";
+      case ETIMEDOUT ->
+          "no answer (ETIMEDOUT): check that this port reaches the address of the peer";
       default -> "errno " + error;
     };
   }
 
-  /** What a native call cannot throw. */
+  /** An error for what a native call should not throw. */
   static VerbsException unexpected(Throwable t) {
     if (t instanceof Error error) {
       throw error;
     }
-    return new VerbsException("a native call threw " + t, t);
+    return new VerbsException(ErrorCode.VERBS_CALL_FAILED, "a native call threw " + t, t);
   }
 }

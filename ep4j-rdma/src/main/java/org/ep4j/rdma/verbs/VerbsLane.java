@@ -3,10 +3,10 @@ package org.ep4j.rdma.verbs;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.support.GroupLane;
-import org.ep4j.wire.support.Window;
+import org.ep4j.wire.support.InFlightLimit;
 
 /**
- * A queue of work. The requests of accepted work are posted, its bytes leave, and it is delivered
+ * A queue of work. Requests of accepted work are posted, its bytes leave, and the work is delivered
  * when it has taken effect: {@code delivered <= left <= posted <= accepted}.
  */
 final class VerbsLane extends GroupLane<VerbsRegion> {
@@ -15,10 +15,10 @@ final class VerbsLane extends GroupLane<VerbsRegion> {
   private long posted;
   private long left;
 
-  /** Bytes of the next work that have been posted. */
+  /** Posted bytes of the next work. */
   long postedBytes;
 
-  VerbsLane(VerbsWire wire, QueuePair pair, Window window, int peer, int index) {
+  VerbsLane(VerbsWire wire, QueuePair pair, InFlightLimit window, int peer, int index) {
     super(wire, window, peer, index);
     this.wire = wire;
     this.pair = pair;
@@ -34,7 +34,7 @@ final class VerbsLane extends GroupLane<VerbsRegion> {
     pair.expect(1);
   }
 
-  /** Whether there is work that is not posted. */
+  /** Whether work waits to be posted. */
   boolean waits() {
     return posted != accepted();
   }
@@ -44,7 +44,7 @@ final class VerbsLane extends GroupLane<VerbsRegion> {
     return slot(posted);
   }
 
-  /** The next work is posted; its number. */
+  /** Marks the next work as posted; returns its number. */
   long post() {
     postedBytes = 0;
     return ++posted;
@@ -61,10 +61,11 @@ final class VerbsLane extends GroupLane<VerbsRegion> {
   }
 
   /**
-   * Its queue pair is lost, and what has taken effect is known: what has not is posted again over
-   * another one, from the same bytes, which nobody was told may change.
+   * Moves the lane from a lost queue pair to another one. Work that has not taken effect is posted
+   * again from the same bytes, which the caller may not change before {@code flush()}.
    *
-   * @return pieces of work to post; negative if bytes had left that never took effect
+   * @return number of work items to post; negative if bytes have left whose work did not take
+   *     effect
    */
   long move(QueuePair to) {
     if (left > delivered()) {

@@ -7,15 +7,15 @@ import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 
 /**
- * Structures of libibverbs; a test compares them with the headers where there are some. Pointers
- * are numbers of 8 bytes; members of nested structures are written out with their path.
+ * Structures of libibverbs; a test compares them with the headers, if installed. Pointers are
+ * 8-byte numbers; members of nested structures are flattened, named by their path.
  */
 final class VerbsLayouts {
   /** {@code ibv_sge}: a piece of local memory. */
   static final StructLayout PIECE =
       struct("ibv_sge", number("addr"), integer("length"), integer("lkey"));
 
-  /** {@code ibv_send_wr}; its last 76 bytes serve requests that are not used here. */
+  /** {@code ibv_send_wr}; its last 76 bytes are for unused kinds of requests. */
   static final StructLayout SEND =
       struct(
           "ibv_send_wr",
@@ -134,7 +134,7 @@ final class VerbsLayouts {
           integer("max_cqe"),
           gap(96));
 
-  /** {@code ibv_context}, the part that is looked at: where the calls without a symbol lie. */
+  /** {@code ibv_context}, the used part: addresses of functions without a symbol. */
   static final StructLayout CONTEXT =
       struct(
           "ibv_context",
@@ -150,7 +150,7 @@ final class VerbsLayouts {
   static final StructLayout MEMORY =
       struct("ibv_mr", gap(36), integer("lkey"), integer("rkey"), gap(4));
 
-  /** {@code ibv_qp}, the part that is looked at. */
+  /** {@code ibv_qp}, the used part. */
   static final StructLayout QUEUE_PAIR_OBJECT =
       struct("ibv_qp", gap(52), integer("qp_num"), gap(104));
 
@@ -185,7 +185,7 @@ final class VerbsLayouts {
     return MemoryLayout.sequenceLayout(count, ValueLayout.JAVA_BYTE).withName(name);
   }
 
-  /** Members that nobody here looks at, and padding. */
+  /** Unused members, and padding. */
   private static PaddingLayout gap(long bytes) {
     return MemoryLayout.paddingLayout(bytes);
   }

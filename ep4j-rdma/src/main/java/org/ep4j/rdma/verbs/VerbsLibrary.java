@@ -6,8 +6,8 @@ import java.lang.foreign.SymbolLookup;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The library libibverbs, opened when this class is first used. {@link Verbs} must not be touched
- * before {@link #problem} is empty.
+ * The library libibverbs, loaded on first use of this class. {@link Verbs} must not be used unless
+ * {@link #problem} is empty.
  */
 @SuppressWarnings("restricted") // opening a native library is what this class is for
 final class VerbsLibrary {
@@ -21,11 +21,11 @@ final class VerbsLibrary {
     try {
       return SymbolLookup.libraryLookup(NAME, Arena.global());
     } catch (IllegalArgumentException e) {
-      return null; // problem() says so
+      return null; // problem() reports this
     }
   }
 
-  /** Why the library cannot be used, and what helps; empty if it can. */
+  /** Why the library cannot be used, with the remedy; empty if it can. */
   static String problem() {
     return SYMBOLS == null
         ? "there is no "
@@ -34,7 +34,7 @@ final class VerbsLibrary {
         : "";
   }
 
-  /** Whether it has a function that older versions lack. */
+  /** Whether the library has a function that older versions lack. */
   static boolean has(String function) {
     return SYMBOLS != null && SYMBOLS.find(function).isPresent();
   }

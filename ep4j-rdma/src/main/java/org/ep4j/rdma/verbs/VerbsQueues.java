@@ -7,15 +7,15 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 
 /**
- * Binding of the three calls that move bytes. They have no symbols: a device's driver puts their
- * addresses into its {@code ibv_context}.
+ * Binding of the three calls that transfer bytes. They have no symbols: the driver of a device
+ * writes their addresses into its {@code ibv_context}.
  */
 @SuppressWarnings("restricted") // calling native functions is what this class is for
 final class VerbsQueues {
   private static final ValueLayout.OfLong POINTER = ValueLayout.JAVA_LONG;
   private static final ValueLayout.OfInt INT = ValueLayout.JAVA_INT;
 
-  /** Reading a queue in memory: short, so it need not leave the JVM's books in order. */
+  /** Reads a queue in memory: short, so the call needs no transition of the JVM (critical). */
   private static final MethodHandle POLL =
       Linker.nativeLinker()
           .downcallHandle(
@@ -28,25 +28,25 @@ final class VerbsQueues {
   private VerbsQueues() {}
 
   /**
-   * Takes completions off a queue.
+   * Polls completions of a queue.
    *
    * @param function {@code poll_cq} of the device
-   * @param completions room for {@code most} of {@code ibv_wc}
-   * @return how many; negative if the queue is broken
+   * @param completions space for {@code max} structures {@code ibv_wc}
+   * @return number of completions; negative if the queue failed
    */
-  static int poll(MemorySegment function, long queue, int most, long completions) {
+  static int poll(MemorySegment function, long queue, int max, long completions) {
     try {
-      return (int) POLL.invokeExact(function, queue, most, completions);
+      return (int) POLL.invokeExact(function, queue, max, completions);
     } catch (Throwable t) {
       throw VerbsException.unexpected(t);
     }
   }
 
   /**
-   * Hands linked requests to a queue pair, all with one ring of its bell.
+   * Posts linked requests to a queue pair with one doorbell.
    *
    * @param function {@code post_send} or {@code post_recv} of the device
-   * @param firstRefused where the call leaves the first request that it did not take
+   * @param firstRefused address at which the call stores the first refused request
    * @return 0 or an error number
    */
   static int post(MemorySegment function, long pair, long requests, long firstRefused) {

@@ -4,18 +4,18 @@ import java.nio.ByteBuffer;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Checks;
 import org.ep4j.wire.support.GroupRegion;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
-/** A region of this rank, registered with each port; and where its peers have theirs. */
+/** A region of this rank, registered with each port, and the addresses of the peers. */
 final class VerbsRegion extends GroupRegion {
   private final VerbsWire wire;
   private final @Nullable PageArena owned;
-  // By port; 0 where nothing is registered: no bytes, or closed.
+  // By port; 0 if not registered: 0 bytes, or closed.
   private final long[] registrations;
   private final int[] localKeys;
-  // By rank; empty until the peers have told, or if they know nothing of it.
+  // By rank; empty before the exchange, and for a region that is not exposed.
   private long[] addresses = {};
   private int[][] remoteKeys = {};
 
@@ -52,15 +52,15 @@ final class VerbsRegion extends GroupRegion {
     }
   }
 
-  /** The region as one of {@code wire} that may be used. */
+  /** Casts an open region of {@code wire}. */
   static VerbsRegion of(Region region, VerbsWire wire) {
     if (region instanceof VerbsRegion own && own.isOf(wire)) {
       return own;
     }
-    throw Checks.foreign(region);
+    throw WireArguments.foreign(region);
   }
 
-  /** What the peers need to know: size, address, and a key a port. */
+  /** Data for the peers: size, address, and a key per port. */
   byte[] offer() {
     ByteBuffer offer = ByteBuffer.allocate(2 * Long.BYTES + registrations.length * Integer.BYTES);
     offer.putLong(bytes()).putLong(memory().address());
@@ -70,7 +70,7 @@ final class VerbsRegion extends GroupRegion {
     return offer.array();
   }
 
-  /** Takes what all ranks have offered. */
+  /** Sets the data of all ranks. */
   void meet(byte[][] offers) {
     long[] sizes = new long[offers.length];
     addresses = new long[offers.length];
@@ -94,7 +94,7 @@ final class VerbsRegion extends GroupRegion {
     return localKeys[port];
   }
 
-  /** Where a rank's part begins, in its own address space. */
+  /** Address of the region of a rank, in its address space. */
   long address(int rank) {
     return addresses[rank];
   }
@@ -103,13 +103,13 @@ final class VerbsRegion extends GroupRegion {
     return remoteKeys[rank][port];
   }
 
-  /** Takes it back before anybody used it; its memory stays with the caller. */
+  /** Deregisters an unused region; the caller keeps its memory. */
   void withdraw() {
     boolean ignored = shut();
     deregister();
   }
 
-  /** From here on the devices refuse what peers still put into it. */
+  /** Deregisters the memory: from here on the devices refuse puts of peers. */
   private void deregister() {
     for (int port = 0; port < registrations.length; port++) {
       if (registrations[port] != 0) {

@@ -11,46 +11,46 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
-import org.ep4j.wire.support.Agreement;
-import org.ep4j.wire.support.Checks;
+import org.ep4j.wire.support.CollectiveStep;
 import org.ep4j.wire.support.GroupWire;
+import org.ep4j.wire.support.WireArguments;
 import org.jspecify.annotations.Nullable;
 
 /** A wire over queue pairs: several to each peer, on the ports of this rank. */
 final class VerbsWire extends GroupWire {
-  /** How long a closing rank waits for its last words to be heard. */
-  private static final Duration LAST_WORDS = Duration.ofSeconds(1);
+  /** Timeout of a closing rank for the delivery of its goodbye. */
+  private static final Duration GOODBYE_TIMEOUT = Duration.ofSeconds(1);
 
-  private final Resources resources;
+  private final VerbsResources resources;
   private final boolean gpuDirect;
   private final List<VerbsRegion> regions = new CopyOnWriteArrayList<>();
   private final VerbsLane[][] lanes;
-  private final VerbsStrand[] strands;
+  private final VerbsProgressContext[] progressContexts;
 
-  /** A wire over queue pairs that are connected; owns the resources from here on. */
-  VerbsWire(Group group, WireConfig config, Resources resources, boolean gpuDirect) {
+  /** A wire over connected queue pairs; takes ownership of the resources. */
+  VerbsWire(Group group, WireConfig config, VerbsResources resources, boolean gpuDirect) {
     super(VerbsWireProvider.NAME, group, config);
     this.resources = resources;
     this.gpuDirect = gpuDirect;
     lanes = new VerbsLane[group.size()][config.lanes()];
-    strands = new VerbsStrand[config.strands()];
-    for (int strand = 0; strand < strands.length; strand++) {
-      QueuePair[] pairs = resources.pairs(strand);
-      resources.makeLanes(this, strand, lanes);
-      strands[strand] =
-          new VerbsStrand(
-              this, group, resources.completions(strand), pairs, resources.pairsPerPeer());
+    progressContexts = new VerbsProgressContext[config.progressContexts()];
+    for (int progressContext = 0; progressContext < progressContexts.length; progressContext++) {
+      QueuePair[] pairs = resources.pairs(progressContext);
+      resources.makeLanes(this, progressContext, lanes);
+      progressContexts[progressContext] =
+          new VerbsProgressContext(
+              this, group, resources.completions(progressContext), pairs, resources.pairsPerPeer());
     }
   }
 
   @Override
   public Lane lane(int peer, int index) {
-    Checks.lane(peer, index, group.rank(), group.size(), config);
+    WireArguments.lane(peer, index, group.rank(), group.size(), config);
     return lanes[peer][index];
   }
 
-  VerbsStrand strand(int strand) {
-    return strands[strand];
+  VerbsProgressContext progressContext(int progressContext) {
+    return progressContexts[progressContext];
   }
 
   @Override
@@ -89,9 +89,9 @@ final class VerbsWire extends GroupWire {
         }
       }
       byte[] offer = region == null ? new byte[0] : region.offer();
-      byte[][] offers = Agreement.exchange(group, error, offer, timeout);
+      byte[][] offers = CollectiveStep.exchange(group, error, offer, timeout);
       if (region == null) {
-        throw new IllegalStateException("agreed on what failed");
+        throw new IllegalStateException("the exchange hid an error of this rank");
       }
       region.meet(offers);
       regions.add(region);
@@ -127,7 +127,7 @@ final class VerbsWire extends GroupWire {
     return memory.onHost() || gpuDirect;
   }
 
-  /** A lane fails once this end of its queue pair is stopped: the device takes no more from it. */
+  /** A lane fails after this end of its queue pair is stopped: the device accepts no more work. */
   @Override
   public boolean severs() {
     return true;
@@ -139,10 +139,10 @@ final class VerbsWire extends GroupWire {
   }
 
   @Override
-  public int poll(int strand) {
+  public int poll(int progressContext) {
     requireOpen();
-    Checks.strand(strand, config);
-    return strands[strand].poll();
+    WireArguments.progressContext(progressContext, config);
+    return progressContexts[progressContext].poll();
   }
 
   @Override
@@ -150,16 +150,16 @@ final class VerbsWire extends GroupWire {
     if (!shut()) {
       return;
     }
-    long end = System.nanoTime() + LAST_WORDS.toNanos();
+    long end = System.nanoTime() + GOODBYE_TIMEOUT.toNanos();
     boolean open = true;
     while (open && System.nanoTime() - end < 0) {
       open = false;
-      for (VerbsStrand strand : strands) {
-        open |= !strand.sayGoodbye();
+      for (VerbsProgressContext progressContext : progressContexts) {
+        open |= !progressContext.sendGoodbye();
       }
       Thread.yield();
     }
-    // First what writes, then what is written to.
+    // Queue pairs before the memory that they write.
     resources.closePairs();
     regions.forEach(VerbsRegion::close);
     resources.close();

@@ -8,7 +8,7 @@ import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireProvider;
 
-/** The wire {@code verbs}: ranks on hosts with RDMA devices, InfiniBand or RoCE. */
+/** The wire {@code verbs}, for ranks on hosts with RDMA devices (InfiniBand or RoCE). */
 public final class VerbsWireProvider implements WireProvider {
   static final String NAME = "verbs";
 
@@ -37,8 +37,9 @@ public final class VerbsWireProvider implements WireProvider {
     }
     try {
       RdmaSettings settings = RdmaSettings.of(System.getenv());
-      PortWish wish = RdmaPorts.wish(RdmaPorts.discover(), settings, localRank, Place.ANYWHERE);
-      return wish.ports().isEmpty() ? "no port is chosen" : "";
+      PortRequest request =
+          RdmaPorts.request(RdmaPorts.discover(), settings, localRank, PcieLocation.ANYWHERE);
+      return request.ports().isEmpty() ? "no port is usable" : "";
     } catch (InvalidArgumentException | WireException e) {
       return String.valueOf(e.getMessage());
     }
@@ -47,6 +48,6 @@ public final class VerbsWireProvider implements WireProvider {
   @Override
   public Wire open(Group group, WireConfig config) {
     RdmaSettings settings = RdmaSettings.of(System.getenv());
-    return new Opening(group, config, settings, RdmaPorts.localRank(group)).open();
+    return new VerbsConnectionSetup(group, config, settings, RdmaPorts.localRank(group)).open();
   }
 }

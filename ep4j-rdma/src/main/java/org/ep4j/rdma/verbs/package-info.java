@@ -1,5 +1,6 @@
 /**
- * The wire {@code verbs}: reliable connections of libibverbs, several a peer, on one or two ports.
+ * The wire {@code verbs}: reliable connections of libibverbs, several per peer, on one or more
+ * ports.
  */
 @NullMarked
 package org.ep4j.rdma.verbs;

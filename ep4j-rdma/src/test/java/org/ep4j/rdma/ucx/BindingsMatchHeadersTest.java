@@ -14,9 +14,9 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Signatures, structures and numbers are those of ucp.h, as a compiler reads it. */
+/** Compares signatures, structures and constants with ucp.h, as compiled by a C++ compiler. */
 class BindingsMatchHeadersTest {
-  /** Prints a signature, the result first, as the sizes of its parts; nothing is 0. */
+  /** Prints a signature as the sizes of its types, result first; void is 0. */
   private static final String SHOW =
       """
       #include <ucs/memory/memory_type.h>
@@ -49,7 +49,7 @@ class BindingsMatchHeadersTest {
     Map<String, String> ours = new LinkedHashMap<>();
     for (UcpFunction function : UcpFunction.values()) {
       String symbol = function.symbol();
-      // Not called, so not linked.
+      // The program does not call it, so the linker does not need it.
       body.append("show(\"").append(symbol).append("\", decltype(&").append(symbol);
       body.append(")(nullptr));\n");
       ours.put(symbol, sizes(function));

@@ -12,21 +12,21 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
-/** Asks a C++ compiler what the headers of UCX say. */
+/** Evaluates expressions on the headers of UCX with a C++ compiler. */
 final class HeaderProgram {
   private static final Path HEADER = Path.of("/usr/include/ucp/api/ucp.h");
 
   private HeaderProgram() {}
 
   /**
-   * Compiles and runs a program; skips the test where there is no compiler or no header.
+   * Compiles and runs a program; skips the test without a compiler or the header.
    *
-   * @param body statements of main, which print lines of a name, a blank and a value
+   * @param body statements of main, which print lines with a name, a space and a value
    */
   static Map<String, String> run(String prelude, String body, Path directory)
       throws IOException, InterruptedException {
     assumeTrue(Files.isRegularFile(HEADER), "no " + HEADER);
-    assumeTrue(onPath("g++"), "no g++ to ask about " + HEADER);
+    assumeTrue(onPath("g++"), "no g++ to compile " + HEADER);
     Path source = directory.resolve("ask.cc");
     Path program = directory.resolve("ask");
     Files.writeString(

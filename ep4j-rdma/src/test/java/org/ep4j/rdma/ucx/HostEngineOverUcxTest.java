@@ -6,7 +6,7 @@ import org.ep4j.conformance.World;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 
-/** Ranks of several nodes, of random sizes, over UCX; skipped where there is no libucp. */
+/** The engine kit over UCX with several nodes of random sizes; skipped without libucp. */
 class HostEngineOverUcxTest extends EngineKit {
   @BeforeAll
   static void requireUcx() {

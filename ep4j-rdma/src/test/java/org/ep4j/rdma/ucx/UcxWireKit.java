@@ -7,12 +7,12 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.TestInstance;
 
-/** The wire kit over one transport of UCX; skipped where there is no libucp. */
+/** The wire kit over one transport of UCX; skipped without libucp. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 abstract class UcxWireKit extends WireKit {
   private static final String TRANSPORTS = "ep4j.ucx.TLS";
 
-  /** As in {@code UCX_TLS}; ranks in processes get it too. */
+  /** Value of {@code UCX_TLS}, also for ranks in processes. */
   protected abstract String transports();
 
   @BeforeAll

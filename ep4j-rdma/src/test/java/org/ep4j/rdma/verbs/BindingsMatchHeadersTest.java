@@ -18,7 +18,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Structures and numbers are those of infiniband/verbs.h, as a compiler reads it. */
+/** Compares structures and constants with infiniband/verbs.h, as compiled by a C compiler. */
 class BindingsMatchHeadersTest {
   private static final Path HEADER = Path.of("/usr/include/infiniband/verbs.h");
 
@@ -68,10 +68,10 @@ class BindingsMatchHeadersTest {
     body.append("printf(\"").append(name).append(" %zu\\n\", ").append(expression).append(");\n");
   }
 
-  /** Compiles and runs a program that prints lines of a name, a blank and a value. */
+  /** Compiles and runs a program that prints lines with a name, a space and a value. */
   private Map<String, String> run(String body) throws IOException, InterruptedException {
     assumeTrue(Files.exists(HEADER), "no " + HEADER + ": install libibverbs-dev");
-    assumeTrue(Files.isExecutable(Path.of("/usr/bin/gcc")), "no gcc to ask about " + HEADER);
+    assumeTrue(Files.isExecutable(Path.of("/usr/bin/gcc")), "no gcc to compile " + HEADER);
     Path source = directory.resolve("ask.c");
     Path program = directory.resolve("ask");
     Files.writeString(

@@ -1,10 +1,11 @@
 package org.ep4j.rdma.verbs;
 
 /**
- * Whether this machine has RDMA ports to test with; {@code tools/rxe-vm test} makes one that has.
+ * Whether this machine has RDMA ports for tests; {@code tools/rxe-vm test} provides a virtual
+ * machine with ports.
  */
 final class Fabric {
-  static final String REASON = "no two active RDMA ports here; tools/rxe-vm test makes some";
+  static final String REASON = "fewer than two active RDMA ports; run tools/rxe-vm test";
 
   private Fabric() {}
 

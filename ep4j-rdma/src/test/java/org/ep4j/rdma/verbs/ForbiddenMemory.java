@@ -7,8 +7,8 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 
-/** Pages of the host that can be taken from the process: to touch them then ends it. */
-@SuppressWarnings("restricted") // linking a native function is what it needs
+/** Host pages that can be protected: access by the process then crashes it. */
+@SuppressWarnings("restricted") // links a native function
 final class ForbiddenMemory implements AutoCloseable {
   private static final long PAGE = 4096;
   private static final int PROT_NONE = 0;
@@ -57,7 +57,7 @@ final class ForbiddenMemory implements AutoCloseable {
     }
   }
 
-  /** The allocator keeps its books on these pages. */
+  /** Restores access first: the allocator uses these pages. */
   @Override
   public void close() {
     allow();

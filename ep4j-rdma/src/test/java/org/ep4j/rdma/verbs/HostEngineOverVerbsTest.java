@@ -7,7 +7,7 @@ import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.conformance.World;
 import org.junit.jupiter.api.condition.EnabledIf;
 
-/** Ranks of several nodes, of random sizes, over the ports that they choose by themselves. */
+/** The engine kit over verbs with several nodes of random sizes and default ports. */
 @EnabledIf(value = "org.ep4j.rdma.verbs.Fabric#present", disabledReason = Fabric.REASON)
 class HostEngineOverVerbsTest extends EngineKit {
   @Override
@@ -32,7 +32,7 @@ class HostEngineOverVerbsTest extends EngineKit {
 
   @Override
   protected World world() {
-    // Everything is emulated there, and slow.
+    // The virtual machine is emulated and slow.
     return new ThreadWorld(Duration.ofMinutes(4));
   }
 }

@@ -7,7 +7,7 @@ import org.junit.jupiter.api.Test;
 
 class LaneMapTest {
   @Test
-  void oneStrandTakesPortsFirstAndThenQueuePairs() {
+  void oneProgressContextTakesPortsFirstAndThenQueuePairs() {
     LaneMap map = new LaneMap(1, 2, 2, 0);
     for (int lane = 0; lane < 16; lane++) {
       int pair = map.queuePair(lane);
@@ -17,17 +17,17 @@ class LaneMapTest {
   }
 
   @Test
-  void everyStrandUsesAllItsQueuePairs() {
+  void everyProgressContextUsesAllItsQueuePairs() {
     LaneMap map = new LaneMap(3, 2, 4, 1);
-    for (int strand = 0; strand < 3; strand++) {
-      int first = strand;
+    for (int progressContext = 0; progressContext < 3; progressContext++) {
+      int first = progressContext;
       assertThat(IntStream.range(0, 8).map(i -> map.queuePair(first + 3 * i)).distinct().count())
           .isEqualTo(map.queuePairs());
     }
   }
 
   @Test
-  void strandsOfOneLaneUseAllPorts() {
+  void progressContextsOfOneLaneUseAllPorts() {
     LaneMap map = new LaneMap(4, 2, 1, 0);
     assertThat(IntStream.range(0, 4).map(lane -> map.port(map.queuePair(lane))))
         .containsExactly(0, 1, 0, 1);

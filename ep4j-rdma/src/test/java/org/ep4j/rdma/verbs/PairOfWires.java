@@ -14,33 +14,33 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
 
-/** Two ranks of this JVM, host a and host b of the simulated fabric, driven by the test itself. */
+/** Two ranks of this JVM on hosts a and b of the simulated fabric, driven by the test. */
 final class PairOfWires implements AutoCloseable {
-  static final Duration PATIENCE = Duration.ofSeconds(30);
+  static final Duration TIMEOUT = Duration.ofSeconds(30);
 
   private final List<Group> groups = Group.inProcess(2);
   private final ExecutorService threads = Executors.newFixedThreadPool(2);
   final VerbsWire a;
   final VerbsWire b;
 
-  /** Two wires; {@code ports} of them are used. */
+  /** Two wires with {@code ports} ports each. */
   PairOfWires(int ports, int queuePairs, WireConfig.Builder config) throws Exception {
     this(ports, queuePairs, "0", "0", config);
   }
 
-  /** Two wires; what each says of {@link RdmaSettings#GPUDIRECT}. */
+  /** Two wires with the given values of {@link RdmaSettings#GPUDIRECT}. */
   PairOfWires(
       int ports, int queuePairs, String directOfA, String directOfB, WireConfig.Builder config)
       throws Exception {
-    WireConfig built = config.wire("verbs").timeout(PATIENCE).build();
+    WireConfig built = config.wire("verbs").timeout(TIMEOUT).build();
     RdmaSettings settingsOfA = settings(ports, queuePairs, directOfA);
     RdmaSettings settingsOfB = settings(ports, queuePairs, directOfB);
     boolean complete = false;
     try {
       Future<VerbsWire> first = threads.submit(() -> open(0, built, settingsOfA));
       Future<VerbsWire> second = threads.submit(() -> open(1, built, settingsOfB));
-      a = first.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
-      b = second.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+      a = first.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
+      b = second.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
       complete = true;
     } finally {
       if (!complete) {
@@ -58,7 +58,7 @@ final class PairOfWires implements AutoCloseable {
             ports == 1 ? "rxe_a0;rxe_b0" : "rxe_a0,rxe_a1;rxe_b0,rxe_b1",
             RdmaSettings.QPS_PER_PORT,
             String.valueOf(queuePairs),
-            // 67 ms, three times: faults show soon.
+            // 67 ms, three times, to detect faults quickly.
             RdmaSettings.TIMEOUT,
             "14",
             RdmaSettings.RETRY_COUNT,
@@ -66,30 +66,30 @@ final class PairOfWires implements AutoCloseable {
   }
 
   private VerbsWire open(int rank, WireConfig config, RdmaSettings settings) {
-    return (VerbsWire) new Opening(groups.get(rank), config, settings, rank).open();
+    return (VerbsWire) new VerbsConnectionSetup(groups.get(rank), config, settings, rank).open();
   }
 
-  /** A region of both: that of a, and that of b. */
+  /** Allocates a region: the part of a, and the part of b. */
   List<Region> allocate(long bytes) throws Exception {
-    return both(() -> a.allocate(bytes, PATIENCE), () -> b.allocate(bytes, PATIENCE));
+    return both(() -> a.allocate(bytes, TIMEOUT), () -> b.allocate(bytes, TIMEOUT));
   }
 
-  /** The same over memory of the test. */
+  /** Exposes memory of the test as a region. */
   List<Region> expose(WireMemory ofA, WireMemory ofB) throws Exception {
-    return both(() -> a.expose(ofA, PATIENCE), () -> b.expose(ofB, PATIENCE));
+    return both(() -> a.expose(ofA, TIMEOUT), () -> b.expose(ofB, TIMEOUT));
   }
 
   private List<Region> both(Callable<Region> byA, Callable<Region> byB) throws Exception {
     Future<Region> first = threads.submit(byA);
     Future<Region> second = threads.submit(byB);
     return List.of(
-        first.get(PATIENCE.toSeconds(), TimeUnit.SECONDS),
-        second.get(PATIENCE.toSeconds(), TimeUnit.SECONDS));
+        first.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS),
+        second.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS));
   }
 
-  /** Polls both until something holds. */
+  /** Polls both wires until a condition holds. */
   void until(BooleanSupplier condition, String what) {
-    long end = System.nanoTime() + PATIENCE.toNanos();
+    long end = System.nanoTime() + TIMEOUT.toNanos();
     while (!condition.getAsBoolean()) {
       a.poll(0);
       b.poll(0);
@@ -99,7 +99,7 @@ final class PairOfWires implements AutoCloseable {
     }
   }
 
-  /** Pulls a cable or puts it back: {@code rxe-link down a0}. */
+  /** Disconnects or connects a cable: {@code rxe-link down a0}. */
   static void link(String operation, String port) throws Exception {
     Process process = new ProcessBuilder("rxe-link", operation, port).inheritIO().start();
     if (!process.waitFor(20, TimeUnit.SECONDS) || process.exitValue() != 0) {

@@ -11,7 +11,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Layouts of servers, as trees of files like those below /sys. */
+/** Port choices on various servers, simulated as file trees like those below /sys. */
 class PortDistanceTest {
   private static final RdmaSettings NOTHING_SET = RdmaSettings.DEFAULTS;
 
@@ -19,7 +19,7 @@ class PortDistanceTest {
 
   @Test
   void everyGpuTakesTheTwoPortsBehindItsOwnSwitch() throws IOException {
-    // A switch of each socket: upstream port, then a downstream port above each device.
+    // One switch per socket: an upstream port, then a downstream port above each device.
     behindSwitch("pci0000:15", "0000:15:01.0/0000:16:00.0", 0, "0000:18", "0000:19", "mlx5_", 0);
     behindSwitch("pci0000:97", "0000:97:01.0/0000:98:00.0", 1, "0000:9a", "0000:9b", "mlx5_", 2);
 
@@ -28,7 +28,7 @@ class PortDistanceTest {
         .isEqualTo("mlx5_0:1, mlx5_1:1 (3 bridges), then mlx5_2:1, mlx5_3:1 (farther or unknown)");
     assertThat(choices(ports, "0000:18:00.0", "0000:9A:00.0"))
         .containsExactly("mlx5_0:1,mlx5_1:1 from 0", "mlx5_2:1,mlx5_3:1 from 0");
-    // The rank's number does not matter.
+    // The number of the rank does not matter.
     assertThat(choices(ports, "0000:9A:00.0", "00000000:18:00.0"))
         .containsExactly("mlx5_2:1,mlx5_3:1 from 0", "mlx5_0:1,mlx5_1:1 from 0");
   }
@@ -39,7 +39,7 @@ class PortDistanceTest {
     String upstream = bridge + "/" + path;
     String bus =
         path.substring(path.length() - "16:00.0".length(), path.length() - ":00.0".length());
-    // Buses behind the downstream ports come next.
+    // Then the buses behind the downstream ports.
     String next = "0000:%02x:".formatted(Integer.parseInt(bus, 16) + 1);
     device(upstream + "/" + next + "00.0/" + gpu + ":00.0", node);
     for (int function = 0; function < 2; function++) {
@@ -72,7 +72,7 @@ class PortDistanceTest {
     }
     String nic = upstream + "4.0/0000:1d:00.0";
     device(nic, 0);
-    // One device with two ports, as InfiniBand shows them.
+    // One device with two ports, as reported for InfiniBand.
     port("mlx5_0", 1, nic);
     port("mlx5_0", 2, nic);
     assertThat(choices(ports(), "0000:18:00.0", "0000:19:00.0", "0000:1a:00.0"))
@@ -93,27 +93,27 @@ class PortDistanceTest {
         .isEqualTo(
             "near:1 (3 bridges), then card:1 (4 bridges), then root:1 (same host bridge), then"
                 + " node:1 (same NUMA node), then far:1 (farther or unknown)");
-    // One is near, and all ranks take as many.
+    // One port is at the minimum distance, and all ranks take the same number.
     assertThat(choices(ports(), "0000:18:00.0")).containsExactly("near:1 from 0");
   }
 
   @Test
-  void whatTheSystemDoesNotSayIsNotNear() throws IOException {
+  void unknownDistancesAreNotClose() throws IOException {
     device("pci0000:15/0000:15:01.0/0000:18:00.0", -1);
     nic("a", "pci0000:30/0000:30:01.0/0000:31:00.0", -1);
     nic("b", "pci0000:97/0000:97:01.0/0000:98:00.0", 0);
-    // Soft-RoCE: no device, so no place.
+    // Soft-RoCE has no device, and no location.
     port("rxe", 1, "");
     assertThat(order(ports(), "0000:18:00.0")).isEqualTo("a:1, b:1, rxe:1 (farther or unknown)");
     assertThat(choices(ports(), "0000:18:00.0", "0000:99:00.0", "nonsense"))
         .containsExactly("a:1,b:1 from 0", "a:1,rxe:1 from 1", "b:1,rxe:1 from 0");
     assertThat(choices(ports(), "", ""))
-        .as("ranks that may run anywhere")
+        .as("ranks without affinity")
         .containsExactly("a:1,b:1 from 0", "a:1,rxe:1 from 1");
   }
 
   @Test
-  void cloudsWithOneBridgeADeviceAreToldApartByTheirNodes() throws IOException {
+  void cloudDevicesBehindSeparateBridgesAreOrderedByTheirNodes() throws IOException {
     device("LNXSYSTM:00/VMBUS:00/47505500-0001/pci0001:00/0001:00:00.0", 0);
     nic("mlx5_0", "LNXSYSTM:00/VMBUS:00/47505500-0002/pci0101:00/0101:00:00.0", 0);
     nic("mlx5_1", "LNXSYSTM:00/VMBUS:00/47505500-0003/pci0102:00/0102:00:00.0", 1);
@@ -122,38 +122,40 @@ class PortDistanceTest {
   }
 
   @Test
-  void ranksThatHaveFewerPortsNearMakeAllTakeFewer() {
-    PortWish two = new PortWish("x", false, 2, List.of("a:1", "b:1", "c:1"));
-    PortWish one = new PortWish("x", false, 1, List.of("c:1", "a:1", "b:1"));
-    PortWish named = new PortWish("y", true, 2, List.of("d:1", "a:1"));
-    assertThat(PortShare.of(List.of(two, one), 0)).isEqualTo(new PortShare(List.of("a:1"), 0));
-    assertThat(PortShare.of(List.of(two, one), 1)).isEqualTo(new PortShare(List.of("c:1"), 0));
-    // Named ports are taken as they stand, and say how many the others take, near or not.
-    assertThat(PortShare.of(List.of(one, named), 0))
-        .isEqualTo(new PortShare(List.of("a:1", "c:1"), 0));
-    assertThat(PortShare.of(List.of(one, named), 1))
-        .isEqualTo(new PortShare(List.of("d:1", "a:1"), 0));
+  void ranksThatHaveFewerClosePortsMakeAllTakeFewer() {
+    PortRequest two = new PortRequest("x", false, 2, List.of("a:1", "b:1", "c:1"));
+    PortRequest one = new PortRequest("x", false, 1, List.of("c:1", "a:1", "b:1"));
+    PortRequest named = new PortRequest("y", true, 2, List.of("d:1", "a:1"));
+    assertThat(PortAssignment.of(List.of(two, one), 0))
+        .isEqualTo(new PortAssignment(List.of("a:1"), 0));
+    assertThat(PortAssignment.of(List.of(two, one), 1))
+        .isEqualTo(new PortAssignment(List.of("c:1"), 0));
+    // Named ports are used in their order, and set the number of ports of the other ranks.
+    assertThat(PortAssignment.of(List.of(one, named), 0))
+        .isEqualTo(new PortAssignment(List.of("a:1", "c:1"), 0));
+    assertThat(PortAssignment.of(List.of(one, named), 1))
+        .isEqualTo(new PortAssignment(List.of("d:1", "a:1"), 0));
   }
 
   @Test
-  void ranksOfOtherHostsTakeNothingAway() {
-    PortWish here = new PortWish("here", false, 2, List.of("a:1", "b:1"));
-    PortWish there = new PortWish("there", false, 2, List.of("a:1", "b:1"));
-    assertThat(PortShare.of(List.of(there, here), 1).first()).isZero();
-    assertThat(PortShare.of(List.of(here, here), 1).first()).isEqualTo(1);
-    assertThat(PortWish.of(here.bytes())).isEqualTo(here);
+  void ranksOfOtherHostsDoNotOccupyPorts() {
+    PortRequest here = new PortRequest("here", false, 2, List.of("a:1", "b:1"));
+    PortRequest there = new PortRequest("there", false, 2, List.of("a:1", "b:1"));
+    assertThat(PortAssignment.of(List.of(there, here), 1).first()).isZero();
+    assertThat(PortAssignment.of(List.of(here, here), 1).first()).isEqualTo(1);
+    assertThat(PortRequest.of(here.bytes())).isEqualTo(here);
   }
 
   @Test
-  void coresOfOneNodeAreNearThePortsOfThatNode() throws IOException {
+  void coresOfOneNodeAreClosestToThePortsOfThatNode() throws IOException {
     Path nodes = system.resolve("devices/system/node");
     write(nodes.resolve("node0/cpulist"), "0-15,32-47\n");
     write(nodes.resolve("node1/cpulist"), "16-31,48-63\n");
     write(nodes.resolve("has_cpu"), "0-1\n");
     assertThat(cores("16-20,48").numaNode()).isEqualTo(1);
     assertThat(cores("32").numaNode()).isZero();
-    assertThat(cores("0-63")).isEqualTo(Place.ANYWHERE);
-    assertThat(cores("")).isEqualTo(Place.ANYWHERE);
+    assertThat(cores("0-63")).isEqualTo(PcieLocation.ANYWHERE);
+    assertThat(cores("")).isEqualTo(PcieLocation.ANYWHERE);
 
     nic("a", "pci0000:15/0000:15:01.0/0000:18:00.0", 0);
     nic("b", "pci0000:97/0000:97:01.0/0000:98:00.0", 1);
@@ -162,24 +164,24 @@ class PortDistanceTest {
   }
 
   @Test
-  void coresOfTheOnlyNodeAreNearNothing() throws IOException {
+  void coresOfTheOnlyNodeAreClosestToNothing() throws IOException {
     write(system.resolve("devices/system/node/node0/cpulist"), "0-15\n");
-    assertThat(cores("0-15")).isEqualTo(Place.ANYWHERE);
+    assertThat(cores("0-15")).isEqualTo(PcieLocation.ANYWHERE);
   }
 
-  private Place cores(String allowed) throws IOException {
+  private PcieLocation cores(String allowed) throws IOException {
     Path status = system.resolve("status");
     write(status, "Name:\tjava\nCpus_allowed:\tff\nCpus_allowed_list:\t" + allowed + "\n");
-    return Place.ofCores(system, status);
+    return PcieLocation.ofCores(system, status);
   }
 
   @Test
-  void namedPortsAreTakenWhateverIsNear() throws IOException {
+  void namedPortsAreTakenIndependentOfDistance() throws IOException {
     device("pci0000:15/0000:15:01.0/0000:18:00.0", 0);
     nic("a", "pci0000:15/0000:15:01.0/0000:19:00.0", 0);
     nic("b", "pci0000:97/0000:97:01.0/0000:98:00.0", 1);
     RdmaSettings settings = RdmaSettings.of(Map.of(RdmaSettings.HCA, "b,a"));
-    Place gpu = Place.ofDevice(system, "0000:18:00.0");
+    PcieLocation gpu = PcieLocation.ofDevice(system, "0000:18:00.0");
     assertThat(
             RdmaPorts.choose(ports(), settings, List.of(gpu)).getFirst().ports().stream()
                 .map(RdmaPort::name))
@@ -191,12 +193,13 @@ class PortDistanceTest {
   }
 
   private String order(List<RdmaPort> ports, String gpu) {
-    return PortOrder.of(ports, Place.ofDevice(system, gpu)).toString();
+    return PortOrder.of(ports, PcieLocation.ofDevice(system, gpu)).toString();
   }
 
-  /** What ranks on these devices choose, in order. */
+  /** The choices of ranks on these devices, in order. */
   private List<String> choices(List<RdmaPort> ports, String... gpus) {
-    List<Place> places = Stream.of(gpus).map(gpu -> Place.ofDevice(system, gpu)).toList();
+    List<PcieLocation> places =
+        Stream.of(gpus).map(gpu -> PcieLocation.ofDevice(system, gpu)).toList();
     return RdmaPorts.choose(ports, NOTHING_SET, places).stream()
         .map(
             choice ->
@@ -215,7 +218,7 @@ class PortDistanceTest {
     port(name, 1, hardware);
   }
 
-  /** A port; its hardware is below devices, none if empty. */
+  /** Creates a port; {@code hardware} is a path below devices, or empty for none. */
   private void port(String name, int number, String hardware) throws IOException {
     Path device = system.resolve("class/infiniband").resolve(name);
     write(device.resolve("ports/" + number + "/state"), "4: ACTIVE\n");

@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -19,7 +20,7 @@ class RdmaPortsTest {
   @TempDir private Path system;
 
   @Test
-  void aPortIsDescribedAsTheSystemDescribesIt() throws IOException {
+  void aPortIsDescribedAsInTheSystemFiles() throws IOException {
     Path hardware = system.resolve("devices/pci0000:00/0000:00:01.0/0000:3b:00.0");
     write(hardware.resolve("numa_node"), "1\n");
     Path port = system.resolve("infiniband/mlx5_0/ports/1");
@@ -61,11 +62,11 @@ class RdmaPortsTest {
     assertThat(RdmaPorts.discover(system.resolve("nothing"))).isEmpty();
     assertThatThrownBy(() -> choose(List.of(), NOTHING_SET, 0))
         .isInstanceOf(WireException.class)
-        .hasMessageContaining("no RDMA device");
+        .hasMessageStartingWith(ErrorCode.RDMA_NO_PORT.id());
   }
 
   @Test
-  void ranksOfAHostShareThePortsOut() {
+  void ranksOfAHostTakeDifferentPorts() {
     List<RdmaPort> two = List.of(port("a", "ACTIVE"), port("b", "ACTIVE"), port("c", "DOWN"));
     assertThat(names(two, 0)).containsExactly("a:1", "b:1");
     assertThat(names(two, 1)).containsExactly("a:1", "b:1");
@@ -80,20 +81,22 @@ class RdmaPortsTest {
     return choose(ports, NOTHING_SET, localRank).stream().map(RdmaPort::name).toList();
   }
 
-  /** The ports of one of several ranks that are nowhere in particular. */
+  /** The ports of one of several ranks without affinity. */
   private static List<RdmaPort> choose(List<RdmaPort> ports, RdmaSettings settings, int localRank) {
-    List<Place> places = Collections.nCopies(localRank + 1, Place.ANYWHERE);
+    List<PcieLocation> places = Collections.nCopies(localRank + 1, PcieLocation.ANYWHERE);
     return RdmaPorts.choose(ports, settings, places).get(localRank).ports();
   }
 
   @Test
-  void namedPortsMustBeThereAndUp() {
+  void namedPortsMustExistAndBeActive() {
     List<RdmaPort> ports = List.of(port("a", "ACTIVE"), port("b", "DOWN"));
     assertThat(choose(ports, named("a"), 3)).containsExactly(ports.getFirst());
     assertThatThrownBy(() -> choose(ports, named("x"), 0))
+        .hasMessageStartingWith(ErrorCode.RDMA_PORT_MISSING.id())
         .hasMessageContaining("x:1")
         .hasMessageContaining("a:1 (ACTIVE)");
     assertThatThrownBy(() -> choose(ports, named("a,b"), 0))
+        .hasMessageStartingWith(ErrorCode.RDMA_PORT_DOWN.id())
         .hasMessageContaining("b:1")
         .hasMessageContaining("DOWN");
   }

@@ -11,7 +11,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 class RdmaSettingsTest {
   @Test
-  void nothingSetMeansTheDefaults() {
+  void unsetVariablesMeanTheDefaults() {
     RdmaSettings settings = RdmaSettings.of(Map.of(RdmaSettings.HCA, " ", "OTHER", "1"));
     assertThat(settings).isEqualTo(RdmaSettings.DEFAULTS);
     assertThat(settings.gidIndex()).isEqualTo(-1);
@@ -20,7 +20,7 @@ class RdmaSettingsTest {
   }
 
   @Test
-  void portsOfLocalRanksAreTakenInTurn() {
+  void portsOfLocalRanksAreTakenInOrder() {
     RdmaSettings settings =
         RdmaSettings.of(Map.of(RdmaSettings.HCA, "mlx5_0:1, mlx5_1:2; rxe_a.0"));
     assertThat(settings.portsOf(0)).containsExactly("mlx5_0:1", "mlx5_1:2");
@@ -48,6 +48,7 @@ class RdmaSettingsTest {
   void badValuesAreRefusedByName(String variable, String value) {
     assertThatThrownBy(() -> RdmaSettings.of(Map.of(variable, value)))
         .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith("EP4J-195")
         .hasMessageContaining(variable);
   }
 }

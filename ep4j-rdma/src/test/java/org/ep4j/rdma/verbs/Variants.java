@@ -7,9 +7,8 @@ import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireProvider;
 
 /**
- * Wires {@code verbs} with settings of their own, so that one run can try several; they are known
- * to the service loader of the tests. Even ranks are host a of the simulated fabric, odd ones host
- * b.
+ * Wires {@code verbs} with different settings for one test run, registered with the service loader
+ * of the tests. Even ranks use host a of the simulated fabric, odd ranks host b.
  */
 public final class Variants {
   private static final String ONE_PORT = "rxe_a0;rxe_b0";
@@ -17,7 +16,7 @@ public final class Variants {
 
   private Variants() {}
 
-  /** Opens with settings that are fixed. */
+  /** Opens a wire with fixed settings. */
   public abstract static class Variant implements WireProvider {
     private final String name;
     private final RdmaSettings settings;
@@ -47,7 +46,7 @@ public final class Variants {
 
     @Override
     public Wire open(Group group, WireConfig config) {
-      return new Opening(group, config, settings, group.rank()).open();
+      return new VerbsConnectionSetup(group, config, settings, group.rank()).open();
     }
   }
 
@@ -67,7 +66,7 @@ public final class Variants {
     }
   }
 
-  /** Two ports, four queue pairs each, which hold little. */
+  /** Two ports, four queue pairs each with a small depth. */
   public static final class TwoByFour extends Variant {
     /** Used by the service loader. */
     public TwoByFour() {

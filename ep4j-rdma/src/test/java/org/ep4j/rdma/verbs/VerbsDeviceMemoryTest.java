@@ -8,6 +8,7 @@ import java.lang.foreign.ValueLayout;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.ExecutionException;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
@@ -19,24 +20,24 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Memory that ports read and write and the processor does not: here, without a GPU, pages that are
- * taken from the process once they are registered by their address, as nvidia-peermem has it.
+ * Memory that ports access and the CPU does not. Instead of GPU memory, the tests use pages that
+ * are protected after registration by address, like with nvidia-peermem.
  */
 @EnabledIf(value = "org.ep4j.rdma.verbs.Fabric#present", disabledReason = Fabric.REASON)
 class VerbsDeviceMemoryTest {
   private static final int SOME_FILE = 0;
 
-  /** The shortest would go inside a request, if the processor could read it. */
+  /** The shortest put would be inline, if the CPU could read it. */
   @ParameterizedTest
   @ValueSource(longs = {1, 8, 200, 4096, 3_000_001})
-  void bytesTravelThatTheProcessorDoesNotTouch(long bytes) throws Exception {
+  void putsOfMemoryThatTheCpuCannotAccess(long bytes) throws Exception {
     try (ForbiddenMemory from = new ForbiddenMemory(bytes);
         ForbiddenMemory to = new ForbiddenMemory(bytes);
         PairOfWires wires = pair("1")) {
       byte[] sent = new byte[(int) bytes];
       new Random(bytes).nextBytes(sent);
       from.segment().copyFrom(MemorySegment.ofArray(sent));
-      // Without a dma-buf that this device could take, its address is tried next.
+      // The device refuses the dma-buf, so the wire registers the address.
       List<Region> target = wires.expose(device(to, SOME_FILE), device(to, WireMemory.NO_DMA_BUF));
       Region source = wires.a.register(device(from, WireMemory.NO_DMA_BUF));
       from.forbid();
@@ -50,7 +51,7 @@ class VerbsDeviceMemoryTest {
   }
 
   @Test
-  void memoryThatNoPortReachesIsRefusedOnBothSidesWithTheRemedy() throws Exception {
+  void unreachableMemoryIsRefusedOnBothSidesWithTheRemedy() throws Exception {
     WireMemory nowhere = WireMemory.device(4096, 4096, 3, SOME_FILE);
     try (ForbiddenMemory there = new ForbiddenMemory(4096);
         PairOfWires wires = pair("1")) {
@@ -59,7 +60,9 @@ class VerbsDeviceMemoryTest {
           .cause()
           .isInstanceOf(WireException.class)
           .hasMessageContaining("rank 1: ")
-          .hasMessageContaining("memory of device 3: ibv_reg_dmabuf_mr")
+          .hasMessageContaining(ErrorCode.RDMA_DEVICE_MEMORY.id())
+          .hasMessageContaining("memory of device 3 (")
+          .hasMessageContaining("ibv_reg_dmabuf_mr")
           .hasMessageContaining("EOPNOTSUPP")
           .hasMessageContaining("ibv_reg_mr of 4096 bytes failed")
           .hasMessageContaining("nvidia-peermem");
@@ -67,7 +70,7 @@ class VerbsDeviceMemoryTest {
   }
 
   @Test
-  void memoryOfADeviceIsRefusedUnlessItIsAskedFor() throws Exception {
+  void memoryOfADeviceIsRefusedByDefault() throws Exception {
     try (ForbiddenMemory memory = new ForbiddenMemory(64);
         PairOfWires wires = pair("0")) {
       WireMemory device = device(memory, WireMemory.NO_DMA_BUF);
@@ -80,13 +83,12 @@ class VerbsDeviceMemoryTest {
   }
 
   @Test
-  void ranksThatDoNotAgreeOnItAreNamedWithTheVariable() {
+  void differentSettingsAreReportedWithRankAndVariable() {
     assertThatThrownBy(() -> new PairOfWires(1, 1, "1", "0", WireConfig.builder()))
         .cause()
         .isInstanceOf(WireException.class)
-        .hasMessage(
-            "rank 1 has 0 as GPUDirect (0 is off), rank 0 has 1: set EP4J_IB_GPUDIRECT on all"
-                + " hosts");
+        .hasMessageStartingWith(ErrorCode.RDMA_SETTINGS_DIFFER.id())
+        .hasMessageContaining("EP4J_IB_GPUDIRECT");
   }
 
   private static PairOfWires pair(String gpuDirect) throws Exception {

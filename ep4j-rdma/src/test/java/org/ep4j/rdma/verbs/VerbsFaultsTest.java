@@ -19,16 +19,16 @@ import org.ep4j.wire.WireMemory;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 
-/** Cables, queue pairs and keys that fail: as values, on the lanes concerned, nothing torn. */
+/** Failures of cables, queue pairs and keys: the affected lanes fail, and no put is torn. */
 @EnabledIfEnvironmentVariable(
     named = "EP4J_RXE_VM",
     matches = "1",
-    disabledReason = "needs cables to pull: tools/rxe-vm test")
+    disabledReason = "needs the simulated cables of tools/rxe-vm test")
 class VerbsFaultsTest {
   private static final long BYTES = 10_000;
 
   @Test
-  void aPulledCableFailsTheLanesOfBothSides() throws Exception {
+  void aDisconnectedCableFailsTheLanesOfBothSides() throws Exception {
     try (PairOfWires wires = new PairOfWires(1, 1, WireConfig.builder())) {
       List<Region> source = wires.allocate(BYTES);
       List<Region> target = wires.allocate(BYTES);
@@ -39,7 +39,7 @@ class VerbsFaultsTest {
       try {
         lane.put(source.get(0), 0, target.get(0), 0, BYTES, 0);
         wires.until(() -> lane.failure() != null, "the sender's lane to fail");
-        // This side only waits: it is the word without news that fails.
+        // This side only waits; its probe detects the failure.
         Lane back = wires.b.lane(0, 0);
         wires.until(() -> back.failure() != null, "the receiver's lane to fail");
         assertThat(failure(lane).cause()).isEqualTo(Cause.LOST);
@@ -75,7 +75,7 @@ class VerbsFaultsTest {
                   .mismatch(MemorySegment.ofArray(new byte[(int) BYTES]).asByteBuffer()))
           .isEqualTo(-1);
       assertThat(wires.b.counters().get(0)).isZero();
-      // The other queue pair goes on.
+      // The other queue pair continues.
       List<Region> next = wires.allocate(BYTES);
       Lane other = wires.a.lane(1, 1);
       other.put(source.get(0), 0, next.get(0), 0, BYTES, 1);
@@ -85,10 +85,10 @@ class VerbsFaultsTest {
   }
 
   @Test
-  void lanesOfAPulledCableGoOnOverTheOtherPort() throws Exception {
+  void lanesOfADisconnectedCableContinueOverTheOtherPort() throws Exception {
     int lanes = 4;
     try (PairOfWires wires = new PairOfWires(2, 1, WireConfig.builder().lanes(lanes))) {
-      goOnOverAnother(
+      continueOverAnother(
           wires,
           () -> {
             PairOfWires.link("down", "b1");
@@ -100,13 +100,13 @@ class VerbsFaultsTest {
   }
 
   @Test
-  void lanesOfAQueuePairInErrorGoOnOverAnother() throws Exception {
+  void lanesOfAQueuePairInErrorContinueOverAnother() throws Exception {
     try (PairOfWires wires = new PairOfWires(1, 4, WireConfig.builder().lanes(8))) {
-      goOnOverAnother(
+      continueOverAnother(
           wires,
           () -> {
-            wires.b.strand(0).pairs()[1].stop();
-            wires.a.strand(0).pairs()[2].stop();
+            wires.b.progressContext(0).pairs()[1].stop();
+            wires.a.progressContext(0).pairs()[2].stop();
             return null;
           });
     }
@@ -115,17 +115,18 @@ class VerbsFaultsTest {
   @Test
   void withoutAnotherTheLanesOfAQueuePairInErrorFail() throws Exception {
     try (PairOfWires wires = new PairOfWires(1, 1, WireConfig.builder())) {
-      wires.a.strand(0).pairs()[0].stop();
+      wires.a.progressContext(0).pairs()[0].stop();
       wires.until(() -> wires.a.lane(1, 0).failure() != null, "the lane to fail");
       assertThat(failure(wires.a.lane(1, 0)).cause()).isEqualTo(Cause.LOST);
     }
   }
 
   /**
-   * Rounds of puts in both directions, counted by themselves or by an add, each into a place of its
-   * own, and in the middle of them a fault: all must come, whole, and be counted once.
+   * Rounds of puts in both directions, counted by the put or by an add, each into its own place,
+   * with a fault in the middle. All puts must arrive complete and be counted once.
    */
-  private static void goOnOverAnother(PairOfWires wires, Callable<Void> fault) throws Exception {
+  private static void continueOverAnother(PairOfWires wires, Callable<Void> fault)
+      throws Exception {
     int rounds = 120;
     long slot = 5_000;
     int lanes = wires.a.config().lanes();
@@ -186,7 +187,7 @@ class VerbsFaultsTest {
     try (PairOfWires wires = new PairOfWires(1, 1, WireConfig.builder())) {
       List<Region> region = wires.allocate(BYTES);
       Lane lane = wires.a.lane(1, 0);
-      // Many more than there are receives, while the other side sleeps.
+      // Many more puts than receives, while the other side does not poll.
       for (int i = 0; i < 1000; i++) {
         assertThat(lane.put(region.get(0), 0, region.get(0), 0, 8, 0)).isPositive();
         wires.a.poll(0);
@@ -198,7 +199,7 @@ class VerbsFaultsTest {
     assertThat(notReady()).isEqualTo(before);
   }
 
-  /** How often a port of the fabric was told to come again later. */
+  /** Number of receiver-not-ready responses of the fabric. */
   private static long notReady() throws Exception {
     long sum = 0;
     for (RdmaPort port : RdmaPorts.discover()) {

@@ -16,7 +16,7 @@ class VerbsWireOnProcessesTest extends WireKit {
 
   @Override
   protected World world() {
-    // Everything is emulated there, and slow.
+    // The virtual machine is emulated and slow.
     return new ProcessWorld(Duration.ofMinutes(15), Duration.ofSeconds(30));
   }
 }

@@ -3,19 +3,19 @@ package org.ep4j.engine.host.kernel;
 import org.ep4j.ScaleKind;
 
 /**
- * FP8 E4M3 (finite only: no infinities, one NaN a sign, largest value 448) and its scales, one for
- * each block of {@value #BLOCK} values of a row.
+ * FP8 E4M3 (finite only: no infinities, one NaN per sign, largest value 448) and its scales, one
+ * for each block of {@value #BLOCK} values of a row.
  *
  * <p>A block is quantised by these float32 operations, each rounded to nearest even:
  *
  * <ol>
- *   <li>{@code amax = max(1e-4, |x|...)}; a NaN does not count (as with {@code fmax}).
- *   <li>{@link ScaleKind#FLOAT32}: {@code multiplier = 448 / amax}, stored scale {@code amax *
- *       (1/448)}, a multiplication by the float32 nearest to 1/448.
- *   <li>{@link ScaleKind#FLOAT32_POW2} and {@link ScaleKind#UE8M0}: {@code r = amax * (1/448)} with
- *       biased exponent e and mantissa m; {@code e + (m != 0 ? 1 : 0)} is the exponent of the
- *       scale, a power of two; {@code multiplier} is its inverse. UE8M0 stores the exponent byte.
- *   <li>Each value: {@code e4m3(x * multiplier)}, see {@link #fromFloat}.
+ * <li>{@code amax = max(1e-4, |x|...)}; NaNs are ignored (as with {@code fmax}).
+ * <li>{@link ScaleKind#FLOAT32}: {@code multiplier = 448 / amax}, stored scale {@code amax *
+ * (1/448)}, a multiplication by the float32 nearest to 1/448.
+ * <li>{@link ScaleKind#FLOAT32_POW2} and {@link ScaleKind#UE8M0}: {@code r = amax * (1/448)} with
+ * biased exponent e and mantissa m; {@code e + (m != 0 ? 1 : 0)} is the exponent of the scale, a
+ * power of two; {@code multiplier} is its inverse. UE8M0 stores the exponent byte.
+ * <li>Each value: {@code e4m3(x * multiplier)}, see {@link #fromFloat}.
  * </ol>
  *
  * With an infinity in the block the multiplier is 0: the scale is infinite (UE8M0: 255), infinities
@@ -31,7 +31,7 @@ public final class Fp8 {
   /** The largest finite value. */
   public static final float MAX = 448f;
 
-  /** {@code amax} is never less. */
+  /** Lower bound of {@code amax}. */
   static final float SMALLEST_AMAX = 1e-4f;
 
   private static final float INVERSE_MAX = 1 / MAX;
@@ -68,7 +68,7 @@ public final class Fp8 {
       return NAN;
     }
     float magnitude = Math.min(Math.abs(value), MAX);
-    // Adding 2^20 times the power of two below leaves 3 bits behind the leading one, rounded to
+    // Adding 2^20 times the power of two below leaves 3 bits after the leading one, rounded to
     // nearest even: the unit of the sum's last place is 2^-3 of that power.
     int exponent = Math.max(Float.floatToRawIntBits(magnitude) & EXPONENT, SMALLEST_NORMAL);
     int big = exponent + (20 << 23);
@@ -77,7 +77,7 @@ public final class Fp8 {
     return (byte) (Float.floatToRawIntBits(value) >>> 24 & 0x80 | code);
   }
 
-  /** The factor that brings a block into range. */
+  /** The factor that scales a block into range. */
   static float multiplier(ScaleKind kind, float amax) {
     if (amax == Float.POSITIVE_INFINITY) {
       return 0;

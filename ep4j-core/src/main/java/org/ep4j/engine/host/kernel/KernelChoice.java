@@ -1,5 +1,7 @@
 package org.ep4j.engine.host.kernel;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -9,7 +11,7 @@ import org.jspecify.annotations.Nullable;
 final class KernelChoice {
   static final String PROPERTY = "ep4j.host.vectorBits";
 
-  /** Vector width not forced: as wide as the processor likes. */
+  /** No forced vector width: the preferred width of the processor. */
   static final int AUTO = -1;
 
   private static final String MODULE = "jdk.incubator.vector";
@@ -19,26 +21,27 @@ final class KernelChoice {
   static final int BITS;
 
   private static final @Nullable RowKernels KERNELS;
-  private static final @Nullable IllegalArgumentException REFUSED;
+  /** What the class was initialised with: each call throws a new exception. */
+  private static final @Nullable String VALUE = System.getProperty(PROPERTY);
+
+  private static final boolean MODULE_PRESENT = ModuleLayer.boot().findModule(MODULE).isPresent();
 
   static {
     int bits = 0;
-    IllegalArgumentException refused = null;
-    boolean modulePresent = ModuleLayer.boot().findModule(MODULE).isPresent();
-    String value = System.getProperty(PROPERTY);
+    boolean refused = false;
     try {
-      bits = bits(value, modulePresent);
-    } catch (IllegalArgumentException e) {
-      refused = e;
+      bits = bits(VALUE, MODULE_PRESENT);
+    } catch (InvalidArgumentException e) {
+      refused = true;
     }
     BITS = bits;
-    REFUSED = refused;
-    KERNELS = refused != null ? null : bits == 0 ? new PlainKernels() : new VectorKernels();
-    if (!modulePresent && value == null) {
+    KERNELS = refused ? null : bits == 0 ? new PlainKernels() : new VectorKernels();
+    if (!MODULE_PRESENT && VALUE == null) {
       System.getLogger("org.ep4j.host")
           .log(
               System.Logger.Level.WARNING,
-              "The host engine runs without vector instructions, several times slower: start java"
+              "The host engine runs without vector instructions and is several times slower:"
+ + " start java"
                   + " with "
                   + FLAG);
     }
@@ -49,8 +52,8 @@ final class KernelChoice {
   static RowKernels kernels() {
     RowKernels kernels = KERNELS;
     if (kernels == null) {
-      // A new exception each time: the one kept has the stack of another thread.
-      throw new IllegalArgumentException(REFUSED == null ? "" : REFUSED.getMessage());
+      // A new exception at each call: a stored one would have the stack of another thread.
+      throw new IllegalStateException("accepted " + bits(VALUE, MODULE_PRESENT));
     }
     return kernels;
   }
@@ -67,22 +70,10 @@ final class KernelChoice {
           case "256" -> 256;
           case "512" -> 512;
           default ->
-              throw new IllegalArgumentException(
-                  PROPERTY
-                      + " is \""
-                      + value
-                      + "\"; it must be 0 (plain kernels), 128, 256 or 512, or left out");
+              throw new InvalidArgumentException(ErrorCode.BAD_VECTOR_WIDTH, PROPERTY, '"' + value + '"', "0 (plain kernels), 128, 256 or 512", "set one of these, or leave the property out");
         };
     if (bits != 0 && !modulePresent) {
-      throw new IllegalArgumentException(
-          PROPERTY
-              + " is "
-              + bits
-              + ", but vectors need module "
-              + MODULE
-              + ": start java with "
-              + FLAG
-              + ", or set the property to 0");
+      throw new InvalidArgumentException(ErrorCode.BAD_VECTOR_WIDTH, PROPERTY, String.valueOf(bits), "0 without module " + MODULE, "start java with " + FLAG + ", or set the property to 0");
     }
     return bits;
   }

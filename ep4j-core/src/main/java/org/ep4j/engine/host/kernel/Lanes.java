@@ -10,30 +10,30 @@ import jdk.incubator.vector.VectorShape;
 import jdk.incubator.vector.VectorSpecies;
 
 /**
- * What all vector kernels share: the species of the chosen width and the memory they read.
+ * Definitions that all vector kernels share: the species of the chosen width and the memory they
+ * read.
  *
- * <p>How a vector kernel must be written so that C2 keeps vectors in registers (else each operation
+ * <p>Rules for a vector kernel, so that C2 keeps vectors in registers (else each operation
  * allocates, silently, and a kernel runs ten times slower; a test counts allocated bytes):
  *
  * <ul>
- *   <li>Species, order and memory are {@code static final}. Vectors are never: one that starts an
- *       accumulator must be made in the method ({@code FloatVector.zero(FLOAT)}).
- *   <li>Bodies are flat. Methods of the Vector API are always inlined, helpers of ours are not once
- *       C2 has seen 18000 nodes in a method, and a few dozen vector operations suffice for that. A
- *       helper may only be used early in a method.
- *   <li>The receiver of an operation has its exact class. What a load, a reinterpretation, a
- *       conversion or a broadcast returns, and what a loop carries, is only an {@code IntVector} to
- *       C2 while it parses; it then inlines by the profile of the Vector API's own code, which all
- *       users in the process share. As soon as somebody uses vectors of another width, C2 inlines
- *       both and boxes. A cast to {@link #INTS} or its like costs nothing and settles it; arguments
- *       need none.
- *   <li>A row of 16-bit values is loaded as 32-bit lanes: the even elements are the lower halves,
- *       the odd ones the upper halves, and no element ever crosses a lane.
+ * <li>Species, order and memory are {@code static final}. Vectors never are: a method creates the
+ * vector that starts an accumulator ({@code FloatVector.zero(FLOAT)}).
+ * <li>Bodies are flat. C2 always inlines methods of the Vector API, but not helpers of ep4j once it
+ * has seen 18000 nodes in a method, and a few dozen vector operations suffice for that. Use a
+ * helper only early in a method.
+ * <li>The receiver of an operation has its exact class. To C2, while it parses, the result of a
+ * load, a reinterpretation, a conversion or a broadcast, and a loop variable, are only {@code
+ * IntVector}s; it then inlines by the profile of the Vector API's own code, which all users in the
+ * process share. As soon as any code uses vectors of another width, C2 inlines both and boxes. A
+ * cast to {@link #INTS} or a similar class costs nothing and fixes the class; arguments need none.
+ * <li>A kernel loads a row of 16-bit values as 32-bit lanes: the even elements are the lower
+ * halves, the odd ones the upper halves, and no element ever crosses a lane.
  * </ul>
  */
 final class Lanes {
-  /** All of native memory: offsets are addresses. Never to leave this package. */
-  @SuppressWarnings("restricted") // the class exists for it
+  /** All of native memory: offsets are addresses. Must not leave this package. */
+  @SuppressWarnings("restricted") // the purpose of the class
   static final MemorySegment MEMORY = MemorySegment.NULL.reinterpret(Long.MAX_VALUE);
 
   static final ByteOrder ORDER = ByteOrder.LITTLE_ENDIAN;
@@ -63,7 +63,7 @@ final class Lanes {
   static final VectorSpecies<Byte> HALF_BYTE =
       VectorSpecies.of(byte.class, VectorShape.forBitSize(BITS / 2));
 
-  /** The exact classes of vectors, to cast receivers to. */
+  /** The exact classes of vectors, for casts of receivers. */
   static final Class<? extends IntVector> INTS = IntVector.zero(INT).getClass();
 
   static final Class<? extends FloatVector> FLOATS = FloatVector.zero(FLOAT).getClass();

@@ -1,15 +1,15 @@
 package org.ep4j.engine.host.kernel;
 
 /**
- * LogFMT-10: a BF16 row as signs and 9-bit logarithms, ten bits a value, for low-latency combine.
+ * LogFMT-10: a BF16 row as signs and 9-bit logarithms, ten bits per value, for low-latency combine.
  * Everything is defined by integer operations and float32 operations that round to nearest even, so
  * that every engine can produce the same bits; there is no call of a logarithm.
  *
  * <p><b>Layout of an encoded row.</b> First one meta word of four bytes for each group of {@value
  * #GROUP} values: the bf16 bits of the group's largest magnitude in the lower half, of its smallest
- * in the upper half (both as integers, without signs). Then the chunks, one behind another. A chunk
- * has 1024 values if the row is a multiple of that, else 512, else 128. It is packed (10 bits a
- * value) if all its groups are packable, else raw (the BF16 values); a reader tells by the metas.
+ * in the upper half (both as integers, without signs). Then the chunks, consecutively. A chunk
+ * has 1024 values if the row is a multiple of that, else 512, else 128. It is packed (10 bits per
+ * value) if all its groups are packable, else raw (the BF16 values); a reader decides by the meta words.
  * 16 consecutive values are packed to 20 bytes: the code of value i in bits 9i to 9i+8 of a
  * little-endian number of 160 bits, its sign in bit 144+i.
  *
@@ -49,7 +49,7 @@ public final class LogFmt {
   /** Values that share a meta word. */
   public static final int GROUP = 128;
 
-  // log2(1 + f) / f on [0, 1): f times it is off by 2.1e-6 at most.
+  // log2(1 + f) / f on [0, 1); f times the polynomial has an error of at most 2.1e-6.
   static final float LOG_0 = 0x1.714b70p0f;
   static final float LOG_1 = -0x1.6fcc30p-1f;
   static final float LOG_2 = 0x1.d5abb8p-2f;
@@ -57,13 +57,13 @@ public final class LogFmt {
   static final float LOG_4 = 0x1.fd72b4p-4f;
   static final float LOG_5 = -0x1.b73374p-6f;
 
-  // 2^r on [-0.5, 0.5], off by 2.9e-6 of the value at most; the constant term is 1.
+  // 2^r on [-0.5, 0.5], relative error at most 2.9e-6; the constant term is 1.
   static final float EXP_1 = 0x1.62e12cp-1f;
   static final float EXP_2 = 0x1.ec0378p-3f;
   static final float EXP_3 = 0x1.c9fc5ap-5f;
   static final float EXP_4 = 0x1.3a02e0p-7f;
 
-  /** -ln2 / 8: moves the border between two codes to the middle between their values. */
+  /** -ln2 / 8: moves the boundary between two codes to the middle between their values. */
   static final float BORDER = -0x1.62e430p-4f;
 
   /** A sum of this and a small positive number has the rounded number in its lowest bits. */
@@ -78,7 +78,7 @@ public final class LogFmt {
 
   private LogFmt() {}
 
-  /** Bytes that an encoded row of {@code hidden} values takes at most. */
+  /** Maximum bytes of an encoded row of {@code hidden} values. */
   public static int maxBytes(int hidden) {
     return metaBytes(hidden) + 2 * hidden;
   }
@@ -122,7 +122,7 @@ public final class LogFmt {
     return Math.fma(f, q, offset);
   }
 
-  /** The distance of two neighbouring codes' logarithms in a packable group. */
+  /** The distance between the logarithms of two neighbouring codes in a packable group. */
   static float step(int meta) {
     int max = meta & 0xFFFF;
     int floor = floor(meta);
@@ -130,7 +130,7 @@ public final class LogFmt {
     return range / 510;
   }
 
-  /** What is added to a quotient before it is rounded to a code. */
+  /** Addend for a quotient before it is rounded to a code. */
   static float half(float step) {
     return Math.fma(step, BORDER, 1);
   }

@@ -9,11 +9,11 @@ import org.ep4j.memory.NativeMemory;
  * Subclasses do the arithmetic of a group.
  *
  * <p>Between arithmetic and packing, codes are 16-bit words with the sign in the highest bit. They
- * lie where their chunk goes (or the decoded row) and are packed in place: ten bits never overtake
- * sixteen.
+ * lie at the destination of their chunk (or of the decoded row) and are packed in place: packed
+ * writes of ten bits never overtake reads of sixteen.
  */
 abstract class LogFmtRows {
-  /** Every other one of four codes: the lower of two neighbours. */
+  /** Mask of the lower of two neighbours, for four codes. */
   private static final long LOWER_CODES = 0x0000_01FF_0000_01FFL;
 
   /** The lower two of four packed codes. */
@@ -28,7 +28,7 @@ abstract class LogFmtRows {
   /** Writes the codes of the group at {@code source} to {@code codes}. */
   abstract void encodeGroup(long source, int meta, long codes);
 
-  /** Turns the codes of a group into BF16 values, in place. */
+  /** Converts the codes of a group into BF16 values, in place. */
   abstract void decodeGroup(long codes, int meta);
 
   /** Encodes a row; returns the bytes written. */
@@ -83,7 +83,7 @@ abstract class LogFmtRows {
     return true;
   }
 
-  /** Packs 16 codes, 32 bytes, to 20 bytes, again and again. */
+  /** Packs groups of 16 codes, 32 bytes, to 20 bytes. */
   private static void pack(long codes, int chunk) {
     for (int i = 0; i < chunk / 16; i++) {
       long from = codes + 32L * i;
@@ -123,7 +123,7 @@ abstract class LogFmtRows {
     return x & LOWER_PAIR | x >>> 14 & LOWER_PAIR << 18;
   }
 
-  /** The inverse of {@link #packFour}; upper bits of {@code packed} do not matter. */
+  /** The inverse of {@link #packFour}; ignores upper bits of {@code packed}. */
   private static long unpackFour(long packed) {
     long x = packed & LOWER_PAIR | (packed & LOWER_PAIR << 18) << 14;
     return x & LOWER_CODES | (x & LOWER_CODES << 9) << 7;
@@ -134,7 +134,7 @@ abstract class LogFmtRows {
     return (codes & SIGNS) * SPREAD >>> 60;
   }
 
-  /** The inverse of {@link #signs}; upper bits of {@code signs} do not matter. */
+  /** The inverse of {@link #signs}; ignores upper bits of {@code signs}. */
   private static long unpackSigns(int signs) {
     return (signs & 0xF) * (SPREAD << 15) & SIGNS;
   }

@@ -32,8 +32,8 @@ public final class NvFp4 {
   private NvFp4() {}
 
   /**
-   * The multiplier that makes the best of values up to {@code amax}: {@code (448 * 6) / amax}, but
-   * never more than the largest float32, and 1 for 0.
+   * The multiplier with the best precision for values up to {@code amax}: {@code (448 * 6) / amax},
+   * at most the largest float32, and 1 for 0.
    */
   public static float globalScale(float amax) {
     return amax == 0 ? 1 : Math.min(Fp8.MAX * MAX / amax, Float.MAX_VALUE);
@@ -59,7 +59,7 @@ public final class NvFp4 {
       return 7;
     }
     float magnitude = Math.min(Math.abs(value), MAX);
-    // As in Fp8: a sum with 2^22 times the power of two below keeps one bit behind the leading one.
+    // As in Fp8: a sum with 2^22 times the power of two below keeps one bit after the leading one.
     int exponent = Math.max(Float.floatToRawIntBits(magnitude) & EXPONENT, SMALLEST_NORMAL);
     int big = exponent + (22 << 23);
     int halves = Float.floatToRawIntBits(magnitude + Float.intBitsToFloat(big)) - big;
@@ -72,12 +72,12 @@ public final class NvFp4 {
     return Fp8.fromFloat(globalScale * (amax * INVERSE_MAX));
   }
 
-  /** The factor that brings a block into range. */
+  /** The factor that scales a block into range. */
   static float multiplier(float globalScale, byte scale) {
     return scale == 0 ? 0 : globalScale / Fp8.toFloat(scale);
   }
 
-  /** The factor that brings a block back. */
+  /** The factor that scales a block back. */
   static float inverse(float globalScale, byte scale) {
     return Fp8.toFloat(scale) / globalScale;
   }

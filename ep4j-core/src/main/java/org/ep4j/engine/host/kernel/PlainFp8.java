@@ -20,7 +20,7 @@ final class PlainFp8 {
     int largest = 0;
     for (int i = from; i < from + BLOCK; i++) {
       int magnitude = NativeMemory.getShort(source + 2L * i) & 0x7FFF;
-      if (magnitude <= 0x7F80) { // bits of non-negative floats are ordered like their values
+      if (magnitude <= 0x7F80) { // non-negative floats and their bits have the same order
         largest = Math.max(largest, magnitude);
       }
     }

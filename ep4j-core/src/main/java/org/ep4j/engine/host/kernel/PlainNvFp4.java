@@ -8,12 +8,12 @@ import org.ep4j.memory.NativeMemory;
 final class PlainNvFp4 {
   private PlainNvFp4() {}
 
-  /** The largest magnitude of elements {@code from} to {@code to} that is no NaN, as bf16 bits. */
+  /** The largest magnitude of elements {@code from} to {@code to} except NaN, as bf16 bits. */
   static int largest(long source, int from, int to) {
     int largest = 0;
     for (int i = from; i < to; i++) {
       int magnitude = NativeMemory.getShort(source + 2L * i) & 0x7FFF;
-      if (magnitude <= 0x7F80) { // bits of non-negative floats are ordered like their values
+      if (magnitude <= 0x7F80) { // non-negative floats and their bits have the same order
         largest = Math.max(largest, magnitude);
       }
     }

@@ -1,11 +1,13 @@
 package org.ep4j.engine.host.kernel;
 
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.ErrorCode;
 import org.ep4j.DType;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * Sums of rows, element by element. Each method works on elements {@code from} to {@code to}, so
- * that the vector kernels end their rows with it.
+ * Sums of rows, element by element. Each method works on elements {@code from} to {@code to}: the
+ * vector kernels use it for the rest of a row.
  */
 final class PlainSums {
   private PlainSums() {}
@@ -21,7 +23,7 @@ final class PlainSums {
 
   static void bf16Rows(long[] rows, int count, long out, int from, int to) {
     int at = from;
-    for (; at < to - 1; at += 2) { // two elements a load
+    for (; at < to - 1; at += 2) { // two elements per load
       float even = 0;
       float odd = 0;
       for (int r = 0; r < count; r++) {
@@ -113,9 +115,8 @@ final class PlainSums {
     }
   }
 
-  static IllegalArgumentException notSummable(DType type) {
-    return new IllegalArgumentException(
-        "rows of " + type + " cannot be summed: combine takes BF16, FP16 or FP32");
+  static InvalidArgumentException notSummable(DType type) {
+    return new InvalidArgumentException(ErrorCode.TYPE_NOT_SUMMED, "dtype", type.name(), "BF16, FP16 or FP32", "combine rows of these types");
   }
 
   private static float load(DType type, long row, int at) {

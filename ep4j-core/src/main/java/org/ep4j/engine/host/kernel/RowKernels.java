@@ -7,13 +7,12 @@ import org.ep4j.memory.NativeMemory;
 /**
  * The inner loops of the host engine over rows at absolute native addresses.
  *
- * <p>Nothing here checks addresses or shapes: callers pass memory they have checked and keep alive.
- * Element counts are even; addresses need no alignment beyond two bytes. An output may lie in none
- * of the inputs' memory. The kernels hold no state, allocate nothing and may be called by any
- * number of threads.
+ * <p>No kernel checks addresses or shapes: callers pass checked memory and keep it alive. Element
+ * counts are even; addresses need no alignment beyond two bytes. An output must not overlap an
+ * input. The kernels hold no state, allocate nothing and are thread-safe.
  *
- * <p>All implementations give the same bits. Sums start from +0 in float32 and add in the order
- * given, so a sum of negative zeros is +0; the result is rounded once, to nearest even, and every
+ * <p>All implementations produce the same bits. Sums start from +0 in float32 and add in the given
+ * order, so a sum of negative zeros is +0; the result is rounded once, to nearest even, and every
  * NaN result is the canonical one of its type ({@link Bf16#NAN}, {@link Fp16#NAN}, {@link
  * Fp32#NAN}).
  */
@@ -22,11 +21,11 @@ public abstract class RowKernels {
   protected RowKernels() {}
 
   /**
-   * The kernels of this process: with the Vector API where module {@code jdk.incubator.vector} is
+   * The kernels of this process: with the Vector API if module {@code jdk.incubator.vector} is
    * present, else plain ones. System property {@code ep4j.host.vectorBits} (0, 128, 256 or 512)
    * forces a vector width, 0 the plain kernels.
    *
-   * @throws IllegalArgumentException if the property has another value, or asks for vectors while
+   * @throws InvalidArgumentException if the property has another value, or asks for vectors while
    *     the module is missing
    */
   public static RowKernels get() {
@@ -47,8 +46,8 @@ public abstract class RowKernels {
   }
 
   /**
-   * High-throughput combine, FLAT: {@code out = round(0 + rows[0] + rows[1] + ...)}. A bias is
-   * simply one of the first rows.
+   * High-throughput combine, FLAT: {@code out = round(0 + rows[0] + rows[1] + ...)}. A bias is one
+   * of the first rows.
    *
    * @param type BF16, FP16 or FP32, of rows and result
    * @param rows addresses of the rows in the order of addition
@@ -59,13 +58,13 @@ public abstract class RowKernels {
   public abstract void reduceRows(DType type, long[] rows, int count, long out, int elements);
 
   /**
-   * High-throughput combine, EXPERT_MAJOR: the rows come in groups (one a rank); each group is
+   * High-throughput combine, EXPERT_MAJOR: the rows form groups (one per rank); each group is
    * summed from +0, its sum rounded to {@code type} if {@code partialRounding}, and the groups'
    * sums are added from +0. A bias is a group of one row, before the others.
    *
    * @param type BF16, FP16 or FP32, of rows and result
    * @param rows addresses of the rows, group after group, in the order of addition
-   * @param groupEnd for each group the index in {@code rows} behind its last row
+   * @param groupEnd for each group the index in {@code rows} after its last row
    * @param groups groups in use, 0 allowed
    * @param partialRounding whether each group's sum is rounded to {@code type}
    * @param out address of the result row
@@ -84,7 +83,7 @@ public abstract class RowKernels {
    * Low-latency combine: {@code acc = fma(rows[i], weights[i], acc)} in float32 from +0, in order,
    * rounded once; BF16 rows and result.
    *
-   * @param rows addresses of the rows in top-k order, masked ones left out
+   * @param rows addresses of the rows in top-k order, without masked ones
    * @param weights weight of each row
    * @param count rows in use, 0 allowed
    * @param out address of the result row
@@ -94,14 +93,14 @@ public abstract class RowKernels {
       long[] rows, float[] weights, int count, long out, int elements);
 
   /**
-   * Low-latency combine with one partial row a rank: per group {@code p = fma(rows[i], weights[i],
-   * p)} from +0, rounded to BF16; the rounded partials are added in float32 from +0 in the order of
-   * the groups and rounded once. The same bits as a {@link #weightedReduce} on each rank and a
-   * {@link #reduceRows} of its results.
+   * Low-latency combine with one partial row per rank: per group {@code p = fma(rows[i],
+   * weights[i], p)} from +0, rounded to BF16; the rounded partials are added in float32 from +0 in
+   * the order of the groups and rounded once. The same bits as a {@link #weightedReduce} on each
+   * rank and a {@link #reduceRows} of its results.
    *
    * @param rows addresses of the rows, group after group
    * @param weights weight of each row
-   * @param groupEnd for each group the index in {@code rows} behind its last row
+   * @param groupEnd for each group the index in {@code rows} after its last row
    * @param groups groups in use, 0 allowed
    * @param out address of the result row
    * @param elements elements of a row
@@ -117,7 +116,7 @@ public abstract class RowKernels {
    * @param target address of {@code hidden} bytes
    * @param scales address of the row's scales: {@code hidden / 128} float32, or as many bytes with
    *     UE8M0
-   * @param kind how to scale
+   * @param kind kind of the scales
    */
   public abstract void encodeFp8(long source, int hidden, long target, long scales, ScaleKind kind);
 
@@ -131,7 +130,7 @@ public abstract class RowKernels {
   public abstract void decodeFp8(long source, int hidden, long target);
 
   /**
-   * Turns an FP8 row with scales back into BF16: {@code bf16(float(value) * scale)}, the product in
+   * Dequantises an FP8 row with scales to BF16: {@code bf16(float(value) * scale)}, the product in
    * float32, each rounded to nearest even.
    *
    * @param source address of {@code hidden} bytes
@@ -144,7 +143,7 @@ public abstract class RowKernels {
       long source, long scales, ScaleKind kind, int hidden, long target);
 
   /**
-   * The largest magnitude of a BF16 row, NaN left out; 0 for an empty row.
+   * The largest magnitude of a BF16 row, without NaN; 0 for an empty row.
    *
    * @param source address of the BF16 row
    * @param elements values of the row
@@ -164,11 +163,11 @@ public abstract class RowKernels {
       long source, int hidden, float globalScale, long target, long scales);
 
   /**
-   * Turns an NVFP4 row back into BF16 as {@link NvFp4} defines it.
+   * Dequantises an NVFP4 row to BF16 as {@link NvFp4} defines it.
    *
    * @param source address of {@code hidden / 2} bytes
    * @param scales address of {@code hidden / 16} bytes
-   * @param globalScale multiplier the row was quantised with
+   * @param globalScale multiplier of the quantisation
    * @param hidden values of the row, a multiple of {@link NvFp4#BLOCK}
    * @param target address of the BF16 row
    */
@@ -180,8 +179,8 @@ public abstract class RowKernels {
    *
    * @param source address of the BF16 row
    * @param hidden values of the row, a multiple of {@link LogFmt#GROUP}
-   * @param target address of {@link LogFmt#maxBytes} bytes, all of which may be used on the way
-   * @return bytes that matter
+   * @param target address of {@link LogFmt#maxBytes} bytes, all of which may be used as scratch
+   * @return bytes of the encoded row
    */
   public abstract int encodeLogFmt(long source, int hidden, long target);
 

@@ -15,14 +15,14 @@ import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 
 /**
- * Sums of three and four bf16 rows, as they come from four ranks: as {@link VectorBf16Sums}, but
+ * Sums of three and four bf16 rows, the usual case of four ranks: as {@link VectorBf16Sums}, but
  * with the addresses in registers instead of a loop over the rows, which saves a tenth of a
- * combine. Two rows gain nothing by it.
+ * combine. Two rows gain nothing.
  */
 final class VectorBf16FewRows {
   private VectorBf16FewRows() {}
 
-  /** Returns the bytes done: whole vectors. */
+  /** Returns the number of bytes done: whole vectors. */
   static int three(long row0, long row1, long row2, long out, int bytes) {
     int at = 0;
     for (; at <= bytes - BYTES; at += BYTES) {
@@ -52,7 +52,7 @@ final class VectorBf16FewRows {
     return at;
   }
 
-  /** Returns the bytes done: whole vectors. */
+  /** Returns the number of bytes done: whole vectors. */
   static int four(long row0, long row1, long row2, long row3, long out, int bytes) {
     int at = 0;
     for (; at <= bytes - BYTES; at += BYTES) {

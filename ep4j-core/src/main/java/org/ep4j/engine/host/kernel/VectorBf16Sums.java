@@ -31,7 +31,7 @@ final class VectorBf16Sums {
       FloatVector even = FloatVector.zero(FLOAT);
       FloatVector odd = FloatVector.zero(FLOAT);
       int r = 0;
-      for (; r < count - 1; r += 2) { // two rows a step: C2 does not unroll so short a loop
+      for (; r < count - 1; r += 2) { // two rows per step: C2 does not unroll so short a loop
         IntVector a = loadInts(rows[r] + at);
         IntVector b = loadInts(rows[r + 1] + at);
         even = FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).add(even);

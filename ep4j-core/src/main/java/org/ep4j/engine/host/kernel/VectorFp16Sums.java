@@ -21,11 +21,11 @@ import jdk.incubator.vector.IntVector;
 import org.ep4j.DType;
 
 /**
- * Sums of binary16 rows, one element a float32 lane. The Vector API of JDK 25 has no binary16, so
+ * Sums of binary16 rows, one element per float32 lane. The Vector API of JDK 25 has no binary16, so
  * both conversions work on bits:
  *
  * <ul>
- *   <li>widening rebiases the exponent (twice for infinities and NaN); subnormals come from {@code
+ *   <li>widening rebiases the exponent (twice for infinities and NaN); subnormals result from {@code
  *       (2^-14 + m 2^-24) - 2^-14}, which never touches a float32 subnormal;
  *   <li>narrowing rounds by adding below the last bit kept; results below {@code 2^-14} are rounded
  *       by adding 0.5, whose last bit is the {@code 2^-24} that counts there.
@@ -101,7 +101,7 @@ final class VectorFp16Sums {
           part = FLOATS.cast(sign.or(bits).reinterpretAsFloats()).add(part);
         }
         if (rounded) {
-          // Adding and taking away 2^13 times its power of two leaves the 11 bits of binary16.
+          // Adding and subtracting 2^13 times its power of two leaves the 11 bits of binary16.
           IntVector bits = INTS.cast(FLOATS.cast(part).reinterpretAsInts());
           IntVector magnitude = bits.and(0x7FFFFFFF);
           FloatVector power =

@@ -23,7 +23,7 @@ final class VectorFp32Sums {
     for (; at <= bytes - BYTES; at += BYTES) {
       FloatVector sum = FloatVector.zero(FLOAT);
       int r = 0;
-      for (; r < count - 1; r += 2) { // two rows a step: C2 does not unroll so short a loop
+      for (; r < count - 1; r += 2) { // two rows per step: C2 does not unroll so short a loop
         sum = loadFloats(rows[r] + at).add(sum);
         sum = loadFloats(rows[r + 1] + at).add(sum);
       }

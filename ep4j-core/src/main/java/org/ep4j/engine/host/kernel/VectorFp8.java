@@ -34,7 +34,7 @@ final class VectorFp8 {
   private static final int EXPONENT = 0x7F800000;
   private static final int SMALLEST_NORMAL = 121 << 23; // 2^-6
 
-  /** What {@link #encodeFinite} has too much in the codes of an even and an odd element. */
+  /** Excess of {@link #encodeFinite} in the codes of an even and an odd element. */
   private static final int EXCESS = (20 << 23) + (SMALLEST_NORMAL >>> 20);
 
   private static final int EXCESS_OF_PAIR = EXCESS + (EXCESS << 8);

@@ -22,8 +22,8 @@ import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.ShortVector;
 
 /**
- * Groups of LogFMT. Even and odd values of a vector go through the same method one after the other;
- * it takes and gives the bits of one half of each pair.
+ * Groups of LogFMT. The even, then the odd values of a vector pass through the same method; the
+ * method takes and returns the bits of one half of each pair.
  */
 final class VectorLogFmt extends LogFmtRows {
   private static final int UNIT_BITS = Float.floatToRawIntBits(LogFmt.UNIT);

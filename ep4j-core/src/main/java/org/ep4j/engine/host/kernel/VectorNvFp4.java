@@ -43,7 +43,7 @@ final class VectorNvFp4 {
   private static final int EXPONENT = 0x7F800000;
   private static final int SMALLEST_NORMAL = 127 << 23; // 1
 
-  /** What {@link #encodeFinite} has too much in the codes of an even and an odd element. */
+  /** Excess of {@link #encodeFinite} in the codes of an even and an odd element. */
   private static final int EXCESS = (22 << 23) + (SMALLEST_NORMAL >>> 22);
 
   private static final int EXCESS_OF_PAIR = EXCESS + (EXCESS << 4);
@@ -76,7 +76,7 @@ final class VectorNvFp4 {
       if (largest < 0x7F80 && multiplier <= Float.MAX_VALUE) {
         NativeMemory.putByte(scales + block, scale);
         encodeFinite(from, target + (long) BLOCK / 2 * block, multiplier);
-      } else { // an infinity or a NaN in the block, or to come
+      } else { // an infinity or a NaN in the block, or in the result
         PlainNvFp4.encodeBlock(source, block, globalScale, target, scales);
       }
     }
@@ -141,7 +141,7 @@ final class VectorNvFp4 {
     ByteVector packed = PACKEDS.cast(ByteVector.fromMemorySegment(PACKED, MEMORY, source, ORDER));
     for (int part = 0; part < 2 * BLOCK / BYTES; part++) {
       IntVector pair = INTS.cast(packed.convertShape(ZERO_EXTEND_B2I, INT, part));
-      // Codes 0 and 1 are 0 and 0.5, the others have their exponent in the upper two bits.
+      // Codes 0 and 1 are 0 and 0.5; the others have their exponent in the upper two bits.
       IntVector code = pair.and(7);
       IntVector value =
           code.lanewise(LSHL, 22)

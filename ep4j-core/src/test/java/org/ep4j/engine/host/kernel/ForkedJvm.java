@@ -10,11 +10,11 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
-/** Runs a class of the tests, and the kernels, in a JVM of its own: all on the class path. */
+/** Runs a class of the tests, with the kernels, in a separate JVM: all on the class path. */
 public final class ForkedJvm {
   private ForkedJvm() {}
 
-  /** The lines that {@code main} prints to either stream, once it has ended. */
+  /** The lines that {@code main} prints to both streams until it ends. */
   public static List<String> run(Class<?> main, List<String> options, List<String> arguments)
       throws Exception {
     List<String> command = new ArrayList<>();
@@ -33,7 +33,7 @@ public final class ForkedJvm {
     return lines;
   }
 
-  /** The folder or jar a class comes from; tests are patched into the module they test. */
+  /** The folder or jar of a class; tests are patched into the module that they test. */
   private static Path location(Class<?> type) throws Exception {
     String name = type.getName().replace('.', '/') + ".class";
     URL url = type.getResource("/" + name);

@@ -12,7 +12,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 class Fp8KernelsTest {
   private static final long SEED = 20260702;
 
-  /** Rows with every kind of block: tame, tiny, huge, zero, any bits, infinities, NaN. */
+  /** Rows with every kind of block: ordinary, tiny, huge, zero, any bits, infinities, NaN. */
   private static short[] row(Random random, int hidden) {
     short[] row = new short[hidden];
     for (int block = 0; block < hidden / 128; block++) {

@@ -3,11 +3,12 @@ package org.ep4j.engine.host.kernel;
 import java.util.Arrays;
 
 /**
- * A number format by its definition: the magnitudes of its codes in ascending order. Rounding looks
- * for the nearest one in double arithmetic, which holds all of them and their midpoints exactly.
+ * A number format by its definition: the magnitudes of its codes in ascending order. Rounding
+ * searches the nearest one in double arithmetic, which represents all of them and their midpoints
+ * exactly.
  */
 record Grid(double[] magnitudes) {
-  /** Codes 0 to 0x7F80; infinity stands where the next number would be. */
+  /** Codes 0 to 0x7F80; infinity is at the value of the next number. */
   static final Grid BF16 = ieee(8, 7);
 
   /** Codes 0 to 0x7C00. */
@@ -19,7 +20,7 @@ record Grid(double[] magnitudes) {
   /** Codes 0 to 7, saturating. */
   static final Grid E2M1 = new Grid(new double[] {0, 0.5, 1, 1.5, 2, 3, 4, 6});
 
-  /** All codes up to (and with) infinity; E4M3 has numbers in the last binade too. */
+  /** All codes up to and including infinity; E4M3 has numbers in the last binade too. */
   private static Grid ieee(int exponentBits, int mantissaBits) {
     int bias = (1 << exponentBits - 1) - 1;
     int codes = ((1 << exponentBits) - 1 << mantissaBits) + 1;

@@ -8,7 +8,7 @@ import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Native memory for a test; what lies before and behind each piece must stay as it is. */
+/** Native memory for a test; the bytes before and after each piece must stay unchanged. */
 final class GuardedMemory implements AutoCloseable {
   private static final int MARGIN = 64;
   private static final byte POISON = 0x5A;
@@ -16,7 +16,7 @@ final class GuardedMemory implements AutoCloseable {
   private final Arena arena = Arena.ofConfined();
   private final List<MemorySegment> pieces = new ArrayList<>();
 
-  /** A poisoned piece. Its address is odd to any vector: {@code 64 n + 2}. */
+  /** A poisoned piece. Its address is unaligned for every vector: {@code 64 n + 2}. */
   MemorySegment allocate(long bytes) {
     MemorySegment whole = arena.allocate(bytes + 2 * MARGIN, MARGIN);
     whole.fill(POISON);

@@ -17,19 +17,19 @@ import org.ep4j.DType;
 import org.ep4j.ScaleKind;
 
 /**
- * A program: calls every kernel until it no longer allocates, and prints the bytes of the end. With
- * an argument it uses vectors of another width before.
+ * A program: calls every kernel until it no longer allocates, and prints the bytes of the last
+ * calls. With an argument it first uses vectors of another width.
  */
 final class KernelAllocations {
-  /** Lines printed. */
+  /** Number of printed lines. */
   static final int CALLS = 20;
 
   private static final int HIDDEN = 1024;
   private static final int ROWS = 7;
   private static final int WINDOW = 500;
 
-  /** How long a kernel may go on allocating: on a busy machine compilation comes late. */
-  private static final long MOST_NANOS = TimeUnit.SECONDS.toNanos(20);
+  /** Maximum time for which a kernel may allocate: on a busy machine compilation is late. */
+  private static final long MAX_NANOS = TimeUnit.SECONDS.toNanos(20);
 
   private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
 
@@ -62,7 +62,7 @@ final class KernelAllocations {
     data.conversions();
   }
 
-  /** What an application might do: the profiles of the Vector API now know two widths. */
+  /** As an application may do: the profiles of the Vector API then know two widths. */
   private static void useOtherVectors(int bits) {
     VectorShape shape = VectorShape.forBitSize(bits);
     VectorSpecies<Float> floats = VectorSpecies.of(float.class, shape);
@@ -121,7 +121,7 @@ final class KernelAllocations {
   private static void count(String what, Runnable call) {
     long allocated = Long.MAX_VALUE;
     long start = System.nanoTime();
-    while (allocated != 0 && System.nanoTime() - start < MOST_NANOS) {
+    while (allocated != 0 && System.nanoTime() - start < MAX_NANOS) {
       long before = THREADS.getCurrentThreadAllocatedBytes();
       for (int i = 0; i < WINDOW; i++) {
         call.run();

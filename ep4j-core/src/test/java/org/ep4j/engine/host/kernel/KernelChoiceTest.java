@@ -3,6 +3,7 @@ package org.ep4j.engine.host.kernel;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ErrorCode;
 import java.util.List;
 import org.ep4j.DType;
 import org.junit.jupiter.api.Test;
@@ -30,10 +31,8 @@ class KernelChoiceTest {
   void anyOtherWidthIsRefused(String value) {
     assertThatThrownBy(() -> KernelChoice.bits(value, true))
         .isInstanceOf(IllegalArgumentException.class)
-        .hasMessage(
-            "ep4j.host.vectorBits is \"%s\"; it must be 0 (plain kernels), 128, 256 or 512, or"
-                + " left out",
-            value);
+        .hasMessageStartingWith(
+            ErrorCode.BAD_VECTOR_WIDTH.message("ep4j.host.vectorBits = \"" + value + "\"; it must be 0"));
   }
 
   @Test
@@ -41,11 +40,12 @@ class KernelChoiceTest {
     assertThat(KernelChoice.bits("0", false)).isEqualTo(0);
     assertThatThrownBy(() -> KernelChoice.bits("256", false))
         .isInstanceOf(IllegalArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.BAD_VECTOR_WIDTH.id())
         .hasMessageContaining("start java with " + FLAG);
   }
 
   @Test
-  void theKernelsOfEveryWidthSayTheirWidth() {
+  void theKernelsOfEveryWidthReportTheirWidth() {
     assertThat(KernelWidths.vectors().map(RowKernels::vectorBits)).containsExactly(128, 256, 512);
   }
 
@@ -60,7 +60,7 @@ class KernelChoiceTest {
   void aWrongPropertyIsReportedByEveryUse() throws Exception {
     List<String> lines =
         ForkedJvm.run(WithoutModule.class, List.of("-Dep4j.host.vectorBits=77"), List.of());
-    assertThat(lines.stream().filter(line -> line.contains("is \"77\"; it must be"))).hasSize(2);
+    assertThat(lines.stream().filter(line -> line.contains("= \"77\"; it must be"))).hasSize(2);
   }
 
   /** A program that uses the kernels twice. */

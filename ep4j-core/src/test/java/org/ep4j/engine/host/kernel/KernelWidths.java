@@ -9,8 +9,8 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Named;
 
 /**
- * The kernels of every width in one JVM. A process has one width, a constant of its classes; so
- * each further one gets the classes once more, from a loader of its own.
+ * The kernels of every width in one JVM. A process has one width, a constant of its classes; each
+ * further width loads the classes again with a separate loader.
  */
 final class KernelWidths {
   private static final List<RowKernels> VECTORS = List.of(load(128), load(256), load(512));
@@ -22,7 +22,7 @@ final class KernelWidths {
         .map(kernels -> Named.of(kernels.vectorBits() + " bits", kernels));
   }
 
-  /** All but the plain ones, narrow to wide. */
+  /** All except the plain ones, narrow to wide. */
   static Stream<RowKernels> vectors() {
     return VECTORS.stream();
   }
@@ -49,7 +49,7 @@ final class KernelWidths {
     }
   }
 
-  /** Defines the classes of the package anew, but for the type the tests know. */
+  /** Defines the classes of the package again, except the type that the tests share. */
   private static final class Loader extends ClassLoader {
     Loader() {
       super(KernelWidths.class.getClassLoader());

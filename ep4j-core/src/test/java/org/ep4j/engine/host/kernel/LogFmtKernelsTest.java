@@ -64,7 +64,7 @@ class LogFmtKernelsTest {
   }
 
   @Test
-  void thePolynomialsAreAsCloseAsTheySay() {
+  void thePolynomialsHaveTheDocumentedError() {
     for (int m = 0; m < 128; m++) {
       double exact = Math.log(1 + m / 128.0) / Math.log(2);
       assertThat(Math.abs(LogFmt.fractionLog(0x3F80 | m, 0) - exact)).isLessThan(2.1e-6);
@@ -84,7 +84,7 @@ class LogFmtKernelsTest {
 
   @ParameterizedTest
   @MethodSource("org.ep4j.engine.host.kernel.KernelWidths#all")
-  void codesAreTheNearestAndPackedAsTheLayoutSays(RowKernels kernels) {
+  void codesAreTheNearestAndPackedAsTheLayoutDefines(RowKernels kernels) {
     Random random = new Random(SEED);
     for (int hidden : new int[] {128, 384, 512, 1536, 1024, 2048}) {
       short[] row = packableRow(random, hidden, 1 + random.nextInt(40));

@@ -123,7 +123,7 @@ class NvFp4KernelsTest {
 
   @ParameterizedTest
   @MethodSource("org.ep4j.engine.host.kernel.KernelWidths#all")
-  void theLargestMagnitudeLeavesNanOut(RowKernels kernels) {
+  void theLargestMagnitudeIgnoresNan(RowKernels kernels) {
     Random random = new Random(SEED + 2);
     for (int elements = 0; elements < 300; elements += 2) {
       short[] row = new short[elements];

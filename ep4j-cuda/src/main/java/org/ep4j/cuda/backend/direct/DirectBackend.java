@@ -4,7 +4,7 @@ import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.SymmetricRegion;
 
-/** Owns nothing: its regions do. */
+/** Owns nothing: its regions own their memory. */
 final class DirectBackend implements Backend {
   private final BackendWorld world;
 

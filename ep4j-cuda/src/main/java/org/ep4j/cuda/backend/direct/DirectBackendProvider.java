@@ -8,7 +8,7 @@ import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.driver.LibrarySearch;
 
-/** Offers the backend {@code direct} to {@link java.util.ServiceLoader}. */
+/** Registers the backend {@code direct} with {@link java.util.ServiceLoader}. */
 public final class DirectBackendProvider implements BackendProvider {
   /** Used by {@link java.util.ServiceLoader}. */
   public DirectBackendProvider() {}
@@ -21,7 +21,7 @@ public final class DirectBackendProvider implements BackendProvider {
   @Override
   public BackendProbe probe() {
     LibrarySearch driver = CudaDriver.find();
-    // The version is not told: drivers of different versions share memory.
+    // No version: drivers of different versions share memory.
     return driver.found()
         ? BackendProbe.found("", driver.library(), List.of())
         : BackendProbe.failed(driver.problem());

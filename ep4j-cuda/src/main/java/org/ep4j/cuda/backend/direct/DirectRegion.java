@@ -1,5 +1,6 @@
 package org.ep4j.cuda.backend.direct;
 
+import org.ep4j.ErrorCode;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import org.ep4j.Ep4jException;
@@ -10,12 +11,11 @@ import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.IpcMemory;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.memory.Meeting;
+import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A plain allocation. Ranks in one process give each other its address, ranks in several processes
- * an IPC handle.
+ * A plain allocation. Ranks in one process exchange its address, ranks in several processes an IPC handle.
  */
 final class DirectRegion implements SymmetricRegion {
   private static final int MESSAGE_BYTES = Integer.BYTES + Long.BYTES + IpcMemory.HANDLE_BYTES;
@@ -37,7 +37,7 @@ final class DirectRegion implements SymmetricRegion {
   }
 
   @Override
-  public @Nullable PeerRegion[] reach(Meeting meeting, boolean[] wanted, Duration timeout) {
+  public @Nullable PeerRegion[] reach(Participants meeting, boolean[] wanted, Duration timeout) {
     byte[][] all = meeting.group().allGather(message(), timeout);
     @Nullable PeerRegion[] reached = new PeerRegion[meeting.ranks()];
     ResourceStack held = new ResourceStack();
@@ -78,8 +78,7 @@ final class DirectRegion implements SymmetricRegion {
     try {
       return new Mapped(IpcMemory.open(device, handle));
     } catch (CudaException e) {
-      throw new Ep4jException(
-          "the memory of rank " + rank + " cannot be mapped on " + device + ": " + e.getMessage(),
+      throw new Ep4jException(ErrorCode.PEER_ACCESS_MISSING, "the memory of rank " + rank + " cannot be mapped on " + device + ": " + e.getMessage(),
           e);
     }
   }
@@ -89,21 +88,20 @@ final class DirectRegion implements SymmetricRegion {
       return;
     }
     if (!CudaDevice.canAccess(device.ordinal(), ordinal)) {
-      throw new Ep4jException(
-          device
+      throw new Ep4jException(ErrorCode.PEER_ACCESS_MISSING, device
               + " cannot reach the memory of device "
               + ordinal
               + " of rank "
               + rank
-              + ": ranks of one node need GPUs with peer access (NVLink, or PCIe where the system"
-              + " allows it)");
+              + ": use GPUs with peer access for the ranks of a node (NVLink, or PCIe if the system"
+              + " supports it)");
     }
     try (CudaDevice peer = CudaDevice.open(ordinal)) {
       device.enablePeerAccess(peer);
     }
   }
 
-  /** Of a rank in this process. */
+  /** Region of a rank in this process. */
   private record Held(long address, SharedRegion.Hold hold) implements PeerRegion {
     @Override
     public void close() {
@@ -111,7 +109,7 @@ final class DirectRegion implements SymmetricRegion {
     }
   }
 
-  /** Of another process. */
+  /** Region of another process. */
   private record Mapped(IpcMemory memory) implements PeerRegion {
     @Override
     public long address() {

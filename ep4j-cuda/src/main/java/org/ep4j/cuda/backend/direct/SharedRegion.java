@@ -1,27 +1,25 @@
 package org.ep4j.cuda.backend.direct;
 
+import org.ep4j.ErrorCode;
 import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 
 /**
- * Memory of a rank that kernels of the ranks beside it in this process reach too. A rank may close
- * while another one's kernel still waits for it, until that gives up: memory freed under a kernel
- * is the end of all contexts of the process. So whoever lets go of it last frees it. The memory of
- * other processes needs none of this: they have it mapped.
+ * Memory of a rank that kernels of other ranks in this process access too. A rank may close while a kernel of another rank still waits for it: freed memory under a running kernel breaks all contexts of the process. Therefore the last holder frees the memory. Other processes map the memory separately and need no hold.
  */
 final class SharedRegion {
-  /** By their first byte. */
+  /** By the address of their first byte. */
   private static final ConcurrentHashMap<Long, SharedRegion> ALL = new ConcurrentHashMap<>();
 
-  /** Opened once more: the context lives as long as its memory. */
+  /** Opened again: the context lives as long as its memory. */
   private final CudaDevice device;
 
   private final DeviceMemory memory;
   private final long address;
 
-  /** Ranks that hold it; guarded by this. */
+  /** Number of holders; guarded by this. */
   private int holders = 1;
 
   /** A rank's hold on a region. */
@@ -43,7 +41,7 @@ final class SharedRegion {
     address = memory.address();
   }
 
-  /** Allocates a region; the caller holds it. */
+  /** Allocates a region; the caller is a holder. */
   static Hold allocate(CudaDevice of, long bytes) {
     CudaDevice device = CudaDevice.open(of.ordinal());
     SharedRegion region = null;
@@ -59,15 +57,15 @@ final class SharedRegion {
   }
 
   /**
-   * Takes hold of another rank's region.
+   * Adds a hold on another rank's region.
    *
-   * @throws Ep4jException if nobody holds it any more
+   * @throws Ep4jException if the region has no holder any more
    */
   static Hold of(long address, int rank) {
     SharedRegion region = ALL.get(address);
     if (region == null || !region.hold()) {
-      throw new Ep4jException(
-          "rank " + rank + " has closed its memory while the others were mapping it");
+      throw new Ep4jException(ErrorCode.PEER_MEMORY_CLOSED, 
+          "rank " + rank + " closed its memory while other ranks mapped it: close and open the buffer on all ranks together");
     }
     return new Hold(region);
   }

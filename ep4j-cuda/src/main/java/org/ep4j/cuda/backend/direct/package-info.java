@@ -1,6 +1,5 @@
 /**
- * The backend that needs no library but the driver: addresses within a process, IPC between
- * processes.
+ * The backend that needs no library except the driver: addresses within a process, IPC between processes.
  */
 @NullMarked
 package org.ep4j.cuda.backend.direct;

@@ -1,0 +1,279 @@
+package org.ep4j.conformance;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.SplittableRandom;
+import org.ep4j.DType;
+import org.ep4j.LowLatencyCombine;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.Routing;
+import org.ep4j.RowFormat;
+import org.ep4j.RowLayout;
+import org.ep4j.ScaleKind;
+import org.ep4j.ScaleLayout;
+import org.ep4j.Tensor;
+import org.ep4j.verify.HostCopy;
+import org.ep4j.verify.LowLatencyOracle;
+import org.ep4j.verify.Poison;
+import org.ep4j.verify.RankMajorOracle;
+import org.ep4j.verify.WorldRouting;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A low-latency dispatch and its combine, in four steps so that two pairs can overlap. Checks every
+ * result, then poisons it.
+ */
+final class LowLatencyRoundTrip {
+  private static final int UE8M0_MULTIPLE = 512;
+  private static final float[] GLOBAL_SCALES = {1, 448f * 6 / 1.9f, 0.37f, 1e6f};
+
+  private final RankContext in;
+  private final Arena arena;
+  private final boolean hooked;
+  private final Batch batch;
+  private final Routing routing;
+  private final LowLatencyOracle oracle;
+
+  /** Replaces the oracle with {@link RowLayout#RANK_MAJOR}. */
+  private final @Nullable RankMajorOracle byRanks;
+
+  private final LowLatencyDispatchOptions dispatching;
+  private final EdgeCaseRows x;
+  private final EdgeCaseRows y;
+  private final @Nullable Tensor statistics;
+  private final int[] before;
+  private final Tensor waits;
+  private @Nullable LowLatencyDispatch dispatch;
+  private @Nullable LowLatencyCombine combine;
+  private @Nullable WorldRouting combined;
+  private LowLatencyCombineOptions combining = LowLatencyCombineOptions.DEFAULT;
+
+  /**
+   * @param hooked whether dispatch and combine are split by their hooks; else this rank chooses
+   * @param masked ranks that take no part
+   */
+  LowLatencyRoundTrip(RankContext in, Arena arena, boolean hooked, boolean[] masked) {
+    this.in = in;
+    this.arena = arena;
+    this.hooked = hooked;
+    int hidden = in.shape().hidden();
+    batch = Batch.draw(in.shared(), in.shape(), in.shape().lowLatencyMaxTokens(), true, arena);
+    routing = batch.routing(in, arena);
+    int maxTokens = in.shape().lowLatencyMaxTokens();
+    oracle = new LowLatencyOracle(batch.world(), maxTokens, hidden, masked);
+    boolean rankMajor = in.shared().nextInt(3) == 0;
+    byRanks = rankMajor ? new RankMajorOracle(batch.world(), maxTokens, hidden, masked) : null;
+    x = new EdgeCaseRows(in.shared().nextLong(), hidden);
+    y = new EdgeCaseRows(in.shared().nextLong(), hidden);
+    RowFormat format = RowFormat.values()[in.shared().nextInt(3)];
+    ScaleKind kind = ScaleKind.values()[in.shared().nextInt(3)];
+    if (kind == ScaleKind.UE8M0 && hidden % UE8M0_MULTIPLE != 0) {
+      kind = ScaleKind.FLOAT32_POW2;
+    }
+    float globalScale = GLOBAL_SCALES[in.shared().nextInt(GLOBAL_SCALES.length)];
+    int local = in.shape().placement().localExperts(in.rank());
+    before = new int[local];
+    for (int l = 0; l < local; l++) {
+      before[l] = in.own().nextInt(100);
+    }
+    statistics = in.own().nextBoolean() ? Tensor.of(before.clone(), local) : null;
+    waits = Tensor.of(new long[in.shape().ranks()], in.shape().ranks());
+    LowLatencyDispatchOptions.Builder builder =
+        LowLatencyDispatchOptions.builder()
+            .layout(rankMajor ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR)
+            .format(format)
+            .scaleKind(kind)
+            .scaleLayout(ScaleLayout.values()[in.own().nextInt(2)])
+            .globalScale(globalScale)
+            .returnHook(hooked)
+            .async(!hooked && in.own().nextInt(3) == 0);
+    if (statistics != null) {
+      builder.cumulativeStats(statistics);
+    }
+    if (in.own().nextBoolean()) {
+      builder.waitStats(waits);
+    }
+    dispatching = builder.build();
+  }
+
+  /** Sends the rows. */
+  void sendDispatch() {
+    int tokens = batch.world().tokens(in.rank());
+    Tensor rows = in.empty(arena, DType.BF16, tokens, in.shape().hidden());
+    long rowBytes = 2L * in.shape().hidden();
+    HostCopy.write(
+        rows,
+        memory -> {
+          for (long t = 0; t < tokens; t++) {
+            x.fill(memory.asSlice(t * rowBytes, rowBytes), in.rank(), t);
+          }
+        });
+    in.next("send " + dispatching + ", " + tokens + " tokens");
+    dispatch = in.buffer().lowLatencyDispatch(rows, routing, dispatching);
+  }
+
+  /** Receives the rows, and checks them. */
+  void receiveDispatch() {
+    LowLatencyDispatch received = Objects.requireNonNull(dispatch);
+    in.next("receive " + dispatching);
+    if (hooked) {
+      received.hook().receive();
+    } else {
+      received.event().await();
+    }
+    in.counts().lowLatencyDispatches++;
+    if (byRanks == null) {
+      oracle.checkDispatch(in.rank(), received, x, dispatching);
+    } else {
+      byRanks.checkDispatch(in.rank(), received, x, dispatching);
+    }
+    if (statistics != null) {
+      int[] counts = oracle.receiveCounts(in.rank());
+      for (int l = 0; l < counts.length; l++) {
+        if (statistics.getInt(l) != before[l] + counts[l]) {
+          throw new AssertionError(
+              "cumulativeStats["
+                  + l
+                  + "] grew by "
+                  + (statistics.getInt(l) - before[l])
+                  + " instead of "
+                  + counts[l]);
+        }
+      }
+    }
+    checkWaits();
+    if (in.own().nextBoolean()) {
+      Poison.fill(received);
+    }
+  }
+
+  private void checkWaits() {
+    for (int r = 0; r < in.shape().ranks(); r++) {
+      if (waits.getLong(r) < 0) {
+        throw new AssertionError("waitStats of rank " + r + " fell to " + waits.getLong(r));
+      }
+    }
+  }
+
+  /** Returns the experts' rows. */
+  void sendCombine() {
+    LowLatencyDispatch received = Objects.requireNonNull(dispatch);
+    // 0: LogFMT, 1: partial rounding
+    int arithmetic = byRanks == null ? in.shared().nextInt(3) : 2;
+    boolean zeroCopy = arithmetic != 0 && in.own().nextBoolean();
+    Tensor rows =
+        zeroCopy ? in.buffer().lowLatencyCombineBuffer(received.handle()) : expertMemory();
+    HostCopy.write(
+        rows,
+        memory -> {
+          Poison.fill(memory);
+          fillExpertRows(memory);
+        });
+    Routing weighed = combinedRouting();
+    LowLatencyCombineOptions.Builder builder =
+        LowLatencyCombineOptions.builder()
+            .logFmt(arithmetic == 0)
+            .partialRounding(arithmetic == 1)
+            .zeroCopy(zeroCopy)
+            .returnHook(hooked)
+            .async(!hooked && in.own().nextInt(3) == 0);
+    if (in.own().nextBoolean()) {
+      int tokens = batch.world().tokens(in.rank());
+      Tensor out = in.empty(arena, DType.BF16, tokens, in.shape().hidden());
+      Poison.fill(out);
+      builder.out(out);
+    }
+    if (in.own().nextBoolean()) {
+      builder.waitStats(waits);
+    }
+    combining = builder.build();
+    in.next("send " + combining);
+    combine = in.buffer().lowLatencyCombine(rows, weighed, received.handle(), combining);
+  }
+
+  /** Receives and sums, and checks the sums. */
+  void receiveCombine() {
+    LowLatencyCombine summed = Objects.requireNonNull(combine);
+    in.next("receive " + combining);
+    if (hooked) {
+      summed.hook().receive();
+    } else {
+      summed.event().await();
+    }
+    in.counts().lowLatencyCombines++;
+    if (byRanks == null) {
+      oracle.checkCombine(in.rank(), summed.x(), y, Objects.requireNonNull(combined), combining);
+    } else {
+      byRanks.checkCombine(in.rank(), summed.x(), y);
+    }
+    Tensor out = combining.out();
+    if (out != null && HostCopy.mismatch(out, summed.x()) >= 0) {
+      throw new AssertionError("the sums of a low-latency combine with 'out' are not in it");
+    }
+    checkWaits();
+    Poison.fill(summed.x());
+  }
+
+  private Tensor expertMemory() {
+    long ranks = in.shape().ranks();
+    long maxTokens = in.shape().lowLatencyMaxTokens();
+    long groups = byRanks == null ? in.shape().placement().localExperts(in.rank()) : ranks;
+    long rows = byRanks == null ? ranks * maxTokens : maxTokens;
+    return in.empty(arena, DType.BF16, groups, rows, in.shape().hidden());
+  }
+
+  private void fillExpertRows(MemorySegment rows) {
+    WorldRouting world = batch.world();
+    long rowBytes = 2L * in.shape().hidden();
+    for (int s = 0; s < world.ranks(); s++) {
+      for (int t = 0; t < world.tokens(s); t++) {
+        for (int k = 0; k < world.topK(); k++) {
+          if (world.destination(s, t, k) == in.rank()) {
+            long slot =
+                byRanks == null
+                    ? oracle.slot(s, t, world.expert(s, t, k))
+                    : byRanks.slot(s, t, in.rank());
+            if (slot >= 0) {
+              y.fill(rows.asSlice(slot * rowBytes, rowBytes), in.rank(), slot);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  /** The routing of the dispatch with new weights and, sometimes, masked choices. */
+  private Routing combinedRouting() {
+    long seed = in.shared().nextLong();
+    boolean gaps = in.shared().nextInt(3) == 0;
+    List<Routing> all = new ArrayList<>();
+    for (int r = 0; r < in.shape().ranks(); r++) {
+      var random = new SplittableRandom(seed + r);
+      Tensor idx = batch.routings().get(r).topkIdx();
+      long[] ids = new long[(int) idx.elements()];
+      float[] weights = new float[ids.length];
+      for (int i = 0; i < ids.length; i++) {
+        ids[i] = gaps && random.nextInt(5) == 0 ? -1 : idx.getLong(i);
+        weights[i] = (float) random.nextDouble(-2, 2);
+      }
+      all.add(new Routing(Tensor.of(ids, idx.shape()), Tensor.of(weights, idx.shape())));
+    }
+    combined = WorldRouting.of(in.shape().placement(), all);
+    return all.get(in.rank());
+  }
+
+  /** A third operation in flight must be refused without side effects. */
+  void tryThird() {
+    try {
+      sendDispatch();
+    } catch (IllegalStateException e) {
+      return;
+    }
+    throw new AssertionError("a third low-latency operation in flight was accepted");
+  }
+}

@@ -1,0 +1,66 @@
+package org.ep4j.wire.support;
+
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import org.ep4j.ErrorCode;
+import org.ep4j.group.Group;
+import org.ep4j.wire.WireException;
+
+/**
+ * Collective steps of opening wires and regions. Every rank reports the result of its step, so a
+ * failure of one rank ends the step on all ranks with the same message instead of a timeout.
+ */
+public final class CollectiveStep {
+  private static final byte OK = 0;
+  private static final byte FAILED = 1;
+
+  private CollectiveStep() {}
+
+  /**
+   * All-gathers some bytes, or fails on all ranks if one rank passes an error. The error keeps the
+   * code with which its text begins.
+   *
+   * @param error empty if this rank's step succeeded
+   * @throws WireException naming the first rank with an error
+   */
+  public static byte[][] exchange(Group group, String error, byte[] body, Duration timeout) {
+    byte[] content = error.isEmpty() ? body : error.getBytes(StandardCharsets.UTF_8);
+    byte[] mine = new byte[content.length + 1];
+    mine[0] = error.isEmpty() ? OK : FAILED;
+    System.arraycopy(content, 0, mine, 1, content.length);
+    byte[][] all = group.allGather(mine, timeout);
+    byte[][] bodies = new byte[all.length][];
+    for (int rank = 0; rank < all.length; rank++) {
+      if (all[rank][0] == FAILED) {
+        throw failed(rank, new String(all[rank], 1, all[rank].length - 1, StandardCharsets.UTF_8));
+      }
+      bodies[rank] = new byte[all[rank].length - 1];
+      System.arraycopy(all[rank], 1, bodies[rank], 0, bodies[rank].length);
+    }
+    return bodies;
+  }
+
+  /** The error of a rank; keeps the code with which its text begins. */
+  private static WireException failed(int rank, String text) {
+    for (ErrorCode code : ErrorCode.values()) {
+      String prefix = code.message("");
+      if (text.startsWith(prefix)) {
+        return new WireException(
+            code, "rank %d: %s".formatted(rank, text.substring(prefix.length())));
+      }
+    }
+    return new WireException(ErrorCode.WIRE_FAILED, "rank %d: %s".formatted(rank, text));
+  }
+
+  /** All-gathers one number per rank; errors as {@link #exchange}. */
+  public static long[] numbers(Group group, String error, long mine, Duration timeout) {
+    byte[][] all =
+        exchange(group, error, ByteBuffer.allocate(Long.BYTES).putLong(mine).array(), timeout);
+    long[] numbers = new long[all.length];
+    for (int rank = 0; rank < all.length; rank++) {
+      numbers[rank] = ByteBuffer.wrap(all[rank]).getLong();
+    }
+    return numbers;
+  }
+}

@@ -1,0 +1,131 @@
+package org.ep4j.wire.tcp;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.group.Group;
+import org.ep4j.group.RankFailedException;
+import org.ep4j.group.ThreadRanks;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
+import org.ep4j.wire.Wires;
+import org.ep4j.wire.support.CollectiveStep;
+import org.junit.jupiter.api.Test;
+
+class TcpConnectionSetupTest {
+  private static final Duration TIMEOUT = Duration.ofSeconds(10);
+
+  /** The first steps of an honest rank, so that the test learns the ports. */
+  private static byte[][] offers(Group group) {
+    return CollectiveStep.exchange(
+        group, "", new byte[Integer.BYTES + Handshake.TICKET_BYTES], TIMEOUT);
+  }
+
+  @Test
+  void aRankThatNeverCallsIsNamed() {
+    WireConfig config = WireConfig.builder().timeout(Duration.ofMillis(300)).build();
+
+    assertThatThrownBy(
+            () ->
+                ThreadRanks.run(
+                    2,
+                    TIMEOUT,
+                    group -> {
+                      if (group.rank() == 0) {
+                        new TcpConnectionSetup("tcp", group, config, null).open();
+                      } else {
+                        offers(group);
+                        CollectiveStep.exchange(group, "", new byte[0], TIMEOUT);
+                      }
+                    }))
+        .isInstanceOf(RankFailedException.class)
+        .rootCause()
+        .isInstanceOf(WireException.class)
+        .hasMessageContaining("no connection from ranks [1] within 300 ms");
+  }
+
+  /** Unauthenticated clients that connect, send and disconnect do not disturb the ranks. */
+  @Test
+  void unauthenticatedConnectionsDoNotDisturb() {
+    WireConfig config = WireConfig.builder().timeout(TIMEOUT).build();
+    ThreadRanks.run(
+        2,
+        TIMEOUT,
+        group -> {
+          if (group.rank() == 0) {
+            try (Wire wire = new TcpConnectionSetup("tcp", group, config, null).open()) {
+              assertThat(wire.failedLanes()).isZero();
+              group.barrier(TIMEOUT);
+            }
+          } else {
+            ByteBuffer offer = ByteBuffer.wrap(offers(group)[0]);
+            int port = offer.getInt();
+            byte[] ticket = new byte[Handshake.TICKET_BYTES];
+            offer.get(ticket);
+            List<Socket> unauthenticatedSockets = unauthenticatedSockets(port);
+            SocketPair pair = call(group, port, ticket);
+            CollectiveStep.exchange(group, "", new byte[0], TIMEOUT);
+            group.barrier(TIMEOUT);
+            for (Socket unauthenticatedSocket : unauthenticatedSockets) {
+              unauthenticatedSocket.close();
+            }
+            pair.close();
+          }
+        });
+  }
+
+  private static List<Socket> unauthenticatedSockets(int port) throws Exception {
+    List<Socket> unauthenticatedSockets = new ArrayList<>();
+    for (int i = 0; i < 20; i++) {
+      Socket unauthenticatedSocket = new Socket(InetAddress.getLoopbackAddress(), port);
+      if (i % 3 == 0) {
+        unauthenticatedSocket.getOutputStream().write(new byte[100]);
+      } else if (i % 3 == 1) {
+        unauthenticatedSocket.close();
+      }
+      unauthenticatedSockets.add(unauthenticatedSocket);
+    }
+    return unauthenticatedSockets;
+  }
+
+  private static SocketPair call(Group group, int port, byte[] ticket) throws Exception {
+    SocketPair pair = SocketPair.open();
+    pair.here().close();
+    var channel =
+        java.nio.channels.SocketChannel.open(
+            new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
+    channel.configureBlocking(false);
+    new Handshake(group.key(), ticket)
+        .asClient(
+            new PlainPipe(channel),
+            new Handshake.PeerIdentity(1, 0),
+            new DeadlinePipe(System.nanoTime() + TIMEOUT.toNanos()));
+    return new SocketPair(channel, pair.there());
+  }
+
+  @Test
+  void ranksWithDifferentConfigurationsAreTold() {
+    assertThatThrownBy(
+            () ->
+                ThreadRanks.run(
+                    2,
+                    TIMEOUT,
+                    group ->
+                        Wires.open(
+                            group,
+                            WireConfig.builder().wire("tcp").lanes(2 + group.rank()).build())))
+        .isInstanceOf(RankFailedException.class)
+        .rootCause()
+        .isInstanceOf(ConfigurationMismatchException.class)
+        .hasMessageContaining("lanes=");
+  }
+}

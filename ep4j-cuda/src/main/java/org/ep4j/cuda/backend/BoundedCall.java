@@ -1,0 +1,100 @@
+package org.ep4j.cuda.backend;
+
+import org.ep4j.ErrorCode;
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.LongSupplier;
+import org.ep4j.Ep4jException;
+import org.ep4j.group.Group;
+import org.ep4j.memory.Participants;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Library calls that wait for other ranks without a limit. Each runs on its own thread; if a rank is lost or the limit has passed, the thread is abandoned, and the memory that it may still write must stay allocated.
+ */
+public final class BoundedCall {
+  private static final long LOOK_MILLIS = 20;
+
+  private BoundedCall() {}
+
+  /**
+   * Runs a call with the device of the world current.
+   *
+   * @param name name of the native function, for messages
+   * @throws Ep4jException if the call throws or does not end
+   */
+  public static long call(BackendWorld world, String name, Duration limit, LongSupplier call) {
+    return call(
+        world.meeting(),
+        name,
+        limit,
+        () -> {
+          world.device().makeCurrent();
+          return call.getAsLong();
+        });
+  }
+
+  static long call(Participants meeting, String name, Duration limit, LongSupplier call) {
+    AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
+    long[] result = new long[1];
+    Thread caller =
+        Thread.ofPlatform()
+            .daemon()
+            .name("ep4j-" + name)
+            .unstarted(
+                () -> {
+                  try {
+                    result[0] = call.getAsLong();
+                  } catch (Throwable t) {
+                    failure.set(t);
+                  }
+                });
+    caller.start();
+    await(meeting, name, limit, caller);
+    Throwable thrown = failure.get();
+    if (thrown instanceof Ep4jException known) {
+      throw known;
+    }
+    if (thrown != null) {
+      throw new IllegalStateException(name + " cannot be called", thrown);
+    }
+    return result[0];
+  }
+
+  /**
+   * The lost rank that a call waits for, and the reason; empty if none is lost.
+   *
+   * @param name name of the native function
+   */
+  public static String lost(Participants meeting, String name) {
+    Group group = meeting.group();
+    for (int i = 0; i < group.size(); i++) {
+      if (!group.isAlive(i)) {
+        return "rank %d is dead while %s waits for it: %s"
+            .formatted(meeting.number(i), name, group.deathReport(i));
+      }
+    }
+    return "";
+  }
+
+  private static void await(Participants meeting, String name, Duration limit, Thread caller) {
+    long deadline = System.nanoTime() + limit.toNanos();
+    try {
+      while (!caller.join(Duration.ofMillis(LOOK_MILLIS))) {
+        String lost = lost(meeting, name);
+        if (!lost.isEmpty()) {
+          throw new Ep4jException(ErrorCode.LIBRARY_CALL_RANK_LOST, lost);
+        }
+        if (System.nanoTime() - deadline > 0) {
+          throw new Ep4jException(ErrorCode.LIBRARY_CALL_STUCK, name
+                  + " has not ended within "
+                  + limit.toSeconds()
+                  + " s: check that all ranks call it and can reach each other");
+        }
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new Ep4jException(ErrorCode.LIBRARY_CALL_STUCK, "interrupted while " + name + " waits for other ranks", e);
+    }
+  }
+}

@@ -1,0 +1,34 @@
+package org.ep4j.cuda.backend;
+
+import java.util.List;
+import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.cuda.jit.DevicePart;
+
+/**
+ * Device functions of a backend's library that carry puts of kernels, see {@code kernels/library.cuh}. Close it after the last kernel that uses it.
+ */
+public interface PutTransport extends AutoCloseable {
+  /** Short description for display. */
+  String text();
+
+  /** Whether it carries puts to all ranks, including ranks that stores reach. */
+  boolean movesAll();
+
+  /** Device code that kernels are linked to. */
+  List<DevicePart> parts();
+
+  /** Argument {@code library} of the functions. */
+  long library();
+
+  /** Argument {@code window} of the functions. */
+  long window();
+
+  /** Called with a module that contains these parts before one of its kernels runs. */
+  void loaded(CudaModule module);
+
+  /** Called before that module is closed. */
+  void unloading(CudaModule module);
+
+  @Override
+  void close();
+}

@@ -1,0 +1,332 @@
+package org.ep4j.cuda.engine;
+
+import org.ep4j.IllegalUseException;
+import org.ep4j.ErrorCode;
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Objects;
+import java.util.function.Supplier;
+import org.ep4j.BufferConfig;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.backend.Backend;
+import org.ep4j.cuda.backend.BackendChoice;
+import org.ep4j.cuda.backend.Backends;
+import org.ep4j.cuda.backend.DeviceChoice;
+import org.ep4j.cuda.backend.SymmetricRegion;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.DeviceProperties;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.engine.LowLatencyKernels.Reach;
+import org.ep4j.cuda.far.InternodeConnection;
+import org.ep4j.cuda.far.InternodeSizes;
+import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.cuda.jit.KernelConstants;
+import org.ep4j.engine.ConfigAgreement;
+import org.ep4j.engine.Members;
+import org.ep4j.engine.Nodes;
+import org.ep4j.engine.SurvivorAgreement;
+import org.ep4j.group.Group;
+import org.ep4j.memory.Participants;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Creates what a buffer owns; closes it in reverse order when the buffer closes, or immediately if the opening fails.
+ */
+final class CudaBufferOpening implements AutoCloseable {
+  private static final int MAX_EXPERTS_PER_RANK = 1 << 16;
+  private static final int NO_RANK = 0xffff;
+
+  private final ResourceStack owned = new ResourceStack();
+
+  private <T extends AutoCloseable> T own(T resource) {
+    return owned.own(resource);
+  }
+
+  /** Opens a buffer; collective. */
+  static CudaBuffer open(Group group, BufferConfig wanted) {
+    BufferConfig config = settled(wanted);
+    // The ranks agree on the configuration, including the backend, before any data is sent.
+    Nodes nodes = ConfigAgreement.require(group, config);
+    return open(group, config, nodes, null);
+  }
+
+  /** The configuration with the backend from property and variables, so that ranks compare effective values. */
+  static BufferConfig settled(BufferConfig config) {
+    return config.toBuilder().backend(BackendChoice.of(config.backend()).name()).build();
+  }
+
+  /** Opens the buffer of a returning rank; collective with readmit() on the others. */
+  static CudaBuffer rejoin(Group group, BufferConfig wanted) {
+    BufferConfig config = settled(wanted);
+    // Compiles missing kernels while no rank waits for this one.
+    prepareNode(DeviceChoice.ordinal(group), config);
+    try (SurvivorAgreement reunion = SurvivorAgreement.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
+      return open(group, config, Nodes.one(group.size()), reunion);
+    }
+  }
+
+  private static CudaBuffer open(
+      Group group, BufferConfig config, Nodes nodes, @Nullable SurvivorAgreement reunion) {
+    CudaBufferOpening opening = new CudaBufferOpening();
+    boolean complete = false;
+    try {
+      CudaBuffer buffer =
+          opening.build(
+              group, config, nodes, reunion == null ? Participants.ofAll(group) : reunion.participants());
+      if (reunion != null) {
+        buffer.rejoin(reunion);
+      }
+      complete = true;
+      return buffer;
+    } finally {
+      if (!complete) {
+        opening.close();
+      }
+    }
+  }
+
+  /**
+   * @param meeting the ranks that have the buffer; either some of them return, or all open
+   */
+  private CudaBuffer build(Group group, BufferConfig wanted, Nodes nodes, Participants meeting) {
+    boolean again = meeting.isNew(meeting.rank());
+    Duration timeout = wanted.timeout();
+    int ordinal = DeviceChoice.ordinal(group);
+    boolean one = nodes.count() == 1;
+    if (one) {
+      prepareNode(ordinal, wanted);
+    }
+    CudaDevice device = own(CudaDevice.open(ordinal));
+    device.makeCurrent();
+    Backend backend = own(Backends.open(wanted.backend(), meeting, device, timeout));
+    requireReadmission(backend, again);
+    RegionLayout layout = new RegionLayout(wanted, nodes);
+    InternodeConnection internode =
+        one ? null : internode(group, device, backend, wanted, nodes, layout);
+    BufferConfig config =
+        internode == null ? wanted : wanted.toBuilder().wire(internode.wire()).build();
+    SymmetricRegion shared = own(backend.allocate(layout.bytes));
+    DeviceMemory region = shared.memory();
+    CudaStream stream = own(CudaStream.create(device));
+    region.fill8(0, layout.words, (byte) 0, stream);
+    stream.synchronize();
+    DeviceMemory owners = owners(device, config);
+    HostWords words = own(new HostWords(device, group.size()));
+    CallLog calls =
+        own(again ? CallLog.rejoin(meeting, timeout) : CallLog.open(group, nodes, timeout));
+    Members members = new Members(group);
+    FailureDiagnosis diagnosis =
+        own(new FailureDiagnosis(words, members, group.rank(), config, calls));
+    Completion completion = new Completion(words, stream, group.size(), config, diagnosis);
+    Staging staging = own(new Staging(device, completion));
+    KernelFiles files = KernelFiles.of(device, internode);
+    Kernels kernels = loaded(backend, again, () -> new Kernels(files, !one));
+    // Maps the peers' regions: all ranks have cleared their words after this step.
+    Peers peers = own(new Peers(meeting, nodes, device, shared, timeout));
+    StaleRankFence fence =
+        own(
+            new StaleRankFence(
+                new RemoteWords(device),
+                group.rank(),
+                group.size(),
+                peers::address,
+                members::isAlive,
+                words::gone,
+                System::nanoTime));
+    completion.attach(internode, fence);
+    CudaContext context =
+        new CudaContext(
+            group,
+            config,
+            device,
+            layout,
+            nodes,
+            new CudaContext.Resources(
+                members,
+                backend,
+                region,
+                peers,
+                fence,
+                internode,
+                owners,
+                words,
+                calls,
+                completion,
+                kernels,
+                staging,
+                stream));
+    HandlePool pool =
+        own(
+            new HandlePool(
+                device,
+                new HandleLayout(
+                    config,
+                    group.rank(),
+                    internode == null ? 0 : internode.partners(),
+                    layout.receiveSlots),
+                completion,
+                group.size()));
+    CudaDispatchLayout counting = own(new CudaDispatchLayout(context));
+    LowLatency.Resources lowLatency =
+        config.lowLatencyMaxTokens() > 0 ? lowLatency(context, meeting, words) : null;
+    return new CudaBuffer(context, pool, counting, lowLatency, this);
+  }
+
+  /**
+   * Compiles missing kernels, which may take long on one rank; the others wait here, without the deadline of an operation. The ranks that readmit a returning rank load no kernels: they wait for it in the next step.
+   */
+  private <T extends AutoCloseable> T loaded(Backend backend, boolean again, Supplier<T> kernels) {
+    Supplier<T> owning = () -> own(kernels.get());
+    return again ? owning.get() : backend.world().together("kernels cannot be loaded", owning);
+  }
+
+  private static void requireReadmission(Backend backend, boolean again) {
+    if (again && !backend.refusesReadmission().isEmpty()) {
+      throw new IllegalUseException(ErrorCode.READMISSION_UNSUPPORTED, "rejoin: " + backend.refusesReadmission());
+    }
+  }
+
+  private static void prepareNode(int device, BufferConfig config) {
+    Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(false));
+    files.putAll(Kernels.filesOfOneRank());
+    if (config.lowLatencyMaxTokens() > 0) {
+      files.putAll(LowLatencyKernels.files(device, config, Reach.NODE));
+    }
+    KernelCompiler.standard().prepare(files, DeviceProperties.of(device).architecture());
+  }
+
+  /** The transport between nodes decides which kernels are needed. */
+  private static void prepare(
+      CudaDevice device, BufferConfig config, InternodeConnection internode) {
+    Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(true));
+    if (config.lowLatencyMaxTokens() > 0) {
+      files.putAll(LowLatencyKernels.files(device.ordinal(), config, Reach.of(internode)));
+    }
+    KernelFiles.of(device, internode).prepare(files);
+    new KernelFiles(device, null).prepare(Kernels.filesOfOneRank());
+  }
+
+  /** Collective. */
+  private InternodeConnection internode(
+      Group group,
+      CudaDevice device,
+      Backend backend,
+      BufferConfig config,
+      Nodes nodes,
+      RegionLayout layout) {
+    LowLatencyLayout latency =
+        config.lowLatencyMaxTokens() > 0 ? new LowLatencyLayout(config, nodes) : null;
+    if (latency != null) {
+      requireNoMasking(config);
+    }
+    InternodeSizes sizes =
+        new InternodeSizes(
+            layout.countWords,
+            layout.slotToken,
+            latency == null ? 0 : latency.bytes,
+            latency == null ? 0 : latency.stagingBytes,
+            latency == null ? 0 : LowLatencyPuts.counters(nodes.ranks()));
+    InternodeConnection internode =
+        own(InternodeConnection.open(group, device, backend, config, nodes, sizes));
+    prepare(device, config, internode);
+    return internode;
+  }
+
+  private static void requireNoMasking(BufferConfig config) {
+    if (config.masking()) {
+      throw new InvalidArgumentException(ErrorCode.CUDA_MASKING_INTERNODE, "masking",
+          "true",
+          "false where ranks of several nodes use the CUDA engine",
+          "disable masking, or use the engine 'host'");
+    }
+  }
+
+  /** Collective. */
+  private LowLatency.Resources lowLatency(CudaContext context, Participants meeting, HostWords words) {
+    BufferConfig config = context.config;
+    CudaDevice device = context.device;
+    int local = context.placement.localExperts(context.rank);
+    LowLatencyLayout layout = new LowLatencyLayout(config, context.nodes);
+    LowLatencyMemory memory = own(new LowLatencyMemory(device, config, context.ranks, local));
+    SymmetricRegion region = own(context.backend.allocate(layout.bytes));
+    LowLatencyRegion part =
+        own(
+            new LowLatencyRegion(
+                meeting,
+                context.nodes,
+                context.nodes.count() == 1
+                    && LowLatencyKernels.wantsPackets(System.getenv())
+                    && context.backend.world().isLinked(),
+                region,
+                context.internode,
+                device,
+                layout,
+                words,
+                context.stream,
+                config.timeout()));
+    LowLatencyKernels kernels =
+        loaded(
+            context.backend,
+            meeting.isNew(meeting.rank()),
+            () ->
+                new LowLatencyKernels(
+                    KernelFiles.of(device, context.internode),
+                    config,
+                    Reach.of(context.internode),
+                    part.llPackets(),
+                    local,
+                    context.kernels.sharedBytes));
+    return new LowLatency.Resources(part, memory, kernels);
+  }
+
+  private DeviceMemory owners(CudaDevice device, BufferConfig config) {
+    ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
+    if (placement.maxLocalExperts() > MAX_EXPERTS_PER_RANK) {
+      throw new InvalidArgumentException(ErrorCode.CUDA_EXPERTS_PER_RANK, "placement",
+          placement.maxLocalExperts() + " experts on a rank",
+          "at most " + MAX_EXPERTS_PER_RANK,
+          "use more ranks");
+    }
+    int[] table = ownerTable(placement, new boolean[placement.ranks()]);
+    int[] order = orderTable(placement);
+    DeviceMemory memory =
+        own(DeviceMemory.allocate(device, (long) (table.length + order.length) * Integer.BYTES));
+    memory.copyFrom(0, MemorySegment.ofArray(table));
+    memory.copyFrom((long) table.length * Integer.BYTES, MemorySegment.ofArray(order));
+    return memory;
+  }
+
+  /** Start of each rank's experts in a list of all experts, and that list, by rank and local number. */
+  private static int[] orderTable(ExpertPlacement placement) {
+    int ranks = placement.ranks();
+    int[] order = new int[ranks + 1 + placement.experts()];
+    for (int r = 0; r < ranks; r++) {
+      order[r + 1] = order[r] + placement.localExperts(r);
+    }
+    for (int e = 0; e < placement.experts(); e++) {
+      order[ranks + 1 + order[placement.rankOf(e)] + placement.localOf(e)] = e;
+    }
+    return order;
+  }
+
+  /** {@code rank << 16 | local number} by expert; rank 0xffff for experts of dead ranks. */
+  static int[] ownerTable(ExpertPlacement placement, boolean[] gone) {
+    int[] owners = new int[placement.experts()];
+    for (int e = 0; e < owners.length; e++) {
+      int rank = placement.rankOf(e);
+      owners[e] = (gone[rank] ? NO_RANK : rank) << 16 | placement.localOf(e);
+    }
+    return owners;
+  }
+
+  /** Closes all resources. */
+  @Override
+  public void close() {
+    owned.close();
+  }
+}

@@ -1,0 +1,26 @@
+package org.ep4j.cuda.engine;
+
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.engine.ThreadGuard;
+
+/** The thread guard of a buffer; the device is current for the admitted thread. */
+final class CudaThreadGuard implements LowLatency.Entry {
+  private final ThreadGuard entrance;
+  private final CudaDevice device;
+
+  CudaThreadGuard(ThreadGuard entrance, CudaDevice device) {
+    this.entrance = entrance;
+    this.device = device;
+  }
+
+  @Override
+  public void enter() {
+    entrance.enter();
+    device.makeCurrent();
+  }
+
+  @Override
+  public void leave() {
+    entrance.leave();
+  }
+}

@@ -1,0 +1,50 @@
+package org.ep4j.cuda.far;
+
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.RegisteredMemory;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+
+/** Page-locked memory of the wire on the host; the wire frees it. */
+final class HostReceiveMemory implements ReceiveMemory {
+  private final Region region;
+  private final RegisteredMemory registered;
+
+  private HostReceiveMemory(Region region, RegisteredMemory registered) {
+    this.region = region;
+    this.registered = registered;
+  }
+
+  /** Collective. */
+  static HostReceiveMemory allocate(Wire wire, CudaDevice device, long bytes, Duration timeout) {
+    Region region = wire.allocate(bytes, timeout);
+    return new HostReceiveMemory(region, RegisteredMemory.of(device, region.segment()));
+  }
+
+  @Override
+  public Region region() {
+    return region;
+  }
+
+  @Override
+  public long address() {
+    return registered.deviceAddress();
+  }
+
+  @Override
+  public void clear() {
+    region.segment().fill((byte) 0);
+  }
+
+  @Override
+  public void setWord(long offset, long value) {
+    region.segment().set(ValueLayout.JAVA_LONG, offset, value);
+  }
+
+  @Override
+  public void close() {
+    registered.close();
+  }
+}

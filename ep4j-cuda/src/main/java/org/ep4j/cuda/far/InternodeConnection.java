@@ -1,0 +1,257 @@
+package org.ep4j.cuda.far;
+
+import java.time.Duration;
+import org.ep4j.BufferConfig;
+import org.ep4j.cuda.backend.Backend;
+import org.ep4j.cuda.backend.PutTransport;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.engine.Nodes;
+import org.ep4j.engine.Rails;
+import org.ep4j.group.Group;
+import org.ep4j.wire.WireConfig;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The connection of a rank's GPU with ranks of other nodes: the transport (a wire with its proxy, or the backend's own device functions) and the tables of {@code kernels/internode.cuh} on the device.
+ */
+public final class InternodeConnection implements AutoCloseable {
+  private final ResourceStack owned = new ResourceStack();
+  private final Nodes nodes;
+  private final int rank;
+  private final InternodeLayout layout;
+  private final int maxPartners;
+  private final InternodeLink link;
+  private final InternodeTable table;
+
+  /** Number of the last quiesce round; 0 for none. */
+  private long quiesceRounds;
+
+  private InternodeConnection(
+      Group group,
+      CudaDevice device,
+      Backend backend,
+      BufferConfig config,
+      Nodes nodes,
+      InternodeSizes sizes) {
+    this.nodes = nodes;
+    rank = group.rank();
+    layout = new InternodeLayout(group.size(), sizes);
+    Rails rails = new Rails(nodes, new boolean[group.size()]);
+    maxPartners = maxPartners(rails, group.size());
+    int partners = rails.partners(rank).length;
+    boolean complete = false;
+    try {
+      link = owned.own(link(group, device, backend, config, nodes, partners));
+      table = owned.own(new InternodeTable(device, link, layout, nodes, rank, partners));
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  /**
+   * Connects the ranks of a buffer that spans several nodes; collective.
+   *
+   * @param backend backend of the buffer, with all ranks
+   */
+  public static InternodeConnection open(
+      Group group,
+      CudaDevice device,
+      Backend backend,
+      BufferConfig config,
+      Nodes nodes,
+      InternodeSizes sizes) {
+    return new InternodeConnection(group, device, backend, config, nodes, sizes);
+  }
+
+  private InternodeLink link(
+      Group group,
+      CudaDevice device,
+      Backend backend,
+      BufferConfig config,
+      Nodes nodes,
+      int partners) {
+    String wire = WireChoice.of(backend.name(), config.wire());
+    // Windows of a library have equal size on all ranks.
+    return wire.equals(WireConfig.BACKEND)
+        ? new LibraryLink(group, device, backend, nodes, sizes(maxPartners), config.timeout())
+        : new WireLink(
+            group,
+            backend.world(),
+            InternodeWire.of(wire, config.timeout(), System.getenv()),
+            nodes,
+            sizes(partners));
+  }
+
+  private InternodeMemorySizes sizes(int partners) {
+    return new InternodeMemorySizes(
+        layout.incomingBytes(partners),
+        layout.outgoingBytes(partners),
+        layout.counters(maxPartners),
+        layout.quiesce(maxPartners));
+  }
+
+  private static int maxPartners(Rails rails, int ranks) {
+    int most = 0;
+    for (int r = 0; r < ranks; r++) {
+      most = Math.max(most, rails.partners(r).length);
+    }
+    return most;
+  }
+
+  /** The transport between the nodes, as {@link BufferConfig#wire()} names it. */
+  public String wire() {
+    return link.wire();
+  }
+
+  /** The library that kernels must be linked to; null if none. Closed after them. */
+  public @Nullable PutTransport transport() {
+    return link.transport();
+  }
+
+  /** Device address of the {@code InternodeWorld}. */
+  public long world() {
+    return table.address();
+  }
+
+  /** Device address of the node of each rank. */
+  public long nodeOf() {
+    return table.nodeOf();
+  }
+
+  /** Ranks of other nodes that exchange tokens with this rank while no rank is dead. */
+  public int partners() {
+    return table.partners();
+  }
+
+  /** Bytes of a slot. */
+  public long slotBytes() {
+    return layout.slotBytes;
+  }
+
+  /** Whether a transport copies what kernels write locally; false if kernels write to the destination. */
+  public boolean puts() {
+    return link.puts();
+  }
+
+  /** The low-latency part of this rank, as a device address. */
+  public long lowLatencyPart() {
+    return link.incoming() + layout.lowLatency;
+  }
+
+  /** The low-latency part of a rank of another node; only if mapped. */
+  public long lowLatencyPart(int rank) {
+    return link.incoming(rank) + layout.lowLatency;
+  }
+
+  /** Offset of low-latency parts in receive memory, the target of puts. */
+  public long lowLatencyTarget() {
+    return layout.lowLatency;
+  }
+
+  /** Device address of the staging for low-latency puts; only with {@link #puts}. */
+  public long lowLatencyStaging() {
+    return link.outgoing() + layout.staging;
+  }
+
+  /** Offset of the staging in the source of puts. */
+  public long lowLatencySource() {
+    return link.outgoingSource() + layout.staging;
+  }
+
+  /** Number of the first counter for low latency, equal on all ranks. */
+  public int firstLowLatencyCounter() {
+    return layout.firstLowLatency(maxPartners);
+  }
+
+  /** Device address of the counters of this rank. */
+  public long counters() {
+    return link.counters();
+  }
+
+  /** Bytes of transport memory: page-locked host memory, GPU memory, or memory of the backend. */
+  public long memoryBytes() {
+    return link.memoryBytes();
+  }
+
+  /** Whether the proxy has stopped, so that this rank no longer sends. Any thread; cheap. */
+  public boolean stopped() {
+    return link.stopped();
+  }
+
+  /**
+   * Why {@code peer} no longer sends or this rank no longer sends; null if neither. Any thread.
+   */
+  public @Nullable String problem(int peer) {
+    return link.problem(peer);
+  }
+
+  /**
+   * Whether the connection supports the loss of these ranks; the same on all others. Transfers of a dead node must end, but a stopped process may resume. Rails keep their layout only if whole nodes are lost.
+   *
+   * @return empty, or the reason why not
+   */
+  public String refusesLoss(boolean[] gone) {
+    for (int r = 0; r < gone.length; r++) {
+      for (int other = 0; gone[r] && other < gone.length; other++) {
+        if (nodes.together(r, other) && !gone[other]) {
+          return "rank %d is dead but rank %d of its node is alive: only whole nodes can be excluded"
+              .formatted(r, other);
+        }
+      }
+      String refused = gone[r] ? link.refusesLossOf(r) : "";
+      if (!refused.isEmpty()) {
+        return refused;
+      }
+    }
+    return "";
+  }
+
+  /** Number of the last {@link #quiesce} round; 0 for none. */
+  public long quiesceRounds() {
+    return quiesceRounds;
+  }
+
+  /**
+   * Waits until nothing is in flight between the ranks; called on all survivors while none of them runs a kernel. Allowed next: {@link #beginAnew}, another round, or {@link #close}.
+   *
+   * @param gone dead ranks, which {@link #refusesLoss} accepts
+   * @param time number of the round: equal on all ranks, above {@link #quiesceRounds} of each
+   * @return empty, or the reason why this connection cannot begin anew
+   */
+  public String quiesce(boolean[] gone, long time, Duration timeout) {
+    quiesceRounds = time;
+    return link.quiesce(gone, time, timeout);
+  }
+
+  /**
+   * Restores the initial state at the same addresses, without the dead ranks. All survivors have completed {@link #quiesce}, and none sends before all have returned from this method.
+   */
+  public void beginAnew(boolean[] gone) {
+    link.beginAnew();
+    table.write(gone);
+  }
+
+  /** Sets a word of the low-latency part of this rank; there is no concurrent writer. */
+  public void setLowLatencyWord(long offset, long value) {
+    link.setIncomingWord(layout.lowLatency + offset, value);
+  }
+
+  /**
+   * Stops the transport and closes all resources; a second call does nothing. No kernel of this rank, nor of another rank of this process, uses the connection any more.
+   *
+   * @throws org.ep4j.Ep4jException if a thread of the proxy does not end: its resources stay allocated
+   */
+  @Override
+  public void close() {
+    owned.close();
+  }
+
+  @Override
+  public String toString() {
+    return "rank " + rank + " over " + link;
+  }
+}

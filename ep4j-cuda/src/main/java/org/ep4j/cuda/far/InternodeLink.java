@@ -1,0 +1,72 @@
+package org.ep4j.cuda.far;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import org.ep4j.cuda.backend.PutTransport;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The transport between nodes ({@code kernels/internode_transport.cuh}) and its zeroed memory on this rank: receive memory, which ranks of other nodes write into; outgoing memory, which holds data that kernels cannot write to the destination; and counters.
+ */
+interface InternodeLink extends AutoCloseable {
+  /** Name as in {@code BufferConfig.wire()}. */
+  String wire();
+
+  /** Receive memory of this rank, as a device address. */
+  long incoming();
+
+  /** Receive memory of another rank if kernels write it themselves; else 0. */
+  long incoming(int rank);
+
+  /** Whether the transport copies what kernels write locally; false if kernels write to the destination. */
+  boolean puts();
+
+  /** Outgoing memory; 0 without puts. */
+  long outgoing();
+
+  /** Offset of the outgoing memory in the source of puts. */
+  long outgoingSource();
+
+  /** The counters of this rank. */
+  long counters();
+
+  /** Bytes of transport memory. */
+  long memoryBytes();
+
+  /** Lanes that the commands of a ring may name. */
+  int lanesPerRing();
+
+  /** The library that kernels must be linked to; null if none. */
+  @Nullable PutTransport transport();
+
+  /**
+   * Writes the {@code InternodeTransport} of kernels into {@link InternodeTransportField#BYTES} zeroed bytes.
+   */
+  void describe(MemorySegment transport);
+
+  /** Whether this rank no longer sends. Any thread; cheap. */
+  boolean stopped();
+
+  /** Why a rank of another node no longer sends; null if it does. Any thread. */
+  @Nullable String problem(int peer);
+
+  /** Why the transport does not support the loss of a rank of another node; empty if it does. */
+  String refusesLossOf(int rank);
+
+  /**
+   * Waits until nothing is in flight between the survivors; called on all of them while none runs a kernel. Afterwards only {@link #beginAnew}, this method and {@link #close} may be called.
+   *
+   * @param time number of the round: equal on all ranks, higher than any before
+   * @return empty, or the reason why the transport cannot begin anew
+   */
+  String quiesce(boolean[] gone, long time, Duration timeout);
+
+  /** Restores the initial state at the same addresses. */
+  void beginAnew();
+
+  /** Sets a word of the receive memory of this rank; there is no concurrent writer. */
+  void setIncomingWord(long offset, long value);
+
+  @Override
+  void close();
+}

@@ -1,0 +1,12 @@
+package org.ep4j.cuda.far;
+
+/**
+ * Sizes of a rank's transport memory between nodes.
+ *
+ * @param incomingBytes bytes of memory that ranks of other nodes write into
+ * @param outgoingBytes bytes of memory that the transport reads if kernels cannot write to the destination
+ * @param counters counters of each rank, equal on all ranks
+ * @param quiesceCounter the first counter of quiesce, one per rank, which are the last counters
+ */
+record InternodeMemorySizes(
+    long incomingBytes, long outgoingBytes, int counters, int quiesceCounter) {}

@@ -1,0 +1,17 @@
+package org.ep4j.cuda.far;
+
+/**
+ * Requirements of a buffer between nodes, equal on all ranks.
+ *
+ * @param countWords words of a rank's counts; 0 without high throughput
+ * @param tokenBytes largest number of bytes of a token in a slot, including the headers
+ * @param lowLatencyBytes bytes of the part that low-latency operations of other nodes write into
+ * @param stagingBytes bytes of outgoing memory for low-latency puts
+ * @param lowLatencyCounters low-latency counters of each rank
+ */
+public record InternodeSizes(
+    long countWords,
+    long tokenBytes,
+    long lowLatencyBytes,
+    long stagingBytes,
+    int lowLatencyCounters) {}

@@ -1,0 +1,116 @@
+package org.ep4j.cuda.far;
+
+import org.ep4j.ErrorCode;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.BufferConfig;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.proxy.ProxyConfig;
+import org.ep4j.group.Group;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireException;
+import org.ep4j.wire.Wires;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How a buffer's wire and proxy are opened.
+ *
+ * @param wire kind of wire, or {@link WireConfig#STAGED}
+ * @param threads threads of the proxy
+ * @param cores cores of the threads; null if unset
+ * @param timeout limit of the opening
+ */
+record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Duration timeout) {
+  private static final int LANES_PER_THREAD = 4;
+  private static final int RINGS_PER_THREAD = 4;
+  private static final int COMMANDS = 2048;
+
+  static InternodeWire of(BufferConfig config, Map<String, String> variables) {
+    return of(config.wire(), config.timeout(), variables);
+  }
+
+  static InternodeWire of(String wire, Duration timeout, Map<String, String> variables) {
+    String threads = variables.getOrDefault(ProxyConfig.THREADS_VARIABLE, "1").strip();
+    String cores = variables.getOrDefault(ProxyConfig.CORES_VARIABLE, "").strip();
+    return new InternodeWire(
+        wire,
+        number(ProxyConfig.THREADS_VARIABLE, threads),
+        cores.isEmpty() ? null : numbers(cores),
+        timeout);
+  }
+
+  private static List<Integer> numbers(String text) {
+    List<Integer> numbers = new ArrayList<>();
+    for (String part : text.equals("none") ? new String[0] : text.split(",", -1)) {
+      numbers.add(number(ProxyConfig.CORES_VARIABLE, part.strip()));
+    }
+    return numbers;
+  }
+
+  private static int number(String variable, String text) {
+    try {
+      return Integer.parseInt(text);
+    } catch (NumberFormatException e) {
+      throw new InvalidArgumentException(ErrorCode.PROXY_CONFIG, variable,
+          text,
+          variable.equals(ProxyConfig.THREADS_VARIABLE) ? "1 to 8" : "numbers of cores, or none",
+          "unset it");
+    }
+  }
+
+  /**
+   * Opens the wire; collective.
+   *
+   * @param bus address of the GPU, used to choose nearby ports of the wire
+   */
+  Wire open(Group group, int counters, String bus) {
+    String kind = wire;
+    if (wire.equals(WireConfig.STAGED)) {
+      kind = group.inProcess() ? "inproc" : "shm";
+    }
+    return Wires.open(
+        group,
+        WireConfig.builder()
+            .wire(kind)
+            .lanes(threads * LANES_PER_THREAD)
+            .progressContexts(threads)
+            .counters(counters)
+            .timeout(timeout)
+            .affinity(bus)
+            .build());
+  }
+
+  void requireReach(Wire opened, boolean puts) {
+    if (puts && wire.equals(WireConfig.STAGED)) {
+      throw new WireException(ErrorCode.WIRE_FAILED, 
+          "wire '"
+              + wire
+              + "' needs memory that all ranks map, which '"
+              + opened.name()
+              + "' lacks: use another wire");
+    }
+  }
+
+  int lanesPerThread() {
+    return LANES_PER_THREAD;
+  }
+
+  /**
+   * How the proxy is opened.
+   *
+   * @param bus address of the GPU
+   * @param alone whether no other rank uses this GPU and its cores
+   * @param flushCounters words that count flushes
+   */
+  ProxyConfig proxy(String bus, boolean alone, int flushCounters) {
+    List<Integer> own = cores;
+    if (own == null) {
+      own = alone ? new ProxyCores().near(bus, threads) : List.of();
+    }
+    return new ProxyConfig(
+        threads, RINGS_PER_THREAD * threads, COMMANDS, flushCounters, own, timeout);
+  }
+}

@@ -1,0 +1,142 @@
+package org.ep4j.cuda.far;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.time.Duration;
+import java.util.function.Consumer;
+import org.ep4j.cuda.backend.LibraryModule;
+import org.ep4j.cuda.backend.PutTransport;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.Kernel;
+import org.ep4j.cuda.driver.Launch;
+import org.ep4j.cuda.driver.LaunchConfig;
+import org.ep4j.cuda.driver.ResourceStack;
+
+/**
+ * Determines that a library carries nothing between the nodes, as {@link InternodeQuiesce} does for a wire, and resets counters to 0: {@code kernels/library_quiesce.cu}. Called while no other kernel of any rank uses the library.
+ */
+final class LibraryQuiesce implements AutoCloseable {
+  private static final String ENTRY = "library_quiesce.cu";
+  private static final int WARP = 32;
+  private static final int CLEARING_THREADS = 256;
+
+  /** Fields of {@code QuiesceParameters}. */
+  private enum Run {
+    RANK,
+    RANKS,
+    NODE_FIRST,
+    NODE_END,
+    FIRST_WORD,
+    INCREMENT,
+    WANTED,
+    TIMEOUT,
+    MISSING
+  }
+
+  private final ResourceStack owned = new ResourceStack();
+  private final int lanes;
+  private final int firstWord;
+  private final Consumer<MemorySegment> transport;
+  private final CudaStream stream;
+  private final DeviceMemory missing;
+  private final Kernel quiesce;
+  private final Kernel clear;
+
+  /** Number of the last completed round, which equals the adds to each peer so far. */
+  private long completedRounds;
+
+  /**
+   * Loads the kernels.
+   *
+   * @param firstWord number of the counter for the final adds of rank 0
+   * @param described writes the {@code InternodeTransport} of the kernels
+   */
+  LibraryQuiesce(
+      CudaDevice device,
+      PutTransport library,
+      int lanes,
+      int firstWord,
+      Consumer<MemorySegment> described) {
+    this.lanes = lanes;
+    this.firstWord = firstWord;
+    transport = described;
+    boolean complete = false;
+    try {
+      stream = owned.own(CudaStream.create(device));
+      missing = owned.own(DeviceMemory.allocate(device, Long.BYTES));
+      LibraryModule module =
+          owned.own(LibraryModule.load(device, ENTRY, LibraryModule.DEFINES, library));
+      quiesce = module.module().kernel("ep4j_library_quiesce");
+      clear = module.module().kernel("ep4j_library_clear");
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  /**
+   * Waits on all ranks at once. Returns empty, or why the library is not known to be idle.
+   *
+   * @param first first rank of this node
+   * @param end end of the ranks of this node, exclusive
+   * @param time number of the round: equal on all ranks, higher than any before
+   */
+  String await(int rank, int ranks, int first, int end, long time, Duration timeout) {
+    missing.copyFrom(0, MemorySegment.ofArray(new long[1]));
+    try (Launch launch =
+        Launch.of(
+            quiesce,
+            LaunchConfig.of(1, lanes * WARP),
+            InternodeTransportField.BYTES,
+            Run.values().length * Long.BYTES)) {
+      transport.accept(launch.parameter(0));
+      MemorySegment run = launch.parameter(1);
+      set(run, Run.RANK, rank);
+      set(run, Run.RANKS, ranks);
+      set(run, Run.NODE_FIRST, first);
+      set(run, Run.NODE_END, end);
+      set(run, Run.FIRST_WORD, firstWord);
+      set(run, Run.INCREMENT, time - completedRounds);
+      set(run, Run.WANTED, time * lanes);
+      set(run, Run.TIMEOUT, timeout.toNanos());
+      set(run, Run.MISSING, missing.address());
+      launch.launch(stream);
+      stream.synchronize();
+    }
+    completedRounds = time;
+    long[] found = new long[1];
+    missing.copyTo(0, MemorySegment.ofArray(found));
+    return found[0] == 0
+        ? ""
+        : "final adds of rank %d did not arrive within %d ms"
+            .formatted(found[0] - 1, timeout.toMillis());
+  }
+
+  private static void set(MemorySegment run, Run field, long value) {
+    run.setAtIndex(ValueLayout.JAVA_LONG, field.ordinal(), value);
+  }
+
+  /** Sets the first counters to 0. */
+  void clear(int counters) {
+    try (Launch launch =
+        Launch.of(
+            clear,
+            LaunchConfig.of(1, CLEARING_THREADS),
+            InternodeTransportField.BYTES,
+            Long.BYTES)) {
+      transport.accept(launch.parameter(0));
+      launch.parameter(1).set(ValueLayout.JAVA_LONG, 0, counters);
+      launch.launch(stream);
+      stream.synchronize();
+    }
+  }
+
+  @Override
+  public void close() {
+    owned.close();
+  }
+}

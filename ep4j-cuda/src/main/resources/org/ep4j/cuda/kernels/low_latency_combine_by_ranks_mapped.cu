@@ -1,3 +1,0 @@
-// Low-latency combine by source ranks on several nodes, see EP4J_FAR_MAPPED in low_latency.cuh.
-#define EP4J_FAR 1
-#include "low_latency_combine_by_ranks.cu"

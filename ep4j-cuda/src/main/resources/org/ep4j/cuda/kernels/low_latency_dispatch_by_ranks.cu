@@ -1,3 +1,0 @@
-// Low-latency dispatch by source ranks, org.ep4j.RowLayout.RANK_MAJOR; see low_latency.cuh.
-#define EP4J_BY_RANKS 1
-#include "low_latency_dispatch.cu"

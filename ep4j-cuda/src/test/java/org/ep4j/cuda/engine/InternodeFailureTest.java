@@ -1,0 +1,96 @@
+package org.ep4j.cuda.engine;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import org.ep4j.ErrorCode;
+import java.time.Duration;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.TimeUnit;
+import org.ep4j.BufferConfig;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.RowFormat;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.Gpu;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Failures between nodes are reported in time, and the device serves the next buffer. */
+class InternodeFailureTest {
+  private static final int TOKENS = 24;
+
+  private static BufferConfig.Builder config(String wire) {
+    return Batch.config(0)
+        .lowLatencyMaxTokens(TOKENS)
+        .ranksPerNode(1)
+        .wire(wire)
+        .timeout(Duration.ofSeconds(2));
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"staged", "tcp"})
+  void aSilentRankOfAnotherNodeIsNamedInTime(String wire) {
+    Gpu.require(1);
+    CyclicBarrier step = new CyclicBarrier(2);
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (CudaDevice device = CudaDevice.open(group.rank() % CudaDevice.count());
+              Batch batch = new Batch(device, TOKENS)) {
+            batch.fill(group.rank(), 1);
+            try (ExpertBuffer buffer = ExpertBuffer.open(group, config(wire).build())) {
+              roundTrip(buffer, batch);
+              try {
+                if (group.rank() == 0) {
+                  isToldOfItsPeer(buffer, batch);
+                }
+              } finally {
+                step.await(30, TimeUnit.SECONDS);
+              }
+              buffer.reset();
+              roundTrip(buffer, batch);
+            }
+            try (ExpertBuffer again = ExpertBuffer.open(group, config(wire).build())) {
+              roundTrip(again, batch);
+            }
+          }
+        });
+  }
+
+  private static void isToldOfItsPeer(ExpertBuffer buffer, Batch batch) {
+    assertThatThrownBy(() -> dispatch(buffer, batch))
+        .isInstanceOfSatisfying(PeerTimeoutException.class, e -> assertThat(e.peer()).isEqualTo(1))
+        .hasMessageContaining("low-latency dispatch")
+        .hasMessageMatching(".* after [1-9]\\d{3} ms; .*");
+  }
+
+  @Test
+  void masksBetweenNodesAreRefusedImmediately() {
+    Gpu.require(1);
+    ThreadRanks.run(
+        2,
+        group ->
+            assertThatThrownBy(
+                    () -> ExpertBuffer.open(group, config("staged").masking(true).build()))
+                .isInstanceOf(InvalidArgumentException.class)
+                .hasMessageStartingWith(ErrorCode.CUDA_MASKING_INTERNODE.id()));
+  }
+
+  private static LowLatencyDispatch dispatch(ExpertBuffer buffer, Batch batch) {
+    return buffer.lowLatencyDispatch(
+        batch.x, batch.routing, LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build());
+  }
+
+  private static void roundTrip(ExpertBuffer buffer, Batch batch) {
+    LowLatencyDispatch received = dispatch(buffer, batch);
+    buffer.lowLatencyCombine(
+        received.x(), batch.routing, received.handle(), LowLatencyCombineOptions.DEFAULT);
+  }
+}

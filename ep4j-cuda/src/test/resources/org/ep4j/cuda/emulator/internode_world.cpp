@@ -1,0 +1,50 @@
+// High-throughput operations across nodes on random worlds: `internode_world SEED CASES`.
+#include "ptx.cuh"
+
+#include "dispatch.cu"
+#include "expert_dispatch.cu"
+#include "internode_dispatch.cu"
+#include "internode_expert_dispatch.cu"
+
+// Some names equal those of a dispatch; on a GPU the two are never in one program.
+namespace combining {
+#include "combine.cu"
+#include "expert_combine.cu"
+#include "internode_combine.cu"
+}  // namespace combining
+
+#include "internode_worlds.hpp"
+#include "main.hpp"
+
+namespace emulator {
+
+void run_case(u64 seed) {
+  Random first{std::mt19937_64(seed)};
+  std::vector<u32> sizes(first.between(2, 3));
+  for (u32& size : sizes) {
+    size = first.between(1, 3);
+  }
+  World world(first, sizes);
+  world.lose_node(seed);
+  Machine machine(seed, InternodeNodes::schedule(world));
+  InternodeWorlds across(machine, world);
+  about += world.text() + ", " + across.internode().transport_text();
+  Dispatching dispatching(machine, world, &across);
+  Combining combining(dispatching, &across);
+  std::shared_ptr<Handle> last;
+  for (u32 left = machine.random.between(1, 5); left > 0; left--) {
+    // An overflow or a refusal ends in an exception: that handle is not used again.
+    if (last == nullptr || last->overflow_rank || last->routing.bad || machine.random.once_in(4)) {
+      last = dispatching.dispatch();
+    } else if (machine.random.once_in(3)) {
+      dispatching.dispatch_again(last);
+    } else {
+      combining.combine(last);
+    }
+  }
+  across.internode().start();
+  machine.run();
+  dispatching.check_end();
+}
+
+}  // namespace emulator

@@ -1,0 +1,3 @@
+// low_latency_world by source ranks: `low_latency_rank_major_world SEED CASES`.
+#define EP4J_RANK_MAJOR 1
+#include "low_latency_world.cpp"
