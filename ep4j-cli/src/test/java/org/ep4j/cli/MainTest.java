@@ -58,7 +58,7 @@ class MainTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"launch", "doctor", "cache", "bundle", "errors", "version"})
+  @ValueSource(strings = {"launch", "doctor", "cache", "bundle", "completion", "errors", "version"})
   void everyHelpListsTheExitCodes(String command) {
     CommandLineRun run = CommandLineRun.of(command, "--help");
 
