@@ -26,11 +26,11 @@ import org.snakeyaml.engine.v2.api.LoadSettings;
 /** The Dockerfile and the manifests of Kubernetes fit together, and to the code. */
 class DeploymentTest {
   private static final Pattern VARIABLE = Pattern.compile("\\bEP4J_[A-Z0-9_]+");
-  private static final Path MANIFESTS = House.repository().resolve("deploy/kubernetes");
+  private static final Path MANIFESTS = Repository.repository().resolve("deploy/kubernetes");
 
   @Test
   void dockerfileStartsTheLauncherOfABundleWithoutRoot() throws IOException {
-    Dockerfile file = Dockerfile.parse(Files.readString(House.repository().resolve("Dockerfile")));
+    Dockerfile file = Dockerfile.parse(Files.readString(Repository.repository().resolve("Dockerfile")));
 
     assertThat(Dockerfile.words(file.last("ENTRYPOINT"))).containsExactly("/opt/ep4j/ep4j");
     assertThat(file.last("COPY")).endsWith(" /opt/ep4j /opt/ep4j");
@@ -39,7 +39,7 @@ class DeploymentTest {
 
   @Test
   void imageBuildSeesTheBundleThatTheDockerfileNames() throws IOException {
-    Dockerfile file = Dockerfile.parse(Files.readString(House.repository().resolve("Dockerfile")));
+    Dockerfile file = Dockerfile.parse(Files.readString(Repository.repository().resolve("Dockerfile")));
     String bundle =
         file.instructions().stream()
             .map(Dockerfile.Instruction::arguments)
@@ -48,7 +48,7 @@ class DeploymentTest {
             .findFirst()
             .orElseThrow();
 
-    assertThat(Files.readAllLines(House.repository().resolve(".dockerignore")))
+    assertThat(Files.readAllLines(Repository.repository().resolve(".dockerignore")))
         .startsWith("*")
         .contains("!" + bundle);
   }
@@ -99,7 +99,7 @@ class DeploymentTest {
   void everyVariableIsReadByTheCodeOrItsLauncher() throws IOException {
     TreeMap<String, Path> named = new TreeMap<>();
     List<Path> places = files(MANIFESTS, ".yaml");
-    places.add(House.repository().resolve("Dockerfile"));
+    places.add(Repository.repository().resolve("Dockerfile"));
     for (Path file : places) {
       for (MatchResult variable : VARIABLE.matcher(Files.readString(file)).results().toList()) {
         named.put(variable.group(), file);
@@ -174,7 +174,7 @@ class DeploymentTest {
   private static Set<String> readVariables() throws IOException {
     Set<String> variables = new TreeSet<>();
     Pattern literal = Pattern.compile("\"(EP4J_[A-Z0-9_]+)\"");
-    try (Stream<Path> modules = Files.list(House.repository())) {
+    try (Stream<Path> modules = Files.list(Repository.repository())) {
       for (Path sources : modules.map(m -> m.resolve("src/main/java")).toList()) {
         if (Files.isDirectory(sources)) {
           for (Path file : files(sources, ".java")) {
@@ -186,7 +186,7 @@ class DeploymentTest {
         }
       }
     }
-    String launcher = Files.readString(House.repository().resolve("tools/bundle-launcher"));
+    String launcher = Files.readString(Repository.repository().resolve("tools/bundle-launcher"));
     VARIABLE.matcher(launcher).results().forEach(m -> variables.add(m.group()));
     assertThat(variables).hasSizeGreaterThan(30);
     return variables;

@@ -33,7 +33,7 @@ class RoomsTest {
   private static final String NCCL = "org.ep4j.nccl..";
   private static final String NVSHMEM = "org.ep4j.nvshmem..";
   private static final String CUDA_ENGINE = "org.ep4j.cuda.engine..";
-  private static final String CUDA_FAR = "org.ep4j.cuda.far..";
+  private static final String CUDA_FAR = "org.ep4j.cuda.internode..";
   private static final String CUDA_BACKEND = "org.ep4j.cuda.backend";
   private static final String CUDA_DIRECT = "org.ep4j.cuda.backend.direct..";
   private static final String CUDA_PUT = "org.ep4j.cuda.put..";

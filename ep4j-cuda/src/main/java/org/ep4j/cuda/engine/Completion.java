@@ -8,7 +8,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.CudaStream;
-import org.ep4j.cuda.far.InternodeConnection;
+import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.group.GroupException;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;

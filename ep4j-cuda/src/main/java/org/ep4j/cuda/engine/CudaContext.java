@@ -12,7 +12,7 @@ import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
-import org.ep4j.cuda.far.InternodeConnection;
+import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;

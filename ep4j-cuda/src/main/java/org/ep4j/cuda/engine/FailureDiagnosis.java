@@ -6,7 +6,7 @@ import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.PeerTimeoutException;
-import org.ep4j.cuda.far.InternodeConnection;
+import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.engine.Members;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;

@@ -4,7 +4,7 @@ import java.util.Objects;
 import org.ep4j.CombineOptions;
 import org.ep4j.Layout;
 import org.ep4j.cuda.driver.CudaStream;
-import org.ep4j.cuda.far.InternodeConnection;
+import org.ep4j.cuda.internode.InternodeConnection;
 
 /** Combines between nodes: the additional parameters of {@code internode_combine.cu}. */
 final class InternodeCombiner {

@@ -4,7 +4,7 @@ import java.util.Objects;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.CudaStream;
-import org.ep4j.cuda.far.InternodeConnection;
+import org.ep4j.cuda.internode.InternodeConnection;
 
 /**
  * Dispatches between nodes: the additional parameters of {@code internode_dispatch.cu} and {@code

@@ -7,7 +7,7 @@ import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.cuda.far.InternodeConnection;
+import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.cuda.jit.LinkedKernels;

@@ -13,7 +13,7 @@ import org.ep4j.RowFormat;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.cuda.far.InternodeConnection;
+import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.ep4j.engine.RenamedVariables;

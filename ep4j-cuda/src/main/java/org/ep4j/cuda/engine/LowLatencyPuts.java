@@ -3,7 +3,7 @@ package org.ep4j.cuda.engine;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
-import org.ep4j.cuda.far.InternodeConnection;
+import org.ep4j.cuda.internode.InternodeConnection;
 
 /**
  * Device state of low-latency kernels if a wire transports rows to other nodes: {@code

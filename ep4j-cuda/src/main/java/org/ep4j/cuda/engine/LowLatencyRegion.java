@@ -10,7 +10,7 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.cuda.far.InternodeConnection;
+import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.engine.Nodes;
 import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;

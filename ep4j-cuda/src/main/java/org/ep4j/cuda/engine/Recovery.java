@@ -7,7 +7,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.far.InternodeConnection;
+import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.group.Group;

@@ -43,7 +43,7 @@
 #include "internode_transport.cuh"
 #include "protocol.cuh"
 
-// One partner; 8 bytes a field, in the order of org.ep4j.cuda.far.InternodeTable.
+// One partner; 8 bytes a field, in the order of org.ep4j.cuda.internode.InternodeTable.
 struct InternodePartner {
   u64 rank;
   u64 node;

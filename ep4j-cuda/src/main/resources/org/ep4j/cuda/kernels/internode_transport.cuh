@@ -14,7 +14,7 @@
 #include "command_ring.cuh"
 #include "library.cuh"
 
-// 8 bytes a field, in the order of org.ep4j.cuda.far.InternodeTransportField.
+// 8 bytes a field, in the order of org.ep4j.cuda.internode.InternodeTransportField.
 struct InternodeTransport {
   const u64* counters;  // of this rank
   u64 library;          // argument of the library's functions: its communicator

@@ -11,7 +11,7 @@
 // on, one a rank. These are never cleared: a final signal adds what this rank lags behind.
 #include "internode_transport.cuh"
 
-// 8 bytes a field, in the order of org.ep4j.cuda.far.LibraryQuiesce.
+// 8 bytes a field, in the order of org.ep4j.cuda.internode.LibraryQuiesce.
 struct QuiesceParameters {
   u64 rank;
   u64 ranks;

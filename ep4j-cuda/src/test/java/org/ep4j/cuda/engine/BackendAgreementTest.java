@@ -9,7 +9,7 @@ import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
-import org.ep4j.cuda.far.WireChoice;
+import org.ep4j.cuda.internode.WireChoice;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.group.Group;
 import org.junit.jupiter.api.Test;

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Nested;
 
 /**
  * GPU memory as the target of transfers between nodes. The wire is {@code
- * org.ep4j.cuda.far.CopyingWire}: copy engines instead of network cards.
+ * org.ep4j.cuda.internode.CopyingWire}: copy engines instead of network cards.
  */
 class GpuDirectTest {
   private static final String WIRE = "copying";

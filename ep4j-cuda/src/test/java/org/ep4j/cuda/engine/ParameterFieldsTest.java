@@ -27,9 +27,9 @@ class ParameterFieldsTest {
     "transpose_scales.cu, TransposeParameters, TransposeField",
     "low_latency.cuh, LowLatencyParameters, LowLatencyField",
     "low_latency_puts.cuh, LowLatencyPuts, LowLatencyPutsField",
-    "internode.cuh, InternodePartner, org.ep4j.cuda.far.InternodePartnerField",
-    "internode.cuh, InternodeWorld, org.ep4j.cuda.far.InternodeWorldField",
-    "internode_transport.cuh, InternodeTransport, org.ep4j.cuda.far.InternodeTransportField",
+    "internode.cuh, InternodePartner, org.ep4j.cuda.internode.InternodePartnerField",
+    "internode.cuh, InternodeWorld, org.ep4j.cuda.internode.InternodeWorldField",
+    "internode_transport.cuh, InternodeTransport, org.ep4j.cuda.internode.InternodeTransportField",
     "device_put.cuh, DevicePut, org.ep4j.cuda.put.PutField"
   })
   void fieldsOfTheHostAreThoseOfTheKernel(String file, String struct, String fields)

@@ -1,4 +1,4 @@
-package org.ep4j.cuda.far;
+package org.ep4j.cuda.internode;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;

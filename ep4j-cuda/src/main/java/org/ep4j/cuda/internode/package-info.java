@@ -3,6 +3,6 @@
  * and the proxy that posts the commands of kernels.
  */
 @NullMarked
-package org.ep4j.cuda.far;
+package org.ep4j.cuda.internode;
 
 import org.jspecify.annotations.NullMarked;

@@ -1,4 +1,4 @@
-package org.ep4j.cuda.far;
+package org.ep4j.cuda.internode;
 
 /**
  * Sizes of a rank's transport memory between nodes.

@@ -1,4 +1,4 @@
-package org.ep4j.cuda.far;
+package org.ep4j.cuda.internode;
 
 import java.util.Objects;
 import org.ep4j.cuda.driver.CudaStream;

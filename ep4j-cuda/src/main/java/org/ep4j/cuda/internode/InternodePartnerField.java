@@ -1,4 +1,4 @@
-package org.ep4j.cuda.far;
+package org.ep4j.cuda.internode;
 
 /** Fields of {@code InternodePartner} in {@code kernels/internode.cuh}, 8 bytes each. */
 enum InternodePartnerField {

@@ -1,4 +1,4 @@
-package org.ep4j.cuda.far;
+package org.ep4j.cuda.internode;
 
 /**
  * Requirements of a buffer between nodes, equal on all ranks.

@@ -1,4 +1,4 @@
-package org.ep4j.cuda.far;
+package org.ep4j.cuda.internode;
 
 /**
  * Offsets in the receive memory of each rank, which ranks of other nodes write into, and in the

@@ -1,4 +1,4 @@
-package org.ep4j.cuda.far;
+package org.ep4j.cuda.internode;
 
 import java.io.IOException;
 import java.nio.file.DirectoryStream;

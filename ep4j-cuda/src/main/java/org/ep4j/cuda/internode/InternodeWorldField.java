@@ -1,4 +1,4 @@
-package org.ep4j.cuda.far;
+package org.ep4j.cuda.internode;
 
 /**
  * Fields of {@code InternodeWorld} in {@code kernels/internode.cuh} before its transport, 8 bytes
