@@ -221,10 +221,7 @@ public enum ErrorCode {
       "Close its arena after the last operation that uses the tensor."),
 
   /** An output tensor lies in read-only memory. */
-  TENSOR_READ_ONLY(
-      1403,
-      "An output tensor lies in read-only memory.",
-      "Pass a writable segment."),
+  TENSOR_READ_ONLY(1403, "An output tensor lies in read-only memory.", "Pass a writable segment."),
 
   /** The host engine got a device stream. */
   STREAM_ON_HOST(
@@ -324,9 +321,7 @@ public enum ErrorCode {
 
   /** A combine that weights rows got no weights. */
   WEIGHTS_MISSING(
-      1420,
-      "A combine that weights rows got no weights.",
-      "Pass topkWeights in the routing."),
+      1420, "A combine that weights rows got no weights.", "Pass topkWeights in the routing."),
 
   /** The scale kind needs hidden in whole blocks. */
   HIDDEN_NOT_IN_BLOCKS(
@@ -345,7 +340,7 @@ public enum ErrorCode {
       1423,
       "zeroCopy and the address of the rows contradict each other.",
       "With zeroCopy write the rows to lowLatencyCombineBuffer(handle); without"
- + " zeroCopy use other memory."),
+          + " zeroCopy use other memory."),
 
   /** A handle is not one of a dispatch of this buffer. */
   WRONG_HANDLE(
@@ -366,10 +361,7 @@ public enum ErrorCode {
       "Set maxReceiveRows to what the batches need, or lower maxTokens."),
 
   /** A combine cannot sum rows of this type. */
-  TYPE_NOT_SUMMED(
-      1427,
-      "A combine cannot sum rows of this type.",
-      "Use BF16, FP16 or FP32."),
+  TYPE_NOT_SUMMED(1427, "A combine cannot sum rows of this type.", "Use BF16, FP16 or FP32."),
 
   /** The number of SMs or threads is negative. */
   BAD_SM_COUNT(
@@ -382,7 +374,7 @@ public enum ErrorCode {
       1429,
       "The property ep4j.host.vectorBits has a value that this JVM cannot use.",
       "Leave the property out, set it to 0, or start java with --add-modules"
- + " jdk.incubator.vector."),
+          + " jdk.incubator.vector."),
 
   // 1700 to 1899: arguments of CUDA bindings, the CUDA engine and backends.
 
@@ -406,9 +398,7 @@ public enum ErrorCode {
 
   /** An allocation has less than one byte. */
   CUDA_MEMORY_SIZE(
-      1703,
-      "An allocation has less than one byte.",
-      "Allocate at least one byte, or nothing."),
+      1703, "An allocation has less than one byte.", "Allocate at least one byte, or nothing."),
 
   /** A handle of a stream or of shared memory is not valid. */
   CUDA_HANDLE(
@@ -418,9 +408,7 @@ public enum ErrorCode {
 
   /** The device does not support this kind of memory sharing. */
   CUDA_SHARING_UNSUPPORTED(
-      1705,
-      "The device does not support this kind of memory sharing.",
-      "Use IpcMemory instead."),
+      1705, "The device does not support this kind of memory sharing.", "Use IpcMemory instead."),
 
   /** The selected CUDA device does not exist in this process. */
   CUDA_DEVICE(
@@ -436,9 +424,7 @@ public enum ErrorCode {
 
   /** A rank has more experts than kernels can address. */
   CUDA_EXPERTS_PER_RANK(
-      1710,
-      "A rank has more experts than kernels can address.",
-      "Use more ranks."),
+      1710, "A rank has more experts than kernels can address.", "Use more ranks."),
 
   /** The counters of experts and ranks do not fit into the shared memory of a block. */
   CUDA_EXPERT_COUNTERS(
@@ -454,9 +440,7 @@ public enum ErrorCode {
 
   /** Combine does not sum rows of this type. */
   CUDA_COMBINE_DTYPE(
-      1713,
-      "Combine does not sum rows of this type.",
-      "Pass BF16, FP16 or FP32 rows."),
+      1713, "Combine does not sum rows of this type.", "Pass BF16, FP16 or FP32 rows."),
 
   /** The CUDA engine does not support masking between several nodes. */
   CUDA_MASKING_INTERNODE(
@@ -488,7 +472,10 @@ public enum ErrorCode {
       "The handle of a low-latency operation is not from this buffer.",
       "Pass the result of lowLatencyDispatch of the same buffer."),
 
-  /** A captured dispatch needs a fixed number of rows, because a replay cannot report counts to the host. */
+  /**
+   * A captured dispatch needs a fixed number of rows, because a replay cannot report counts to the
+   * host.
+   */
   CUDA_CAPTURE_EXACT(
       1719,
       "A captured dispatch needs a fixed number of rows, because a replay cannot report counts to the host.",
@@ -502,9 +489,7 @@ public enum ErrorCode {
 
   /** A kernel was not in the list of DevicePut.load. */
   PUT_KERNEL_NOT_LOADED(
-      1721,
-      "A kernel was not in the list of DevicePut.load.",
-      "Add the kernel to the list."),
+      1721, "A kernel was not in the list of DevicePut.load.", "Add the kernel to the list."),
 
   /** The load of a probe is outside the limits. */
   PROBE_LOAD(
@@ -707,10 +692,7 @@ public enum ErrorCode {
       "Let one thread at a time call a buffer, and close it after the last call has returned."),
 
   /** The buffer is closed. */
-  BUFFER_CLOSED(
-      2303,
-      "The buffer is closed.",
-      "Open a new buffer."),
+  BUFFER_CLOSED(2303, "The buffer is closed.", "Open a new buffer."),
 
   /** An earlier operation failed, so the buffer accepts only reset() and close(). */
   RESET_NEEDED(
@@ -737,10 +719,7 @@ public enum ErrorCode {
       "Open a new buffer on all ranks."),
 
   /** The dispatch handle is closed. */
-  HANDLE_CLOSED(
-      2310,
-      "The dispatch handle is closed.",
-      "Close a handle after its last use."),
+  HANDLE_CLOSED(2310, "The dispatch handle is closed.", "Close a handle after its last use."),
 
   /** The dispatch handle belongs to another buffer. */
   HANDLE_OF_OTHER_BUFFER(
@@ -759,7 +738,7 @@ public enum ErrorCode {
       2313,
       "The operation failed or was aborted, so it has no results.",
       "Read the error of the operation, call reset() if it asks for that, and repeat"
- + " the operation."),
+          + " the operation."),
 
   /** The hook of a low-latency operation has not been called yet. */
   HOOK_NOT_CALLED(
@@ -775,9 +754,7 @@ public enum ErrorCode {
 
   /** The hook of a low-latency operation has been called before. */
   HOOK_CALLED_TWICE(
-      2322,
-      "The hook of a low-latency operation has been called before.",
-      "Call each hook once."),
+      2322, "The hook of a low-latency operation has been called before.", "Call each hook once."),
 
   /** Later low-latency operations have overwritten the results. */
   RESULTS_OVERWRITTEN(
@@ -801,9 +778,7 @@ public enum ErrorCode {
 
   /** An object of CUDA, of a backend or of a proxy is closed. */
   CUDA_CLOSED(
-      2600,
-      "An object of CUDA, of a backend or of a proxy is closed.",
-      "Create a new object."),
+      2600, "An object of CUDA, of a backend or of a proxy is closed.", "Create a new object."),
 
   /** A native library is called without a successful search for it. */
   NATIVE_LIBRARY_NOT_LOADED(
@@ -837,9 +812,7 @@ public enum ErrorCode {
 
   /** The window of an NCCL region is registered already. */
   NCCL_WINDOW_MAPPED(
-      2606,
-      "The window of an NCCL region is registered already.",
-      "Map the region once."),
+      2606, "The window of an NCCL region is registered already.", "Map the region once."),
 
   // 2800 to 2999: calls that the state of RDMA objects does not allow.
 
@@ -1038,7 +1011,7 @@ public enum ErrorCode {
       4002,
       "The system cannot provide a page of shared memory.",
       "Enlarge /dev/shm (or EP4J_SHM_DIR), or lower maxTokens. Then call reset() on all"
- + " live ranks."),
+          + " live ranks."),
 
   /** The thread was interrupted while it waited for an asynchronous operation. */
   OPERATION_INTERRUPTED(
@@ -1311,9 +1284,7 @@ public enum ErrorCode {
 
   /** A native library lacks a function. */
   NATIVE_FUNCTION_MISSING(
-      6102,
-      "A native library lacks a function.",
-      "Install a newer version of the library."),
+      6102, "A native library lacks a function.", "Install a newer version of the library."),
 
   /** The GPU failed: all work of this process on it is lost. */
   GPU_FAILED(
@@ -1419,9 +1390,7 @@ public enum ErrorCode {
 
   /** Puts of kernels did not arrive in time. */
   PUT_TIMEOUT(
-      6124,
-      "Puts of kernels did not arrive in time.",
-      "Check the transport and the other rank."),
+      6124, "Puts of kernels did not arrive in time.", "Check the transport and the other rank."),
 
   /** A kernel is in no cache, and no compiler is usable. */
   KERNEL_COMPILER_MISSING(
@@ -1460,10 +1429,7 @@ public enum ErrorCode {
       "Check the wire and the peer that the message names."),
 
   /** A thread of the proxy did not end. */
-  PROXY_STUCK(
-      6302,
-      "A thread of the proxy did not end.",
-      "End the process if the thread stays."),
+  PROXY_STUCK(6302, "A thread of the proxy did not end.", "End the process if the thread stays."),
 
   /** A thread could not be pinned to a core. */
   CORE_PINNING_FAILED(
@@ -1478,10 +1444,7 @@ public enum ErrorCode {
       "Run both processes as one user with kernel.yama.ptrace_scope 0, in a container with SYS_PTRACE."),
 
   /** A call of NCCL failed. */
-  NCCL_CALL_FAILED(
-      6400,
-      "A call of NCCL failed.",
-      "Set NCCL_DEBUG=WARN for details."),
+  NCCL_CALL_FAILED(6400, "A call of NCCL failed.", "Set NCCL_DEBUG=WARN for details."),
 
   /** NCCL did not connect the ranks in time. */
   NCCL_TIMEOUT(
@@ -1491,9 +1454,7 @@ public enum ErrorCode {
 
   /** A rank died while NCCL connected the ranks. */
   NCCL_RANK_LOST(
-      6402,
-      "A rank died while NCCL connected the ranks.",
-      "Find the cause on that rank."),
+      6402, "A rank died while NCCL connected the ranks.", "Find the cause on that rank."),
 
   /** NCCL's GIN is not available. */
   NCCL_GIN_UNAVAILABLE(
@@ -1526,10 +1487,7 @@ public enum ErrorCode {
       "Set EP4J_NCCL_GIN_CONTEXTS to the same value on all ranks, or unset it."),
 
   /** A call of NVSHMEM failed. */
-  NVSHMEM_CALL_FAILED(
-      6500,
-      "A call of NVSHMEM failed.",
-      "Set NVSHMEM_DEBUG=WARN for details."),
+  NVSHMEM_CALL_FAILED(6500, "A call of NVSHMEM failed.", "Set NVSHMEM_DEBUG=WARN for details."),
 
   /** NVSHMEM failed earlier in this process and cannot start again. */
   NVSHMEM_BROKEN(
@@ -1619,7 +1577,7 @@ public enum ErrorCode {
       7304,
       "The routings do not match the ranks, the experts or each other.",
       "Pass one routing for each rank, all with the same top-k and at most as many"
- + " choices as experts."),
+          + " choices as experts."),
 
   /** A metadata entry of a recorded case is missing or has a wrong value. */
   CASE_METADATA(

@@ -71,7 +71,10 @@ public final class PeerTimeoutException extends Ep4jException {
       long waitedMillis,
       String peerState,
       boolean dead) {
-    super(ErrorCode.PEER_TIMEOUT, operation + ", epoch "
+    super(
+        ErrorCode.PEER_TIMEOUT,
+        operation
+            + ", epoch "
             + epoch
             + ": rank "
             + peer

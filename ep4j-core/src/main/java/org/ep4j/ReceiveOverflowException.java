@@ -14,7 +14,9 @@ public final class ReceiveOverflowException extends Ep4jException {
    * @param available rows it can hold
    */
   public ReceiveOverflowException(int rank, long needed, long available) {
-    super(ErrorCode.RECEIVE_OVERFLOW, "the receive region of rank "
+    super(
+        ErrorCode.RECEIVE_OVERFLOW,
+        "the receive region of rank "
             + rank
             + " holds "
             + available

@@ -30,7 +30,8 @@ class DeploymentTest {
 
   @Test
   void dockerfileStartsTheLauncherOfABundleWithoutRoot() throws IOException {
-    Dockerfile file = Dockerfile.parse(Files.readString(Repository.repository().resolve("Dockerfile")));
+    Dockerfile file =
+        Dockerfile.parse(Files.readString(Repository.repository().resolve("Dockerfile")));
 
     assertThat(Dockerfile.words(file.last("ENTRYPOINT"))).containsExactly("/opt/ep4j/ep4j");
     assertThat(file.last("COPY")).endsWith(" /opt/ep4j /opt/ep4j");
@@ -39,7 +40,8 @@ class DeploymentTest {
 
   @Test
   void imageBuildSeesTheBundleThatTheDockerfileNames() throws IOException {
-    Dockerfile file = Dockerfile.parse(Files.readString(Repository.repository().resolve("Dockerfile")));
+    Dockerfile file =
+        Dockerfile.parse(Files.readString(Repository.repository().resolve("Dockerfile")));
     String bundle =
         file.instructions().stream()
             .map(Dockerfile.Instruction::arguments)

@@ -16,8 +16,9 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 /**
- * Rule: comments, messages and documents name the subject of a sentence. A sentence whose subject is
- * "who" or "nobody" leaves the reader to guess whether it speaks of a peer, a caller or a thread.
+ * Rule: comments, messages and documents name the subject of a sentence. A sentence whose subject
+ * is "who" or "nobody" leaves the reader to guess whether it speaks of a peer, a caller or a
+ * thread.
  */
 class ProseTest {
   /** Each phrase, and what to write instead. */

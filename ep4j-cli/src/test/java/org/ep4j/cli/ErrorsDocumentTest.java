@@ -29,7 +29,8 @@ class ErrorsDocumentTest {
    * Begins with a capital letter, code, or the name of a program or call; ends with a full stop.
    */
   private static final Pattern SENTENCES =
-      Pattern.compile("(?:[A-Z`]|ep4j |lib\\w+ |nv\\w+ |[a-z]\\w*\\(|[a-z]+[A-Z]\\w* )[^\\n]*[^\\s.]\\.");
+      Pattern.compile(
+          "(?:[A-Z`]|ep4j |lib\\w+ |nv\\w+ |[a-z]\\w*\\(|[a-z]+[A-Z]\\w* )[^\\n]*[^\\s.]\\.");
 
   /** Multiples of this are general codes of an area, for errors without a more precise code. */
   private static final int GENERAL = 1000;

@@ -31,7 +31,8 @@ public abstract class KillKit {
 
   /** Reports of such a rank about itself; which one depends on where it was stopped. */
   private static final List<String> WAS_STOPPED =
-      List.of("continued without", "out of the group", "is this rank itself", "its report: this rank");
+      List.of(
+          "continued without", "out of the group", "is this rank itself", "its report: this rank");
 
   /** Below the liveness timeout of ten seconds. */
   private static final int STOPPED_MILLIS = 2_000;

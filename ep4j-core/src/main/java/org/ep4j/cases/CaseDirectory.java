@@ -1,6 +1,5 @@
 package org.ep4j.cases;
 
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -15,6 +14,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
 import org.ep4j.Tensor;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsFile;
@@ -70,7 +70,9 @@ public final class CaseDirectory {
    */
   public static CaseDirectory open(Path path, Map<String, String> defaults) {
     if (!Files.isDirectory(path)) {
-      throw new SafetensorsException(ErrorCode.NO_CASE, path.toString(),
+      throw new SafetensorsException(
+          ErrorCode.NO_CASE,
+          path.toString(),
           null,
           Files.exists(path)
               ? "is a file: name its directory"
@@ -88,11 +90,17 @@ public final class CaseDirectory {
       throw new UncheckedIOException(path + ": cannot be listed: " + e, e);
     }
     if (files.isEmpty()) {
-      throw new SafetensorsException(ErrorCode.NO_CASE, path.toString(), null, "holds no rank0.safetensors, rank1.safetensors, ...");
+      throw new SafetensorsException(
+          ErrorCode.NO_CASE,
+          path.toString(),
+          null,
+          "holds no rank0.safetensors, rank1.safetensors, ...");
     }
     for (int rank = 0; rank < files.size(); rank++) {
       if (!files.containsKey(rank)) {
-        throw new SafetensorsException(ErrorCode.CASE_INCOMPLETE, path.toString(),
+        throw new SafetensorsException(
+            ErrorCode.CASE_INCOMPLETE,
+            path.toString(),
             null,
             "rank" + rank + ".safetensors is missing; there are files of ranks " + files.keySet());
       }
@@ -141,7 +149,9 @@ public final class CaseDirectory {
 
   private void checkRanks(String file, CaseMetadata own) {
     if (own.ranks() != 0 && own.ranks() != files.size()) {
-      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file,
+      throw new SafetensorsException(
+          ErrorCode.CASE_INCONSISTENT,
+          file,
           null,
           "metadata ranks is "
               + own.ranks()
@@ -153,7 +163,11 @@ public final class CaseDirectory {
 
   private static CaseMetadata agreed(String file, CaseMetadata first, CaseMetadata own) {
     if (!own.equals(first)) {
-      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file, null, "contradicts rank 0: " + own + " instead of " + first);
+      throw new SafetensorsException(
+          ErrorCode.CASE_INCONSISTENT,
+          file,
+          null,
+          "contradicts rank 0: " + own + " instead of " + first);
     }
     return first;
   }

@@ -1,11 +1,11 @@
 package org.ep4j.cases;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.nio.file.Path;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.ep4j.ErrorCode;
 import org.ep4j.Tensor;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsFile;
@@ -88,7 +88,8 @@ public final class CaseFile implements AutoCloseable {
   public Tensor tensor(String tensor) {
     Tensor found = tensors.get(tensor);
     if (found == null) {
-      throw new SafetensorsException(ErrorCode.CASE_INCOMPLETE, name, tensor, "missing; the file holds " + tensors.keySet());
+      throw new SafetensorsException(
+          ErrorCode.CASE_INCOMPLETE, name, tensor, "missing; the file holds " + tensors.keySet());
     }
     return found;
   }

@@ -1,10 +1,10 @@
 package org.ep4j.cases;
 
-import org.ep4j.ErrorCode;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
 import org.ep4j.RowFormat;
 import org.ep4j.ScaleKind;
 import org.ep4j.Tensor;
@@ -49,7 +49,9 @@ public record CaseMetadata(
     Tensor x = in.matrix("x");
     Tensor idx = in.matrix("topk_idx");
     if (idx.size(0) != x.size(0)) {
-      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(),
+      throw new SafetensorsException(
+          ErrorCode.CASE_INCONSISTENT,
+          file.name(),
           "topk_idx",
           "has " + idx.size(0) + " rows, x has " + x.size(0) + ": pass one row per token");
     }
@@ -79,7 +81,11 @@ public record CaseMetadata(
     Tensor matrix(String name) {
       Tensor tensor = file.tensor(name);
       if (tensor.dimensions() != 2) {
-        throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(), name, tensor + " does not have two dimensions");
+        throw new SafetensorsException(
+            ErrorCode.CASE_INCONSISTENT,
+            file.name(),
+            name,
+            tensor + " does not have two dimensions");
       }
       return tensor;
     }
@@ -132,7 +138,9 @@ public record CaseMetadata(
       }
       if (otherwise == null) {
         throw bad(
-            "metadata '" + keys.getFirst() + "' is missing: add it to the file, or pass it as an option");
+            "metadata '"
+                + keys.getFirst()
+                + "' is missing: add it to the file, or pass it as an option");
       }
       return Math.toIntExact(otherwise.longValue());
     }
@@ -161,7 +169,11 @@ public record CaseMetadata(
 
     void agree(String tensor, String key, long said, long found) {
       if (said != found) {
-        throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(), tensor, "has rows of " + found + ", metadata " + key + " is " + said);
+        throw new SafetensorsException(
+            ErrorCode.CASE_INCONSISTENT,
+            file.name(),
+            tensor,
+            "has rows of " + found + ", metadata " + key + " is " + said);
       }
     }
 

@@ -1,6 +1,5 @@
 package org.ep4j.cases;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -13,6 +12,7 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
@@ -78,7 +78,9 @@ public final class CaseRunner {
       Tensor y = file.find("expert_out");
       if (y != null) {
         if (y.size(0) != handle.rows()) {
-          throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(),
+          throw new SafetensorsException(
+              ErrorCode.CASE_INCONSISTENT,
+              file.name(),
               "expert_out",
               y
                   + " has "
@@ -145,14 +147,20 @@ public final class CaseRunner {
   private static Tensor place(CaseFile file, Tensor y, SlotTable ours, Arena out) {
     int experts = ours.localExperts();
     if (y.dimensions() != 3 || y.size(0) != experts) {
-      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(), "expert_out", y + " is not [" + experts + ", ranks * max_tokens, hidden]");
+      throw new SafetensorsException(
+          ErrorCode.CASE_INCONSISTENT,
+          file.name(),
+          "expert_out",
+          y + " is not [" + experts + ", ranks * max_tokens, hidden]");
     }
     Tensor ranges = file.find("layout_range");
     Tensor sources = file.find("src_info");
     SlotTable theirs =
         ranges == null || sources == null ? ours : new SlotTable(file.name(), ranges, sources);
     if (y.size(1) != theirs.rowsPerExpert() || theirs.localExperts() != experts) {
-      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(),
+      throw new SafetensorsException(
+          ErrorCode.CASE_INCONSISTENT,
+          file.name(),
           "expert_out",
           y
               + " does not agree with src_info ["
@@ -170,7 +178,9 @@ public final class CaseRunner {
           int slot = ours.slot(l, s, n);
           int from = s < theirs.ranks() ? theirs.find(l, s, ours.token(slot)) : -1;
           if (from < 0) {
-            throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file.name(),
+            throw new SafetensorsException(
+                ErrorCode.CASE_INCONSISTENT,
+                file.name(),
                 "src_info",
                 "local expert %d has no row for token %d of rank %d, which was dispatched to it"
                     .formatted(l, ours.token(slot), s));

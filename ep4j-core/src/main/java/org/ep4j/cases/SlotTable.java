@@ -1,8 +1,8 @@
 package org.ep4j.cases;
 
-import org.ep4j.ErrorCode;
 import java.util.Arrays;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
 import org.ep4j.Tensor;
 import org.ep4j.io.SafetensorsException;
 
@@ -26,12 +26,18 @@ final class SlotTable {
    */
   SlotTable(String name, Tensor layoutRange, Tensor srcInfo) {
     if (layoutRange.dimensions() != 2 || layoutRange.dtype() != DType.INT64) {
-      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, name, "layout_range", layoutRange + " is not INT64 [local experts, ranks]");
+      throw new SafetensorsException(
+          ErrorCode.CASE_INCONSISTENT,
+          name,
+          "layout_range",
+          layoutRange + " is not INT64 [local experts, ranks]");
     }
     if (srcInfo.dimensions() != 2
         || srcInfo.dtype() != DType.INT32
         || srcInfo.size(0) != layoutRange.size(0)) {
-      throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, name,
+      throw new SafetensorsException(
+          ErrorCode.CASE_INCONSISTENT,
+          name,
           "src_info",
           srcInfo + " is not INT32 [" + layoutRange.size(0) + ", ranks * max_tokens]");
     }
@@ -46,7 +52,9 @@ final class SlotTable {
       long rows = range & 0xFFFF_FFFFL;
       long begin = range >>> 32;
       if (rows > 0 && begin + rows > rowsPerExpert) {
-        throw new SafetensorsException(ErrorCode.CASE_INCONSISTENT, name,
+        throw new SafetensorsException(
+            ErrorCode.CASE_INCONSISTENT,
+            name,
             "layout_range",
             "element %d names rows %d to %d of %d"
                 .formatted(i, begin, begin + rows, rowsPerExpert));

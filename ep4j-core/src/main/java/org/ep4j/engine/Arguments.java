@@ -1,13 +1,13 @@
 package org.ep4j.engine;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import org.ep4j.BufferConfig;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
 import org.ep4j.DeviceStream;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
@@ -38,7 +38,8 @@ public final class Arguments {
   /** Requires a rank of the group. */
   public static void rank(int rank, int ranks) {
     if (rank < 0 || rank >= ranks) {
-      throw invalid(ErrorCode.NO_SUCH_RANK, "rank", rank, "0.." + (ranks - 1), "name a rank of the group");
+      throw invalid(
+          ErrorCode.NO_SUCH_RANK, "rank", rank, "0.." + (ranks - 1), "name a rank of the group");
     }
   }
 
@@ -49,24 +50,43 @@ public final class Arguments {
         || tensor.size(0) != rows
         || tensor.size(1) != columns) {
       throw invalid(
-          ErrorCode.WRONG_TENSOR, name, tensor, dtype + "[" + rows + ", " + columns + "]", "pass a tensor of that shape");
+          ErrorCode.WRONG_TENSOR,
+          name,
+          tensor,
+          dtype + "[" + rows + ", " + columns + "]",
+          "pass a tensor of that shape");
     }
   }
 
   /** Requires one dimension of the given type. */
   public static void shape(String name, Tensor tensor, DType dtype, long elements) {
     if (tensor.dtype() != dtype || tensor.dimensions() != 1 || tensor.size(0) != elements) {
-      throw invalid(ErrorCode.WRONG_TENSOR, name, tensor, dtype + "[" + elements + "]", "pass a tensor of that shape");
+      throw invalid(
+          ErrorCode.WRONG_TENSOR,
+          name,
+          tensor,
+          dtype + "[" + elements + "]",
+          "pass a tensor of that shape");
     }
   }
 
   /** Requires host memory that has not been closed. */
   public static void onHost(String name, Tensor tensor) {
     if (tensor.onDevice()) {
-      throw invalid(ErrorCode.TENSOR_NOT_ON_HOST, name, tensor, "in host memory for the host engine", "copy it to the host");
+      throw invalid(
+          ErrorCode.TENSOR_NOT_ON_HOST,
+          name,
+          tensor,
+          "in host memory for the host engine",
+          "copy it to the host");
     }
     if (!tensor.segment().scope().isAlive()) {
-      throw invalid(ErrorCode.TENSOR_CLOSED, name, tensor, "in open memory", "close its arena after the operation");
+      throw invalid(
+          ErrorCode.TENSOR_CLOSED,
+          name,
+          tensor,
+          "in open memory",
+          "close its arena after the operation");
     }
   }
 
@@ -74,9 +94,11 @@ public final class Arguments {
   public static void noStream(@Nullable DeviceStream stream) {
     if (stream != null) {
       throw invalid(
-          ErrorCode.STREAM_ON_HOST, "stream",
+          ErrorCode.STREAM_ON_HOST,
+          "stream",
           stream,
-          "null for the host engine", "pass no stream, or open the buffer with engine 'cuda'");
+          "null for the host engine",
+          "pass no stream, or open the buffer with engine 'cuda'");
     }
   }
 
@@ -84,14 +106,21 @@ public final class Arguments {
   public static void writableOnHost(String name, Tensor tensor) {
     onHost(name, tensor);
     if (tensor.segment().isReadOnly()) {
-      throw invalid(ErrorCode.TENSOR_READ_ONLY, name, tensor + " (read-only)", "writable", "pass a writable segment");
+      throw invalid(
+          ErrorCode.TENSOR_READ_ONLY,
+          name,
+          tensor + " (read-only)",
+          "writable",
+          "pass a writable segment");
     }
   }
 
   /** Requires a buffer that was opened for high-throughput operations. */
   public static void highThroughput(BufferConfig config) {
     if (config.maxTokens() == 0) {
-      throw new IllegalUseException(ErrorCode.HIGH_THROUGHPUT_OFF, "the buffer has no high-throughput operations: set BufferConfig.maxTokens");
+      throw new IllegalUseException(
+          ErrorCode.HIGH_THROUGHPUT_OFF,
+          "the buffer has no high-throughput operations: set BufferConfig.maxTokens");
     }
   }
 
@@ -100,21 +129,27 @@ public final class Arguments {
     Tensor x = tokens.x();
     if (!isPayload(x.dtype()) || x.dtype().bits() > config.rowDType().bits()) {
       throw invalid(
-          ErrorCode.ROW_TYPE_TOO_WIDE, "x",
+          ErrorCode.ROW_TYPE_TOO_WIDE,
+          "x",
           x,
           "a payload type no wider than " + config.rowDType() + " (BufferConfig.rowDType)",
           "convert it, or open the buffer with a wider rowDType");
     }
     if (x.size(1) != config.hidden()) {
       throw invalid(
-          ErrorCode.WRONG_TENSOR, "x", x, "[tokens, " + config.hidden() + "] (BufferConfig.hidden)", "pass rows of hidden");
+          ErrorCode.WRONG_TENSOR,
+          "x",
+          x,
+          "[tokens, " + config.hidden() + "] (BufferConfig.hidden)",
+          "pass rows of hidden");
     }
     wholeRows("x", x, config.hidden());
     tokenCount("x", x.size(0), config.maxTokens(), "maxTokens");
     Tensor scales = tokens.scales();
     if (scales != null && scales.size(1) * scales.dtype().bits() / 8 > maxScaleBytes) {
       throw invalid(
-          ErrorCode.SCALES_TOO_WIDE, "scales",
+          ErrorCode.SCALES_TOO_WIDE,
+          "scales",
           scales,
           "at most " + maxScaleBytes + " bytes per row",
           "use one scale per 16 values or more");
@@ -127,7 +162,8 @@ public final class Arguments {
     int multiple = 128 / dtype.bits();
     if (hidden % multiple != 0) {
       throw invalid(
-          ErrorCode.ROWS_NOT_ALIGNED, name,
+          ErrorCode.ROWS_NOT_ALIGNED,
+          name,
           tensor,
           "rows of a multiple of " + multiple + " elements for " + dtype + " (16-byte rows)",
           "pad hidden to " + (hidden / multiple + 1) * multiple);
@@ -138,7 +174,8 @@ public final class Arguments {
   public static void tokenCount(String name, long tokens, int max, String field) {
     if (tokens > max) {
       throw invalid(
-          ErrorCode.TOO_MANY_TOKENS, name,
+          ErrorCode.TOO_MANY_TOKENS,
+          name,
           tokens + " tokens",
           "at most " + max + " (BufferConfig." + field + ")",
           "split the batch, or open the buffer with a larger " + field);
@@ -150,7 +187,8 @@ public final class Arguments {
     Tensor ids = routing.topkIdx();
     if (ids.size(1) < 1 || ids.size(1) > config.topK()) {
       throw invalid(
-          ErrorCode.TOP_K_TOO_LARGE, "topkIdx",
+          ErrorCode.TOP_K_TOO_LARGE,
+          "topkIdx",
           ids,
           "[tokens, 1.." + config.topK() + "] (BufferConfig.topK)",
           "open the buffer with a larger topK");
@@ -162,7 +200,8 @@ public final class Arguments {
   public static void sameTokens(Tokens tokens, Routing routing) {
     if (tokens.x().size(0) != routing.topkIdx().size(0)) {
       throw invalid(
-          ErrorCode.TOKENS_DIFFER, "topkIdx",
+          ErrorCode.TOKENS_DIFFER,
+          "topkIdx",
           routing.topkIdx(),
           "of " + tokens.x().size(0) + " tokens like x",
           "route every row of x, with -1 for rows without experts");
@@ -173,7 +212,8 @@ public final class Arguments {
   public static void sameTokens(Tokens tokens, DispatchHandle handle) {
     if (tokens.x().size(0) != handle.tokens()) {
       throw invalid(
-          ErrorCode.TOKENS_DIFFER, "x",
+          ErrorCode.TOKENS_DIFFER,
+          "x",
           tokens.x(),
           "of " + handle.tokens() + " tokens like the dispatch that made the handle",
           "pass the same number of tokens, or dispatch with a routing");
@@ -185,14 +225,16 @@ public final class Arguments {
     if (options.layout() == Layout.EXPERT_MAJOR
         && options.expertAlignment() > config.expertAlignment()) {
       throw invalid(
-          ErrorCode.ALIGNMENT_TOO_LARGE, "expertAlignment",
+          ErrorCode.ALIGNMENT_TOO_LARGE,
+          "expertAlignment",
           options.expertAlignment(),
           "at most " + config.expertAlignment() + " (BufferConfig.expertAlignment)",
           "open the buffer with a larger expertAlignment");
     }
     if (options.sizing().maxRows() > capacity) {
       throw invalid(
-          ErrorCode.ROW_LIMIT_TOO_LARGE, "maxRows",
+          ErrorCode.ROW_LIMIT_TOO_LARGE,
+          "maxRows",
           options.sizing().maxRows(),
           "at most " + capacity + ", the rows of the receive region",
           "pass a smaller limit, or open the buffer with a larger maxReceiveRows");
@@ -215,7 +257,12 @@ public final class Arguments {
       boolean all) {
     int hidden = config.hidden();
     if (!y.dtype().summable() || y.dimensions() != 2 || y.size(1) != hidden) {
-      throw invalid(ErrorCode.WRONG_TENSOR, "y", y, "BF16, FP16 or FP32 [rows, " + hidden + "]", "pass the experts' rows");
+      throw invalid(
+          ErrorCode.WRONG_TENSOR,
+          "y",
+          y,
+          "BF16, FP16 or FP32 [rows, " + hidden + "]",
+          "pass the experts' rows");
     }
     receivedRows("y", y, handle, max, all);
     Tensor weights = options.topkWeights();
@@ -225,7 +272,8 @@ public final class Arguments {
           || weights.dimensions() != (flat ? 2 : 1)
           || (flat && weights.size(1) != handle.topK())) {
         throw invalid(
-            ErrorCode.WRONG_TENSOR, "topkWeights",
+            ErrorCode.WRONG_TENSOR,
+            "topkWeights",
             weights,
             flat ? "FP32[rows, " + handle.topK() + "]" : "FP32[rows]",
             "pass weights as the dispatch delivered them");
@@ -237,7 +285,12 @@ public final class Arguments {
     Tensor out = options.out();
     tokenRows("out", out, y, handle);
     if (out != null && overlap(out, y)) {
-      throw invalid(ErrorCode.OUTPUT_OVERLAPS, "out", out, "disjoint from y", "pass other memory, because y is read while out is written");
+      throw invalid(
+          ErrorCode.OUTPUT_OVERLAPS,
+          "out",
+          out,
+          "disjoint from y",
+          "pass other memory, because y is read while out is written");
     }
   }
 
@@ -249,7 +302,8 @@ public final class Arguments {
     long rows = all ? max : handle.rows();
     if (tensor.size(0) < rows) {
       throw invalid(
-          ErrorCode.TOO_FEW_ROWS, name,
+          ErrorCode.TOO_FEW_ROWS,
+          name,
           tensor,
           "of at least " + rows + " rows, as many as this rank received",
           "pass one row for each received row");
@@ -274,7 +328,8 @@ public final class Arguments {
   /** Error for an id that names no expert. */
   public static InvalidArgumentException noSuchExpert(int token, int k, long id, int experts) {
     return invalid(
-        ErrorCode.NO_SUCH_EXPERT, "topkIdx[" + token + ", " + k + "]",
+        ErrorCode.NO_SUCH_EXPERT,
+        "topkIdx[" + token + ", " + k + "]",
         id,
         "-1.." + (experts - 1) + " (BufferConfig.experts is " + experts + ")",
         "use -1 for no expert");
@@ -284,7 +339,8 @@ public final class Arguments {
   public static InvalidArgumentException notAsDispatched(
       int token, int k, long id, long dispatched) {
     return invalid(
-        ErrorCode.ROUTING_CHANGED, "topkIdx[" + token + ", " + k + "]",
+        ErrorCode.ROUTING_CHANGED,
+        "topkIdx[" + token + ", " + k + "]",
         id,
         dispatched + " as dispatched, or -1 to skip it",
         "pass the routing of the dispatch");
@@ -293,7 +349,8 @@ public final class Arguments {
   /** Error for an expert chosen twice by one token. */
   public static InvalidArgumentException duplicateExpert(int token, int k, long id) {
     return invalid(
-        ErrorCode.EXPERT_TWICE, "topkIdx[" + token + ", " + k + "]",
+        ErrorCode.EXPERT_TWICE,
+        "topkIdx[" + token + ", " + k + "]",
         id,
         "different from the other choices of its token",
         "choose each expert at most once, -1 for no expert");

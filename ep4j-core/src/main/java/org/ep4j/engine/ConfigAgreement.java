@@ -1,6 +1,5 @@
 package org.ep4j.engine;
 
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -11,6 +10,7 @@ import java.util.List;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.group.Group;
 
@@ -42,7 +42,9 @@ public final class ConfigAgreement {
       compare(all[0], 0, all[r], r, differences);
     }
     if (!differences.isEmpty()) {
-      throw new ConfigurationMismatchException(ErrorCode.CONFIGURATIONS_DIFFER, "the ranks cannot open a buffer together: " + String.join("; ", differences));
+      throw new ConfigurationMismatchException(
+          ErrorCode.CONFIGURATIONS_DIFFER,
+          "the ranks cannot open a buffer together: " + String.join("; ", differences));
     }
     String[] hosts = new String[all.length];
     for (int r = 0; r < all.length; r++) {

@@ -1,9 +1,9 @@
 package org.ep4j.engine;
 
-import org.ep4j.ErrorCode;
 import java.util.Optional;
 import java.util.ServiceLoader;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 
 /** Finds the module that accesses the memory of devices. */
 public final class Devices {
@@ -28,7 +28,9 @@ public final class Devices {
   public static DeviceAccess access(int device) {
     return Found.ACCESS.orElseThrow(
         () ->
-            new EngineUnavailableException(ErrorCode.ENGINE_UNAVAILABLE, "no module on the module path accesses the memory of device "
+            new EngineUnavailableException(
+                ErrorCode.ENGINE_UNAVAILABLE,
+                "no module on the module path accesses the memory of device "
                     + device
                     + ": add ep4j-cuda (module org.ep4j.cuda)"));
   }

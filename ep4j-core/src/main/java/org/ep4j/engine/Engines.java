@@ -1,13 +1,13 @@
 package org.ep4j.engine;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.util.ServiceLoader;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
@@ -24,8 +24,10 @@ public final class Engines {
   /** Opens the buffer of a rank that rejoins; collective with readmit() on the other ranks. */
   public static ExpertBuffer rejoin(Group group, BufferConfig config) {
     if (group.inProcess()) {
-      throw new IllegalUseException(ErrorCode.REJOIN_OF_THREADS, "rejoin: the ranks are threads of one process; only ranks that are processes can"
- + " rejoin: open a new buffer on all ranks");
+      throw new IllegalUseException(
+          ErrorCode.REJOIN_OF_THREADS,
+          "rejoin: the ranks are threads of one process; only ranks that are processes can"
+              + " rejoin: open a new buffer on all ranks");
     }
     return choose(config).rejoin(group, settle(config, group.size()));
   }
@@ -41,7 +43,9 @@ public final class Engines {
       return config.toBuilder().placement(ExpertPlacement.blocks(config.experts(), ranks)).build();
     }
     if (placement.ranks() != ranks) {
-      throw new InvalidArgumentException(ErrorCode.PLACEMENT_OF_OTHER_GROUP, "placement",
+      throw new InvalidArgumentException(
+          ErrorCode.PLACEMENT_OF_OTHER_GROUP,
+          "placement",
           placement.toString(),
           "a table for the " + ranks + " ranks of the group",
           "build it with the size of the group");
@@ -63,7 +67,9 @@ public final class Engines {
       seen.append(problem.isEmpty() ? "available" : problem);
       if (wanted.equals(provider.name())) {
         if (!problem.isEmpty()) {
-          throw new EngineUnavailableException(ErrorCode.ENGINE_UNAVAILABLE, "engine '"
+          throw new EngineUnavailableException(
+              ErrorCode.ENGINE_UNAVAILABLE,
+              "engine '"
                   + wanted
                   + "' cannot run here: "
                   + problem
@@ -76,7 +82,9 @@ public final class Engines {
       }
     }
     if (!wanted.equals("auto") || best == null) {
-      throw new EngineUnavailableException(ErrorCode.ENGINE_UNAVAILABLE, "engine '"
+      throw new EngineUnavailableException(
+          ErrorCode.ENGINE_UNAVAILABLE,
+          "engine '"
               + wanted
               + "' is not on the module path or class path"
               + (wanted.equals("cuda") ? " (add ep4j-cuda)" : "")

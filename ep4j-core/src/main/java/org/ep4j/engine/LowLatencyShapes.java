@@ -1,8 +1,8 @@
 package org.ep4j.engine;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
@@ -36,7 +36,8 @@ public final class LowLatencyShapes {
       LowLatencyDispatchOptions options) {
     if (x.dimensions() != 2 || x.dtype() != DType.BF16 || x.size(1) != config.hidden()) {
       throw Arguments.invalid(
-          ErrorCode.WRONG_TENSOR, "x",
+          ErrorCode.WRONG_TENSOR,
+          "x",
           x,
           "BF16[tokens, " + config.hidden() + "] (BufferConfig.hidden)",
           "pass BF16 rows; low-latency dispatch quantises them");
@@ -45,7 +46,8 @@ public final class LowLatencyShapes {
     Arguments.routing(config, routing, config.lowLatencyMaxTokens(), "lowLatencyMaxTokens");
     if (routing.topkIdx().size(0) != x.size(0)) {
       throw Arguments.invalid(
-          ErrorCode.TOKENS_DIFFER, "topkIdx",
+          ErrorCode.TOKENS_DIFFER,
+          "topkIdx",
           routing.topkIdx(),
           "of " + x.size(0) + " tokens like x",
           "route every row of x, with -1 for rows without experts");
@@ -54,7 +56,8 @@ public final class LowLatencyShapes {
         && options.scaleKind() == ScaleKind.UE8M0
         && config.hidden() % UE8M0_BLOCK != 0) {
       throw Arguments.invalid(
-          ErrorCode.HIDDEN_NOT_IN_BLOCKS, "hidden",
+          ErrorCode.HIDDEN_NOT_IN_BLOCKS,
+          "hidden",
           config.hidden(),
           "a multiple of " + UE8M0_BLOCK + " for UE8M0 scales (four to a word)",
           "use FLOAT32_POW2, or pad hidden");
@@ -94,7 +97,8 @@ public final class LowLatencyShapes {
         || y.size(1) != capacity
         || y.size(2) != config.hidden()) {
       throw Arguments.invalid(
-          ErrorCode.WRONG_TENSOR, "y",
+          ErrorCode.WRONG_TENSOR,
+          "y",
           y,
           "BF16["
               + groups
@@ -111,7 +115,8 @@ public final class LowLatencyShapes {
     }
     if (byRanks && (options.logFmt() || options.partialRounding())) {
       throw Arguments.invalid(
-          ErrorCode.OPTION_NOT_FOR_LAYOUT, options.logFmt() ? "logFmt" : "partialRounding",
+          ErrorCode.OPTION_NOT_FOR_LAYOUT,
+          options.logFmt() ? "logFmt" : "partialRounding",
           true,
           "false after a RANK_MAJOR dispatch",
           "leave the option out: RANK_MAJOR rows are partial sums and travel as BF16");
@@ -119,14 +124,19 @@ public final class LowLatencyShapes {
     Tensor ids = routing.topkIdx();
     if (ids.size(0) != tokens || ids.size(1) != topK) {
       throw Arguments.invalid(
-          ErrorCode.ROUTING_CHANGED, "topkIdx",
+          ErrorCode.ROUTING_CHANGED,
+          "topkIdx",
           ids,
           "[" + tokens + ", " + topK + "] as dispatched",
           "pass the routing of the dispatch, with -1 for entries to skip");
     }
     if (!byRanks && routing.topkWeights() == null) {
       throw Arguments.invalid(
-          ErrorCode.WEIGHTS_MISSING, "topkWeights", "null", "FP32[tokens, topK]", "pass the weights of the experts' rows");
+          ErrorCode.WEIGHTS_MISSING,
+          "topkWeights",
+          "null",
+          "FP32[tokens, topK]",
+          "pass the weights of the experts' rows");
     }
     Tensor out = options.out();
     if (out != null) {
@@ -140,14 +150,16 @@ public final class LowLatencyShapes {
       Tensor y, boolean isRegion, boolean overlapsRegion, LowLatencyCombineOptions options) {
     if (options.zeroCopy() && !isRegion) {
       throw Arguments.invalid(
-          ErrorCode.ZERO_COPY_MISMATCH, "y",
+          ErrorCode.ZERO_COPY_MISMATCH,
+          "y",
           y + " at another address",
           "lowLatencyCombineBuffer(handle) with zeroCopy",
           "write the experts' rows there, or leave zeroCopy out");
     }
     if (!options.zeroCopy() && overlapsRegion) {
       throw Arguments.invalid(
-          ErrorCode.ZERO_COPY_MISMATCH, "y",
+          ErrorCode.ZERO_COPY_MISMATCH,
+          "y",
           y + " in lowLatencyCombineBuffer(handle)",
           "in other memory without zeroCopy",
           "set zeroCopy, or write the rows to other memory");
@@ -158,14 +170,16 @@ public final class LowLatencyShapes {
   public static void maskedRank(int rank, int own, int ranks, boolean[] excluded) {
     if (rank < 0 || rank >= ranks || rank == own) {
       throw Arguments.invalid(
-          ErrorCode.NO_SUCH_RANK, "rank",
+          ErrorCode.NO_SUCH_RANK,
+          "rank",
           rank,
           "a rank of 0.." + (ranks - 1) + " other than this one (" + own + ")",
           "name another rank: a rank cannot mask itself");
     }
     if (excluded[rank]) {
       throw Arguments.invalid(
-          ErrorCode.RANK_EXCLUDED, "rank",
+          ErrorCode.RANK_EXCLUDED,
+          "rank",
           rank,
           "a rank that was alive at the last reset",
           "restart the rank, then call readmit() on all ranks");

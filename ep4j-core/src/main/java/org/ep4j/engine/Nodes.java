@@ -1,11 +1,11 @@
 package org.ep4j.engine;
 
-import org.ep4j.ErrorCode;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
 
 /**
  * The ranks that can load and store each other's memory: a partition of the ranks into nodes, the
@@ -81,9 +81,11 @@ public final class Nodes {
     for (int rank = 0; rank < hosts.length; rank++) {
       int head = rank / ranksPerNode * ranksPerNode;
       if (!hosts[rank].equals(hosts[head])) {
-        throw new ConfigurationMismatchException(ErrorCode.NODE_ON_TWO_HOSTS, "ranks %d and %d run on different hosts, but ranksPerNode = %d puts them into one"
- + " node: start that many ranks on each host, or leave ranksPerNode out"
-                .formatted(rank, head, ranksPerNode));
+        throw new ConfigurationMismatchException(
+            ErrorCode.NODE_ON_TWO_HOSTS,
+            "ranks %d and %d run on different hosts, but ranksPerNode = %d puts them into one"
+                + " node: start that many ranks on each host, or leave ranksPerNode out"
+                    .formatted(rank, head, ranksPerNode));
       }
     }
     return new Nodes(first, hostOf(hosts));
@@ -111,9 +113,11 @@ public final class Nodes {
       }
       for (int earlier = 0; earlier < rank; earlier++) {
         if (hosts[earlier].equals(hosts[rank])) {
-          throw new ConfigurationMismatchException(ErrorCode.HOST_RANKS_NOT_CONSECUTIVE, "ranks %d and %d run on one host, but rank %d between them on another: number the"
- + " ranks host by host (mpirun --map-by slot, srun --distribution=block)"
-                  .formatted(earlier, rank, rank - 1));
+          throw new ConfigurationMismatchException(
+              ErrorCode.HOST_RANKS_NOT_CONSECUTIVE,
+              "ranks %d and %d run on one host, but rank %d between them on another: number the"
+                  + " ranks host by host (mpirun --map-by slot, srun --distribution=block)"
+                      .formatted(earlier, rank, rank - 1));
         }
       }
       first[nodes++] = rank;

@@ -1,8 +1,8 @@
 package org.ep4j.engine;
 
-import org.ep4j.ErrorCode;
 import java.util.Arrays;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.memory.NativeMemory;
@@ -81,7 +81,9 @@ public final class Operation {
   }
 
   private ConfigurationMismatchException mismatch(int peer, int rank, int field, long theirs) {
-    return new ConfigurationMismatchException(ErrorCode.OPERATIONS_DIFFER, "rank "
+    return new ConfigurationMismatchException(
+        ErrorCode.OPERATIONS_DIFFER,
+        "rank "
             + peer
             + " differs in the "
             + OperationLayout.name(field)

@@ -1,8 +1,8 @@
 package org.ep4j.engine;
 
-import org.ep4j.ErrorCode;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;
 
@@ -25,7 +25,9 @@ public final class ReceiveCapacity {
       needed = Math.max(tokens, grouped);
     }
     if (needed > Integer.MAX_VALUE) {
-      throw new InvalidArgumentException(ErrorCode.RECEIVE_REGION_TOO_LARGE, "maxReceiveRows",
+      throw new InvalidArgumentException(
+          ErrorCode.RECEIVE_REGION_TOO_LARGE,
+          "maxReceiveRows",
           needed + " rows" + (config.maxReceiveRows() == 0 ? " (worst case of maxTokens)" : ""),
           "at most " + Integer.MAX_VALUE,
           "set maxReceiveRows to what the batches need, or lower maxTokens");

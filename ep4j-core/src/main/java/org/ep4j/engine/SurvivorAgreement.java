@@ -1,7 +1,5 @@
 package org.ep4j.engine;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -11,6 +9,8 @@ import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.group.Group;
 import org.ep4j.group.PeerLostException;
 import org.ep4j.memory.Participants;
@@ -98,8 +98,10 @@ public final class SurvivorAgreement implements AutoCloseable {
    */
   public static void requireNoReplacement(Members members) {
     if (members.anyIsBack()) {
-      throw new IllegalUseException(ErrorCode.READMIT_NEEDED, "a restarted process has replaced a rank of the buffer: call readmit() instead of"
- + " reset() on all ranks that have the buffer");
+      throw new IllegalUseException(
+          ErrorCode.READMIT_NEEDED,
+          "a restarted process has replaced a rank of the buffer: call readmit() instead of"
+              + " reset() on all ranks that have the buffer");
     }
   }
 
@@ -114,8 +116,10 @@ public final class SurvivorAgreement implements AutoCloseable {
   public static SurvivorAgreement withNewcomers(
       Group group, Members members, BufferConfig config, Nodes nodes, long... words) {
     if (!members.anyIsReplaced()) {
-      throw new IllegalUseException(ErrorCode.NOTHING_TO_READMIT, "no restarted rank waits for readmission: call Group.readmit() on all live ranks"
- + " first");
+      throw new IllegalUseException(
+          ErrorCode.NOTHING_TO_READMIT,
+          "no restarted rank waits for readmission: call Group.readmit() on all live ranks"
+              + " first");
     }
     byte[] description = ConfigAgreement.describe(group, config);
     Hello hello = new Hello(group.rank(), words, nodes.words(), description);
@@ -153,8 +157,10 @@ public final class SurvivorAgreement implements AutoCloseable {
     long[] highest = new long[hellos[0].words.length];
     for (Hello hello : hellos) {
       if (hello.description.length == 0 != (hellos[0].description.length == 0)) {
-        throw new ConfigurationMismatchException(ErrorCode.RESET_AND_READMIT_MIXED, "some ranks call reset() and others readmit(): call the same method on all live"
- + " ranks");
+        throw new ConfigurationMismatchException(
+            ErrorCode.RESET_AND_READMIT_MIXED,
+            "some ranks call reset() and others readmit(): call the same method on all live"
+                + " ranks");
       }
       gone[hello.rank] = false;
       newcomers[hello.rank] = hello.description.length > 0 && hello.nodes.length == 0;
@@ -183,11 +189,17 @@ public final class SurvivorAgreement implements AutoCloseable {
       }
     }
     if (reference == null) {
-      throw new PeerLostException(ErrorCode.BUFFER_LOST, "rejoin: no live rank has the buffer: open a new buffer on all ranks", -1);
+      throw new PeerLostException(
+          ErrorCode.BUFFER_LOST,
+          "rejoin: no live rank has the buffer: open a new buffer on all ranks",
+          -1);
     }
     if (back == 0) {
-      throw new PeerLostException(ErrorCode.REJOINING_RANK_LOST, "readmit: the restarted ranks have died again; the buffer is unchanged: start"
- + " them again and repeat readmit()", -1);
+      throw new PeerLostException(
+          ErrorCode.REJOINING_RANK_LOST,
+          "readmit: the restarted ranks have died again; the buffer is unchanged: start"
+              + " them again and repeat readmit()",
+          -1);
     }
     List<String> differences = new ArrayList<>();
     Nodes nodes = Nodes.of(reference.nodes);
@@ -199,7 +211,9 @@ public final class SurvivorAgreement implements AutoCloseable {
       compareHosts(hellos, nodes, differences);
     }
     if (!differences.isEmpty()) {
-      throw new ConfigurationMismatchException(ErrorCode.CONFIGURATIONS_DIFFER, "a rank cannot rejoin the buffer: " + String.join("; ", differences));
+      throw new ConfigurationMismatchException(
+          ErrorCode.CONFIGURATIONS_DIFFER,
+          "a rank cannot rejoin the buffer: " + String.join("; ", differences));
     }
     return nodes;
   }
@@ -249,7 +263,9 @@ public final class SurvivorAgreement implements AutoCloseable {
     byte[][] all = live().allGather(problem.getBytes(StandardCharsets.UTF_8), timeout);
     for (int i = 0; i < all.length; i++) {
       if (all[i].length > 0) {
-        throw new Ep4jException(ErrorCode.PEER_FAILED, "rank " + participants.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
+        throw new Ep4jException(
+            ErrorCode.PEER_FAILED,
+            "rank " + participants.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
       }
     }
   }

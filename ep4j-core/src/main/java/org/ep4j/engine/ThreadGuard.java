@@ -1,8 +1,8 @@
 package org.ep4j.engine;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.util.concurrent.atomic.AtomicReference;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -23,13 +23,18 @@ public final class ThreadGuard {
   public void enter() {
     Thread other = inside.compareAndExchange(null, Thread.currentThread());
     if (other != null) {
-      throw new IllegalUseException(ErrorCode.BUFFER_IN_USE, "two threads in one buffer: " + other.getName() + " is inside, "
+      throw new IllegalUseException(
+          ErrorCode.BUFFER_IN_USE,
+          "two threads in one buffer: "
+              + other.getName()
+              + " is inside, "
               + Thread.currentThread().getName()
               + " called; one thread at a time may use a buffer");
     }
     if (shut) {
       inside.set(null);
-      throw new IllegalUseException(ErrorCode.BUFFER_CLOSED, "the buffer has been closed: open a new one");
+      throw new IllegalUseException(
+          ErrorCode.BUFFER_CLOSED, "the buffer has been closed: open a new one");
     }
   }
 
@@ -37,7 +42,11 @@ public final class ThreadGuard {
   public void enterForClose() {
     Thread other = inside.compareAndExchange(null, Thread.currentThread());
     if (other != null) {
-      throw new IllegalUseException(ErrorCode.BUFFER_IN_USE, "close() while " + other.getName() + " is inside the buffer: wait until that thread returns");
+      throw new IllegalUseException(
+          ErrorCode.BUFFER_IN_USE,
+          "close() while "
+              + other.getName()
+              + " is inside the buffer: wait until that thread returns");
     }
   }
 

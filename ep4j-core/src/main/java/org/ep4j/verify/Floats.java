@@ -1,10 +1,10 @@
 package org.ep4j.verify;
 
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 
 /** Widening and rounding of the summable types, one element at a time. */
 final class Floats {

@@ -1,10 +1,10 @@
 package org.ep4j.verify;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
@@ -31,7 +31,12 @@ public final class RoutingGenerator {
    */
   public RoutingGenerator(RoutingKind kind, long seed, int experts, int topK) {
     if (topK < 1 || topK > experts) {
-      throw new InvalidArgumentException(ErrorCode.ROUTINGS_DO_NOT_MATCH, "topK", String.valueOf(topK), "1.." + experts, "choose among the experts that exist");
+      throw new InvalidArgumentException(
+          ErrorCode.ROUTINGS_DO_NOT_MATCH,
+          "topK",
+          String.valueOf(topK),
+          "1.." + experts,
+          "choose among the experts that exist");
     }
     this.kind = kind;
     this.seed = seed;

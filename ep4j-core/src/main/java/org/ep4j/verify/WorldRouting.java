@@ -1,8 +1,8 @@
 package org.ep4j.verify;
 
-import org.ep4j.ErrorCode;
 import java.util.List;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Routing;
@@ -32,7 +32,9 @@ public final class WorldRouting {
    */
   public static WorldRouting of(ExpertPlacement placement, List<Routing> routings) {
     if (routings.size() != placement.ranks()) {
-      throw new InvalidArgumentException(ErrorCode.ROUTINGS_DO_NOT_MATCH, "routings",
+      throw new InvalidArgumentException(
+          ErrorCode.ROUTINGS_DO_NOT_MATCH,
+          "routings",
           routings.size() + " routings",
           placement.ranks() + " routings",
           "pass one for each rank of the placement");
@@ -44,7 +46,9 @@ public final class WorldRouting {
     for (int r = 0; r < idx.length; r++) {
       Routing routing = routings.get(r);
       if (routing.topK() != topK) {
-        throw new InvalidArgumentException(ErrorCode.ROUTINGS_DO_NOT_MATCH, "routings[" + r + "].topK",
+        throw new InvalidArgumentException(
+            ErrorCode.ROUTINGS_DO_NOT_MATCH,
+            "routings[" + r + "].topK",
             String.valueOf(routing.topK()),
             topK + " like rank 0's",
             "use one top-k in all ranks");

@@ -3,7 +3,6 @@ package org.ep4j.cases;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -11,6 +10,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.ep4j.BufferConfig;
+import org.ep4j.ErrorCode;
 import org.ep4j.RowFormat;
 import org.ep4j.ScaleKind;
 import org.ep4j.Tensor;

@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -14,6 +13,7 @@ import java.util.Map;
 import java.util.SplittableRandom;
 import org.ep4j.DType;
 import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;

@@ -3,7 +3,6 @@ package org.ep4j.verify;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.ValueLayout;
 import java.util.HashSet;
@@ -11,6 +10,7 @@ import java.util.HexFormat;
 import java.util.Objects;
 import java.util.Set;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;

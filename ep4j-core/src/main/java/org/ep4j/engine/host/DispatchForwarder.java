@@ -18,7 +18,9 @@ final class DispatchForwarder {
   private int released;
   private boolean last;
 
-  /** @param pages that are known to be present, shared by all forwarders */
+  /**
+   * @param pages that are known to be present, shared by all forwarders
+   */
   DispatchForwarder(
       HostContext context,
       HighThroughputLayout layout,

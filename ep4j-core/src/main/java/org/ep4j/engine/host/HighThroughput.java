@@ -1,7 +1,5 @@
 package org.ep4j.engine.host;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
@@ -10,7 +8,9 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.IllegalUseException;
 import org.ep4j.Routing;
 import org.ep4j.Schedule;
 import org.ep4j.Tensor;
@@ -195,14 +195,18 @@ final class HighThroughput {
     Arguments.highThroughput(context.config);
     context.requireUsable();
     if (!(handle instanceof HostHandle hostHandle) || !hostHandle.isOf(pool)) {
-      throw new IllegalUseException(ErrorCode.HANDLE_OF_OTHER_BUFFER, "the dispatch handle belongs to another buffer: use it with the buffer that made"
- + " it");
+      throw new IllegalUseException(
+          ErrorCode.HANDLE_OF_OTHER_BUFFER,
+          "the dispatch handle belongs to another buffer: use it with the buffer that made"
+              + " it");
     }
     hostHandle.acquire();
     if (hostHandle.generation != context.generation) {
       hostHandle.release();
-      throw new IllegalUseException(ErrorCode.HANDLE_STALE, "the dispatch handle is older than the last reset(), which discarded its rows:"
- + " dispatch again");
+      throw new IllegalUseException(
+          ErrorCode.HANDLE_STALE,
+          "the dispatch handle is older than the last reset(), which discarded its rows:"
+              + " dispatch again");
     }
     return hostHandle;
   }

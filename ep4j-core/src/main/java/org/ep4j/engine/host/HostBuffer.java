@@ -1,7 +1,5 @@
 package org.ep4j.engine.host;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferStatistics;
@@ -12,8 +10,10 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.IllegalUseException;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -184,8 +184,9 @@ final class HostBuffer implements ExpertBuffer {
     guard.enter();
     try {
       if (config.lowLatencyMaxTokens() == 0) {
-        throw new IllegalUseException(ErrorCode.LOW_LATENCY_OFF, "the buffer has no low-latency operations: set"
-                + " BufferConfig.lowLatencyMaxTokens");
+        throw new IllegalUseException(
+            ErrorCode.LOW_LATENCY_OFF,
+            "the buffer has no low-latency operations: set" + " BufferConfig.lowLatencyMaxTokens");
       }
       if (!async) {
         queue.drain();
@@ -294,7 +295,8 @@ final class HostBuffer implements ExpertBuffer {
     guard.enter();
     try {
       if (sms < 0) {
-        throw Arguments.invalid(ErrorCode.BAD_SM_COUNT, "sms", sms, ">= 0", "pass 0 for the choice of the engine");
+        throw Arguments.invalid(
+            ErrorCode.BAD_SM_COUNT, "sms", sms, ">= 0", "pass 0 for the choice of the engine");
       }
       queue.drain();
       team.resize(WorkerTeam.size(sms, context.nodes, context.rank));

@@ -1,11 +1,11 @@
 package org.ep4j.engine.host;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.Combine;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.IllegalUseException;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
@@ -40,7 +40,8 @@ final class HostCombine implements Combine {
     event.await();
     Tensor result = x;
     if (result == null) {
-      throw new IllegalUseException(ErrorCode.NO_RESULTS, "the combine has failed: read the error from its event");
+      throw new IllegalUseException(
+          ErrorCode.NO_RESULTS, "the combine has failed: read the error from its event");
     }
     return result;
   }

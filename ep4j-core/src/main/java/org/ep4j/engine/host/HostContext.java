@@ -1,14 +1,14 @@
 package org.ep4j.engine.host;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.invoke.VarHandle;
 import java.util.Arrays;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.IllegalUseException;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
@@ -260,8 +260,11 @@ final class HostContext implements PeerWait.InternodeProgress {
 
   /** The error for a memory fault during an access. */
   static Ep4jException outOfPages(String operation, InternalError fault) {
-    return new Ep4jException(ErrorCode.OUT_OF_SHARED_MEMORY, operation + ": the system cannot provide a page of memory; /dev/shm (or EP4J_SHM_DIR) is"
- + " full: enlarge it, or lower maxTokens; then call reset() on all live ranks",
+    return new Ep4jException(
+        ErrorCode.OUT_OF_SHARED_MEMORY,
+        operation
+            + ": the system cannot provide a page of memory; /dev/shm (or EP4J_SHM_DIR) is"
+            + " full: enlarge it, or lower maxTokens; then call reset() on all live ranks",
         fault);
   }
 
@@ -291,7 +294,8 @@ final class HostContext implements PeerWait.InternodeProgress {
   /** Throws if the buffer needs a reset. */
   void requireUsable() {
     if (!broken.isEmpty()) {
-      throw new IllegalUseException(ErrorCode.RESET_NEEDED, "the buffer needs reset() on all live ranks: " + broken);
+      throw new IllegalUseException(
+          ErrorCode.RESET_NEEDED, "the buffer needs reset() on all live ranks: " + broken);
     }
   }
 

@@ -1,12 +1,12 @@
 package org.ep4j.engine.host;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
@@ -114,7 +114,8 @@ final class HostDispatch implements Dispatch {
     event.await();
     HostHandle delivered = handle;
     if (delivered == null) {
-      throw new IllegalUseException(ErrorCode.NO_RESULTS, "the dispatch has failed: read the error from its event");
+      throw new IllegalUseException(
+          ErrorCode.NO_RESULTS, "the dispatch has failed: read the error from its event");
     }
     return delivered;
   }
@@ -206,7 +207,12 @@ final class HostDispatch implements Dispatch {
   @Override
   public Tensor combineInput(DType type) {
     if (!type.summable()) {
-      throw new InvalidArgumentException(ErrorCode.TYPE_NOT_SUMMED, "dtype", type.name(), "BF16, FP16 or FP32", "pass a type that combine can sum");
+      throw new InvalidArgumentException(
+          ErrorCode.TYPE_NOT_SUMMED,
+          "dtype",
+          type.name(),
+          "BF16, FP16 or FP32",
+          "pass a type that combine can sum");
     }
     return combineInputs[type.ordinal()].of(type, capacity, hidden);
   }

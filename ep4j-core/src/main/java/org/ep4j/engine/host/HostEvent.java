@@ -1,10 +1,10 @@
 package org.ep4j.engine.host;
 
-import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
 import org.jspecify.annotations.Nullable;
 
@@ -94,6 +94,9 @@ final class HostEvent implements Event, Runnable {
 
   private static Ep4jException interrupted(InterruptedException e) {
     Thread.currentThread().interrupt();
-    return new Ep4jException(ErrorCode.OPERATION_INTERRUPTED, "interrupted while waiting for an asynchronous operation", e);
+    return new Ep4jException(
+        ErrorCode.OPERATION_INTERRUPTED,
+        "interrupted while waiting for an asynchronous operation",
+        e);
   }
 }

@@ -1,9 +1,9 @@
 package org.ep4j.engine.host;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.DispatchHandle;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.Layout;
 import org.ep4j.ScaleLayout;
 import org.ep4j.engine.Nodes;
@@ -142,7 +142,9 @@ final class HostHandle implements DispatchHandle {
     do {
       now = state.get();
       if ((now & CLOSED) != 0) {
-        throw new IllegalUseException(ErrorCode.HANDLE_CLOSED, "the dispatch handle has been closed: close it after its last use");
+        throw new IllegalUseException(
+            ErrorCode.HANDLE_CLOSED,
+            "the dispatch handle has been closed: close it after its last use");
       }
     } while (!state.compareAndSet(now, now + USE));
   }

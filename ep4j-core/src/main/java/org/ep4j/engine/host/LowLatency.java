@@ -2,13 +2,13 @@ package org.ep4j.engine.host;
 
 import static java.util.Objects.requireNonNull;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.IllegalUseException;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -69,7 +69,9 @@ final class LowLatency implements AutoCloseable {
   private long resetDispatch;
   private long resetCombine;
 
-  /** @param views arena of the tensors for callers; the owner closes it before this object */
+  /**
+   * @param views arena of the tensors for callers; the owner closes it before this object
+   */
   LowLatency(
       HostContext context,
       LowLatencyLayout layout,
@@ -143,7 +145,9 @@ final class LowLatency implements AutoCloseable {
       Tensor y, Routing choices, LowLatencyHandle handle, LowLatencyCombineOptions options) {
     LowLatencyDispatchOperation dispatch = current(handle);
     if (dispatch.awaitsHook()) {
-      throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, dispatch.name() + " has not been received: call its hook before its combine");
+      throw new IllegalUseException(
+          ErrorCode.HOOK_NOT_CALLED,
+          dispatch.name() + " has not been received: call its hook before its combine");
     }
     LowLatencyRecord record = dispatch.record;
     Tensor region = combineTensor(dispatch);
@@ -327,7 +331,9 @@ final class LowLatency implements AutoCloseable {
     LowLatencyOperation before = last[(int) (number + 1 & 1)];
     before.awaitRun();
     if (before.awaitsHook()) {
-      throw new IllegalUseException(ErrorCode.TOO_MANY_IN_FLIGHT, "a third low-latency operation would be in flight: call the hook of "
+      throw new IllegalUseException(
+          ErrorCode.TOO_MANY_IN_FLIGHT,
+          "a third low-latency operation would be in flight: call the hook of "
               + before.name()
               + " first");
     }
@@ -339,7 +345,10 @@ final class LowLatency implements AutoCloseable {
       if (op instanceof LowLatencyCombineOperation combine
           && combine.half == dispatch.half()
           && combine.awaitsHook()) {
-        throw new IllegalUseException(ErrorCode.COMBINE_REGION_IN_USE, "the rows of " + combine.name()
+        throw new IllegalUseException(
+            ErrorCode.COMBINE_REGION_IN_USE,
+            "the rows of "
+                + combine.name()
                 + " are still in the combine region of this handle: call its hook first");
       }
     }
@@ -347,8 +356,12 @@ final class LowLatency implements AutoCloseable {
 
   private LowLatencyDispatchOperation current(LowLatencyHandle handle) {
     if (!(handle instanceof LowLatencyDispatchOperation dispatch) || !dispatch.isOf(this)) {
-      throw Arguments.invalid(ErrorCode.WRONG_HANDLE,
-          "handle", handle, "a handle of a lowLatencyDispatch of this buffer", "pass the handle of the dispatch");
+      throw Arguments.invalid(
+          ErrorCode.WRONG_HANDLE,
+          "handle",
+          handle,
+          "a handle of a lowLatencyDispatch of this buffer",
+          "pass the handle of the dispatch");
     }
     dispatch.requireCurrent();
     return dispatch;
@@ -370,7 +383,9 @@ final class LowLatency implements AutoCloseable {
   private void requireNothingInFlight(long highest) {
     for (LowLatencyOperation op : last) {
       if (op.awaitsHook()) {
-        throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, "other ranks are at low-latency operation "
+        throw new IllegalUseException(
+            ErrorCode.HOOK_NOT_CALLED,
+            "other ranks are at low-latency operation "
                 + highest
                 + ", this one at "
                 + number

@@ -96,7 +96,10 @@ final class LowLatencyCombineReceiver {
       signals.requireSame(owner, op.number, LowLatencyKind.DENSE, kind);
     }
     signals.requireSameDispatch(
-        owner, op.number, op.record.number, NativeMemory.getLong(header + LowLatencyLayout.DISPATCH));
+        owner,
+        op.number,
+        op.record.number,
+        NativeMemory.getLong(header + LowLatencyLayout.DISPATCH));
     long held = NativeMemory.getLong(header + LowLatencyLayout.COUNT);
     if (held != op.record.sent[owner]) {
       signals.hasNoRows(owner, op.number, op.operation, op.record.sent[owner], held);

@@ -15,15 +15,16 @@ import org.ep4j.engine.host.kernel.LogFmt;
  * <p>Protocol, operation n from source p to destination q, all in q's part unless stated otherwise:
  *
  * <ol>
- * <li>p waits until {@link #RECEIVED} in q's part is at least n - 2: q has read all data of
- * operation n - 2, the last one of this parity, and has finished its pulls from p.
- * <li>p fills its own list and its own rows ({@link #list}, {@link #row}). Each source has its own
- * areas, so a source that was masked cannot overwrite the data of another.
- * <li>p fills its header ({@link #header}) and stores {@link #NUMBER} = n in it with release order.
- * <li>q waits for NUMBER at least n with acquire order, reads header, list and rows, or, in a
- * combine, pulls the rows from p's {@link #combine} region.
- * <li>q stores RECEIVED = n in its own part with release order. Ranks receive operations in the
- * order of their numbers, so RECEIVED covers all earlier operations.
+ *   <li>p waits until {@link #RECEIVED} in q's part is at least n - 2: q has read all data of
+ *       operation n - 2, the last one of this parity, and has finished its pulls from p.
+ *   <li>p fills its own list and its own rows ({@link #list}, {@link #row}). Each source has its
+ *       own areas, so a source that was masked cannot overwrite the data of another.
+ *   <li>p fills its header ({@link #header}) and stores {@link #NUMBER} = n in it with release
+ *       order.
+ *   <li>q waits for NUMBER at least n with acquire order, reads header, list and rows, or, in a
+ *       combine, pulls the rows from p's {@link #combine} region.
+ *   <li>q stores RECEIVED = n in its own part with release order. Ranks receive operations in the
+ *       order of their numbers, so RECEIVED covers all earlier operations.
  * </ol>
  *
  * <p>A rank that masks another one stops waiting for it and may overwrite rows that the masked rank

@@ -1,9 +1,9 @@
 package org.ep4j.engine.host;
 
-import org.ep4j.IllegalUseException;
-import org.ep4j.ErrorCode;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.IllegalUseException;
 import org.ep4j.ReceiveHook;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
@@ -140,7 +140,9 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
 
   final ReceiveHook ownHook() {
     if (!hooked) {
-      throw new IllegalUseException(ErrorCode.NO_HOOK, name() + " was started without returnHook: its results are complete and it has no hook");
+      throw new IllegalUseException(
+          ErrorCode.NO_HOOK,
+          name() + " was started without returnHook: its results are complete and it has no hook");
     }
     return this;
   }
@@ -154,16 +156,23 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
     requireCurrent();
     awaitRun();
     if (state == SENT) {
-      throw new IllegalUseException(ErrorCode.HOOK_NOT_CALLED, name() + " has not been received: call its hook first");
+      throw new IllegalUseException(
+          ErrorCode.HOOK_NOT_CALLED, name() + " has not been received: call its hook first");
     }
     if (state == FAILED) {
-      throw new IllegalUseException(ErrorCode.NO_RESULTS, name() + " failed or was aborted by reset(): start a new operation");
+      throw new IllegalUseException(
+          ErrorCode.NO_RESULTS,
+          name() + " failed or was aborted by reset(): start a new operation");
     }
   }
 
   final void requireCurrent() {
     if (outdated()) {
-      throw new IllegalUseException(ErrorCode.RESULTS_OVERWRITTEN, "the results of " + name() + " are overwritten; they are valid until the second next "
+      throw new IllegalUseException(
+          ErrorCode.RESULTS_OVERWRITTEN,
+          "the results of "
+              + name()
+              + " are overwritten; they are valid until the second next "
               + operation
               + ": use or copy them before it");
     }
@@ -176,10 +185,13 @@ abstract class LowLatencyOperation implements ReceiveHook, Runnable {
 
   private void requireHook() {
     if (hookCalled) {
-      throw new IllegalUseException(ErrorCode.HOOK_CALLED_TWICE, "the hook of " + name() + " has been called: call it once");
+      throw new IllegalUseException(
+          ErrorCode.HOOK_CALLED_TWICE, "the hook of " + name() + " has been called: call it once");
     }
     if (state == FAILED) {
-      throw new IllegalUseException(ErrorCode.NO_RESULTS, name() + " failed or was aborted by reset(): start a new operation");
+      throw new IllegalUseException(
+          ErrorCode.NO_RESULTS,
+          name() + " failed or was aborted by reset(): start a new operation");
     }
     ownHook();
   }

@@ -1,9 +1,9 @@
 package org.ep4j.engine.host;
 
-import org.ep4j.ErrorCode;
 import java.lang.System.Logger.Level;
 import java.lang.invoke.VarHandle;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.Tensor;
 import org.ep4j.engine.Rails;
@@ -192,7 +192,11 @@ final class LowLatencySignals {
    */
   private void requireInStep(int source, long number, long seen) {
     if (seen != number) {
-      throw new ConfigurationMismatchException(ErrorCode.OPERATIONS_MISSED, "rank " + source + " is at low-latency operation "
+      throw new ConfigurationMismatchException(
+          ErrorCode.OPERATIONS_MISSED,
+          "rank "
+              + source
+              + " is at low-latency operation "
               + seen
               + ", rank "
               + rank
@@ -206,7 +210,11 @@ final class LowLatencySignals {
   /** Requires that the header of {@code source} has the values that this rank expects. */
   void requireSame(int source, long number, long expected, long seen) {
     if (expected != seen) {
-      throw new ConfigurationMismatchException(ErrorCode.OPERATIONS_DIFFER, "rank " + source + " calls a low-latency "
+      throw new ConfigurationMismatchException(
+          ErrorCode.OPERATIONS_DIFFER,
+          "rank "
+              + source
+              + " calls a low-latency "
               + LowLatencyKind.text(seen)
               + " as operation "
               + number
@@ -222,7 +230,11 @@ final class LowLatencySignals {
   /** Requires that {@code source} returns the rows of the dispatch that this rank expects. */
   void requireSameDispatch(int source, long number, long expected, long seen) {
     if (expected != seen) {
-      throw new ConfigurationMismatchException(ErrorCode.HANDLES_DIFFER, "rank " + source + " combines the rows of low-latency dispatch "
+      throw new ConfigurationMismatchException(
+          ErrorCode.HANDLES_DIFFER,
+          "rank "
+              + source
+              + " combines the rows of low-latency dispatch "
               + seen
               + " in operation "
               + number

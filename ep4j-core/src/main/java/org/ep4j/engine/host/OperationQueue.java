@@ -1,11 +1,11 @@
 package org.ep4j.engine.host;
 
-import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadFactory;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
 import org.jspecify.annotations.Nullable;
 
@@ -55,7 +55,9 @@ final class OperationQueue implements AutoCloseable {
   /** Waits for the event that an operation depends on. */
   void awaitPrevious(@Nullable Event previous, String operation) {
     if (previous != null && !previous.await(timeout)) {
-      throw new Ep4jException(ErrorCode.PREVIOUS_EVENT_LATE, operation
+      throw new Ep4jException(
+          ErrorCode.PREVIOUS_EVENT_LATE,
+          operation
               + ": previousEvent has not completed after "
               + timeout.toMillis()
               + " ms; nothing was sent");

@@ -27,7 +27,9 @@ final class RegionReplacement {
 
   private long reach = SETTLED;
 
-  /** @param word of a {@link SurvivorAgreement} with which the ranks agree on {@link #reach} */
+  /**
+   * @param word of a {@link SurvivorAgreement} with which the ranks agree on {@link #reach}
+   */
   RegionReplacement(HostContext context, HostMemory memory, LowLatency lowLatency, int word) {
     this.context = context;
     this.memory = memory;

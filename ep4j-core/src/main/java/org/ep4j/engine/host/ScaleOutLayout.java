@@ -36,7 +36,9 @@ final class ScaleOutLayout {
   /** Bytes of a chunk. */
   final long chunkBytes;
 
-  /** @param max maximum bytes of a token, with the header of its chunk */
+  /**
+   * @param max maximum bytes of a token, with the header of its chunk
+   */
   ScaleOutLayout(int ranks, int lanes, long max) {
     this.ranks = ranks;
     this.lanes = lanes;

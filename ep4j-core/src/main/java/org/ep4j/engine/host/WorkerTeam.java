@@ -41,7 +41,9 @@ final class WorkerTeam implements AutoCloseable {
     this(name, size, Thread::start);
   }
 
-  /** @param starter starts a helper, or throws the error of the system */
+  /**
+   * @param starter starts a helper, or throws the error of the system
+   */
   WorkerTeam(String name, int size, Consumer<Thread> starter) {
     this.name = name;
     this.size = size;

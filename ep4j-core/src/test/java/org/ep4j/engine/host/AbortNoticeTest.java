@@ -8,7 +8,6 @@ import static org.ep4j.engine.host.HighThroughputTest.config;
 import static org.ep4j.engine.host.HighThroughputTest.constant;
 import static org.ep4j.engine.host.Tensors.heads;
 
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -19,6 +18,7 @@ import java.time.Duration;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.LowLatencyDispatch;

@@ -8,7 +8,6 @@ import static org.ep4j.engine.host.HighThroughputTest.routing;
 import static org.ep4j.engine.host.HighThroughputTest.rows;
 import static org.ep4j.engine.host.Tensors.heads;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
@@ -21,6 +20,7 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.InvalidArgumentException;
@@ -88,7 +88,8 @@ class AsynchronousOperationsTest {
           buffer.close();
           assertThat(Thread.interrupted()).isTrue();
           assertThat(event.isDone()).isTrue();
-          assertThatThrownBy(buffer::parallelism).hasMessageStartingWith(ErrorCode.BUFFER_CLOSED.id());
+          assertThatThrownBy(buffer::parallelism)
+              .hasMessageStartingWith(ErrorCode.BUFFER_CLOSED.id());
         });
   }
 

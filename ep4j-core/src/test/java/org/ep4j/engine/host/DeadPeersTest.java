@@ -7,7 +7,6 @@ import static org.ep4j.engine.host.HighThroughputTest.config;
 import static org.ep4j.engine.host.HighThroughputTest.constant;
 import static org.ep4j.engine.host.Tensors.heads;
 
-import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -19,6 +18,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;

@@ -6,7 +6,6 @@ import static org.ep4j.engine.host.HighThroughputTest.HIDDEN;
 import static org.ep4j.engine.host.HighThroughputTest.config;
 import static org.ep4j.engine.host.HighThroughputTest.constant;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.function.Consumer;
@@ -16,6 +15,7 @@ import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
@@ -62,12 +62,20 @@ class HighThroughputErrorsTest {
     alone(
         b -> {
           refused(
-              () -> b.dispatch(constant(1, 2), ids(0, 1, 2, 4)), ErrorCode.NO_SUCH_EXPERT,
+              () -> b.dispatch(constant(1, 2), ids(0, 1, 2, 4)),
+              ErrorCode.NO_SUCH_EXPERT,
               "topkIdx[1, 1]",
               "topkIdx[1, 1] = 4; it must be -1..3");
           refused(
-              () -> b.dispatch(constant(1, 1), ids(-2, 1)), ErrorCode.NO_SUCH_EXPERT, "topkIdx[0, 0]", "topkIdx[0, 0] = -2");
-          refused(() -> b.dispatchLayout(ids(0, 1L << 40)), ErrorCode.NO_SUCH_EXPERT, "topkIdx[0, 1]", "1099511627776");
+              () -> b.dispatch(constant(1, 1), ids(-2, 1)),
+              ErrorCode.NO_SUCH_EXPERT,
+              "topkIdx[0, 0]",
+              "topkIdx[0, 0] = -2");
+          refused(
+              () -> b.dispatchLayout(ids(0, 1L << 40)),
+              ErrorCode.NO_SUCH_EXPERT,
+              "topkIdx[0, 1]",
+              "1099511627776");
         });
   }
 
@@ -78,11 +86,13 @@ class HighThroughputErrorsTest {
           for (Layout layout : Layout.values()) {
             DispatchOptions options = DispatchOptions.builder().layout(layout).build();
             refused(
-                () -> b.dispatch(Tokens.of(constant(1, 2)), ids(0, 1, 3, 3), options), ErrorCode.EXPERT_TWICE,
+                () -> b.dispatch(Tokens.of(constant(1, 2)), ids(0, 1, 3, 3), options),
+                ErrorCode.EXPERT_TWICE,
                 "topkIdx[1, 1]",
                 "topkIdx[1, 1] = 3");
           }
-          refused(() -> b.dispatchLayout(ids(2, 2)), ErrorCode.EXPERT_TWICE, "topkIdx[0, 1]", "= 2");
+          refused(
+              () -> b.dispatchLayout(ids(2, 2)), ErrorCode.EXPERT_TWICE, "topkIdx[0, 1]", "= 2");
         });
   }
 
@@ -91,7 +101,8 @@ class HighThroughputErrorsTest {
     alone(
         b ->
             refused(
-                () -> b.dispatch(constant(1, 9), ids(new long[18])), ErrorCode.TOO_MANY_TOKENS,
+                () -> b.dispatch(constant(1, 9), ids(new long[18])),
+                ErrorCode.TOO_MANY_TOKENS,
                 "x",
                 "x = 9 tokens; it must be at most 8"));
   }
@@ -101,35 +112,51 @@ class HighThroughputErrorsTest {
     alone(
         b -> {
           Tensor narrow = Tensor.ofBf16(new short[8], 1, 8);
-          refused(() -> b.dispatch(narrow, ids(0, 1)), ErrorCode.WRONG_TENSOR, "x", "[tokens, 16] (BufferConfig.hidden)");
+          refused(
+              () -> b.dispatch(narrow, ids(0, 1)),
+              ErrorCode.WRONG_TENSOR,
+              "x",
+              "[tokens, 16] (BufferConfig.hidden)");
           Tensor wide = Tensor.of(new float[HIDDEN], 1, HIDDEN);
           refused(
-              () -> b.dispatch(wide, ids(0, 1)), ErrorCode.ROW_TYPE_TOO_WIDE,
+              () -> b.dispatch(wide, ids(0, 1)),
+              ErrorCode.ROW_TYPE_TOO_WIDE,
               "x",
               "FP32[1, 16]",
               "no wider than BF16",
               "rowDType");
           Tensor integers = Tensor.of(new int[HIDDEN], 1, HIDDEN);
-          refused(() -> b.dispatch(integers, ids(0, 1)), ErrorCode.ROW_TYPE_TOO_WIDE, "x", "INT32[1, 16]");
+          refused(
+              () -> b.dispatch(integers, ids(0, 1)),
+              ErrorCode.ROW_TYPE_TOO_WIDE,
+              "x",
+              "INT32[1, 16]");
           Tensor packed = Tensor.of(MemorySegment.ofArray(new byte[8]), DType.NVFP4, 1, HIDDEN);
           refused(
-              () -> b.dispatch(packed, ids(0, 1)), ErrorCode.ROWS_NOT_ALIGNED,
+              () -> b.dispatch(packed, ids(0, 1)),
+              ErrorCode.ROWS_NOT_ALIGNED,
               "x",
               "rows of a multiple of 32 elements for NVFP4 (16-byte rows)",
               "pad hidden to 32");
           refused(
-              () -> b.dispatch(constant(1, 1), ids(0, 1, 2, 3)), ErrorCode.TOKENS_DIFFER,
+              () -> b.dispatch(constant(1, 1), ids(0, 1, 2, 3)),
+              ErrorCode.TOKENS_DIFFER,
               "topkIdx",
               "of 1 tokens like x",
               "-1 for rows without experts");
           Routing three = Routing.of(Tensor.of(new long[] {0, 1, 2}, 1, 3));
           refused(
-              () -> b.dispatch(constant(1, 1), three), ErrorCode.TOP_K_TOO_LARGE, "topkIdx", "[tokens, 1..2]", "larger topK");
+              () -> b.dispatch(constant(1, 1), three),
+              ErrorCode.TOP_K_TOO_LARGE,
+              "topkIdx",
+              "[tokens, 1..2]",
+              "larger topK");
           Tensor fp8 =
               Tensor.of(MemorySegment.ofArray(new byte[HIDDEN]), DType.FP8_E4M3, 1, HIDDEN);
           Tensor scales = Tensor.of(new float[5], 1, 5);
           refused(
-              () -> b.dispatch(Tokens.of(fp8, scales), ids(0, 1)), ErrorCode.SCALES_TOO_WIDE,
+              () -> b.dispatch(Tokens.of(fp8, scales), ids(0, 1)),
+              ErrorCode.SCALES_TOO_WIDE,
               "scales",
               "FP32[1, 5]",
               "at most 16 bytes per row");
@@ -141,7 +168,12 @@ class HighThroughputErrorsTest {
     alone(
         b -> {
           Tensor device = Tensor.ofDevice(4096, 0, DType.BF16, 1, HIDDEN);
-          refused(() -> b.dispatch(device, ids(0, 1)), ErrorCode.TENSOR_NOT_ON_HOST, "x", "@device0", "in host memory");
+          refused(
+              () -> b.dispatch(device, ids(0, 1)),
+              ErrorCode.TENSOR_NOT_ON_HOST,
+              "x",
+              "@device0",
+              "in host memory");
         });
   }
 
@@ -164,12 +196,14 @@ class HighThroughputErrorsTest {
           DispatchOptions aligned =
               DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).expertAlignment(5).build();
           refused(
-              () -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), aligned), ErrorCode.ALIGNMENT_TOO_LARGE,
+              () -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), aligned),
+              ErrorCode.ALIGNMENT_TOO_LARGE,
               "expertAlignment",
               "expertAlignment = 5; it must be at most 4");
           DispatchOptions large = DispatchOptions.builder().sizing(Sizing.atMost(1000)).build();
           refused(
-              () -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), large), ErrorCode.ROW_LIMIT_TOO_LARGE,
+              () -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), large),
+              ErrorCode.ROW_LIMIT_TOO_LARGE,
               "maxRows",
               "maxRows = 1000; it must be at most",
               "larger maxReceiveRows");
@@ -183,14 +217,24 @@ class HighThroughputErrorsTest {
           Dispatch d = b.dispatch(constant(1, 3), ids(0, 1, 2, 3, 0, 3));
           DispatchHandle h = d.handle();
           refused(
-              () -> b.combine(constant(1, 2), h), ErrorCode.TOO_FEW_ROWS,
+              () -> b.combine(constant(1, 2), h),
+              ErrorCode.TOO_FEW_ROWS,
               "y",
               "BF16[2, 16]",
               "of at least 3 rows, as many as this rank received");
-          refused(() -> b.combine(Tensor.of(new int[48], 3, 16), h), ErrorCode.WRONG_TENSOR, "y", "BF16, FP16 or FP32");
-          refused(() -> b.combine(Tensor.ofBf16(new short[24], 3, 8), h), ErrorCode.WRONG_TENSOR, "y", "[rows, 16]");
           refused(
-              () -> b.combine(d.x(), h, CombineOptions.builder().bias(constant(0, 2)).build()), ErrorCode.WRONG_TENSOR,
+              () -> b.combine(Tensor.of(new int[48], 3, 16), h),
+              ErrorCode.WRONG_TENSOR,
+              "y",
+              "BF16, FP16 or FP32");
+          refused(
+              () -> b.combine(Tensor.ofBf16(new short[24], 3, 8), h),
+              ErrorCode.WRONG_TENSOR,
+              "y",
+              "[rows, 16]");
+          refused(
+              () -> b.combine(d.x(), h, CombineOptions.builder().bias(constant(0, 2)).build()),
+              ErrorCode.WRONG_TENSOR,
               "bias0",
               "BF16[3, 16]");
           refused(
@@ -198,21 +242,25 @@ class HighThroughputErrorsTest {
                   b.combine(
                       d.x(),
                       h,
-                      CombineOptions.builder().bias(constant(0, 3), constant(0, 4)).build()), ErrorCode.WRONG_TENSOR,
+                      CombineOptions.builder().bias(constant(0, 3), constant(0, 4)).build()),
+              ErrorCode.WRONG_TENSOR,
               "bias1",
               "BF16[3, 16]");
           refused(
-              () -> b.combine(d.x(), h, CombineOptions.builder().out(constant(0, 4)).build()), ErrorCode.WRONG_TENSOR,
+              () -> b.combine(d.x(), h, CombineOptions.builder().out(constant(0, 4)).build()),
+              ErrorCode.WRONG_TENSOR,
               "out",
               "BF16[3, 16]");
           Tensor flat = Tensor.of(new float[3], 3);
           refused(
-              () -> b.combine(d.x(), h, CombineOptions.builder().topkWeights(flat).build()), ErrorCode.WRONG_TENSOR,
+              () -> b.combine(d.x(), h, CombineOptions.builder().topkWeights(flat).build()),
+              ErrorCode.WRONG_TENSOR,
               "topkWeights",
               "FP32[rows, 2]");
           Tensor few = Tensor.of(new float[4], 2, 2);
           refused(
-              () -> b.combine(d.x(), h, CombineOptions.builder().topkWeights(few).build()), ErrorCode.TOO_FEW_ROWS,
+              () -> b.combine(d.x(), h, CombineOptions.builder().topkWeights(few).build()),
+              ErrorCode.TOO_FEW_ROWS,
               "topkWeights",
               "of at least 3 rows");
         });
@@ -224,14 +272,16 @@ class HighThroughputErrorsTest {
         b -> {
           Dispatch d = b.dispatch(constant(1, 2), ids(0, 1, 2, 3));
           refused(
-              () -> b.combine(d.x(), d.handle(), CombineOptions.builder().out(d.x()).build()), ErrorCode.OUTPUT_OVERLAPS,
+              () -> b.combine(d.x(), d.handle(), CombineOptions.builder().out(d.x()).build()),
+              ErrorCode.OUTPUT_OVERLAPS,
               "out",
               "disjoint from y");
           short[] values = new short[2 * HIDDEN];
           Tensor readOnly =
               Tensor.of(MemorySegment.ofArray(values).asReadOnly(), DType.BF16, 2, HIDDEN);
           refused(
-              () -> b.combine(d.x(), d.handle(), CombineOptions.builder().out(readOnly).build()), ErrorCode.TENSOR_READ_ONLY,
+              () -> b.combine(d.x(), d.handle(), CombineOptions.builder().out(readOnly).build()),
+              ErrorCode.TENSOR_READ_ONLY,
               "out",
               "read-only");
         });
@@ -242,7 +292,11 @@ class HighThroughputErrorsTest {
     alone(
         b -> {
           Dispatch d = b.dispatch(constant(1, 1), ids(0, 1));
-          refused(() -> d.combineInput(DType.FP8_E4M3), ErrorCode.TYPE_NOT_SUMMED, "dtype", "BF16, FP16 or FP32");
+          refused(
+              () -> d.combineInput(DType.FP8_E4M3),
+              ErrorCode.TYPE_NOT_SUMMED,
+              "dtype",
+              "BF16, FP16 or FP32");
         });
   }
 
@@ -252,7 +306,8 @@ class HighThroughputErrorsTest {
         b -> {
           DispatchHandle handle = b.dispatch(constant(1, 2), ids(0, 1, 2, 3)).handle();
           refused(
-              () -> b.dispatch(Tokens.of(constant(1, 3)), handle), ErrorCode.TOKENS_DIFFER,
+              () -> b.dispatch(Tokens.of(constant(1, 3)), handle),
+              ErrorCode.TOKENS_DIFFER,
               "x",
               "of 2 tokens like the dispatch that made the handle");
           handle.close();

@@ -7,7 +7,6 @@ import static org.ep4j.engine.host.HighThroughputTest.config;
 import static org.ep4j.engine.host.HighThroughputTest.constant;
 import static org.ep4j.engine.host.Tensors.heads;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
@@ -22,6 +21,7 @@ import org.ep4j.DeviceStream;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.InvalidArgumentException;
@@ -95,8 +95,8 @@ class HighThroughputRulesTest {
   private static void refused(ThrowingCallable call) {
     assertThatThrownBy(call)
         .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageStartingWith(ErrorCode.STREAM_ON_HOST.message("stream = DeviceStream[handle=7]"))
-        ;
+        .hasMessageStartingWith(
+            ErrorCode.STREAM_ON_HOST.message("stream = DeviceStream[handle=7]"));
   }
 
   @Test

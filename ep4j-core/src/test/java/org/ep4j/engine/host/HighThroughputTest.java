@@ -9,7 +9,6 @@ import static org.ep4j.engine.host.Tensors.ints;
 import static org.ep4j.engine.host.Tensors.longs;
 import static org.ep4j.engine.host.Tensors.required;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -24,6 +23,7 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
@@ -248,7 +248,9 @@ class HighThroughputTest {
               assertThat(overflow.rank()).isZero();
               assertThat(overflow.needed()).isEqualTo(3);
               assertThat(overflow.available()).isEqualTo(2);
-              assertThat(overflow).hasMessageStartingWith(ErrorCode.RECEIVE_OVERFLOW.message("the receive region of rank 0 "));
+              assertThat(overflow)
+                  .hasMessageStartingWith(
+                      ErrorCode.RECEIVE_OVERFLOW.message("the receive region of rank 0 "));
               assertThat(heads(d.x())).containsExactly(1, 2);
             } else {
               assertThat(d.overflow()).isNull();
@@ -270,7 +272,8 @@ class HighThroughputTest {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, small)) {
             assertThatThrownBy(() -> buffer.dispatch(rows(group.rank()), routing(group.rank())))
                 .isInstanceOf(ReceiveOverflowException.class)
-                .hasMessageStartingWith(ErrorCode.RECEIVE_OVERFLOW.message("the receive region of rank 0 "))
+                .hasMessageStartingWith(
+                    ErrorCode.RECEIVE_OVERFLOW.message("the receive region of rank 0 "))
                 .hasMessageContaining("raise BufferConfig.maxReceiveRows");
             // The buffer remains usable: one token per rank fits.
             Routing one = Routing.of(Tensor.of(new long[] {group.rank(), -1}, 1, 2));

@@ -12,11 +12,11 @@ import static org.ep4j.engine.host.LowLatencyCase.routing;
 import static org.ep4j.engine.host.LowLatencyCase.rows;
 import static org.ep4j.engine.host.Tensors.ints;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.LowLatencyCombineOptions;
@@ -84,9 +84,15 @@ class LowLatencyArgumentsTest {
     onBothRanks(
         (buffer, rank) -> {
           assertDispatchRefused(
-              buffer, bf16(1, 256), ids(0, 1), BF16, ErrorCode.WRONG_TENSOR, "x = BF16[1, 256]@heap");
+              buffer,
+              bf16(1, 256),
+              ids(0, 1),
+              BF16,
+              ErrorCode.WRONG_TENSOR,
+              "x = BF16[1, 256]@heap");
           Tensor floats = Tensor.of(new float[HIDDEN], 1, HIDDEN);
-          assertDispatchRefused(buffer, floats, ids(0, 1), BF16, ErrorCode.WRONG_TENSOR, "x = FP32[1, 128]@heap");
+          assertDispatchRefused(
+              buffer, floats, ids(0, 1), BF16, ErrorCode.WRONG_TENSOR, "x = FP32[1, 128]@heap");
         });
   }
 
@@ -99,7 +105,8 @@ class LowLatencyArgumentsTest {
                 bf16(4, HIDDEN),
                 ids(0, 1, 0, 1, 0, 1, 0, 1),
                 BF16,
-                ErrorCode.TOO_MANY_TOKENS, "x = 4 tokens"));
+                ErrorCode.TOO_MANY_TOKENS,
+                "x = 4 tokens"));
   }
 
   @Test
@@ -111,13 +118,15 @@ class LowLatencyArgumentsTest {
               bf16(1, HIDDEN),
               ids(0, 1, 2, 3),
               BF16,
-              ErrorCode.TOKENS_DIFFER, "topkIdx = INT64[2, 2]@heap");
+              ErrorCode.TOKENS_DIFFER,
+              "topkIdx = INT64[2, 2]@heap");
           assertDispatchRefused(
               buffer,
               bf16(1, HIDDEN),
               Routing.of(new long[3], new float[3], 3),
               BF16,
-              ErrorCode.TOP_K_TOO_LARGE, "topkIdx = INT64[1, 3]@heap");
+              ErrorCode.TOP_K_TOO_LARGE,
+              "topkIdx = INT64[1, 3]@heap");
         });
   }
 
@@ -127,23 +136,11 @@ class LowLatencyArgumentsTest {
         (buffer, rank) -> {
           Tensor x = bf16(2, HIDDEN);
           assertDispatchRefused(
-              buffer,
-              x,
-              ids(0, 1, 2, 4),
-              BF16,
-              ErrorCode.NO_SUCH_EXPERT, "topkIdx[1, 1] = 4");
+              buffer, x, ids(0, 1, 2, 4), BF16, ErrorCode.NO_SUCH_EXPERT, "topkIdx[1, 1] = 4");
           assertDispatchRefused(
-              buffer,
-              x,
-              ids(0, -2, 2, 3),
-              BF16,
-              ErrorCode.NO_SUCH_EXPERT, "topkIdx[0, 1] = -2");
+              buffer, x, ids(0, -2, 2, 3), BF16, ErrorCode.NO_SUCH_EXPERT, "topkIdx[0, 1] = -2");
           assertDispatchRefused(
-              buffer,
-              x,
-              ids(0, 1, 3, 3),
-              BF16,
-              ErrorCode.EXPERT_TWICE, "topkIdx[1, 1] = 3");
+              buffer, x, ids(0, 1, 3, 3), BF16, ErrorCode.EXPERT_TWICE, "topkIdx[1, 1] = 3");
         });
   }
 
@@ -158,7 +155,8 @@ class LowLatencyArgumentsTest {
                 rows(rank),
                 routing(rank),
                 packed,
-                ErrorCode.HIDDEN_NOT_IN_BLOCKS, "hidden = 128"));
+                ErrorCode.HIDDEN_NOT_IN_BLOCKS,
+                "hidden = 128"));
   }
 
   @Test
@@ -170,7 +168,8 @@ class LowLatencyArgumentsTest {
               rows(rank),
               routing(rank),
               LowLatencyDispatchOptions.builder().cumulativeStats(Tensor.of(new int[4], 4)).build(),
-              ErrorCode.WRONG_TENSOR, "cumulativeStats = INT32[4]@heap");
+              ErrorCode.WRONG_TENSOR,
+              "cumulativeStats = INT32[4]@heap");
           Tensor readOnly =
               Tensor.of(MemorySegment.ofArray(new long[2]).asReadOnly(), DType.INT64, 2);
           assertDispatchRefused(
@@ -178,7 +177,8 @@ class LowLatencyArgumentsTest {
               rows(rank),
               routing(rank),
               LowLatencyDispatchOptions.builder().waitStats(readOnly).build(),
-              ErrorCode.TENSOR_READ_ONLY, "waitStats = INT64[2]@heap (read-only)");
+              ErrorCode.TENSOR_READ_ONLY,
+              "waitStats = INT64[2]@heap (read-only)");
         });
   }
 
@@ -193,7 +193,8 @@ class LowLatencyArgumentsTest {
               routing(rank),
               d.handle(),
               SUM,
-              ErrorCode.WRONG_TENSOR, "y = BF16[4, 6, 128]@heap");
+              ErrorCode.WRONG_TENSOR,
+              "y = BF16[4, 6, 128]@heap");
           try (Arena arena = Arena.ofConfined()) {
             Tensor elsewhere =
                 Tensor.of(arena.allocate(2L * 2 * 6 * HIDDEN), DType.BF16, 2, 6, HIDDEN);
@@ -203,7 +204,8 @@ class LowLatencyArgumentsTest {
                 routing(rank),
                 d.handle(),
                 ZERO_COPY,
-                ErrorCode.ZERO_COPY_MISMATCH, "y = BF16[2, 6, 128]@host at another address");
+                ErrorCode.ZERO_COPY_MISMATCH,
+                "y = BF16[2, 6, 128]@host at another address");
           }
         });
   }
@@ -216,7 +218,14 @@ class LowLatencyArgumentsTest {
           Tensor y = expertRows();
           long[][] other = {{3, 1, 0, 2, 2, 3}, {0, 1, -1, 3}};
           String[] entries = {"topkIdx[1, 1] = 2", "topkIdx[1, 1] = 3"};
-          assertCombineRefused(buffer, y, ids(other[rank]), d.handle(), SUM, ErrorCode.ROUTING_CHANGED, entries[rank]);
+          assertCombineRefused(
+              buffer,
+              y,
+              ids(other[rank]),
+              d.handle(),
+              SUM,
+              ErrorCode.ROUTING_CHANGED,
+              entries[rank]);
           int tokens = rank == 0 ? 3 : 2;
           assertCombineRefused(
               buffer,
@@ -224,21 +233,24 @@ class LowLatencyArgumentsTest {
               ids(0, 1),
               d.handle(),
               SUM,
-              ErrorCode.ROUTING_CHANGED, "topkIdx = INT64[1, 2]@heap");
+              ErrorCode.ROUTING_CHANGED,
+              "topkIdx = INT64[1, 2]@heap");
           assertCombineRefused(
               buffer,
               y,
               Routing.of(routing(rank).topkIdx()),
               d.handle(),
               SUM,
-              ErrorCode.WEIGHTS_MISSING, "topkWeights = null");
+              ErrorCode.WEIGHTS_MISSING,
+              "topkWeights = null");
           assertCombineRefused(
               buffer,
               y,
               routing(rank),
               d.handle(),
               LowLatencyCombineOptions.builder().out(bf16(1, HIDDEN)).build(),
-              ErrorCode.WRONG_TENSOR, "out = BF16[1, 128]@heap");
+              ErrorCode.WRONG_TENSOR,
+              "out = BF16[1, 128]@heap");
         });
   }
 

@@ -147,7 +147,8 @@ class LowLatencyHookTest {
           hook.receive();
           assertThatThrownBy(hook::receive)
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageStartingWith(ErrorCode.HOOK_CALLED_TWICE.message("the hook of low-latency dispatch 1 "));
+              .hasMessageStartingWith(
+                  ErrorCode.HOOK_CALLED_TWICE.message("the hook of low-latency dispatch 1 "));
         });
   }
 
@@ -184,7 +185,8 @@ class LowLatencyHookTest {
           LowLatencyCombine c = buffer.lowLatencyCombine(y, routing(rank), handle, HOOK);
           assertThatThrownBy(() -> buffer.lowLatencyCombineBuffer(handle))
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageStartingWith(ErrorCode.COMBINE_REGION_IN_USE.message("the rows of low-latency combine 2 "));
+              .hasMessageStartingWith(
+                  ErrorCode.COMBINE_REGION_IN_USE.message("the rows of low-latency combine 2 "));
           assertThatThrownBy(() -> buffer.lowLatencyCombine(y, routing(rank), handle, HOOK))
               .isInstanceOf(IllegalStateException.class)
               .hasMessageStartingWith(ErrorCode.COMBINE_REGION_IN_USE.id());
@@ -210,7 +212,8 @@ class LowLatencyHookTest {
           assertThat(ints(b.counts())).containsExactly(2, 2);
           assertThatThrownBy(a::x)
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageStartingWith(ErrorCode.RESULTS_OVERWRITTEN.message("the results of low-latency dispatch 1 "));
+              .hasMessageStartingWith(
+                  ErrorCode.RESULTS_OVERWRITTEN.message("the results of low-latency dispatch 1 "));
           assertThatThrownBy(() -> a.handle().layoutRange())
               .isInstanceOf(IllegalStateException.class);
           assertThatThrownBy(() -> buffer.lowLatencyCombineBuffer(a.handle()))
@@ -227,7 +230,8 @@ class LowLatencyHookTest {
           }
           assertThatThrownBy(sums::x)
               .isInstanceOf(IllegalStateException.class)
-              .hasMessageStartingWith(ErrorCode.RESULTS_OVERWRITTEN.message("the results of low-latency combine 3 "));
+              .hasMessageStartingWith(
+                  ErrorCode.RESULTS_OVERWRITTEN.message("the results of low-latency combine 3 "));
         });
   }
 

@@ -7,13 +7,13 @@ import static org.ep4j.engine.host.Tensors.bf16;
 import static org.ep4j.engine.host.Tensors.heads;
 import static org.ep4j.engine.host.Tensors.ints;
 
-import org.ep4j.ErrorCode;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.BufferConfig;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;

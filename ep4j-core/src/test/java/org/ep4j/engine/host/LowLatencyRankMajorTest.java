@@ -14,9 +14,9 @@ import static org.ep4j.engine.host.Tensors.bf16;
 import static org.ep4j.engine.host.Tensors.ints;
 import static org.ep4j.engine.host.Tensors.longs;
 
-import org.ep4j.ErrorCode;
 import java.util.Arrays;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.LowLatencyCombineOptions;
@@ -164,19 +164,22 @@ class LowLatencyRankMajorTest {
               LowLatencyCase.expertRows(),
               d,
               SUM,
-              ErrorCode.WRONG_TENSOR, "y = BF16[2, 6, 128]@heap");
+              ErrorCode.WRONG_TENSOR,
+              "y = BF16[2, 6, 128]@heap");
           assertRefused(
               buffer,
               empty(),
               d,
               LowLatencyCombineOptions.builder().logFmt(true).build(),
-              ErrorCode.OPTION_NOT_FOR_LAYOUT, "logFmt = true");
+              ErrorCode.OPTION_NOT_FOR_LAYOUT,
+              "logFmt = true");
           assertRefused(
               buffer,
               empty(),
               d,
               LowLatencyCombineOptions.builder().partialRounding(true).build(),
-              ErrorCode.OPTION_NOT_FOR_LAYOUT, "partialRounding = true");
+              ErrorCode.OPTION_NOT_FOR_LAYOUT,
+              "partialRounding = true");
           buffer.lowLatencyCombine(empty(), routing(rank), d.handle(), SUM);
         });
   }

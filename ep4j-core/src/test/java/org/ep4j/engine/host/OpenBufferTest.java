@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.engine.host.HighThroughputTest.config;
 
-import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.function.UnaryOperator;
 import org.ep4j.BufferConfig;
@@ -12,6 +11,7 @@ import org.ep4j.BufferStatistics;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.DType;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;

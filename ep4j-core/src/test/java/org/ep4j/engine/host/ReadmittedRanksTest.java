@@ -7,7 +7,6 @@ import static org.ep4j.engine.host.Steps.on;
 import static org.ep4j.engine.host.Steps.start;
 import static org.ep4j.engine.host.Tensors.bf16;
 
-import org.ep4j.ErrorCode;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -17,6 +16,7 @@ import java.util.concurrent.FutureTask;
 import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;

@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.engine.host.Tensors.bf16;
 
-import org.ep4j.ErrorCode;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -19,6 +18,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.Routing;

@@ -116,7 +116,8 @@ class StoppedRanksTest {
           await(stopped);
           on(rank -> buffers[rank].reset(), 0, 1);
           othersAreUnreachable(0, 1);
-          assertThat(scripted[STOPPED].abortReport(0)).contains("has aborted (its report: this rank");
+          assertThat(scripted[STOPPED].abortReport(0))
+              .contains("has aborted (its report: this rank");
         });
   }
 
@@ -136,7 +137,8 @@ class StoppedRanksTest {
           await(early);
           // No other rank has been lost. If the live ranks did not replace the memory, they would
           // not gather with this one.
-          FutureTask<Boolean> again = start(STOPPED_RANK, rank -> scripted[rank].leaveInReset(true));
+          FutureTask<Boolean> again =
+              start(STOPPED_RANK, rank -> scripted[rank].leaveInReset(true));
           on(rank -> buffers[rank].reset(), 0, 1);
           await(again);
           lose(STOPPED_RANK);

@@ -8,8 +8,8 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Transposes received scales for {@link ScaleLayout#COLUMN_MAJOR}, in a kernel after the kernel that
- * delivers the rows. Only dispatches that request this layout launch it.
+ * Transposes received scales for {@link ScaleLayout#COLUMN_MAJOR}, in a kernel after the kernel
+ * that delivers the rows. Only dispatches that request this layout launch it.
  */
 final class ScaleTranspose {
   /** Columns have room for whole units of the smallest scales. */

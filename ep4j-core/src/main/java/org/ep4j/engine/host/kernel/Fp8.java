@@ -9,13 +9,13 @@ import org.ep4j.ScaleKind;
  * <p>A block is quantised by these float32 operations, each rounded to nearest even:
  *
  * <ol>
- * <li>{@code amax = max(1e-4, |x|...)}; NaNs are ignored (as with {@code fmax}).
- * <li>{@link ScaleKind#FLOAT32}: {@code multiplier = 448 / amax}, stored scale {@code amax *
- * (1/448)}, a multiplication by the float32 nearest to 1/448.
- * <li>{@link ScaleKind#FLOAT32_POW2} and {@link ScaleKind#UE8M0}: {@code r = amax * (1/448)} with
- * biased exponent e and mantissa m; {@code e + (m != 0 ? 1 : 0)} is the exponent of the scale, a
- * power of two; {@code multiplier} is its inverse. UE8M0 stores the exponent byte.
- * <li>Each value: {@code e4m3(x * multiplier)}, see {@link #fromFloat}.
+ *   <li>{@code amax = max(1e-4, |x|...)}; NaNs are ignored (as with {@code fmax}).
+ *   <li>{@link ScaleKind#FLOAT32}: {@code multiplier = 448 / amax}, stored scale {@code amax *
+ *       (1/448)}, a multiplication by the float32 nearest to 1/448.
+ *   <li>{@link ScaleKind#FLOAT32_POW2} and {@link ScaleKind#UE8M0}: {@code r = amax * (1/448)} with
+ *       biased exponent e and mantissa m; {@code e + (m != 0 ? 1 : 0)} is the exponent of the
+ *       scale, a power of two; {@code multiplier} is its inverse. UE8M0 stores the exponent byte.
+ *   <li>Each value: {@code e4m3(x * multiplier)}, see {@link #fromFloat}.
  * </ol>
  *
  * With an infinity in the block the multiplier is 0: the scale is infinite (UE8M0: 255), infinities

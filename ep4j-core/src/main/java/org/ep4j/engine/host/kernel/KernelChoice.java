@@ -1,7 +1,7 @@
 package org.ep4j.engine.host.kernel;
 
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -21,6 +21,7 @@ final class KernelChoice {
   static final int BITS;
 
   private static final @Nullable RowKernels KERNELS;
+
   /** What the class was initialised with: each call throws a new exception. */
   private static final @Nullable String VALUE = System.getProperty(PROPERTY);
 
@@ -41,7 +42,7 @@ final class KernelChoice {
           .log(
               System.Logger.Level.WARNING,
               "The host engine runs without vector instructions and is several times slower:"
- + " start java"
+                  + " start java"
                   + " with "
                   + FLAG);
     }
@@ -70,10 +71,20 @@ final class KernelChoice {
           case "256" -> 256;
           case "512" -> 512;
           default ->
-              throw new InvalidArgumentException(ErrorCode.BAD_VECTOR_WIDTH, PROPERTY, '"' + value + '"', "0 (plain kernels), 128, 256 or 512", "set one of these, or leave the property out");
+              throw new InvalidArgumentException(
+                  ErrorCode.BAD_VECTOR_WIDTH,
+                  PROPERTY,
+                  '"' + value + '"',
+                  "0 (plain kernels), 128, 256 or 512",
+                  "set one of these, or leave the property out");
         };
     if (bits != 0 && !modulePresent) {
-      throw new InvalidArgumentException(ErrorCode.BAD_VECTOR_WIDTH, PROPERTY, String.valueOf(bits), "0 without module " + MODULE, "start java with " + FLAG + ", or set the property to 0");
+      throw new InvalidArgumentException(
+          ErrorCode.BAD_VECTOR_WIDTH,
+          PROPERTY,
+          String.valueOf(bits),
+          "0 without module " + MODULE,
+          "start java with " + FLAG + ", or set the property to 0");
     }
     return bits;
   }

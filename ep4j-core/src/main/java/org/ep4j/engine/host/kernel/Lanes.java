@@ -17,18 +17,19 @@ import jdk.incubator.vector.VectorSpecies;
  * allocates, silently, and a kernel runs ten times slower; a test counts allocated bytes):
  *
  * <ul>
- * <li>Species, order and memory are {@code static final}. Vectors never are: a method creates the
- * vector that starts an accumulator ({@code FloatVector.zero(FLOAT)}).
- * <li>Bodies are flat. C2 always inlines methods of the Vector API, but not helpers of ep4j once it
- * has seen 18000 nodes in a method, and a few dozen vector operations suffice for that. Use a
- * helper only early in a method.
- * <li>The receiver of an operation has its exact class. To C2, while it parses, the result of a
- * load, a reinterpretation, a conversion or a broadcast, and a loop variable, are only {@code
- * IntVector}s; it then inlines by the profile of the Vector API's own code, which all users in the
- * process share. As soon as any code uses vectors of another width, C2 inlines both and boxes. A
- * cast to {@link #INTS} or a similar class costs nothing and fixes the class; arguments need none.
- * <li>A kernel loads a row of 16-bit values as 32-bit lanes: the even elements are the lower
- * halves, the odd ones the upper halves, and no element ever crosses a lane.
+ *   <li>Species, order and memory are {@code static final}. Vectors never are: a method creates the
+ *       vector that starts an accumulator ({@code FloatVector.zero(FLOAT)}).
+ *   <li>Bodies are flat. C2 always inlines methods of the Vector API, but not helpers of ep4j once
+ *       it has seen 18000 nodes in a method, and a few dozen vector operations suffice for that.
+ *       Use a helper only early in a method.
+ *   <li>The receiver of an operation has its exact class. To C2, while it parses, the result of a
+ *       load, a reinterpretation, a conversion or a broadcast, and a loop variable, are only {@code
+ *       IntVector}s; it then inlines by the profile of the Vector API's own code, which all users
+ *       in the process share. As soon as any code uses vectors of another width, C2 inlines both
+ *       and boxes. A cast to {@link #INTS} or a similar class costs nothing and fixes the class;
+ *       arguments need none.
+ *   <li>A kernel loads a row of 16-bit values as 32-bit lanes: the even elements are the lower
+ *       halves, the odd ones the upper halves, and no element ever crosses a lane.
  * </ul>
  */
 final class Lanes {

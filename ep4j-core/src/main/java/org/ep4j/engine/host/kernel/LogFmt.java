@@ -7,10 +7,10 @@ package org.ep4j.engine.host.kernel;
  *
  * <p><b>Layout of an encoded row.</b> First one meta word of four bytes for each group of {@value
  * #GROUP} values: the bf16 bits of the group's largest magnitude in the lower half, of its smallest
- * in the upper half (both as integers, without signs). Then the chunks, consecutively. A chunk
- * has 1024 values if the row is a multiple of that, else 512, else 128. It is packed (10 bits per
- * value) if all its groups are packable, else raw (the BF16 values); a reader decides by the meta words.
- * 16 consecutive values are packed to 20 bytes: the code of value i in bits 9i to 9i+8 of a
+ * in the upper half (both as integers, without signs). Then the chunks, consecutively. A chunk has
+ * 1024 values if the row is a multiple of that, else 512, else 128. It is packed (10 bits per
+ * value) if all its groups are packable, else raw (the BF16 values); a reader decides by the meta
+ * words. 16 consecutive values are packed to 20 bytes: the code of value i in bits 9i to 9i+8 of a
  * little-endian number of 160 bits, its sign in bit 144+i.
  *
  * <p><b>Packable</b> is a group with {@code floor < max < 0x3F80}: magnitudes below 1, not all the

@@ -1,8 +1,8 @@
 package org.ep4j.engine.host.kernel;
 
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.ErrorCode;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.memory.NativeMemory;
 
 /**
@@ -116,7 +116,12 @@ final class PlainSums {
   }
 
   static InvalidArgumentException notSummable(DType type) {
-    return new InvalidArgumentException(ErrorCode.TYPE_NOT_SUMMED, "dtype", type.name(), "BF16, FP16 or FP32", "combine rows of these types");
+    return new InvalidArgumentException(
+        ErrorCode.TYPE_NOT_SUMMED,
+        "dtype",
+        type.name(),
+        "BF16, FP16 or FP32",
+        "combine rows of these types");
   }
 
   private static float load(DType type, long row, int at) {

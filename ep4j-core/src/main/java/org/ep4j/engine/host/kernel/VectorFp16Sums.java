@@ -25,8 +25,8 @@ import org.ep4j.DType;
  * both conversions work on bits:
  *
  * <ul>
- *   <li>widening rebiases the exponent (twice for infinities and NaN); subnormals result from {@code
- *       (2^-14 + m 2^-24) - 2^-14}, which never touches a float32 subnormal;
+ *   <li>widening rebiases the exponent (twice for infinities and NaN); subnormals result from
+ *       {@code (2^-14 + m 2^-24) - 2^-14}, which never touches a float32 subnormal;
  *   <li>narrowing rounds by adding below the last bit kept; results below {@code 2^-14} are rounded
  *       by adding 0.5, whose last bit is the {@code 2^-24} that counts there.
  * </ul>

@@ -3,9 +3,9 @@ package org.ep4j.engine.host.kernel;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import org.ep4j.ErrorCode;
 import java.util.List;
 import org.ep4j.DType;
+import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -32,7 +32,8 @@ class KernelChoiceTest {
     assertThatThrownBy(() -> KernelChoice.bits(value, true))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessageStartingWith(
-            ErrorCode.BAD_VECTOR_WIDTH.message("ep4j.host.vectorBits = \"" + value + "\"; it must be 0"));
+            ErrorCode.BAD_VECTOR_WIDTH.message(
+                "ep4j.host.vectorBits = \"" + value + "\"; it must be 0"));
   }
 
   @Test
