@@ -83,9 +83,9 @@ public final class Nodes {
       if (!hosts[rank].equals(hosts[head])) {
         throw new ConfigurationMismatchException(
             ErrorCode.NODE_ON_TWO_HOSTS,
-            "ranks %d and %d run on different hosts, but ranksPerNode = %d puts them into one"
-                + " node: start that many ranks on each host, or leave ranksPerNode out"
-                    .formatted(rank, head, ranksPerNode));
+            ("ranks %d and %d run on different hosts, but ranksPerNode = %d puts them into one"
+                    + " node: start that many ranks on each host, or leave ranksPerNode out")
+                .formatted(rank, head, ranksPerNode));
       }
     }
     return new Nodes(first, hostOf(hosts));
@@ -115,9 +115,9 @@ public final class Nodes {
         if (hosts[earlier].equals(hosts[rank])) {
           throw new ConfigurationMismatchException(
               ErrorCode.HOST_RANKS_NOT_CONSECUTIVE,
-              "ranks %d and %d run on one host, but rank %d between them on another: number the"
-                  + " ranks host by host (mpirun --map-by slot, srun --distribution=block)"
-                      .formatted(earlier, rank, rank - 1));
+              ("ranks %d and %d run on one host, but rank %d between them on another: number the"
+                      + " ranks host by host (mpirun --map-by slot, srun --distribution=block)")
+                  .formatted(earlier, rank, rank - 1));
         }
       }
       first[nodes++] = rank;

@@ -226,7 +226,6 @@ class LowLatencyArgumentsTest {
               SUM,
               ErrorCode.ROUTING_CHANGED,
               entries[rank]);
-          int tokens = rank == 0 ? 3 : 2;
           assertCombineRefused(
               buffer,
               y,

@@ -15,7 +15,7 @@ public final class CudaException extends Ep4jException {
 
   /**
    * @param call name of the native function
-   * @param result result code of the call
+   * @param code result code of the call
    * @param text the library's description of the code, and what to do
    */
   CudaException(String call, int code, String text) {
