@@ -122,7 +122,7 @@ class CaseDirectoryTest {
     tensors.remove("topk_idx");
     write(0);
     assertThatThrownBy(() -> CaseDirectory.open(folder))
-        .hasMessageStartingWith(ErrorCode.CASE_INCOMPLETE.id())
+        .hasMessageStartingWith(ErrorCode.TENSOR_NOT_FOUND.id())
         .hasMessageContaining("rank0.safetensors: tensor 'topk_idx'");
     tensors.put("topk_idx", Tensor.of(new long[4], 2, 2));
     write(0);

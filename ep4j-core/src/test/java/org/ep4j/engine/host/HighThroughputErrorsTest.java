@@ -185,7 +185,7 @@ class HighThroughputErrorsTest {
           try (Arena arena = Arena.ofConfined()) {
             closed = Tensor.of(arena.allocate(2 * HIDDEN), DType.BF16, 1, HIDDEN);
           }
-          refused(() -> b.dispatch(closed, ids(0, 1)), ErrorCode.TENSOR_CLOSED, "x");
+          refused(() -> b.dispatch(closed, ids(0, 1)), ErrorCode.TENSOR_CLOSED, "x", "x");
         });
   }
 
