@@ -3,6 +3,7 @@ package org.ep4j.conformance;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
@@ -21,7 +22,8 @@ class UnevenWireTest {
         group -> {
           assertThatThrownBy(() -> Wires.open(group, config))
               .isInstanceOf(WireException.class)
-              .hasMessage(
+              .hasMessageStartingWith(ErrorCode.WIRE_UNSUITABLE.id())
+              .hasMessageEndingWith(
                   "rank 2: wire 'uneven' cannot connect these ranks:"
                       + " there is no port: load its driver");
           // A rank that finishes early must not close its group while others use it.
