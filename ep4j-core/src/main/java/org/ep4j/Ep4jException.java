@@ -14,7 +14,8 @@ public class Ep4jException extends RuntimeException {
    * @param text what is wrong, and what to do
    */
   public Ep4jException(ErrorCode code, String text) {
-    this(code, text, null);
+    super(code.message(text)); // without a cause, so that initCause() can still set one
+    this.code = code;
   }
 
   /**

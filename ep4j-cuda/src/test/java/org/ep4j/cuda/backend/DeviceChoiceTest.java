@@ -54,6 +54,6 @@ class DeviceChoiceTest {
         .hasMessageContaining("EP4J_CUDA_DEVICE = 'gpu0'");
     assertThatThrownBy(() -> ofProcess(Map.of("SLURM_LOCALID", "-1", "SLURM_STEP_ID", "0")))
         .isInstanceOf(IllegalArgumentException.class)
-        .hasMessageContaining("SLURM_LOCALID is -1");
+        .hasMessageContaining("SLURM_LOCALID = -1");
   }
 }

@@ -7,7 +7,7 @@ enum SoakKernel {
   MAKE,
   ROUTES,
   COUNT,
-  PLACE,
+  ROW_TABLE,
   CHECK_ROWS,
   CHECK_INDEX,
   CHECK_LATENCY_INDEX,

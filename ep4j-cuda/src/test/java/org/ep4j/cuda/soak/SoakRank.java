@@ -179,7 +179,7 @@ final class SoakRank {
     launch(SoakKernel.MAKE);
     launch(SoakKernel.ROUTES);
     launch(SoakKernel.COUNT);
-    launch(SoakKernel.PLACE);
+    launch(SoakKernel.ROW_TABLE);
   }
 
   /**
