@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
+import org.ep4j.ErrorCode;
 import org.ep4j.Tensor;
 import org.ep4j.cases.CaseComparison;
 import org.ep4j.cases.CaseDirectory;
@@ -147,7 +148,7 @@ class VectorsCommandTest {
     assertThat(run.out())
         .contains("BAD")
         .contains("rank1.safetensors")
-        .contains("truncated")
+        .contains(ErrorCode.SAFETENSORS_INVALID.id())
         .contains("1 of 2 cases equal");
   }
 
