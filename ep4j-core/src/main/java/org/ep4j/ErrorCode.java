@@ -816,8 +816,6 @@ public enum ErrorCode {
 
   // 2800 to 2999: calls that the state of RDMA objects does not allow.
 
-  // 2800 to 2999: calls that the state of RDMA objects does not allow.
-
   // 3000 to 3999: groups: joining, membership, collectives.
 
   /** Ranks could not agree. */

@@ -85,7 +85,7 @@ record Dockerfile(List<Instruction> instructions) {
     return file;
   }
 
-  /** Arguments of the last instruction of this name, which is the one that counts. */
+  /** Arguments of the last instruction of this name, which replaces the earlier ones. */
   String last(String name) {
     return instructions.stream()
         .filter(instruction -> instruction.name().equals(name))

@@ -33,7 +33,7 @@ class RoomsTest {
   private static final String NCCL = "org.ep4j.nccl..";
   private static final String NVSHMEM = "org.ep4j.nvshmem..";
   private static final String CUDA_ENGINE = "org.ep4j.cuda.engine..";
-  private static final String CUDA_FAR = "org.ep4j.cuda.internode..";
+  private static final String CUDA_INTERNODE = "org.ep4j.cuda.internode..";
   private static final String CUDA_BACKEND = "org.ep4j.cuda.backend";
   private static final String CUDA_DIRECT = "org.ep4j.cuda.backend.direct..";
   private static final String CUDA_PUT = "org.ep4j.cuda.put..";
@@ -70,7 +70,7 @@ class RoomsTest {
             API,
             ENGINE,
             CUDA_BACKEND,
-            CUDA_FAR,
+            CUDA_INTERNODE,
             CUDA_JIT,
             CUDA_DRIVER,
             MEMORY,
@@ -82,11 +82,20 @@ class RoomsTest {
     ROOMS.put(
         CUDA_PUT,
         List.of(
-            API, ENGINE, CUDA_BACKEND, CUDA_FAR, CUDA_JIT, CUDA_DRIVER, CUDA_PROXY, MEMORY, GROUP));
+            API,
+            ENGINE,
+            CUDA_BACKEND,
+            CUDA_INTERNODE,
+            CUDA_JIT,
+            CUDA_DRIVER,
+            CUDA_PROXY,
+            MEMORY,
+            GROUP));
     ROOMS.put(CUDA_PROBE, List.of(API, CUDA_JIT, CUDA_DRIVER, MEMORY, WIRE, CUDA_PROXY));
     // Traffic that a backend carries itself needs no wire.
     ROOMS.put(
-        CUDA_FAR, List.of(API, ENGINE, CUDA_BACKEND, CUDA_DRIVER, CUDA_PROXY, MEMORY, WIRE, GROUP));
+        CUDA_INTERNODE,
+        List.of(API, ENGINE, CUDA_BACKEND, CUDA_DRIVER, CUDA_PROXY, MEMORY, WIRE, GROUP));
     ROOMS.put(CUDA_PROXY, List.of(API, CUDA_DRIVER, MEMORY, WIRE));
     ROOMS.put(CUDA_JIT, List.of(API, ENGINE, CUDA_DRIVER));
     ROOMS.put(CUDA_DRIVER, List.of(API, ENGINE));

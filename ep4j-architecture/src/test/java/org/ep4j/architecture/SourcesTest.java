@@ -20,7 +20,7 @@ class SourcesTest {
 
   @Test
   void noJavaFileHoldsMoreThanOneIdea() throws IOException {
-    assertThat(longerThan(400, ".java")).isEmpty();
+    assertThat(longerThan(600, ".java")).isEmpty();
   }
 
   @Test

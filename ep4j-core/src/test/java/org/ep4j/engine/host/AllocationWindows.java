@@ -15,7 +15,7 @@ import org.ep4j.group.Group;
 final class AllocationWindows {
   private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
   private static final int MAX_WINDOWS = 120;
-  private static final Duration PATIENCE = Duration.ofSeconds(30);
+  private static final Duration TIMEOUT = Duration.ofSeconds(30);
 
   private AllocationWindows() {}
 
@@ -31,7 +31,7 @@ final class AllocationWindows {
       window.run();
       least = Math.min(least, THREADS.getCurrentThreadAllocatedBytes() - before);
       byte[] vote = {(byte) (least == 0 ? 1 : 0)};
-      everyRankIsWarm = Arrays.stream(group.allGather(vote, PATIENCE)).allMatch(one -> one[0] == 1);
+      everyRankIsWarm = Arrays.stream(group.allGather(vote, TIMEOUT)).allMatch(one -> one[0] == 1);
     }
     return least;
   }
