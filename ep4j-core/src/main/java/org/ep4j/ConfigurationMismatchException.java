@@ -11,9 +11,4 @@ public final class ConfigurationMismatchException extends Ep4jException {
   public ConfigurationMismatchException(ErrorCode code, String text) {
     super(code, text);
   }
-
-  /** A mismatch described by {@code message}: which rank differs in which field. */
-  public ConfigurationMismatchException(String message) {
-    super(message);
-  }
 }

@@ -7,11 +7,6 @@ package org.ep4j;
 public final class EngineUnavailableException extends Ep4jException {
   private static final long serialVersionUID = 1L;
 
-  /** An engine is unavailable for the reason in {@code message}. */
-  public EngineUnavailableException(String message) {
-    super(message);
-  }
-
   /**
    * @param code stable code of the error
    * @param text what is missing, where the search looked, and the remedy

@@ -6,8 +6,7 @@ import org.jspecify.annotations.Nullable;
 public class Ep4jException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
-  /** Null in errors that have no code yet. */
-  private final @Nullable ErrorCode code;
+  private final ErrorCode code;
 
   /**
    * @param code stable code of the error
@@ -28,20 +27,8 @@ public class Ep4jException extends RuntimeException {
     this.code = code;
   }
 
-  /** An error with a message. */
-  public Ep4jException(String message) {
-    super(message);
-    this.code = null;
-  }
-
-  /** An error with a message and its cause. */
-  public Ep4jException(String message, @Nullable Throwable cause) {
-    super(message, cause);
-    this.code = null;
-  }
-
-  /** Stable code of the error; null if the error has none yet. */
-  public final @Nullable ErrorCode errorCode() {
+  /** Stable code of the error. */
+  public final ErrorCode errorCode() {
     return code;
   }
 }

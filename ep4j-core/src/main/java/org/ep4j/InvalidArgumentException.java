@@ -26,18 +26,6 @@ public final class InvalidArgumentException extends IllegalArgumentException {
     this.code = code;
   }
 
-  /**
-   * @param argument name of the argument or field
-   * @param value the value, as text
-   * @param limit the allowed values
-   * @param remedy what to do
-   */
-  public InvalidArgumentException(String argument, String value, String limit, String remedy) {
-    super(argument + " is " + value + "; it must be " + limit + ": " + remedy);
-    this.argument = argument;
-    this.code = ErrorCode.INVALID_ARGUMENT;
-  }
-
   /** Stable code of the error. */
   public ErrorCode errorCode() {
     return code;

@@ -29,12 +29,6 @@ public final class Arguments {
     return new InvalidArgumentException(code, name, String.valueOf(value), limit, remedy);
   }
 
-  /** An error about argument {@code name}, with the general code. */
-  public static InvalidArgumentException invalid(
-      String name, Object value, String limit, String remedy) {
-    return new InvalidArgumentException(name, String.valueOf(value), limit, remedy);
-  }
-
   /** Requires a rank of the group. */
   public static void rank(int rank, int ranks) {
     if (rank < 0 || rank >= ranks) {

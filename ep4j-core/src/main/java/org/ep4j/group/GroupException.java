@@ -24,14 +24,4 @@ public class GroupException extends Ep4jException {
   public GroupException(ErrorCode code, String text, @Nullable Throwable cause) {
     super(code, text, cause);
   }
-
-  /** An error with a message. */
-  public GroupException(String message) {
-    super(message);
-  }
-
-  /** An error with a message and its cause. */
-  public GroupException(String message, @Nullable Throwable cause) {
-    super(message, cause);
-  }
 }

@@ -21,16 +21,6 @@ public final class GroupTimeoutException extends GroupException {
     this.missing = missing.clone();
   }
 
-  /**
-   * @param message the operation that waited, and the length of the wait
-   * @param missing the missing ranks, ascending; empty if unknown
-   * @param cause the last error before the deadline, or null
-   */
-  public GroupTimeoutException(String message, int[] missing, @Nullable Throwable cause) {
-    super(message, cause);
-    this.missing = missing.clone();
-  }
-
   /** The missing ranks, ascending; empty if unknown. */
   public int[] missing() {
     return missing.clone();

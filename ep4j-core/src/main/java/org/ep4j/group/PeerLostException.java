@@ -22,15 +22,6 @@ public final class PeerLostException extends GroupException {
   }
 
   /**
-   * @param message the operation that waited, the lost rank, and how the loss was noticed
-   * @param rank the lost rank; -1 for a host of the rendezvous that is not a rank
-   */
-  public PeerLostException(String message, int rank) {
-    super(message);
-    this.rank = rank;
-  }
-
-  /**
    * The error of a rank that is itself out of the group: declared dead by the others, or closed.
    */
   static PeerLostException ofCaller(String call, int rank, String why) {

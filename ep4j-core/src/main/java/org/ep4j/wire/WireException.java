@@ -24,14 +24,4 @@ public class WireException extends Ep4jException {
   public WireException(ErrorCode code, String text, @Nullable Throwable cause) {
     super(code, text, cause);
   }
-
-  /** An error with a message. */
-  public WireException(String message) {
-    super(message);
-  }
-
-  /** An error with a message and its cause. */
-  public WireException(String message, @Nullable Throwable cause) {
-    super(message, cause);
-  }
 }

@@ -2,6 +2,7 @@ package org.ep4j.cli.bench;
 
 import java.lang.foreign.Arena;
 import java.time.Duration;
+import org.ep4j.ErrorCode;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
@@ -91,12 +92,12 @@ final class NullWire implements Wire {
 
   @Override
   public Region allocate(long bytes, Duration timeout) {
-    throw new WireException("the discarding wire has no memory");
+    throw new WireException(ErrorCode.WIRE_FAILED, "the discarding wire has no memory");
   }
 
   @Override
   public Region expose(WireMemory memory, Duration timeout) {
-    throw new WireException("the discarding wire has no peers");
+    throw new WireException(ErrorCode.WIRE_FAILED, "the discarding wire has no peers");
   }
 
   @Override

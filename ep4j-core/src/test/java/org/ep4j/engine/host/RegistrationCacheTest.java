@@ -8,6 +8,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.reflect.Proxy;
 import java.util.ArrayList;
 import java.util.List;
+import org.ep4j.ErrorCode;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireException;
@@ -90,7 +91,7 @@ class RegistrationCacheTest {
     LocalRegion region = new LocalRegion(memory);
     offered.add(region.segment());
     if (refuses) {
-      throw new WireException("refused");
+      throw new WireException(ErrorCode.WIRE_FAILED, "refused");
     }
     regions.add(region);
     return region;

@@ -41,7 +41,7 @@ class BoundedCallTest {
 
   @Test
   void errorOfACallIsThrown() {
-    Ep4jException known = new Ep4jException("foo_init failed with status 7");
+    Ep4jException known = new Ep4jException(ErrorCode.LIBRARY_CALL_STUCK, "foo_init failed with status 7");
     assertThatThrownBy(
             () ->
                 BoundedCall.call(

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -46,7 +47,7 @@ class StaleRankFenceTest {
     @Override
     public void write(long address, long value) {
       if (unmapped) {
-        throw new Ep4jException("cannot be written");
+        throw new Ep4jException(ErrorCode.GPU_FAILED, "cannot be written");
       }
       memory.put(address, value);
     }

@@ -8,6 +8,7 @@ import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
+import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.group.Group;
@@ -101,7 +102,7 @@ final class CopyingWire extends GroupWire {
   }
 
   private static WireException onlyOfDevices() {
-    return new WireException("wire 'copying' is for memory of GPUs");
+    return new WireException(ErrorCode.WIRE_FAILED, "wire 'copying' is for memory of GPUs");
   }
 
   @Override
