@@ -77,11 +77,15 @@ class MainTest {
 
   @Test
   void everyKindOfFailureHasItsCode() {
-    assertThat(ExitCodes.of(new EngineUnavailableException(ErrorCode.ENGINE_UNAVAILABLE, "no"))).isEqualTo(ExitCodes.UNAVAILABLE);
-    assertThat(ExitCodes.of(new GroupException(ErrorCode.GROUP_FAILED, "gone"))).isEqualTo(ExitCodes.PEER);
+    assertThat(ExitCodes.of(new EngineUnavailableException(ErrorCode.ENGINE_UNAVAILABLE, "no")))
+        .isEqualTo(ExitCodes.UNAVAILABLE);
+    assertThat(ExitCodes.of(new GroupException(ErrorCode.GROUP_FAILED, "gone")))
+        .isEqualTo(ExitCodes.PEER);
     assertThat(ExitCodes.of(new PeerTimeoutException("dispatch", "rows", 1, 2, 3, 0, 10, "")))
         .isEqualTo(ExitCodes.PEER);
-    assertThat(ExitCodes.of(new InvalidArgumentException(ErrorCode.TOP_K, "topK", "0", ">= 1", "choose")))
+    assertThat(
+            ExitCodes.of(
+                new InvalidArgumentException(ErrorCode.TOP_K, "topK", "0", ">= 1", "choose")))
         .isEqualTo(ExitCodes.USAGE);
     assertThat(ExitCodes.of(new CommandFailure(ErrorCode.RANK_FAILED, 77, "theirs"))).isEqualTo(77);
     assertThat(ExitCodes.of(new IllegalStateException("bug"))).isEqualTo(ExitCodes.FAILED);

@@ -2,10 +2,10 @@ package org.ep4j.conformance;
 
 import static java.util.Objects.requireNonNull;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.engine.EngineProvider;
 import org.ep4j.engine.Engines;
@@ -44,7 +44,8 @@ public final class HostMemoryEngine implements EngineProvider {
   @Override
   public ExpertBuffer open(Group group, BufferConfig config) {
     if (config.lowLatencyMaxTokens() > 0) {
-      throw new EngineUnavailableException(ErrorCode.ENGINE_UNAVAILABLE, "engine " + NAME + " has no low-latency operations");
+      throw new EngineUnavailableException(
+          ErrorCode.ENGINE_UNAVAILABLE, "engine " + NAME + " has no low-latency operations");
     }
     return new HostMemoryBuffer(Engines.open(group, host(config)), group.rank() % 2);
   }

@@ -39,7 +39,7 @@ final class NcclCalls {
       text(NcclFunction.ERROR_TEXTS.getLast(), ValueLayout.JAVA_LONG);
 
   /** Longer than any text of the library. */
-  private static final long MOST_TEXT = 1 << 16;
+  private static final long MAX_TEXT = 1 << 16;
 
   private NcclCalls() {}
 
@@ -249,7 +249,7 @@ final class NcclCalls {
   private static String textAt(long address) {
     return address == 0
         ? ""
-        : MemorySegment.ofAddress(address).reinterpret(MOST_TEXT).getString(0).strip();
+        : MemorySegment.ofAddress(address).reinterpret(MAX_TEXT).getString(0).strip();
   }
 
   private static @Nullable MethodHandle ifThere(NcclFunction function) {

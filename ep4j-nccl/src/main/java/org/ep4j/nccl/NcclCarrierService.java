@@ -53,17 +53,17 @@ final class NcclCarrierService implements CarrierService {
   public Carrier[][] open(Group group, WireConfig config) {
     Duration setUp = config.timeout().compareTo(MIN_SET_UP) > 0 ? config.timeout() : MIN_SET_UP;
     // Waits of the group must outlast the library's own limits.
-    Duration patience = setUp.plus(config.timeout());
+    Duration timeout = setUp.plus(config.timeout());
     byte[][] ids = new byte[1][];
     Runtime.getRuntime().addShutdownHook(atExit);
-    agree(group, patience, () -> ids[0] = prepare(group, config));
+    agree(group, timeout, () -> ids[0] = prepare(group, config));
     requireLocations(group, config);
     byte[][] all = CollectiveStep.exchange(group, "", ids[0], config.timeout());
     long end = System.nanoTime() + setUp.toNanos();
     NcclCarrier[][] carriers = new NcclCarrier[group.size()][];
     agree(
         group,
-        patience,
+        timeout,
         () -> {
           for (int peer = 0; peer < carriers.length; peer++) {
             int connections = peer == group.rank() ? 0 : config.connections();
@@ -80,7 +80,7 @@ final class NcclCarrierService implements CarrierService {
             }
           }
         });
-    agree(group, patience, () -> connect(group, end, carriers));
+    agree(group, timeout, () -> connect(group, end, carriers));
     return carriers;
   }
 
@@ -174,14 +174,14 @@ final class NcclCarrierService implements CarrierService {
   }
 
   /** A step that fails on all ranks if it fails on one. */
-  private static void agree(Group group, Duration patience, Runnable step) {
+  private static void agree(Group group, Duration timeout, Runnable step) {
     String error = "";
     try {
       step.run();
     } catch (Ep4jException e) {
       error = "wire 'nccl': " + e.getMessage();
     }
-    CollectiveStep.exchange(group, error, new byte[0], patience);
+    CollectiveStep.exchange(group, error, new byte[0], timeout);
   }
 
   private static void await(Group group, long end, String what, BooleanSupplier condition) {

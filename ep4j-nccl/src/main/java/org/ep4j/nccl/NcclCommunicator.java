@@ -67,7 +67,8 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   private void init(byte[] id) {
-    int result = begin(arena, handle, world.meeting().ranks(), id, world.meeting().rank());
+    int result =
+        begin(arena, handle, world.participants().ranks(), id, world.participants().rank());
     await(result, NcclFunction.COMM_INIT, world.setUpTimeout());
   }
 
@@ -220,7 +221,7 @@ final class NcclCommunicator implements AutoCloseable {
   }
 
   private void checkAlive(NcclFunction function) {
-    String lost = BoundedCall.lost(world.meeting(), function.symbol());
+    String lost = BoundedCall.lost(world.participants(), function.symbol());
     if (!lost.isEmpty()) {
       broken = true;
       throw new NcclException(ErrorCode.NCCL_RANK_LOST, lost);

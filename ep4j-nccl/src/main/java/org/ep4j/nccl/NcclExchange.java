@@ -16,14 +16,14 @@ public final class NcclExchange implements AutoCloseable {
   private final NcclScratch scratch;
   private final List<Integer> targets;
   private final List<Integer> sources;
-  private final long most;
+  private final long max;
 
   private NcclExchange(
-      NcclScratch scratch, List<Integer> targets, List<Integer> sources, long most) {
+      NcclScratch scratch, List<Integer> targets, List<Integer> sources, long max) {
     this.scratch = scratch;
     this.targets = List.copyOf(targets);
     this.sources = List.copyOf(sources);
-    this.most = most;
+    this.max = max;
   }
 
   /**
@@ -31,7 +31,7 @@ public final class NcclExchange implements AutoCloseable {
    *
    * @param targets ranks that this rank sends to
    * @param sources ranks that send to this rank
-   * @param most largest number of bytes per peer
+   * @param max largest number of bytes per peer
    * @throws org.ep4j.EngineUnavailableException on all ranks if one of them has no NCCL
    * @throws org.ep4j.ConfigurationMismatchException on all ranks if two share a GPU without
    *     permission
@@ -41,11 +41,10 @@ public final class NcclExchange implements AutoCloseable {
       CudaDevice device,
       List<Integer> targets,
       List<Integer> sources,
-      long most,
+      long max,
       Duration timeout) {
-    long bytes = Math.max(1, most * (targets.size() + sources.size()));
-    return new NcclExchange(
-        NcclScratch.open(group, device, bytes, timeout), targets, sources, most);
+    long bytes = Math.max(1, max * (targets.size() + sources.size()));
+    return new NcclExchange(NcclScratch.open(group, device, bytes, timeout), targets, sources, max);
   }
 
   /** Version of NCCL. */
@@ -59,20 +58,20 @@ public final class NcclExchange implements AutoCloseable {
    * @param bytes bytes to each target and from each source, at most those of {@link #open}
    */
   public void enqueue(long bytes, CudaStream stream) {
-    if (bytes > most) {
+    if (bytes > max) {
       throw new InvalidArgumentException(
           ErrorCode.NCCL_EXCHANGE_SIZE,
           "bytes",
           String.valueOf(bytes),
-          "at most " + most,
+          "at most " + max,
           "open the exchange with the largest size");
     }
     scratch
         .communicator()
         .exchange(
             scratch.address(),
-            scratch.address() + most * targets.size(),
-            most,
+            scratch.address() + max * targets.size(),
+            max,
             bytes,
             targets,
             sources,

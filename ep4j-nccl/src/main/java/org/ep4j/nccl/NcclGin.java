@@ -65,7 +65,7 @@ final class NcclGin implements PutTransport {
   static NcclGin open(
       BackendWorld world, NcclCommunicator communicator, NcclRegion region, PutShape shape) {
     String set = System.getenv().getOrDefault(CONTEXTS, "").strip();
-    requireSame(world.meeting().group(), world.timeout(), set);
+    requireSame(world.participants().group(), world.timeout(), set);
     long contexts = contexts(set, shape.lanes());
     ResourceStack opened = new ResourceStack();
     try {

@@ -58,7 +58,8 @@ final class NcclRegion implements SymmetricRegion {
   }
 
   @Override
-  public @Nullable PeerRegion[] reach(Participants meeting, boolean[] wanted, Duration timeout) {
+  public @Nullable PeerRegion[] reach(
+      Participants participants, boolean[] wanted, Duration timeout) {
     if (window != 0) {
       throw new IllegalUseException(
           ErrorCode.NCCL_WINDOW_MAPPED,
@@ -114,7 +115,7 @@ final class NcclRegion implements SymmetricRegion {
     MemorySegment fields = MemorySegment.ofArray(new long[(int) NcclLayouts.WINDOW.byteSize() / 8]);
     DeviceCopies.toHost(world.device(), fields, window);
     WindowFields read = WindowFields.of(fields);
-    read.check(world.meeting().rank());
+    read.check(world.participants().rank());
     return read;
   }
 

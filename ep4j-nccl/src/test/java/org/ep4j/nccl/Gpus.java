@@ -9,7 +9,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 
 /** Requirements of tests that not every machine meets; a test without them is skipped. */
 final class Gpus {
-  private static final int MOST = 4;
+  private static final int MAX = 4;
 
   private Gpus() {}
 
@@ -30,8 +30,8 @@ final class Gpus {
 
   /** Worlds with one GPU per rank, or more ranks if NCCL lets them share a GPU. */
   static IntStream worlds() {
-    int most = SharedGpus.allowed() ? MOST : Math.max(2, CudaDevice.count());
-    return IntStream.rangeClosed(2, Math.min(MOST, most));
+    int max = SharedGpus.allowed() ? MAX : Math.max(2, CudaDevice.count());
+    return IntStream.rangeClosed(2, Math.min(MAX, max));
   }
 
   /** Makes this backend the default, also in child processes. */

@@ -202,8 +202,8 @@ struct Properties {
   int version;
   int virtual_count;
   int virtual_devices[8];
-  size_t most_of_a_message;
-  size_t most_of_a_collective;
+  size_t max_message_bytes;
+  size_t max_collective_bytes;
   int requests_in_one;
   int16_t rail;
   int16_t plane;
@@ -222,8 +222,8 @@ int properties(int device, Properties* out) {
   out->kind = FOR_PROXY;
   out->virtual_count = 1;
   out->virtual_devices[0] = device;
-  out->most_of_a_message = 1 << 30;
-  out->most_of_a_collective = 1 << 30;
+  out->max_message_bytes = 1 << 30;
+  out->max_collective_bytes = 1 << 30;
   out->requests_in_one = 1;
   out->rail = -1;
   out->plane = -1;

@@ -117,7 +117,7 @@ public final class NvshmemBackendProvider implements BackendProvider {
   public String objection(BackendWorld world) {
     int[] two = world.sharingProcess();
     return two == null
-        ? objection(world.locations(), world.meeting()::number)
+        ? objection(world.locations(), world.participants()::number)
         : "ranks %d and %d are in one process, but NVSHMEM serves one rank per process: start a process for each rank (./ep4j launch), or use backend 'direct' or 'nccl'"
             .formatted(two[0], two[1]);
   }

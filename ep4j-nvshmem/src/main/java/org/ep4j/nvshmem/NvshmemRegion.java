@@ -26,7 +26,8 @@ final class NvshmemRegion implements SymmetricRegion {
   }
 
   @Override
-  public @Nullable PeerRegion[] reach(Participants meeting, boolean[] wanted, Duration timeout) {
+  public @Nullable PeerRegion[] reach(
+      Participants participants, boolean[] wanted, Duration timeout) {
     @Nullable PeerRegion[] peers = new PeerRegion[wanted.length];
     String problem = "";
     for (int r = 0; r < wanted.length && problem.isEmpty(); r++) {

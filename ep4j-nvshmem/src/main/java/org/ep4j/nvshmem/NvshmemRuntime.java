@@ -71,7 +71,9 @@ final class NvshmemRuntime {
   private static String location(BackendWorld world) {
     return "rank %d of %d of job %s"
         .formatted(
-            world.meeting().rank(), world.meeting().ranks(), world.meeting().group().jobId());
+            world.participants().rank(),
+            world.participants().ranks(),
+            world.participants().group().jobId());
   }
 
   private static void init(BackendWorld world, byte[] id) {
@@ -84,8 +86,8 @@ final class NvshmemRuntime {
               + NvshmemLayouts.UNIQUE_ID.byteSize()
               + ": use the same backend on all ranks");
     }
-    int rank = world.meeting().rank();
-    int ranks = world.meeting().ranks();
+    int rank = world.participants().rank();
+    int ranks = world.participants().ranks();
     ATTRIBUTES.fill((byte) 0);
     NvshmemLayouts.markAttributes(ATTRIBUTES);
     ID.copyFrom(MemorySegment.ofArray(id));
@@ -229,7 +231,7 @@ final class NvshmemRuntime {
 
   private static void awaitParting(BackendWorld world) {
     try {
-      world.meeting().group().barrier(PARTING);
+      world.participants().group().barrier(PARTING);
     } catch (Ep4jException | IllegalStateException e) {
       LOG.log(Level.DEBUG, "NVSHMEM has ended here, and not on all ranks: {0}", e.getMessage());
     }
@@ -239,7 +241,7 @@ final class NvshmemRuntime {
   private static boolean together(BackendWorld world, String what) {
     if (!broken) {
       try {
-        world.meeting().group().barrier(PARTING);
+        world.participants().group().barrier(PARTING);
         return true;
       } catch (Ep4jException | IllegalStateException e) {
         breakDown();

@@ -9,7 +9,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 
 /** Requirements of tests that not every machine meets; a test without them is skipped. */
 final class Gpus {
-  private static final int MOST = 4;
+  private static final int MAX = 4;
 
   /** NVSHMEM lets processes share a GPU: slow without MPS, so only on request. */
   private static final boolean SHARED = Boolean.getBoolean("ep4j.shareGpus");
@@ -34,8 +34,8 @@ final class Gpus {
   /** Worlds with one GPU per rank, or with evenly shared GPUs, as NVSHMEM requires. */
   static IntStream worlds() {
     int gpus = Math.max(1, CudaDevice.count());
-    int most = SHARED ? MOST : Math.max(2, gpus);
-    return IntStream.rangeClosed(2, Math.min(MOST, most))
+    int max = SHARED ? MAX : Math.max(2, gpus);
+    return IntStream.rangeClosed(2, Math.min(MAX, max))
         .filter(ranks -> ranks <= gpus || !SHARED || ranks % gpus == 0);
   }
 

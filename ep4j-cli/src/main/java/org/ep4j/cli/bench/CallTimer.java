@@ -3,7 +3,7 @@ package org.ep4j.cli.bench;
 import java.time.Duration;
 import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaStream;
-import org.ep4j.cuda.probe.StreamGate;
+import org.ep4j.cuda.probe.StreamLatch;
 
 /**
  * Times calls on a stream: events around the whole call, host time of the caller, and in separate
@@ -28,7 +28,7 @@ final class CallTimer implements AutoCloseable {
   private static final Duration HELD = Duration.ofNanos(200_000);
 
   private final CudaStream stream;
-  private final StreamGate gate;
+  private final StreamLatch latch;
   private final CudaEvent start;
   private final CudaEvent end;
   private long[] deviceNanos = {};
@@ -37,7 +37,7 @@ final class CallTimer implements AutoCloseable {
 
   CallTimer(DeviceWork work) {
     stream = work.stream;
-    gate = work.gate;
+    latch = work.latch;
     start = CudaEvent.createTimed(work.device);
     end = CudaEvent.createTimed(work.device);
   }
@@ -65,7 +65,7 @@ final class CallTimer implements AutoCloseable {
    * call are enqueued, so the time between the events contains no host time.
    */
   void timeKernels(int i, Call call) {
-    gate.hold(stream, HELD);
+    latch.hold(stream, HELD);
     start.record(stream);
     call.run();
     end.record(stream);

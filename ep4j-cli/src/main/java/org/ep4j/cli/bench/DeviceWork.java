@@ -19,7 +19,7 @@ import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
-import org.ep4j.cuda.probe.StreamGate;
+import org.ep4j.cuda.probe.StreamLatch;
 import org.ep4j.verify.CombineOracle;
 import org.ep4j.verify.CombineOracle.Terms;
 import org.ep4j.verify.HighThroughputOracle;
@@ -42,7 +42,7 @@ final class DeviceWork implements AutoCloseable {
   final ExpertBuffer buffer;
   final CudaDevice device;
   final CudaStream stream;
-  final StreamGate gate;
+  final StreamLatch latch;
   final List<DeviceInputs> sets = new ArrayList<>();
   final DispatchOptions dispatching;
   final Schedule again;
@@ -76,7 +76,7 @@ final class DeviceWork implements AutoCloseable {
     device = CudaDevice.open(ordinal());
     device.makeCurrent();
     stream = CudaStream.create(device);
-    gate = StreamGate.of(device);
+    latch = StreamLatch.of(device);
     context.at("drawing inputs");
     for (int b = 0; b < settings.plan().buffers(); b++) {
       sets.add(DeviceInputs.make(settings, b, rank, placement, device));
@@ -232,7 +232,7 @@ final class DeviceWork implements AutoCloseable {
     weightMemory.close();
     outMemory.close();
     sets.forEach(DeviceInputs::close);
-    gate.close();
+    latch.close();
     stream.close();
     device.close();
   }

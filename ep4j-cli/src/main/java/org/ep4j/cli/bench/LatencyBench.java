@@ -13,7 +13,7 @@ import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaGraph;
 import org.ep4j.cuda.driver.CudaGraphExec;
 import org.ep4j.cuda.driver.CudaStream;
-import org.ep4j.cuda.probe.StreamGate;
+import org.ep4j.cuda.probe.StreamLatch;
 
 /**
  * Times low-latency operations on GPUs. Chains: operations back to back in a stream, as calls and
@@ -61,7 +61,7 @@ final class LatencyBench implements AutoCloseable {
   private final CudaEvent after;
 
   /** Holds the stream until a half is completely enqueued. */
-  private final StreamGate gate;
+  private final StreamLatch latch;
 
   private final List<LatencyResult> results = new ArrayList<>();
   private long[] deviceNanos = {};
@@ -81,7 +81,7 @@ final class LatencyBench implements AutoCloseable {
     CudaDevice device = work.device;
     before = CudaEvent.createTimed(device);
     after = CudaEvent.createTimed(device);
-    gate = StreamGate.of(device);
+    latch = StreamLatch.of(device);
   }
 
   /** Times all operations. */
@@ -168,7 +168,7 @@ final class LatencyBench implements AutoCloseable {
       LowLatencyHandle handle = dispatch[0].handle();
       halves[2][i] = half(() -> combine[0] = work.sendBack(0, handle));
       halves[3][i] = half(() -> combine[0].hook().receive());
-      halves[4][i] = half(() -> gate.hold(work.stream, SHORTEST));
+      halves[4][i] = half(() -> latch.hold(work.stream, SHORTEST));
     }
     String[] names = {
       "ll_dispatch send", "ll_dispatch receive", "ll_combine send", "ll_combine receive", "nothing"
@@ -184,7 +184,7 @@ final class LatencyBench implements AutoCloseable {
   /** Times a half after all ranks have ended the earlier work. */
   private long half(Runnable enqueue) {
     start.await();
-    gate.hold(work.stream, HELD);
+    latch.hold(work.stream, HELD);
     time(0, enqueue);
     return deviceNanos[0];
   }
@@ -239,7 +239,7 @@ final class LatencyBench implements AutoCloseable {
 
   @Override
   public void close() {
-    gate.close();
+    latch.close();
     after.close();
     before.close();
   }

@@ -15,12 +15,12 @@ public interface Backend extends AutoCloseable {
 
   /** This rank. */
   default int rank() {
-    return world().meeting().rank();
+    return world().participants().rank();
   }
 
   /** Number of ranks, including dead ranks. */
   default int size() {
-    return world().meeting().ranks();
+    return world().participants().ranks();
   }
 
   /**
@@ -41,7 +41,7 @@ public interface Backend extends AutoCloseable {
 
   /** Returns once all ranks have called it. */
   default void barrier(Duration timeout) {
-    world().meeting().group().barrier(timeout);
+    world().participants().group().barrier(timeout);
   }
 
   /**

@@ -23,13 +23,13 @@ import org.jspecify.annotations.Nullable;
 /**
  * The ranks that open a backend together.
  *
- * @param meeting the participants
+ * @param participants the participants
  * @param device device of this rank
  * @param timeout how long ranks wait for each other
  * @param locations locations of the participants, in the order of their group
  */
 public record BackendWorld(
-    Participants meeting, CudaDevice device, Duration timeout, List<RankLocation> locations) {
+    Participants participants, CudaDevice device, Duration timeout, List<RankLocation> locations) {
   private static final Duration MIN_SET_UP = Duration.ofSeconds(60);
   private static final String OF = " of ";
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
@@ -43,14 +43,14 @@ public record BackendWorld(
 
   /** Gathers the locations of all ranks; collective. */
   public static BackendWorld gather(
-      Participants meeting, CudaDevice device, Duration timeout, BackendProbe probe) {
+      Participants participants, CudaDevice device, Duration timeout, BackendProbe probe) {
     String place = device.properties().pciBusId() + OF + host();
     RankLocation own = new RankLocation(place, PROCESS, probe.version(), probe.problem());
     List<RankLocation> locations = new ArrayList<>();
-    for (byte[] each : meeting.group().allGather(own.encoded(), timeout)) {
+    for (byte[] each : participants.group().allGather(own.encoded(), timeout)) {
       locations.add(RankLocation.of(each));
     }
-    return new BackendWorld(meeting, device, timeout, locations);
+    return new BackendWorld(participants, device, timeout, locations);
   }
 
   /** Limit of a library for a step of all ranks. */
@@ -69,13 +69,13 @@ public record BackendWorld(
 
   /** Ranks on the device of this rank, including this rank. */
   public int ranksOnDevice() {
-    String own = locations.get(meeting.group().rank()).device();
+    String own = locations.get(participants.group().rank()).device();
     return (int) locations.stream().filter(location -> location.device().equals(own)).count();
   }
 
   /** Whether no rank before this one uses the same device. */
   public boolean isFirstOnDevice() {
-    return isFirstOnDevice(locations, meeting.group().rank());
+    return isFirstOnDevice(locations, participants.group().rank());
   }
 
   static boolean isFirstOnDevice(List<RankLocation> locations, int own) {
@@ -100,21 +100,23 @@ public record BackendWorld(
 
   /** Two ranks on one device, or null. */
   public int @Nullable [] sharingDevice() {
-    return sharing(meeting, locations, RankLocation::device);
+    return sharing(participants, locations, RankLocation::device);
   }
 
   /** Two ranks in one process, or null. */
   public int @Nullable [] sharingProcess() {
-    return sharing(meeting, locations, RankLocation::process);
+    return sharing(participants, locations, RankLocation::process);
   }
 
   static int @Nullable [] sharing(
-      Participants meeting, List<RankLocation> locations, Function<RankLocation, String> place) {
+      Participants participants,
+      List<RankLocation> locations,
+      Function<RankLocation, String> place) {
     List<String> places = locations.stream().map(place).toList();
     for (int i = 1; i < places.size(); i++) {
       int first = places.indexOf(places.get(i));
       if (first < i) {
-        return new int[] {meeting.number(first), meeting.number(i)};
+        return new int[] {participants.number(first), participants.number(i)};
       }
     }
     return null;
@@ -122,7 +124,7 @@ public record BackendWorld(
 
   /** Whether a condition holds on all ranks; collective. */
   public boolean all(boolean here) {
-    return all(meeting.group(), here, timeout);
+    return all(participants.group(), here, timeout);
   }
 
   static boolean all(Group group, boolean here, Duration timeout) {
@@ -140,14 +142,14 @@ public record BackendWorld(
    */
   public void agree(String problem) {
     byte[][] all =
-        meeting
+        participants
             .group()
             .allGather(problem.getBytes(StandardCharsets.UTF_8), setUpTimeout().plus(timeout));
     for (int i = 0; i < all.length; i++) {
       if (all[i].length > 0) {
         throw new EngineUnavailableException(
             ErrorCode.RANK_OPEN_FAILED,
-            "rank " + meeting.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
+            "rank " + participants.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
       }
     }
   }

@@ -46,16 +46,16 @@ public final class Backends {
    *     cannot serve their locations
    */
   public static Backend open(
-      String name, Participants meeting, CudaDevice device, Duration timeout) {
+      String name, Participants participants, CudaDevice device, Duration timeout) {
     BackendProvider provider = provider(name);
     BackendProbe probe = provider == null ? unknown(name) : provider.probe();
-    if (meeting.rank() == 0 && probe.usable() && ADVISED.add(name)) {
+    if (participants.rank() == 0 && probe.usable() && ADVISED.add(name)) {
       for (String advice : probe.advice()) {
         LOG.log(Level.WARNING, "backend ''{0}'': {1}", name, advice);
       }
     }
-    BackendWorld world = BackendWorld.gather(meeting, device, timeout, probe);
-    checkLocations(name, meeting, world.locations());
+    BackendWorld world = BackendWorld.gather(participants, device, timeout, probe);
+    checkLocations(name, participants, world.locations());
     BackendProvider known = Objects.requireNonNull(provider, "an unknown backend is refused above");
     String objection = known.objection(world);
     if (!objection.isEmpty()) {
@@ -80,7 +80,7 @@ public final class Backends {
   }
 
   /** The same decision on all ranks, from the data of all of them. */
-  static void checkLocations(String name, Participants meeting, List<RankLocation> locations) {
+  static void checkLocations(String name, Participants participants, List<RankLocation> locations) {
     for (int i = 0; i < locations.size(); i++) {
       if (!locations.get(i).problem().isEmpty()) {
         throw new EngineUnavailableException(
@@ -88,7 +88,7 @@ public final class Backends {
             "backend '%s' cannot be used on rank %d: %s%s"
                 .formatted(
                     name,
-                    meeting.number(i),
+                    participants.number(i),
                     locations.get(i).problem(),
                     name.equals("direct") ? "" : "; the backend 'direct' needs no library"));
       }
@@ -100,9 +100,9 @@ public final class Backends {
             "backend '%s': rank %d has version %s, rank %d has version %s: install one version on all hosts"
                 .formatted(
                     name,
-                    meeting.number(0),
+                    participants.number(0),
                     locations.getFirst().version(),
-                    meeting.number(i),
+                    participants.number(i),
                     locations.get(i).version()));
       }
     }
@@ -115,7 +115,7 @@ public final class Backends {
   private static Backend meet(BackendProvider provider, BackendWorld world) {
     byte[] mine = {};
     String problem = "";
-    if (world.meeting().group().rank() == 0) {
+    if (world.participants().group().rank() == 0) {
       try {
         mine = provider.uniqueId();
       } catch (Ep4jException e) {
@@ -123,7 +123,7 @@ public final class Backends {
       }
     }
     world.agree(problem);
-    byte[] id = world.meeting().group().allGather(mine, world.timeout())[0];
+    byte[] id = world.participants().group().allGather(mine, world.timeout())[0];
     @Nullable Backend backend = null;
     boolean all = false;
     try {

@@ -27,7 +27,7 @@ public final class BoundedCall {
    */
   public static long call(BackendWorld world, String name, Duration limit, LongSupplier call) {
     return call(
-        world.meeting(),
+        world.participants(),
         name,
         limit,
         () -> {
@@ -36,7 +36,7 @@ public final class BoundedCall {
         });
   }
 
-  static long call(Participants meeting, String name, Duration limit, LongSupplier call) {
+  static long call(Participants participants, String name, Duration limit, LongSupplier call) {
     AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
     long[] result = new long[1];
     Thread caller =
@@ -52,7 +52,7 @@ public final class BoundedCall {
                   }
                 });
     caller.start();
-    await(meeting, name, limit, caller);
+    await(participants, name, limit, caller);
     Throwable thrown = failure.get();
     if (thrown instanceof Ep4jException known) {
       throw known;
@@ -68,22 +68,22 @@ public final class BoundedCall {
    *
    * @param name name of the native function
    */
-  public static String lost(Participants meeting, String name) {
-    Group group = meeting.group();
+  public static String lost(Participants participants, String name) {
+    Group group = participants.group();
     for (int i = 0; i < group.size(); i++) {
       if (!group.isAlive(i)) {
         return "rank %d is dead while %s waits for it: %s"
-            .formatted(meeting.number(i), name, group.deathReport(i));
+            .formatted(participants.number(i), name, group.deathReport(i));
       }
     }
     return "";
   }
 
-  private static void await(Participants meeting, String name, Duration limit, Thread caller) {
+  private static void await(Participants participants, String name, Duration limit, Thread caller) {
     long deadline = System.nanoTime() + limit.toNanos();
     try {
       while (!caller.join(Duration.ofMillis(LOOK_MILLIS))) {
-        String lost = lost(meeting, name);
+        String lost = lost(participants, name);
         if (!lost.isEmpty()) {
           throw new Ep4jException(ErrorCode.LIBRARY_CALL_RANK_LOST, lost);
         }

@@ -33,19 +33,19 @@ public final class PeerCheck {
    *     both
    */
   public static void check(BackendWorld world, DeviceMemory region, @Nullable PeerRegion[] peers) {
-    int rank = world.meeting().rank();
+    int rank = world.participants().rank();
     long[] before = new long[1 + peers.length];
     region.copyTo(0, MemorySegment.ofArray(before));
     long secret = ThreadLocalRandom.current().nextLong() | 1;
     region.copyFrom(0, MemorySegment.ofArray(new long[] {secret}));
     byte[][] all =
         world
-            .meeting()
+            .participants()
             .group()
             .allGather(ByteBuffer.allocate(Long.BYTES).putLong(secret).array(), world.timeout());
     long[] secrets = new long[peers.length];
     for (int i = 0; i < all.length; i++) {
-      secrets[world.meeting().number(i)] = ByteBuffer.wrap(all[i]).getLong();
+      secrets[world.participants().number(i)] = ByteBuffer.wrap(all[i]).getLong();
     }
     world.agree(call(world, secrets, peers, rank));
     long[] now = new long[before.length];

@@ -33,13 +33,13 @@ public record PutShape(long bytes, int lanes, int signals) {
     range("signals", signals, MAX_SIGNALS);
   }
 
-  private static void range(String field, int value, int most) {
-    if (value < 1 || value > most) {
+  private static void range(String field, int value, int max) {
+    if (value < 1 || value > max) {
       throw new InvalidArgumentException(
           ErrorCode.PUT_SHAPE,
           field,
           String.valueOf(value),
-          "1.." + most,
+          "1.." + max,
           "use one lane per warp and one signal per lane");
     }
   }

@@ -37,8 +37,8 @@ public final class PutWindow implements AutoCloseable {
         owned.own(offered);
       }
       // A rank may have to compile first.
-      Duration patience = backend.world().setUpTimeout().plus(timeout);
-      obstacle = obstacle(group, patience, offer.reason());
+      Duration withCompiler = backend.world().setUpTimeout().plus(timeout);
+      obstacle = obstacle(group, withCompiler, offer.reason());
       transport = obstacle.isEmpty() ? offered : null;
       complete = true;
     } finally {

@@ -17,7 +17,7 @@ public interface SymmetricRegion extends AutoCloseable {
    * @param wanted by rank, whether to map its region; false for this rank
    * @return by rank; null for regions that were not requested
    */
-  @Nullable PeerRegion[] reach(Participants meeting, boolean[] wanted, Duration timeout);
+  @Nullable PeerRegion[] reach(Participants participants, boolean[] wanted, Duration timeout);
 
   /** Frees the memory after the last use by any rank. */
   @Override

@@ -81,8 +81,8 @@ public final class CudaEvent implements AutoCloseable {
   public boolean await(Duration limit) {
     long start = System.nanoTime();
     long nanos = limit.toNanos();
-    for (int turn = 1; !query(); turn++) {
-      if (turn % SPINS != 0) {
+    for (int attempt = 1; !query(); attempt++) {
+      if (attempt % SPINS != 0) {
         Thread.onSpinWait();
       } else if (System.nanoTime() - start > nanos) {
         return false;

@@ -70,13 +70,13 @@ final class SharingCalls {
   }
 
   /** Reserves addresses. */
-  static long reserve(long bytes, long alignment, long wish, long flags) {
+  static long reserve(long bytes, long alignment, long hint, long flags) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
       int result;
       try {
         result =
-            (int) MEM_ADDRESS_RESERVE.invokeExact(out.address(), bytes, alignment, wish, flags);
+            (int) MEM_ADDRESS_RESERVE.invokeExact(out.address(), bytes, alignment, hint, flags);
       } catch (Throwable t) {
         throw CudaException.unexpected(t);
       }

@@ -60,18 +60,18 @@ final class CallLog implements AutoCloseable {
   }
 
   /** Opens the memory on a returning rank; collective with {@link #readmit}. */
-  static CallLog rejoin(Participants meeting, Duration timeout) {
+  static CallLog rejoin(Participants participants, Duration timeout) {
     long bytes = ENTRIES * ENTRY_BYTES;
     return new CallLog(
-        SymmetricMemory.rejoin(meeting, 0, meeting.ranks(), bytes, bytes, timeout),
-        meeting.rank(),
+        SymmetricMemory.rejoin(participants, 0, participants.ranks(), bytes, bytes, timeout),
+        participants.rank(),
         0,
-        meeting.ranks());
+        participants.ranks());
   }
 
   /** Maps the memory of returning ranks. */
-  void readmit(Participants meeting, Duration timeout) {
-    memory.readmit(meeting, timeout);
+  void readmit(Participants participants, Duration timeout) {
+    memory.readmit(participants, timeout);
   }
 
   private long entry(int of, long slot) {

@@ -55,7 +55,7 @@ final class CudaBuffer implements ExpertBuffer {
   private final HighThroughput highThroughput;
   private final @Nullable LowLatency lowLatency;
   private final Recovery recovery;
-  private final ThreadGuard entrance = new ThreadGuard();
+  private final ThreadGuard threads = new ThreadGuard();
   private final CudaThreadGuard guard;
   private final Operation barrier = new Operation().begin(OperationLayout.BARRIER);
 
@@ -72,7 +72,7 @@ final class CudaBuffer implements ExpertBuffer {
     this.pool = pool;
     this.counting = counting;
     this.owned = owned;
-    guard = new CudaThreadGuard(entrance, context.device);
+    guard = new CudaThreadGuard(threads, context.device);
     highThroughput = new HighThroughput(context, pool);
     lowLatency = latency == null ? null : new LowLatency(context, latency, guard);
     recovery = new Recovery(context, lowLatency, latency == null ? null : latency.part());
@@ -288,8 +288,8 @@ final class CudaBuffer implements ExpertBuffer {
   }
 
   /** The last step of opening a returning rank. */
-  void rejoin(SurvivorAgreement reunion) {
-    adoptSurvivors(recovery.rejoin(reunion));
+  void rejoin(SurvivorAgreement agreement) {
+    adoptSurvivors(recovery.rejoin(agreement));
   }
 
   private void adoptSurvivors(Group survivors) {
@@ -342,12 +342,12 @@ final class CudaBuffer implements ExpertBuffer {
    */
   @Override
   public void close() {
-    entrance.enterForClose();
+    threads.enterForClose();
     try {
-      if (entrance.isShut()) {
+      if (threads.isShut()) {
         return;
       }
-      entrance.shut();
+      threads.shut();
       context.device.makeCurrent();
       if (!context.completion.endsInTime()) {
         abandon();
@@ -392,6 +392,6 @@ final class CudaBuffer implements ExpertBuffer {
 
   @Override
   public String toString() {
-    return "CUDA buffer of " + context + (entrance.isShut() ? ", closed" : "");
+    return "CUDA buffer of " + context + (threads.isShut() ? ", closed" : "");
   }
 }

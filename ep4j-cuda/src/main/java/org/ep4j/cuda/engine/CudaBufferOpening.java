@@ -69,14 +69,14 @@ final class CudaBufferOpening implements AutoCloseable {
     BufferConfig config = settled(wanted);
     // Compiles missing kernels while no rank waits for this one.
     prepareNode(DeviceChoice.ordinal(group), config);
-    try (SurvivorAgreement reunion =
+    try (SurvivorAgreement agreement =
         SurvivorAgreement.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
-      return open(group, config, Nodes.one(group.size()), reunion);
+      return open(group, config, Nodes.one(group.size()), agreement);
     }
   }
 
   private static CudaBuffer open(
-      Group group, BufferConfig config, Nodes nodes, @Nullable SurvivorAgreement reunion) {
+      Group group, BufferConfig config, Nodes nodes, @Nullable SurvivorAgreement agreement) {
     CudaBufferOpening opening = new CudaBufferOpening();
     boolean complete = false;
     try {
@@ -85,9 +85,9 @@ final class CudaBufferOpening implements AutoCloseable {
               group,
               config,
               nodes,
-              reunion == null ? Participants.ofAll(group) : reunion.participants());
-      if (reunion != null) {
-        buffer.rejoin(reunion);
+              agreement == null ? Participants.ofAll(group) : agreement.participants());
+      if (agreement != null) {
+        buffer.rejoin(agreement);
       }
       complete = true;
       return buffer;
@@ -99,10 +99,11 @@ final class CudaBufferOpening implements AutoCloseable {
   }
 
   /**
-   * @param meeting the ranks that have the buffer; either some of them return, or all open
+   * @param participants the ranks that have the buffer; either some of them return, or all open
    */
-  private CudaBuffer build(Group group, BufferConfig wanted, Nodes nodes, Participants meeting) {
-    boolean again = meeting.isNew(meeting.rank());
+  private CudaBuffer build(
+      Group group, BufferConfig wanted, Nodes nodes, Participants participants) {
+    boolean again = participants.isNew(participants.rank());
     Duration timeout = wanted.timeout();
     int ordinal = DeviceChoice.ordinal(group);
     boolean one = nodes.count() == 1;
@@ -111,7 +112,7 @@ final class CudaBufferOpening implements AutoCloseable {
     }
     CudaDevice device = own(CudaDevice.open(ordinal));
     device.makeCurrent();
-    Backend backend = own(Backends.open(wanted.backend(), meeting, device, timeout));
+    Backend backend = own(Backends.open(wanted.backend(), participants, device, timeout));
     requireReadmission(backend, again);
     RegionLayout layout = new RegionLayout(wanted, nodes);
     InternodeConnection internode =
@@ -126,7 +127,7 @@ final class CudaBufferOpening implements AutoCloseable {
     DeviceMemory owners = owners(device, config);
     HostWords words = own(new HostWords(device, group.size()));
     CallLog calls =
-        own(again ? CallLog.rejoin(meeting, timeout) : CallLog.open(group, nodes, timeout));
+        own(again ? CallLog.rejoin(participants, timeout) : CallLog.open(group, nodes, timeout));
     Members members = new Members(group);
     FailureDiagnosis diagnosis =
         own(new FailureDiagnosis(words, members, group.rank(), config, calls));
@@ -135,7 +136,7 @@ final class CudaBufferOpening implements AutoCloseable {
     KernelFiles files = KernelFiles.of(device, internode);
     Kernels kernels = loaded(backend, again, () -> new Kernels(files, !one));
     // Maps the peers' regions: all ranks have cleared their words after this step.
-    Peers peers = own(new Peers(meeting, nodes, device, shared, timeout));
+    Peers peers = own(new Peers(participants, nodes, device, shared, timeout));
     StaleRankFence fence =
         own(
             new StaleRankFence(
@@ -181,7 +182,7 @@ final class CudaBufferOpening implements AutoCloseable {
                 group.size()));
     CudaDispatchLayout counting = own(new CudaDispatchLayout(context));
     LowLatency.Resources lowLatency =
-        config.lowLatencyMaxTokens() > 0 ? lowLatency(context, meeting, words) : null;
+        config.lowLatencyMaxTokens() > 0 ? lowLatency(context, participants, words) : null;
     return new CudaBuffer(context, pool, counting, lowLatency, this);
   }
 
@@ -261,7 +262,7 @@ final class CudaBufferOpening implements AutoCloseable {
 
   /** Collective. */
   private LowLatency.Resources lowLatency(
-      CudaContext context, Participants meeting, HostWords words) {
+      CudaContext context, Participants participants, HostWords words) {
     BufferConfig config = context.config;
     CudaDevice device = context.device;
     int local = context.placement.localExperts(context.rank);
@@ -271,7 +272,7 @@ final class CudaBufferOpening implements AutoCloseable {
     LowLatencyRegion part =
         own(
             new LowLatencyRegion(
-                meeting,
+                participants,
                 context.nodes,
                 context.nodes.count() == 1
                     && LowLatencyKernels.wantsPackets(System.getenv())
@@ -286,7 +287,7 @@ final class CudaBufferOpening implements AutoCloseable {
     LowLatencyKernels kernels =
         loaded(
             context.backend,
-            meeting.isNew(meeting.rank()),
+            participants.isNew(participants.rank()),
             () ->
                 new LowLatencyKernels(
                     KernelFiles.of(device, context.internode),

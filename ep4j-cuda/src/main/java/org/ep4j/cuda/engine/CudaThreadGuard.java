@@ -5,22 +5,22 @@ import org.ep4j.engine.ThreadGuard;
 
 /** The thread guard of a buffer; the device is current for the admitted thread. */
 final class CudaThreadGuard implements LowLatency.Entry {
-  private final ThreadGuard entrance;
+  private final ThreadGuard guard;
   private final CudaDevice device;
 
-  CudaThreadGuard(ThreadGuard entrance, CudaDevice device) {
-    this.entrance = entrance;
+  CudaThreadGuard(ThreadGuard guard, CudaDevice device) {
+    this.guard = guard;
     this.device = device;
   }
 
   @Override
   public void enter() {
-    entrance.enter();
+    guard.enter();
     device.makeCurrent();
   }
 
   @Override
   public void leave() {
-    entrance.leave();
+    guard.leave();
   }
 }

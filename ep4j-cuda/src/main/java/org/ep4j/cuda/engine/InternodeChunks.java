@@ -54,12 +54,12 @@ final class InternodeChunks {
     return tokensOf(CHUNK, rows * returnRecordBytes, slotBytes);
   }
 
-  private static int tokensOf(long wanted, long each, long most) {
-    if (each > most) {
+  private static int tokensOf(long wanted, long each, long max) {
+    if (each > max) {
       throw new IllegalStateException(
-          "a token of " + each + " bytes does not fit into a slot of " + most);
+          "a token of " + each + " bytes does not fit into a slot of " + max);
     }
-    return Math.clamp(Math.min(wanted, most) / each, 1, MAX_TOKENS);
+    return Math.clamp(Math.min(wanted, max) / each, 1, MAX_TOKENS);
   }
 
   private static long align(long bytes) {

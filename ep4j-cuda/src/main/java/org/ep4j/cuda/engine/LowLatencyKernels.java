@@ -115,12 +115,12 @@ final class LowLatencyKernels implements AutoCloseable {
     long counted = localExperts + 1L;
     long tables = (long) RANK_WORDS * ranks + config.experts() + 2 + counted * (ranks + 1L);
     long words = sharedBytes / Integer.BYTES - tables;
-    long most = Math.ceilDiv(config.lowLatencyMaxTokens(), GROUP);
+    long max = Math.ceilDiv(config.lowLatencyMaxTokens(), GROUP);
     // A tile has one counter per expert and rank, and per group of tokens one word for the group
     // and one for each choice.
     long counters = (long) config.experts() + ranks;
     long groupWords = counters + (long) GROUP * config.topK();
-    long groups = Math.clamp((words - counters) / groupWords, 0, most);
+    long groups = Math.clamp((words - counters) / groupWords, 0, max);
     if (groups == 0) {
       throw new InvalidArgumentException(
           ErrorCode.CUDA_EXPERT_COUNTERS,

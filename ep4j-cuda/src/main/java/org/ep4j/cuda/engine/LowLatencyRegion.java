@@ -47,7 +47,7 @@ final class LowLatencyRegion implements AutoCloseable {
    * @param internode connection to ranks of other nodes; null with one node
    */
   LowLatencyRegion(
-      Participants meeting,
+      Participants participants,
       Nodes nodes,
       boolean linked,
       SymmetricRegion region,
@@ -61,8 +61,8 @@ final class LowLatencyRegion implements AutoCloseable {
     this.device = device;
     this.layout = layout;
     this.words = words;
-    rank = meeting.rank();
-    ranks = meeting.ranks();
+    rank = participants.rank();
+    ranks = participants.ranks();
     memory = region.memory();
     boolean complete = false;
     try {
@@ -72,7 +72,7 @@ final class LowLatencyRegion implements AutoCloseable {
       clearWords(stream);
       setLlPackets(linked);
       // All ranks have cleared their words after this step.
-      peers = owned.own(new Peers(meeting, nodes, device, region, timeout));
+      peers = owned.own(new Peers(participants, nodes, device, region, timeout));
       puts =
           internode != null && internode.puts()
               ? owned.own(new LowLatencyPuts(device, internode, layout, ranks))
@@ -83,7 +83,7 @@ final class LowLatencyRegion implements AutoCloseable {
               r, internode.puts() ? internode.lowLatencyStaging() : internode.lowLatencyPart(r));
         }
       }
-      llPackets = nodes.count() == 1 && allUsePackets(meeting);
+      llPackets = nodes.count() == 1 && allUsePackets(participants);
       if (llPackets && !linked) {
         throw packetsAreRefused();
       }
@@ -108,8 +108,8 @@ final class LowLatencyRegion implements AutoCloseable {
   }
 
   /** {@link Peers#stage}. */
-  String stage(Participants meeting, java.time.Duration timeout) {
-    return peers.stage(meeting, timeout);
+  String stage(Participants participants, java.time.Duration timeout) {
+    return peers.stage(participants, timeout);
   }
 
   /** {@link Peers#unstage}. */
@@ -152,11 +152,11 @@ final class LowLatencyRegion implements AutoCloseable {
    * Whether rows travel as packed flags: only if every rank supports them. A returning rank follows
    * the others, whose published values are what they agreed on.
    */
-  private boolean allUsePackets(Participants meeting) {
-    boolean back = meeting.isNew(rank);
+  private boolean allUsePackets(Participants participants) {
+    boolean back = participants.isNew(rank);
     boolean all = true;
     for (int r = 0; r < ranks; r++) {
-      if (peers.address(r) != 0 && !(back && meeting.isNew(r))) {
+      if (peers.address(r) != 0 && !(back && participants.isNew(r))) {
         all = all && read(peers.address(r) + LowLatencyLayout.LL_PACKETS) != 0;
       }
     }

@@ -32,18 +32,18 @@ final class Peers implements AutoCloseable {
   /**
    * Maps the regions; collective with {@link #stage} on the ranks that this rank rejoins.
    *
-   * @param meeting the ranks that have regions
+   * @param participants the ranks that have regions
    * @param nodes only regions of this rank's node can be mapped
    */
   Peers(
-      Participants meeting,
+      Participants participants,
       Nodes nodes,
       CudaDevice device,
       SymmetricRegion region,
       Duration timeout) {
     this.region = region;
-    int ranks = meeting.ranks();
-    int rank = meeting.rank();
+    int ranks = participants.ranks();
+    int rank = participants.rank();
     boolean[] others = new boolean[ranks];
     for (int r = 0; r < ranks; r++) {
       others[r] = r != rank && nodes.together(r, rank);
@@ -54,7 +54,7 @@ final class Peers implements AutoCloseable {
     boolean complete = false;
     try {
       table = owned.own(DeviceMemory.allocate(device, (long) ranks * Long.BYTES));
-      staged = region.reach(meeting, others, timeout);
+      staged = region.reach(participants, others, timeout);
       owned.own(() -> closeAll(reached));
       owned.own(this::unstage);
       commit();
@@ -73,13 +73,13 @@ final class Peers implements AutoCloseable {
    *
    * @return empty, or the reason why a region cannot be mapped
    */
-  String stage(Participants meeting, Duration timeout) {
-    boolean[] back = new boolean[meeting.ranks()];
+  String stage(Participants participants, Duration timeout) {
+    boolean[] back = new boolean[participants.ranks()];
     for (int r = 0; r < back.length; r++) {
-      back[r] = meeting.isNew(r);
+      back[r] = participants.isNew(r);
     }
     try {
-      @Nullable PeerRegion[] fresh = region.reach(meeting, back, timeout);
+      @Nullable PeerRegion[] fresh = region.reach(participants, back, timeout);
       System.arraycopy(fresh, 0, staged, 0, fresh.length);
       return "";
     } catch (GroupException e) {

@@ -61,20 +61,20 @@ final class Recovery {
     quiesce();
     context.completion.requireNotFenced("reset");
     Duration timeout = context.config.timeout();
-    try (SurvivorAgreement reunion =
+    try (SurvivorAgreement agreement =
         SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
-      quiesceInternode(reunion);
-      return beginAnew(reunion);
+      quiesceInternode(agreement);
+      return beginAnew(agreement);
     }
   }
 
   /** Kernels of all ranks have ended; data for other nodes may still be in flight. */
-  private void quiesceInternode(SurvivorAgreement reunion) {
+  private void quiesceInternode(SurvivorAgreement agreement) {
     InternodeConnection internode = context.internode;
     if (internode == null) {
       return;
     }
-    boolean[] gone = reunion.gone();
+    boolean[] gone = agreement.gone();
     String refused = internode.refusesLoss(gone);
     if (!refused.isEmpty()) {
       // All ranks reach the same decision.
@@ -84,9 +84,9 @@ final class Recovery {
     boolean done = false;
     try {
       String problem =
-          internode.quiesce(gone, reunion.highest(QUIESCE_ROUNDS) + 1, reunion.timeout());
-      reunion.agree(
-          problem.isEmpty() ? "" : problem + ": " + REMEDY, reunion.timeout().multipliedBy(2));
+          internode.quiesce(gone, agreement.highest(QUIESCE_ROUNDS) + 1, agreement.timeout());
+      agreement.agree(
+          problem.isEmpty() ? "" : problem + ": " + REMEDY, agreement.timeout().multipliedBy(2));
       done = true;
     } finally {
       if (!done) {
@@ -110,13 +110,13 @@ final class Recovery {
     quiesce();
     context.completion.requireNotFenced("readmit");
     boolean taken = false;
-    try (SurvivorAgreement reunion =
+    try (SurvivorAgreement agreement =
         SurvivorAgreement.withNewcomers(
             context.group, context.members, context.config, Nodes.one(context.ranks), words())) {
-      map(reunion);
+      map(agreement);
       taken = true;
       for (int r = 0; r < context.ranks; r++) {
-        if (reunion.participants().isNew(r)) {
+        if (agreement.participants().isNew(r)) {
           context.members.take(r);
           context.fence.admit(r);
           if (part != null) {
@@ -124,7 +124,7 @@ final class Recovery {
           }
         }
       }
-      return beginAnew(reunion);
+      return beginAnew(agreement);
     } finally {
       if (!taken && !broken) {
         context.words.reset();
@@ -133,10 +133,10 @@ final class Recovery {
   }
 
   /** The last step of a returning rank. */
-  Group rejoin(SurvivorAgreement reunion) {
+  Group rejoin(SurvivorAgreement agreement) {
     // The other ranks report whether they could map this rank's memory.
-    reunion.agree("", reunion.timeout());
-    return beginAnew(reunion);
+    agreement.agree("", agreement.timeout());
+    return beginAnew(agreement);
   }
 
   /** Waiting kernels abort; afterwards no kernel writes words of any rank. */
@@ -146,22 +146,23 @@ final class Recovery {
   }
 
   /** Same order as in {@link CudaBufferOpening} on the returning ranks. */
-  private void map(SurvivorAgreement reunion) {
-    Participants meeting = reunion.participants();
-    Duration timeout = reunion.timeout();
+  private void map(SurvivorAgreement agreement) {
+    Participants participants = agreement.participants();
+    Duration timeout = agreement.timeout();
     boolean done = false;
     try {
       // Returning ranks open their backend first; their result does not change the backend of this
       // rank.
-      BackendWorld.gather(meeting, context.device, timeout, BackendProbe.found("", "", List.of()));
-      context.calls.readmit(meeting, timeout);
-      String problem = context.peers.stage(meeting, timeout);
+      BackendWorld.gather(
+          participants, context.device, timeout, BackendProbe.found("", "", List.of()));
+      context.calls.readmit(participants, timeout);
+      String problem = context.peers.stage(participants, timeout);
       if (part != null) {
-        String another = part.stage(meeting, timeout);
+        String another = part.stage(participants, timeout);
         problem = problem.isEmpty() ? another : problem;
       }
-      reunion.agree(problem, timeout);
-      fence(replaced(meeting), "readmit");
+      agreement.agree(problem, timeout);
+      fence(replaced(participants), "readmit");
       context.peers.commit();
       done = true;
     } finally {
@@ -175,10 +176,10 @@ final class Recovery {
   }
 
   /** The processes that other processes have replaced. */
-  private boolean[] replaced(Participants meeting) {
+  private boolean[] replaced(Participants participants) {
     boolean[] replaced = new boolean[context.ranks];
     for (int r = 0; r < replaced.length; r++) {
-      replaced[r] = meeting.isNew(r);
+      replaced[r] = participants.isNew(r);
     }
     return replaced;
   }
@@ -199,8 +200,8 @@ final class Recovery {
   }
 
   /** If this fails midway, other ranks may clear words that one of them already uses. */
-  private Group beginAnew(SurvivorAgreement reunion) {
-    boolean[] gone = reunion.gone();
+  private Group beginAnew(SurvivorAgreement agreement) {
+    boolean[] gone = agreement.gone();
     boolean done = false;
     try {
       fence(gone, "reset");
@@ -210,12 +211,12 @@ final class Recovery {
       if (context.internode != null) {
         context.internode.beginAnew(gone);
       }
-      context.resumeAfter(reunion.highest(EPOCH) + LEAP);
+      context.resumeAfter(agreement.highest(EPOCH) + LEAP);
       context.calls.clear();
       if (lowLatency != null) {
-        lowLatency.reset(gone, reunion.highest(LOW_LATENCY) + LEAP);
+        lowLatency.reset(gone, agreement.highest(LOW_LATENCY) + LEAP);
       }
-      reunion.live().barrier(reunion.timeout().plus(FENCE_SKEW));
+      agreement.live().barrier(agreement.timeout().plus(FENCE_SKEW));
       done = true;
     } finally {
       if (!done) {
@@ -224,6 +225,6 @@ final class Recovery {
     }
     context.completion.reset(gone);
     context.generation++;
-    return reunion.keep();
+    return agreement.keep();
   }
 }

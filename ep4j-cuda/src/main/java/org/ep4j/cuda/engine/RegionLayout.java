@@ -126,17 +126,17 @@ final class RegionLayout {
     long metadataBytes = RowMetadataSize.bytes(scaleBytes(config), config.topK(), false);
     countWords = (long) ranks + config.experts() + 3;
     returnRowBytes = Math.max(maxRowBytes, MIN_RETURN_ROW);
-    int most = Math.min(config.topK(), largest(nodes));
+    int max = Math.min(config.topK(), largest(nodes));
     slotToken =
         SLOT_HEADER
             + Math.max(
                 InternodeChunks.alignToLine(maxScaleBytes + SLOT_CHOICE * config.topK())
                     + InternodeChunks.alignToLine(maxRowBytes),
-                most * InternodeChunks.returnRecordBytes(returnRowBytes, config.topK(), true));
+                max * InternodeChunks.returnRecordBytes(returnRowBytes, config.topK(), true));
     returnSources = 1L + maxSenders(nodes);
     // Within one node, rows that a rank holds for its own tokens do not return; see
     // kernels/token_sums.cuh.
-    rowsOfSource = tokens * (nodes.count() == 1 ? Math.min(config.topK(), ranks - 1) : most);
+    rowsOfSource = tokens * (nodes.count() == 1 ? Math.min(config.topK(), ranks - 1) : max);
     long returnRows = returnSources * rowsOfSource;
     groupWords = tokens / GROUP + 1;
     ready = PAGE;
@@ -166,11 +166,11 @@ final class RegionLayout {
 
   /** Number of ranks of the largest node. */
   static int largest(Nodes nodes) {
-    int most = 0;
+    int max = 0;
     for (int node = 0; node < nodes.count(); node++) {
-      most = Math.max(most, nodes.end(node) - nodes.first(node));
+      max = Math.max(max, nodes.end(node) - nodes.first(node));
     }
-    return most;
+    return max;
   }
 
   /** Columns of returning rows per pass; wider rows need several passes. */

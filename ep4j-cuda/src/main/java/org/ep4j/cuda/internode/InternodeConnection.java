@@ -97,11 +97,11 @@ public final class InternodeConnection implements AutoCloseable {
   }
 
   private static int maxPartners(Rails rails, int ranks) {
-    int most = 0;
+    int max = 0;
     for (int r = 0; r < ranks; r++) {
-      most = Math.max(most, rails.partners(r).length);
+      max = Math.max(max, rails.partners(r).length);
     }
-    return most;
+    return max;
   }
 
   /** The transport between the nodes, as {@link BufferConfig#wire()} names it. */

@@ -95,8 +95,10 @@ final class InternodeQuiesce {
   /** Drives the wire; false if a lane has failed or the deadline has passed. */
   private boolean progress(boolean[] counts, long deadline) {
     int done = 0;
-    for (int strand = 0; strand < wire.config().progressContexts(); strand++) {
-      done += wire.poll(strand);
+    for (int progressContext = 0;
+        progressContext < wire.config().progressContexts();
+        progressContext++) {
+      done += wire.poll(progressContext);
     }
     if (done == 0) {
       Thread.onSpinWait();

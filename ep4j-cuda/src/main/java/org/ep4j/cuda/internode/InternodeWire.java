@@ -111,7 +111,7 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
   ProxyConfig proxy(String bus, boolean alone, int flushCounters) {
     List<Integer> own = cores;
     if (own == null) {
-      own = alone ? new ProxyCores().near(bus, threads) : List.of();
+      own = alone ? new ProxyCores().nearest(bus, threads) : List.of();
     }
     return new ProxyConfig(
         threads, RINGS_PER_THREAD * threads, COMMANDS, flushCounters, own, timeout);

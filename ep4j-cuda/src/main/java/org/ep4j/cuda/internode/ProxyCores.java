@@ -42,7 +42,7 @@ final class ProxyCores {
    *
    * @param bus address as the driver writes it, {@code 0000:1b:00.0}
    */
-  List<Integer> near(String bus, int threads) {
+  List<Integer> nearest(String bus, int threads) {
     try {
       Path devices = system.resolve("bus/pci/devices");
       String mine = bus.toLowerCase(Locale.ROOT);

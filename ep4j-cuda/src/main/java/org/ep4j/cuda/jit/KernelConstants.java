@@ -6,24 +6,24 @@ import java.util.TreeMap;
 /**
  * Compile-time constants of a kernel.
  *
- * @param way constants of the protocol, equal on all cooperating ranks and always required
+ * @param variant constants of the protocol, equal on all cooperating ranks and always required
  * @param shape constants that make the kernel faster for one shape of buffers: a kernel without
  *     them reads the values from its parameters and cooperates with kernels that have them
  */
-public record KernelConstants(Map<String, String> way, Map<String, String> shape) {
+public record KernelConstants(Map<String, String> variant, Map<String, String> shape) {
   /** No constants: one kernel for all buffers. */
   public static final KernelConstants NONE = new KernelConstants(Map.of(), Map.of());
 
   /** Requires disjoint sets. */
   public KernelConstants {
-    way = Map.copyOf(way);
+    variant = Map.copyOf(variant);
     shape = Map.copyOf(shape);
   }
 
   /** Constants of the kernel for this shape. */
   Map<String, String> special() {
     Map<String, String> all = new TreeMap<>(shape);
-    all.putAll(way);
+    all.putAll(variant);
     return Map.copyOf(all);
   }
 
@@ -34,6 +34,6 @@ public record KernelConstants(Map<String, String> way, Map<String, String> shape
 
   /** Constants of the kernel for any shape. */
   public Map<String, String> general() {
-    return way;
+    return variant;
   }
 }

@@ -21,13 +21,13 @@ public final class LinkProbe implements AutoCloseable {
   private static final int WARMUP = 3;
 
   /** The host opens the gate within microseconds; if it has died, kernels must not wait forever. */
-  private static final long GATE_LIMIT_NANOS = 5_000_000_000L;
+  private static final long LATCH_LIMIT_NANOS = 5_000_000_000L;
 
   private static final int SEEDS_OF_DEVICE = 1 << 16;
 
   private final ResourceStack owned = new ResourceStack();
   private final List<ProbedDevice> devices = new ArrayList<>();
-  private final PinnedMemory gate;
+  private final PinnedMemory latch;
   private long round;
   private @Nullable ProbeLoad prepared;
 
@@ -38,7 +38,7 @@ public final class LinkProbe implements AutoCloseable {
         devices.add(owned.own(ProbedDevice.open(ordinal)));
       }
       connect();
-      gate = owned.own(PinnedMemory.allocate(devices.getFirst().device, Long.BYTES));
+      latch = owned.own(PinnedMemory.allocate(devices.getFirst().device, Long.BYTES));
       complete = true;
     } finally {
       if (!complete) {
@@ -93,10 +93,10 @@ public final class LinkProbe implements AutoCloseable {
    * @param repetitions number of measurements
    */
   public ProbeSpeed measure(ProbeLoad load, int sms, int repetitions) {
-    int most = devices.getFirst().device.properties().multiprocessors();
-    if (sms < 1 || sms > most) {
+    int max = devices.getFirst().device.properties().multiprocessors();
+    if (sms < 1 || sms > max) {
       throw new InvalidArgumentException(
-          ErrorCode.PROBE_LOAD, "sms", String.valueOf(sms), "1.." + most, "use fewer");
+          ErrorCode.PROBE_LOAD, "sms", String.valueOf(sms), "1.." + max, "use fewer");
     }
     if (repetitions < 1) {
       throw new InvalidArgumentException(
@@ -168,9 +168,9 @@ public final class LinkProbe implements AutoCloseable {
   private double pushOnce(int sms) {
     round++;
     for (ProbedDevice each : devices) {
-      each.enqueue(sms, gate.deviceAddress(), round, GATE_LIMIT_NANOS);
+      each.enqueue(sms, latch.deviceAddress(), round, LATCH_LIMIT_NANOS);
     }
-    NativeMemory.putLongRelease(gate.hostAddress(), round);
+    NativeMemory.putLongRelease(latch.hostAddress(), round);
     double slowest = 0;
     for (ProbedDevice each : devices) {
       slowest = Math.max(slowest, each.micros());

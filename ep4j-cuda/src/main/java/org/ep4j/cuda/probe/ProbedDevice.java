@@ -37,7 +37,7 @@ final class ProbedDevice implements AutoCloseable {
 
   private final CudaStream stream;
   private final Kernel pushing;
-  private final Launch gate;
+  private final Launch latch;
   private final Launch fill;
   private final Launch check;
   private final CudaEvent start;
@@ -58,7 +58,7 @@ final class ProbedDevice implements AutoCloseable {
       pushing = module.kernel("ep4j_probe_push");
       pushing.setMaxDynamicSharedBytes(sharedBytes());
       LaunchConfig all = LaunchConfig.of(device.properties().multiprocessors(), CHECK_THREADS);
-      gate = launch(module, "ep4j_probe_gate", LaunchConfig.of(1, 1), 8, 8, 8);
+      latch = launch(module, "ep4j_probe_latch", LaunchConfig.of(1, 1), 8, 8, 8);
       fill = launch(module, "ep4j_probe_fill", all, 8, 8, 8);
       check = launch(module, "ep4j_probe_check", all, 8, 8, 8, 8);
       start = owned.own(CudaEvent.createTimed(device));
@@ -156,13 +156,13 @@ final class ProbedDevice implements AutoCloseable {
   }
 
   /** Enqueues a push behind the gate. */
-  void enqueue(int sms, long gateAddress, long round, long limitNanos) {
+  void enqueue(int sms, long latchAddress, long round, long limitNanos) {
     Launch pushes = Objects.requireNonNull(push);
     device.makeCurrent();
-    gate.setLong(0, gateAddress);
-    gate.setLong(1, round);
-    gate.setLong(2, limitNanos);
-    gate.launch(stream);
+    latch.setLong(0, latchAddress);
+    latch.setLong(1, round);
+    latch.setLong(2, limitNanos);
+    latch.launch(stream);
     start.record(stream);
     pushes.setGrid(sms, 1, 1);
     pushes.launch(stream);

@@ -32,13 +32,13 @@ final class CommandRing {
     this.capacity = memory.capacity();
   }
 
-  /** Passes at most {@code most} available commands; returns the number of consumed commands. */
-  int drain(Taker taker, int most) {
+  /** Passes at most {@code max} available commands; returns the number of consumed commands. */
+  int drain(Taker taker, int max) {
     if (stopped) {
       return 0;
     }
     long at = next;
-    long end = at + most;
+    long end = at + max;
     while (at < end) {
       long word = commands + (at & (capacity - 1)) * Command.BYTES;
       long first = NativeMemory.getLongAcquire(word);

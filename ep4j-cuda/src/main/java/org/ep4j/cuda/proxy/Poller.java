@@ -40,7 +40,7 @@ final class Poller implements Runnable, CommandRing.Taker {
   private static final long REST_NANOS = 50_000;
 
   private final Wire wire;
-  private final int strand;
+  private final int progressContext;
   private final Region source;
   private final Region target;
   private final RingMemory memory;
@@ -63,7 +63,7 @@ final class Poller implements Runnable, CommandRing.Taker {
 
   Poller(
       Wire wire,
-      int strand,
+      int progressContext,
       Region source,
       Region target,
       RingMemory memory,
@@ -71,21 +71,22 @@ final class Poller implements Runnable, CommandRing.Taker {
       int core,
       long timeoutNanos) {
     this.wire = wire;
-    this.strand = strand;
+    this.progressContext = progressContext;
     this.source = source;
     this.target = target;
     this.memory = memory;
     this.rings = rings.toArray(CommandRing[]::new);
     this.core = core;
     this.timeoutNanos = timeoutNanos;
-    int strands = wire.config().progressContexts();
-    lanesOfPeer = Math.ceilDiv(wire.config().lanes() - strand, strands);
+    int progressContexts = wire.config().progressContexts();
+    lanesOfPeer = Math.ceilDiv(wire.config().lanes() - progressContext, progressContexts);
     queues = new LaneQueue[wire.size() * lanesOfPeer];
     all = new LaneQueue[(wire.size() - 1) * lanesOfPeer];
     int count = 0;
     for (int peer = 0; peer < wire.size(); peer++) {
       for (int lane = 0; lane < lanesOfPeer && peer != wire.rank(); lane++) {
-        LaneQueue queue = new LaneQueue(wire.lane(peer, strand + lane * strands), QUEUE);
+        LaneQueue queue =
+            new LaneQueue(wire.lane(peer, progressContext + lane * progressContexts), QUEUE);
         queues[peer * lanesOfPeer + lane] = queue;
         all[count++] = queue;
       }
@@ -194,7 +195,7 @@ final class Poller implements Runnable, CommandRing.Taker {
       }
     }
     touchedCount = waiting;
-    done += wire.poll(strand);
+    done += wire.poll(progressContext);
     if (wire.failedLanes() != failedLanes) {
       failedLanes = wire.failedLanes();
       tellFailures();

@@ -275,10 +275,10 @@ public final class Proxy implements AutoCloseable {
   }
 
   private void awaitEnd(Thread thread) {
-    Duration most = timeout.plus(GRACE);
-    String when = "within " + most;
+    Duration max = timeout.plus(GRACE);
+    String when = "within " + max;
     try {
-      boolean ignored = thread.join(most);
+      boolean ignored = thread.join(max);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       when = "before the wait for it was interrupted";

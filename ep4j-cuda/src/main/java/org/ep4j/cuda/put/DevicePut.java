@@ -83,8 +83,9 @@ public final class DevicePut implements AutoCloseable {
       Nodes nodes = ConfigAgreement.nodes(group, config.ranksPerNode(), config.timeout());
       device = owned.own(CudaDevice.open(DeviceChoice.ordinal(group)));
       device.makeCurrent();
-      Participants meeting = Participants.ofAll(group);
-      backend = owned.own(Backends.open(this.config.backend(), meeting, device, config.timeout()));
+      Participants participants = Participants.ofAll(group);
+      backend =
+          owned.own(Backends.open(this.config.backend(), participants, device, config.timeout()));
       window = owned.own(PutWindow.open(group, backend, intranode(nodes), shape, config.timeout()));
       transport = window.transport();
       tellWhatIsMissing(window.obstacle());

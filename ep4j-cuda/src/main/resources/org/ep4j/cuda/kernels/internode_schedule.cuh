@@ -31,26 +31,26 @@ struct ChunkSchedule {
         own(chunks_of(own_tokens, chunk_tokens)) {
     if (warp_id() == 0) {
       u32 taking = 0;
-      u32 giving = 0;
+      u32 senders_found = 0;
       for (u32 first = 0; first < world.partners; first += 32) {
         u32 q = first + lane_id();
         bool is_receiver = q < world.partners && world.partner[q].is_receiver != 0;
         bool is_sender = q < world.partners && world.partner[q].is_sender != 0;
         u32 takes_mask = __ballot_sync(0xffffffff, is_receiver);
-        u32 gives_mask = __ballot_sync(0xffffffff, is_sender);
+        u32 senders_mask = __ballot_sync(0xffffffff, is_sender);
         u32 below = (1u << lane_id()) - 1;
         if (is_receiver) {
           receivers[taking + __popc(takes_mask & below)] = q;
         }
         if (is_sender) {
-          senders[giving + __popc(gives_mask & below)] = q;
+          senders[senders_found + __popc(senders_mask & below)] = q;
         }
         taking += __popc(takes_mask);
-        giving += __popc(gives_mask);
+        senders_found += __popc(senders_mask);
       }
       if (lane_id() == 0) {
         counts[0] = taking;
-        counts[1] = giving;
+        counts[1] = senders_found;
       }
     }
     __syncthreads();

@@ -61,9 +61,9 @@ extern "C" __global__ void __launch_bounds__(512)
 
 // Holds its stream until the host opens the gate or the limit has passed: kernels on several GPUs
 // then start together.
-extern "C" __global__ void ep4j_probe_gate(const u64* gate, u64 wanted, u64 limit_nanoseconds) {
+extern "C" __global__ void ep4j_probe_latch(const u64* latch, u64 wanted, u64 limit_nanoseconds) {
   u64 deadline = nanoseconds() + limit_nanoseconds;
-  while (load_acquire_system(gate) < wanted && nanoseconds() < deadline) {
+  while (load_acquire_system(latch) < wanted && nanoseconds() < deadline) {
   }
 }
 

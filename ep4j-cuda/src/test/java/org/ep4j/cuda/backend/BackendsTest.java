@@ -57,12 +57,12 @@ class BackendsTest {
             new RankLocation("bus 2", "b", "", ""),
             new RankLocation("bus 1", "c", "", ""),
             new RankLocation("bus 3", "b", "", ""));
-    Participants meeting = Participants.ofAll(Group.inProcess(4).getFirst());
-    assertThat(BackendWorld.sharing(meeting, locations, RankLocation::device))
+    Participants participants = Participants.ofAll(Group.inProcess(4).getFirst());
+    assertThat(BackendWorld.sharing(participants, locations, RankLocation::device))
         .containsExactly(0, 2);
-    assertThat(BackendWorld.sharing(meeting, locations, RankLocation::process))
+    assertThat(BackendWorld.sharing(participants, locations, RankLocation::process))
         .containsExactly(1, 3);
-    assertThat(BackendWorld.sharing(meeting, locations.subList(0, 2), RankLocation::process))
+    assertThat(BackendWorld.sharing(participants, locations.subList(0, 2), RankLocation::process))
         .isNull();
     assertThat(IntStream.range(0, 4).filter(r -> BackendWorld.isFirstOnDevice(locations, r)))
         .containsExactly(0, 1, 3);
@@ -107,14 +107,14 @@ class BackendsTest {
     ThreadRanks.run(
         2,
         group -> {
-          Participants meeting = Participants.ofAll(group);
+          Participants participants = Participants.ofAll(group);
           try (CudaDevice device = CudaDevice.open(group.rank() % CudaDevice.count());
-              Backend backend = Backends.open("direct", meeting, device, TIMEOUT)) {
+              Backend backend = Backends.open("direct", participants, device, TIMEOUT)) {
             device.makeCurrent();
             try (SymmetricRegion region = backend.allocate(4096)) {
               region.memory().copyFrom(0, MemorySegment.ofArray(new byte[4096]));
               boolean[] wanted = {group.rank() != 0, group.rank() != 1};
-              PeerRegion[] peers = region.reach(meeting, wanted, TIMEOUT);
+              PeerRegion[] peers = region.reach(participants, wanted, TIMEOUT);
               PeerCheck.check(backend.world(), region.memory(), peers);
               // With a wrong address, the check reports it.
               int peer = 1 - group.rank();
@@ -137,8 +137,8 @@ class BackendsTest {
   }
 
   private static void check(RankLocation... locations) {
-    Participants meeting = Participants.ofAll(Group.inProcess(locations.length).getFirst());
-    Backends.checkLocations("foo", meeting, List.of(locations));
+    Participants participants = Participants.ofAll(Group.inProcess(locations.length).getFirst());
+    Backends.checkLocations("foo", participants, List.of(locations));
   }
 
   private static RankLocation location(String version, String problem) {

@@ -21,7 +21,7 @@ class BoundedCallTest {
   private static final Duration SHORT = Duration.ofMillis(100);
 
   private final List<Group> groups = Group.inProcess(2);
-  private final Participants meeting = Participants.ofAll(groups.getFirst());
+  private final Participants participants = Participants.ofAll(groups.getFirst());
   private final CountDownLatch never = new CountDownLatch(1);
 
   private long hang() {
@@ -35,17 +35,18 @@ class BoundedCallTest {
 
   @Test
   void resultOfACallIsReturned() {
-    assertThat(BoundedCall.call(meeting, "foo_init", LONG, () -> 42)).isEqualTo(42);
-    assertThat(BoundedCall.lost(meeting, "foo_init")).isEmpty();
+    assertThat(BoundedCall.call(participants, "foo_init", LONG, () -> 42)).isEqualTo(42);
+    assertThat(BoundedCall.lost(participants, "foo_init")).isEmpty();
   }
 
   @Test
   void errorOfACallIsThrown() {
-    Ep4jException known = new Ep4jException(ErrorCode.LIBRARY_CALL_STUCK, "foo_init failed with status 7");
+    Ep4jException known =
+        new Ep4jException(ErrorCode.LIBRARY_CALL_STUCK, "foo_init failed with status 7");
     assertThatThrownBy(
             () ->
                 BoundedCall.call(
-                    meeting,
+                    participants,
                     "foo_init",
                     LONG,
                     () -> {
@@ -56,7 +57,7 @@ class BoundedCallTest {
     assertThatThrownBy(
             () ->
                 BoundedCall.call(
-                    meeting,
+                    participants,
                     "foo_init",
                     LONG,
                     () -> {
@@ -69,7 +70,7 @@ class BoundedCallTest {
 
   @Test
   void aCallWithoutEndIsAbandonedAfterItsLimit() {
-    assertThatThrownBy(() -> BoundedCall.call(meeting, "foo_init", SHORT, this::hang))
+    assertThatThrownBy(() -> BoundedCall.call(participants, "foo_init", SHORT, this::hang))
         .isInstanceOf(Ep4jException.class)
         .hasMessageStartingWith(ErrorCode.LIBRARY_CALL_STUCK.id());
   }
@@ -92,7 +93,7 @@ class BoundedCallTest {
     assertThatThrownBy(
             () ->
                 BoundedCall.call(
-                    meeting,
+                    participants,
                     "foo_init",
                     LONG,
                     () -> {

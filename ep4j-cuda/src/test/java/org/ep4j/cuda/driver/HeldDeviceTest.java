@@ -23,13 +23,13 @@ class HeldDeviceTest {
       device.makeCurrent();
       CudaStream stream = CudaStream.create(device);
       CudaModule module = KernelCompiler.standard().load(device, "probe.cu", Map.of());
-      PinnedMemory gate = PinnedMemory.allocate(device, Long.BYTES);
-      NativeMemory.putLongRelease(gate.hostAddress(), 0);
+      PinnedMemory latch = PinnedMemory.allocate(device, Long.BYTES);
+      NativeMemory.putLongRelease(latch.hostAddress(), 0);
       DeviceMemory memory = DeviceMemory.allocate(device, 1 << 20);
       CudaEvent end = CudaEvent.create(device);
       try (Launch holding =
-          Launch.of(module.kernel("ep4j_probe_gate"), LaunchConfig.of(1, 1), 8, 8, 8)) {
-        holding.setLong(0, gate.deviceAddress());
+          Launch.of(module.kernel("ep4j_probe_latch"), LaunchConfig.of(1, 1), 8, 8, 8)) {
+        holding.setLong(0, latch.deviceAddress());
         holding.setLong(1, 1);
         holding.setLong(2, LIMIT.toNanos());
         holding.launch(stream);
@@ -37,7 +37,7 @@ class HeldDeviceTest {
       end.record(stream);
       device.hold();
       memory.close();
-      gate.close();
+      latch.close();
       module.close();
       System.out.println("ended: " + end.query());
       end.close();

@@ -28,7 +28,7 @@ class FailureDiagnosisTest {
   /** This rank has called once, the others twice. */
   private static final int BEHIND = 1;
 
-  private static final Duration PATIENCE = Duration.ofSeconds(30);
+  private static final Duration TIMEOUT = Duration.ofSeconds(30);
   private static final long LATE_MILLIS = 100;
   private static final long TIME_LEFT = Duration.ofSeconds(5).toNanos();
 
@@ -41,7 +41,7 @@ class FailureDiagnosisTest {
   private static final long LEFT = 64;
   private static final long ATTRIBUTED = 72;
 
-  private final CountDownLatch blamed = new CountDownLatch(1);
+  private final CountDownLatch named = new CountDownLatch(1);
   private final CountDownLatch listens = new CountDownLatch(1);
 
   /** Actions of rank 0; the others wait for their end. */
@@ -75,7 +75,7 @@ class FailureDiagnosisTest {
   }
 
   private void onRankZero(Script script) {
-    onRankZero(script, blamed);
+    onRankZero(script, named);
   }
 
   /**
@@ -86,13 +86,13 @@ class FailureDiagnosisTest {
         RANKS,
         group -> {
           try (Arena arena = Arena.ofConfined();
-              CallLog calls = CallLog.open(group, Nodes.one(RANKS), PATIENCE)) {
+              CallLog calls = CallLog.open(group, Nodes.one(RANKS), TIMEOUT)) {
             for (int call = 0; call < (group.rank() == BEHIND ? 1 : 2); call++) {
               calls.add(operation(OperationLayout.DISPATCH));
             }
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
             if (group.rank() != 0) {
-              await(group.rank() == RANKS - 1 ? lastRank : blamed);
+              await(group.rank() == RANKS - 1 ? lastRank : named);
               return;
             }
             MemorySegment memory = arena.allocate(HostWords.bytes(RANKS), Long.BYTES);
@@ -102,14 +102,14 @@ class FailureDiagnosisTest {
               script.run(group, new Case(words, memory, calls, diagnosis));
             } finally {
               listens.countDown();
-              blamed.countDown();
+              named.countDown();
             }
           }
         });
   }
 
   private static void await(CountDownLatch latch) throws InterruptedException {
-    assertThat(latch.await(PATIENCE.toSeconds(), TimeUnit.SECONDS)).isTrue();
+    assertThat(latch.await(TIMEOUT.toSeconds(), TimeUnit.SECONDS)).isTrue();
   }
 
   private static Operation operation(long kind) {

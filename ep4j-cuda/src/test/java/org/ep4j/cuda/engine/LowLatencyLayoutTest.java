@@ -56,8 +56,8 @@ class LowLatencyLayoutTest {
     assertThat(layout.wordBytes).as("cleared").isEqualTo(layout.rows(true) - layout.headers);
     assertThat(layout.packets % 128).isZero();
     assertThat(layout.areaBytes % 128).isZero();
-    long most = 7L * 128 * 2 * 7168;
-    assertThat(layout.headers + layout.areaBytes).isGreaterThanOrEqualTo(layout.rows(false) + most);
+    long max = 7L * 128 * 2 * 7168;
+    assertThat(layout.headers + layout.areaBytes).isGreaterThanOrEqualTo(layout.rows(false) + max);
     assertThat(layout(4, 128, 2).rows(false)).isEqualTo(layout(4, 128, 2).rows);
   }
 

@@ -37,7 +37,7 @@ class MaskedRanksTest {
   private static final int SILENT = 1;
   private static final int TOKENS = 24;
   private static final int EXPERTS = 12;
-  private static final Duration PATIENCE = Duration.ofSeconds(30);
+  private static final Duration TIMEOUT = Duration.ofSeconds(30);
   private static final LowLatencyDispatchOptions BF16 =
       LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
 
@@ -64,20 +64,20 @@ class MaskedRanksTest {
           masked[SILENT] = true;
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config())) {
             operate(buffer, 1, nobody);
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
             if (buffer.rank() != SILENT) {
               operate(buffer, 2, masked);
               assertThat(buffer.isMasked(SILENT)).isTrue();
               operate(buffer, 3, masked);
             }
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
             buffer.cleanMask();
             assertThat(buffer.isMasked(SILENT)).isFalse();
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
             for (int seed = 4; seed < 8; seed++) {
               operate(buffer, seed, nobody);
             }
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
           }
         });
   }

@@ -39,11 +39,11 @@ class StuckCloseTest {
       device.makeCurrent();
       try (CudaStream stream = CudaStream.create(device);
           CudaModule module = KernelCompiler.standard().load(device, "probe.cu", Map.of());
-          PinnedMemory gate = PinnedMemory.allocate(device, Long.BYTES);
+          PinnedMemory latch = PinnedMemory.allocate(device, Long.BYTES);
           Batch batch = new Batch(device, TOKENS);
           Launch holding =
-              Launch.of(module.kernel("ep4j_probe_gate"), LaunchConfig.of(1, 1), 8, 8, 8)) {
-        NativeMemory.putLongRelease(gate.hostAddress(), 0);
+              Launch.of(module.kernel("ep4j_probe_latch"), LaunchConfig.of(1, 1), 8, 8, 8)) {
+        NativeMemory.putLongRelease(latch.hostAddress(), 0);
         batch.fill(0, 1);
         ExpertBuffer buffer =
             ExpertBuffer.open(group, Batch.config(TOKENS).timeout(Duration.ofSeconds(1)).build());
@@ -56,7 +56,7 @@ class StuckCloseTest {
           buffer.dispatch(Tokens.of(batch.x), batch.routing, options).handle().close();
         }
         stream.synchronize();
-        holding.setLong(0, gate.deviceAddress());
+        holding.setLong(0, latch.deviceAddress());
         holding.setLong(1, 1);
         holding.setLong(2, LIMIT_NANOS);
         holding.launch(stream);
@@ -67,7 +67,7 @@ class StuckCloseTest {
             .hasMessageContaining("MiB");
         assertThat(stream.query()).as("the stream is blocked").isFalse();
         buffer.close();
-        NativeMemory.putLongRelease(gate.hostAddress(), 1);
+        NativeMemory.putLongRelease(latch.hostAddress(), 1);
         // The resources that the buffer left are intact: the dispatch ends.
         stream.synchronize();
       }

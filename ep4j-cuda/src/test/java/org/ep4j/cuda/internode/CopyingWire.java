@@ -40,7 +40,7 @@ final class CopyingWire extends GroupWire {
   private final long number = NUMBERS.incrementAndGet();
   private final CudaDevice device;
   private final Counters counters;
-  private final CopyingStrand[] strands;
+  private final CopyingProgressContext[] progressContexts;
   private final CopyingLane[][] lanes;
   private final CopyingWire[] peers;
   private final NumberedRegions<CopyingRegion> exposed = new NumberedRegions<>();
@@ -54,9 +54,9 @@ final class CopyingWire extends GroupWire {
     counters = Counters.allocate(Arena.ofAuto(), config.counters());
     peers = new CopyingWire[group.size()];
     lanes = new CopyingLane[group.size()][];
-    strands = new CopyingStrand[config.progressContexts()];
-    for (int s = 0; s < strands.length; s++) {
-      strands[s] = owned.own(new CopyingStrand(device));
+    progressContexts = new CopyingProgressContext[config.progressContexts()];
+    for (int s = 0; s < progressContexts.length; s++) {
+      progressContexts[s] = owned.own(new CopyingProgressContext(device));
     }
     OPEN.put(number, this);
     long[] numbers = CollectiveStep.numbers(group, "", number, config.timeout());
@@ -65,7 +65,7 @@ final class CopyingWire extends GroupWire {
       lanes[peer] = new CopyingLane[peer == group.rank() ? 0 : config.lanes()];
       for (int i = 0; i < lanes[peer].length; i++) {
         lanes[peer][i] = new CopyingLane(this, peers[peer], config, peer, i);
-        strands[i % strands.length].add(lanes[peer][i]);
+        progressContexts[i % progressContexts.length].add(lanes[peer][i]);
       }
     }
     // All ranks have read the flag.
@@ -146,10 +146,10 @@ final class CopyingWire extends GroupWire {
   }
 
   @Override
-  public int poll(int strand) {
+  public int poll(int progressContext) {
     requireOpen();
-    WireArguments.progressContext(strand, config);
-    return strands[strand].poll();
+    WireArguments.progressContext(progressContext, config);
+    return progressContexts[progressContext].poll();
   }
 
   @Override

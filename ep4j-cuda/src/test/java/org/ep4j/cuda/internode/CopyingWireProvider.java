@@ -29,9 +29,9 @@ public final class CopyingWireProvider implements WireProvider {
   }
 
   /** The GPU at a PCI address; without an address, the first. */
-  private static int device(String near) {
+  private static int device(String affinity) {
     for (int ordinal = 0; ordinal < CudaDevice.count(); ordinal++) {
-      if (DeviceProperties.of(ordinal).pciBusId().equals(near)) {
+      if (DeviceProperties.of(ordinal).pciBusId().equals(affinity)) {
         return ordinal;
       }
     }

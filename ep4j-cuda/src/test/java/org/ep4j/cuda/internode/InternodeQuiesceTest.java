@@ -23,11 +23,11 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 /** Real wires with work as from a proxy. */
 class InternodeQuiesceTest {
-  private static final Duration PATIENCE = Duration.ofSeconds(20);
+  private static final Duration TIMEOUT = Duration.ofSeconds(20);
   private static final int LANES = 4;
-  private static final int STRANDS = 2;
+  private static final int PROGRESS_CONTEXTS = 2;
   private static final int ARRIVED = 0;
-  private static final int QUIET = 1;
+  private static final int QUIESCE = 1;
   private static final int BYTES = 4096;
   private static final int MAX_PUTS = 300;
 
@@ -49,9 +49,9 @@ class InternodeQuiesceTest {
         WireConfig.builder()
             .wire(name)
             .lanes(LANES)
-            .progressContexts(STRANDS)
-            .counters(QUIET + group.size())
-            .timeout(PATIENCE)
+            .progressContexts(PROGRESS_CONTEXTS)
+            .counters(QUIESCE + group.size())
+            .timeout(TIMEOUT)
             .build());
   }
 
@@ -64,15 +64,15 @@ class InternodeQuiesceTest {
         ranks,
         group -> {
           try (Wire wire = wire(group, name)) {
-            Region region = wire.allocate((long) ranks * BYTES, PATIENCE);
-            InternodeQuiesce quiesce = new InternodeQuiesce(wire, QUIET);
+            Region region = wire.allocate((long) ranks * BYTES, TIMEOUT);
+            InternodeQuiesce quiesce = new InternodeQuiesce(wire, QUIESCE);
             for (int round = 1; round <= 5; round++) {
               begun(group, wire, region, seed + round);
-              assertThat(quiesce.await(nobody(wire), round, PATIENCE)).isEmpty();
-              group.barrier(PATIENCE);
+              assertThat(quiesce.await(nobody(wire), round, TIMEOUT)).isEmpty();
+              group.barrier(TIMEOUT);
               hasCome(wire, region, seed + round, ranks);
               clear(wire.counters());
-              group.barrier(PATIENCE);
+              group.barrier(TIMEOUT);
             }
           }
         });
@@ -91,8 +91,8 @@ class InternodeQuiesceTest {
           int rank = group.rank();
           SplittableRandom random = new SplittableRandom(seed + rank);
           try (Wire wire = wire(group, name)) {
-            Region region = wire.allocate((long) ranks * BYTES, PATIENCE);
-            InternodeQuiesce quiesce = new InternodeQuiesce(wire, QUIET);
+            Region region = wire.allocate((long) ranks * BYTES, TIMEOUT);
+            InternodeQuiesce quiesce = new InternodeQuiesce(wire, QUIESCE);
             begun(group, wire, region, seed);
             if (rank == ranks - 1) {
               String _ = quiesce.await(nobody(wire), 1, Duration.ZERO);
@@ -100,17 +100,17 @@ class InternodeQuiesceTest {
             }
             // Some ranks have sent last adds on some lanes, and some on none.
             for (int time = 1; time <= 2 && random.nextInt(3) > 0; time++) {
-              Duration patience = random.nextBoolean() ? Duration.ZERO : Duration.ofMillis(100);
-              String _ = quiesce.await(nobody(wire), time, patience);
+              Duration timeout = random.nextBoolean() ? Duration.ZERO : Duration.ofMillis(100);
+              String _ = quiesce.await(nobody(wire), time, timeout);
             }
-            try (Group live = group.survivors(PATIENCE)) {
+            try (Group live = group.survivors(TIMEOUT)) {
               for (int time = 3; time <= 5; time++) {
-                assertThat(quiesce.await(last(wire), time, PATIENCE)).isEmpty();
-                live.barrier(PATIENCE);
+                assertThat(quiesce.await(last(wire), time, TIMEOUT)).isEmpty();
+                live.barrier(TIMEOUT);
                 if (time == 3) {
                   hasCome(wire, region, seed, ranks - 1);
                 }
-                live.barrier(PATIENCE);
+                live.barrier(TIMEOUT);
               }
             }
           }
@@ -131,24 +131,24 @@ class InternodeQuiesceTest {
         group -> {
           try (Wire wire = wire(group, "tcp")) {
             assertThat(wire.severs()).isTrue();
-            Region region = wire.allocate((long) ranks * BYTES, PATIENCE);
-            group.barrier(PATIENCE);
+            Region region = wire.allocate((long) ranks * BYTES, TIMEOUT);
+            group.barrier(TIMEOUT);
             if (group.rank() == ranks - 1) {
               region.segment().fill((byte) 1);
               assertThat(putToAll(wire, region)).isPositive();
               group.fail("stopped");
-              assertThat(cleared.await(PATIENCE.toMillis(), TimeUnit.MILLISECONDS)).isTrue();
+              assertThat(cleared.await(TIMEOUT.toMillis(), TimeUnit.MILLISECONDS)).isTrue();
               putToAll(wire, region);
-              assertThat(over.await(PATIENCE.toMillis(), TimeUnit.MILLISECONDS)).isTrue();
+              assertThat(over.await(TIMEOUT.toMillis(), TimeUnit.MILLISECONDS)).isTrue();
               return;
             }
-            try (Group live = group.survivors(PATIENCE)) {
-              InternodeQuiesce quiesce = new InternodeQuiesce(wire, QUIET);
-              assertThat(quiesce.await(last(wire), 1, PATIENCE)).isEmpty();
+            try (Group live = group.survivors(TIMEOUT)) {
+              InternodeQuiesce quiesce = new InternodeQuiesce(wire, QUIESCE);
+              assertThat(quiesce.await(last(wire), 1, TIMEOUT)).isEmpty();
               region.segment().fill((byte) 0);
               long counted = wire.counters().get(ARRIVED);
               cleared.countDown();
-              live.barrier(PATIENCE);
+              live.barrier(TIMEOUT);
               long end = System.nanoTime() + Duration.ofMillis(300).toNanos();
               while (System.nanoTime() - end < 0) {
                 poll(wire);
@@ -183,10 +183,10 @@ class InternodeQuiesceTest {
           try (Wire wire = wire(group, "tcp")) {
             if (group.rank() == 0) {
               String problem =
-                  new InternodeQuiesce(wire, QUIET).await(last(wire), 1, Duration.ofMillis(200));
+                  new InternodeQuiesce(wire, QUIESCE).await(last(wire), 1, Duration.ofMillis(200));
               assertThat(problem).isEqualTo("lane 0 to dead rank 1 did not end in time");
             }
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
           }
         });
   }
@@ -201,7 +201,7 @@ class InternodeQuiesceTest {
             if (group.rank() == 1) {
               return;
             }
-            assertThat(new InternodeQuiesce(wire, QUIET).await(nobody(wire), 1, PATIENCE))
+            assertThat(new InternodeQuiesce(wire, QUIESCE).await(nobody(wire), 1, TIMEOUT))
                 .contains("the wire to rank 1 has failed");
           }
         });
@@ -214,15 +214,16 @@ class InternodeQuiesceTest {
         group -> {
           try (Wire wire = wire(group, "inproc")) {
             for (int lane = 1; group.rank() == 1 && lane < LANES; lane++) {
-              assertThat(wire.lane(0, lane).add(QUIET + 1, 1)).isPositive();
+              assertThat(wire.lane(0, lane).add(QUIESCE + 1, 1)).isPositive();
             }
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
             if (group.rank() == 0) {
               String problem =
-                  new InternodeQuiesce(wire, QUIET).await(nobody(wire), 1, Duration.ofMillis(200));
+                  new InternodeQuiesce(wire, QUIESCE)
+                      .await(nobody(wire), 1, Duration.ofMillis(200));
               assertThat(problem).isEqualTo("1 of 4 final adds of rank 1 did not arrive in time");
             }
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
           }
         });
   }
@@ -248,8 +249,8 @@ class InternodeQuiesceTest {
   }
 
   private static void poll(Wire wire) {
-    for (int strand = 0; strand < STRANDS; strand++) {
-      wire.poll(strand);
+    for (int progressContext = 0; progressContext < PROGRESS_CONTEXTS; progressContext++) {
+      wire.poll(progressContext);
     }
   }
 
@@ -281,11 +282,11 @@ class InternodeQuiesceTest {
         assertThat(found).as("byte %d of rank %d", i, peer).isEqualTo((byte) seed);
       }
     }
-    long most = wanted;
+    long max = wanted;
     for (int peer = ranks; peer < wire.size(); peer++) {
-      most += puts(seed, peer, wire.rank());
+      max += puts(seed, peer, wire.rank());
     }
-    assertThat(wire.counters().get(ARRIVED)).isBetween(wanted, most);
+    assertThat(wire.counters().get(ARRIVED)).isBetween(wanted, max);
   }
 
   private static void clear(Counters counters) {

@@ -42,34 +42,34 @@ class ProxyCoresTest {
     write("status", "Name:\tjava\nCpus_allowed_list:\t" + list);
   }
 
-  private List<Integer> near(String bus, int threads) {
-    return new ProxyCores(root.resolve("sys"), root.resolve("status")).near(bus, threads);
+  private List<Integer> nearest(String bus, int threads) {
+    return new ProxyCores(root.resolve("sys"), root.resolve("status")).nearest(bus, threads);
   }
 
   @Test
   void gpusOfANodeUseSeparateCoresFromItsEnd() {
-    assertThat(near("0000:1B:00.0", 2)).containsExactly(10, 11);
-    assertThat(near("0000:2c:00.0", 2)).containsExactly(8, 9);
-    assertThat(near("0000:9a:00.0", 1)).containsExactly(15);
+    assertThat(nearest("0000:1B:00.0", 2)).containsExactly(10, 11);
+    assertThat(nearest("0000:2c:00.0", 2)).containsExactly(8, 9);
+    assertThat(nearest("0000:9a:00.0", 1)).containsExactly(15);
   }
 
   @Test
   void withFewCoresTheSystemChooses() throws IOException {
-    assertThat(near("0000:1b:00.0", 3)).isEmpty();
+    assertThat(nearest("0000:1b:00.0", 3)).isEmpty();
     allow("0-2");
-    assertThat(near("0000:1b:00.0", 1)).isEmpty();
-    assertThat(near("0000:9a:00.0", 1)).isEmpty();
+    assertThat(nearest("0000:1b:00.0", 1)).isEmpty();
+    assertThat(nearest("0000:9a:00.0", 1)).isEmpty();
   }
 
   @Test
   void onlyCoresOfThisProcessAreChosen() throws IOException {
     allow("0-9,12");
-    assertThat(near("0000:1b:00.0", 1)).containsExactly(9);
-    assertThat(near("0000:9a:00.0", 1)).containsExactly(12);
+    assertThat(nearest("0000:1b:00.0", 1)).containsExactly(9);
+    assertThat(nearest("0000:9a:00.0", 1)).containsExactly(12);
   }
 
   @Test
   void anUnknownGpuHasNoCores() {
-    assertThat(near("0000:ff:00.0", 1)).isEmpty();
+    assertThat(nearest("0000:ff:00.0", 1)).isEmpty();
   }
 }

@@ -140,11 +140,11 @@ class CubinCacheTest {
     cache.put("a", "", new byte[1]);
     cache.put("b", "", new byte[1]);
     Files.createFile(directory.resolve("x-2.tmp"));
-    Path stranger = Files.createFile(directory.resolve("notes.txt"));
+    Path foreign = Files.createFile(directory.resolve("notes.txt"));
     assertThat(cache.clear()).isEqualTo(2);
     assertThat(cache.list()).isEmpty();
     try (Stream<Path> left = Files.list(directory)) {
-      assertThat(left).containsExactly(stranger);
+      assertThat(left).containsExactly(foreign);
     }
     assertThat(new CubinCache(directory.resolve("absent"), LARGE).clear()).isZero();
   }

@@ -105,18 +105,18 @@ class KernelCompilerTest {
 
   @Test
   void aGeneralKernelReplacesASpecialisedOneButNoneOfAnotherProtocol() {
-    Map<String, String> way = Map.of("SMOKE_OFFSET", "1.0f");
-    KernelConstants constants = new KernelConstants(way, Map.of("SMOKE_SHAPE", "8"));
-    KernelSpec otherWay = KernelSpec.of("smoke.cu", Map.of(), "sm_90a");
+    Map<String, String> variant = Map.of("SMOKE_OFFSET", "1.0f");
+    KernelConstants constants = new KernelConstants(variant, Map.of("SMOKE_SHAPE", "8"));
+    KernelSpec general = KernelSpec.of("smoke.cu", Map.of(), "sm_90a");
     CubinCache cache = new CubinCache(directory, LIMIT);
-    cache.put(otherWay.key("nvrtc13.0"), otherWay.description(), new byte[] {1});
+    cache.put(general.key("nvrtc13.0"), general.description(), new byte[] {1});
     KernelCompiler compiler = new KernelCompiler(NONE, cache);
     assertThatThrownBy(() -> compiler.best("smoke.cu", constants, "sm_90a"))
         .isInstanceOf(EngineUnavailableException.class);
 
     cache.put(SPEC.key("nvrtc13.0"), SPEC.description(), new byte[] {2});
     KernelSpec found = compiler.best("smoke.cu", constants, "sm_90a");
-    assertThat(found.defines()).isEqualTo(way);
+    assertThat(found.defines()).isEqualTo(variant);
 
     KernelSpec special =
         KernelSpec.of("smoke.cu", Map.of("SMOKE_OFFSET", "1.0f", "SMOKE_SHAPE", "8"), "sm_90a");

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Timeout;
 /** A proxy on a system that starts no thread, or has no core of that number. */
 @Timeout(60)
 class MissingThreadsTest {
-  private static final Duration PATIENCE = Duration.ofSeconds(20);
+  private static final Duration TIMEOUT = Duration.ofSeconds(20);
   private static final int THREADS = 3;
   private static final String NO_THREAD = "unable to create native thread";
 
@@ -29,7 +29,7 @@ class MissingThreadsTest {
   }
 
   private static ProxyConfig config(List<Integer> cores) {
-    return new ProxyConfig(THREADS, THREADS, 64, 0, cores, PATIENCE);
+    return new ProxyConfig(THREADS, THREADS, 64, 0, cores, TIMEOUT);
   }
 
   private static void alone(Body body) {
@@ -37,7 +37,7 @@ class MissingThreadsTest {
         WireConfig.builder().wire("inproc").lanes(THREADS).progressContexts(THREADS).build();
     try (Group group = Group.inProcess(1).getFirst();
         Wire wire = Wires.open(group, settings);
-        Region region = wire.allocate(64, PATIENCE);
+        Region region = wire.allocate(64, TIMEOUT);
         Arena arena = Arena.ofShared()) {
       long bytes = Proxy.memory(0, wire, config(List.of())).bytes();
       body.run(arena.allocate(bytes, RingMemory.TAIL_BYTES), wire, region);
@@ -79,7 +79,7 @@ class MissingThreadsTest {
               Proxy.over(words, wire, region, region, config(List.of(none, none, none)))) {
             long start = System.nanoTime();
             while (proxy.problem() == null) {
-              assertThat(System.nanoTime() - start).isLessThan(PATIENCE.toNanos());
+              assertThat(System.nanoTime() - start).isLessThan(TIMEOUT.toNanos());
               Thread.onSpinWait();
             }
             assertThat(proxy.problem()).contains("sched_setaffinity to core " + none);

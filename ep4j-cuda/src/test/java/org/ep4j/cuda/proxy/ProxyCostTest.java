@@ -21,7 +21,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Cost of a proxy's threads: no allocation per command when warm, and no busy core when idle. */
 class ProxyCostTest {
-  private static final Duration PATIENCE = Duration.ofSeconds(30);
+  private static final Duration TIMEOUT = Duration.ofSeconds(30);
   private static final int LANES = 2;
   private static final int COMMANDS = 2000;
 
@@ -38,7 +38,7 @@ class ProxyCostTest {
   void postingAllocatesNothing(String kind) {
     ThreadRanks.run(
         2,
-        PATIENCE.multipliedBy(2),
+        TIMEOUT.multipliedBy(2),
         group -> {
           try (Wire wire =
                   Wires.open(
@@ -47,16 +47,16 @@ class ProxyCostTest {
                           .wire(kind)
                           .lanes(LANES)
                           .counters(1)
-                          .timeout(PATIENCE)
+                          .timeout(TIMEOUT)
                           .build());
-              Region region = wire.allocate(4096, PATIENCE)) {
+              Region region = wire.allocate(4096, TIMEOUT)) {
             if (group.rank() == 0) {
               assertThat(leastAllocated(wire, region)).isLessThan(COMMANDS);
             } else {
               long all = 2L * COMMANDS * ROUNDS;
-              new WireWait(wire, 0, PATIENCE).until(() -> wire.counters().get(0) >= all, "all");
+              new WireWait(wire, 0, TIMEOUT).until(() -> wire.counters().get(0) >= all, "all");
             }
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
           }
         });
   }
@@ -65,22 +65,22 @@ class ProxyCostTest {
   void longIdleThreadSleeps() {
     ThreadRanks.run(
         2,
-        PATIENCE.multipliedBy(2),
+        TIMEOUT.multipliedBy(2),
         group -> {
           try (Wire wire =
-                  Wires.open(group, WireConfig.builder().wire("inproc").timeout(PATIENCE).build());
-              Region region = wire.allocate(4096, PATIENCE)) {
+                  Wires.open(group, WireConfig.builder().wire("inproc").timeout(TIMEOUT).build());
+              Region region = wire.allocate(4096, TIMEOUT)) {
             if (group.rank() == 0) {
               awaitRest(wire, region);
             }
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
           }
         });
   }
 
   /** Waits until the thread sleeps, which only a resting thread does; then it still posts. */
   private static void awaitRest(Wire wire, Region region) {
-    ProxyConfig config = new ProxyConfig(1, 1, 1024, 0, List.of(), PATIENCE);
+    ProxyConfig config = new ProxyConfig(1, 1, 1024, 0, List.of(), TIMEOUT);
     ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
     try (Arena arena = Arena.ofShared()) {
       MemorySegment words =
@@ -90,9 +90,7 @@ class ProxyCostTest {
         long thread = idOfTheNew(before, threads);
         long start = System.nanoTime();
         while (threads.getThreadInfo(thread).getThreadState() != Thread.State.TIMED_WAITING) {
-          assertThat(System.nanoTime() - start)
-              .as("ns without rest")
-              .isLessThan(PATIENCE.toNanos());
+          assertThat(System.nanoTime() - start).as("ns without rest").isLessThan(TIMEOUT.toNanos());
         }
         HostProducer producer = new HostProducer(Proxy.memory(words.address(), wire, config), 0);
         assertThat(producer.push(HostProducer.addFirst(0, 1), HostProducer.second(1, 0, 0)))
@@ -100,7 +98,7 @@ class ProxyCostTest {
         while (proxy.posted() == 0) {
           assertThat(System.nanoTime() - start)
               .as("ns until the command was posted")
-              .isLessThan(2 * PATIENCE.toNanos());
+              .isLessThan(2 * TIMEOUT.toNanos());
           Thread.onSpinWait();
         }
       }
@@ -109,7 +107,7 @@ class ProxyCostTest {
 
   /** Bytes of the best round. */
   private static long leastAllocated(Wire wire, Region region) {
-    ProxyConfig config = new ProxyConfig(1, 1, 1024, 0, List.of(), PATIENCE);
+    ProxyConfig config = new ProxyConfig(1, 1, 1024, 0, List.of(), TIMEOUT);
     ThreadMXBean threads = (ThreadMXBean) ManagementFactory.getThreadMXBean();
     long least = Long.MAX_VALUE;
     try (Arena arena = Arena.ofShared()) {

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Test;
 
 /** Threads push instead of a GPU; real wires carry the posted commands. */
 class ProxyTest {
-  private static final Duration PATIENCE = Duration.ofSeconds(20);
+  private static final Duration TIMEOUT = Duration.ofSeconds(20);
   private static final int THREADS = 2;
   private static final int LANES = 4;
   private static final int PUTS = 5000;
@@ -37,7 +37,7 @@ class ProxyTest {
   private static final int FILL_WARPS_TOTAL = 3 * IN_FLIGHT;
 
   private static ProxyConfig config() {
-    return new ProxyConfig(THREADS, 2 * THREADS, 64, 8, List.of(), PATIENCE);
+    return new ProxyConfig(THREADS, 2 * THREADS, 64, 8, List.of(), TIMEOUT);
   }
 
   private static ProxyConfig hurried() {
@@ -53,7 +53,7 @@ class ProxyTest {
             .progressContexts(THREADS)
             .counters(8)
             .operationsInFlight(IN_FLIGHT)
-            .timeout(PATIENCE)
+            .timeout(TIMEOUT)
             .build());
   }
 
@@ -147,7 +147,7 @@ class ProxyTest {
       while (value.getAsLong() < least) {
         assertThat(System.nanoTime() - start)
             .as("%d, not %d; %s", value.getAsLong(), least, proxy.problem())
-            .isLessThan(PATIENCE.toNanos());
+            .isLessThan(TIMEOUT.toNanos());
         Thread.onSpinWait();
       }
     }
@@ -171,10 +171,10 @@ class ProxyTest {
   private static void onTwoRanks(String name, long bytes, Body body) {
     ThreadRanks.run(
         2,
-        PATIENCE.multipliedBy(2),
+        TIMEOUT.multipliedBy(2),
         group -> {
           try (Wire wire = wire(group, name);
-              Region region = wire.allocate(bytes, PATIENCE)) {
+              Region region = wire.allocate(bytes, TIMEOUT)) {
             body.run(wire, region, group);
           }
         });
@@ -194,7 +194,7 @@ class ProxyTest {
           } else {
             receive(wire, region);
           }
-          group.barrier(PATIENCE);
+          group.barrier(TIMEOUT);
         });
   }
 
@@ -209,18 +209,18 @@ class ProxyTest {
               // As many commands as the rings and the queues of the lanes hold.
               sender.put(0, 1000);
               sender.await(sender.proxy::posted, THREADS * IN_FLIGHT);
-              group.barrier(PATIENCE);
+              group.barrier(TIMEOUT);
               assertThat(sender.proxy.posted()).isEqualTo(THREADS * IN_FLIGHT);
-              group.barrier(PATIENCE);
+              group.barrier(TIMEOUT);
               sender.put(1000, PUTS);
               sender.flushAndClose(region);
             }
           } else {
-            group.barrier(PATIENCE);
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
+            group.barrier(TIMEOUT);
             receive(wire, region);
           }
-          group.barrier(PATIENCE);
+          group.barrier(TIMEOUT);
         });
   }
 
@@ -231,7 +231,7 @@ class ProxyTest {
   }
 
   private static void receive(Wire wire, Region region) {
-    new WireWait(wire, 1, PATIENCE)
+    new WireWait(wire, 1, TIMEOUT)
         .until(
             () -> {
               int ignored = wire.poll(0);
@@ -250,7 +250,7 @@ class ProxyTest {
     onTwoRanks(
         "inproc",
         (wire, region, group) -> {
-          group.barrier(PATIENCE);
+          group.barrier(TIMEOUT);
           if (group.rank() == 1) {
             return; // and closes its wire
           }
@@ -276,11 +276,11 @@ class ProxyTest {
               sender.push(1, HostProducer.putFirst(0, 0, 16), HostProducer.second(1, 0, 5));
             }
           }
-          group.barrier(PATIENCE);
+          group.barrier(TIMEOUT);
           if (group.rank() == 1) {
             assertThat(wire.counters().get(5)).isEqualTo(1);
           }
-          group.barrier(PATIENCE);
+          group.barrier(TIMEOUT);
         });
   }
 
@@ -293,17 +293,17 @@ class ProxyTest {
             try (Sender sender = new Sender(wire, region, config())) {
               sender.fillLane();
               sender.pushBadCommand();
-              group.barrier(PATIENCE);
+              group.barrier(TIMEOUT);
               sender.awaitRefusal();
             }
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
           } else {
-            group.barrier(PATIENCE);
-            new WireWait(wire, 0, PATIENCE)
+            group.barrier(TIMEOUT);
+            new WireWait(wire, 0, TIMEOUT)
                 .until(
                     () -> wire.counters().get(5) == FILL_WARPS_TOTAL,
                     "the puts before the bad one");
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
           }
         });
   }
@@ -319,7 +319,7 @@ class ProxyTest {
               body.accept(sender);
             }
           }
-          group.barrier(PATIENCE);
+          group.barrier(TIMEOUT);
         });
   }
 
@@ -381,7 +381,7 @@ class ProxyTest {
             assertThatThrownBy(() -> Proxy.over(words, wire, region, region, ProxyConfig.of(1)))
                 .isInstanceOf(InvalidArgumentException.class)
                 .hasMessageStartingWith(ErrorCode.PROXY_CONFIG.id());
-            group.barrier(PATIENCE);
+            group.barrier(TIMEOUT);
           }
         });
   }

@@ -142,9 +142,9 @@ final class HighThroughputSoak implements SoakEpochs {
             .scaleLayout(d.scaleLayout);
     if (!d.exact) {
       int all = d.traffic.tokensOfAll();
-      long needed = d.layout == Layout.FLAT ? all : rank.shape.mostRows(all, d.alignment);
-      long most = rank.shape.mostRows(rank.shape.pairs(), SoakShape.ALIGNMENT);
-      options.sizing(Sizing.atMost(Math.max(1, Math.min(most, needed + d.surplus))));
+      long needed = d.layout == Layout.FLAT ? all : rank.shape.maxRows(all, d.alignment);
+      long max = rank.shape.maxRows(rank.shape.pairs(), SoakShape.ALIGNMENT);
+      options.sizing(Sizing.atMost(Math.max(1, Math.min(max, needed + d.surplus))));
     }
     if (stream != null) {
       options.stream(stream);

@@ -41,7 +41,7 @@ final class SoakRank {
    */
   private static final int RUN_AHEAD = 8;
 
-  private static final Duration PATIENCE = Duration.ofMinutes(1);
+  private static final Duration TIMEOUT = Duration.ofMinutes(1);
   private static final int TOTALS_BYTES = 4096;
 
   // As in soak.cuh.
@@ -284,7 +284,7 @@ final class SoakRank {
     long[] found = new long[REPORT_WORDS];
     report.read(MemorySegment.ofArray(found));
     boolean elsewhere = false;
-    for (byte[] other : group.allGather(new byte[] {(byte) (found[WRONG] > 0 ? 1 : 0)}, PATIENCE)) {
+    for (byte[] other : group.allGather(new byte[] {(byte) (found[WRONG] > 0 ? 1 : 0)}, TIMEOUT)) {
       elsewhere |= other[0] != 0;
     }
     if (found[WRONG] > 0) {

@@ -27,13 +27,13 @@ record SoakShape(int ranks, int hidden, int maxTokens) {
   /**
    * Largest number of rows that a dispatch delivers to a rank: one row per choice, aligned groups.
    */
-  long mostRows(int tokensOfAll, int alignment) {
+  long maxRows(int tokensOfAll, int alignment) {
     return (long) tokensOfAll * Math.min(TOP_K, localExperts()) + (alignment - 1L) * localExperts();
   }
 
   /** Rows of the largest tensor of any operation. */
   long capacity() {
-    return Math.max(mostRows(pairs(), ALIGNMENT), (long) localExperts() * pairs());
+    return Math.max(maxRows(pairs(), ALIGNMENT), (long) localExperts() * pairs());
   }
 
   BufferConfig config(String engine, int highThroughputTokens, int lowLatencyTokens) {

@@ -14,14 +14,14 @@ import java.util.SplittableRandom;
  */
 record SoakTraffic(int[] tokens, int firstExpert, int span, int masked, int empty) {
   static SoakTraffic draw(SplittableRandom shared, SoakShape shape) {
-    int most = shared.nextInt(4) == 0 ? shape.maxTokens() : shape.maxTokens() / 4;
+    int max = shared.nextInt(4) == 0 ? shape.maxTokens() : shape.maxTokens() / 4;
     int[] tokens = new int[shape.ranks()];
     for (int r = 0; r < tokens.length; r++) {
       tokens[r] =
           switch (shared.nextInt(8)) {
             case 0 -> 0;
-            case 1 -> most;
-            default -> shared.nextInt(most + 1);
+            case 1 -> max;
+            default -> shared.nextInt(max + 1);
           };
     }
     int span = SoakShape.EXPERTS;

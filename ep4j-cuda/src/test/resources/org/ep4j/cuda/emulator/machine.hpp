@@ -68,8 +68,8 @@ class Machine {
       return busy > 0;
     };
     while (others_run()) {
-      u64 patience = steps + (1u << random.between(10, 20));
-      run_while([&] { return steps < patience && others_run(); });
+      u64 timeout = steps + (1u << random.between(10, 20));
+      run_while([&] { return steps < timeout && others_run(); });
       for (u32 r = 0; r < schedule.size(); r++) {
         if (r != rank) {
           skip(r);
@@ -129,7 +129,7 @@ class Machine {
       } else {
         busy.erase(busy.begin() + i);
       }
-      if (steps - last_move > LONGEST_QUIET) {
+      if (steps - last_move > MAX_IDLE) {
         report_hang();
       }
     }
@@ -140,7 +140,7 @@ class Machine {
   // Steps without a store or a delay after which the machine reports a hang. A thread in a failing
   // wait reads the clock at every 256th poll, and a poll of packets takes some 10 steps of each
   // thread: if all of 8 ranks with 3 blocks wait for a dead rank, some 40 million steps pass.
-  static constexpr u64 LONGEST_QUIET = 64000000;
+  static constexpr u64 MAX_IDLE = 64000000;
 
   // Steps of each poll of a sleeping stream.
   static constexpr u64 SLEEP = 32;
@@ -162,12 +162,12 @@ class Machine {
     kernel.launch = std::move(stream.waiting.front());
     stream.waiting.pop_front();
     stream.launches -= stream.launches == FOREVER ? 0 : 1;
-    kernel.held = random.patience();
+    kernel.held = random.timeout();
     for (u32 b = 0; b < kernel.launch.blocks; b++) {
       auto block = std::make_unique<Block>();
       block->kernel = &kernel;
       block->number = b;
-      block->held = random.patience();
+      block->held = random.timeout();
       block->shared = memory.allocate(kernel.launch.shared_bytes, "shared memory", rank);
       block->warps.resize(kernel.launch.threads / LANES);
       block->threads.resize(kernel.launch.threads);
@@ -264,7 +264,7 @@ class Machine {
     }
     block.done = true;
     // The caller continues some time after the last block.
-    block.kernel->held = random.patience();
+    block.kernel->held = random.timeout();
     moved();
   }
 
@@ -338,18 +338,18 @@ inline bool rank_major() { return running->block->kernel->launch.rank_major; }
 inline bool coin() { return Machine::the->random.once_in(2); }
 
 // Waits until `all` threads have arrived; returns the generation that this thread arrived in.
-inline u64 sync(Meeting& meeting, u32 all, const char* name) {
-  u64 generation = meeting.generation;
-  if (meeting.arrived == 0) {
-    meeting.name = name;
-  } else if (std::strcmp(meeting.name, name) != 0) {
-    fail("threads of one barrier wait in %s and in %s", meeting.name, name);
+inline u64 sync(SyncPoint& point, u32 all, const char* name) {
+  u64 generation = point.generation;
+  if (point.arrived == 0) {
+    point.name = name;
+  } else if (std::strcmp(point.name, name) != 0) {
+    fail("threads of one barrier wait in %s and in %s", point.name, name);
   }
-  if (++meeting.arrived == all) {
-    meeting.arrived = 0;
-    meeting.generation++;
+  if (++point.arrived == all) {
+    point.arrived = 0;
+    point.generation++;
   } else {
-    running->waits = &meeting;
+    running->waits = &point;
     running->generation = generation;
     yield_fiber();
   }
@@ -362,24 +362,24 @@ inline const u64* exchange(u32 mask, u64 mine, const char* name) {
   if (mask != 0xffffffff) {
     fail("%s of part of a warp: the emulator supports whole warps only", name);
   }
-  Meeting& warp = running->block->warps[running->number / LANES];
+  SyncPoint& warp = running->block->warps[running->number / LANES];
   warp.values[warp.generation & 1][running->number % LANES] = mine;
   return warp.values[sync(warp, LANES, name) & 1];
 }
 
 // Counts this thread among `all` arrivals, without waiting for the others.
-inline void arrive(Meeting& meeting, u32 all, const char* name) {
-  meeting.name = name;
-  if (++meeting.arrived == all) {
-    meeting.arrived = 0;
-    meeting.generation++;
+inline void arrive(SyncPoint& point, u32 all, const char* name) {
+  point.name = name;
+  if (++point.arrived == all) {
+    point.arrived = 0;
+    point.generation++;
   }
   Machine::the->moved();
 }
 
 inline bool meet_block(bool mine) {
   Block& block = *running->block;
-  Meeting& all = block.all;
+  SyncPoint& all = block.all;
   bool& any = all.any[all.generation & 1];
   any = (all.arrived > 0 && any) || mine;
   return all.any[sync(all, (u32)block.threads.size(), "__syncthreads") & 1];

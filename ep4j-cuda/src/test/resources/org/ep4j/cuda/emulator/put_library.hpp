@@ -36,7 +36,7 @@ struct PutLibrary {
         more = true;
         continue;
       }
-      for (u32 turns = random.below(6); turns > 0 && !queue.empty(); turns--) {
+      for (u32 steps = random.below(6); steps > 0 && !queue.empty(); steps--) {
         u32 i = random.once_in(2) ? 0 : random.below((u32)queue.size());
         bool overtakes = false;
         for (u32 j = 0; j < i; j++) {

@@ -14,7 +14,7 @@ namespace emulator {
 constexpr int RUBBISH_BYTE = 0x5a;
 
 // Steps that suffice for everything: fewer than the steps after which a machine reports a hang.
-constexpr u64 PATIENCE = 1500000;
+constexpr u64 TIMEOUT = 1500000;
 
 struct Exchange {
   u32 ranks, lanes, rounds;
@@ -195,7 +195,7 @@ class PutWorld {
 
 inline void run_exchange(PutWorld& world, Random& random, u32 blocks) {
   bool loses = random.once_in(4);
-  now->deadline = loses ? PATIENCE : FOREVER;
+  now->deadline = loses ? TIMEOUT : FOREVER;
   if (loses) {
     world.lose(random.below(now->ranks), random.below(1u << random.between(4, 18)));
   }

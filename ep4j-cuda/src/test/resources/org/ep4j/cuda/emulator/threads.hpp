@@ -23,13 +23,13 @@ struct Random {
   bool once_in(u32 n) { return below(n) == 0; }
 
   // Mostly small, rarely large.
-  u32 patience() { return once_in(3) ? below(1u << below(12)) : 0; }
+  u32 timeout() { return once_in(3) ? below(1u << below(12)) : 0; }
 };
 
 constexpr u32 LANES = 32;
 
 // A barrier of threads: arrivals and their values.
-struct Meeting {
+struct SyncPoint {
   u64 generation = 0;
   u32 arrived = 0;
   const char* name = "";
@@ -61,7 +61,7 @@ struct Thread {
   Block* block;
   u32 number;
   Fiber* fiber;
-  Meeting* waits = nullptr;  // until its generation has passed
+  SyncPoint* waits = nullptr;  // until its generation has passed
   u64 generation = 0;
   const void* polled = nullptr;  // the word that it read last
   u64 groups = 0;                // committed
@@ -85,10 +85,10 @@ struct Block {
   Kernel* kernel;
   u32 number;
   std::vector<Thread> threads;
-  std::vector<Meeting> warps;
+  std::vector<SyncPoint> warps;
   std::map<u32, Lines> lines;  // by warp
-  Meeting all;
-  Meeting barriers[16];
+  SyncPoint all;
+  SyncPoint barriers[16];
   char* shared;
   std::map<std::string, char*> statics;
   std::vector<LateLoad> loads;

@@ -121,7 +121,7 @@ class CommandWire {
 
   // Puts may overtake; adds and flushes may not.
   void carry_some(u32 r, std::vector<Pending>& queue) {
-    for (u32 turns = random.below(12); turns > 0 && !queue.empty(); turns--) {
+    for (u32 steps = random.below(12); steps > 0 && !queue.empty(); steps--) {
       u32 i = random.once_in(2) ? 0 : random.below((u32)queue.size());
       Pending& pending = queue[i];
       Command command = pending.command;

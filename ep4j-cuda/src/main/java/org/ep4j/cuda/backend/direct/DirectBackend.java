@@ -26,7 +26,7 @@ final class DirectBackend implements Backend {
   public SymmetricRegion allocate(long bytes) {
     return new DirectRegion(
         world.device(),
-        world.meeting().group().inProcess(),
+        world.participants().group().inProcess(),
         SharedRegion.allocate(world.device(), bytes));
   }
 

@@ -38,14 +38,15 @@ final class DirectRegion implements SymmetricRegion {
   }
 
   @Override
-  public @Nullable PeerRegion[] reach(Participants meeting, boolean[] wanted, Duration timeout) {
-    byte[][] all = meeting.group().allGather(message(), timeout);
-    @Nullable PeerRegion[] reached = new PeerRegion[meeting.ranks()];
+  public @Nullable PeerRegion[] reach(
+      Participants participants, boolean[] wanted, Duration timeout) {
+    byte[][] all = participants.group().allGather(message(), timeout);
+    @Nullable PeerRegion[] reached = new PeerRegion[participants.ranks()];
     ResourceStack held = new ResourceStack();
     boolean complete = false;
     try {
       for (int i = 0; i < all.length; i++) {
-        int r = meeting.number(i);
+        int r = participants.number(i);
         if (wanted[r]) {
           reached[r] = held.own(reach(ByteBuffer.wrap(all[i]), r));
         }

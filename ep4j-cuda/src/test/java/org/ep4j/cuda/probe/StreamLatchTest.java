@@ -10,17 +10,17 @@ import org.ep4j.cuda.driver.Gpu;
 import org.junit.jupiter.api.Test;
 
 /** Needs a GPU. */
-class StreamGateTest {
+class StreamLatchTest {
   @Test
   void laterWorkWaitsForTheTime() {
     Duration time = Duration.ofMillis(50);
     try (CudaDevice device = Gpu.open();
         CudaStream stream = CudaStream.create(device);
-        StreamGate gate = StreamGate.of(device);
+        StreamLatch latch = StreamLatch.of(device);
         CudaEvent before = CudaEvent.createTimed(device);
         CudaEvent behind = CudaEvent.createTimed(device)) {
       before.record(stream);
-      gate.hold(stream, time);
+      latch.hold(stream, time);
       behind.record(stream);
       assertThat(behind.query()).as("the stream continues immediately").isFalse();
       behind.synchronize();

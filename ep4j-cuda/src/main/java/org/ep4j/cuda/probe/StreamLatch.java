@@ -17,23 +17,24 @@ import org.ep4j.cuda.jit.KernelCompiler;
  * Blocks a stream for a while: work that the host enqueues meanwhile then runs without waiting for
  * the host, so that events around it measure only its kernels. Used by one thread.
  */
-public final class StreamGate implements AutoCloseable {
+public final class StreamLatch implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();
-  private final Launch gate;
+  private final Launch latch;
 
-  private StreamGate(CudaDevice device) {
+  private StreamLatch(CudaDevice device) {
     boolean complete = false;
     try {
       CudaModule module = owned.own(KernelCompiler.standard().load(device, "probe.cu", Map.of()));
       // The word that the kernel polls is never written, so only the limit ends the wait.
       DeviceMemory word = owned.own(DeviceMemory.allocate(device, Long.BYTES));
-      gate = owned.own(Launch.of(module.kernel("ep4j_probe_gate"), LaunchConfig.of(1, 1), 8, 8, 8));
+      latch =
+          owned.own(Launch.of(module.kernel("ep4j_probe_latch"), LaunchConfig.of(1, 1), 8, 8, 8));
       try (CudaStream stream = CudaStream.create(device)) {
         word.fill8(0, Long.BYTES, (byte) 0, stream);
         stream.synchronize();
       }
-      gate.setLong(0, word.address());
-      gate.setLong(1, 1);
+      latch.setLong(0, word.address());
+      latch.setLong(1, 1);
       complete = true;
     } finally {
       if (!complete) {
@@ -43,8 +44,8 @@ public final class StreamGate implements AutoCloseable {
   }
 
   /** A gate for streams of a device, which is current for this thread. */
-  public static StreamGate of(CudaDevice device) {
-    return new StreamGate(device);
+  public static StreamLatch of(CudaDevice device) {
+    return new StreamLatch(device);
   }
 
   /** Delays work enqueued in {@code stream} from now on by {@code time} after the earlier work. */
@@ -53,8 +54,8 @@ public final class StreamGate implements AutoCloseable {
       throw new InvalidArgumentException(
           ErrorCode.PROBE_LOAD, "time", time.toString(), "positive", "hold the stream for a while");
     }
-    gate.setLong(2, time.toNanos());
-    gate.launch(stream);
+    latch.setLong(2, time.toNanos());
+    latch.launch(stream);
   }
 
   /** No stream may be blocked any more. */

@@ -8,7 +8,7 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.ResourceStack;
 
 /** Lanes whose copies use one stream, so that they end in order. */
-final class CopyingStrand implements AutoCloseable {
+final class CopyingProgressContext implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();
   private final CudaDevice device;
   private final CudaStream stream;
@@ -18,7 +18,7 @@ final class CopyingStrand implements AutoCloseable {
   /** Whether copies are in flight that the event covers. */
   private boolean pending;
 
-  CopyingStrand(CudaDevice device) {
+  CopyingProgressContext(CudaDevice device) {
     this.device = device;
     // Streams of one priority may share a queue, where a kernel would wait for copies after itself.
     stream = owned.own(CudaStream.createUrgent(device));
