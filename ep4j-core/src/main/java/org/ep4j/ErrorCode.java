@@ -6,370 +6,303 @@ import java.util.Optional;
 /**
  * The stable code of an error: what is wrong and what to do, independent of the words of one
  * message. Every message of ep4j begins with a code ({@code EP4J-1000: …}); programs, logs and
- * tests match the code. {@code docs/errors.md} and {@code ep4j errors} list all codes. A code never
- * changes its meaning, and the number of a removed code is not used again.
+ * tests match the code. Each constant states its {@link #cause()} and its {@link #remedy()}; {@code
+ * docs/errors.md} and {@code ep4j errors} print them. A code never changes its meaning, and the
+ * number of a removed code is not used again.
  */
 public enum ErrorCode {
   // 1000 to 1399: arguments of the API, groups, memory, wires and files.
 
-  /** An argument or a setting has a value that is not allowed. */
   INVALID_ARGUMENT(
       1000,
       "An argument or a setting has a value that is not allowed.",
       "The message names the argument, its value, the allowed values and the remedy."),
 
-  /** The row length is not positive, or rows do not fill whole 16-byte units. */
   HIDDEN_SIZE(
       1001,
       "The row length is not positive, or rows do not fill whole 16-byte units.",
       "Pad the rows to the multiple that the message names. Low-latency operations need a multiple"
           + " of 128."),
 
-  /** The number of choices per token is out of range. */
   TOP_K(
       1002,
       "The number of choices per token is out of range.",
       "Choose 1 to 64 experts per token, and at most as many as exist."),
 
-  /**
-   * The number of experts or ranks is not positive, or an expert is placed on a rank that does not
-   * exist.
-   */
   EXPERT_PLACEMENT(
       1003,
       "The number of experts or ranks is not positive, or an expert is placed on a rank that does"
           + " not exist.",
       "Pass positive numbers and a table that names an existing rank for each expert."),
 
-  /** A token or row maximum is negative, or a buffer has no token maximum at all. */
   TOKEN_LIMIT(
       1004,
       "A token or row maximum is negative, or a buffer has no token maximum at all.",
       "Set maxTokens for high-throughput or lowLatencyMaxTokens for low-latency operations."),
 
-  /** The element type cannot be the payload of a buffer. */
   ROW_DTYPE(
       1005,
       "The element type cannot be the payload of a buffer.",
       "Choose BF16, FP16, FP32, FP8_E4M3 or NVFP4."),
 
-  /** A setting of a buffer is out of range. */
   BUFFER_SETTING(
       1006,
       "A setting of a buffer is out of range.",
       "Correct the setting that the message names, or leave it out for the default."),
 
-  /** The shape of a tensor is not valid. */
   TENSOR_SHAPE(
       1010,
       "The shape of a tensor is not valid.",
       "Pass one to three extents, none of them negative. NVFP4 needs an even number of elements."),
 
-  /** A memory segment is shorter than the tensor. */
   TENSOR_MEMORY(
       1011,
       "A memory segment is shorter than the tensor.",
       "Pass a segment that holds the whole tensor."),
 
-  /** The ordinal of a device is negative. */
   TENSOR_DEVICE(
       1012,
       "The ordinal of a device is negative.",
       "Pass the ordinal of the GPU that owns the memory."),
 
-  /** A range of rows is outside the tensor. */
   TENSOR_RANGE(
       1013, "A range of rows is outside the tensor.", "Stay inside the outermost dimension."),
 
-  /** The rows of a payload do not have the shape [tokens, hidden]. */
   PAYLOAD_SHAPE(
       1020,
       "The rows of a payload do not have the shape [tokens, hidden].",
       "Reshape the tensor to two dimensions."),
 
-  /** The scales of a payload do not fit its rows. */
   PAYLOAD_SCALES(
       1021,
       "The scales of a payload do not fit its rows.",
       "Pass scales in the type and shape that the message names. Only FP8_E4M3 and NVFP4 rows have"
           + " scales."),
 
-  /** The ids or weights of a routing do not have the shape [tokens, topK]. */
   ROUTING_SHAPE(
       1022,
       "The ids or weights of a routing do not have the shape [tokens, topK].",
       "Pass topK ids for each token and, if any, one weight for each id."),
 
-  /** Two options of an operation exclude each other. */
   OPTIONS_EXCLUSIVE(
       1030,
       "Two options of an operation exclude each other.",
       "Remove one of the options that the message names."),
 
-  /** The fixed number of received rows is not positive. */
   MAX_ROWS(
       1031,
       "The fixed number of received rows is not positive.",
       "Pass the largest row count to Sizing.atMost, or use Sizing.EXACT."),
 
-  /** The expert alignment is not positive. */
   EXPERT_ALIGNMENT(1032, "The expert alignment is not positive.", "Pass 1 for no alignment."),
 
-  /** The NVFP4 factor is not positive and finite. */
   GLOBAL_SCALE(
       1033, "The NVFP4 factor is not positive and finite.", "Pass 448 * 6 / amax of the tensor."),
 
-  /** The rank or the size of a group is out of range. */
   GROUP_SIZE(
       1100,
       "The rank or the size of a group is out of range.",
       "Pass 1 to 65536 ranks, and a rank from 0 to size - 1."),
 
-  /** The host or port of the rendezvous is not valid. */
   RENDEZVOUS_ADDRESS(
       1101,
       "The host or port of the rendezvous is not valid.",
       "Pass the host name or address and a port from 1 to 65535, the same on all ranks."),
 
-  /** A group of several ranks has no secret. */
   SECRET_MISSING(
       1102,
       "A group of several ranks has no secret.",
       "Give all ranks the same long random text, for example in EP4J_SECRET."),
 
-  /** The name of the job is too long. */
   JOB_NAME(1103, "The name of the job is too long.", "Use at most 200 characters."),
 
-  /** A timeout, heartbeat or liveness interval is out of range. */
   GROUP_TIMING(
       1104,
       "A timeout, heartbeat or liveness interval is out of range.",
       "Pass positive durations. The liveness timeout must be at least two heartbeat intervals."),
 
-  /** A rank passes more than 1 MiB to allGather. */
   CONTRIBUTION_SIZE(
       1105,
       "A rank passes more than 1 MiB to allGather.",
       "Send large data through symmetric memory or a wire."),
 
-  /** An environment variable of the launcher or of ep4j has a value that is not valid. */
   LAUNCH_VARIABLE(
       1110,
       "An environment variable of the launcher or of ep4j has a value that is not valid.",
       "Correct the variable that the message names."),
 
-  /** The environment describes a rank only in part. */
   LAUNCH_VARIABLE_MISSING(
       1111,
       "The environment describes a rank only in part.",
       "Set the variable that the message names."),
 
-  /** A setting of a wire is out of range. */
   WIRE_SETTING(
       1200,
       "A setting of a wire is out of range.",
       "Correct the setting that the message names, or leave it out for the default."),
 
-  /** An environment variable EP4J_WIRE_* has a value that is not valid. */
   WIRE_VARIABLE(
       1201,
       "An environment variable EP4J_WIRE_* has a value that is not valid.",
       "Correct the variable, or unset it for the default."),
 
-  /**
-   * Memory passed to a wire is on the Java heap, confined to a thread, or has a negative device
-   * number.
-   */
   WIRE_MEMORY_KIND(
       1202,
       "Memory passed to a wire is on the Java heap, confined to a thread, or has a negative device"
           + " number.",
       "Allocate native memory in a shared arena, or pass the number of the GPU."),
 
-  /** A peer, lane or progress context does not exist on the wire. */
   WIRE_LANE(
       1203,
       "A peer, lane or progress context does not exist on the wire.",
       "Use the numbers that the message allows, or open the wire with more lanes or progress"
           + " contexts."),
 
-  /** A put reads or writes outside a region. */
   WIRE_PUT_RANGE(
       1204, "A put reads or writes outside a region.", "Split the put, or make the region larger."),
 
-  /** A counter does not exist on the wire. */
   WIRE_COUNTER(1205, "A counter does not exist on the wire.", "Open the wire with more counters."),
 
   // 1400 to 1699: arguments of operations, checked by engines and by the host engine.
 
-  /** A tensor has another type or shape than the operation takes. */
   WRONG_TENSOR(
       1400,
       "A tensor has another type or shape than the operation takes.",
       "Pass a tensor of the type and shape in the message."),
 
-  /** The host engine got a tensor in device memory. */
   TENSOR_NOT_ON_HOST(
       1401,
       "The host engine got a tensor in device memory.",
       "Copy the tensor to the host, or open the buffer with engine 'cuda'."),
 
-  /** The memory of a tensor is closed. */
   TENSOR_CLOSED(
       1402,
       "The memory of a tensor is closed.",
       "Close its arena after the last operation that uses the tensor."),
 
-  /** An output tensor lies in read-only memory. */
   TENSOR_READ_ONLY(1403, "An output tensor lies in read-only memory.", "Pass a writable segment."),
 
-  /** The host engine got a device stream. */
   STREAM_ON_HOST(
       1404,
       "The host engine got a device stream.",
       "Pass no stream, or open the buffer with engine 'cuda'."),
 
-  /** The rows have a type that the buffer cannot carry. */
   ROW_TYPE_TOO_WIDE(
       1405,
       "The rows have a type that the buffer cannot carry.",
       "Convert the rows, or open the buffer with a wider rowDType."),
 
-  /** The scales of a row need more bytes than the buffer reserves. */
   SCALES_TOO_WIDE(
       1406,
       "The scales of a row need more bytes than the buffer reserves.",
       "Use one scale for 16 values or more."),
 
-  /** The bytes of a row are not a multiple of 16. */
   ROWS_NOT_ALIGNED(
       1407,
       "The bytes of a row are not a multiple of 16.",
       "Pad hidden to the multiple in the message."),
 
-  /** A batch has more tokens than the buffer takes. */
   TOO_MANY_TOKENS(
       1408,
       "A batch has more tokens than the buffer takes.",
       "Split the batch, or open the buffer with a larger maximum."),
 
-  /** A routing has another top-k than the buffer takes. */
   TOP_K_TOO_LARGE(
       1409,
       "A routing has another top-k than the buffer takes.",
       "Open the buffer with a larger topK."),
 
-  /** Two arguments of one operation have different numbers of tokens. */
   TOKENS_DIFFER(
       1410,
       "Two arguments of one operation have different numbers of tokens.",
       "Pass one row for each token in both, with expert -1 for a token without experts."),
 
-  /** The expert alignment exceeds that of the buffer. */
   ALIGNMENT_TOO_LARGE(
       1411,
       "The expert alignment exceeds that of the buffer.",
       "Open the buffer with a larger expertAlignment."),
 
-  /** The row limit of a dispatch exceeds the receive region. */
   ROW_LIMIT_TOO_LARGE(
       1412,
       "The row limit of a dispatch exceeds the receive region.",
       "Pass a smaller limit, or open the buffer with a larger maxReceiveRows."),
 
-  /** A tensor has fewer rows than this rank received. */
   TOO_FEW_ROWS(
       1413,
       "A tensor has fewer rows than this rank received.",
       "Pass one row for each received row."),
 
-  /** The output overlaps an input that is read at the same time. */
   OUTPUT_OVERLAPS(
       1414,
       "The output overlaps an input that is read at the same time.",
       "Pass other memory as output."),
 
-  /** A routing names an expert that does not exist. */
   NO_SUCH_EXPERT(
       1415,
       "A routing names an expert that does not exist.",
       "Use an id below BufferConfig.experts, or -1 for no expert."),
 
-  /** A combine got another routing than its dispatch. */
   ROUTING_CHANGED(
       1416,
       "A combine got another routing than its dispatch.",
       "Pass the routing of the dispatch, with -1 for entries to skip."),
 
-  /** A token names an expert twice. */
   EXPERT_TWICE(
       1417,
       "A token names an expert twice.",
       "Name each expert once for a token; use -1 for no expert."),
 
-  /** A rank argument is outside the group, or names the caller. */
   NO_SUCH_RANK(
       1418,
       "A rank argument is outside the group, or names the caller.",
       "Pass a rank of the group in the range of the message."),
 
-  /** The rank was dead at the last reset. */
   RANK_EXCLUDED(
       1419,
       "The rank was dead at the last reset.",
       "Restart the rank and call readmit() on all ranks."),
 
-  /** A combine that weights rows got no weights. */
   WEIGHTS_MISSING(
       1420, "A combine that weights rows got no weights.", "Pass topkWeights in the routing."),
 
-  /** The scale kind needs hidden in whole blocks. */
   HIDDEN_NOT_IN_BLOCKS(
       1421,
       "The scale kind needs hidden in whole blocks.",
       "Use FLOAT32_POW2, or pad hidden to the multiple in the message."),
 
-  /** An option of a combine does not exist for the layout of its dispatch. */
   OPTION_NOT_FOR_LAYOUT(
       1422,
       "An option of a combine does not exist for the layout of its dispatch.",
       "Leave the option out, or dispatch with EXPERT_MAJOR."),
 
-  /** zeroCopy and the address of the rows contradict each other. */
   ZERO_COPY_MISMATCH(
       1423,
       "zeroCopy and the address of the rows contradict each other.",
       "With zeroCopy write the rows to lowLatencyCombineBuffer(handle); without"
           + " zeroCopy use other memory."),
 
-  /** A handle is not one of a dispatch of this buffer. */
   WRONG_HANDLE(
       1424,
       "A handle is not one of a dispatch of this buffer.",
       "Pass the handle that the dispatch of the same buffer returned."),
 
-  /** The expert placement is for another number of ranks. */
   PLACEMENT_OF_OTHER_GROUP(
       1425,
       "The expert placement is for another number of ranks.",
       "Build the placement with the size of the group."),
 
-  /** The receive region needs more rows than an int can count. */
   RECEIVE_REGION_TOO_LARGE(
       1426,
       "The receive region needs more rows than an int can count.",
       "Set maxReceiveRows to what the batches need, or lower maxTokens."),
 
-  /** A combine cannot sum rows of this type. */
   TYPE_NOT_SUMMED(1427, "A combine cannot sum rows of this type.", "Use BF16, FP16 or FP32."),
 
-  /** The number of SMs or threads is negative. */
   BAD_SM_COUNT(
       1428,
       "The number of SMs or threads is negative.",
       "Pass 0 for the choice of the engine, or a positive number."),
 
-  /** The property ep4j.host.vectorBits has a value that this JVM cannot use. */
   BAD_VECTOR_WIDTH(
       1429,
       "The property ep4j.host.vectorBits has a value that this JVM cannot use.",
@@ -378,150 +311,121 @@ public enum ErrorCode {
 
   // 1700 to 1899: arguments of CUDA bindings, the CUDA engine and backends.
 
-  /** The configuration of a kernel launch is outside the limits of CUDA. */
   CUDA_LAUNCH_CONFIG(
       1700,
       "The configuration of a kernel launch is outside the limits of CUDA.",
       "The message names the value and the limit. Launch blocks and threads within the limits."),
 
-  /** The sizes of launch parameters differ from those of the compiled kernel. */
   CUDA_KERNEL_PARAMETERS(
       1701,
       "The sizes of launch parameters differ from those of the compiled kernel.",
       "Describe the parameters as the kernel declares them."),
 
-  /** A kernel needs more shared memory per block than the device has. */
   CUDA_SHARED_MEMORY(
       1702,
       "A kernel needs more shared memory per block than the device has.",
       "Request less dynamic shared memory."),
 
-  /** An allocation has less than one byte. */
   CUDA_MEMORY_SIZE(
       1703, "An allocation has less than one byte.", "Allocate at least one byte, or nothing."),
 
-  /** A handle of a stream or of shared memory is not valid. */
   CUDA_HANDLE(
       1704,
       "A handle of a stream or of shared memory is not valid.",
       "Pass the handle exactly as the library or the exporter returned it."),
 
-  /** The device does not support this kind of memory sharing. */
   CUDA_SHARING_UNSUPPORTED(
       1705, "The device does not support this kind of memory sharing.", "Use IpcMemory instead."),
 
-  /** The selected CUDA device does not exist in this process. */
   CUDA_DEVICE(
       1706,
       "The selected CUDA device does not exist in this process.",
       "Select one of the visible devices, or check CUDA_VISIBLE_DEVICES and EP4J_CUDA_DEVICE."),
 
-  /** A copy in stream order uses a heap segment, which the JVM may move. */
   CUDA_HEAP_COPY(
       1707,
       "A copy in stream order uses a heap segment, which the JVM may move.",
       "Use PinnedMemory, or a copy that waits."),
 
-  /** A rank has more experts than kernels can address. */
   CUDA_EXPERTS_PER_RANK(
       1710, "A rank has more experts than kernels can address.", "Use more ranks."),
 
-  /** The counters of experts and ranks do not fit into the shared memory of a block. */
   CUDA_EXPERT_COUNTERS(
       1711,
       "The counters of experts and ranks do not fit into the shared memory of a block.",
       "Use fewer experts or more ranks. The message contains the sizes."),
 
-  /** BufferConfig.lowLatencyMaxTokens exceeds the limit of low-latency kernels. */
   CUDA_LOW_LATENCY_TOKENS(
       1712,
       "BufferConfig.lowLatencyMaxTokens exceeds the limit of low-latency kernels.",
       "Use high-throughput operations for large batches."),
 
-  /** Combine does not sum rows of this type. */
   CUDA_COMBINE_DTYPE(
       1713, "Combine does not sum rows of this type.", "Pass BF16, FP16 or FP32 rows."),
 
-  /** The CUDA engine does not support masking between several nodes. */
   CUDA_MASKING_INTERNODE(
       1714,
       "The CUDA engine does not support masking between several nodes.",
       "Disable masking, or use the engine 'host'."),
 
-  /** The CUDA engine does not support this call on a buffer that spans several nodes. */
   CUDA_INTERNODE_UNSUPPORTED(
       1715,
       "The CUDA engine does not support this call on a buffer that spans several nodes.",
       "The message names a configuration that supports the call."),
 
-  /** The number of SMs of an operation exceeds the share of this rank. */
   CUDA_SMS(
       1716,
       "The number of SMs of an operation exceeds the share of this rank.",
       "Use 0 for the choice of the engine, or a number within the limit."),
 
-  /** A tensor is on the wrong device, on the host during a capture, or not aligned. */
   CUDA_TENSOR_MEMORY(
       1717,
       "A tensor is on the wrong device, on the host during a capture, or not aligned.",
       "Copy it to the device of this rank, aligned to 16 bytes."),
 
-  /** The handle of a low-latency operation is not from this buffer. */
   CUDA_LOW_LATENCY_HANDLE(
       1718,
       "The handle of a low-latency operation is not from this buffer.",
       "Pass the result of lowLatencyDispatch of the same buffer."),
 
-  /**
-   * A captured dispatch needs a fixed number of rows, because a replay cannot report counts to the
-   * host.
-   */
   CUDA_CAPTURE_EXACT(
       1719,
       "A captured dispatch needs a fixed number of rows, because a replay cannot report counts to the host.",
       "Use Sizing.atMost."),
 
-  /** The shape of memory that kernels put into is outside the limits. */
   PUT_SHAPE(
       1720,
       "The shape of memory that kernels put into is outside the limits.",
       "The message names the value and the limit."),
 
-  /** A kernel was not in the list of DevicePut.load. */
   PUT_KERNEL_NOT_LOADED(
       1721, "A kernel was not in the list of DevicePut.load.", "Add the kernel to the list."),
 
-  /** The load of a probe is outside the limits. */
   PROBE_LOAD(
       1722,
       "The load of a probe is outside the limits.",
       "The message names the value and the limit."),
 
-  /** A setting of the proxy is outside the limits or does not match the wire. */
   PROXY_CONFIG(
       1730,
       "A setting of the proxy is outside the limits or does not match the wire.",
       "The message names the setting. Unset EP4J_PROXY_THREADS and EP4J_PROXY_CORES to use the defaults."),
 
-  /** The architecture, a macro or the source of a kernel is not valid. */
   KERNEL_SPEC(
       1740,
       "The architecture, a macro or the source of a kernel is not valid.",
       "Pass an architecture such as sm_90a, macro names of letters, digits and _, and a kernel file of this jar."),
 
-  /** A setting or a key of the cubin cache is not valid. */
   KERNEL_CACHE_SETTING(
       1741,
       "A setting or a key of the cubin cache is not valid.",
       "Set EP4J_CUDA_CACHE_MB to a number of MiB, at least 1, or unset it."),
 
-  /** A setting of the NCCL backend is not valid. */
   NCCL_SETTING(
       1750,
       "A setting of the NCCL backend is not valid.",
       "Unset EP4J_NCCL_GIN_CONTEXTS, or set it to a number from 1 to 999."),
 
-  /** An exchange sends more bytes than it was opened for. */
   NCCL_EXCHANGE_SIZE(
       1751,
       "An exchange sends more bytes than it was opened for.",
@@ -529,89 +433,74 @@ public enum ErrorCode {
 
   // 1900 to 1999: arguments of RDMA and the command line.
 
-  /** An option has a value that is not allowed. */
   BAD_OPTION_VALUE(
       1900,
       "An option has a value that is not allowed.",
       "The message names the option, its value and the allowed values. Correct the value."),
 
-  /** The command does not have this option or argument. */
   UNKNOWN_OPTION(
       1901,
       "The command does not have this option or argument.",
       "List the options with `--help`. Put the options of a launched program behind `--`."),
 
-  /** ep4j does not have this command. */
   UNKNOWN_COMMAND(
       1902, "ep4j does not have this command.", "List the commands with `./ep4j --help`."),
 
-  /** A required option, argument or subcommand is missing. */
   MISSING_ARGUMENT(
       1903,
       "A required option, argument or subcommand is missing.",
       "Add it. The syntax is in `--help`."),
 
-  /** Two options contradict each other. */
   CONFLICTING_OPTIONS(
       1904,
       "Two options contradict each other.",
       "Leave one of them out, or make their values agree."),
 
-  /** An option does not apply to the selected operation, engine or layout. */
   INAPPLICABLE_OPTION(
       1905,
       "An option does not apply to the selected operation, engine or layout.",
       "Leave the option out, or select what the message names."),
 
-  /** No wire has this name. */
   UNKNOWN_WIRE(
       1906,
       "No wire has this name.",
       "Use one of the names in the message. `./ep4j doctor` shows which wires work on this"
           + " host."),
 
-  /** The file of {@code --json} cannot be created. */
   BAD_JSON_FILE(
       1907,
       "The file of `--json` cannot be created.",
       "Name a file in a directory that exists and is writable."),
 
-  /** The output directory is the input directory. */
   OUTPUT_IS_INPUT(
       1908,
       "The output directory is the input directory.",
       "Name another output directory: results do not replace inputs."),
 
-  /** {@code --join} is set, but no launcher started this process as a rank. */
   JOIN_WITHOUT_LAUNCHER(
       1909,
       "`--join` is set, but no launcher started this process as a rank.",
       "Start the command with mpirun, srun, torchrun or `./ep4j launch`, or leave `--join`"
           + " out."),
 
-  /** The number of ranks does not fit the work. */
   WRONG_NUMBER_OF_RANKS(
       1910,
       "The number of ranks does not fit the work.",
       "Start as many ranks as the message names."),
 
-  /** {@code ./ep4j bundle} was called outside a clone of the sources. */
   NOT_A_CLONE(
       1911,
       "`./ep4j bundle` was called outside a clone of the sources.",
       "Call it in a clone of the sources."),
 
-  /** No error has this code. */
   UNKNOWN_ERROR_CODE(1912, "No error has this code.", "List all codes with `./ep4j errors`."),
 
-  /** {@code EP4J_IB_HCA} is not a list of RDMA ports. */
   BAD_RDMA_PORTS(
       1950,
       "`EP4J_IB_HCA` is not a list of RDMA ports.",
       "Write DEVICE:PORT, separated by commas, at most 8 for a rank. Separate the lists of"
           + " several local ranks by semicolons."),
 
-  /** A variable {@code EP4J_IB_…} has a value that is not allowed. */
   BAD_RDMA_SETTING(
       1951,
       "A variable `EP4J_IB_…` has a value that is not allowed.",
@@ -620,52 +509,43 @@ public enum ErrorCode {
 
   // 2000 to 2299: calls that the state of an API object, a group or a wire does not allow.
 
-  /** The state of the object does not allow the call. */
   ILLEGAL_USE(
       2000,
       "The state of the object does not allow this call.",
       "The message names the state and the call that leaves it."),
 
-  /** A tensor in device memory is read on the host. */
   TENSOR_ON_DEVICE(
       2001,
       "A tensor in device memory is read on the host.",
       "Copy the tensor to the host first, for example with Tensor.onHost."),
 
-  /** The group is closed. */
   GROUP_CLOSED(
       2100,
       "The group is closed.",
       "Join a new group. Do not use the group after close() or fail()."),
 
-  /** Two threads of one rank are inside collectives of the same group. */
   GROUP_CONCURRENT_USE(
       2101,
       "Two threads of one rank are inside collectives of the same group.",
       "Call collectives from one thread per rank."),
 
-  /** The memory is closed. */
   MEMORY_CLOSED(
       2110,
       "The memory is closed.",
       "Keep the owner of the memory open while the memory is in use."),
 
-  /** The wire is closed. */
   WIRE_CLOSED(2200, "The wire is closed.", "Do not use a wire or its lanes after close()."),
 
-  /** The region is closed or belongs to another wire. */
   REGION_UNUSABLE(
       2201,
       "The region is closed or belongs to another wire.",
       "Use open regions that the same wire made."),
 
-  /** The region is registered on this rank only, so peers have no part of it. */
   REGION_NOT_SHARED(
       2202,
       "The region is registered on this rank only, so peers have no part of it.",
       "Make the region with Wire.allocate or Wire.expose."),
 
-  /** The region is in device memory and has no host segment. */
   REGION_ON_DEVICE(
       2203,
       "The region is in device memory and has no host segment.",
@@ -673,102 +553,84 @@ public enum ErrorCode {
 
   // 2300 to 2599: calls that the state of a buffer, a handle or a hook does not allow.
 
-  /** The buffer was opened without high-throughput operations. */
   HIGH_THROUGHPUT_OFF(
       2300,
       "The buffer was opened without high-throughput operations.",
       "Set BufferConfig.maxTokens."),
 
-  /** The buffer was opened without low-latency operations. */
   LOW_LATENCY_OFF(
       2301,
       "The buffer was opened without low-latency operations.",
       "Set BufferConfig.lowLatencyMaxTokens."),
 
-  /** Two threads use one buffer at the same time. */
   BUFFER_IN_USE(
       2302,
       "Two threads use one buffer at the same time.",
       "Let one thread at a time call a buffer, and close it after the last call has returned."),
 
-  /** The buffer is closed. */
   BUFFER_CLOSED(2303, "The buffer is closed.", "Open a new buffer."),
 
-  /** An earlier operation failed, so the buffer accepts only reset() and close(). */
   RESET_NEEDED(
       2304,
       "An earlier operation failed, so the buffer accepts only reset() and close().",
       "Call reset() on all live ranks."),
 
-  /** A restarted process has replaced a rank of the buffer. */
   READMIT_NEEDED(
       2305,
       "A restarted process has replaced a rank of the buffer.",
       "Call readmit() on all ranks that have the buffer."),
 
-  /** No restarted rank waits for readmission. */
   NOTHING_TO_READMIT(
       2306,
       "No restarted rank waits for readmission.",
       "Call Group.readmit() on all live ranks first."),
 
-  /** Ranks that are threads of one process cannot rejoin a buffer. */
   REJOIN_OF_THREADS(
       2307,
       "Ranks that are threads of one process cannot rejoin a buffer.",
       "Open a new buffer on all ranks."),
 
-  /** The dispatch handle is closed. */
   HANDLE_CLOSED(2310, "The dispatch handle is closed.", "Close a handle after its last use."),
 
-  /** The dispatch handle belongs to another buffer. */
   HANDLE_OF_OTHER_BUFFER(
       2311,
       "The dispatch handle belongs to another buffer.",
       "Use a handle with the buffer that made it."),
 
-  /** The dispatch handle is older than the last reset(), which discarded its rows. */
   HANDLE_STALE(
       2312,
       "The dispatch handle is older than the last reset(), which discarded its rows.",
       "Dispatch again."),
 
-  /** The operation failed or was aborted, so it has no results. */
   NO_RESULTS(
       2313,
       "The operation failed or was aborted, so it has no results.",
       "Read the error of the operation, call reset() if it asks for that, and repeat"
           + " the operation."),
 
-  /** The hook of a low-latency operation has not been called yet. */
   HOOK_NOT_CALLED(
       2320,
       "The hook of a low-latency operation has not been called yet.",
       "Call the hook, then use the results."),
 
-  /** A low-latency operation without returnHook has no hook. */
   NO_HOOK(
       2321,
       "A low-latency operation without returnHook has no hook.",
       "Read the results at once, or start the operation with returnHook."),
 
-  /** The hook of a low-latency operation has been called before. */
   HOOK_CALLED_TWICE(
       2322, "The hook of a low-latency operation has been called before.", "Call each hook once."),
 
-  /** Later low-latency operations have overwritten the results. */
   RESULTS_OVERWRITTEN(
       2323,
       "Later low-latency operations have overwritten the results.",
       "Use or copy results before the second next operation of that kind."),
 
-  /** A third low-latency operation would be in flight. */
   TOO_MANY_IN_FLIGHT(
       2324,
       "A third low-latency operation would be in flight.",
       "Call the hook of an earlier operation first."),
 
-  /** The combine region of the handle holds rows that an operation still sends. */
   COMBINE_REGION_IN_USE(
       2325,
       "The combine region of the handle holds rows that an operation still sends.",
@@ -776,41 +638,34 @@ public enum ErrorCode {
 
   // 2600 to 2799: calls that the state of CUDA objects or backends does not allow.
 
-  /** An object of CUDA, of a backend or of a proxy is closed. */
   CUDA_CLOSED(
       2600, "An object of CUDA, of a backend or of a proxy is closed.", "Create a new object."),
 
-  /** A native library is called without a successful search for it. */
   NATIVE_LIBRARY_NOT_LOADED(
       2601,
       "A native library is called without a successful search for it.",
       "Call the probe or find() first and check its result."),
 
-  /** The memory was allocated for another kind of sharing. */
   CUDA_SHARING_MODE(
       2602,
       "The memory was allocated for another kind of sharing.",
       "Allocate the memory with the sharing mode that the message names."),
 
-  /** A captured low-latency operation would allocate memory. */
   CUDA_CAPTURE_ALLOCATES(
       2603,
       "A captured low-latency operation would allocate memory.",
       "Run the same operations twice before the capture."),
 
-  /** The backend of the buffer cannot readmit ranks. */
   READMISSION_UNSUPPORTED(
       2604,
       "The backend of the buffer cannot readmit ranks.",
       "Close the buffer on all ranks and open it again, or use the backend 'direct'."),
 
-  /** The transport between nodes does not support a reset without these ranks. */
   RESET_UNSUPPORTED(
       2605,
       "The transport between nodes does not support a reset without these ranks.",
       "Close the buffer on all live ranks and open another one among them."),
 
-  /** The window of an NCCL region is registered already. */
   NCCL_WINDOW_MAPPED(
       2606, "The window of an NCCL region is registered already.", "Map the region once."),
 
@@ -818,172 +673,142 @@ public enum ErrorCode {
 
   // 3000 to 3999: groups: joining, membership, collectives.
 
-  /** Ranks could not agree. */
   GROUP_FAILED(
       3000, "The ranks of a group could not agree.", "The message names the ranks and the cause."),
 
-  /** A rank cannot reach the rendezvous because of an I/O error. */
   JOIN_FAILED(
       3001,
       "A rank cannot reach the rendezvous because of an I/O error.",
       "The message names the error. Check the host name and the network."),
 
-  /** The group is not complete within the join timeout. */
   JOIN_TIMEOUT(
       3002,
       "The group is not complete within the join timeout.",
       "Start the ranks that the message names, or raise EP4J_JOIN_TIMEOUT_MS."),
 
-  /** This process cannot host the rendezvous at the configured address. */
   RENDEZVOUS_NOT_HOSTED(
       3003,
       "This process cannot host the rendezvous at the configured address.",
       "Name a host and port that this process can bind."),
 
-  /** The two ends of a connection do not have the same secret. */
   SECRET_MISMATCH(
       3010,
       "The two ends of a connection do not have the same secret.",
       "Set the same EP4J_SECRET on all ranks, or give each job its own port."),
 
-  /** The peer does not speak this version of the group protocol. */
   PROTOCOL_MISMATCH(
       3011,
       "The peer does not speak this version of the group protocol.",
       "Run one version of ep4j on all ranks, and check that no other program has the port."),
 
-  /** The rank expects a different number of ranks than the rendezvous. */
   WORLD_SIZE_MISMATCH(
       3012,
       "The rank expects a different number of ranks than the rendezvous.",
       "Set the same world size on all ranks, or give each job its own port."),
 
-  /** The rank number is outside the group. */
   RANK_NOT_IN_GROUP(
       3013,
       "The rank number is outside the group.",
       "Use a rank from 0 to size - 1 that took part when the group formed."),
 
-  /** Another live process already has this rank. */
   DUPLICATE_RANK(
       3014,
       "Another live process already has this rank.",
       "Start one process per rank, or give each job its own port."),
 
-  /** The port serves another job. */
   OTHER_JOB(3015, "The port serves another job.", "Give each job its own port."),
 
-  /** Another program or job has the port of the rendezvous. */
   RENDEZVOUS_PORT_TAKEN(
       3016,
       "Another program or job has the port of the rendezvous.",
       "Choose another port, for example in EP4J_RENDEZVOUS."),
 
-  /** The group has declared this rank dead. */
   RANK_DECLARED_DEAD(
       3017,
       "The group has declared this rank dead.",
       "Start a new process that calls Group.rejoin."),
 
-  /** The rendezvous closed before the group was complete, or the group has ended. */
   RENDEZVOUS_CLOSED(
       3018,
       "The rendezvous closed before the group was complete, or the group has ended.",
       "Find the rank that failed first and start the job again."),
 
-  /** Another process already waits to be admitted as this rank. */
   REJOIN_PENDING(
       3019,
       "Another process already waits to be admitted as this rank.",
       "Start one process per rank."),
 
-  /** A process rejoins a group that has not formed yet. */
   GROUP_NOT_FORMED(3020, "A process rejoins a group that has not formed yet.", "Call Group.join."),
 
-  /** The group is changing its rendezvous. */
   RENDEZVOUS_MOVING(
       3021, "The group is changing its rendezvous.", "Try again. Group.rejoin retries by itself."),
 
-  /** Ranks did not call a collective before the deadline. */
   COLLECTIVE_TIMEOUT(
       3030,
       "Ranks did not call a collective before the deadline.",
       "The message names the ranks. Find out what they wait for, or raise the timeout."),
 
-  /** Ranks call different collectives at the same position. */
   COLLECTIVE_MISMATCH(
       3031,
       "Ranks call different collectives at the same position.",
       "All ranks must call the same collectives in the same order."),
 
-  /** A rank is too many collectives ahead of another rank. */
   COLLECTIVE_LEAD(
       3032,
       "A rank is too many collectives ahead of another rank.",
       "Find out why the other rank calls no collectives."),
 
-  /** A rank left the group, died or became silent. */
   PEER_LOST(
       3033,
       "A rank left the group, died or became silent.",
       "Find the cause on that rank, then call survivors() or readmit()."),
 
-  /** This rank is no longer in the group. */
   RANK_LOST(
       3034,
       "This rank is no longer in the group.",
       "The message names the reason. End the process, and start a new one that calls"
           + " Group.rejoin."),
 
-  /** The rendezvous ended, or the connection to it is lost. */
   RENDEZVOUS_LOST(
       3035,
       "The rendezvous ended, or the connection to it is lost.",
       "Call survivors() for a new group, or readmit() for a new rendezvous."),
 
-  /** The thread was interrupted while it waited for other ranks. */
   GROUP_INTERRUPTED(
       3036,
       "The thread was interrupted while it waited for other ranks.",
       "Find the caller of Thread.interrupt. The call may be repeated."),
 
-  /** No restarted process came, or live ranks did not call readmit() in time. */
   READMIT_TIMEOUT(
       3037,
       "No restarted process came, or live ranks did not call readmit() in time.",
       "Start a process that calls Group.rejoin, and call readmit() on all live ranks."),
 
-  /** Ranks that are threads of one process cannot be readmitted. */
   READMIT_UNSUPPORTED(
       3038,
       "Ranks that are threads of one process cannot be readmitted.",
       "Use survivors(), or run ranks as processes."),
 
-  /** Live ranks did not form a group of survivors in time. */
   SURVIVORS_TIMEOUT(
       3039,
       "Live ranks did not form a group of survivors in time.",
       "Call survivors() on all live ranks."),
 
-  /** The code of a rank threw an exception. */
   RANK_CODE_FAILED(
       3040,
       "The code of a rank threw an exception.",
       "The cause of the exception is what the code threw."),
 
-  /** Thread ranks did not end within the limit. */
   RANKS_STILL_RUNNING(
       3041,
       "Thread ranks did not end within the limit.",
       "The suppressed exceptions show where each rank was."),
 
-  /** A rank cannot create or map the shared memory of its node. */
   SHARED_MEMORY(
       3050,
       "A rank cannot create or map the shared memory of its node.",
       "Free or enlarge /dev/shm, set EP4J_SHM_DIR, and let the ranks of a node share one host."),
 
-  /** The ranks do not have the same configuration. */
   CONFIGURATION_MISMATCH(
       3060,
       "The ranks do not have the same configuration.",
@@ -991,99 +816,83 @@ public enum ErrorCode {
 
   // 4000 to 4999: operations: peers that are late or dead, and failures that peers report.
 
-  /** A peer was late or died. */
   PEER_TIMEOUT(
       4000,
       "A peer did not do its part of an operation before the deadline, or died.",
       "The message names the rank. Find the cause on that rank, then call reset() on all live"
           + " ranks."),
 
-  /** More rows are routed to a rank than its receive region holds. */
   RECEIVE_OVERFLOW(
       4001,
       "More rows are routed to a rank than its receive region holds.",
       "Raise BufferConfig.maxReceiveRows, or the limit of Sizing.atMost(n)."),
 
-  /** The system cannot provide a page of shared memory. */
   OUT_OF_SHARED_MEMORY(
       4002,
       "The system cannot provide a page of shared memory.",
       "Enlarge /dev/shm (or EP4J_SHM_DIR), or lower maxTokens. Then call reset() on all"
           + " live ranks."),
 
-  /** The thread was interrupted while it waited for an asynchronous operation. */
   OPERATION_INTERRUPTED(
       4003,
       "The thread was interrupted while it waited for an asynchronous operation.",
       "Wait again: the operation continues and has a deadline of its own."),
 
-  /** The event that an operation waits for has not completed before the deadline. */
   PREVIOUS_EVENT_LATE(
       4004,
       "The event that an operation waits for has not completed before the deadline.",
       "Complete the event, then repeat the operation. Nothing was sent."),
 
-  /** The ranks call different operations, or one operation with different arguments. */
   OPERATIONS_DIFFER(
       4010,
       "The ranks call different operations, or one operation with different arguments.",
       "Call the same operations in the same order on all ranks. Call reset() on all ranks first."),
 
-  /** The ranks use handles of different dispatches. */
   HANDLES_DIFFER(
       4011,
       "The ranks use handles of different dispatches.",
       "Use the handle of the same dispatch on all ranks. Call reset() on all ranks first."),
 
-  /** A rank was masked and has missed low-latency operations. */
   OPERATIONS_MISSED(
       4012,
       "A rank was masked and has missed low-latency operations.",
       "Call cleanMask() on all ranks while none is inside an operation, or call reset()."),
 
-  /** The ranks cannot share a buffer, because their configurations differ. */
   CONFIGURATIONS_DIFFER(
       4020,
       "The ranks cannot share a buffer, because their configurations differ.",
       "Open the buffer with the same configuration on all ranks."),
 
-  /** ranksPerNode puts ranks of different hosts into one node. */
   NODE_ON_TWO_HOSTS(
       4021,
       "ranksPerNode puts ranks of different hosts into one node.",
       "Start ranksPerNode ranks on each host, or leave ranksPerNode out."),
 
-  /** The ranks of a host are not consecutive. */
   HOST_RANKS_NOT_CONSECUTIVE(
       4022,
       "The ranks of a host are not consecutive.",
       "Number the ranks host by host (mpirun --map-by slot, srun --distribution=block)."),
 
-  /** Some ranks call reset() and others readmit(). */
   RESET_AND_READMIT_MIXED(
       4023,
       "Some ranks call reset() and others readmit().",
       "Call the same method on all live ranks."),
 
-  /** No live rank has the buffer that a rank wants to rejoin. */
   BUFFER_LOST(
       4024,
       "No live rank has the buffer that a rank wants to rejoin.",
       "Open a new buffer on all ranks."),
 
-  /** The ranks that were to rejoin the buffer have died again. */
   REJOINING_RANK_LOST(
       4025,
       "The ranks that were to rejoin the buffer have died again.",
       "Start the ranks again and repeat readmit(). The buffer is unchanged."),
 
-  /** Another rank reports that its part of opening or recovering a buffer failed. */
   PEER_FAILED(
       4026,
       "Another rank reports that its part of opening or recovering a buffer failed.",
       "Read the error of the named rank, which the message contains."),
 
-  /** An operation ended with an unexpected exception. */
   CALL_FAILED(
       4027,
       "An operation ended with an unexpected exception.",
@@ -1091,49 +900,41 @@ public enum ErrorCode {
 
   // 5000 to 5499: wires between nodes.
 
-  /** A wire cannot be opened or cannot do its work. */
   WIRE_FAILED(
       5000,
       "A wire cannot be opened, or cannot do what a rank asked of it.",
       "The message names the wire and the cause."),
 
-  /** The requested kind of wire does not exist on a rank. */
   WIRE_UNKNOWN(
       5001,
       "The requested kind of wire does not exist on a rank.",
       "Correct the name, or add the module of the wire to the module path or class path."),
 
-  /** The requested kind of wire cannot connect these ranks. */
   WIRE_UNSUITABLE(
       5002,
       "The requested kind of wire cannot connect these ranks.",
       "Choose another wire, or leave the setting at auto."),
 
-  /** A rank cannot connect to another rank. */
   WIRE_CONNECT(
       5003,
       "A rank cannot connect to another rank.",
       "Check the network and firewalls between the hosts that the message names."),
 
-  /** The wire cannot read the memory, or cannot let peers write to it. */
   WIRE_MEMORY_UNREACHABLE(
       5010,
       "The wire cannot read the memory, or cannot let peers write to it.",
       "Use memory of Wire.allocate, or copy device memory to the host first."),
 
-  /** This JDK cannot encrypt with TLS 1.3. */
   TLS_UNAVAILABLE(
       5011,
       "This JDK cannot encrypt with TLS 1.3.",
       "Use a JDK with TLS 1.3, or open the wire without encryption."),
 
-  /** A lane failed while a caller waited for its work. */
   LANE_FAILED(
       5020,
       "A lane failed while a caller waited for its work.",
       "The message names the peer and the cause. Look for the end of that process or connection."),
 
-  /** Work on a wire did not complete within the timeout. */
   WIRE_TIMEOUT(
       5021,
       "Work on a wire did not complete within the timeout.",
@@ -1141,120 +942,101 @@ public enum ErrorCode {
 
   // 5500 to 5999: wires on RDMA verbs and UCX.
 
-  /** A call of libibverbs failed. */
   VERBS_CALL_FAILED(
       5500,
       "A call of libibverbs failed.",
       "The message names the function and the error. Check the device with `ibv_devinfo`"
           + " and `./ep4j doctor`."),
 
-  /** libibverbs cannot lock memory or create a queue (ENOMEM). */
   VERBS_OUT_OF_MEMORY(
       5501,
       "libibverbs cannot lock memory or create a queue (ENOMEM).",
       "Raise the limit of locked memory (`ulimit -l unlimited`), or lower"
           + " `EP4J_IB_QP_DEPTH`."),
 
-  /** A queue pair cannot be connected: the address of the peer does not answer (ETIMEDOUT). */
   VERBS_PEER_UNREACHABLE(
       5502,
       "A queue pair cannot be connected: the address of the peer does not answer" + " (ETIMEDOUT).",
       "Check that this port reaches the address of the peer: cable, subnet and"
           + " `EP4J_IB_GID_INDEX`."),
 
-  /** This host has no active RDMA port. */
   RDMA_NO_PORT(
       5510,
       "This host has no active RDMA port.",
       "Check `ls /sys/class/infiniband` and the cables, or use another wire."),
 
-  /** {@code EP4J_IB_HCA} names a port that this host does not have. */
   RDMA_PORT_MISSING(
       5511,
       "`EP4J_IB_HCA` names a port that this host does not have.",
       "Name a port that `./ep4j doctor` lists."),
 
-  /** {@code EP4J_IB_HCA} names a port that is not active. */
   RDMA_PORT_DOWN(
       5512,
       "`EP4J_IB_HCA` names a port that is not active.",
       "Connect its cable, or leave the port out."),
 
-  /** The system lists an RDMA device that libibverbs cannot open. */
   RDMA_NO_PROVIDER(
       5513,
       "The system lists an RDMA device that libibverbs cannot open.",
       "Install the provider of the device (packages ibverbs-providers, rdma-core), and let"
           + " the process open `/dev/infiniband/uverbs*`."),
 
-  /** A device holds fewer requests or completions than the wire needs. */
   RDMA_DEVICE_LIMIT(
       5514,
       "A device holds fewer requests or completions than the wire needs.",
       "Lower `EP4J_IB_QP_DEPTH` or `EP4J_IB_QPS_PER_PORT`."),
 
-  /** A port cannot access the memory of a GPU. */
   RDMA_DEVICE_MEMORY(
       5515,
       "A port cannot access the memory of a GPU.",
       "Load the kernel module nvidia-peermem, or set `EP4J_IB_GPUDIRECT=0` on all hosts."),
 
-  /** Two ranks have different RDMA settings. */
   RDMA_SETTINGS_DIFFER(
       5516,
       "Two ranks have different RDMA settings.",
       "Set the variable in the message to the same value on all hosts."),
 
-  /** The wire verbs does not encrypt. */
   VERBS_NO_ENCRYPTION(
       5517, "The wire verbs does not encrypt.", "Use the wire tcp, or disable encryption."),
 
-  /** A queue pair of the wire verbs failed. */
   VERBS_QUEUE_PAIR_LOST(
       5518,
       "A queue pair of the wire verbs failed.",
       "Check the port and the cable in the message, then call reset() on all live ranks."),
 
-  /** A call of UCX failed. */
   UCX_CALL_FAILED(
       5600,
       "A call of UCX failed.",
       "The message names the function and the status. Set `UCX_LOG_LEVEL=info` for the"
           + " details."),
 
-  /** UCX refuses a system property {@code ep4j.ucx.…}. */
   UCX_SETTING_REFUSED(
       5601,
       "UCX refuses a system property `ep4j.ucx.…`.",
       "Correct the property; `ucx_info -c` lists the settings."),
 
-  /** Ranks did not answer over UCX before the timeout. */
   UCX_NO_ANSWER(
       5602,
       "Ranks did not answer over UCX before the timeout.",
       "Check that `UCX_TLS` and `UCX_NET_DEVICES` name networks on which these ranks reach"
           + " this host."),
 
-  /** A rank cannot be reached over UCX. */
   UCX_PEER_UNREACHABLE(
       5603,
       "A rank cannot be reached over UCX.",
       "Check on that rank whether the process still runs, and which networks `UCX_TLS` and"
           + " `UCX_NET_DEVICES` name."),
 
-  /** The installed UCX does not support several threads. */
   UCX_SINGLE_THREADED(
       5604,
       "The installed UCX does not support several threads.",
       "Install a libucp that was configured with `--enable-mt`."),
 
-  /** The wire ucx does not encrypt. */
   UCX_NO_ENCRYPTION(
       5605,
       "The wire ucx does not encrypt.",
       "Use the wire tcp, or encrypt below the wire, for example with IPsec."),
 
-  /** A connection of the wire ucx failed. */
   UCX_CONNECTION_LOST(
       5606,
       "A connection of the wire ucx failed.",
@@ -1262,256 +1044,211 @@ public enum ErrorCode {
 
   // 6000 to 6999: engines, backends, devices, compilers and native libraries.
 
-  /** An engine cannot run on this machine. */
   ENGINE_UNAVAILABLE(
       6000,
       "This machine has no usable engine, backend or device of the requested kind.",
       "The message names what is missing. `ep4j doctor` shows all of it."),
 
-  /** A call of the CUDA driver, NVRTC or nvJitLink failed. */
   CUDA_CALL_FAILED(
       6100,
       "A call of the CUDA driver, NVRTC or nvJitLink failed.",
       "The message contains the name of the call and the error of the library."),
 
-  /** A native library was not found, or is too old. */
   NATIVE_LIBRARY_MISSING(
       6101,
       "A native library was not found, or is too old.",
       "Install the library that the message names, or set its path in the named variable."),
 
-  /** A native library lacks a function. */
   NATIVE_FUNCTION_MISSING(
       6102, "A native library lacks a function.", "Install a newer version of the library."),
 
-  /** The GPU failed: all work of this process on it is lost. */
   GPU_FAILED(
       6103,
       "The GPU failed: all work of this process on it is lost.",
       "Check dmesg for Xid errors and restart the process."),
 
-  /** The GPU has not ended an operation in time. */
   GPU_STUCK(
       6104,
       "The GPU has not ended an operation in time.",
       "Check the work that its stream waits for, then call reset() on all ranks."),
 
-  /** A device cannot access the memory of another device. */
   PEER_ACCESS_MISSING(
       6105,
       "A device cannot access the memory of another device.",
       "Use GPUs with peer access (nvidia-smi topo -p2p r)."),
 
-  /** A rank closed its memory while others mapped it. */
   PEER_MEMORY_CLOSED(
       6106,
       "A rank closed its memory while others mapped it.",
       "Open and close a buffer on all ranks together."),
 
-  /** Data that a GPU pushed to another GPU arrived wrong. */
   GPU_LINK_CORRUPT(
       6107,
       "Data that a GPU pushed to another GPU arrived wrong.",
       "Check nvidia-smi nvlink -e, the memory and the driver."),
 
-  /** One rank could not open a buffer or a backend, so all ranks failed. */
   RANK_OPEN_FAILED(
       6110,
       "One rank could not open a buffer or a backend, so all ranks failed.",
       "The message contains the rank and its error. Correct the error on that rank."),
 
-  /** A backend cannot be used on a rank. */
   BACKEND_UNUSABLE(
       6111,
       "A backend cannot be used on a rank.",
       "Follow the message, or use the backend 'direct', which needs no library."),
 
-  /** The ranks have different versions of the library of a backend. */
   BACKEND_VERSIONS_DIFFER(
       6112,
       "The ranks have different versions of the library of a backend.",
       "Install one version on all hosts."),
 
-  /** A backend does not support these ranks on these devices and processes. */
   BACKEND_REFUSES_RANKS(
       6113,
       "A backend does not support these ranks on these devices and processes.",
       "The message names the ranks and a configuration that works."),
 
-  /** A backend has no transport between the nodes. */
   BACKEND_NO_TRANSPORT(
       6114,
       "A backend has no transport between the nodes.",
       "Choose backend 'nccl' or 'nvshmem', or another wire."),
 
-  /** A peer dispatched low-latency rows of another kind. */
   LOW_LATENCY_KIND_MISMATCH(
       6115,
       "A peer dispatched low-latency rows of another kind.",
       "Call the same operations in the same order on all ranks, then call reset() on all ranks."),
 
-  /** A returning rank cannot use packed flags as the other ranks do. */
   LL_PACKETS_MISMATCH(
       6116,
       "A returning rank cannot use packed flags as the other ranks do.",
       "Start it without EP4J_CUDA_LL_PACKETS=0, on a GPU with NVLink and with all GPUs visible."),
 
-  /** The ranks opened memory for puts with different configurations. */
   PUT_CONFIG_MISMATCH(
       6117,
       "The ranks opened memory for puts with different configurations.",
       "Use the same configuration on all ranks."),
 
-  /** A library call that waits for other ranks did not return in time. */
   LIBRARY_CALL_STUCK(
       6120,
       "A library call that waits for other ranks did not return in time.",
       "Check that all ranks make the call and can reach each other."),
 
-  /** A rank died while a library call waited for it. */
   LIBRARY_CALL_RANK_LOST(
       6121,
       "A rank died while a library call waited for it.",
       "Find the cause on that rank, and start it again."),
 
-  /** The device does not order writes of network cards before reads of kernels. */
   GPUDIRECT_UNSUPPORTED(
       6122,
       "The device does not order writes of network cards before reads of kernels.",
       "Turn GPUDirect off."),
 
-  /** A buffer was closed while its GPU had not ended the last operation. */
   BUFFER_LEFT_OPEN(
       6123,
       "A buffer was closed while its GPU had not ended the last operation.",
       "Free the stream of the operation before closing, or end the process."),
 
-  /** Puts of kernels did not arrive in time. */
   PUT_TIMEOUT(
       6124, "Puts of kernels did not arrive in time.", "Check the transport and the other rank."),
 
-  /** A kernel is in no cache, and no compiler is usable. */
   KERNEL_COMPILER_MISSING(
       6200,
       "A kernel is in no cache, and no compiler is usable.",
       "Install NVRTC, or fill the cache with ep4j cache warm on another machine."),
 
-  /** The compiler of kernels failed or did not end in time. */
   KERNEL_COMPILATION_FAILED(
       6201,
       "The compiler of kernels failed or did not end in time.",
       "The message contains the output of the compiler."),
 
-  /** Kernels cannot be linked to the device functions of a library. */
   KERNEL_LINKER_MISSING(
       6202,
       "Kernels cannot be linked to the device functions of a library.",
       "Install nvJitLink and NVRTC, which the message names."),
 
-  /** The compiler does not support the architecture of the GPU. */
   KERNEL_ARCHITECTURE(
       6203,
       "The compiler does not support the architecture of the GPU.",
       "Install another version of NVRTC, or set its path in EP4J_NVRTC."),
 
-  /** A thread of the proxy has stopped because of an error or an invalid command. */
   PROXY_STOPPED(
       6300,
       "A thread of the proxy has stopped because of an error or an invalid command.",
       "The message contains the cause. Call reset() on all ranks, or open a new buffer."),
 
-  /** The proxy did not send all commands before its timeout. */
   PROXY_UNSENT(
       6301,
       "The proxy did not send all commands before its timeout.",
       "Check the wire and the peer that the message names."),
 
-  /** A thread of the proxy did not end. */
   PROXY_STUCK(6302, "A thread of the proxy did not end.", "End the process if the thread stays."),
 
-  /** A thread could not be pinned to a core. */
   CORE_PINNING_FAILED(
       6303,
       "A thread could not be pinned to a core.",
       "Check EP4J_PROXY_CORES; taskset -p $$ shows the allowed cores."),
 
-  /** A file descriptor could not be copied from another process or closed. */
   FILE_DESCRIPTOR_COPY(
       6304,
       "A file descriptor could not be copied from another process or closed.",
       "Run both processes as one user with kernel.yama.ptrace_scope 0, in a container with SYS_PTRACE."),
 
-  /** A call of NCCL failed. */
   NCCL_CALL_FAILED(6400, "A call of NCCL failed.", "Set NCCL_DEBUG=WARN for details."),
 
-  /** NCCL did not connect the ranks in time. */
   NCCL_TIMEOUT(
       6401,
       "NCCL did not connect the ranks in time.",
       "Check the firewall, and set NCCL_SOCKET_IFNAME to the interface between the hosts."),
 
-  /** A rank died while NCCL connected the ranks. */
   NCCL_RANK_LOST(
       6402, "A rank died while NCCL connected the ranks.", "Find the cause on that rank."),
 
-  /** NCCL's GIN is not available. */
   NCCL_GIN_UNAVAILABLE(
       6403,
       "NCCL's GIN is not available.",
       "Install the version of NCCL that the message names, with InfiniBand or RoCE ports and GPUDirect on all nodes."),
 
-  /** NCCL has no usable symmetric window for the memory. */
   NCCL_WINDOW_UNAVAILABLE(
       6404,
       "NCCL has no usable symmetric window for the memory.",
       "Check peer access and NCCL_CUMEM_ENABLE and NCCL_WIN_ENABLE, or use the backend 'direct'."),
 
-  /** The unique id of rank 0 is not one of this library. */
   NCCL_UNIQUE_ID(
       6405,
       "The unique id of rank 0 is not one of this library.",
       "Install the same version of the library on all hosts."),
 
-  /** The wire 'nccl' cannot be used by these ranks. */
   NCCL_WIRE_UNUSABLE(
       6406,
       "The wire 'nccl' cannot be used by these ranks.",
       "Use the wire tcp, or follow the message."),
 
-  /** The ranks request different numbers of GIN contexts. */
   NCCL_CONTEXTS_DIFFER(
       6407,
       "The ranks request different numbers of GIN contexts.",
       "Set EP4J_NCCL_GIN_CONTEXTS to the same value on all ranks, or unset it."),
 
-  /** A call of NVSHMEM failed. */
   NVSHMEM_CALL_FAILED(6500, "A call of NVSHMEM failed.", "Set NVSHMEM_DEBUG=WARN for details."),
 
-  /** NVSHMEM failed earlier in this process and cannot start again. */
   NVSHMEM_BROKEN(
       6501,
       "NVSHMEM failed earlier in this process and cannot start again.",
       "Restart the process, or use the backend 'direct'."),
 
-  /** NVSHMEM runs for another group of ranks, or only on some ranks. */
   NVSHMEM_IN_USE(
       6502,
       "NVSHMEM runs for another group of ranks, or only on some ranks.",
       "Close the buffers that use it first."),
 
-  /** The NVSHMEM library has other structures or another bootstrap than expected. */
   NVSHMEM_INCOMPATIBLE(
       6503,
       "The NVSHMEM library has other structures or another bootstrap than expected.",
       "Install NVSHMEM 3.4 on all hosts."),
 
-  /** The symmetric heap of NVSHMEM has too little memory. */
   NVSHMEM_OUT_OF_MEMORY(
       6504,
       "The symmetric heap of NVSHMEM has too little memory.",
       "Free GPU memory, or raise NVSHMEM_MAX_MEMORY_PER_GPU."),
 
-  /** NVSHMEM's device library is missing or unreadable. */
   NVSHMEM_DEVICE_LIBRARY(
       6505,
       "NVSHMEM's device library is missing or unreadable.",
@@ -1519,65 +1256,54 @@ public enum ErrorCode {
 
   // 7000 to 7299: files.
 
-  /** A file cannot be read or has wrong content. */
   BAD_FILE(
       7000,
       "A file cannot be read, or its content is wrong.",
       "The message names the file and the position in it."),
 
-  /** A file is not a valid safetensors file. */
   SAFETENSORS_INVALID(
       7001,
       "A file is not a valid safetensors file.",
       "The message names the file and what is wrong. Write the file again."),
 
-  /** A file does not hold the requested tensor. */
   TENSOR_NOT_FOUND(
       7002,
       "A file does not hold the requested tensor.",
       "Use one of the names that the message lists."),
 
-  /** A file cannot be read. */
   FILE_READ(7003, "A file cannot be read.", "Check the path and the permissions."),
 
-  /** A file cannot be written. */
   FILE_WRITE(
       7004, "A file cannot be written.", "Check the path, the permissions and the free space."),
 
   // 7300 to 7599: verification and recorded cases.
 
-  /** An output differs from the result of the oracle. */
   VERIFICATION_FAILED(
       7300,
       "An output differs from the result of the oracle.",
       "The message names the operation, the rank, the position and both values."),
 
-  /** The path is not a directory of recorded cases. */
   NO_CASE(
       7301,
       "The path is not a directory of recorded cases.",
       "Name the directory that holds rank0.safetensors, rank1.safetensors and so on."),
 
-  /** A recorded case lacks the file of a rank, a tensor or a metadata entry. */
   CASE_INCOMPLETE(
       7302,
       "A recorded case lacks the file of a rank, a tensor or a metadata entry.",
       "Record the case again with all ranks."),
 
-  /** Parts of a recorded case contradict each other. */
   CASE_INCONSISTENT(
       7303,
       "Parts of a recorded case contradict each other.",
       "Record the case again; all files must come from one run."),
 
-  /** The routings do not match the ranks, the experts or each other. */
   ROUTINGS_DO_NOT_MATCH(
       7304,
       "The routings do not match the ranks, the experts or each other.",
       "Pass one routing for each rank, all with the same top-k and at most as many"
           + " choices as experts."),
 
-  /** A metadata entry of a recorded case is missing or has a wrong value. */
   CASE_METADATA(
       7305,
       "A metadata entry of a recorded case is missing or has a wrong value.",
@@ -1585,165 +1311,137 @@ public enum ErrorCode {
 
   // 8000 to 8999: the command line.
 
-  /** A command cannot do its work. */
   COMMAND_FAILED(
       8000,
       "A command cannot do its work.",
       "The message names the cause. `--help` lists the options."),
 
-  /** A result differs from the oracle. */
   WRONG_RESULT(
       8001,
       "A result differs from the oracle.",
       "Do not use the timings. Report the message, the command and the output of `./ep4j"
           + " doctor`."),
 
-  /** The ranks of a measurement need more memory than this machine has. */
   NOT_ENOUGH_MEMORY(
       8002,
       "The ranks of a measurement need more memory than this machine has.",
       "Use fewer ranks, tokens or buffers, or a smaller hidden size."),
 
-  /** {@code ./ep4j cache warm} finds no GPU to compile kernels for. */
   NO_TARGET_GPU(
       8003,
       "`./ep4j cache warm` finds no GPU to compile kernels for.",
       "Name an architecture with `--arch`, for example sm_90a."),
 
-  /** A launched rank ended with an exit code other than 0. */
   RANK_FAILED(
       8004,
       "A launched rank ended with an exit code other than 0.",
       "The message names the rank and its exit code. Find the cause in the output of that"
           + " rank."),
 
-  /** Launched ranks still ran at the end of {@code --timeout}, and were ended. */
   RANKS_TIMED_OUT(
       8005,
       "Launched ranks still ran at the end of `--timeout`, and were ended.",
       "Raise `--timeout`, or find the rank that waits with `jstack`."),
 
-  /** The process of a rank cannot be started. */
   RANK_NOT_STARTED(
       8006,
       "The process of a rank cannot be started.",
       "Name an executable file or a command on the PATH."),
 
-  /** The launch was interrupted before all ranks were started. */
   LAUNCH_INTERRUPTED(
       8007, "The launch was interrupted before all ranks were started.", "Start it again."),
 
-  /** This host has no free TCP port for the rendezvous. */
   NO_FREE_PORT(
       8008,
       "This host has no free TCP port for the rendezvous.",
       "End other processes that hold ports, or widen `net.ipv4.ip_local_port_range`."),
 
-  /** This host does not have what the requested wire needs. */
   WIRE_NOT_HERE(
       8009,
       "This host does not have what the requested wire needs.",
       "Install what the message names, or use another wire."),
 
-  /** The program ip cannot be run. */
   IP_TOOL_MISSING(8010, "The program ip cannot be run.", "Install the package iproute2."),
 
-  /** A call of the program ip did not end. */
   IP_TOOL_TIMEOUT(
       8011, "A call of the program ip did not end.", "Run the command in the message by hand."),
 
-  /** Network namespaces cannot be created. */
   NAMESPACES_REFUSED(
       8012,
       "Network namespaces cannot be created.",
       "Run the launch as root, or name existing namespaces in `--hosts`."),
 
-  /** {@code --hosts} names a network namespace that does not exist. */
   NO_SUCH_NAMESPACE(
       8013,
       "`--hosts` names a network namespace that does not exist.",
       "Create it as root with `ip netns add`."),
 
-  /** No interface of a network namespace is up and has an address. */
   NAMESPACE_WITHOUT_ADDRESS(
       8014,
       "No interface of a network namespace is up and has an address.",
       "Add an address with `ip -n NAME addr add`, and set the interface up."),
 
-  /** A network namespace of a launch could not be removed. */
   NAMESPACE_NOT_REMOVED(
       8015,
       "A network namespace of a launch could not be removed.",
       "Remove it as root with `ip netns del`."),
 
-  /** An output file or directory cannot be written. */
   OUTPUT_NOT_WRITTEN(
       8020,
       "An output file or directory cannot be written.",
       "Check that the directory exists, is writable and has space."),
 
-  /** A directory of unfinished output files cannot be removed. */
   UNFINISHED_NOT_REMOVED(
       8021,
       "A directory of unfinished output files cannot be removed.",
       "Remove the directory in the message by hand."),
 
-  /** The directory holds no recorded case. */
   NO_CASES(
       8022,
       "The directory holds no recorded case.",
       "Name a case, which is a directory with rank0.safetensors, or a directory with cases."),
 
-  /** An NCCL all-reduce of the background traffic does not end. */
   BACKGROUND_TRAFFIC_STUCK(
       8030,
       "An NCCL all-reduce of the background traffic does not end.",
       "Check that NCCL works between these GPUs without ep4j (nccl-tests), or leave"
           + " `--with-nccl-traffic` out."),
 
-  /** The proxy refused commands of the measurement. */
   PROXY_REFUSED(
       8031,
       "The proxy refused commands of the measurement.",
       "The message names the reason. Check the settings `EP4J_PROXY_…`."),
 
-  /** A thread of a measurement failed, was interrupted or did not end. */
   MEASUREMENT_INTERRUPTED(
       8032,
       "A thread of a measurement failed, was interrupted or did not end.",
       "Repeat the command with `--verbose` for the stack trace."),
 
-  /** The scripts find no JDK 25 or newer. */
   NO_JDK(
       8100,
       "The scripts find no JDK 25 or newer.",
       "Install one, or name its directory in `EP4J_JAVA_HOME`."),
 
-  /** The command line is not built, and Maven is not on the PATH. */
   NO_MAVEN(
       8101,
       "The command line is not built, and Maven is not on the PATH.",
       "Install the package maven."),
 
-  /** The build of the command line or of a bundle failed. */
   BUILD_FAILED(
       8102,
       "The build of the command line or of a bundle failed.",
       "The messages of the build are above."),
 
-  /** {@code ./ep4j test} finds no test class of this name, or ran no test of it. */
   NO_SUCH_TEST(
       8103,
       "`./ep4j test` finds no test class of this name, or ran no test of it.",
       "Name a class below src/test without its package."),
 
-  /** A script needs a program or a file that this machine does not have. */
   MISSING_PROGRAM(
       8104,
       "A script needs a program or a file that this machine does not have.",
       "Install what the message names."),
 
-  /** An error occurred that ep4j does not expect. */
   UNEXPECTED_ERROR(
       8900,
       "An error occurred that ep4j does not expect.",

@@ -81,17 +81,17 @@ public record KernelSpec(
 
   /** Hash of all text and all options: equal specs have equal hashes. */
   public String fingerprint() {
-    MessageDigest digest = sha256();
+    List<String> parts = new ArrayList<>();
     sources
         .files()
         .forEach(
             (name, text) -> {
-              add(digest, name);
-              add(digest, text);
+              parts.add(name);
+              parts.add(text);
             });
-    add(digest, sources.entry());
-    options().forEach(option -> add(digest, option));
-    return HexFormat.of().formatHex(digest.digest()).substring(0, NAME_CHARACTERS);
+    parts.add(sources.entry());
+    parts.addAll(options());
+    return hash(parts).substring(0, NAME_CHARACTERS);
   }
 
   /** Everything that a cubin depends on, as a file name. */
@@ -104,11 +104,18 @@ public record KernelSpec(
     return sources.entry() + " " + architecture + (defines.isEmpty() ? "" : " " + defines);
   }
 
-  /** Length first, so that moving text between neighbours changes the hash. */
-  private static void add(MessageDigest digest, String text) {
-    byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-    digest.update((bytes.length + ":").getBytes(StandardCharsets.US_ASCII));
-    digest.update(bytes);
+  /**
+   * SHA-256 of {@code parts}, in hexadecimal digits. The length precedes each part, so that moving
+   * text between neighbours changes the hash.
+   */
+  static String hash(List<String> parts) {
+    MessageDigest digest = sha256();
+    for (String part : parts) {
+      byte[] bytes = part.getBytes(StandardCharsets.UTF_8);
+      digest.update((bytes.length + ":").getBytes(StandardCharsets.US_ASCII));
+      digest.update(bytes);
+    }
+    return HexFormat.of().formatHex(digest.digest());
   }
 
   static MessageDigest sha256() {

@@ -1,44 +1,23 @@
 package org.ep4j.cuda.jit;
 
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Path;
-import java.security.MessageDigest;
-import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
 
 /**
- * Outputs of compilers for tests, cached between builds in {@code ~/.cache/ep4j/tests} by the hash
- * of all inputs: sources, options and the compiler's version. {@code EP4J_TEST_CACHE} selects
- * another directory; {@code mvn clean} does not delete this cache.
+ * Outputs of compilers for tests, cached between builds by the hash of all inputs: sources, options
+ * and the compiler's version. The directory {@code tests} lies beside the cache of cubins, so {@code
+ * mvn clean} does not delete it.
  */
 public final class BuildCache {
-  private static final long LIMIT_BYTES = 256L << 20;
-
-  private static final CubinCache FILES = new CubinCache(directory(), LIMIT_BYTES);
+  private static final CubinCache CUBINS = CubinCache.standard(System.getenv());
+  private static final CubinCache FILES =
+      new CubinCache(CUBINS.directory().resolveSibling("tests"), CUBINS.limitBytes());
 
   private BuildCache() {}
 
-  private static Path directory() {
-    String named = System.getenv().getOrDefault("EP4J_TEST_CACHE", "");
-    if (!named.isEmpty()) {
-      return Path.of(named);
-    }
-    String caches = System.getenv().getOrDefault("XDG_CACHE_HOME", "");
-    Path parent =
-        caches.isEmpty() ? Path.of(System.getProperty("user.home"), ".cache") : Path.of(caches);
-    return parent.resolve("ep4j").resolve("tests");
-  }
-
   /** The key of a product that depends on exactly {@code parts}, in order. */
   public static String key(List<String> parts) {
-    MessageDigest digest = KernelSpec.sha256();
-    for (String part : parts) {
-      byte[] bytes = part.getBytes(StandardCharsets.UTF_8);
-      digest.update((bytes.length + ":").getBytes(StandardCharsets.US_ASCII));
-      digest.update(bytes);
-    }
-    return HexFormat.of().formatHex(digest.digest());
+    return KernelSpec.hash(parts);
   }
 
   /** The product of a key, if cached. */
