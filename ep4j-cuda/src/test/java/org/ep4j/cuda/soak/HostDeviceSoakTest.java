@@ -2,6 +2,7 @@ package org.ep4j.cuda.soak;
 
 import java.io.IOException;
 import java.nio.file.Path;
+import org.ep4j.conformance.TestScale;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -35,7 +36,7 @@ class HostDeviceSoakTest extends DeviceSoakKit {
 
   @Override
   long epochs() {
-    return 600;
+    return TestScale.part(600);
   }
 
   @Override
