@@ -118,6 +118,9 @@ class CacheCommandTest {
 
   @Test
   void warmCompilesOnceAndListShowsIt() throws Exception {
+    assumeTrue(
+        Boolean.getBoolean("ep4j.full"),
+        "compiles the kernels that KernelsCompileTest compiles; -Dep4j.full=true runs it");
     LibrarySearch compiler = KernelCompiler.standard().backend().find();
     assumeTrue(compiler.found(), compiler::problem);
 
