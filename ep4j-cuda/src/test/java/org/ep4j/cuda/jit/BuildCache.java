@@ -5,8 +5,8 @@ import java.util.Optional;
 
 /**
  * Outputs of compilers for tests, cached between builds by the hash of all inputs: sources, options
- * and the compiler's version. The directory {@code tests} lies beside the cache of cubins, so {@code
- * mvn clean} does not delete it.
+ * and the compiler's version. The directory {@code tests} lies beside the cache of cubins, so
+ * {@code mvn clean} does not delete it.
  */
 public final class BuildCache {
   private static final CubinCache CUBINS = CubinCache.standard(System.getenv());
