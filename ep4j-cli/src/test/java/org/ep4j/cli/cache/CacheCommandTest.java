@@ -40,12 +40,12 @@ class CacheCommandTest {
   @Test
   void listShowsTheKernelsAndClearDeletesThem() throws Exception {
     CubinCache cache = new CubinCache(scratch.resolve("cubins"), 1 << 20);
-    cache.put("0123abcd-nvrtc13.0", "dispatch.cu sm_90a {HIDDEN=7168}", new byte[5000]);
+    cache.put("0123abcd-nvrtc13.0", "dispatch/dispatch.cu sm_90a {HIDDEN=7168}", new byte[5000]);
 
     CommandLineRun list = run(Map.of(), "cache", "list");
     assertThat(list.code()).isEqualTo(ExitCodes.OK);
     assertThat(list.out())
-        .contains("dispatch.cu sm_90a {HIDDEN=7168}")
+        .contains("dispatch/dispatch.cu sm_90a {HIDDEN=7168}")
         .contains("nvrtc13.0")
         .contains("5.0 KiB")
         .contains("kernels: 1")

@@ -27,15 +27,15 @@ final class Kernels implements AutoCloseable {
   /** Threads of a block of the kernel that transposes scales. */
   private static final int TRANSPOSE_THREADS = 256;
 
-  private static final String DISPATCH = "dispatch.cu";
-  private static final String EXPERT_DISPATCH = "expert_dispatch.cu";
-  private static final String COMBINE = "combine.cu";
-  private static final String EXPERT_COMBINE = "expert_combine.cu";
-  private static final String INTERNODE_DISPATCH = "internode_dispatch.cu";
-  private static final String INTERNODE_EXPERT_DISPATCH = "internode_expert_dispatch.cu";
-  private static final String INTERNODE_COMBINE = "internode_combine.cu";
-  private static final String LAYOUT = "layout.cu";
-  private static final String TRANSPOSE_SCALES = "transpose_scales.cu";
+  private static final String DISPATCH = "dispatch/dispatch.cu";
+  private static final String EXPERT_DISPATCH = "dispatch/expert_dispatch.cu";
+  private static final String COMBINE = "combine/combine.cu";
+  private static final String EXPERT_COMBINE = "combine/expert_combine.cu";
+  private static final String INTERNODE_DISPATCH = "internode/internode_dispatch.cu";
+  private static final String INTERNODE_EXPERT_DISPATCH = "internode/internode_expert_dispatch.cu";
+  private static final String INTERNODE_COMBINE = "internode/internode_combine.cu";
+  private static final String LAYOUT = "dispatch/layout.cu";
+  private static final String TRANSPOSE_SCALES = "dispatch/transpose_scales.cu";
 
   /** Row types with sums. */
   private static final List<DType> SUMMED = List.of(DType.BF16, DType.FP16, DType.FP32);

@@ -31,10 +31,10 @@ final class LowLatencyKernels implements AutoCloseable {
   /** Tokens whose routing is published together, one bit of a word each. */
   private static final int GROUP = 32;
 
-  private static final String DISPATCH = "low_latency_dispatch";
-  private static final String COMBINE = "low_latency_combine";
-  private static final String DISPATCH_RANK_MAJOR = "low_latency_dispatch_rank_major";
-  private static final String COMBINE_RANK_MAJOR = "low_latency_combine_rank_major";
+  private static final String DISPATCH = "lowlatency/low_latency_dispatch";
+  private static final String COMBINE = "lowlatency/low_latency_combine";
+  private static final String DISPATCH_RANK_MAJOR = "lowlatency/low_latency_dispatch_rank_major";
+  private static final String COMBINE_RANK_MAJOR = "lowlatency/low_latency_combine_rank_major";
 
   /**
    * First major compute capability whose kernels may start before the previous kernel has ended.

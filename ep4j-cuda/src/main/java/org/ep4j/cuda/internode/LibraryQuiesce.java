@@ -20,7 +20,7 @@ import org.ep4j.cuda.driver.ResourceStack;
  * kernel of any rank uses the library.
  */
 final class LibraryQuiesce implements AutoCloseable {
-  private static final String ENTRY = "library_quiesce.cu";
+  private static final String ENTRY = "transport/library_quiesce.cu";
   private static final int WARP = 32;
   private static final int CLEARING_THREADS = 256;
 

@@ -15,8 +15,9 @@ import org.ep4j.InvalidArgumentException;
 
 /**
  * The source of a kernel: a file of this jar and everything that it includes, directly or
- * indirectly. Includes name files below {@code org/ep4j/cuda/kernels}; CUDA headers cannot be
- * included, because machines that run kernels may not have them.
+ * indirectly. Includes name files below {@code org/ep4j/cuda/kernels}, by their path from that
+ * root, {@code common/ptx.cuh}; CUDA headers cannot be included, because machines that run kernels
+ * may not have them.
  *
  * @param entry the file that is compiled
  * @param files text by name, including the entry

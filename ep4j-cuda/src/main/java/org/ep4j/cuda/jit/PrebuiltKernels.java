@@ -25,21 +25,30 @@ public final class PrebuiltKernels {
   private static final List<PrebuiltKernel> ALL =
       Stream.of(
               List.of(
-                  new PrebuiltKernel("smoke", "smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), true),
-                  new PrebuiltKernel("dispatch", "dispatch.cu", Map.of(), true),
-                  new PrebuiltKernel("expert-dispatch", "expert_dispatch.cu", Map.of(), true),
-                  new PrebuiltKernel("combine", "combine.cu", Map.of(), true),
-                  new PrebuiltKernel("expert-combine", "expert_combine.cu", Map.of(), true),
-                  new PrebuiltKernel("internode dispatch", "internode_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel(
-                      "internode expert-dispatch", "internode_expert_dispatch.cu", Map.of(), true),
-                  new PrebuiltKernel("internode combine", "internode_combine.cu", Map.of(), true),
-                  new PrebuiltKernel("layout", "layout.cu", Map.of(), false),
-                  new PrebuiltKernel("transpose scales", "transpose_scales.cu", Map.of(), true),
-                  new PrebuiltKernel("probe", "probe.cu", Map.of(), true),
-                  new PrebuiltKernel("proxy probe", "proxy_probe.cu", Map.of(), true),
-                  new PrebuiltKernel("put probe", "put_probe.cu", PUT_BY_STORES, true),
-                  new PrebuiltKernel("put probe by rings", "put_probe.cu", PUT_BY_RINGS, true)),
+                      "smoke", "probe/smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), true),
+                  new PrebuiltKernel("dispatch", "dispatch/dispatch.cu", Map.of(), true),
+                  new PrebuiltKernel(
+                      "expert-dispatch", "dispatch/expert_dispatch.cu", Map.of(), true),
+                  new PrebuiltKernel("combine", "combine/combine.cu", Map.of(), true),
+                  new PrebuiltKernel("expert-combine", "combine/expert_combine.cu", Map.of(), true),
+                  new PrebuiltKernel(
+                      "internode dispatch", "internode/internode_dispatch.cu", Map.of(), true),
+                  new PrebuiltKernel(
+                      "internode expert-dispatch",
+                      "internode/internode_expert_dispatch.cu",
+                      Map.of(),
+                      true),
+                  new PrebuiltKernel(
+                      "internode combine", "internode/internode_combine.cu", Map.of(), true),
+                  new PrebuiltKernel("layout", "dispatch/layout.cu", Map.of(), false),
+                  new PrebuiltKernel(
+                      "transpose scales", "dispatch/transpose_scales.cu", Map.of(), true),
+                  new PrebuiltKernel("probe", "probe/probe.cu", Map.of(), true),
+                  new PrebuiltKernel("proxy probe", "probe/proxy_probe.cu", Map.of(), true),
+                  new PrebuiltKernel("put probe", "probe/put_probe.cu", PUT_BY_STORES, true),
+                  new PrebuiltKernel(
+                      "put probe by rings", "probe/put_probe.cu", PUT_BY_RINGS, true)),
               lowLatency("", "", Map.of()),
               lowLatency("", " with LL packets", LL_PACKETS),
               lowLatency("_mapped", "", Map.of()),
@@ -81,7 +90,7 @@ public final class PrebuiltKernels {
             file ->
                 new PrebuiltKernel(
                     "low-latency " + file.replace('_', ' ') + shape,
-                    "low_latency_" + file + ".cu",
+                    "lowlatency/low_latency_" + file + ".cu",
                     constants,
                     true))
         .toList();
@@ -94,8 +103,8 @@ public final class PrebuiltKernels {
         .distinct()
         .filter(
             entry ->
-                entry.startsWith("internode_")
-                    || entry.startsWith("put_")
+                entry.startsWith("internode/")
+                    || entry.startsWith("probe/put_")
                     || entry.endsWith("_puts.cu"))
         .toList();
   }

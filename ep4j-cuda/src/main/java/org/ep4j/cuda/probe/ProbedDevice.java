@@ -54,7 +54,8 @@ final class ProbedDevice implements AutoCloseable {
       device = owned.own(CudaDevice.open(ordinal));
       device.makeCurrent();
       stream = owned.own(CudaStream.create(device));
-      CudaModule module = owned.own(KernelCompiler.standard().load(device, "probe.cu", Map.of()));
+      CudaModule module =
+          owned.own(KernelCompiler.standard().load(device, "probe/probe.cu", Map.of()));
       pushing = module.kernel("ep4j_probe_push");
       pushing.setMaxDynamicSharedBytes(sharedBytes());
       LaunchConfig all = LaunchConfig.of(device.properties().multiprocessors(), CHECK_THREADS);

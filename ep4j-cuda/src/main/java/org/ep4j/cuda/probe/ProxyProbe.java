@@ -32,7 +32,7 @@ public final class ProxyProbe implements AutoCloseable {
     this.device = device;
     boolean complete = false;
     try {
-      module = owned.own(KernelCompiler.standard().load(device, "proxy_probe.cu", Map.of()));
+      module = owned.own(KernelCompiler.standard().load(device, "probe/proxy_probe.cu", Map.of()));
       words = owned.own(PinnedMemory.allocate(device, WORDS_BYTES));
       stream = owned.own(CudaStream.create(device));
       complete = true;

@@ -24,7 +24,8 @@ public final class StreamLatch implements AutoCloseable {
   private StreamLatch(CudaDevice device) {
     boolean complete = false;
     try {
-      CudaModule module = owned.own(KernelCompiler.standard().load(device, "probe.cu", Map.of()));
+      CudaModule module =
+          owned.own(KernelCompiler.standard().load(device, "probe/probe.cu", Map.of()));
       // The word that the kernel polls is never written, so only the limit ends the wait.
       DeviceMemory word = owned.own(DeviceMemory.allocate(device, Long.BYTES));
       latch =

@@ -57,7 +57,8 @@ public final class PutProbe implements AutoCloseable {
     boolean complete = false;
     try {
       puts = owned.own(DevicePut.open(group, config));
-      module = owned.own(puts.load("put_probe.cu", Map.of(), List.of(EXCHANGE, ROUNDS, STREAM)));
+      module =
+          owned.own(puts.load("probe/put_probe.cu", Map.of(), List.of(EXCHANGE, ROUNDS, STREAM)));
       stream = owned.own(CudaStream.create(puts.device()));
       results = owned.own(DeviceMemory.allocate(puts.device(), warps * (long) Long.BYTES));
       past = owned.own(DeviceMemory.allocate(puts.device(), signals(warps) * (long) Long.BYTES));

@@ -22,7 +22,7 @@ class HeldDeviceTest {
       CudaDevice device = CudaDevice.open(0);
       device.makeCurrent();
       CudaStream stream = CudaStream.create(device);
-      CudaModule module = KernelCompiler.standard().load(device, "probe.cu", Map.of());
+      CudaModule module = KernelCompiler.standard().load(device, "probe/probe.cu", Map.of());
       PinnedMemory latch = PinnedMemory.allocate(device, Long.BYTES);
       NativeMemory.putLongRelease(latch.hostAddress(), 0);
       DeviceMemory memory = DeviceMemory.allocate(device, 1 << 20);

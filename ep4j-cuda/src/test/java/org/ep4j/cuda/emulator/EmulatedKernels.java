@@ -37,7 +37,7 @@ final class EmulatedKernels {
           "machine.hpp",
           "builtins.hpp",
           "pairs.hpp",
-          "ptx.cuh",
+          "common/ptx.cuh",
           "routing.hpp",
           "region.hpp",
           "operations.hpp",
@@ -90,17 +90,17 @@ final class EmulatedKernels {
   /** Kernels that worlds run; each includes its dependencies. */
   private static final List<String> ENTRIES =
       List.of(
-          "dispatch.cu",
-          "expert_dispatch.cu",
-          "combine.cu",
-          "expert_combine.cu",
-          "internode_dispatch.cu",
-          "internode_expert_dispatch.cu",
-          "internode_combine.cu",
-          "low_latency_dispatch.cu",
-          "low_latency_combine.cu",
-          "proxy_probe.cu",
-          "put_probe.cu");
+          "dispatch/dispatch.cu",
+          "dispatch/expert_dispatch.cu",
+          "combine/combine.cu",
+          "combine/expert_combine.cu",
+          "internode/internode_dispatch.cu",
+          "internode/internode_expert_dispatch.cu",
+          "internode/internode_combine.cu",
+          "lowlatency/low_latency_dispatch.cu",
+          "lowlatency/low_latency_combine.cu",
+          "probe/proxy_probe.cu",
+          "probe/put_probe.cu");
 
   /**
    * Sums as on the GPU: the host's compiler must not fuse two roundings into one. _FORTIFY_SOURCE
@@ -157,11 +157,16 @@ final class EmulatedKernels {
       assertThat(program.toFile().setExecutable(true)).isTrue();
       return program;
     }
+    // Includes name files from the root of the kernels.
+    List<String> options = new ArrayList<>(OPTIONS);
+    options.add("-I" + directory);
     for (var source : sources.entrySet()) {
-      Files.writeString(directory.resolve(source.getKey()), source.getValue());
+      Path file = directory.resolve(source.getKey());
+      Files.createDirectories(Objects.requireNonNull(file.getParent()));
+      Files.writeString(file, source.getValue());
     }
     HostCompiler.compile(
-        directory.resolve(world + ".cpp"), program, OPTIONS.toArray(String[]::new));
+        directory.resolve(world + ".cpp"), program, options.toArray(String[]::new));
     BuildCache.put(key, world, Files.readAllBytes(program));
     return program;
   }

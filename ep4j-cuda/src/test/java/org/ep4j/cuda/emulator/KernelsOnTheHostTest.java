@@ -81,12 +81,14 @@ class KernelsOnTheHostTest {
       throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
     kernels.change(
-        "low_latency.cuh",
+        "lowlatency/low_latency.cuh",
         "constexpr bool RANK_MAJOR = EP4J_RANK_MAJOR;",
         "#define RANK_MAJOR emulator::rank_major()");
     kernels.change(
-        "low_latency_combine.cu",
-        "#if EP4J_RANK_MAJOR\nEP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, RETURN_SUMMED)\n#else",
+        "lowlatency/low_latency_combine.cu",
+        "#if EP4J_RANK_MAJOR\n"
+            + "EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, RETURN_SUMMED)\n"
+            + "#else",
         "EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine_summed, RETURN_SUMMED)\n#if true");
     allCasesPass(kernels, "low_latency_mixed_world");
   }
@@ -132,7 +134,7 @@ class KernelsOnTheHostTest {
   void lowLatencyBlocksThatShareWordsDeliverInEveryOrder()
       throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
-    kernels.change("low_latency_group_sizes.cuh", "UNITS = 32", "UNITS = 2");
+    kernels.change("lowlatency/low_latency_group_sizes.cuh", "UNITS = 32", "UNITS = 2");
     allCasesPass(kernels, "low_latency_mapped_world");
     if (FULL) {
       allCasesPass(kernels, "low_latency_rank_major_mapped_world");
@@ -153,7 +155,8 @@ class KernelsOnTheHostTest {
   @Test
   void putsByTheProxyArriveBeforeTheirSignals() throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
-    kernels.change("device_put.cuh", "MAX_COMMAND_BYTES = 8ull << 20", "MAX_COMMAND_BYTES = 2048");
+    kernels.change(
+        "transport/device_put.cuh", "MAX_COMMAND_BYTES = 8ull << 20", "MAX_COMMAND_BYTES = 2048");
     allCasesPass(kernels, "put_rings_world");
   }
 
@@ -175,8 +178,9 @@ class KernelsOnTheHostTest {
   @Test
   void rowsOfBlocksThatShareAWordAreAwaited() throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
-    kernels.change("low_latency_group_sizes.cuh", "UNITS = 32", "UNITS = 1");
-    kernels.change("low_latency_groups.cuh", "atomicAdd(progress, 1ull) + 1 == sharers", "true");
+    kernels.change("lowlatency/low_latency_group_sizes.cuh", "UNITS = 32", "UNITS = 1");
+    kernels.change(
+        "lowlatency/low_latency_groups.cuh", "atomicAdd(progress, 1ull) + 1 == sharers", "true");
     assertThat(firstFailure(kernels, "low_latency_mapped_world", 1))
         .containsAnyOf("of row", "the sum of token");
   }
@@ -185,8 +189,8 @@ class KernelsOnTheHostTest {
   @Test
   void donePublishedTooEarlyIsFound() throws IOException, InterruptedException {
     EmulatedKernels kernels = new EmulatedKernels(directory);
-    kernels.change("expert_push.cuh", "== gridDim.x - 1;", "== p.push_blocks - 1;");
-    kernels.change("expert_dispatch.cu", "if (!sends && warp == 0) {", "if (false) {");
+    kernels.change("dispatch/expert_push.cuh", "== gridDim.x - 1;", "== p.push_blocks - 1;");
+    kernels.change("dispatch/expert_dispatch.cu", "if (!sends && warp == 0) {", "if (false) {");
     String output = firstFailure(kernels, "dispatch_world", 1);
     assertThat(output).contains("HANG").contains("counts + ");
   }

@@ -20,17 +20,18 @@ class ParameterFieldsTest {
 
   @ParameterizedTest
   @CsvSource({
-    "protocol.cuh, Control, ControlField",
-    "dispatch_parameters.cuh, DispatchParameters, DispatchField",
-    "combine_parameters.cuh, CombineParameters, CombineField",
-    "layout.cu, LayoutParameters, LayoutField",
-    "transpose_scales.cu, TransposeParameters, TransposeField",
-    "low_latency.cuh, LowLatencyParameters, LowLatencyField",
-    "low_latency_puts.cuh, LowLatencyPuts, LowLatencyPutsField",
-    "internode.cuh, InternodePartner, org.ep4j.cuda.internode.InternodePartnerField",
-    "internode.cuh, InternodeWorld, org.ep4j.cuda.internode.InternodeWorldField",
-    "internode_transport.cuh, InternodeTransport, org.ep4j.cuda.internode.InternodeTransportField",
-    "device_put.cuh, DevicePut, org.ep4j.cuda.put.PutField"
+    "common/protocol.cuh, Control, ControlField",
+    "dispatch/dispatch_parameters.cuh, DispatchParameters, DispatchField",
+    "combine/combine_parameters.cuh, CombineParameters, CombineField",
+    "dispatch/layout.cu, LayoutParameters, LayoutField",
+    "dispatch/transpose_scales.cu, TransposeParameters, TransposeField",
+    "lowlatency/low_latency.cuh, LowLatencyParameters, LowLatencyField",
+    "lowlatency/low_latency_puts.cuh, LowLatencyPuts, LowLatencyPutsField",
+    "internode/internode.cuh, InternodePartner, org.ep4j.cuda.internode.InternodePartnerField",
+    "internode/internode.cuh, InternodeWorld, org.ep4j.cuda.internode.InternodeWorldField",
+    "internode/internode_transport.cuh, InternodeTransport,"
+        + " org.ep4j.cuda.internode.InternodeTransportField",
+    "transport/device_put.cuh, DevicePut, org.ep4j.cuda.put.PutField"
   })
   void fieldsOfTheHostAreThoseOfTheKernel(String file, String struct, String fields)
       throws Exception {

@@ -38,7 +38,7 @@ class StuckCloseTest {
         Group group = Group.inProcess(1).getFirst()) {
       device.makeCurrent();
       try (CudaStream stream = CudaStream.create(device);
-          CudaModule module = KernelCompiler.standard().load(device, "probe.cu", Map.of());
+          CudaModule module = KernelCompiler.standard().load(device, "probe/probe.cu", Map.of());
           PinnedMemory latch = PinnedMemory.allocate(device, Long.BYTES);
           Batch batch = new Batch(device, TOKENS);
           Launch holding =

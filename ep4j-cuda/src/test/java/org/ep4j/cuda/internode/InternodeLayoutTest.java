@@ -18,7 +18,8 @@ class InternodeLayoutTest {
   @Test
   void kernelsHaveTheSameNumberOfSlots() throws IOException {
     try (InputStream source =
-        InternodeLayoutTest.class.getResourceAsStream("/org/ep4j/cuda/kernels/internode.cuh")) {
+        InternodeLayoutTest.class.getResourceAsStream(
+            "/org/ep4j/cuda/kernels/internode/internode.cuh")) {
       assertThat(source).isNotNull();
       assertThat(new String(source.readAllBytes(), StandardCharsets.UTF_8))
           .contains("constexpr u32 MAX_SLOTS = " + InternodeLayout.SLOTS + ";");

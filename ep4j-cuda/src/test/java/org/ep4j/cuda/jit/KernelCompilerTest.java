@@ -28,7 +28,7 @@ import org.junit.jupiter.api.io.TempDir;
 class KernelCompilerTest {
   private static final long LIMIT = 1L << 30;
   private static final KernelSpec SPEC =
-      KernelSpec.of("smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), "sm_90a");
+      KernelSpec.of("probe/smoke.cu", Map.of("SMOKE_OFFSET", "1.0f"), "sm_90a");
 
   @TempDir private Path directory;
 
@@ -98,7 +98,7 @@ class KernelCompilerTest {
     assertThat(found.origin()).isEqualTo(KernelCompiler.Origin.SHIPPED);
     assertThat(found.image()).containsExactly(4, 5, 6);
     // None for other sources.
-    KernelSpec other = KernelSpec.of("smoke.cu", Map.of("SMOKE_OFFSET", "2.0f"), "sm_90a");
+    KernelSpec other = KernelSpec.of("probe/smoke.cu", Map.of("SMOKE_OFFSET", "2.0f"), "sm_90a");
     assertThatThrownBy(() -> compiler.compile(other))
         .isInstanceOf(EngineUnavailableException.class);
   }
@@ -107,27 +107,28 @@ class KernelCompilerTest {
   void aGeneralKernelReplacesASpecialisedOneButNoneOfAnotherProtocol() {
     Map<String, String> variant = Map.of("SMOKE_OFFSET", "1.0f");
     KernelConstants constants = new KernelConstants(variant, Map.of("SMOKE_SHAPE", "8"));
-    KernelSpec general = KernelSpec.of("smoke.cu", Map.of(), "sm_90a");
+    KernelSpec general = KernelSpec.of("probe/smoke.cu", Map.of(), "sm_90a");
     CubinCache cache = new CubinCache(directory, LIMIT);
     cache.put(general.key("nvrtc13.0"), general.description(), new byte[] {1});
     KernelCompiler compiler = new KernelCompiler(NONE, cache);
-    assertThatThrownBy(() -> compiler.best("smoke.cu", constants, "sm_90a"))
+    assertThatThrownBy(() -> compiler.best("probe/smoke.cu", constants, "sm_90a"))
         .isInstanceOf(EngineUnavailableException.class);
 
     cache.put(SPEC.key("nvrtc13.0"), SPEC.description(), new byte[] {2});
-    KernelSpec found = compiler.best("smoke.cu", constants, "sm_90a");
+    KernelSpec found = compiler.best("probe/smoke.cu", constants, "sm_90a");
     assertThat(found.defines()).isEqualTo(variant);
 
     KernelSpec special =
-        KernelSpec.of("smoke.cu", Map.of("SMOKE_OFFSET", "1.0f", "SMOKE_SHAPE", "8"), "sm_90a");
+        KernelSpec.of(
+            "probe/smoke.cu", Map.of("SMOKE_OFFSET", "1.0f", "SMOKE_SHAPE", "8"), "sm_90a");
     cache.put(special.key("nvrtc13.0"), special.description(), new byte[] {3});
-    found = compiler.best("smoke.cu", constants, "sm_90a");
+    found = compiler.best("probe/smoke.cu", constants, "sm_90a");
     assertThat(found.fingerprint()).isEqualTo(special.fingerprint());
   }
 
   @Test
   void preparedKernelsAreFoundInMemory() throws InterruptedException {
-    KernelSpec spec = KernelSpec.of("smoke.cu", Map.of(), "sm_90a");
+    KernelSpec spec = KernelSpec.of("probe/smoke.cu", Map.of(), "sm_90a");
     CountDownLatch asked = new CountDownLatch(1);
     CompilerBackend slow =
         new CompilerBackend() {
@@ -149,8 +150,8 @@ class KernelCompilerTest {
           }
         };
     KernelCompiler compiler = new KernelCompiler(slow, new CubinCache(directory, LIMIT));
-    compiler.prepare(Map.of("smoke.cu", KernelConstants.NONE), "sm_90a");
-    compiler.prepare(Map.of("smoke.cu", KernelConstants.NONE), "sm_90a");
+    compiler.prepare(Map.of("probe/smoke.cu", KernelConstants.NONE), "sm_90a");
+    compiler.prepare(Map.of("probe/smoke.cu", KernelConstants.NONE), "sm_90a");
     assertThat(asked.await(1, TimeUnit.MINUTES)).isTrue();
     KernelCompiler.Cubin found = compiler.compile(spec);
     assertThat(found.origin()).isEqualTo(KernelCompiler.Origin.MEMORY);
@@ -165,14 +166,14 @@ class KernelCompilerTest {
         .hasMessageStartingWith(ErrorCode.KERNEL_COMPILER_MISSING.id())
         .hasMessageContaining("no NVRTC anywhere")
         .hasMessageContaining(directory.toString())
-        .hasMessageContaining("smoke.cu")
+        .hasMessageContaining("probe/smoke.cu")
         .hasMessageContaining("cache warm --arch sm_90a");
   }
 
   @Test
   void architectureThatNvrtcDoesNotSupportIsReported() {
     Gpu.requireNvrtc();
-    KernelSpec spec = KernelSpec.of("smoke.cu", SPEC.defines(), "sm_30");
+    KernelSpec spec = KernelSpec.of("probe/smoke.cu", SPEC.defines(), "sm_30");
     KernelCompiler compiler =
         new KernelCompiler(new NvrtcBackend(), new CubinCache(directory, LIMIT));
     assertThatThrownBy(() -> compiler.compile(spec))
@@ -189,7 +190,8 @@ class KernelCompilerTest {
       KernelCompiler compiler =
           new KernelCompiler(new NvrtcBackend(), new CubinCache(directory, LIMIT));
       int count = 1000;
-      try (CudaModule module = compiler.load(device, "smoke.cu", Map.of("SMOKE_OFFSET", "3.0f"));
+      try (CudaModule module =
+              compiler.load(device, "probe/smoke.cu", Map.of("SMOKE_OFFSET", "3.0f"));
           Launch launch = Launch.of(module.kernel("smoke"), LaunchConfig.of(8, 128), 16);
           CudaStream stream = CudaStream.create(device);
           DeviceMemory out = DeviceMemory.allocate(device, 4L * count)) {

@@ -17,10 +17,10 @@ class KernelSpecTest {
 
   @Test
   void sourcesContainTheirIncludes() {
-    KernelSources sources = KernelSources.of("smoke.cu");
-    assertThat(sources.files()).containsOnlyKeys("smoke.cu", "smoke.cuh");
-    assertThat(sources.headers()).containsOnlyKeys("smoke.cuh");
-    assertThat(sources.text()).contains("#include \"smoke.cuh\"");
+    KernelSources sources = KernelSources.of("probe/smoke.cu");
+    assertThat(sources.files()).containsOnlyKeys("probe/smoke.cu", "probe/smoke.cuh");
+    assertThat(sources.headers()).containsOnlyKeys("probe/smoke.cuh");
+    assertThat(sources.text()).contains("#include \"probe/smoke.cuh\"");
   }
 
   @Test
@@ -33,9 +33,9 @@ class KernelSpecTest {
 
   @Test
   void optionsNameArchitectureAndMacrosInOrder() {
-    KernelSpec spec = KernelSpec.of("smoke.cu", Map.of("B", "2", "A", "x<1>"), ARCH);
+    KernelSpec spec = KernelSpec.of("probe/smoke.cu", Map.of("B", "2", "A", "x<1>"), ARCH);
     assertThat(spec.options()).containsExactly("--std=c++17", "-arch=sm_90a", "-DA=x<1>", "-DB=2");
-    assertThat(spec.description()).isEqualTo("smoke.cu sm_90a {A=x<1>, B=2}");
+    assertThat(spec.description()).isEqualTo("probe/smoke.cu sm_90a {A=x<1>, B=2}");
   }
 
   @Test
@@ -63,10 +63,10 @@ class KernelSpecTest {
 
   @Test
   void badArchitecturesAndMacrosAreRefused() {
-    assertThatThrownBy(() -> KernelSpec.of("smoke.cu", Map.of(), "90a"))
+    assertThatThrownBy(() -> KernelSpec.of("probe/smoke.cu", Map.of(), "90a"))
         .isInstanceOf(InvalidArgumentException.class)
         .hasMessageStartingWith(ErrorCode.KERNEL_SPEC.id());
-    assertThatThrownBy(() -> KernelSpec.of("smoke.cu", Map.of("A B", "1"), ARCH))
+    assertThatThrownBy(() -> KernelSpec.of("probe/smoke.cu", Map.of("A B", "1"), ARCH))
         .isInstanceOf(InvalidArgumentException.class)
         .hasMessageContaining("A B");
   }

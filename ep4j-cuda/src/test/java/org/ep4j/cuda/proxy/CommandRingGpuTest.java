@@ -56,7 +56,7 @@ class CommandRingGpuTest {
   void open() {
     device = Gpu.open();
     stream = CudaStream.create(device);
-    module = KernelCompiler.standard().load(device, "proxy_probe.cu", Map.of());
+    module = KernelCompiler.standard().load(device, "probe/proxy_probe.cu", Map.of());
     words = PinnedMemory.allocate(device, new RingMemory(0, RINGS, CAPACITY, 8, 8).bytes());
     memory = new RingMemory(words.hostAddress(), RINGS, CAPACITY, 8, 8);
     control = DeviceMemory.allocate(device, CONTROL + Long.BYTES);

@@ -105,7 +105,8 @@ class CommandRingTest {
   void fieldsAreThoseOfTheKernels() throws IOException {
     String text;
     try (InputStream in =
-        CommandRingTest.class.getResourceAsStream("/org/ep4j/cuda/kernels/command_ring.cuh")) {
+        CommandRingTest.class.getResourceAsStream(
+            "/org/ep4j/cuda/kernels/transport/command_ring.cuh")) {
       assertThat(in).isNotNull();
       text = new String(in.readAllBytes(), StandardCharsets.UTF_8);
     }

@@ -1,9 +1,9 @@
 // High-throughput dispatches, FLAT and EXPERT_MAJOR, new and cached, on random worlds:
 // `dispatch_world SEED CASES`.
-#include "ptx.cuh"
+#include "common/ptx.cuh"
 
-#include "dispatch.cu"
-#include "expert_dispatch.cu"
+#include "dispatch/dispatch.cu"
+#include "dispatch/expert_dispatch.cu"
 
 #include "dispatching.hpp"
 #include "main.hpp"

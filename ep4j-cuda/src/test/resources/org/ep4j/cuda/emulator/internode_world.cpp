@@ -1,16 +1,16 @@
 // High-throughput operations across nodes on random worlds: `internode_world SEED CASES`.
-#include "ptx.cuh"
+#include "common/ptx.cuh"
 
-#include "dispatch.cu"
-#include "expert_dispatch.cu"
-#include "internode_dispatch.cu"
-#include "internode_expert_dispatch.cu"
+#include "dispatch/dispatch.cu"
+#include "dispatch/expert_dispatch.cu"
+#include "internode/internode_dispatch.cu"
+#include "internode/internode_expert_dispatch.cu"
 
 // Some names equal those of a dispatch; on a GPU the two are never in one program.
 namespace combining {
-#include "combine.cu"
-#include "expert_combine.cu"
-#include "internode_combine.cu"
+#include "combine/combine.cu"
+#include "combine/expert_combine.cu"
+#include "internode/internode_combine.cu"
 }  // namespace combining
 
 #include "internode_worlds.hpp"

@@ -3,10 +3,10 @@
 #if !defined(EP4J_LL_PACKETS) && !defined(EP4J_INTERNODE)
 #define EP4J_LL_PACKETS 1
 #endif
-#include "ptx.cuh"
+#include "common/ptx.cuh"
 
-#include "low_latency_dispatch.cu"
-#include "low_latency_combine.cu"
+#include "lowlatency/low_latency_dispatch.cu"
+#include "lowlatency/low_latency_combine.cu"
 
 #include "low_latency_calls.hpp"
 #include "main.hpp"

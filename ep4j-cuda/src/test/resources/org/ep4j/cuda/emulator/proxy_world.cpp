@@ -1,9 +1,9 @@
 // Rings of commands from the warps of a GPU to threads of a host, on random worlds: `proxy_world
 // SEED CASES`. The host's threads are modelled here, step by step as in CommandRing.java and
 // Poller.java; some are slow, some stop in order, some stop forever.
-#include "ptx.cuh"
+#include "common/ptx.cuh"
 
-#include "command_ring.cuh"
+#include "transport/command_ring.cuh"
 
 #include "main.hpp"
 

@@ -2,9 +2,9 @@
 // ranks, itself included, in pieces and in any order, signals, overwrites its source with garbage
 // once a flush has returned, and compares each received block once its signal has arrived.
 #pragma once
-#include "ptx.cuh"
+#include "common/ptx.cuh"
 
-#include "put_probe.cu"
+#include "probe/put_probe.cu"
 
 #include "main.hpp"
 #include "put_transports.hpp"

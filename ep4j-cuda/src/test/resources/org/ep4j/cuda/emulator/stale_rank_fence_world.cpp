@@ -1,14 +1,14 @@
 // High-throughput operations with one rank that is stopped until the others have lost it: they
 // continue without it, and it resumes where it stopped. `stale_rank_fence_world SEED CASES`.
-#include "ptx.cuh"
+#include "common/ptx.cuh"
 
-#include "dispatch.cu"
-#include "expert_dispatch.cu"
+#include "dispatch/dispatch.cu"
+#include "dispatch/expert_dispatch.cu"
 
 // Some names equal those of a dispatch; on a GPU the two are never in one program.
 namespace combining {
-#include "combine.cu"
-#include "expert_combine.cu"
+#include "combine/combine.cu"
+#include "combine/expert_combine.cu"
 }  // namespace combining
 
 #include "combining.hpp"

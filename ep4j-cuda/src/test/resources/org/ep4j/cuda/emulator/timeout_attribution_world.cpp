@@ -1,14 +1,14 @@
 // High-throughput operations with one missing rank: the other ranks must name it.
 // `timeout_attribution_world SEED CASES`.
-#include "ptx.cuh"
+#include "common/ptx.cuh"
 
-#include "dispatch.cu"
-#include "expert_dispatch.cu"
+#include "dispatch/dispatch.cu"
+#include "dispatch/expert_dispatch.cu"
 
 // Some names equal those of a dispatch; on a GPU the two are never in one program.
 namespace combining {
-#include "combine.cu"
-#include "expert_combine.cu"
+#include "combine/combine.cu"
+#include "combine/expert_combine.cu"
 }  // namespace combining
 
 #include "missing_rank.hpp"

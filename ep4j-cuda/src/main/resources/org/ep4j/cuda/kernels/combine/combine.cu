@@ -1,0 +1,89 @@
+// High-throughput combine of FLAT rows within one node, see token_sums.cuh: rows are pushed
+// unchanged and summed by the rank that owns the token.
+//
+// Roles, in every block:
+//   warps 0..push_warps-1   push groups of four rows into return buffers and raise the words of the
+//                           groups (release); then sum
+//   the other warps         sum parts of tokens: wait for the groups of the rows (acquire), add, store
+//   block 0                 also publishes `ready` to all peers
+//   last block to finish    ends the epoch
+// Budget: 512 threads at most, one block an SM, so at most 128 registers a thread: 2 rows and 4
+// vectors of a lane at a time. Shared memory: for each pushing warp STAGES stages of stage_bytes
+// and their barriers, 64 row pointers a warp, five words a rank.
+//
+// Invariant: rows are added in ascending rank order, whatever order they arrive in, so sums do not
+// depend on timing. Pushing warps wait only for `ready`, never for rows, so every awaited row
+// arrives.
+#include "combine/token_sums.cuh"
+
+template <class T>
+struct FlatToken {
+  using Element = T;
+  static constexpr u32 VECTORS = 4;
+
+  const char** rows;
+  int count = 0;
+
+  __device__ __forceinline__ explicit FlatToken(const char** rows) : rows(rows) {}
+
+  __device__ __forceinline__ bool find(const CombineParameters& p, const WaitContext& w,
+                                       const ReturnLayout& return_layout, const TokenRoutes& of) {
+    u32 found = 0;
+#pragma unroll
+    for (u32 round = 0; round < ROUNDS; round++) {
+      u64 route = of.routes[round];
+      bool valid = route != NO_ROUTE;
+      u32 mask = __ballot_sync(0xffffffff, valid);
+      bool there = true;
+      if (valid) {
+        const char* row = input_row(p, (u32)route, 16 / T::ELEMENTS);
+        if (!is_local_input(p, route)) {
+          row = await_return_row(p, w, return_layout, route);
+          there = row != nullptr;
+        }
+        rows[found + __popc(mask & ((1u << lane_id()) - 1))] = row;
+      }
+      if (!__all_sync(0xffffffff, there)) {
+        return false;
+      }
+      found += __popc(mask);
+    }
+    count = (int)found;
+    __syncwarp();
+    return true;
+  }
+
+  __device__ __forceinline__ void add_to(float (*sum)[T::ELEMENTS], u32 first, u32 end) const {
+    add_rows<T, T, VECTORS, 2>(sum, MemoryRows{rows}, count, first, end);
+  }
+
+  // In rank order, like the rows.
+  __device__ __forceinline__ float weight(const CombineParameters& p, u32 k) const {
+    float sum = 0;
+    for (int i = 0; i < count; i++) {
+      sum += __ldcg(row_weights(p, rows[i], 16 / T::ELEMENTS) + k);
+    }
+    return sum;
+  }
+
+  static __device__ __forceinline__ void push(const CombineParameters& p, const WaitContext& w,
+                                              const RowGroups<ReturnLayout>& groups, char* stages,
+                                              u64* barriers, const char** rows) {
+#if EP4J_TMA
+    Ring ring(stages, barriers, (u32)p.stage_bytes);
+    push_rows(p, w, groups, ring, 16 / T::ELEMENTS);
+#else
+    push_sums<T, T>(p, w, groups, rows);
+#endif
+  }
+};
+
+#define EP4J_COMBINE(name, T)                             \
+  extern "C" __global__ void __launch_bounds__(512, 1)    \
+      name(const __grid_constant__ CombineParameters p) { \
+    combine<FlatToken<T>>(p);                             \
+  }
+
+EP4J_COMBINE(ep4j_combine_bf16, Bf16)
+EP4J_COMBINE(ep4j_combine_fp16, Fp16)
+EP4J_COMBINE(ep4j_combine_fp32, Fp32)

@@ -1,0 +1,139 @@
+// Source and destination of each row of a combine, as each block derives them from the handle.
+#pragma once
+#include "combine/input_rows.cuh"
+
+constexpr u32 GROUP = 4;  // rows a word
+
+// Rows that holder h sends to source s.
+__device__ __forceinline__ u32 rows_between(const CombineParameters& p, u32 source, u32 holder) {
+  u32 base = 0;
+  for (u32 s = 0; s < source; s++) {
+    base += p.matrix[s * p.ranks + holder];
+  }
+  u32 rows = p.matrix[source * p.ranks + holder];
+  u32 limit = p.matrix[p.ranks * p.ranks + holder];
+  return base >= limit ? 0 : min(rows, limit - base);
+}
+
+// A block's rows for each rank; arrays [ranks] in shared memory. Rows that a rank holds for itself
+// stay in the caller's memory and have no place in a return buffer.
+struct ReturnLayout {
+  u32* push_first;  // first row held here that belongs to the rank
+  u32* push_rows;   // number of rows to push; 0 for this rank
+  u32* push_return_row;   // first of these rows in the rank's return buffer
+  u32* own_first;   // slot of this rank's first row there
+  u32* own_return_row;    // first row of that rank's rows in this rank's return buffer
+
+  static constexpr u32 ARRAYS = 5;
+
+  // Rows that a warp adds at a time; bounded by registers.
+  static constexpr u32 ROWS = 4;
+
+  // Number of ranks to which rows are pushed: all but this one, starting with the next rank.
+  __device__ __forceinline__ u32 receivers(const CombineParameters& p) const { return (u32)p.ranks - 1; }
+
+  // The rank whose return buffer receives the rows, and the first of their words there.
+  __device__ __forceinline__ u32 target(u32 rank) const { return rank; }
+  __device__ __forceinline__ u64 words(const CombineParameters& p, u32) const {
+    return p.rank * p.group_words;
+  }
+
+  __device__ __forceinline__ ReturnLayout(u32* words, u64 ranks)
+      : push_first(words),
+        push_rows(words + ranks),
+        push_return_row(words + 2 * ranks),
+        own_first(words + 3 * ranks),
+        own_return_row(words + 4 * ranks) {}
+
+  __device__ __forceinline__ void fill(const CombineParameters& p) const {
+    for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
+      u32 first = 0;
+      for (u32 s = 0; s < r; s++) {
+        first += p.matrix[s * p.ranks + p.rank];
+      }
+      push_first[r] = first;
+      push_rows[r] = r == p.rank ? 0 : rows_between(p, r, (u32)p.rank);
+      u32 row = 0;
+      for (u32 h = 0; h < p.rank; h++) {
+        row += h == r ? 0 : p.matrix[r * p.ranks + h];
+      }
+      push_return_row[r] = row;
+      u32 own = 0;
+      for (u32 s = 0; s < p.rank; s++) {
+        own += p.matrix[s * p.ranks + r];
+      }
+      own_first[r] = own;
+      row = 0;
+      for (u32 h = 0; h < r; h++) {
+        row += h == p.rank ? 0 : p.matrix[p.rank * p.ranks + h];
+      }
+      own_return_row[r] = row;
+    }
+    __syncthreads();
+  }
+};
+
+__device__ __forceinline__ u64* group_words(const CombineParameters& p, u32 rank) {
+  return (u64*)(p.peers[rank] + p.groups_offset);
+}
+
+// The groups of rows that a pushing warp takes, each the next of the rank: round robin over the
+// ranks, so that at any moment all links are busy and rows arrive in about the order in which they
+// are summed.
+template <class ReturnLayout>
+struct RowGroups {
+  static constexpr u32 ROWS = ReturnLayout::ROWS;
+
+  const CombineParameters& p;
+  const ReturnLayout& return_layout;
+  WorkCounter taken;
+  u32 receivers;  // number of ranks to which rows are pushed
+  u32 jobs = 0;
+  u32 job = 0;
+  u32 source = 0;
+  u32 group = 0;
+
+  __device__ __forceinline__ RowGroups(const CombineParameters& p, const ReturnLayout& return_layout, const WaitContext& w)
+      : p(p), return_layout(return_layout), taken(&w.control->senders), receivers(return_layout.receivers(p)) {
+    u32 largest = 0;
+    for (u32 r = 0; r < p.ranks; r++) {
+      largest = max(largest, return_layout.push_rows[r]);
+    }
+    jobs = (largest + GROUP - 1) / GROUP * receivers;
+  }
+
+  // All lanes; false at the end, also when called again.
+  __device__ __forceinline__ bool next() {
+    do {
+      job = taken.next();
+      if (job >= jobs) {
+        return false;
+      }
+      find();
+    } while (group * GROUP >= return_layout.push_rows[source]);
+    return true;
+  }
+
+  // Sets the group of `job`.
+  __device__ __forceinline__ void find() {
+    group = job / receivers;
+    source = job - group * receivers + (u32)p.rank + 1;
+    source = source >= p.ranks ? source - (u32)p.ranks : source;
+  }
+
+  __device__ __forceinline__ u32 rows() const {
+    return min(GROUP, return_layout.push_rows[source] - group * GROUP);
+  }
+
+  __device__ __forceinline__ u32 first_row() const {
+    return return_layout.push_first[source] + group * GROUP;
+  }
+
+  __device__ __forceinline__ u64 return_row() const { return return_layout.push_return_row[source] + group * GROUP; }
+
+  __device__ __forceinline__ u32 target() const { return return_layout.target(source); }
+
+  __device__ __forceinline__ u64* word() const {
+    return group_words(p, target()) + return_layout.words(p, source) + group;
+  }
+};

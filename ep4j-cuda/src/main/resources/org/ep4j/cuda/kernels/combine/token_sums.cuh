@@ -1,0 +1,126 @@
+// High-throughput combine in one kernel; the part that FLAT (combine.cu) and EXPERT_MAJOR
+// (expert_combine.cu) share.
+//
+// Push: each rank pushes the rows that it holds for other ranks into the return buffer of their
+// source. There the rows of holder h are contiguous, in the order of its FLAT rows; row n of holder
+// h belongs to the n-th token that this rank sent to h. After every four rows of a holder the
+// pusher raises the word of the group (protocol.cuh). Before the first push to a rank, a pusher
+// waits for that rank's `ready`: from then on the return rows of the previous combine are no longer
+// read.
+//
+// Sum: the other warps, and the pushing warps once they have pushed, take parts of the tokens in
+// order, wait for the groups of their rows and add the rows to the biases in ascending rank order.
+// Rows that a rank holds for its own tokens are summed in the caller's memory. Wide rows may be
+// combined in several passes of columns.
+//
+// The part that depends on the layout is a `Token`, the rows of one token as a warp finds them:
+//   Element                        of rows and results
+//   VECTORS                        that a lane sums at a time
+//   Token(rows)                    shared memory of the warp, [64]
+//   find(p, w, return_layout, routes)  waits for the rows; false on abort
+//   add_to(sum, first, end)        adds VECTORS vectors of all rows, from column `first` on
+//   weight(p, k)                   the sum of the weights of choice k; lanes with a choice
+//   push(p, w, groups, stages, barriers, rows)   static: pushes the rows of `groups`; stages, barriers
+//                                  and rows [64] are shared memory of the warp
+// All lanes call the others together.
+#pragma once
+#include "combine/push_return_rows.cuh"
+#include "combine/results.cuh"
+
+// The routes of a token, those of the choices i and i + 32 in lane i. A warp prefetches them while
+// it sums the previous token.
+struct TokenRoutes {
+  u64 routes[ROUNDS];
+
+  __device__ __forceinline__ void prefetch(const CombineParameters& p, u32 token) {
+#pragma unroll
+    for (u32 round = 0; round < ROUNDS; round++) {
+      u32 k = round * 32 + lane_id();
+      routes[round] = k < p.top_k && token < p.tokens ? p.routes[(u64)token * p.top_k + k] : NO_ROUTE;
+    }
+  }
+};
+
+// Waits for the row of a route to another rank; null on abort.
+__device__ __forceinline__ const char* await_return_row(const CombineParameters& p, const WaitContext& w,
+                                                      const ReturnLayout& return_layout, u64 route) {
+  u32 holder = (u32)(route >> 32);
+  u32 number = (u32)route - return_layout.own_first[holder];
+  const u64* words = group_words(p, (u32)p.rank) + holder * p.group_words;
+  bool there = wait_epoch(w, words + number / GROUP, PHASE_ROWS, holder);
+  u64 row = return_layout.own_return_row[holder] + number;
+  return there ? p.peers[p.rank] + p.return_offset + row * p.return_row_bytes : nullptr;
+}
+
+// Sums the columns of a token from `begin` to `end`.
+template <class Token>
+__device__ __forceinline__ void sum_columns(const CombineParameters& p, u32 number,
+                                            const Token& token, u32 begin, u32 end) {
+  using T = typename Token::Element;
+  constexpr u32 E = T::ELEMENTS;
+  constexpr u32 U = Token::VECTORS;
+  u64 row = ((u64)number * p.hidden + p.column) * (16 / E);
+  for (u32 first = begin + lane_id() * E; first < end; first += 32 * E * U) {
+    float sum[U][E] = {};
+    add_biases<T, U>(p, sum, row, first, end);
+    token.add_to(sum, first, end);
+    store_results<T, U>(p, sum, row, first, end);
+  }
+}
+
+template <class Token>
+__device__ __forceinline__ void sum_tokens(const CombineParameters& p, const WaitContext& w,
+                                           const ReturnLayout& return_layout, Token token) {
+  constexpr u32 E = Token::Element::ELEMENTS;
+  u32 parts = (u32)p.parts;
+  u32 columns = ((u32)p.columns + parts * E - 1) / (parts * E) * E;
+  WorkCounter taken(&w.control->jobs);
+  TokenRoutes routes;
+  u32 next = taken.next();
+  routes.prefetch(p, next / parts);
+  while (next < p.tokens * parts) {
+    u32 number = next / parts;
+    u32 begin = next % parts * columns;
+    if (!token.find(p, w, return_layout, routes)) {
+      return;
+    }
+    next = taken.next();
+    routes.prefetch(p, next / parts);
+    sum_columns(p, number, token, begin, min(begin + columns, (u32)p.columns));
+    if (p.weights != nullptr && p.column == 0 && begin == 0) {
+      for (u32 k = lane_id(); k < p.top_k; k += 32) {
+        p.out_weights[(u64)number * p.top_k + k] = token.weight(p, k);
+      }
+    }
+    __syncwarp();
+  }
+}
+
+template <class Token>
+__device__ __forceinline__ void combine(const CombineParameters& p) {
+  extern __shared__ __align__(128) char shared[];
+  u64* barriers = (u64*)(shared + p.push_warps * STAGES * p.stage_bytes);
+  const char** pointers = (const char**)(barriers + p.push_warps * STAGES);
+  ReturnLayout return_layout((u32*)(pointers + 64 * (blockDim.x >> 5)), p.ranks);
+
+  Control* control = (Control*)p.peers[p.rank];
+  WaitContext w = make_wait_context(control, p.record, p.host_abort, p.timeout);
+  if (exit_early(w, p.receipt, CombineEntrySignals{p})) {
+    return;
+  }
+  if (blockIdx.x == 0 && threadIdx.x < p.ranks && p.peers[threadIdx.x] != nullptr) {
+    store_release_system((u64*)(p.peers[threadIdx.x] + p.ready_offset) + p.rank, w.epoch);
+  }
+  return_layout.fill(p);
+  u32 warp = warp_id();
+  const char** rows = pointers + 64 * warp;
+  if (warp < p.push_warps) {
+    RowGroups<ReturnLayout> groups(p, return_layout, w);
+    Token::push(p, w, groups, shared + warp * STAGES * p.stage_bytes, barriers + warp * STAGES,
+                rows);
+  }
+  sum_tokens(p, w, return_layout, Token(rows));
+  if (last_block(control) && threadIdx.x == 0) {
+    end_epoch(w, p.receipt, CombineEntrySignals{p});
+  }
+}

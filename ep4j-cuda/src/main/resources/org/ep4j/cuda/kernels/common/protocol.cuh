@@ -1,0 +1,263 @@
+// Words that ranks and blocks share, and the waits for them.
+//
+// Every operation on a buffer has an epoch: the value of `epoch` in the control words at kernel
+// start, plus one. All ranks run the same operations in the same order, so their epochs agree. The
+// host runs the kernels of a buffer one after the other, so a kernel has the control words of its
+// rank to itself.
+//
+// Words in the region of rank d; writer: rank s over NVLink; waiter: d:
+//   ready[s]   epoch: s has entered the operation, and everything before it on s has ended
+//   done[s]    epoch: all that s sends to d in this operation has been written
+//   counts[s]  one word a counter: low half of the epoch above, value below. The word carries its own
+//              epoch, so it needs no flag, and its presence implies ready. Order: rows to each rank,
+//              rows to each expert, row limit of s, alignment of its groups, its tokens.
+//   groups[s]  epoch of the combine for which the four rows of a group have been written
+//   arrivals   one word a slot of an EXPERT_MAJOR dispatch: low half of the epoch above, the token
+//              below. Written after row and row metadata; relaxed behind a fence.
+// Memory order: `ready`, `done` and `groups` are written with system-wide release; these and
+// `arrivals` are read with acquire. Counts need no order, because each word is self-contained. All
+// words only grow; nothing is reset between operations. A rank cannot overtake: it leaves a
+// dispatch only after every peer's `done`, and a peer sends `done` only after all its blocks have
+// read the counts.
+//
+// A rank that is missing since the last reset has no region: its entry among the peers is null, no
+// rank writes to it or waits for it, and its experts belong to no rank.
+//
+// A wait that misses its deadline writes the awaited word into the record and raises `abort`, so
+// that the other blocks leave too; the kernel ends with its work undone. Kernels never trap. The
+// last block settles which rank the record of a high-throughput operation names
+// (timeout_attribution.cuh).
+//
+// Fencing. A rank that its peers lose may only be suspended and may later launch kernels again. All
+// words of the operation in which the peers lost it are present, so such a kernel would not wait at
+// all. A survivor therefore writes `fenced_by` on that rank first, then waits until `running` is 0
+// (org.ep4j.cuda.engine.StaleRankFence); a kernel sets `running` before it reads `fenced_by`. Both
+// are relaxed: the host leaves far more time between its two accesses than a store takes. A kernel
+// that finds its rank fenced, at the start or during a wait, writes nothing more to peers except
+// what the current operation would have written. A fence is permanent.
+#pragma once
+#include "common/ptx.cuh"
+
+// At the start of each rank's region; 8 bytes a field, as in org.ep4j.cuda.engine.ControlField.
+// Writers: while a kernel runs, only kernels of this GPU, except for `fenced_by`. While none runs,
+// the host clears the fields up to `ticket` and reads the traffic fields. Waiter: only `running`
+// has one.
+struct Control {
+  u64 epoch;          // of the last operation that ended: last block, release; acquire at the start
+  u64 arrived;        // blocks of the running kernel that have finished: atomic, cleared by the
+                      // last block
+  u64 abort;          // epoch of the operation that aborted: any thread, release; polled with
+                      // acquire
+  u64 claimed;        // epoch whose bad routing is in the record: atomic exchange
+  u64 failed;         // 1 once a wait has failed: later kernels leave at once, until the host
+                      // resets it
+  u64 ticket;         // highest ticket of an operation that ended: last block only
+  u64 rows_sent;      // FLAT rows of all dispatches, own rows included: last block only
+  u64 rows_received;  // the same
+  u64 payload_bytes;  // rows and scales sent: the same
+  // Atomic, cleared by the last block:
+  u64 senders;  // FLAT: blocks whose tokens may be sent; EXPERT_MAJOR: blocks that have read the
+                // counts and sent; combine: groups that pushing warps have taken
+  u64 jobs;     // work taken: tokens (sending warps), rows (receiving warps), parts (summing warps)
+  u64 running;  // 1 while a kernel may write into peers' memory. Writers: the first thread of each
+                // block before it reads `fenced_by`; 0: the last block; relaxed. Waiter: hosts of
+                // peers
+  u64 fenced_by;  // 0, or 1 + the number of a rank that continues without this one. Writers: hosts
+                  // of such ranks; polled relaxed; never cleared
+  u64 unused[3];
+};
+
+// The report of a failed wait, in mapped host memory. Written last, release: `state`; for a timeout
+// in a high-throughput operation, `attributed_epoch` by the last block. The host reads both with
+// acquire and ignores such a timeout until `attributed_epoch` is set.
+struct Record {
+  u64 state;  // 0: none, else a State
+  u64 epoch;
+  u64 phase;
+  u64 peer;
+  u64 expected;
+  u64 seen;
+  u64 token;
+  u64 choice;
+  u64 left;  // ns left until the deadline; negative past it
+  u64 attributed_epoch;  // epoch whose last block has settled which rank is missing
+};
+
+constexpr u32 NO_NODE = ~0u;  // node of a missing rank
+
+enum Phase { PHASE_ENTER = 1, PHASE_COUNTS = 2, PHASE_ROWS = 3, PHASE_BLOCKS = 4, PHASE_ROOM = 5 };
+enum State {
+  STATE_TIMEOUT = 1,
+  STATE_NO_SUCH_EXPERT = 2,
+  STATE_DUPLICATE = 3,
+  STATE_NOT_AS_DISPATCHED = 4,  // low latency: a combine names another expert; `expected` is set
+  STATE_OTHER_KIND = 5          // low latency: `peer` dispatches rows of another kind
+};
+
+// The state of a wait; one per thread.
+struct WaitContext {
+  Control* control;
+  Record* record;
+  const u64* host_abort;  // mapped host memory: not 0 once the host knows that the wait cannot
+                          // succeed
+  u64 epoch;
+  u64 deadline;           // on the GPU's nanosecond clock
+};
+
+__device__ __forceinline__ WaitContext make_wait_context(Control* control, Record* record, const u64* host_abort,
+                                          u64 timeout) {
+  return WaitContext{control, record, host_abort, load_acquire_gpu(&control->epoch) + 1,
+               nanoseconds() + timeout};
+}
+
+__device__ __noinline__ void fail_wait(const WaitContext& w, u64 phase, u64 peer, u64 expected, u64 seen) {
+  // The first failure is reported; it overrides a bad routing.
+  if (atomicExch(&w.control->failed, 1ull) == 0) {
+    w.record->epoch = w.epoch;
+    w.record->phase = phase;
+    w.record->peer = peer;
+    w.record->expected = expected;
+    w.record->seen = seen;
+    w.record->left = w.deadline - nanoseconds();
+    store_release_system(&w.record->state, STATE_TIMEOUT);
+  }
+  store_release_gpu(&w.control->abort, w.epoch);
+}
+
+// Reports the first bad choice of an operation.
+__device__ __noinline__ void bad_routing(const WaitContext& w, u64 state, u64 token, u64 choice, u64 id) {
+  if (atomicExch(&w.control->claimed, w.epoch) != w.epoch) {
+    w.record->epoch = w.epoch;
+    w.record->token = token;
+    w.record->choice = choice;
+    w.record->seen = id;
+    store_release_system(&w.record->state, state);
+  }
+}
+
+__device__ __forceinline__ bool aborted(const WaitContext& w) {
+  return load_acquire_gpu(&w.control->abort) == w.epoch;
+}
+
+__device__ __forceinline__ bool is_fenced(const WaitContext& w) {
+  return load_relaxed_system(&w.control->fenced_by) != 0;
+}
+
+// The slow path of a wait, outside the polling loop. Returns true when the wait must abort.
+__device__ __noinline__ bool should_abort(const WaitContext& w, u32 polls, u64 phase, u64 peer, u64 expected,
+                                  u64 seen) {
+  if (aborted(w)) {
+    return true;
+  }
+  // A read of host memory crosses PCIe: only one poll in 65536 makes it.
+  if (nanoseconds() > w.deadline || is_fenced(w) ||
+      ((polls & 0xffff) == 0 && load_acquire_system(w.host_abort) != 0)) {
+    fail_wait(w, phase, peer, expected, seen);
+    return true;
+  }
+  return false;
+}
+
+// Waits until a monotonic word has reached the epoch.
+__device__ __forceinline__ bool wait_epoch(const WaitContext& w, const u64* at, u64 phase, u64 peer) {
+  for (u32 polls = 1;; polls++) {
+    u64 seen = load_acquire_system(at);
+    if (seen >= w.epoch) {
+      return true;
+    }
+    if ((polls & 0xff) == 0 && should_abort(w, polls, phase, peer, w.epoch, seen)) {
+      return false;
+    }
+  }
+}
+
+// Waits until `blocks` blocks have incremented `senders`.
+__device__ __forceinline__ bool wait_senders(const WaitContext& w, u64 blocks) {
+  for (u32 polls = 1;; polls++) {
+    u64 seen = load_acquire_gpu(&w.control->senders);
+    if (seen >= blocks) {
+      return true;
+    }
+    if ((polls & 0xff) == 0 && should_abort(w, polls, PHASE_BLOCKS, 0, blocks, seen)) {
+      return false;
+    }
+  }
+}
+
+// Numbers that warps of all blocks draw from one counter. Each warp requests the next number in
+// advance, so that it does not wait for the atomic.
+struct WorkCounter {
+  u64* counter;
+  u64 asked;  // valid in lane 0
+
+  __device__ __forceinline__ explicit WorkCounter(u64* counter) : counter(counter), asked(ask()) {}
+
+  // All lanes.
+  __device__ __forceinline__ u32 next() {
+    u32 number = __shfl_sync(0xffffffff, (u32)asked, 0);
+    asked = ask();
+    return number;
+  }
+
+ private:
+  __device__ __forceinline__ u64 ask() const {
+    return (threadIdx.x & 31) == 0 ? atomicAdd(counter, 1ull) : 0;
+  }
+};
+
+// A counter value with its epoch.
+__device__ __forceinline__ u64 tagged(u64 epoch, u32 value) { return epoch << 32 | value; }
+
+__device__ __forceinline__ bool tag_is(u64 word, u64 epoch) { return word >> 32 == (epoch & 0xffffffff); }
+
+// Waits for a counter of this epoch; 0 on abort.
+__device__ __forceinline__ u32 wait_tagged(const WaitContext& w, const u64* at, u64 phase, u64 peer) {
+  for (u32 polls = 1;; polls++) {
+    u64 seen = load_relaxed_system(at);
+    if (tag_is(seen, w.epoch)) {
+      return (u32)seen;
+    }
+    if ((polls & 0xff) == 0 && should_abort(w, polls, phase, peer, w.epoch & 0xffffffff, seen >> 32)) {
+      return 0;
+    }
+  }
+}
+
+// Waits for a word of this epoch that its writer raised after other memory (acquire); `value` is
+// its low half.
+__device__ __forceinline__ bool wait_arrival(const WaitContext& w, const u64* at, u64 peer, u32& value) {
+  for (u32 polls = 1;; polls++) {
+    u64 seen = load_acquire_system(at);
+    if (tag_is(seen, w.epoch)) {
+      value = (u32)seen;
+      return true;
+    }
+    if ((polls & 0xff) == 0 &&
+        should_abort(w, polls, PHASE_ROWS, peer, w.epoch & 0xffffffff, seen >> 32)) {
+      return false;
+    }
+  }
+}
+
+// Sum of `n` counters of this GPU's blocks, `stride` words apart. Issues several loads at once:
+// sequential latencies would add up to more than the rest of the layout takes.
+__device__ __forceinline__ u32 sum_tagged(const WaitContext& w, const u64* first, u32 n, u64 stride) {
+  constexpr u32 UNROLL = 8;
+  u32 sum = 0;
+  for (u32 i = 0; i < n; i += UNROLL) {
+    u64 seen[UNROLL];
+#pragma unroll
+    for (u32 j = 0; j < UNROLL; j++) {
+      seen[j] = i + j < n ? load_relaxed_system(first + (i + j) * stride) : 0;
+    }
+#pragma unroll
+    for (u32 j = 0; j < UNROLL; j++) {
+      if (i + j < n) {
+        sum += tag_is(seen[j], w.epoch)
+                   ? (u32)seen[j]
+                   : wait_tagged(w, first + (i + j) * stride, PHASE_BLOCKS, 0);
+      }
+    }
+  }
+  return sum;
+}

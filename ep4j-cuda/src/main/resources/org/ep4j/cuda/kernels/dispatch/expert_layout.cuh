@@ -1,0 +1,223 @@
+// EXPERT_MAJOR: from routing to rows. Each pair of a token and an expert has a row at the expert's
+// rank: a group begins at the aligned end of the previous expert's group, and inside a group pairs
+// are ordered by source rank and token. Every block derives the rows of its own tokens from the
+// counts of all ranks and of the blocks before it, so a sender knows the destination of its rows.
+#pragma once
+#include "dispatch/totals.cuh"
+
+// Numbers the pairs of each expert in tiles and stores the numbers as entries, relative to the
+// block.
+struct NumberedExperts {
+  const DispatchParameters& p;
+  Tiles tiles;
+
+  // All threads.
+  __device__ __forceinline__ NumberedExperts(const DispatchParameters& p, u32* words)
+      : p(p), tiles(words, (u32)p.experts, (u32)p.tile_warps) {}
+
+  __device__ __forceinline__ void clear() { tiles.clear(); }
+  __device__ __forceinline__ void mark(u32 expert) { tiles.mark(expert); }
+  __device__ __forceinline__ void close() { tiles.close(); }
+  __device__ __forceinline__ u32 count(u32 expert) const { return tiles.running[expert]; }
+
+  // One thread, for its token. Refused choices are not marked and get NO_ROUTE.
+  __device__ __forceinline__ void write_entries(u32 token) const {
+    for (u32 k = 0; k < p.top_k; k++) {
+      u64 at = (u64)token * p.top_k + k;
+      i64 id = expert_of(p, at);
+      bool counts = (u64)id < p.experts && p.placement[id] >> 16 < p.ranks && tiles.has((u32)id);
+      p.entries[at] =
+          counts ? pack_route(p.placement[id] >> 16, tiles.number((u32)id)) : NO_ROUTE;
+    }
+  }
+};
+
+// A block's view of the groups; shared memory.
+struct ExpertGroups {
+  u32* base;    // [experts] row of this block's first pair of the expert, at the expert's rank
+  u32* total;   // [experts] pairs of all ranks
+  u32* starts;  // [local_experts + 1] first rows of this rank's groups
+  u32* rows;    // [local_experts] pairs in them
+
+  __device__ __forceinline__ ExpertGroups(u32* words, u64 experts, u64 local_experts)
+      : base(words),
+        total(words + experts),
+        starts(total + experts),
+        rows(starts + local_experts + 1) {}
+};
+
+// Pairs of an expert on all ranks; `before`: those of ranks before this one.
+__device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const WaitContext& w, u32 expert,
+                                         u32& before) {
+  constexpr u32 UNROLL = 8;
+  u32 i = (u32)p.ranks + expert;
+  u32 all = 0;
+  before = 0;
+  for (u32 first = 0; first < p.ranks; first += UNROLL) {
+    u64 seen[UNROLL];
+#pragma unroll
+    for (u32 j = 0; j < UNROLL; j++) {
+      seen[j] = first + j < p.ranks ? load_relaxed_system(&counts_of(p, p.rank, first + j)[i]) : 0;
+    }
+#pragma unroll
+    for (u32 j = 0; j < UNROLL; j++) {
+      u32 s = first + j;
+      if (s < p.ranks) {
+        u32 pairs = tag_is(seen[j], w.epoch) ? (u32)seen[j] : wait_count(p, w, s, i);
+        all += pairs;
+        before += s < p.rank ? pairs : 0;
+      }
+    }
+  }
+  return all;
+}
+
+// Adds the first row of each of a rank's groups to the rows; one warp, 32 experts at a time.
+__device__ __forceinline__ void place_groups(const DispatchParameters& p, const WaitContext& w,
+                                             const ExpertGroups& groups, u32* needed, u32 rank) {
+  const u32* experts = p.order + p.ranks + 1 + p.order[rank];
+  u32 count = p.order[rank + 1] - p.order[rank];
+  // A missing rank publishes no alignment and receives no rows.
+  u32 alignment = max(1u, wait_count(p, w, rank, alignment_word(p)));
+  u32 start = 0;
+  for (u32 first = 0; first < count; first += 32) {
+    u32 l = first + lane_id();
+    u32 expert = l < count ? experts[l] : 0;
+    u32 rows = l < count ? groups.total[expert] : 0;
+    u32 size = round_up(rows, alignment);
+    u32 end = size;
+    for (u32 step = 1; step < 32; step *= 2) {
+      u32 before = __shfl_up_sync(0xffffffff, end, step);
+      end += lane_id() >= step ? before : 0;
+    }
+    end += start;
+    if (l < count) {
+      groups.base[expert] += end - size;
+      if (rank == p.rank) {
+        groups.starts[l + 1] = end;
+        groups.rows[l] = rows;
+      }
+    }
+    start = __shfl_sync(0xffffffff, end, 31);
+  }
+  if (lane_id() == 0) {
+    needed[rank] = start;
+    if (rank == p.rank) {
+      groups.starts[0] = 0;
+    }
+  }
+}
+
+// All blocks: waits for the pairs of all ranks and derives the groups.
+__device__ __forceinline__ void find_groups(const DispatchParameters& p, const WaitContext& w,
+                                            const ExpertGroups& groups, const RankSlots& slots) {
+  u32 experts = (u32)p.experts;
+  for (u32 e = threadIdx.x; e < experts; e += blockDim.x) {
+    groups.base[e] = 0;
+  }
+  __syncthreads();
+  // Several threads share the earlier blocks of an expert.
+  u32 parts = max(1u, blockDim.x / experts);
+  for (u32 i = threadIdx.x; i < experts * parts; i += blockDim.x) {
+    u32 part = i / experts;
+    u32 e = i - part * experts;
+    u32 first = earlier_blocks(p) * part / parts;
+    u32 end = earlier_blocks(p) * (part + 1) / parts;
+    u64 words = p.ranks + p.experts;
+    atomicAdd(&groups.base[e],
+              sum_tagged(w, p.block_counts + first * words + p.ranks + e, end - first, words));
+  }
+  for (u32 e = threadIdx.x; e < experts; e += blockDim.x) {
+    u32 before;
+    groups.total[e] = sum_ranks(p, w, e, before);
+    atomicAdd(&groups.base[e], before);
+  }
+  __syncthreads();
+  for (u32 r = warp_id(); r < p.ranks; r += blockDim.x >> 5) {
+    place_groups(p, w, groups, slots.needed, r);
+  }
+  __syncthreads();
+}
+
+// The same from the handle, limited to what a cached dispatch needs.
+__device__ __forceinline__ void restore_groups(const DispatchParameters& p, const ExpertGroups& groups) {
+  for (u32 l = threadIdx.x; l < p.local_experts; l += blockDim.x) {
+    groups.starts[l] = p.group_starts[l];
+    groups.rows[l] = p.group_rows[l];
+  }
+  if (threadIdx.x == 0) {
+    groups.starts[p.local_experts] = p.group_starts[p.local_experts];
+  }
+  __syncthreads();
+}
+
+// The first of a token's rows at a rank; entries are absolute. If any row fits the limit, this one
+// does.
+__device__ __forceinline__ u32 first_row(const u64* entries, u32 top_k, u32 rank) {
+  constexpr u32 UNROLL = 8;
+  u32 row = NO_ROW;
+  for (u32 first = 0; first < top_k; first += UNROLL) {
+    u64 held[UNROLL];
+#pragma unroll
+    for (u32 j = 0; j < UNROLL; j++) {
+      held[j] = first + j < top_k ? entries[first + j] : NO_ROUTE;
+    }
+#pragma unroll
+    for (u32 j = 0; j < UNROLL; j++) {
+      row = route_rank(held[j]) == rank ? min(row, route_slot(held[j])) : row;
+    }
+  }
+  return row;
+}
+
+// Makes entries and routes of the range absolute and finds the target row of each route.
+__device__ __forceinline__ void resolve_rows(const DispatchParameters& p, TokenRange token_range,
+                                             const RankSlots& slots, const ExpertGroups& groups) {
+  u32 top_k = (u32)p.top_k;
+  u64 end = (u64)token_range.end * top_k;
+  for (u64 i = (u64)token_range.begin * top_k + threadIdx.x; i < end; i += blockDim.x) {
+    if (p.entries[i] != NO_ROUTE) {
+      p.entries[i] += groups.base[expert_of(p, i)];
+    }
+  }
+  __syncthreads();
+  for (u64 i = (u64)token_range.begin * top_k + threadIdx.x; i < end; i += blockDim.x) {
+    u64 route = p.routes[i];
+    if (route != NO_ROUTE) {
+      u32 rank = route_rank(route);
+      u32 slot = slots.base[rank] + route_slot(route);
+      u32 row = first_row(p.entries + i / top_k * top_k, top_k, rank);
+      p.routes[i] = slot < slots.limit[rank] ? pack_route(rank, slot) : NO_ROUTE;
+      p.targets[i] = row < slots.accepted[rank] ? row : NO_ROW;
+    }
+  }
+  __syncthreads();
+}
+
+// All threads of block 0.
+__device__ __forceinline__ void write_group_totals(const DispatchParameters& p, const WaitContext& w,
+                                                   const RankSlots& slots, const ExpertGroups& groups) {
+  __shared__ u32 pairs;
+  if (threadIdx.x == 0) {
+    pairs = 0;
+    p.expert_offsets[0] = 0;
+    p.group_starts[0] = 0;
+  }
+  __syncthreads();
+  for (u32 l = threadIdx.x; l < p.local_experts; l += blockDim.x) {
+    write_expert_counts(p, l, groups.rows[l]);
+    p.expert_offsets[l + 1] = groups.starts[l + 1];
+    p.group_starts[l + 1] = groups.starts[l + 1];
+    atomicAdd(&pairs, groups.rows[l]);
+  }
+  __syncthreads();
+  publish_totals(p, w, slots.needed, pairs);
+}
+
+// Writes the offsets of the handle again; see repeat_totals. All threads of block 0.
+__device__ __forceinline__ void repeat_group_totals(const DispatchParameters& p) {
+  repeat_totals(p);
+  for (u32 l = threadIdx.x; l <= p.local_experts; l += blockDim.x) {
+    p.expert_offsets[l] = p.group_starts[l];
+  }
+}

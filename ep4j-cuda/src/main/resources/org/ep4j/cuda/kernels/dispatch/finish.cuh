@@ -1,0 +1,69 @@
+// Start of a cached dispatch (`ready`), and end of every dispatch (`done`).
+#pragma once
+#include "dispatch/dispatch_parameters.cuh"
+
+__device__ __forceinline__ void publish_ready(const DispatchParameters& p, const WaitContext& w) {
+  if (blockIdx.x == 0 && threadIdx.x < p.ranks && is_live(p, threadIdx.x)) {
+    store_release_system((u64*)(p.peers[threadIdx.x] + p.ready_offset) + p.rank, w.epoch);
+  }
+}
+
+__device__ __forceinline__ void await_ready(const DispatchParameters& p, const WaitContext& w) {
+  if (threadIdx.x < p.ranks && is_live(p, threadIdx.x)) {
+    wait_epoch(w, (u64*)(p.peers[p.rank] + p.ready_offset) + threadIdx.x, PHASE_ENTER, threadIdx.x);
+  }
+  __syncthreads();
+}
+
+// One thread.
+__device__ __forceinline__ void count_traffic(const DispatchParameters& p, Control* control) {
+  u64 sent = 0;
+  u64 received = 0;
+  for (u32 r = 0; r < p.ranks; r++) {
+    sent += p.matrix[p.rank * p.ranks + r];
+    received += p.matrix[r * p.ranks + p.rank];
+  }
+  control->rows_sent += sent;
+  control->rows_received += received;
+  control->payload_bytes += sent * (p.row_bytes + p.scale_bytes);
+}
+
+__device__ __forceinline__ void publish_done(const DispatchParameters& p, const WaitContext& w, u32 rank) {
+  if (is_live(p, rank) && !aborted(w)) {
+    store_release_system((u64*)(p.peers[rank] + p.done_offset) + p.rank, w.epoch);
+  }
+}
+
+struct NoWork {
+  __device__ __forceinline__ void operator()() const {}
+};
+
+// All threads of all blocks, once the rows of this rank have been sent. `done_published`: some
+// threads have already published `done`. All threads of the last block call `extra_work`.
+template <class EntrySource, class ExtraWork>
+__device__ __forceinline__ void finish(const DispatchParameters& p, const WaitContext& w, bool done_published,
+                                       EntrySource entries, ExtraWork extra_work) {
+  fence_proxy();
+  if (!last_block(w.control)) {
+    return;
+  }
+  if (threadIdx.x == blockDim.x - 1 && !aborted(w)) {
+    count_traffic(p, w.control);
+  }
+  extra_work();
+  if (threadIdx.x < p.ranks && is_live(p, threadIdx.x) && !aborted(w)) {
+    if (!done_published) {
+      publish_done(p, w, threadIdx.x);
+    }
+    wait_epoch(w, (u64*)(p.peers[p.rank] + p.done_offset) + threadIdx.x, PHASE_ROWS, threadIdx.x);
+  }
+  fence_proxy();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    end_epoch(w, p.receipt, entries);
+  }
+}
+
+__device__ __forceinline__ void finish(const DispatchParameters& p, const WaitContext& w, bool done_published) {
+  finish(p, w, done_published, IntranodeEntrySignals{p}, NoWork{});
+}

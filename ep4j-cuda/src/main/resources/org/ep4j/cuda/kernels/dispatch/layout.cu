@@ -1,0 +1,54 @@
+// Counts of a routing, without sending.
+//
+// Roles: one thread a token, any number of blocks; atomics on global counters. Budget: 256 threads
+// a block, no dynamic shared memory. Invariant: the host clears the counters and `claimed` of the
+// control words before the launch; each token is counted once for each of its ranks and once for
+// each of its nodes.
+#include "dispatch/layout.cuh"
+
+// 8 bytes a field, in the order of org.ep4j.cuda.engine.LayoutField.
+struct LayoutParameters {
+  Control* control;
+  u64 ranks;
+  u64 experts;
+  const u32* placement;
+  u64 tokens;
+  u64 top_k;
+  const void* ids;
+  u64 wide_ids;
+  u32* per_rank;    // [ranks]
+  u32* per_node;    // [nodes]
+  u32* per_expert;  // [experts]
+  u8* in_rank;      // [tokens, ranks]
+  const u32* node_of;  // [ranks]; null: one node
+  Record* record;
+};
+
+extern "C" __global__ void __launch_bounds__(256)
+    ep4j_layout(const __grid_constant__ LayoutParameters p) {
+  WaitContext w = make_wait_context(p.control, p.record, nullptr, 0);
+  for (u32 token = blockIdx.x * blockDim.x + threadIdx.x; token < p.tokens;
+       token += gridDim.x * blockDim.x) {
+    u8* row = p.in_rank + (u64)token * p.ranks;
+    for (u32 k = 0; k < p.top_k; k++) {
+      i64 id = checked_expert(p, w, token, k);
+      if (id >= 0 && p.placement[id] >> 16 < p.ranks) {
+        u32 rank = p.placement[id] >> 16;
+        atomicAdd(&p.per_expert[id], 1);
+        if (row[rank] == 0) {
+          row[rank] = 1;
+          atomicAdd(&p.per_rank[rank], 1);
+        }
+      }
+    }
+    // Ranks of a node have consecutive numbers.
+    u32 last = ~0u;
+    for (u32 r = 0; r < p.ranks; r++) {
+      u32 node = p.node_of == nullptr ? 0 : p.node_of[r];
+      if (row[r] != 0 && node != last) {
+        atomicAdd(&p.per_node[node], 1);
+        last = node;
+      }
+    }
+  }
+}

@@ -1,0 +1,47 @@
+// Checked choices of a token. An invalid id is reported and treated as -1; kernels never trap.
+#pragma once
+#include "dispatch/dispatch_parameters.cuh"
+
+// The expert of a choice, or -1; an invalid id is reported and treated as -1.
+template <class Parameters>
+__device__ __forceinline__ i64 checked_expert(const Parameters& p, const WaitContext& w, u32 token,
+                                              u32 k) {
+  i64 id = expert_of(p, (u64)token * p.top_k + k);
+  if (id == -1) {
+    return -1;
+  }
+  if (id < -1 || id >= (i64)p.experts) {
+    bad_routing(w, STATE_NO_SUCH_EXPERT, token, k, (u64)id);
+    return -1;
+  }
+  for (u32 j = 0; j < k; j++) {
+    if (expert_of(p, (u64)token * p.top_k + j) == id) {
+      bad_routing(w, STATE_DUPLICATE, token, k, (u64)id);
+      return -1;
+    }
+  }
+  return id;
+}
+
+// Loads up to eight choices of a token at once. load() returns whether all of them are valid.
+struct Choices {
+  static constexpr u32 MAX = 8;
+  i64 ids[MAX];
+
+  __device__ __forceinline__ bool load(const DispatchParameters& p, u32 token) {
+    bool good = true;
+#pragma unroll
+    for (u32 k = 0; k < MAX; k++) {
+      ids[k] = k < p.top_k ? expert_of(p, (u64)token * p.top_k + k) : -1;
+    }
+#pragma unroll
+    for (u32 k = 0; k < MAX; k++) {
+      good = good && ids[k] >= -1 && ids[k] < (i64)p.experts;
+#pragma unroll
+      for (u32 j = 0; j < k; j++) {
+        good = good && (ids[k] != ids[j] || ids[k] == -1);
+      }
+    }
+    return good;
+  }
+};

@@ -1,0 +1,300 @@
+// Low-latency operations: parameters, and the words that ranks share.
+//
+// All ranks number operations 1, 2, 3, ... alike, dispatches and combines together.
+// `LowLatencyState` counts the number on the GPU, so that graphs can be replayed. Each rank has a
+// part that its peers write into. The part has areas, one for odd and one for even numbers unless
+// ranks have been masked. All words that peers write carry the number, so no word is ever cleared.
+//
+// Area of rank d; writer: rank s over NVLink; reader: d:
+//   headers[s]        number | what s dispatches: kind, choices, tokens. One word, needs no order.
+//   counts[s][l]      number | rows of s for local expert l; RANK_MAJOR: the last one has all rows of s.
+//                     The same.
+//   entries[s][t][k]  number | choice k of token t for d: local expert and number of earlier rows of s for
+//                     that expert (RANK_MAJOR: for d), or NO_ENTRY. The same. Combine of partial sums:
+//                     number | weight of the choice, or NO_WEIGHT.
+//   weights[s][t][k]  number | weight of that choice, only for d's own experts; d waits for those.
+//                     RANK_MAJOR, if weights are dispatched. The same.
+//   packets           [s][t], one row a token, however many experts it is for, with numbers among the
+//                     values: see ll_packets.cuh. Combine: one row a holder s of d's token t.
+//   rows              combine: [t][k]. Without packets those rows, too.
+//   flags             number. Writer: release, after a piece of a row; waiter: acquire. Combine:
+//                     [t][piece][k]; without packets combine [t][piece][s], dispatch [s][t][piece].
+// d has received the operation once it has waited for all that s writes there.
+//
+// In the part of rank d, by rank s:
+//   received[s]       s has received all operations up to this number; plus the areas of s that d may
+//                     write in the next two; see `Grant`. Written relaxed once all reads have returned
+//                     their values, so no write can precede them. Waiter: operation number + 2 of d,
+//                     acquire; for another node, relaxed in front of a fence. So a rank can be two
+//                     operations ahead of another, never three.
+//
+// Rows are delivered by local experts or, compiled with EP4J_RANK_MAJOR, by source ranks; see
+// org.ep4j.RowLayout. All differences depend on RANK_MAJOR.
+//
+// Compiled with EP4J_INTERNODE, some ranks are on other nodes, and each rank has a second part of
+// the same layout in page-locked host memory: the internode part. Writers: ranks of other nodes
+// (EP4J_INTERNODE_MAPPED) or a wire (EP4J_INTERNODE_PUTS); see low_latency_internode.cuh.
+//
+// A piece is the unit of work of a warp: 1024 values. Warps work independently, except while a
+// block publishes or reads the routing; blocks synchronize only where the last one ends.
+//
+// Masking: on request of the host, a rank that does not answer by the deadline is masked. The wait
+// sets its mask, all warps skip it, and the last block repeats the receipt without it. A masked
+// rank may be alive and resume at any time. It gets no more acknowledgements, so it can still write
+// into the areas of its last grant, for operations up to `acknowledged` + 2. d grants no such area
+// to its peers for another operation until the masked rank's `sent` shows that it has ended the
+// operations that belonged there, or until the host reports that it is dead and fenced
+// (protocol.cuh). So there are four areas if ranks can be masked; if all are in use, the operation fails.
+#pragma once
+#include "common/kernel_lifecycle.cuh"
+#include "lowlatency/low_latency_group_sizes.cuh"
+#include "lowlatency/low_latency_constants.cuh"
+
+#ifndef EP4J_RANK_MAJOR
+#define EP4J_RANK_MAJOR 0
+#endif
+#define EP4J_INTERNODE_NONE 0
+#define EP4J_INTERNODE_MAPPED 1
+#define EP4J_INTERNODE_PUTS 2
+#ifndef EP4J_INTERNODE
+#define EP4J_INTERNODE EP4J_INTERNODE_NONE
+#endif
+
+constexpr bool RANK_MAJOR = EP4J_RANK_MAJOR;
+constexpr bool INTERNODE = EP4J_INTERNODE != EP4J_INTERNODE_NONE;
+constexpr bool MAPPED = EP4J_INTERNODE == EP4J_INTERNODE_MAPPED;
+constexpr bool PUTS = EP4J_INTERNODE == EP4J_INTERNODE_PUTS;
+constexpr u64 KIND_WEIGHTED = 16;      // bit of a kind: weights are dispatched, RANK_MAJOR
+constexpr u32 WARPS = 16;
+constexpr u32 PIECE = 1024;            // values
+constexpr u32 VECTORS = PIECE / 256;   // of 8 values a lane
+constexpr u32 NO_ENTRY = 0xffffffff;
+constexpr u32 NO_WEIGHT = 0xffffffff;  // a NaN that is never sent as a weight
+constexpr u32 MAX_AREAS = 4;          // if ranks can be masked; else 2
+constexpr u32 NO_RANK = 0xffff;         // rank of an expert without a rank
+constexpr u64 LOW_LATENCY = 1ull << 62;  // in epochs of the record: marks a number of this file
+
+enum LowLatencyPhases { SENDING = 1, RECEIVING = 2 };
+
+// At the start of a rank's part. Writer: kernels of this GPU, one kernel at a time.
+struct LowLatencyState {
+  u64 sent;      // number of the last operation sent: last block; with masks release, see above
+  u64 received;  // number of the last operation received: last block
+  u64 again;     // number of an operation whose receipt must be repeated because a rank was masked
+  u64 used[MAX_AREAS];  // number of the last operation received in each area: with masks, last block
+  u64 unused;
+};
+
+// The acknowledgement that a rank sends to its peers once it has received an operation: its number,
+// and the areas for the next two operations. These are the number's parity xor two bits each, so a
+// word without bits means the areas 0 and 1 alternately.
+struct Grant {
+  u64 word;
+
+  static __device__ __forceinline__ Grant of(u64 number, u64 next, u64 after) {
+    return Grant{number << 4 | (next ^ (number + 1 & 1)) << 2 | (after ^ (number & 1))};
+  }
+
+  __device__ __forceinline__ u64 number() const { return word >> 4; }
+
+  __device__ __forceinline__ u64 area(u64 operation) const {
+    return (word >> (operation == number() + 1 ? 2 : 0) & 3) ^ (operation & 1);
+  }
+};
+
+struct LowLatencyPuts;
+
+// 8 bytes a field, in the order of org.ep4j.cuda.engine.LowLatencyField.
+struct LowLatencyParameters {
+  // The world.
+  char* const* peers;  // [ranks] start of each rank's part; null: the rank is missing
+  char* own;           // the part of this rank
+  u64 rank;
+  Specialized<EP4J_RANKS> ranks;
+  Specialized<EP4J_EXPERTS> experts;
+  u64 local_experts;
+  const u32* placement;  // [experts] rank << 16 | local number; rank 0xffff: missing
+
+  // The shape of the buffer.
+  Specialized<EP4J_HIDDEN> hidden;
+  u64 max_tokens;
+  Specialized<EP4J_CHOICES> max_choices;
+
+  // Offsets in every rank's part; consecutive areas are `area_bytes` apart.
+  u64 received_offset;  // u64 [ranks]
+  u64 headers_offset;   // u64 [ranks]
+  u64 counts_offset;    // u64 [ranks, count_stride]
+  u64 count_stride;
+  u64 entries_offset;   // u64 [ranks, max_tokens, max_choices]
+  u64 weights_offset;   // the same
+  u64 flags_offset;     // u64 [max_tokens, pieces, flag_stride]
+  u64 flag_stride;
+  u64 rows_offset;      // 2 * hidden bytes each
+  u64 packets_offset;     // packet_bytes(VECTORS) for [ranks, max_tokens, pieces]
+  u64 area_bytes;
+
+  // The operation.
+  u64 phases;
+  u64 kind;  // of the rows, equal on all ranks; see org.ep4j.cuda.engine.LowLatencyKind
+  u64 tokens;
+  u64 top_k;
+  const void* ids;       // [tokens, top_k]
+  u64 wide_ids;          // 1: INT64, 0: INT32
+  const float* weights;  // [tokens, top_k]; null: dispatch not RANK_MAJOR, combine RANK_MAJOR
+  const char* x;         // BF16: rows of the tokens, or of the experts
+  u64 row_bytes;         // dispatch: bytes of a row's values in the travelling format
+  u64 scale_bytes;       // bytes of the scales behind them
+  u64 scale_kind;        // as org.ep4j.ScaleKind
+  u64 global_scale;      // bits of a float
+
+  // State that a dispatch leaves for its combine.
+  u32* choice_rows;   // [ranks, max_tokens, max_choices] row of each choice here, or NO_ENTRY
+  u32* batches;  // [ranks] choices << 16 | tokens of each source
+  u64* choices;  // [max_tokens, max_choices] see pack_choice
+
+  // Results. RANK_MAJOR: [ranks, max_tokens] instead of [local_experts, ranks * max_tokens].
+  char* rows;          // dispatch: [local_experts, ranks * max_tokens] rows
+  char* scales;        // the same rows, or [local_experts, columns, scale_columns]
+  u64 scale_columns;   // 0: scales by rows; else length of a column
+  int* source_tokens;  // [local_experts, ranks * max_tokens]
+  i64* row_choices;    // RANK_MAJOR: [ranks, max_tokens, top_k] local experts, or -1
+  float* row_weights;  // their weights, or 0
+  u64* ranges;         // [local_experts, ranks] first row << 32 | rows; RANK_MAJOR [ranks]
+  int* row_counts;     // [local_experts], or [ranks]
+  int* cumulative;     // [local_experts] grows by the rows, or null
+  char* out;           // combine: BF16 [tokens, hidden]
+  u64* waits;          // [ranks] grows by the nanoseconds waited, or null
+
+  // Execution.
+  Control* control;
+  u64* masks;       // [ranks] 1: masked
+  u64* waited;      // [ranks] longest wait of the operation so far
+  u64* acknowledged;        // [ranks] last number acknowledged to each rank
+  Specialized<EP4J_MASKING, 2> masking;  // 1: late ranks are masked
+  u64* host_masks;  // copy of masks in mapped host memory, for the host
+  const u64* host_gone;  // [ranks] mapped host memory: not 0 once a dead rank is fenced
+  u64 tile_tokens;  // dispatch: tokens of a routing tile, bounded by shared memory
+  u64 timeout;      // ns
+  Record* record;
+  const u64* host_abort;
+  Receipt receipt;  // two fields
+
+  // Compiled with EP4J_INTERNODE; else unused.
+  char* internode_part;         // the internode part of this rank
+  u64 node_first;    // the first rank of this node
+  u64 node_ranks;    // number of ranks of this node
+  u64 source_bytes;  // distance between the words of consecutive sources
+  u64 packed_offset;  // u64 [max_tokens, even number of pieces] among the words of a source
+  const LowLatencyPuts* puts;  // set for PUTS
+  u64* internode_state;  // [ranks], then [GROUPS, UNITS]; see low_latency_internode.cuh
+};
+
+__device__ __forceinline__ u32 pieces_of(const LowLatencyParameters& p) {
+  return ((u32)p.hidden + PIECE - 1) / PIECE;
+}
+
+__device__ __forceinline__ u32 even_pieces_of(const LowLatencyParameters& p) {
+  return (pieces_of(p) + 1) / 2 * 2;
+}
+
+// Row capacity of each local expert; RANK_MAJOR: of each source.
+__device__ __forceinline__ u32 capacity_of(const LowLatencyParameters& p) {
+  return (u32)(RANK_MAJOR ? p.max_tokens : p.ranks * p.max_tokens);
+}
+
+// A choice, saved for its combine: the rank that holds its row, or NO_RANK, and the expert.
+__device__ __forceinline__ u64 pack_choice(u32 holder, i64 expert) { return (u64)holder << 32 | (u32)expert; }
+__device__ __forceinline__ u32 choice_holder(u64 choice) { return (u32)(choice >> 32); }
+__device__ __forceinline__ i64 choice_expert(u64 choice) { return (int)choice; }
+
+// An operation as one thread sees it. Functions with an `area` argument address words in that area.
+struct Operation {
+  const LowLatencyParameters& p;
+  WaitContext wait;
+  u64 number;
+  Grant last_grant;  // this rank's last acknowledgement, to itself and its peers
+  char* own;   // area of this rank
+
+  __device__ __forceinline__ bool is_internode(u32 rank) const {
+    return INTERNODE && rank - (u32)p.node_first >= (u32)p.node_ranks;
+  }
+
+  __device__ __forceinline__ bool uses_puts(u32 rank) const { return PUTS && is_internode(rank); }
+
+  // Whether rows between a rank and this one use group words instead of flags.
+  __device__ __forceinline__ bool uses_groups(u32 rank) const { return MAPPED || uses_puts(rank); }
+
+  // Where a rank writes: `own`, or the same place in the internode part.
+  __device__ __forceinline__ char* written_by(u32 rank, char* own, char* internode_part) const {
+    return is_internode(rank) ? internode_part : own;
+  }
+
+  // The area of this rank that another rank writes into.
+  __device__ __forceinline__ char* from(u32 rank) const {
+    return written_by(rank, own, p.internode_part + (own - p.own));
+  }
+
+  __device__ __forceinline__ LowLatencyState* state() const { return (LowLatencyState*)p.own; }
+
+  __device__ __forceinline__ u64* received(char* part, u32 by) const {
+    return (u64*)(part + p.received_offset) + by;
+  }
+
+  __device__ __forceinline__ u64* header(char* area, u32 source) const {
+    return source_words(area + p.headers_offset, source, 1);
+  }
+
+  __device__ __forceinline__ u64* counts(char* area, u32 source) const {
+    return source_words(area + p.counts_offset, source, p.count_stride);
+  }
+
+  __device__ __forceinline__ u64* entries(char* area, u32 source, u32 token) const {
+    return tokens_of(area + p.entries_offset, source, token);
+  }
+
+  __device__ __forceinline__ u64* weights(char* area, u32 source, u32 token) const {
+    return tokens_of(area + p.weights_offset, source, token);
+  }
+
+  // With groups: bit k of a piece's word: choice k is LogFMT. Writer: its pushing warp.
+  __device__ __forceinline__ u64* packed(char* area, u32 holder, u32 token, u32 piece) const {
+    return (u64*)(area + p.packed_offset + holder * p.source_bytes) +
+           (u64)token * even_pieces_of(p) + piece;
+  }
+
+  // Flag of a piece of row [source][token].
+  __device__ __forceinline__ u64* row_flag(char* area, u32 source, u32 token, u32 piece) const {
+    return (u64*)(area + p.flags_offset) +
+           ((u64)source * p.max_tokens + token) * pieces_of(p) + piece;
+  }
+
+  // Flags of a piece of the return rows of a token.
+  __device__ __forceinline__ u64* return_flags(char* area, u32 token, u32 piece) const {
+    return (u64*)(area + p.flags_offset) + ((u64)token * pieces_of(p) + piece) * p.flag_stride;
+  }
+
+  __device__ __forceinline__ char* row(char* area, u64 slot) const {
+    return area + p.rows_offset + slot * 2 * p.hidden;
+  }
+
+  // A token's slot, with one row a source and token.
+  __device__ __forceinline__ u64 token_slot(u32 source, u32 token) const {
+    return (u64)source * p.max_tokens + token;
+  }
+
+  // A choice's slot, with one row a choice.
+  __device__ __forceinline__ u64 choice_slot(u32 token, u32 k) const {
+    return (u64)token * p.max_choices + k;
+  }
+
+ private:
+  // Internode: all words of one source are contiguous, so the wire carries them in one put.
+  __device__ __forceinline__ u64* source_words(char* at, u32 source, u64 each) const {
+    return INTERNODE ? (u64*)(at + source * p.source_bytes) : (u64*)at + source * each;
+  }
+
+  __device__ __forceinline__ u64* tokens_of(char* at, u32 source, u32 token) const {
+    return INTERNODE ? source_words(at, source, 0) + (u64)token * p.max_choices
+                : (u64*)at + ((u64)source * p.max_tokens + token) * p.max_choices;
+  }
+};

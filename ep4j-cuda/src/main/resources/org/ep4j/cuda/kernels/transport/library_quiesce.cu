@@ -1,0 +1,54 @@
+// Quiesces the internode traffic of a library and restarts its counters, for a buffer that starts
+// anew while no other kernel of any rank uses the library.
+//
+// Roles, ep4j_library_quiesce: one block, one warp a lane; each warp signals, then each thread
+// waits for some ranks. ep4j_library_clear: one block, one thread a counter. Budget: no shared
+// memory.
+//
+// Invariant: each rank sends a final signal on each lane to all ranks of other nodes. The signal
+// takes effect after all earlier traffic of its lane, so a rank that has the final signals of all
+// others has no traffic in flight towards it. The final signals use the counters from `first_word`
+// on, one a rank. These are never cleared: a final signal adds what this rank lags behind.
+#include "internode/internode_transport.cuh"
+
+// 8 bytes a field, in the order of org.ep4j.cuda.internode.LibraryQuiesce.
+struct QuiesceParameters {
+  u64 rank;
+  u64 ranks;
+  u64 node_first;  // first rank of this node
+  u64 node_end;    // end of the ranks of this node
+  u64 first_word;  // number of the counter of rank 0
+  u64 increment;      // amount of a final signal
+  u64 wanted;      // value that each counter must reach
+  u64 timeout;     // ns
+  u64* missing;    // 1 + a rank whose final signals are late; else unchanged
+};
+
+// One block, one warp a lane.
+extern "C" __global__ void ep4j_library_quiesce(const __grid_constant__ InternodeTransport transport,
+                                              const __grid_constant__ QuiesceParameters run) {
+  u32 lane = threadIdx.x / 32;
+  for (u32 r = 0; r < run.ranks; r++) {
+    if (r < run.node_first || r >= run.node_end) {
+      ep4j_library_signal(transport.library, transport.window, transport.words, lane, r,
+                          (u32)(run.first_word + run.rank), run.increment);
+    }
+  }
+  u64 deadline = nanoseconds() + run.timeout;
+  for (u32 r = threadIdx.x; r < run.ranks; r += blockDim.x) {
+    bool waits = r < run.node_first || r >= run.node_end;
+    while (waits && count_acquire(transport, transport.counters + run.first_word + r) < run.wanted) {
+      if (nanoseconds() > deadline) {
+        atomicExch(run.missing, 1ull + r);
+        waits = false;
+      }
+    }
+  }
+}
+
+// One block: resets the first counters to 0 relative to the library's own counts.
+extern "C" __global__ void ep4j_library_clear(const __grid_constant__ InternodeTransport transport, u64 counters) {
+  for (u32 i = threadIdx.x; i < counters; i += blockDim.x) {
+    ((u64*)transport.counters)[i] = 0 - ep4j_library_signals(transport.library, i);
+  }
+}
