@@ -5,9 +5,16 @@ module org.ep4j.cuda {
 
   exports org.ep4j.cuda.backend;
   exports org.ep4j.cuda.driver;
+  exports org.ep4j.cuda.driver.calls to
+      org.ep4j.cli,
+      org.ep4j.nccl,
+      org.ep4j.nvshmem;
+  exports org.ep4j.cuda.driver.compiler to
+      org.ep4j.cli,
+      org.ep4j.nvshmem;
+  exports org.ep4j.cuda.internode.proxy;
   exports org.ep4j.cuda.jit;
   exports org.ep4j.cuda.probe;
-  exports org.ep4j.cuda.proxy;
   exports org.ep4j.cuda.put;
 
   uses org.ep4j.cuda.backend.BackendProvider;

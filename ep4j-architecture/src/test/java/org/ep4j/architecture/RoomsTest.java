@@ -37,7 +37,7 @@ class RoomsTest {
   private static final String CUDA_BACKEND = "org.ep4j.cuda.backend";
   private static final String CUDA_DIRECT = "org.ep4j.cuda.backend.direct..";
   private static final String CUDA_PUT = "org.ep4j.cuda.put..";
-  private static final String CUDA_PROXY = "org.ep4j.cuda.proxy..";
+  private static final String CUDA_PROXY = "org.ep4j.cuda.internode.proxy..";
   private static final String CUDA_PROBE = "org.ep4j.cuda.probe..";
   private static final String CUDA_JIT = "org.ep4j.cuda.jit..";
   private static final String CUDA_DRIVER = "org.ep4j.cuda.driver..";

@@ -2,7 +2,7 @@ package org.ep4j.nccl;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import org.ep4j.cuda.proxy.CpuAffinity;
+import org.ep4j.cuda.internode.proxy.CpuAffinity;
 
 /**
  * The allowed cores of NCCL's threads. NCCL creates a thread for each nonblocking call of a

@@ -7,7 +7,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.BitSet;
 import java.util.concurrent.FutureTask;
-import org.ep4j.cuda.proxy.CpuAffinity;
+import org.ep4j.cuda.internode.proxy.CpuAffinity;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 

@@ -16,7 +16,7 @@ import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
 import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.conformance.World;
-import org.ep4j.cuda.driver.NativeEnvironment;
+import org.ep4j.cuda.driver.calls.NativeEnvironment;
 import org.ep4j.group.Group;
 
 /**

@@ -13,7 +13,7 @@ import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.RankLocation;
-import org.ep4j.cuda.driver.CudaDriver;
+import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.jspecify.annotations.Nullable;
 

@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import org.ep4j.ErrorCode;
-import org.ep4j.cuda.driver.NvJitLink;
+import org.ep4j.cuda.driver.compiler.NvJitLink;
 import org.ep4j.cuda.jit.DevicePart;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.ep4j.cuda.jit.LinkedKernels;

@@ -11,8 +11,8 @@ import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.backend.BackendLibrary;
-import org.ep4j.cuda.driver.NativeEnvironment;
-import org.ep4j.cuda.driver.SharedLibrary;
+import org.ep4j.cuda.driver.calls.NativeEnvironment;
+import org.ep4j.cuda.driver.calls.SharedLibrary;
 import org.jspecify.annotations.Nullable;
 
 /** The host library, opened when this class is initialised; stays open until the process ends. */

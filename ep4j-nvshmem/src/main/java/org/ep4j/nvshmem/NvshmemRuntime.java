@@ -11,7 +11,7 @@ import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.BoundedCall;
-import org.ep4j.cuda.driver.NativeExit;
+import org.ep4j.cuda.driver.calls.NativeExit;
 
 /**
  * The process-wide NVSHMEM runtime of all buffers. The first open starts it and the last close ends

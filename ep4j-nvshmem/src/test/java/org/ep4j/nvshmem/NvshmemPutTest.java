@@ -16,7 +16,7 @@ import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
 import org.ep4j.cuda.backend.LibraryModule;
 import org.ep4j.cuda.backend.PutShape;
-import org.ep4j.cuda.driver.NvJitLink;
+import org.ep4j.cuda.driver.compiler.NvJitLink;
 import org.ep4j.cuda.jit.DevicePart;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.ep4j.cuda.jit.LinkedKernels;

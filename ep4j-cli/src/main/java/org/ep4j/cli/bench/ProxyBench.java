@@ -6,9 +6,9 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.internode.proxy.Proxy;
+import org.ep4j.cuda.internode.proxy.ProxyConfig;
 import org.ep4j.cuda.probe.ProxyProbe;
-import org.ep4j.cuda.proxy.Proxy;
-import org.ep4j.cuda.proxy.ProxyConfig;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.wire.Region;
 

@@ -6,7 +6,7 @@ import java.util.concurrent.Callable;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
-import org.ep4j.cuda.driver.CudaDriver;
+import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;

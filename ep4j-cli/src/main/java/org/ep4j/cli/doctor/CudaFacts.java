@@ -6,12 +6,12 @@ import java.util.List;
 import java.util.Map;
 import org.ep4j.cli.text.Units;
 import org.ep4j.cuda.driver.CudaDevice;
-import org.ep4j.cuda.driver.CudaDriver;
-import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.DeviceProperties;
-import org.ep4j.cuda.driver.LibrarySearch;
-import org.ep4j.cuda.driver.NvJitLink;
-import org.ep4j.cuda.driver.Nvrtc;
+import org.ep4j.cuda.driver.calls.CudaDriver;
+import org.ep4j.cuda.driver.calls.CudaException;
+import org.ep4j.cuda.driver.calls.LibrarySearch;
+import org.ep4j.cuda.driver.compiler.NvJitLink;
+import org.ep4j.cuda.driver.compiler.Nvrtc;
 import org.ep4j.cuda.jit.CubinCache;
 import org.ep4j.cuda.jit.KernelCompiler;
 

@@ -5,7 +5,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import org.ep4j.cuda.driver.CudaDriver;
+import org.ep4j.cuda.driver.calls.CudaDriver;
 
 /** NVIDIA devices, their driver, and the libraries of the CUDA engine. */
 final class GpuFacts {

@@ -9,7 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
-import org.ep4j.cuda.driver.CudaDriver;
+import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;

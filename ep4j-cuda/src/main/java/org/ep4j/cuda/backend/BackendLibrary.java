@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import org.ep4j.cuda.driver.LibraryDirectories;
+import org.ep4j.cuda.driver.compiler.LibraryDirectories;
 
 /**
  * Candidate locations of a backend's library: the values of variables, the loader path, CUDA's own

@@ -6,9 +6,9 @@ import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.stream.IntStream;
-import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.driver.calls.CudaException;
 import org.jspecify.annotations.Nullable;
 
 /**

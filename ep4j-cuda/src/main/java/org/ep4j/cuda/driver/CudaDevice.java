@@ -7,6 +7,13 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
+import org.ep4j.cuda.driver.calls.ContextScope;
+import org.ep4j.cuda.driver.calls.CudaDriver;
+import org.ep4j.cuda.driver.calls.CudaException;
+import org.ep4j.cuda.driver.calls.DeviceCalls;
+import org.ep4j.cuda.driver.calls.DriverConstants;
+import org.ep4j.cuda.driver.calls.DriverFunction;
+import org.ep4j.cuda.driver.calls.MemoryCalls;
 
 /**
  * A device with its primary context retained. The CUDA runtime and other libraries use the same

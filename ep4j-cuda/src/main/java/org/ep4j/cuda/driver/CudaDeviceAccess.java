@@ -1,6 +1,8 @@
 package org.ep4j.cuda.driver;
 
 import java.lang.foreign.MemorySegment;
+import org.ep4j.cuda.driver.calls.DeviceCalls;
+import org.ep4j.cuda.driver.calls.MemoryCalls;
 import org.ep4j.engine.DeviceAccess;
 
 /** Memory of CUDA devices and copies between device and host; see {@link DeviceAccess}. */

@@ -3,6 +3,10 @@ package org.ep4j.cuda.driver;
 import java.time.Duration;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
+import org.ep4j.cuda.driver.calls.CudaException;
+import org.ep4j.cuda.driver.calls.DriverConstants;
+import org.ep4j.cuda.driver.calls.DriverFunction;
+import org.ep4j.cuda.driver.calls.StreamCalls;
 
 /**
  * A point in the work of a stream that streams and host threads can wait for. Either owned, or a

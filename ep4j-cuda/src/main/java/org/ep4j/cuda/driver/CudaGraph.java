@@ -5,6 +5,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
+import org.ep4j.cuda.driver.calls.GraphCalls;
 
 /** Work recorded after {@link CudaStream#beginCapture}. */
 public final class CudaGraph implements AutoCloseable {

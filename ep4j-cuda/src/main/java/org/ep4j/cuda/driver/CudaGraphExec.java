@@ -2,6 +2,7 @@ package org.ep4j.cuda.driver;
 
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
+import org.ep4j.cuda.driver.calls.GraphCalls;
 
 /** An executable graph, launched any number of times. */
 public final class CudaGraphExec implements AutoCloseable {

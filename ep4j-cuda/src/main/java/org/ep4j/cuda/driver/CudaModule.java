@@ -5,6 +5,10 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
+import org.ep4j.cuda.driver.calls.CudaException;
+import org.ep4j.cuda.driver.calls.DriverConstants;
+import org.ep4j.cuda.driver.calls.DriverFunction;
+import org.ep4j.cuda.driver.calls.ModuleCalls;
 
 /** Compiled kernels and variables, loaded onto a device. */
 public final class CudaModule implements AutoCloseable {

@@ -6,6 +6,11 @@ import java.lang.foreign.ValueLayout;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.calls.CudaException;
+import org.ep4j.cuda.driver.calls.DeviceCalls;
+import org.ep4j.cuda.driver.calls.DriverConstants;
+import org.ep4j.cuda.driver.calls.DriverFunction;
+import org.ep4j.cuda.driver.calls.StreamCalls;
 
 /** A queue of work on a device. Either owned, or a view of a stream of another library. */
 public final class CudaStream implements AutoCloseable {

@@ -4,6 +4,8 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.calls.MemoryCalls;
+import org.ep4j.cuda.driver.calls.StreamCalls;
 
 /**
  * Copies and fills at raw device addresses, independent of the allocator. Methods with a stream run

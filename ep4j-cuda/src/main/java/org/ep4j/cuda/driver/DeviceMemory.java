@@ -5,6 +5,7 @@ import java.util.Objects;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.calls.MemoryCalls;
 
 /**
  * Memory of a device, owned, or a view of memory of another owner. The initial content is

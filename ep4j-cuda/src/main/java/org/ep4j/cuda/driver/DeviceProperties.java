@@ -5,6 +5,10 @@ import java.lang.foreign.MemorySegment;
 import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.calls.CudaDriver;
+import org.ep4j.cuda.driver.calls.CudaException;
+import org.ep4j.cuda.driver.calls.DeviceCalls;
+import org.ep4j.cuda.driver.calls.DriverConstants;
 
 /**
  * Properties of a device. Reading them needs no context and allocates no device memory.

@@ -6,6 +6,10 @@ import java.lang.foreign.ValueLayout;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.calls.DriverConstants;
+import org.ep4j.cuda.driver.calls.DriverLayouts;
+import org.ep4j.cuda.driver.calls.MemoryCalls;
+import org.ep4j.cuda.driver.calls.SharingCalls;
 
 /**
  * A mapping of memory that another process of this host allocated. A process cannot map its own

@@ -7,6 +7,8 @@ import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.calls.DriverConstants;
+import org.ep4j.cuda.driver.calls.ModuleCalls;
 
 /** A kernel; valid as long as its module. */
 public final class Kernel {

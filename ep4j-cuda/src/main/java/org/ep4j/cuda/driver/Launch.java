@@ -8,6 +8,9 @@ import java.util.List;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.calls.DriverConstants;
+import org.ep4j.cuda.driver.calls.DriverLayouts;
+import org.ep4j.cuda.driver.calls.ModuleCalls;
 
 /**
  * A launch that is described once and made many times. This object owns the native memory of

@@ -5,6 +5,9 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
+import org.ep4j.cuda.driver.calls.CudaDriver;
+import org.ep4j.cuda.driver.calls.DriverConstants;
+import org.ep4j.cuda.driver.calls.MemoryCalls;
 
 /** Reads {@link PointerAttributes} repeatedly without allocation. One thread at a time. */
 public final class PointerReader implements AutoCloseable {

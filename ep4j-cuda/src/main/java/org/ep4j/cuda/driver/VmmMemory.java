@@ -6,6 +6,10 @@ import java.lang.foreign.ValueLayout;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.calls.CudaException;
+import org.ep4j.cuda.driver.calls.DriverConstants;
+import org.ep4j.cuda.driver.calls.DriverLayouts;
+import org.ep4j.cuda.driver.calls.SharingCalls;
 
 /**
  * Memory of a device with its own address range, for sharing that plain allocations do not support:

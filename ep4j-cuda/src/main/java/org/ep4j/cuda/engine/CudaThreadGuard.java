@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine;
 
 import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.engine.lowlatency.LowLatency;
 import org.ep4j.engine.ThreadGuard;
 
 /** The thread guard of a buffer; the device is current for the admitted thread. */

@@ -2,7 +2,7 @@ package org.ep4j.cuda.internode;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.cuda.proxy.Proxy;
+import org.ep4j.cuda.internode.proxy.Proxy;
 
 /**
  * Fields of {@code InternodeTransport} in {@code kernels/internode_transport.cuh}, 8 bytes each;

@@ -7,7 +7,7 @@ import java.util.Map;
 import org.ep4j.BufferConfig;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
-import org.ep4j.cuda.proxy.ProxyConfig;
+import org.ep4j.cuda.internode.proxy.ProxyConfig;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;

@@ -6,7 +6,7 @@ import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.cuda.proxy.Proxy;
+import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Region;

@@ -8,7 +8,7 @@ import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.cuda.proxy.Proxy;
+import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;

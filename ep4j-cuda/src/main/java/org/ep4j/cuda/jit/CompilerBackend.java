@@ -1,6 +1,6 @@
 package org.ep4j.cuda.jit;
 
-import org.ep4j.cuda.driver.LibrarySearch;
+import org.ep4j.cuda.driver.calls.LibrarySearch;
 
 /** Compiles source to cubins. */
 public interface CompilerBackend {
@@ -21,7 +21,8 @@ public interface CompilerBackend {
   /**
    * Compiles.
    *
-   * @throws org.ep4j.cuda.driver.CudaException with the compiler's output if the source is wrong
+   * @throws org.ep4j.cuda.driver.calls.CudaException with the compiler's output if the source is
+   *     wrong
    */
   Compiled compile(KernelSpec spec);
 }

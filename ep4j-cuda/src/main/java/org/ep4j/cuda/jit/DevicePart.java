@@ -1,6 +1,6 @@
 package org.ep4j.cuda.jit;
 
-import org.ep4j.cuda.driver.NvJitLink;
+import org.ep4j.cuda.driver.compiler.NvJitLink;
 
 /**
  * Device code that a kernel is linked to.

@@ -135,7 +135,8 @@ public final class KernelCompiler {
   /**
    * The cubin of a spec.
    *
-   * @throws org.ep4j.cuda.driver.CudaException with the compiler's output if the source is wrong
+   * @throws org.ep4j.cuda.driver.calls.CudaException with the compiler's output if the source is
+   *     wrong
    * @throws EngineUnavailableException without a compiler if the cache has no cubin
    */
   public Cubin compile(KernelSpec spec) {

@@ -7,8 +7,8 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
-import org.ep4j.cuda.driver.LibrarySearch;
-import org.ep4j.cuda.driver.NvJitLink;
+import org.ep4j.cuda.driver.calls.LibrarySearch;
+import org.ep4j.cuda.driver.compiler.NvJitLink;
 
 /**
  * Device functions of a library, wrapped under names of ep4j. Library headers require nvcc and

@@ -13,9 +13,9 @@ import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
-import org.ep4j.cuda.driver.LibrarySearch;
-import org.ep4j.cuda.driver.NvJitLink;
-import org.ep4j.cuda.driver.Nvrtc;
+import org.ep4j.cuda.driver.calls.LibrarySearch;
+import org.ep4j.cuda.driver.compiler.NvJitLink;
+import org.ep4j.cuda.driver.compiler.Nvrtc;
 
 /**
  * Kernels that call device functions of a library: compiled to intermediate code by NVRTC, linked
@@ -55,7 +55,8 @@ public final class LinkedKernels {
    * Compiles a kernel of this jar, links it and loads it.
    *
    * @throws EngineUnavailableException without a compiler or linker if the cache has no such kernel
-   * @throws org.ep4j.cuda.driver.CudaException with the tool's output if compilation or link fail
+   * @throws org.ep4j.cuda.driver.calls.CudaException with the tool's output if compilation or link
+   *     fail
    */
   public static CudaModule load(
       CudaDevice device, String entry, Map<String, String> defines, List<DevicePart> parts) {

@@ -16,7 +16,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
-import org.ep4j.cuda.driver.LibrarySearch;
+import org.ep4j.cuda.driver.calls.LibrarySearch;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -4,8 +4,8 @@ import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
-import org.ep4j.cuda.driver.LibrarySearch;
-import org.ep4j.cuda.driver.Nvrtc;
+import org.ep4j.cuda.driver.calls.LibrarySearch;
+import org.ep4j.cuda.driver.compiler.Nvrtc;
 
 /** Compiles in this process. */
 final class NvrtcBackend implements CompilerBackend {

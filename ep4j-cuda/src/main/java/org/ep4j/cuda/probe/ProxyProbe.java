@@ -11,8 +11,8 @@ import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
 import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.jit.KernelCompiler;
-import org.ep4j.cuda.proxy.Proxy;
 
 /** Pushes commands into the rings of a proxy, see {@code kernels/proxy_probe.cu}. One thread. */
 public final class ProxyProbe implements AutoCloseable {

@@ -14,6 +14,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.calls.CudaDriver;
 
 /** Runs a test program in a separate JVM, with everything on the class path. */
 public final class ForkedJvm {

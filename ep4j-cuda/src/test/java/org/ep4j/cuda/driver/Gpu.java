@@ -3,6 +3,8 @@ package org.ep4j.cuda.driver;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.util.TreeMap;
+import org.ep4j.cuda.driver.calls.CudaDriver;
+import org.ep4j.cuda.driver.compiler.Nvrtc;
 import org.ep4j.cuda.jit.KernelSources;
 import org.ep4j.cuda.jit.KernelSpec;
 

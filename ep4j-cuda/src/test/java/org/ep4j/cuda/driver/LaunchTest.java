@@ -10,6 +10,7 @@ import java.lang.foreign.ValueLayout;
 import java.lang.management.ManagementFactory;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.calls.CudaException;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;

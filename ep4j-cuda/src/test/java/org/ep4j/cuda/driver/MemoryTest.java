@@ -10,6 +10,7 @@ import org.ep4j.DType;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.calls.DeviceCalls;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
+import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.junit.jupiter.api.Test;
 
 /** Without a driver, the error names the searched libraries and what to install. */

@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
+import org.ep4j.cuda.driver.calls.FileDescriptors;
 import org.junit.jupiter.api.Test;
 
 /** Memory shared between two processes; needs a GPU, and uses a second one if available. */

@@ -15,20 +15,20 @@ import org.ep4j.verify.RoutingKind;
 import org.ep4j.verify.Rows;
 
 /** Tokens of one rank in device memory, refilled by {@link #fill}. */
-final class Batch implements AutoCloseable {
-  static final int HIDDEN = 512;
+public final class Batch implements AutoCloseable {
+  public static final int HIDDEN = 512;
   static final int TOP_K = 4;
   static final int EXPERTS = 8;
 
   final int tokens;
-  final Tensor x;
-  final Routing routing;
+  public final Tensor x;
+  public final Routing routing;
   private final Tensor topkWeights;
   private final DeviceMemory rows;
   private final DeviceMemory ids;
   private final DeviceMemory weights;
 
-  Batch(CudaDevice device, int tokens) {
+  public Batch(CudaDevice device, int tokens) {
     this.tokens = tokens;
     rows = DeviceMemory.allocate(device, (long) tokens * HIDDEN * 2);
     ids = DeviceMemory.allocate(device, (long) tokens * TOP_K * Long.BYTES);
@@ -41,7 +41,7 @@ final class Batch implements AutoCloseable {
             Tensor.ofDevice(ids.address(), ordinal, DType.INT64, tokens, TOP_K), topkWeights);
   }
 
-  static BufferConfig.Builder config(int tokens) {
+  public static BufferConfig.Builder config(int tokens) {
     return BufferConfig.builder()
         .engine("cuda")
         .hidden(HIDDEN)
@@ -57,7 +57,7 @@ final class Batch implements AutoCloseable {
   }
 
   /** Fills in rows and a routing that depend on the seed. */
-  void fill(int rank, long seed) {
+  public void fill(int rank, long seed) {
     try (Arena arena = Arena.ofConfined()) {
       Rows values = new Inputs(seed).rows(Part.PAYLOAD, DType.BF16, HIDDEN);
       Tensor host = Tensor.of(arena.allocate(x.byteSize(), 64), DType.BF16, tokens, HIDDEN);

@@ -1,8 +1,8 @@
 package org.ep4j.cuda.internode;
 
 import org.ep4j.cuda.driver.CudaDevice;
-import org.ep4j.cuda.driver.CudaDriver;
 import org.ep4j.cuda.driver.DeviceProperties;
+import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;

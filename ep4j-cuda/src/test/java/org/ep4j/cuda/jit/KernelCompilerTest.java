@@ -21,7 +21,7 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
-import org.ep4j.cuda.driver.LibrarySearch;
+import org.ep4j.cuda.driver.calls.LibrarySearch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 

@@ -14,7 +14,7 @@ import org.ep4j.conformance.RankJob;
 import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.driver.CudaDevice;
-import org.ep4j.cuda.driver.CudaDriver;
+import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;

@@ -106,7 +106,7 @@ void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world
   }
 }
 
-// As org.ep4j.cuda.engine.StaleRankFence does.
+// As org.ep4j.cuda.engine.failure.StaleRankFence does.
 void fence(Machine& machine, Control* control, u32 lost, u32 by) {
   control->fenced_by = by + 1;
   machine.moved();

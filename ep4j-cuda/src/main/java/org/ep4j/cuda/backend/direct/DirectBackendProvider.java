@@ -5,8 +5,8 @@ import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.driver.CudaDriver;
-import org.ep4j.cuda.driver.LibrarySearch;
+import org.ep4j.cuda.driver.calls.CudaDriver;
+import org.ep4j.cuda.driver.calls.LibrarySearch;
 
 /** Registers the backend {@code direct} with {@link java.util.ServiceLoader}. */
 public final class DirectBackendProvider implements BackendProvider {

@@ -7,10 +7,10 @@ import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.PeerRegion;
 import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.CudaDevice;
-import org.ep4j.cuda.driver.CudaException;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.IpcMemory;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 

@@ -4,7 +4,7 @@
 
 constexpr u64 NO_ROUTE = ~0ull;
 
-// 8 bytes a field, in the order of org.ep4j.cuda.engine.CombineField.
+// 8 bytes a field, in the order of org.ep4j.cuda.engine.launch.CombineField.
 struct CombineParameters {
   char* const* peers;
   u64 rank;

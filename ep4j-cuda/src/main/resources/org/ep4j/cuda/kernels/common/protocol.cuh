@@ -31,14 +31,14 @@
 // Fencing. A rank that its peers lose may only be suspended and may later launch kernels again. All
 // words of the operation in which the peers lost it are present, so such a kernel would not wait at
 // all. A survivor therefore writes `fenced_by` on that rank first, then waits until `running` is 0
-// (org.ep4j.cuda.engine.StaleRankFence); a kernel sets `running` before it reads `fenced_by`. Both
+// (org.ep4j.cuda.engine.failure.StaleRankFence); a kernel sets `running` before it reads `fenced_by`. Both
 // are relaxed: the host leaves far more time between its two accesses than a store takes. A kernel
 // that finds its rank fenced, at the start or during a wait, writes nothing more to peers except
 // what the current operation would have written. A fence is permanent.
 #pragma once
 #include "common/ptx.cuh"
 
-// At the start of each rank's region; 8 bytes a field, as in org.ep4j.cuda.engine.ControlField.
+// At the start of each rank's region; 8 bytes a field, as in org.ep4j.cuda.engine.launch.ControlField.
 // Writers: while a kernel runs, only kernels of this GPU, except for `fenced_by`. While none runs,
 // the host clears the fields up to `ticket` and reads the traffic fields. Waiter: only `running`
 // has one.

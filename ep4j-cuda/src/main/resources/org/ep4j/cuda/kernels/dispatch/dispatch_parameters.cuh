@@ -1,4 +1,4 @@
-// Parameters of a dispatch; 8 bytes a field, in the order of org.ep4j.cuda.engine.DispatchField.
+// Parameters of a dispatch; 8 bytes a field, in the order of org.ep4j.cuda.engine.launch.DispatchField.
 #pragma once
 #include "common/kernel_lifecycle.cuh"
 

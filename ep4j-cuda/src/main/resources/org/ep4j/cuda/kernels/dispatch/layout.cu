@@ -6,7 +6,7 @@
 // each of its nodes.
 #include "dispatch/layout.cuh"
 
-// 8 bytes a field, in the order of org.ep4j.cuda.engine.LayoutField.
+// 8 bytes a field, in the order of org.ep4j.cuda.engine.launch.LayoutField.
 struct LayoutParameters {
   Control* control;
   u64 ranks;

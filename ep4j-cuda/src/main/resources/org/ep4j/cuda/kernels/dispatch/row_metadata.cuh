@@ -8,7 +8,7 @@ struct RowMetadataLayout {
   u32 scales;   // byte offsets; the factor is at 0
   u32 entries;  // u64 [top_k]
   u32 weights;  // float [top_k]; then the end, a multiple of 16:
-                // org.ep4j.cuda.engine.RowMetadataSize
+                // org.ep4j.cuda.engine.context.RowMetadataSize
 
   __device__ __forceinline__ explicit RowMetadataLayout(const DispatchParameters& p)
       : scales(16),

@@ -7,7 +7,7 @@
 // stream behind the kernel that delivers the rows, so all rows have arrived.
 #include "common/kernel_lifecycle.cuh"
 
-// 8 bytes a field, in the order of org.ep4j.cuda.engine.TransposeField.
+// 8 bytes a field, in the order of org.ep4j.cuda.engine.launch.TransposeField.
 struct TransposeParameters {
   Control* control;
   const char* from;

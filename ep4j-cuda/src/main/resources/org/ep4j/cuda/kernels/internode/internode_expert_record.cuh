@@ -5,7 +5,7 @@
 #include "internode/internode_slots.cuh"
 
 // Offsets: u32 token at 0, routes, then their target rows, u32 [top_k]; the metadata; the row.
-// Equal on both sides, and in org.ep4j.cuda.engine.InternodeChunks.
+// Equal on both sides, and in org.ep4j.cuda.internode.InternodeChunks.
 struct ExpertRecord {
   u32 targets;
   u32 metadata;

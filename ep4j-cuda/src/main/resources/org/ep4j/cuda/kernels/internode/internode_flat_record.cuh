@@ -8,7 +8,7 @@ constexpr u32 NO_ID = ~0u;
 
 // Offsets: u32 token at 0, u32 flags at 4, float factor at 8, routes; then, unless cached, ids u32
 // [top_k] and weights float [top_k]; scales; the row. Equal on both sides, and in
-// org.ep4j.cuda.engine.InternodeChunks.
+// org.ep4j.cuda.internode.InternodeChunks.
 struct FlatRecord {
   u32 ids;
   u32 weights;

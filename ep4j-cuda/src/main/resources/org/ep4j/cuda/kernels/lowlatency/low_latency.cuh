@@ -104,7 +104,7 @@ struct Grant {
 
 struct LowLatencyPuts;
 
-// 8 bytes a field, in the order of org.ep4j.cuda.engine.LowLatencyField.
+// 8 bytes a field, in the order of org.ep4j.cuda.engine.launch.LowLatencyField.
 struct LowLatencyParameters {
   // The world.
   char* const* peers;  // [ranks] start of each rank's part; null: the rank is missing
@@ -135,7 +135,7 @@ struct LowLatencyParameters {
 
   // The operation.
   u64 phases;
-  u64 kind;  // of the rows, equal on all ranks; see org.ep4j.cuda.engine.LowLatencyKind
+  u64 kind;  // of the rows, equal on all ranks; see org.ep4j.cuda.engine.launch.LowLatencyKind
   u64 tokens;
   u64 top_k;
   const void* ids;       // [tokens, top_k]

@@ -1,5 +1,5 @@
 // Granularity of notifications for rows of other nodes; see low_latency_internode.cuh. The same
-// values as in org.ep4j.cuda.engine.LowLatencyLayout, which reserves the words.
+// values as in org.ep4j.cuda.engine.lowlatency.LowLatencyLayout, which reserves the words.
 #pragma once
 #include "common/ptx.cuh"
 

@@ -33,7 +33,7 @@ constexpr u64 ALL_ROWS = 1ull << 32;
 enum PutCounter { COUNTER_WORDS = 0, COUNTER_ROWS = 2, COUNTER_GRANTED = 4, COUNTERS_PER_RANK = 5 };
 
 // Device memory, constant except for `base`. 8 bytes a field, in the order of
-// org.ep4j.cuda.engine.LowLatencyPutsField.
+// org.ep4j.cuda.engine.launch.LowLatencyPutsField.
 struct LowLatencyPuts {
   const InternodeWorld* world;
   char* staging;          // outgoing memory

@@ -1,5 +1,5 @@
 // Rings of commands from kernels to the host threads that post them to a wire, for GPUs that cannot
-// drive a network card themselves. Host side: org.ep4j.cuda.proxy.
+// drive a network card themselves. Host side: org.ep4j.cuda.internode.proxy.
 //
 // A command is two words in page-locked host memory. Tickets number the positions from 0; ticket t
 // is at t % capacity, in lap t / capacity.

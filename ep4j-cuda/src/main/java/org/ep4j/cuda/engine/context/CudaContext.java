@@ -1,0 +1,232 @@
+package org.ep4j.cuda.engine.context;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.Objects;
+import org.ep4j.BufferConfig;
+import org.ep4j.DeviceStream;
+import org.ep4j.ErrorCode;
+import org.ep4j.Event;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.cuda.backend.Backend;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.engine.failure.CallLog;
+import org.ep4j.cuda.engine.failure.Completion;
+import org.ep4j.cuda.engine.failure.HostWords;
+import org.ep4j.cuda.engine.failure.StaleRankFence;
+import org.ep4j.cuda.engine.launch.ControlField;
+import org.ep4j.cuda.engine.launch.Kernels;
+import org.ep4j.cuda.internode.InternodeConnection;
+import org.ep4j.engine.Members;
+import org.ep4j.engine.Nodes;
+import org.ep4j.group.Group;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * State that the operations of one buffer on one rank share: the device, the regions of this rank
+ * and its peers, the stream, and the order of operations. Used by one thread at a time.
+ */
+public final class CudaContext {
+  /** Remedy for operations that work only within a node. */
+  public static final String ONE_NODE = "leave ranksPerNode unset, or use the engine 'host'";
+
+  public final Group group;
+
+  /** The ranks as the processes whose memory is mapped here. */
+  public final Members members;
+
+  public final BufferConfig config;
+  public final ExpertPlacement placement;
+  public final int rank;
+  public final int ranks;
+  public final CudaDevice device;
+  public final RegionLayout layout;
+
+  /** Transport between ranks of a node. */
+  public final Backend backend;
+
+  /** Ranks whose region is on the device of this rank, including this rank. */
+  private final int ranksOnDevice;
+
+  public final DeviceMemory region;
+  public final Peers peers;
+  public final StaleRankFence fence;
+  public final Nodes nodes;
+
+  /** Connection to ranks of other nodes; null with one node. */
+  public final @Nullable InternodeConnection internode;
+
+  /**
+   * On the device: {@code rank << 16 | local number} by expert, then the start of each rank's
+   * experts in the list that follows, then the list of experts by rank and local number.
+   */
+  public final DeviceMemory owners;
+
+  public final HostWords words;
+  public final Completion completion;
+
+  /** Latest calls of the ranks. */
+  public final CallLog calls;
+
+  public final Kernels kernels;
+  public final Staging staging;
+
+  /** The buffer's own stream. */
+  public final CudaStream stream;
+
+  /** Number of resets; handles of an earlier generation are stale. */
+  public int generation;
+
+  private int sms;
+  private int wantedSms;
+
+  private long lastStream;
+
+  /** The caller's stream of the last call, cached so that a warm call allocates nothing. */
+  private @Nullable CudaStream callers;
+
+  public CudaContext(
+      Group group,
+      BufferConfig config,
+      CudaDevice device,
+      RegionLayout layout,
+      Nodes nodes,
+      Resources resources) {
+    this.group = group;
+    this.members = resources.members();
+    this.config = config;
+    this.placement = Objects.requireNonNull(config.placement(), "settled placement");
+    this.rank = group.rank();
+    this.ranks = group.size();
+    this.device = device;
+    this.layout = layout;
+    this.nodes = nodes;
+    this.internode = resources.internode();
+    this.backend = resources.backend();
+    this.ranksOnDevice = backend.world().ranksOnDevice();
+    this.region = resources.region();
+    this.peers = resources.peers();
+    this.fence = resources.fence();
+    this.owners = resources.owners();
+    this.words = resources.words();
+    this.kernels = resources.kernels();
+    this.staging = resources.staging();
+    this.stream = resources.stream();
+    this.lastStream = stream.handle();
+    this.completion = resources.completion();
+    this.calls = resources.calls();
+    setSms(config.parallelism());
+  }
+
+  /** Resources of the buffer and its ranks; created before the context and closed after it. */
+  public record Resources(
+      Members members,
+      Backend backend,
+      DeviceMemory region,
+      Peers peers,
+      StaleRankFence fence,
+      @Nullable InternodeConnection internode,
+      DeviceMemory owners,
+      HostWords words,
+      CallLog calls,
+      Completion completion,
+      Kernels kernels,
+      Staging staging,
+      CudaStream stream) {}
+
+  public int sms() {
+    return sms;
+  }
+
+  /** SMs of a low-latency operation that moves {@code pieces} pieces. */
+  public int lowLatencySms(long pieces) {
+    int available = Math.max(1, device.properties().multiprocessors() / ranksOnDevice);
+    return SmChoice.forLatency(wantedSms, available, pieces, internode != null);
+  }
+
+  public void setSms(int wanted) {
+    sms =
+        SmChoice.settle(
+            wanted, device.properties().multiprocessors(), ranksOnDevice, internode != null);
+    wantedSms = wanted;
+  }
+
+  /** The stream of a call. */
+  public CudaStream stream(@Nullable DeviceStream wanted) {
+    if (wanted == null) {
+      return stream;
+    }
+    CudaStream known = callers;
+    if (known == null || known.handle() != wanted.handle()) {
+      forgetCallersStream();
+      known = CudaStream.wrapping(device, wanted.handle());
+      callers = known;
+    }
+    return known;
+  }
+
+  /** Closes the view of the caller's stream; the caller keeps the stream. */
+  public void forgetCallersStream() {
+    CudaStream known = callers;
+    if (known != null) {
+      known.close();
+      callers = null;
+    }
+  }
+
+  /**
+   * Orders the next operation after the last one and after {@code previous}. Operations on one
+   * stream are ordered already; an operation on another stream waits here for earlier ones, which
+   * is rare. The caller orders operations in a graph.
+   */
+  public void order(CudaStream on, boolean capturing, @Nullable Event previous) {
+    if (on.handle() != lastStream && !capturing) {
+      completion.awaitAll();
+      lastStream = on.handle();
+    }
+    if (previous != null && !(previous instanceof StreamEvent event && event.isOf(completion))) {
+      previous.await();
+    }
+  }
+
+  /** Refuses an operation that does not yet support several nodes. */
+  public void requireOneNode(String what, String remedy) {
+    if (internode != null) {
+      throw new UnsupportedOperationException(
+          ErrorCode.CUDA_INTERNODE_UNSUPPORTED.message(
+              what + " of the CUDA engine does not support several nodes: " + remedy));
+    }
+  }
+
+  /** The epoch of the last high-throughput operation. No operation runs. */
+  public long epoch() {
+    MemorySegment word = MemorySegment.ofArray(new long[1]);
+    region.copyTo(ControlField.EPOCH.offset(), word);
+    return word.getAtIndex(ValueLayout.JAVA_LONG, 0);
+  }
+
+  /**
+   * Clears the words that ranks share, except traffic, and the words of this rank's blocks, and
+   * resumes after an epoch that no rank has used: words of a lost rank or of an interrupted
+   * operation must never look like words of a later operation. No operation runs.
+   */
+  public void resumeAfter(long epoch) {
+    staging.clear(Staging.Buffer.BLOCK_COUNTS, stream);
+    region.fill8(0, ControlField.ROWS_SENT.offset(), (byte) 0, stream);
+    region.fill8(layout.ready, layout.words - layout.ready, (byte) 0, stream);
+    stream.synchronize();
+    region.copyFrom(ControlField.EPOCH.offset(), MemorySegment.ofArray(new long[] {epoch}));
+  }
+
+  /** Address of an offset in this rank's region. */
+  public long at(long offset) {
+    return region.address() + offset;
+  }
+
+  @Override
+  public String toString() {
+    return "rank " + rank + " of " + ranks + " on " + device;
+  }
+}

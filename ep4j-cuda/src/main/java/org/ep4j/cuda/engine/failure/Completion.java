@@ -1,0 +1,312 @@
+package org.ep4j.cuda.engine.failure;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import org.ep4j.BufferConfig;
+import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.calls.CudaException;
+import org.ep4j.cuda.internode.InternodeConnection;
+import org.ep4j.group.GroupException;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * How the host learns about the end and the failure of operations. Each operation has a ticket;
+ * operations end in the order of their tickets. Any thread may wait.
+ *
+ * <p>The kernel enforces the deadline of an operation: the host waits a little longer, in case the
+ * GPU never starts the kernel.
+ */
+public final class Completion {
+  private static final Duration GRACE = Duration.ofSeconds(20);
+
+  /** Further wait for a GPU that has already missed a deadline. */
+  private static final Duration ONCE_MORE = Duration.ofSeconds(2);
+
+  private static final int SPINS = 4096;
+
+  /** Interval at which a waiting thread queries the driver for a GPU failure. */
+  private static final long ASK_NANOS = Duration.ofSeconds(1).toNanos();
+
+  private final HostWords words;
+  private final CudaStream stream;
+  private final int ranks;
+  private final BufferConfig config;
+  private final FailureDiagnosis diagnosis;
+
+  /** Set before the first operation. */
+  private @Nullable StaleRankFence fence;
+
+  private long ticket;
+  private long lastRunning;
+  private long lastBefore;
+
+  /** Whether the last operation masks dead peers itself. Written by the thread in the buffer. */
+  private volatile boolean masking;
+
+  /** Whether a wait ended before the GPU's work. */
+  private volatile boolean stuck;
+
+  /** The error that broke the buffer; null if usable. Guarded by this. */
+  private @Nullable RuntimeException failure;
+
+  public Completion(
+      HostWords words,
+      CudaStream stream,
+      int ranks,
+      BufferConfig config,
+      FailureDiagnosis diagnosis) {
+    this.words = words;
+    this.stream = stream;
+    this.ranks = ranks;
+    this.config = config;
+    this.diagnosis = diagnosis;
+  }
+
+  /**
+   * A failure of {@code connection} also aborts waits; kernels learn about dead ranks when the
+   * fence has excluded these ranks.
+   */
+  public void attach(@Nullable InternodeConnection connection, StaleRankFence rankFence) {
+    fence = rankFence;
+    diagnosis.attach(connection, rankFence);
+  }
+
+  /**
+   * The ticket of the next operation; called only by the thread in the buffer.
+   *
+   * @param captured whether the operation runs only when a graph is replayed
+   */
+  public long next(boolean captured) {
+    ticket++;
+    masking = false;
+    if (!captured) {
+      lastBefore = lastRunning;
+      lastRunning = ticket;
+    }
+    return ticket;
+  }
+
+  /** Same as {@link #next} for an operation that masks dead peers if the buffer masks. */
+  public long nextMasking(boolean captured) {
+    long next = next(captured);
+    masking = config.masking();
+    return next;
+  }
+
+  /** Returns the last ticket: its operation was not enqueued. */
+  public void withdraw(long last) {
+    if (lastRunning == last) {
+      lastRunning = lastBefore;
+    }
+  }
+
+  /** Waits until all enqueued operations have ended or failed. */
+  public void awaitAll() {
+    awaitWord(null, 0, lastRunning, "the last operation", Long.MAX_VALUE);
+  }
+
+  /**
+   * Same as {@link #awaitAll} when the buffer closes: returns whether they ended instead of
+   * throwing.
+   */
+  public boolean endsInTime() {
+    Duration limit = stuck ? ONCE_MORE : config.timeout().plus(GRACE);
+    try {
+      return awaitWord(null, 0, lastRunning, "the last operation", limit.toNanos());
+    } catch (Ep4jException e) {
+      return false;
+    }
+  }
+
+  public boolean reached(long wanted) {
+    return words.completed() >= wanted;
+  }
+
+  /** Waits until an operation has ended; throws its error. */
+  public void await(long wanted, String operation) {
+    awaitWord(null, 0, wanted, operation, Long.MAX_VALUE);
+    check(operation);
+  }
+
+  /** Same as {@link #await(long, String)} with a limit. */
+  public boolean await(long wanted, String operation, Duration limit) {
+    if (!awaitWord(null, 0, wanted, operation, limit.toNanos())) {
+      return false;
+    }
+    check(operation);
+    return true;
+  }
+
+  /** Waits for a ticket that a kernel writes to a word in page-locked memory. */
+  public void awaitAt(MemorySegment memory, long offset, long wanted, String operation) {
+    awaitWord(memory, offset, wanted, operation, Long.MAX_VALUE);
+    check(operation);
+  }
+
+  /** Null memory means the end of the operation. Returns whether the ticket was reached in time. */
+  private boolean awaitWord(
+      @Nullable MemorySegment memory, long offset, long wanted, String operation, long limit) {
+    long start = 0;
+    long asked = 0;
+    for (int spin = 1; !done(memory, offset, wanted); spin++) {
+      if (spin % SPINS != 0) {
+        Thread.onSpinWait();
+        continue;
+      }
+      long now = System.nanoTime();
+      if (start == 0) {
+        start = now;
+        asked = now;
+      }
+      if (now - asked > ASK_NANOS) {
+        asked = now;
+        requireWorkingGpu(operation);
+      }
+      if (now - start > limit) {
+        return false;
+      }
+      checkPeers();
+      if (now - start > config.timeout().plus(GRACE).toNanos()) {
+        stuck = true;
+        throw breakWith(
+            new Ep4jException(
+                ErrorCode.GPU_STUCK,
+                operation
+                    + ": the GPU has not ended it after "
+                    + (now - start) / 1_000_000
+                    + " ms: check the work that its stream waits for, then call reset() on all"
+                    + " ranks"));
+      }
+      Thread.yield();
+    }
+    return true;
+  }
+
+  /** A kernel that made the GPU fail never ends; the driver reports the failure on any stream. */
+  private void requireWorkingGpu(String operation) {
+    try {
+      stream.query();
+    } catch (CudaException e) {
+      stuck = true;
+      throw breakWith(
+          new Ep4jException(
+              ErrorCode.GPU_FAILED,
+              operation
+                  + ": the GPU has failed, and all work of this process on it is lost: "
+                  + e.getMessage(),
+              e));
+    }
+  }
+
+  private boolean done(@Nullable MemorySegment memory, long offset, long wanted) {
+    return memory == null
+        ? words.completed() >= wanted
+        // An aborted operation ends without writing its counts.
+        : NativeMemory.getLongAcquire(memory, offset) == wanted || words.completed() >= wanted;
+  }
+
+  /** Aborts waits for dead ranks, and waits for ranks that have fenced this rank. */
+  private void checkPeers() {
+    if (diagnosis.isCutOff()
+        || diagnosis.isConsideredLost()
+        || (!masking && diagnosis.lostPeer() >= 0)) {
+      words.abort();
+    }
+    for (int r = 0; masking && fence != null && r < ranks; r++) {
+      // Kernels reassign the areas of a rank as soon as they know that it is dead.
+      if (diagnosis.isLost(r)) {
+        fence.fenceStep(r);
+      }
+    }
+  }
+
+  /** Throws the error that a kernel reported. */
+  public void check(String operation) {
+    if (words.state() == HostWords.STATE_TIMEOUT && !isBroken()) {
+      // Without the lock: reset and close do not check.
+      diagnosis.awaitLossNotice();
+    }
+    throwReported(operation);
+  }
+
+  private synchronized void throwReported(String operation) {
+    if (failure != null) {
+      throw failure;
+    }
+    long state = words.state();
+    if (state == 0) {
+      return;
+    }
+    if (state == HostWords.STATE_TIMEOUT) {
+      throw breakWith(diagnosis.ofTimeout(operation));
+    }
+    if (state == HostWords.STATE_OTHER_KIND) {
+      throw breakWith(diagnosis.ofOtherKind());
+    }
+    RuntimeException bad = diagnosis.ofBadChoice(state);
+    words.clearRecord();
+    throw bad;
+  }
+
+  /** The error for ranks that are missing in a barrier of the survivors. */
+  public RuntimeException missing(GroupException problem, long waitedMillis) {
+    return diagnosis.missing(problem, waitedMillis);
+  }
+
+  private synchronized RuntimeException breakWith(RuntimeException reason) {
+    failure = reason;
+    return reason;
+  }
+
+  /** Refuses calls that access peer memory after the survivors have fenced this rank. */
+  public void requireNotFenced(String call) {
+    if (diagnosis.fencedBy() != StaleRankFence.NO_RANK) {
+      throw outside(call);
+    }
+  }
+
+  /** The error for a rank that the survivors have fenced or are about to fence. */
+  public RuntimeException outside(String call) {
+    return breakWith(diagnosis.outside(call));
+  }
+
+  /** Refuses to start an operation on a broken buffer. */
+  public synchronized void requireUsable() {
+    if (failure != null) {
+      IllegalUseException refused =
+          new IllegalUseException(
+              ErrorCode.RESET_NEEDED,
+              "the buffer needs reset() on all live ranks: " + failure.getMessage());
+      refused.initCause(failure);
+      throw refused;
+    }
+  }
+
+  /** Marks the buffer broken: only reset and close are allowed. */
+  public synchronized void needsReset(String reason) {
+    if (failure == null) {
+      failure = new Ep4jException(ErrorCode.RESET_NEEDED, reason);
+    }
+  }
+
+  /** Whether the buffer needs a reset. */
+  public synchronized boolean isBroken() {
+    return failure != null;
+  }
+
+  public boolean isExcluded(int rank) {
+    return diagnosis.isExcluded(rank);
+  }
+
+  /** Clears the failure for the survivors. */
+  public synchronized void reset(boolean[] gone) {
+    diagnosis.exclude(gone);
+    failure = null;
+    stuck = false;
+    words.reset();
+  }
+}

@@ -1,0 +1,211 @@
+package org.ep4j.cuda.engine.failure;
+
+import java.time.Duration;
+import java.util.concurrent.locks.LockSupport;
+import java.util.stream.IntStream;
+import org.ep4j.BufferConfig;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.cuda.internode.InternodeConnection;
+import org.ep4j.engine.Members;
+import org.ep4j.group.GroupException;
+import org.ep4j.group.GroupTimeoutException;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Finds the rank to report for a failed wait. A kernel knows only the missing rank; this class
+ * knows lost ranks, ranks that have fenced this one, and ranks that called another operation. Any
+ * thread.
+ */
+public final class FailureDiagnosis implements AutoCloseable {
+  /**
+   * Much longer than the group takes to report a loss, and short compared to the time until a loss
+   * is detected.
+   */
+  private static final Duration LOSS_NOTICE_DELAY = Duration.ofSeconds(1);
+
+  private static final long POLL_NANOS = 1_000_000;
+
+  private final HostWords words;
+  private final Members members;
+  private final int rank;
+  private final CallLog calls;
+  private final KernelReport report;
+
+  /** Ranks excluded from operations: dead at the last reset. Written between operations. */
+  private final boolean[] excluded;
+
+  /** Connection to ranks of other nodes; null with one node. Set before the first operation. */
+  private @Nullable InternodeConnection internode;
+
+  /** Null with one rank. Set before the first operation. */
+  private @Nullable StaleRankFence fence;
+
+  /** Whether the call log and the connection are closed. Guarded by this. */
+  private boolean closed;
+
+  /**
+   * @param rank this rank
+   */
+  public FailureDiagnosis(
+      HostWords words, Members members, int rank, BufferConfig config, CallLog calls) {
+    this.words = words;
+    this.members = members;
+    this.rank = rank;
+    this.calls = calls;
+    report = new KernelReport(words, members, config);
+    excluded = new boolean[members.size()];
+  }
+
+  /** Sets the sources for losses of other nodes and for ranks that have fenced this one. */
+  void attach(@Nullable InternodeConnection connection, @Nullable StaleRankFence rankFence) {
+    internode = connection;
+    fence = rankFence;
+  }
+
+  boolean isExcluded(int peer) {
+    return excluded[peer];
+  }
+
+  /** Excludes exactly these ranks. */
+  void exclude(boolean[] gone) {
+    System.arraycopy(gone, 0, excluded, 0, excluded.length);
+  }
+
+  /** Whether another rank that is not excluded is lost. */
+  boolean isLost(int peer) {
+    return peer != rank && !excluded[peer] && !members.isAlive(peer);
+  }
+
+  /** Another rank that is lost; -1 if none. */
+  int lostPeer() {
+    for (int r = 0; r < excluded.length; r++) {
+      if (isLost(r)) {
+        return r;
+      }
+    }
+    return -1;
+  }
+
+  /** Whether other ranks have declared this rank lost, as far as known. */
+  boolean isConsideredLost() {
+    return !members.isAlive(rank);
+  }
+
+  /** Whether this rank can no longer send to other nodes. */
+  boolean isCutOff() {
+    return internode != null && internode.stopped();
+  }
+
+  /** The rank that has fenced this rank; {@link StaleRankFence#NO_RANK} if none. */
+  int fencedBy() {
+    return fence == null ? StaleRankFence.NO_RANK : fence.by();
+  }
+
+  /**
+   * A wait that ended before its deadline was aborted because a rank is lost or because the other
+   * ranks declared this rank lost. The abort can precede the identity of the lost rank: a wire
+   * detects a closed connection at once, the group only after its rendezvous has reported the loss.
+   * This method waits for the report, at most one second.
+   */
+  void awaitLossNotice() {
+    long deadline = System.nanoTime() + LOSS_NOTICE_DELAY.toNanos();
+    while (words.left() > 0 && !isKnown() && System.nanoTime() - deadline < 0) {
+      LockSupport.parkNanos(POLL_NANOS);
+    }
+  }
+
+  private boolean isKnown() {
+    return isCutOff()
+        || isConsideredLost()
+        || lostPeer() >= 0
+        || fencedBy() != StaleRankFence.NO_RANK;
+  }
+
+  /** The error for a timeout that a kernel reported. */
+  synchronized RuntimeException ofTimeout(String operation) {
+    int by = fencedBy();
+    return by == StaleRankFence.NO_RANK
+        ? explained(timeout(operation))
+        : report.fenced(operation, by);
+  }
+
+  private PeerTimeoutException timeout(String operation) {
+    int lost = lostPeer();
+    int peer = lost >= 0 && members.isAlive(words.peer()) ? lost : words.peer();
+    if (peer == rank && !closed) {
+      // Blocks of this rank wait for each other too: which wait fails first is random.
+      // High-throughput kernels determine the ranks that have not entered, except combines between
+      // nodes; low-latency kernels do not.
+      peer = calls.furthestBehind(excluded);
+    }
+    String loss = peer == rank ? null : members.deathReport(peer);
+    if (loss == null && internode != null && !closed) {
+      loss = internode.problem(peer);
+    }
+    return report.timeout(operation, peer, loss);
+  }
+
+  /** The error for ranks that are missing in a barrier of the survivors. */
+  synchronized RuntimeException missing(GroupException problem, long waitedMillis) {
+    int lost = lostPeer();
+    int peer = lost >= 0 ? lost : firstMissing(problem);
+    String loss = lost >= 0 ? members.deathReport(lost) : null;
+    PeerTimeoutException timeout =
+        new PeerTimeoutException(
+            "barrier",
+            "entry",
+            0,
+            peer,
+            1,
+            0,
+            waitedMillis,
+            loss == null ? members.silenceOf(peer) : "is dead (" + loss + ")",
+            loss != null);
+    timeout.initCause(problem);
+    return explained(timeout);
+  }
+
+  /** The first other rank that is missing, as far as known; else this rank. */
+  private int firstMissing(GroupException problem) {
+    int[] missing =
+        problem instanceof GroupTimeoutException timeout ? timeout.missing() : new int[0];
+    int[] left = IntStream.range(0, excluded.length).filter(r -> !excluded[r]).toArray();
+    return IntStream.of(missing).map(r -> left[r]).filter(r -> r != rank).findFirst().orElse(rank);
+  }
+
+  /**
+   * A live peer may wait too, in another operation. Ranks that have fenced this rank restart their
+   * count of calls.
+   */
+  private RuntimeException explained(PeerTimeoutException timeout) {
+    ConfigurationMismatchException difference =
+        timeout.peerDead() || closed || isConsideredLost() ? null : calls.difference(excluded);
+    if (difference == null) {
+      return timeout;
+    }
+    difference.initCause(timeout);
+    return difference;
+  }
+
+  /** The error for a rank that dispatches rows of another kind. */
+  RuntimeException ofOtherKind() {
+    return report.otherKind();
+  }
+
+  /** The error for a rejected choice of experts. */
+  RuntimeException ofBadChoice(long state) {
+    return report.badChoice(state);
+  }
+
+  /** The error for a rank that the survivors have fenced or are about to fence. */
+  PeerTimeoutException outside(String call) {
+    return report.outside(call, fencedBy());
+  }
+
+  /** Freezes the diagnosis: later callers get what this rank knows now. */
+  @Override
+  public synchronized void close() {
+    closed = true;
+  }
+}

@@ -1,0 +1,100 @@
+package org.ep4j.cuda.engine.failure;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.cuda.engine.launch.LowLatencyKind;
+import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Members;
+import org.jspecify.annotations.Nullable;
+
+/** Converts reports of kernels in {@link HostWords} to exceptions. */
+final class KernelReport {
+  private final HostWords words;
+  private final Members members;
+  private final BufferConfig config;
+
+  KernelReport(HostWords words, Members members, BufferConfig config) {
+    this.words = words;
+    this.members = members;
+    this.config = config;
+  }
+
+  /** A rejected choice of experts. */
+  InvalidArgumentException badChoice(long state) {
+    int token = words.token();
+    int choice = words.choice();
+    long id = words.seen();
+    if (state == HostWords.STATE_NOT_AS_DISPATCHED) {
+      return Arguments.notAsDispatched(token, choice, id, words.expected());
+    }
+    return state == HostWords.STATE_DUPLICATE
+        ? Arguments.duplicateExpert(token, choice, id)
+        : Arguments.noSuchExpert(token, choice, id, config.experts());
+  }
+
+  ConfigurationMismatchException otherKind() {
+    return new ConfigurationMismatchException(
+        ErrorCode.LOW_LATENCY_KIND_MISMATCH,
+        "rank "
+            + words.peer()
+            + " dispatches "
+            + LowLatencyKind.text(words.seen())
+            + " in low-latency operation "
+            + words.epoch()
+            + " where this rank dispatches "
+            + LowLatencyKind.text(words.expected())
+            + ": call the same operations in the same order on all ranks, after reset() on all of"
+            + " them");
+  }
+
+  /**
+   * The error for a call of a fenced rank.
+   *
+   * @param by the rank that fenced this rank; {@link StaleRankFence#NO_RANK} if none yet
+   */
+  PeerTimeoutException outside(String call, int by) {
+    boolean fenced = by != StaleRankFence.NO_RANK;
+    int peer = fenced ? by : members.rank();
+    String state = fenced ? members.goneOnWithoutThis() : members.silenceOf(peer);
+    return new PeerTimeoutException(call, "entry", 0, peer, 1, 0, 0, state, false);
+  }
+
+  /** The error for a wait that was aborted because {@code peer} has fenced this rank. */
+  PeerTimeoutException fenced(String operation, int peer) {
+    return new PeerTimeoutException(
+        operation,
+        words.phase().text,
+        words.epoch(),
+        peer,
+        words.expected(),
+        words.seen(),
+        waitedMillis(),
+        members.goneOnWithoutThis(),
+        false);
+  }
+
+  /**
+   * The error for a failed wait for {@code peer}.
+   *
+   * @param loss how the peer was lost; null if it is alive as far as known
+   */
+  PeerTimeoutException timeout(String operation, int peer, @Nullable String loss) {
+    return new PeerTimeoutException(
+        operation,
+        words.phase().text,
+        words.epoch(),
+        peer,
+        words.expected(),
+        words.seen(),
+        waitedMillis(),
+        loss == null ? members.silenceOf(peer) : "is dead (" + loss + ")",
+        loss != null);
+  }
+
+  private long waitedMillis() {
+    return (config.timeout().toNanos() - words.left()) / 1_000_000;
+  }
+}

@@ -1,0 +1,177 @@
+package org.ep4j.cuda.engine.launch;
+
+import java.util.EnumMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Objects;
+import org.ep4j.DType;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.cuda.driver.Kernel;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.jit.KernelConstants;
+
+/** The compiled kernels of one buffer on its device, and their shared memory. */
+public final class Kernels implements AutoCloseable {
+  /** Threads of a block, as in the kernels' launch bounds. */
+  public static final int THREADS = 512;
+
+  /** Warps of a block. */
+  public static final int WARPS = THREADS / 32;
+
+  /** Threads of a block of the layout kernel. */
+  public static final int LAYOUT_THREADS = 256;
+
+  /** Threads of a block of the kernel that transposes scales. */
+  private static final int TRANSPOSE_THREADS = 256;
+
+  private static final String DISPATCH = "dispatch/dispatch.cu";
+  private static final String EXPERT_DISPATCH = "dispatch/expert_dispatch.cu";
+  private static final String COMBINE = "combine/combine.cu";
+  private static final String EXPERT_COMBINE = "combine/expert_combine.cu";
+  private static final String INTERNODE_DISPATCH = "internode/internode_dispatch.cu";
+  private static final String INTERNODE_EXPERT_DISPATCH = "internode/internode_expert_dispatch.cu";
+  private static final String INTERNODE_COMBINE = "internode/internode_combine.cu";
+  private static final String LAYOUT = "dispatch/layout.cu";
+  private static final String TRANSPOSE_SCALES = "dispatch/transpose_scales.cu";
+
+  /** Row types with sums. */
+  private static final List<DType> SUMMED = List.of(DType.BF16, DType.FP16, DType.FP32);
+
+  private final ResourceStack owned = new ResourceStack();
+
+  /** Dynamic shared memory of a block. */
+  public final int sharedBytes;
+
+  public final KernelCall<DispatchField> dispatch;
+  public final KernelCall<DispatchField> expertDispatch;
+  public final KernelCall<LayoutField> layout;
+  public final KernelCall<TransposeField> transposeScales;
+
+  private final Map<DType, KernelCall<CombineField>> flatCombines = new EnumMap<>(DType.class);
+  private final Map<DType, KernelCall<CombineField>> expertCombines = new EnumMap<>(DType.class);
+
+  /** Partial sums of EXPERT_MAJOR are sent as float32. */
+  private final Map<DType, KernelCall<CombineField>> exactCombines = new EnumMap<>(DType.class);
+
+  /**
+   * @param files source of the kernels that access other ranks
+   * @param internode whether the ranks are on several nodes
+   */
+  public Kernels(KernelFiles files, boolean internode) {
+    CudaDevice device = files.device();
+    KernelFiles plain = new KernelFiles(device, null);
+    boolean complete = false;
+    try {
+      String names = internode ? "ep4j_internode_" : "ep4j_";
+      CudaModule dispatching = load(files, internode ? INTERNODE_DISPATCH : DISPATCH);
+      CudaModule grouping = load(files, internode ? INTERNODE_EXPERT_DISPATCH : EXPERT_DISPATCH);
+      CudaModule counting = load(plain, LAYOUT);
+      CudaModule transposing = load(plain, TRANSPOSE_SCALES);
+      Kernel first = dispatching.kernel(names + "dispatch");
+      // All of them have the same static shared memory: one word that blocks share.
+      sharedBytes =
+          (device.properties().sharedBytesPerBlock() - Math.max(1024, first.staticSharedBytes()))
+              / 1024
+              * 1024;
+      dispatch = call(first, DispatchField.class);
+      expertDispatch = call(grouping.kernel(names + "expert_dispatch"), DispatchField.class);
+      if (internode) {
+        // One kernel for both layouts.
+        loadCombines(load(files, INTERNODE_COMBINE), "ep4j_internode_combine");
+        flatCombines.putAll(expertCombines);
+      } else {
+        CudaModule flat = load(files, COMBINE);
+        for (DType dtype : SUMMED) {
+          flatCombines.put(dtype, combine(flat, "ep4j_combine", dtype, ""));
+        }
+        loadCombines(load(files, EXPERT_COMBINE), "ep4j_expert_combine");
+      }
+      layout =
+          owned.own(
+              new KernelCall<>(
+                  counting.kernel("ep4j_layout"), LayoutField.class, LAYOUT_THREADS, 0));
+      transposeScales =
+          owned.own(
+              new KernelCall<>(
+                  transposing.kernel("ep4j_transpose_scales"),
+                  TransposeField.class,
+                  TRANSPOSE_THREADS,
+                  0));
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  /** Files that access other ranks, looked up while a buffer opens. */
+  public static Map<String, KernelConstants> files(boolean internode) {
+    Map<String, KernelConstants> entries = new LinkedHashMap<>();
+    List<String> files =
+        internode
+            ? List.of(INTERNODE_DISPATCH, INTERNODE_EXPERT_DISPATCH, INTERNODE_COMBINE)
+            : List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, EXPERT_COMBINE);
+    for (String entry : files) {
+      entries.put(entry, KernelConstants.NONE);
+    }
+    return entries;
+  }
+
+  /** Files that access no other rank. */
+  public static Map<String, KernelConstants> filesOfOneRank() {
+    return Map.of(LAYOUT, KernelConstants.NONE, TRANSPOSE_SCALES, KernelConstants.NONE);
+  }
+
+  private CudaModule load(KernelFiles files, String entry) {
+    return files.load(owned, entry, KernelConstants.NONE);
+  }
+
+  /** Loads the combines of EXPERT_MAJOR rows. */
+  private void loadCombines(CudaModule module, String name) {
+    for (DType dtype : SUMMED) {
+      KernelCall<CombineField> rounding = combine(module, name, dtype, "");
+      expertCombines.put(dtype, rounding);
+      exactCombines.put(
+          dtype, dtype == DType.FP32 ? rounding : combine(module, name, dtype, "_exact"));
+    }
+  }
+
+  private KernelCall<CombineField> combine(
+      CudaModule module, String name, DType dtype, String end) {
+    return call(
+        module.kernel(name + "_" + dtype.name().toLowerCase(Locale.ROOT) + end),
+        CombineField.class);
+  }
+
+  private <F extends Enum<F>> KernelCall<F> call(Kernel kernel, Class<F> fields) {
+    return owned.own(new KernelCall<>(kernel, fields, THREADS, sharedBytes));
+  }
+
+  /** The combine of FLAT rows of a summed type. */
+  public KernelCall<CombineField> flatCombine(DType dtype) {
+    return of(flatCombines, dtype);
+  }
+
+  /**
+   * The combine of EXPERT_MAJOR rows of a summed type.
+   *
+   * @param exact whether partial sums are sent as float32
+   */
+  public KernelCall<CombineField> expertCombine(DType dtype, boolean exact) {
+    return of(exact ? exactCombines : expertCombines, dtype);
+  }
+
+  private static KernelCall<CombineField> of(
+      Map<DType, KernelCall<CombineField>> combines, DType dtype) {
+    return Objects.requireNonNull(combines.get(dtype), "rows of a type that is summed");
+  }
+
+  @Override
+  public void close() {
+    owned.close();
+  }
+}

@@ -1,0 +1,32 @@
+package org.ep4j.cuda.engine.launch;
+
+/**
+ * Kind of a dispatch, as sent in the headers: the properties that all ranks must share to read each
+ * other's rows. The lowest bits are the index of a {@link LowLatencyFormat}.
+ */
+public final class LowLatencyKind {
+  private static final long FORMAT = 7;
+  private static final long RANK_MAJOR = 8;
+
+  /** {@code KIND_WEIGHTED} of {@code kernels/low_latency.cuh}. */
+  private static final long WEIGHTED = 16;
+
+  private static final int KIND_BITS = 8;
+
+  private LowLatencyKind() {}
+
+  public static long of(LowLatencyFormat format, boolean rankMajor, boolean weighted) {
+    return format.index() | (rankMajor ? RANK_MAJOR : 0) | (rankMajor && weighted ? WEIGHTED : 0);
+  }
+
+  /** Text for messages of a kind with the number of choices above it, as kernels record it. */
+  public static String text(long word) {
+    String format = LowLatencyFormat.text(word & FORMAT);
+    return (word & RANK_MAJOR) == 0
+        ? format
+        : format
+            + ", RANK_MAJOR, topK "
+            + (word >>> KIND_BITS)
+            + ((word & WEIGHTED) == 0 ? " without weights" : " with weights");
+  }
+}

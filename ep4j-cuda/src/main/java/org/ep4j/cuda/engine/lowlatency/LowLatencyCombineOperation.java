@@ -1,0 +1,166 @@
+package org.ep4j.cuda.engine.lowlatency;
+
+import static java.util.Objects.requireNonNull;
+
+import org.ep4j.DType;
+import org.ep4j.Event;
+import org.ep4j.LowLatencyCombine;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.ReceiveHook;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceCopies;
+import org.ep4j.cuda.engine.context.CudaContext;
+import org.ep4j.cuda.engine.context.Staging;
+import org.ep4j.cuda.engine.launch.KernelCall;
+import org.ep4j.cuda.engine.launch.LowLatencyField;
+import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
+import org.jspecify.annotations.Nullable;
+
+/** A low-latency combine: its arguments, its result and its hook. */
+final class LowLatencyCombineOperation extends LowLatencyOperation implements LowLatencyCombine {
+  private final LowLatency owner;
+  private final CudaContext context;
+  private final LowLatencyKernels kernels;
+  private final LowLatencyMemory memory;
+
+  /** Number among the combines. */
+  long ordinal;
+
+  private boolean rankMajor;
+  private boolean logFmt;
+  private boolean partialRounding;
+  private int record;
+  private long dispatchCall;
+  private int topK;
+  private boolean wideIds;
+  private long y;
+  private long ids;
+  private long weights;
+
+  /** Output of the sums on the device. */
+  private @Nullable Tensor sums;
+
+  /** The caller's output. */
+  private @Nullable Tensor out;
+
+  LowLatencyCombineOperation(
+      LowLatency owner, CudaContext context, LowLatencyKernels kernels, LowLatencyMemory memory) {
+    super(owner, "low-latency combine");
+    this.owner = owner;
+    this.context = context;
+    this.kernels = kernels;
+    this.memory = memory;
+  }
+
+  /** Stores the arguments; copies host tensors to the device in the order of {@code stream}. */
+  void prepare(
+      long number,
+      Tensor given,
+      Routing routing,
+      LowLatencyDispatchOperation dispatch,
+      LowLatencyCombineOptions options,
+      CudaStream stream) {
+    ordinal = number;
+    rankMajor = dispatch.rankMajor;
+    logFmt = options.logFmt();
+    partialRounding = options.partialRounding();
+    record = dispatch.record();
+    dispatchCall = dispatch.call;
+    tokens = dispatch.tokens;
+    topK = dispatch.topK;
+    y = context.staging.address(Staging.Buffer.Y, given, stream);
+    if (!rankMajor) {
+      wideIds = routing.topkIdx().dtype() == DType.INT64;
+      ids = context.staging.address(owner.idsBuffer(), routing.topkIdx(), stream);
+      Tensor factors = requireNonNull(routing.topkWeights());
+      weights = context.staging.address(owner.weightsBuffer(), factors, stream);
+    }
+    out = options.out();
+    sums = out != null && out.onDevice() ? out : memory.half((int) (number & 1)).sumTensor(tokens);
+  }
+
+  @Override
+  KernelCall<LowLatencyField> call() {
+    return rankMajor ? kernels.combineRankMajor() : kernels.combine(logFmt, partialRounding);
+  }
+
+  @Override
+  int sharedBytes() {
+    return kernels.combineBytes;
+  }
+
+  @Override
+  void prepareSend(KernelCall<LowLatencyField> call) {
+    call.set(LowLatencyField.KIND, 0);
+    call.set(LowLatencyField.TOKENS, tokens);
+    call.set(LowLatencyField.TOP_K, topK);
+    call.set(LowLatencyField.IDS, rankMajor ? 0 : ids);
+    call.set(LowLatencyField.WIDE_IDS, wideIds);
+    call.set(LowLatencyField.WEIGHTS, rankMajor ? 0 : weights);
+    call.set(LowLatencyField.X, y);
+    call.set(LowLatencyField.CHOICE_ROWS, memory.choiceRows(record));
+    call.set(LowLatencyField.BATCHES, memory.batches(record));
+    call.set(LowLatencyField.CHOICES, memory.choices(record));
+    call.set(LowLatencyField.OUT, requireNonNull(sums).address());
+    call.set(LowLatencyField.WAITS, 0);
+  }
+
+  @Override
+  void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream) {
+    call.set(
+        LowLatencyField.WAITS,
+        context.staging.address(Staging.Buffer.WAIT_STATS, waitStats, stream));
+    owner.combines++;
+  }
+
+  @Override
+  void describe(Operation description) {
+    description
+        .begin(OperationLayout.LOW_LATENCY_COMBINE)
+        .set(OperationLayout.LOG_FMT, logFmt)
+        .set(OperationLayout.PARTIAL_ROUNDING, partialRounding)
+        .set(OperationLayout.HANDLE, dispatchCall);
+  }
+
+  @Override
+  boolean endsOnHost() {
+    return LowLatencyDispatchOperation.onHost(out) || LowLatencyDispatchOperation.onHost(waitStats);
+  }
+
+  @Override
+  void toHost() {
+    context.staging.back(Staging.Buffer.WAIT_STATS, waitStats);
+    Tensor target = out;
+    if (target != null && !target.onDevice() && target.byteSize() > 0) {
+      DeviceCopies.toHost(context.device, target.segment(), requireNonNull(sums).address());
+    }
+  }
+
+  @Override
+  boolean outdated() {
+    return out == null && owner.isOutdated(this);
+  }
+
+  @Override
+  public Tensor x() {
+    requireResults();
+    Tensor result = out == null ? sums : out;
+    if (result == null) {
+      throw new IllegalStateException(name() + " was never started");
+    }
+    return result;
+  }
+
+  @Override
+  public ReceiveHook hook() {
+    return ownHook();
+  }
+
+  @Override
+  public Event event() {
+    return ownEvent();
+  }
+}

@@ -1,0 +1,252 @@
+package org.ep4j.cuda.engine.lowlatency;
+
+import org.ep4j.DType;
+import org.ep4j.Event;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.LowLatencyHandle;
+import org.ep4j.ReceiveHook;
+import org.ep4j.Routing;
+import org.ep4j.RowLayout;
+import org.ep4j.ScaleLayout;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.engine.context.CudaContext;
+import org.ep4j.cuda.engine.context.Staging;
+import org.ep4j.cuda.engine.launch.KernelCall;
+import org.ep4j.cuda.engine.launch.LowLatencyField;
+import org.ep4j.cuda.engine.launch.LowLatencyFormat;
+import org.ep4j.cuda.engine.launch.LowLatencyKind;
+import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
+import org.jspecify.annotations.Nullable;
+
+/** A low-latency dispatch: its arguments, its result, its handle and its hook. */
+final class LowLatencyDispatchOperation extends LowLatencyOperation
+    implements LowLatencyDispatch, LowLatencyHandle {
+  private final LowLatency owner;
+  private final CudaContext context;
+  private final LowLatencyKernels kernels;
+  private final LowLatencyMemory memory;
+
+  /** Number among the dispatches. */
+  long ordinal;
+
+  int topK;
+
+  /** Whether rows are grouped by source rank. */
+  boolean rankMajor;
+
+  private LowLatencyFormat format;
+  private boolean wideIds;
+  private long x;
+  private long ids;
+
+  /** Address of the weights by rank if weights are dispatched; else 0. */
+  private long weights;
+
+  private boolean weighted;
+  private LowLatencyViews results;
+  private float globalScale;
+  private boolean scalesByColumns;
+  private @Nullable Tensor cumulativeStats;
+
+  LowLatencyDispatchOperation(
+      LowLatency owner,
+      CudaContext context,
+      LowLatencyKernels kernels,
+      LowLatencyMemory memory,
+      LowLatencyFormat format) {
+    super(owner, "low-latency dispatch");
+    this.owner = owner;
+    this.context = context;
+    this.kernels = kernels;
+    this.memory = memory;
+    this.format = format;
+    results = memory.half(0).views(false);
+  }
+
+  /** Stores the arguments; copies host tensors to the device in the order of {@code stream}. */
+  void prepare(
+      long number,
+      Tensor rows,
+      Routing routing,
+      LowLatencyFormat wanted,
+      LowLatencyDispatchOptions options,
+      CudaStream stream,
+      boolean capturing) {
+    format = wanted;
+    rankMajor = options.layout() == RowLayout.RANK_MAJOR;
+    LowLatencyMemory.Half out = memory.half((int) (number & 1));
+    results = out.views(rankMajor);
+    out.makeRoom(results.bytes(wanted), capturing);
+    ordinal = number;
+    tokens = Math.toIntExact(rows.size(0));
+    topK = Math.toIntExact(routing.topkIdx().size(1));
+    wideIds = routing.topkIdx().dtype() == DType.INT64;
+    x = context.staging.address(Staging.Buffer.X, rows, stream);
+    ids = context.staging.address(owner.idsBuffer(), routing.topkIdx(), stream);
+    Tensor given = routing.topkWeights();
+    weighted = rankMajor && given != null;
+    weights = weighted ? context.staging.address(owner.weightsBuffer(), given, stream) : 0;
+    globalScale = options.globalScale();
+    scalesByColumns = options.scaleLayout() == ScaleLayout.COLUMN_MAJOR;
+    cumulativeStats = options.cumulativeStats();
+  }
+
+  /** Half of the outputs of this dispatch. */
+  int half() {
+    return (int) (ordinal & 1);
+  }
+
+  /** Results in the layout of this dispatch. */
+  LowLatencyViews results() {
+    return results;
+  }
+
+  /** Record of this dispatch. */
+  int record() {
+    return (int) (ordinal % LowLatencyMemory.RECORDS);
+  }
+
+  boolean isOf(LowLatency buffer) {
+    return owner == buffer;
+  }
+
+  @Override
+  KernelCall<LowLatencyField> call() {
+    return kernels.dispatch(format.format(), rankMajor);
+  }
+
+  @Override
+  int sharedBytes() {
+    return kernels.dispatchBytes;
+  }
+
+  @Override
+  void prepareSend(KernelCall<LowLatencyField> call) {
+    LowLatencyMemory.Half out = memory.half(half());
+    call.set(LowLatencyField.KIND, LowLatencyKind.of(format, rankMajor, weighted));
+    call.set(LowLatencyField.TOKENS, tokens);
+    call.set(LowLatencyField.TOP_K, topK);
+    call.set(LowLatencyField.IDS, ids);
+    call.set(LowLatencyField.WIDE_IDS, wideIds);
+    call.set(LowLatencyField.WEIGHTS, weights);
+    call.set(LowLatencyField.X, x);
+    call.set(LowLatencyField.ROW_BYTES, format.rowBytes());
+    call.set(LowLatencyField.SCALE_BYTES, format.scaleBytes());
+    call.set(LowLatencyField.SCALE_KIND, format.scaleKind().ordinal());
+    call.set(LowLatencyField.GLOBAL_SCALE, Float.floatToRawIntBits(globalScale));
+    call.set(LowLatencyField.CHOICE_ROWS, memory.choiceRows(record()));
+    call.set(LowLatencyField.BATCHES, memory.batches(record()));
+    call.set(LowLatencyField.CHOICES, memory.choices(record()));
+    call.set(LowLatencyField.ROWS, out.rows());
+    call.set(LowLatencyField.SCALES, out.rows() + results.scalesOffset(format));
+    call.set(
+        LowLatencyField.SCALE_COLUMNS, scalesByColumns ? format.columnLength(results.capacity) : 0);
+    call.set(LowLatencyField.SOURCE_TOKENS, out.sourceTokens());
+    call.set(LowLatencyField.ROW_CHOICES, out.rowChoices());
+    call.set(LowLatencyField.ROW_WEIGHTS, out.rowWeights());
+    call.set(LowLatencyField.RANGES, out.ranges());
+    call.set(LowLatencyField.ROW_COUNTS, out.rowCounts());
+    call.set(LowLatencyField.CUMULATIVE, 0);
+    call.set(LowLatencyField.OUT, 0);
+    call.set(LowLatencyField.WAITS, 0);
+  }
+
+  @Override
+  void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream) {
+    Staging staging = context.staging;
+    call.set(
+        LowLatencyField.CUMULATIVE,
+        staging.address(Staging.Buffer.CUMULATIVE_STATS, cumulativeStats, stream));
+    call.set(LowLatencyField.WAITS, staging.address(Staging.Buffer.WAIT_STATS, waitStats, stream));
+    owner.dispatches++;
+  }
+
+  @Override
+  void describe(Operation description) {
+    description
+        .begin(OperationLayout.LOW_LATENCY_DISPATCH)
+        .set(
+            OperationLayout.ROW_FORMAT,
+            OperationLayout.rowFormat(format.format(), format.scaleKind()));
+  }
+
+  @Override
+  boolean endsOnHost() {
+    return onHost(cumulativeStats) || onHost(waitStats);
+  }
+
+  static boolean onHost(@Nullable Tensor tensor) {
+    return tensor != null && !tensor.onDevice();
+  }
+
+  @Override
+  void toHost() {
+    context.staging.back(Staging.Buffer.CUMULATIVE_STATS, cumulativeStats);
+    context.staging.back(Staging.Buffer.WAIT_STATS, waitStats);
+  }
+
+  @Override
+  boolean outdated() {
+    return owner.isOutdated(this);
+  }
+
+  @Override
+  public Tensor x() {
+    requireResults();
+    return results.rows(format);
+  }
+
+  @Override
+  public @Nullable Tensor scales() {
+    requireResults();
+    return scalesByColumns ? results.scaleColumns(format) : results.scales(format);
+  }
+
+  @Override
+  public Tensor counts() {
+    requireResults();
+    return results.receiveCount();
+  }
+
+  @Override
+  public @Nullable Tensor topkIdx() {
+    requireResults();
+    return results.choices(topK);
+  }
+
+  @Override
+  public @Nullable Tensor topkWeights() {
+    requireResults();
+    return weighted ? results.choiceWeights(topK) : null;
+  }
+
+  @Override
+  public Tensor srcInfo() {
+    requireResults();
+    return results.sourceInfo();
+  }
+
+  @Override
+  public Tensor layoutRange() {
+    requireResults();
+    return results.layoutRange();
+  }
+
+  @Override
+  public LowLatencyHandle handle() {
+    return this;
+  }
+
+  @Override
+  public ReceiveHook hook() {
+    return ownHook();
+  }
+
+  @Override
+  public Event event() {
+    return ownEvent();
+  }
+}

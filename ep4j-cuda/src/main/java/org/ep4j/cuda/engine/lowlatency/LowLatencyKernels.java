@@ -1,0 +1,245 @@
+package org.ep4j.cuda.engine.lowlatency;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.stream.IntStream;
+import org.ep4j.BufferConfig;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.RowFormat;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaModule;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.engine.launch.KernelCall;
+import org.ep4j.cuda.engine.launch.KernelFiles;
+import org.ep4j.cuda.engine.launch.Kernels;
+import org.ep4j.cuda.engine.launch.LowLatencyField;
+import org.ep4j.cuda.internode.InternodeConnection;
+import org.ep4j.cuda.jit.KernelConstants;
+import org.ep4j.cuda.jit.PrebuiltKernels;
+import org.ep4j.engine.RenamedVariables;
+import org.jspecify.annotations.Nullable;
+
+/** The low-latency kernels of one buffer on its device, and their use of shared memory. */
+public final class LowLatencyKernels implements AutoCloseable {
+
+  /** Words per rank in the shared memory of a dispatch: two addresses and two numbers. */
+  private static final int RANK_WORDS = 6;
+
+  /** Bytes per rank in the shared memory of a combine: two addresses and a number. */
+  private static final int RANK_BYTES = 20;
+
+  /** Tokens whose routing is published together, one bit of a word each. */
+  private static final int GROUP = 32;
+
+  private static final String DISPATCH = "lowlatency/low_latency_dispatch";
+  private static final String COMBINE = "lowlatency/low_latency_combine";
+  private static final String DISPATCH_RANK_MAJOR = "lowlatency/low_latency_dispatch_rank_major";
+  private static final String COMBINE_RANK_MAJOR = "lowlatency/low_latency_combine_rank_major";
+
+  /**
+   * First major compute capability whose kernels may start before the previous kernel has ended.
+   */
+  private static final int FIRST_TO_START_EARLY = 9;
+
+  /** The ranks that kernels access; each case has its own files. */
+  public enum Reach {
+    /** One node. */
+    NODE(".cu"),
+    /** Several nodes, whose memory kernels write directly. */
+    MAPPED("_mapped.cu"),
+    /** Several nodes; a wire transports what kernels write locally. */
+    PUTS("_puts.cu");
+
+    private final String suffix;
+
+    /** The case for {@code internode}; null: one node. */
+    public static Reach of(@Nullable InternodeConnection internode) {
+      return internode == null ? NODE : internode.puts() ? PUTS : MAPPED;
+    }
+
+    Reach(String suffix) {
+      this.suffix = suffix;
+    }
+  }
+
+  private final ResourceStack owned = new ResourceStack();
+  private final List<KernelCall<LowLatencyField>> calls = new ArrayList<>();
+
+  /** Tokens whose routing is published together. */
+  final int tileTokens;
+
+  /** Shared memory of a block of a dispatch. */
+  final int dispatchBytes;
+
+  /** Shared memory of a block of a combine. */
+  final int combineBytes;
+
+  private final KernelConstants constants;
+  private final boolean startsEarly;
+  private final Dispatches expertMajor;
+  private final Dispatches rankMajor;
+  private final KernelCall<LowLatencyField> sums;
+  private final KernelCall<LowLatencyField> logFmt;
+  private final KernelCall<LowLatencyField> partial;
+  private final KernelCall<LowLatencyField> summed;
+
+  /** Dispatches of one layout. */
+  private record Dispatches(
+      KernelCall<LowLatencyField> bf16,
+      KernelCall<LowLatencyField> fp8,
+      KernelCall<LowLatencyField> nvfp4) {
+    KernelCall<LowLatencyField> of(RowFormat format) {
+      return switch (format) {
+        case BF16 -> bf16;
+        case FP8 -> fp8;
+        case NVFP4 -> nvfp4;
+      };
+    }
+  }
+
+  /**
+   * @param files source of the kernels
+   * @param reach the ranks that the kernels access
+   * @param llPackets whether rows travel as packed flags within a node
+   * @param sharedBytes shared memory available to a block
+   * @param localExperts experts of this rank
+   */
+  public LowLatencyKernels(
+      KernelFiles files,
+      BufferConfig config,
+      Reach reach,
+      boolean llPackets,
+      int localExperts,
+      int sharedBytes) {
+    int ranks = ranksOf(config);
+    long counted = localExperts + 1L;
+    long tables = (long) RANK_WORDS * ranks + config.experts() + 2 + counted * (ranks + 1L);
+    long words = sharedBytes / Integer.BYTES - tables;
+    long max = Math.ceilDiv(config.lowLatencyMaxTokens(), GROUP);
+    // A tile has one counter per expert and rank, and per group of tokens one word for the group
+    // and one for each choice.
+    long counters = (long) config.experts() + ranks;
+    long groupWords = counters + (long) GROUP * config.topK();
+    long groups = Math.clamp((words - counters) / groupWords, 0, max);
+    if (groups == 0) {
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_EXPERT_COUNTERS,
+          "experts",
+          config.experts() + ", " + localExperts + " of them on a rank of " + ranks,
+          "few enough for their counters, "
+              + (tables + counters + groupWords)
+              + " of at most "
+              + (tables + words),
+          "use more ranks, or the high-throughput operations");
+    }
+    tileTokens = (int) groups * GROUP;
+    long needed = tables + counters + groups * groupWords;
+    dispatchBytes = (int) needed * Integer.BYTES;
+    combineBytes = ranks * RANK_BYTES;
+    constants = constants(config, ranks, llPackets);
+    startsEarly = files.device().properties().major() >= FIRST_TO_START_EARLY;
+    boolean complete = false;
+    try {
+      expertMajor = dispatches(load(files, DISPATCH + reach.suffix));
+      rankMajor = dispatches(load(files, DISPATCH_RANK_MAJOR + reach.suffix));
+      CudaModule combining = load(files, COMBINE + reach.suffix);
+      sums = call(combining, "ep4j_low_latency_combine", combineBytes);
+      logFmt = call(combining, "ep4j_low_latency_combine_logfmt", combineBytes);
+      partial = call(combining, "ep4j_low_latency_combine_partial", combineBytes);
+      CudaModule adding = load(files, COMBINE_RANK_MAJOR + reach.suffix);
+      summed = call(adding, "ep4j_low_latency_combine", combineBytes);
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+  }
+
+  /**
+   * Files to look up while a buffer opens. The ranks of a node have not exchanged their devices
+   * yet, so the use of packed flags is a guess.
+   */
+  public static Map<String, KernelConstants> files(int device, BufferConfig config, Reach reach) {
+    boolean llPackets =
+        reach == Reach.NODE
+            && wantsPackets(System.getenv())
+            && IntStream.range(0, CudaDevice.count())
+                .allMatch(other -> CudaDevice.areLinked(device, other));
+    KernelConstants constants = constants(config, ranksOf(config), llPackets);
+    Map<String, KernelConstants> entries = new LinkedHashMap<>();
+    for (String file : List.of(DISPATCH, COMBINE, DISPATCH_RANK_MAJOR, COMBINE_RANK_MAJOR)) {
+      entries.put(file + reach.suffix, constants);
+    }
+    return entries;
+  }
+
+  private Dispatches dispatches(CudaModule module) {
+    return new Dispatches(
+        call(module, "ep4j_low_latency_dispatch_bf16", dispatchBytes),
+        call(module, "ep4j_low_latency_dispatch_fp8", dispatchBytes),
+        call(module, "ep4j_low_latency_dispatch_nvfp4", dispatchBytes));
+  }
+
+  private static int ranksOf(BufferConfig config) {
+    return Objects.requireNonNull(config.placement(), "settled placement").ranks();
+  }
+
+  /** Whether low-latency rows carry packed flags if NVLink connects all GPUs. */
+  public static boolean wantsPackets(Map<String, String> environment) {
+    String setting = RenamedVariables.value(environment, PrebuiltKernels.LL_PACKETS_VARIABLE);
+    return setting == null || !setting.strip().equals("0");
+  }
+
+  /** Compile-time constants of the kernels of a buffer; see {@code low_latency.cuh}. */
+  private static KernelConstants constants(BufferConfig config, int ranks, boolean llPackets) {
+    return new KernelConstants(
+        llPackets ? PrebuiltKernels.LL_PACKETS : Map.of(),
+        PrebuiltKernels.lowLatencyConstants(
+            config.hidden(), ranks, config.experts(), config.topK(), config.masking()));
+  }
+
+  private CudaModule load(KernelFiles files, String entry) {
+    return files.load(owned, entry, constants);
+  }
+
+  private KernelCall<LowLatencyField> call(CudaModule module, String name, int sharedBytes) {
+    KernelCall<LowLatencyField> call =
+        owned.own(
+            new KernelCall<>(
+                module.kernel(name),
+                LowLatencyField.class,
+                Kernels.THREADS,
+                sharedBytes,
+                startsEarly));
+    calls.add(call);
+    return call;
+  }
+
+  /** All calls. */
+  List<KernelCall<LowLatencyField>> calls() {
+    return calls;
+  }
+
+  KernelCall<LowLatencyField> dispatch(RowFormat format, boolean asRankMajor) {
+    return (asRankMajor ? rankMajor : expertMajor).of(format);
+  }
+
+  KernelCall<LowLatencyField> combine(boolean encoded, boolean partialRounding) {
+    return encoded ? logFmt : partialRounding ? partial : sums;
+  }
+
+  /** The combine of rows that callers have summed. */
+  KernelCall<LowLatencyField> combineRankMajor() {
+    return summed;
+  }
+
+  @Override
+  public void close() {
+    owned.close();
+  }
+}

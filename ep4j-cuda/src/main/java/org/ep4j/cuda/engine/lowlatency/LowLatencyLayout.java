@@ -1,0 +1,165 @@
+package org.ep4j.cuda.engine.lowlatency;
+
+import java.util.Objects;
+import org.ep4j.BufferConfig;
+import org.ep4j.ErrorCode;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.engine.Nodes;
+
+/**
+ * Offsets in the low-latency part of each rank, which peers write into; the same on all ranks.
+ * {@code kernels/low_latency.cuh} documents the writer and the waiter of each word.
+ */
+public final class LowLatencyLayout {
+  private static final long PAGE = 4096;
+
+  /** Transfers of a wire are multiples of this. */
+  private static final long UNIT = 16;
+
+  /** Values that one warp moves at a time. */
+  private static final int PIECE = 1024;
+
+  /** Tokens are counted in 16 bits. */
+  private static final int MAX_TOKENS = 0xffff;
+
+  /** Groups of tokens whose rows are awaited together between nodes. */
+  static final int GROUPS = 4;
+
+  /** Blocks that publish one group each; more blocks share groups. */
+  static final int UNITS = 32;
+
+  /** Bits of a grant below the number. */
+  private static final int GRANT_AREA_BITS = 4;
+
+  /** Bytes of a piece of BF16 as packed flags; see {@code kernels/ll_packets.cuh}. */
+  private static final long PACKET_PIECE = 2 * PIECE + 128;
+
+  /** 1 if the rank of this part can send rows as packed flags; only the host uses this word. */
+  static final long LL_PACKETS = PAGE - Long.BYTES;
+
+  /** Number of the last operation sent; see {@code Words}. */
+  static final long SENT = 0;
+
+  /** Number of the last operation received. */
+  static final long RECEIVED = 8;
+
+  /** By rank: the last operation that it has received, see {@code Grant}. */
+  final long received;
+
+  /** Offsets in the first area. */
+  final long headers;
+
+  final long counts;
+  final long entries;
+  final long weights;
+
+  /** Several nodes: words that mark rows sent as LogFMT, among those of the first source. */
+  final long packed;
+
+  /** Several nodes: distance between the words of two sources; headers are first. */
+  final long sourceBytes;
+
+  final long flags;
+
+  /** One node: rows as packed flags, one per rank and token. */
+  final long packets;
+
+  /** Rows without packed flags. */
+  final long rows;
+
+  /** Several nodes: half of what is prepared for one rank of another node, words and rows. */
+  final long halfBytes;
+
+  /** The same for all other ranks, both halves. */
+  public final long stagingBytes;
+
+  /** Pieces of a row. */
+  final long pieces;
+
+  /** Counters per source: of the local experts, and of the rank. */
+  final long countStride;
+
+  /** Flags of a piece of a token that returns. */
+  final long flagStride;
+
+  /** Areas that operations use in rotation: two, and two more if ranks can be masked. */
+  final int areas;
+
+  /** Distance from one area to the next. */
+  final long areaBytes;
+
+  /** Bytes of an area's words and packed flags, which begin at {@link #headers}. */
+  final long wordBytes;
+
+  /** Total size. */
+  public final long bytes;
+
+  public LowLatencyLayout(BufferConfig config, Nodes nodes) {
+    ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
+    long ranks = placement.ranks();
+    long tokens = config.lowLatencyMaxTokens();
+    if (tokens > MAX_TOKENS) {
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_LOW_LATENCY_TOKENS,
+          "lowLatencyMaxTokens",
+          String.valueOf(tokens),
+          "at most " + MAX_TOKENS,
+          "dispatch large batches with the high-throughput operations");
+    }
+    long topK = config.topK();
+    pieces = Math.ceilDiv(config.hidden(), PIECE);
+    received = PAGE;
+    headers = page(received + ranks * Long.BYTES);
+    countStride = placement.maxLocalExperts() + 1L;
+    if (nodes.count() == 1) {
+      counts = headers + ranks * Long.BYTES;
+      entries = counts + ranks * countStride * Long.BYTES;
+      weights = entries + ranks * tokens * topK * Long.BYTES;
+      packed = 0;
+      sourceBytes = 0;
+      halfBytes = 0;
+      flags = weights + ranks * tokens * topK * Long.BYTES;
+    } else {
+      counts = headers + UNIT + GROUPS * Long.BYTES;
+      entries = unit(counts + countStride * Long.BYTES);
+      weights = unit(entries + tokens * topK * Long.BYTES);
+      packed = unit(weights + tokens * topK * Long.BYTES);
+      // After them, the words that mark arrived groups of tokens.
+      long unitWords = packed + tokens * Math.ceilDiv(pieces, 2) * UNIT;
+      sourceBytes = unitWords + (long) GROUPS * UNITS * Long.BYTES - headers;
+      flags = headers + ranks * sourceBytes;
+      long rowsOfToken = Math.min(topK, placement.maxLocalExperts());
+      halfBytes = sourceBytes + tokens * rowsOfToken * 2 * config.hidden();
+    }
+    stagingBytes = (ranks - 1) * 2 * halfBytes;
+    flagStride = Math.max(topK, ranks);
+    packets = page(flags + tokens * pieces * flagStride * Long.BYTES);
+    long choices = Math.min(topK, config.experts());
+    boolean llPackets = nodes.count() == 1;
+    rows = llPackets ? page(packets + ranks * tokens * pieces * PACKET_PIECE) : packets;
+    wordBytes = rows - headers;
+    long maxRows = llPackets ? choices : Math.max(ranks, choices);
+    areaBytes = page(rows + tokens * maxRows * 2 * config.hidden()) - headers;
+    areas = config.masking() ? 4 : 2;
+    bytes = headers + areas * areaBytes;
+  }
+
+  /** Offset of rows without packed flags: if packed flags are off, rows use that space too. */
+  long rows(boolean llPackets) {
+    return llPackets ? rows : packets;
+  }
+
+  /** The grant of a rank that has received an operation and continues with the first two areas. */
+  static long grant(long number) {
+    return number << GRANT_AREA_BITS;
+  }
+
+  private static long unit(long offset) {
+    return Math.ceilDiv(offset, UNIT) * UNIT;
+  }
+
+  private static long page(long offset) {
+    return (offset + PAGE - 1) / PAGE * PAGE;
+  }
+}

@@ -1,0 +1,164 @@
+package org.ep4j.cuda.engine.throughput;
+
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.Layout;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.engine.context.CudaContext;
+import org.ep4j.cuda.engine.context.DeviceView;
+import org.ep4j.cuda.engine.context.RegionLayout;
+import org.ep4j.cuda.engine.context.Staging;
+import org.ep4j.cuda.engine.launch.CombineField;
+import org.ep4j.cuda.engine.launch.KernelCall;
+import org.ep4j.cuda.engine.launch.Kernels;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Launches combines. Rows of the return buffer have the size of the buffer's widest row: wider rows
+ * are combined in several passes of columns. The arguments are valid.
+ */
+final class Combiner {
+  /**
+   * Work of a block within one node. With more pushing warps, rows return faster than they are
+   * summed. With more parts, fewer warps idle at the end, but finding the rows of a part takes as
+   * long as finding the rows of a token.
+   *
+   * @param pushWarps warps that push FLAT rows; the others sum
+   * @param parts parts of a token, each summed by one warp
+   */
+  private record Work(int pushWarps, int parts) {}
+
+  private static final Work ON_FEW_SMS = new Work(4, 2);
+  private static final Work ON_MANY_SMS = new Work(3, 4);
+  private static final int FEW_SMS = 32;
+
+  /** Warps that sum rows before they push the sums. */
+  private static final int SUM_WARPS = 10;
+
+  private static final long POINTERS = 64L * Long.BYTES;
+
+  private final CudaContext context;
+
+  /** Combines between nodes; null with one node. */
+  private final @Nullable InternodeCombiner internode;
+
+  private final DeviceView sums;
+  private final DeviceView weights;
+  private final Stages.Cache rowStages;
+
+  /** Sums are pushed from registers: the warps that sum need no stages. */
+  private final Stages sumStages;
+
+  Combiner(CudaContext context) {
+    long words = POINTERS * Kernels.WARPS + 5L * context.ranks * Integer.BYTES;
+    rowStages = new Stages.Cache(context.kernels.sharedBytes, words);
+    sumStages = new Stages(SUM_WARPS, 0, (int) words + SUM_WARPS * Stages.BARRIERS_OF_WARP);
+    this.context = context;
+    internode = context.internode == null ? null : new InternodeCombiner(context);
+    sums = new DeviceView(context.device.ordinal());
+    weights = new DeviceView(context.device.ordinal());
+  }
+
+  /** Output of the sums if the caller passed none. */
+  Tensor ownSums(DType dtype, long tokens) {
+    int hidden = context.config.hidden();
+    long address =
+        context.staging.memory(
+            Staging.Buffer.OUT, dtype.bytes((long) context.config.maxTokens() * hidden));
+    return sums.of(address, dtype, tokens, hidden);
+  }
+
+  Tensor ownWeights(long tokens, int topK) {
+    long bytes = (long) context.config.maxTokens() * context.config.topK() * Float.BYTES;
+    long address = context.staging.memory(Staging.Buffer.OUT_WEIGHTS, bytes);
+    return weights.of(address, DType.FP32, tokens, topK);
+  }
+
+  /**
+   * Enqueues a combine and returns its ticket.
+   *
+   * @param out on the device
+   * @param outWeights on the device, or null
+   */
+  long combine(
+      Tensor y,
+      CudaHandle handle,
+      CombineOptions options,
+      Tensor out,
+      @Nullable Tensor outWeights,
+      CudaStream stream,
+      boolean captured) {
+    boolean flat = handle.layout == Layout.FLAT;
+    DType dtype = y.dtype();
+    boolean exact = !flat && !options.partialRounding();
+    DType traveling = exact ? DType.FP32 : dtype;
+    KernelCall<CombineField> call =
+        flat ? context.kernels.flatCombine(dtype) : context.kernels.expertCombine(dtype, exact);
+    setConstants(call);
+    int hidden = context.config.hidden();
+    HandleLayout at = handle.at();
+    call.set(CombineField.TOP_K, handle.topK);
+    call.set(CombineField.TOKENS, handle.tokens);
+    call.set(CombineField.ROUTES, handle.onDevice(at.routes));
+    call.set(CombineField.MATRIX, handle.onDevice(at.matrix));
+    call.set(CombineField.SLOT_ROWS, flat ? 0 : handle.slotRows());
+    call.set(CombineField.Y, address(Staging.Buffer.Y, y, stream));
+    call.set(CombineField.HIDDEN, hidden);
+    call.set(
+        CombineField.WEIGHTS, address(Staging.Buffer.ROW_WEIGHTS, options.topkWeights(), stream));
+    call.set(CombineField.OUT, out.address());
+    call.set(CombineField.BIAS0, address(Staging.Buffer.BIAS0, options.bias0(), stream));
+    call.set(CombineField.BIAS1, address(Staging.Buffer.BIAS1, options.bias1(), stream));
+    call.set(CombineField.OUT_WEIGHTS, outWeights == null ? 0 : outWeights.address());
+    long passColumns = context.layout.columnsOfAPass(traveling);
+    long ticket = context.completion.next(captured);
+    boolean launched = false;
+    try {
+      for (long column = 0; column < hidden; column += passColumns) {
+        long columns = Math.min(passColumns, hidden - column);
+        long pieceBytes = dtype.bytes(columns);
+        call.set(CombineField.COLUMN, column);
+        call.set(CombineField.COLUMNS, columns);
+        call.set(CombineField.RETURN_ROW_BYTES, traveling.bytes(columns));
+        call.set(CombineField.TICKET, column + columns == hidden ? ticket : 0);
+        if (internode != null) {
+          internode.launch(call, handle, options, pieceBytes, traveling.bytes(columns), stream);
+        } else {
+          Work work = context.sms() > FEW_SMS ? ON_MANY_SMS : ON_FEW_SMS;
+          Stages stages = flat ? rowStages.of(pieceBytes, 0, work.pushWarps) : sumStages;
+          call.set(CombineField.PUSH_WARPS, stages.warps());
+          call.set(CombineField.STAGE_BYTES, stages.stageBytes());
+          call.set(CombineField.PARTS, work.parts);
+          call.launch(context.sms(), stages.bytes(), stream.handle());
+        }
+      }
+      launched = true;
+    } finally {
+      if (!launched) {
+        context.completion.withdraw(ticket);
+      }
+    }
+    return ticket;
+  }
+
+  private void setConstants(KernelCall<CombineField> call) {
+    RegionLayout layout = context.layout;
+    call.set(CombineField.PEERS, context.peers.table());
+    call.set(CombineField.RANK, context.rank);
+    call.set(CombineField.RANKS, context.ranks);
+    call.set(CombineField.READY_OFFSET, layout.ready);
+    call.set(CombineField.GROUPS_OFFSET, layout.groups);
+    call.set(CombineField.GROUP_WORDS, layout.groupWords);
+    call.set(CombineField.RETURN_OFFSET, layout.returnBuffer);
+    call.set(CombineField.RETURN_WEIGHTS_OFFSET, layout.returnWeights);
+    call.set(CombineField.TIMEOUT, context.config.timeout().toNanos());
+    call.set(CombineField.RECORD, context.words.recordOnDevice());
+    call.set(CombineField.HOST_ABORT, context.words.abortOnDevice());
+    call.set(CombineField.COMPLETED, context.words.completedOnDevice());
+  }
+
+  private long address(Staging.Buffer buffer, @Nullable Tensor tensor, CudaStream stream) {
+    return context.staging.address(buffer, tensor, stream);
+  }
+}

@@ -1,0 +1,114 @@
+package org.ep4j.cuda.engine.throughput;
+
+import org.ep4j.DType;
+import org.ep4j.DispatchLayout;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceCopies;
+import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.cuda.engine.context.CudaContext;
+import org.ep4j.cuda.engine.context.DeviceView;
+import org.ep4j.cuda.engine.context.HostView;
+import org.ep4j.cuda.engine.context.Staging;
+import org.ep4j.cuda.engine.launch.KernelCall;
+import org.ep4j.cuda.engine.launch.Kernels;
+import org.ep4j.cuda.engine.launch.LayoutField;
+
+/**
+ * Counts of a routing: computed on the device, reported in page-locked host memory; the table of
+ * tokens and ranks stays on the device. One object per buffer.
+ */
+public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
+  /** The word {@code claimed} of the control words in {@code protocol.cuh}. */
+  private static final long CLAIMED = 24;
+
+  private static final int TOKENS_OF_BLOCK = Kernels.LAYOUT_THREADS;
+
+  private final CudaContext context;
+  private final PinnedMemory counts;
+  private final long countBytes;
+
+  /** Start of the counts of experts, after those of ranks and nodes. */
+  private final long experts;
+
+  private final DeviceView tokenInRank;
+  private final HostView perRank = new HostView();
+  private final HostView perNode = new HostView();
+  private final HostView perExpert = new HostView();
+  private long tokens;
+
+  public CudaDispatchLayout(CudaContext context) {
+    this.context = context;
+    int nodes = context.nodes.count();
+    experts = (context.ranks + (long) nodes) * Integer.BYTES;
+    countBytes = experts + (long) context.config.experts() * Integer.BYTES;
+    counts = PinnedMemory.allocate(context.device, countBytes);
+    tokenInRank = new DeviceView(context.device.ordinal());
+  }
+
+  /** Counts a valid routing; returns when the counts have arrived. */
+  public void count(Routing routing) {
+    tokens = routing.tokens();
+    CudaStream stream = context.stream;
+    long table = table();
+    long onDevice = context.staging.memory(Staging.Buffer.LAYOUT, countBytes);
+    Tensor ids = routing.topkIdx();
+    KernelCall<LayoutField> call = context.kernels.layout;
+    call.set(LayoutField.CONTROL, context.region.address());
+    call.set(LayoutField.RANKS, context.ranks);
+    call.set(LayoutField.EXPERTS, context.config.experts());
+    call.set(LayoutField.PLACEMENT, context.owners.address());
+    call.set(LayoutField.TOKENS, tokens);
+    call.set(LayoutField.TOP_K, routing.topK());
+    call.set(LayoutField.IDS, context.staging.address(Staging.Buffer.IDS, ids, stream));
+    call.set(LayoutField.WIDE_IDS, ids.dtype() == DType.INT64);
+    call.set(LayoutField.PER_RANK, onDevice);
+    call.set(LayoutField.PER_NODE, onDevice + (long) context.ranks * Integer.BYTES);
+    call.set(LayoutField.PER_EXPERT, onDevice + experts);
+    call.set(LayoutField.IN_RANK, table);
+    call.set(LayoutField.NODE_OF, context.internode == null ? 0 : context.internode.nodeOf());
+    call.set(LayoutField.RECORD, context.words.recordOnDevice());
+    DeviceCopies.fill8(onDevice, (byte) 0, countBytes, stream);
+    context.region.fill8(CLAIMED, Long.BYTES, (byte) 0, stream);
+    if (tokens > 0) {
+      DeviceCopies.fill8(table, (byte) 0, tokens * context.ranks, stream);
+      int blocks = (int) Math.min(context.sms(), Math.ceilDiv(tokens, TOKENS_OF_BLOCK));
+      call.launch(blocks, 0, stream.handle());
+    }
+    DeviceCopies.toHost(counts.segment().asSlice(0, countBytes), onDevice, stream);
+    stream.synchronize();
+    context.completion.check("dispatchLayout");
+  }
+
+  private long table() {
+    return context.staging.memory(
+        Staging.Buffer.TOKEN_IN_RANK, (long) context.config.maxTokens() * context.ranks);
+  }
+
+  @Override
+  public Tensor tokensPerRank() {
+    return perRank.of(counts, 0, DType.INT32, context.ranks);
+  }
+
+  @Override
+  public Tensor tokensPerNode() {
+    return perNode.of(
+        counts, (long) context.ranks * Integer.BYTES, DType.INT32, context.nodes.count());
+  }
+
+  @Override
+  public Tensor tokensPerExpert() {
+    return perExpert.of(counts, experts, DType.INT32, context.config.experts());
+  }
+
+  @Override
+  public Tensor tokenInRank() {
+    return tokenInRank.of(table(), DType.UINT8, tokens, context.ranks);
+  }
+
+  @Override
+  public void close() {
+    counts.close();
+  }
+}

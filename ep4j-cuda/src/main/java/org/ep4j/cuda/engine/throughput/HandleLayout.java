@@ -1,0 +1,68 @@
+package org.ep4j.cuda.engine.throughput;
+
+import java.util.Objects;
+import org.ep4j.BufferConfig;
+import org.ep4j.ExpertPlacement;
+
+/** Offsets in the memory of a handle: a part on the device and a part that the host reads. */
+public final class HandleLayout {
+  private static final int ALIGNMENT = 256;
+  private static final int TOTALS = 64;
+
+  /** On the device. */
+  final long routes;
+
+  final long lists;
+  final long matrix;
+  final long flatRows;
+  final long targets;
+  final long groupStarts;
+  final long groupRows;
+
+  /** Routes in this node of tokens that partners in other nodes sent. */
+  final long internodeRoutes;
+
+  public final long deviceBytes;
+
+  /** On the device, only for EXPERT_MAJOR, in a separate allocation. */
+  final long slotRowsBytes;
+
+  /** In page-locked memory. */
+  final long totals;
+
+  final long rankOffsets;
+  final long expertOffsets;
+  final long received;
+  final long aligned;
+  final long hostBytes;
+
+  /**
+   * @param partners ranks of other nodes that exchange tokens with this rank
+   */
+  public HandleLayout(BufferConfig config, int rank, int partners, long receiveSlots) {
+    ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
+    long ranks = placement.ranks();
+    long tokens = config.maxTokens();
+    long local = placement.localExperts(rank);
+    routes = 0;
+    lists = align(routes + tokens * config.topK() * Long.BYTES);
+    matrix = align(lists + ranks * tokens * Integer.BYTES);
+    flatRows = align(matrix + (ranks + 2) * ranks * Integer.BYTES);
+    targets = flatRows + ALIGNMENT;
+    groupStarts = align(targets + tokens * config.topK() * Integer.BYTES);
+    groupRows = align(groupStarts + (local + 1) * Integer.BYTES);
+    internodeRoutes = align(groupRows + Math.max(1, local) * Integer.BYTES);
+    deviceBytes = align(internodeRoutes + partners * tokens * config.topK() * Long.BYTES);
+    slotRowsBytes = Math.max(1, receiveSlots * config.topK()) * Long.BYTES;
+    totals = 0;
+    rankOffsets = TOTALS;
+    expertOffsets = align(rankOffsets + (ranks + 1) * Long.BYTES);
+    received = align(expertOffsets + (local + 1) * Long.BYTES);
+    aligned = align(received + local * Integer.BYTES);
+    hostBytes = align(aligned + local * Integer.BYTES + 1);
+  }
+
+  private static long align(long offset) {
+    return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  }
+}

@@ -1,0 +1,74 @@
+package org.ep4j.cuda.engine.throughput;
+
+import org.ep4j.DType;
+import org.ep4j.Layout;
+import org.ep4j.ScaleLayout;
+import org.ep4j.Tensor;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.engine.context.CudaContext;
+import org.ep4j.cuda.engine.context.Staging;
+import org.ep4j.cuda.engine.launch.KernelCall;
+import org.ep4j.cuda.engine.launch.TransposeField;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Transposes received scales for {@link ScaleLayout#COLUMN_MAJOR}, in a kernel after the kernel
+ * that delivers the rows. Only dispatches that request this layout launch it.
+ */
+final class ScaleTranspose {
+  /** Columns have room for whole units of the smallest scales. */
+  private static final DType SMALLEST = DType.UE8M0;
+
+  private final CudaContext context;
+  private final KernelCall<TransposeField> call;
+  private final int localExperts;
+
+  ScaleTranspose(CudaContext context) {
+    this.context = context;
+    call = context.kernels.transposeScales;
+    localExperts = context.placement.localExperts(context.rank);
+    call.set(TransposeField.CONTROL, context.region.address());
+    call.set(TransposeField.FROM, context.at(context.layout.received.scales));
+    call.set(TransposeField.COMPLETED, context.words.completedOnDevice());
+  }
+
+  /**
+   * The scales that a dispatch must transpose, or null. Allocates the target before any kernel of
+   * the dispatch waits for peers.
+   */
+  @Nullable Tensor prepare(CudaHandle handle, @Nullable Tensor scales) {
+    if (scales == null || handle.scaleLayout == ScaleLayout.ROW_MAJOR) {
+      return null;
+    }
+    call.set(TransposeField.TO, memory(context, scales));
+    return scales;
+  }
+
+  /** Target of the transposed scales. */
+  static long memory(CudaContext context, Tensor scales) {
+    long rows = ScaleLayout.columnLength(SMALLEST, context.layout.capacity);
+    return context.staging.memory(
+        Staging.Buffer.SCALE_COLUMNS, rows * scales.dtype().bytes(scales.size(1)));
+  }
+
+  /**
+   * Enqueues the transposition.
+   *
+   * @param scales result of {@link #prepare}
+   * @param ticket ticket of the dispatch, which this kernel completes
+   */
+  void enqueue(CudaHandle handle, Tensor scales, long ticket, CudaStream stream) {
+    HandleLayout at = handle.at();
+    call.set(TransposeField.COLUMNS, scales.size(1));
+    call.set(TransposeField.ELEMENT_BYTES, scales.dtype().bytes(1));
+    call.set(
+        TransposeField.ROWS,
+        handle.layout == Layout.FLAT
+            ? handle.onDevice(at.flatRows)
+            : handle.onDevice(at.groupStarts) + (long) localExperts * Integer.BYTES);
+    call.set(TransposeField.LIMIT, handle.limit);
+    call.set(TransposeField.FIXED, handle.staticSizing);
+    call.set(TransposeField.TICKET, ticket);
+    call.launch(context.sms(), 0, stream.handle());
+  }
+}

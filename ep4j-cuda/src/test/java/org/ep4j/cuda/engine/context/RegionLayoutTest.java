@@ -1,0 +1,61 @@
+package org.ep4j.cuda.engine.context;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.engine.Nodes;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
+
+class RegionLayoutTest {
+  private static final int TOP_K = 2;
+
+  /** Wider rows are combined in passes of columns: passes without columns would never end. */
+  @ParameterizedTest
+  @EnumSource(
+      value = DType.class,
+      names = {"BF16", "FP16", "FP32"})
+  void smallestRowsReturnInPasses(DType rowDType) {
+    RegionLayout layout = layout(2, 8, rowDType, 4);
+    assertThat(layout.columnsOfAPass(DType.FP32)).isPositive();
+    assertThat(layout.columnsOfAPass(rowDType)).isGreaterThanOrEqualTo(8);
+  }
+
+  /** A rank sums rows for its own tokens in place; each token has two choices. */
+  @ParameterizedTest
+  @CsvSource({"2, 1", "3, 2", "4, 2"})
+  void inOneNodeOnlyRowsOfOtherRanksHaveReturnSlots(int ranks, int rowsOfAToken) {
+    int tokens = 1024;
+    int hidden = 4096;
+    RegionLayout layout = layout(ranks, hidden, DType.FP32, tokens);
+    assertThat(layout.returnWeights - layout.returnBuffer)
+        .isEqualTo((long) tokens * rowsOfAToken * hidden * Float.BYTES);
+  }
+
+  /** A single rank has no returning rows, but row metadata uses the same memory. */
+  @Test
+  void metadataFitsIntoTheReturnBuffer() {
+    RegionLayout layout = layout(1, 4096, DType.FP32, 1024);
+    assertThat(layout.returnWeights - layout.returnBuffer)
+        .isGreaterThanOrEqualTo(
+            layout.receiveSlots * RowMetadataSize.bytes(layout.maxScaleBytes, TOP_K, false))
+        .isLessThan(layout.receiveSlots * layout.returnRowBytes);
+    assertThat(layout.bytes).isEqualTo(layout.returnWeights);
+  }
+
+  private static RegionLayout layout(int ranks, int hidden, DType rowDType, int tokens) {
+    return new RegionLayout(
+        BufferConfig.builder()
+            .hidden(hidden)
+            .topK(TOP_K)
+            .placement(ExpertPlacement.blocks(4, ranks))
+            .maxTokens(tokens)
+            .rowDType(rowDType)
+            .build(),
+        Nodes.one(ranks));
+  }
+}
