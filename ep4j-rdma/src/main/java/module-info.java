@@ -4,6 +4,7 @@ module org.ep4j.rdma {
   requires static org.jspecify;
 
   exports org.ep4j.rdma.verbs;
+  exports org.ep4j.rdma.verbs.ports;
 
   provides org.ep4j.wire.WireProvider with
       org.ep4j.rdma.ucx.UcxWireProvider,

@@ -5,9 +5,9 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.group.Group;
-import org.ep4j.rdma.verbs.RdmaPort;
-import org.ep4j.rdma.verbs.RdmaPorts;
-import org.ep4j.rdma.verbs.RdmaSettings;
+import org.ep4j.rdma.verbs.ports.RdmaPort;
+import org.ep4j.rdma.verbs.ports.RdmaPorts;
+import org.ep4j.rdma.verbs.ports.RdmaSettings;
 import org.ep4j.wire.WireConfig;
 
 /**

@@ -12,7 +12,7 @@ import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Json;
 import org.ep4j.cli.text.Style;
-import org.ep4j.rdma.verbs.RdmaPorts;
+import org.ep4j.rdma.verbs.ports.RdmaPorts;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;

@@ -2,7 +2,7 @@ package org.ep4j.cli.doctor;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.ep4j.rdma.verbs.RdmaPorts;
+import org.ep4j.rdma.verbs.ports.RdmaPorts;
 
 /** Network libraries for wires between hosts. */
 final class NetworkFacts {

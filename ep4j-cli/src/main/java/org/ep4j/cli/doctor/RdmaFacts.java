@@ -5,12 +5,12 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.InvalidArgumentException;
-import org.ep4j.rdma.verbs.PcieLocation;
-import org.ep4j.rdma.verbs.PortChoice;
-import org.ep4j.rdma.verbs.PortOrder;
-import org.ep4j.rdma.verbs.RdmaPort;
-import org.ep4j.rdma.verbs.RdmaPorts;
-import org.ep4j.rdma.verbs.RdmaSettings;
+import org.ep4j.rdma.verbs.ports.PcieLocation;
+import org.ep4j.rdma.verbs.ports.PortChoice;
+import org.ep4j.rdma.verbs.ports.PortOrder;
+import org.ep4j.rdma.verbs.ports.RdmaPort;
+import org.ep4j.rdma.verbs.ports.RdmaPorts;
+import org.ep4j.rdma.verbs.ports.RdmaSettings;
 import org.ep4j.wire.WireException;
 
 /** The RDMA ports of this host, and their use by the wire {@code verbs}. */

@@ -15,8 +15,8 @@ import java.util.stream.Collectors;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Style;
-import org.ep4j.rdma.verbs.PcieLocation;
-import org.ep4j.rdma.verbs.RdmaPort;
+import org.ep4j.rdma.verbs.ports.PcieLocation;
+import org.ep4j.rdma.verbs.ports.RdmaPort;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 

@@ -1,5 +1,9 @@
 package org.ep4j.rdma.ucx;
 
+import org.ep4j.rdma.ucx.bindings.UcpConstants;
+import org.ep4j.rdma.ucx.bindings.UcpStatus;
+import org.ep4j.rdma.ucx.bindings.UcpTraffic;
+
 /**
  * Pending puts of a connection, and the flushes that report their visibility. Puts are numbered
  * from 1. Puts up to {@code visible} are visible at the peer, and UCX no longer reads their local

@@ -3,6 +3,8 @@ package org.ep4j.rdma.ucx;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.rdma.ucx.bindings.UcpConstants;
+import org.ep4j.rdma.ucx.bindings.UcpLayouts;
 
 /** Parameter structures of requests; one set per progress context, filled once. */
 final class RequestParams {

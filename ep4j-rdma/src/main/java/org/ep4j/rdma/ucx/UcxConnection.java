@@ -2,6 +2,9 @@ package org.ep4j.rdma.ucx;
 
 import java.lang.foreign.Arena;
 import org.ep4j.ErrorCode;
+import org.ep4j.rdma.ucx.bindings.UcpSetUp;
+import org.ep4j.rdma.ucx.bindings.UcpStatus;
+import org.ep4j.rdma.ucx.bindings.UcpTraffic;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.support.InFlightLimit;

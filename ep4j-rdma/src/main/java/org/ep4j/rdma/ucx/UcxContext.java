@@ -5,6 +5,11 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.ErrorCode;
+import org.ep4j.rdma.ucx.bindings.UcpConstants;
+import org.ep4j.rdma.ucx.bindings.UcpLayouts;
+import org.ep4j.rdma.ucx.bindings.UcpSetUp;
+import org.ep4j.rdma.ucx.bindings.UcpStatus;
+import org.ep4j.rdma.ucx.bindings.UcxLibrary;
 import org.ep4j.wire.WireException;
 
 /** A context of UCX: memory is registered with it, and workers are made from it. */

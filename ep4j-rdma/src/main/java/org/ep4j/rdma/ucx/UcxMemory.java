@@ -3,6 +3,9 @@ package org.ep4j.rdma.ucx;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.rdma.ucx.bindings.NativeBytes;
+import org.ep4j.rdma.ucx.bindings.UcpSetUp;
+import org.ep4j.rdma.ucx.bindings.UcpStatus;
 
 /** Memory that is registered with UCX, and optionally allocated by UCX. */
 final class UcxMemory implements AutoCloseable {

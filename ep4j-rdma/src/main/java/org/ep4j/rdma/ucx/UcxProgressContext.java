@@ -4,6 +4,13 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.group.Group;
+import org.ep4j.rdma.ucx.bindings.NativeBytes;
+import org.ep4j.rdma.ucx.bindings.UcpCallbacks;
+import org.ep4j.rdma.ucx.bindings.UcpConstants;
+import org.ep4j.rdma.ucx.bindings.UcpLayouts;
+import org.ep4j.rdma.ucx.bindings.UcpSetUp;
+import org.ep4j.rdma.ucx.bindings.UcpStatus;
+import org.ep4j.rdma.ucx.bindings.UcpTraffic;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;
 

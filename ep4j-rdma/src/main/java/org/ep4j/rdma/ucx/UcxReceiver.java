@@ -1,6 +1,7 @@
 package org.ep4j.rdma.ucx;
 
 import java.lang.foreign.MemorySegment;
+import org.ep4j.rdma.ucx.bindings.NativeBytes;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure.Cause;
 

@@ -4,6 +4,8 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Objects;
+import org.ep4j.rdma.ucx.bindings.UcpSetUp;
+import org.ep4j.rdma.ucx.bindings.UcpStatus;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;

@@ -2,6 +2,9 @@ package org.ep4j.rdma.ucx;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import org.ep4j.rdma.ucx.bindings.UcpConstants;
+import org.ep4j.rdma.ucx.bindings.UcpStatus;
+import org.ep4j.rdma.ucx.bindings.UcpTraffic;
 
 /**
  * Outgoing messages of a connection. Message {@code n} occupies buffer {@code n % BUFFERS} from its

@@ -8,6 +8,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.ep4j.group.Group;
+import org.ep4j.rdma.ucx.bindings.NativeBytes;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;

@@ -2,6 +2,7 @@ package org.ep4j.rdma.ucx;
 
 import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
+import org.ep4j.rdma.ucx.bindings.UcxLibrary;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;

@@ -3,6 +3,9 @@ package org.ep4j.rdma.verbs;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.rdma.verbs.bindings.Verbs;
+import org.ep4j.rdma.verbs.bindings.VerbsLayouts;
+import org.ep4j.rdma.verbs.bindings.VerbsQueues;
 
 /** Completion queue of the queue pairs of one progress context on one port; owned by the wire. */
 final class CompletionQueue implements AutoCloseable {

@@ -4,6 +4,11 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.concurrent.ThreadLocalRandom;
+import org.ep4j.rdma.verbs.bindings.Verbs;
+import org.ep4j.rdma.verbs.bindings.VerbsConstants;
+import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
+import org.ep4j.rdma.verbs.bindings.VerbsLayouts;
+import org.ep4j.rdma.verbs.ports.RdmaSettings;
 import org.ep4j.wire.WireException;
 
 /** A queue pair of the device, from creation to destruction. */

@@ -4,6 +4,12 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.ErrorCode;
+import org.ep4j.rdma.verbs.bindings.Verbs;
+import org.ep4j.rdma.verbs.bindings.VerbsConstants;
+import org.ep4j.rdma.verbs.bindings.VerbsException;
+import org.ep4j.rdma.verbs.bindings.VerbsLayouts;
+import org.ep4j.rdma.verbs.ports.RdmaPort;
+import org.ep4j.rdma.verbs.ports.RdmaSettings;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
 

@@ -1,6 +1,7 @@
 package org.ep4j.rdma.verbs;
 
 import java.nio.ByteBuffer;
+import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
 
 /**
  * Address of one end of a queue pair, for the other end.

@@ -1,11 +1,15 @@
 package org.ep4j.rdma.verbs;
 
-import static org.ep4j.rdma.verbs.VerbsConstants.*;
+import static org.ep4j.rdma.verbs.bindings.VerbsConstants.*;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.rdma.verbs.bindings.Verbs;
+import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
+import org.ep4j.rdma.verbs.bindings.VerbsLayouts;
+import org.ep4j.rdma.verbs.ports.RdmaSettings;
 
 /** The state transitions of a queue pair: from reset to connected, and to error. */
 final class PairStates {

@@ -3,6 +3,10 @@ package org.ep4j.rdma.verbs;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
+import org.ep4j.rdma.verbs.bindings.VerbsException;
+import org.ep4j.rdma.verbs.bindings.VerbsLayouts;
+import org.ep4j.rdma.verbs.bindings.VerbsQueues;
 
 /**
  * The receives of a queue pair: a ring of {@code ibv_recv_wr}, each with the place of its message

@@ -3,6 +3,10 @@ package org.ep4j.rdma.verbs;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.rdma.verbs.bindings.VerbsConstants;
+import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
+import org.ep4j.rdma.verbs.bindings.VerbsLayouts;
+import org.ep4j.rdma.verbs.bindings.VerbsQueues;
 
 /**
  * Requests that are posted to a queue pair together: a chain of {@code ibv_send_wr}, filled from

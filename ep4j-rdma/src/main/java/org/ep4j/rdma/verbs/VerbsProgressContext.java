@@ -2,6 +2,8 @@ package org.ep4j.rdma.verbs;
 
 import java.util.concurrent.TimeUnit;
 import org.ep4j.group.Group;
+import org.ep4j.rdma.verbs.bindings.Verbs;
+import org.ep4j.rdma.verbs.bindings.VerbsConstants;
 import org.ep4j.wire.LaneFailure.Cause;
 
 /**

@@ -2,6 +2,7 @@ package org.ep4j.rdma.verbs;
 
 import java.nio.ByteBuffer;
 import org.ep4j.memory.PageArena;
+import org.ep4j.rdma.verbs.bindings.Verbs;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.GroupRegion;

@@ -1,6 +1,7 @@
 package org.ep4j.rdma.verbs;
 
 import java.util.Arrays;
+import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
 
 /**
  * The sending half of a queue pair: converts work of its lanes into requests, as far as the device

@@ -11,6 +11,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
+import org.ep4j.rdma.ucx.bindings.UcpConstants;
+import org.ep4j.rdma.ucx.bindings.UcpFunction;
+import org.ep4j.rdma.ucx.bindings.UcpLayouts;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 

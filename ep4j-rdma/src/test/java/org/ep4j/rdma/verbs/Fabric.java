@@ -1,5 +1,9 @@
 package org.ep4j.rdma.verbs;
 
+import org.ep4j.rdma.verbs.bindings.VerbsLibrary;
+import org.ep4j.rdma.verbs.ports.RdmaPort;
+import org.ep4j.rdma.verbs.ports.RdmaPorts;
+
 /**
  * Whether this machine has RDMA ports for tests; {@code tools/rxe-vm test} provides a virtual
  * machine with ports.

@@ -2,6 +2,8 @@ package org.ep4j.rdma.verbs;
 
 import java.util.Map;
 import org.ep4j.group.Group;
+import org.ep4j.rdma.verbs.bindings.VerbsLibrary;
+import org.ep4j.rdma.verbs.ports.RdmaSettings;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireProvider;

@@ -10,6 +10,8 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.Callable;
+import org.ep4j.rdma.verbs.ports.RdmaPort;
+import org.ep4j.rdma.verbs.ports.RdmaPorts;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;

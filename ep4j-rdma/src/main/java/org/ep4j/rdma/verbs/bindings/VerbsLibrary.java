@@ -1,0 +1,50 @@
+package org.ep4j.rdma.verbs.bindings;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.SymbolLookup;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The library libibverbs, loaded on first use of this class. {@link Verbs} must not be used unless
+ * {@link #problem} is empty.
+ */
+@SuppressWarnings("restricted") // opening a native library is what this class is for
+public final class VerbsLibrary {
+  private static final String NAME = "libibverbs.so.1";
+
+  private static final @Nullable SymbolLookup SYMBOLS = open();
+
+  private VerbsLibrary() {}
+
+  private static @Nullable SymbolLookup open() {
+    try {
+      return SymbolLookup.libraryLookup(NAME, Arena.global());
+    } catch (IllegalArgumentException e) {
+      return null; // problem() reports this
+    }
+  }
+
+  /** Why the library cannot be used, with the remedy; empty if it can. */
+  public static String problem() {
+    return SYMBOLS == null
+        ? "there is no "
+            + NAME
+            + ": install libibverbs1 and ibverbs-providers (Debian, Ubuntu) or libibverbs (Red Hat)"
+        : "";
+  }
+
+  /** Whether the library has a function that older versions lack. */
+  static boolean has(String function) {
+    return SYMBOLS != null && SYMBOLS.find(function).isPresent();
+  }
+
+  /** Address of a function. */
+  static MemorySegment address(String function) {
+    SymbolLookup symbols = SYMBOLS;
+    if (symbols == null) {
+      throw new IllegalStateException(problem());
+    }
+    return symbols.findOrThrow(function);
+  }
+}
