@@ -7,6 +7,9 @@ module org.ep4j {
   exports org.ep4j.cases;
   exports org.ep4j.engine;
   exports org.ep4j.group;
+  exports org.ep4j.group.rendezvous to
+      org.ep4j.cli,
+      org.ep4j.conformance;
   exports org.ep4j.io;
   exports org.ep4j.memory;
   exports org.ep4j.verify;
@@ -19,7 +22,7 @@ module org.ep4j {
   uses org.ep4j.wire.WireProvider;
 
   provides org.ep4j.engine.EngineProvider with
-      org.ep4j.engine.host.HostEngineProvider;
+      org.ep4j.engine.host.buffer.HostEngineProvider;
   provides org.ep4j.wire.WireProvider with
       org.ep4j.wire.direct.InProcessWireProvider,
       org.ep4j.wire.direct.SharedMemoryWireProvider,

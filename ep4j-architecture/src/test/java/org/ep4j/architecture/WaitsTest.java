@@ -53,11 +53,11 @@ class WaitsTest {
   /** Methods that may wait without a deadline of their own, each with the reason. */
   private static final Map<String, String> BOUNDED_OTHERWISE =
       Map.of(
-          "org.ep4j.engine.host.HostEvent.awaitEnd()",
+          "org.ep4j.engine.host.exec.HostEvent.awaitEnd()",
           "the operation that it waits for has deadlines",
-          "org.ep4j.engine.host.HostEvent.awaitEndThoughInterrupted()",
+          "org.ep4j.engine.host.exec.HostEvent.awaitEndThoughInterrupted()",
           "the same",
-          "org.ep4j.engine.host.WorkerTeam$Helper.awaitRound()",
+          "org.ep4j.engine.host.exec.WorkerTeam$Helper.awaitRound()",
           "a helper that waits for work blocks no other thread, and close() ends it",
           "org.ep4j.cli.cache.CacheWarmCommand.compile("
               + "org.ep4j.cuda.jit.KernelCompiler, java.util.List)",

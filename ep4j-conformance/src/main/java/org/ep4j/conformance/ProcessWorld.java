@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import org.ep4j.group.GroupConfig;
-import org.ep4j.group.Rendezvous;
+import org.ep4j.group.rendezvous.Rendezvous;
 
 /**
  * A rank per process: JVMs with the classes and the {@code ep4j.*} properties of this one.

@@ -14,7 +14,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
-import org.ep4j.group.Rendezvous;
+import org.ep4j.group.rendezvous.Rendezvous;
 import org.ep4j.memory.SymmetricMemory;
 
 /** The processes of one job, their output, and the rendezvous between them. */

@@ -8,6 +8,7 @@ import java.util.OptionalInt;
 import java.util.regex.Pattern;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.group.rendezvous.HostNames;
 import org.jspecify.annotations.Nullable;
 
 /** Reads the variables of {@link LaunchEnvironment}. */

@@ -3,6 +3,8 @@ package org.ep4j.group;
 import java.net.InetAddress;
 import java.time.Duration;
 import java.util.List;
+import org.ep4j.group.rendezvous.GroupJoin;
+import org.ep4j.group.rendezvous.InProcessGroup;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -3,6 +3,7 @@ package org.ep4j.group;
 import java.time.Duration;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.group.rendezvous.Rendezvous;
 
 /**
  * How a rank finds its group. Immutable.

@@ -25,13 +25,13 @@ public final class JobKey {
   }
 
   /** The key of a job whose ranks share a secret. */
-  static JobKey of(String secret, String jobId) {
+  public static JobKey of(String secret, String jobId) {
     JobKey root = new JobKey(secret.getBytes(StandardCharsets.UTF_8));
     return new JobKey(root.prove("ep4j job key 1", jobId.getBytes(StandardCharsets.US_ASCII)));
   }
 
   /** A key for ranks of one process. */
-  static JobKey random() {
+  public static JobKey random() {
     byte[] key = new byte[PROOF_BYTES];
     new SecureRandom().nextBytes(key);
     return new JobKey(key);

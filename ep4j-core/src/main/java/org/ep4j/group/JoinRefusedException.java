@@ -35,7 +35,7 @@ public final class JoinRefusedException extends GroupException {
     MOVING(12, ErrorCode.RENDEZVOUS_MOVING);
 
     /** Encoding in frames. */
-    final byte code;
+    public final byte code;
 
     final ErrorCode errorCode;
 
@@ -60,7 +60,7 @@ public final class JoinRefusedException extends GroupException {
   }
 
   /** The message without its code, for an error that adds words and has the same code. */
-  String text() {
+  public String text() {
     return text;
   }
 

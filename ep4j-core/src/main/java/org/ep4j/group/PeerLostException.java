@@ -24,7 +24,7 @@ public final class PeerLostException extends GroupException {
   /**
    * The error of a rank that is itself out of the group: declared dead by the others, or closed.
    */
-  static PeerLostException ofCaller(String call, int rank, String why) {
+  public static PeerLostException ofCaller(String call, int rank, String why) {
     return new PeerLostException(
         ErrorCode.RANK_LOST,
         "%s: this rank (%d) is out of the group: %s".formatted(call, rank, why),

@@ -7,6 +7,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.ep4j.ErrorCode;
+import org.ep4j.group.protocol.Deadline;
 import org.jspecify.annotations.Nullable;
 
 /**

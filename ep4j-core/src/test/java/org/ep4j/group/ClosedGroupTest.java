@@ -3,6 +3,7 @@ package org.ep4j.group;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.ep4j.group.TcpWorld.LONG;
 
+import org.ep4j.group.protocol.Deadline;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.parallel.Isolated;

@@ -7,6 +7,7 @@ import java.time.Duration;
 import java.util.function.UnaryOperator;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.group.rendezvous.Rendezvous;
 import org.junit.jupiter.api.Test;
 
 class GroupConfigTest {

@@ -13,6 +13,7 @@ import java.util.concurrent.TimeUnit;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.group.protocol.GroupState;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;

@@ -4,6 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.group.TcpWorld.LONG;
 
+import org.ep4j.group.protocol.Deadline;
+import org.ep4j.group.rendezvous.TcpGroup;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 

@@ -11,6 +11,7 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
+import org.ep4j.group.rendezvous.Rendezvous;
 import org.jspecify.annotations.Nullable;
 
 /**

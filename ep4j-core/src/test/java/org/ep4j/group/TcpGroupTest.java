@@ -12,6 +12,7 @@ import java.util.Random;
 import java.util.concurrent.FutureTask;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
+import org.ep4j.group.protocol.GroupState;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.parallel.Execution;

@@ -12,11 +12,12 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.ThreadLocalRandom;
+import org.ep4j.group.rendezvous.Rendezvous;
 
 /** Ranks that join over TCP, all in this JVM; the rendezvous is hosted as by a launcher. */
-final class TcpWorld implements AutoCloseable {
-  static final Duration LONG = Duration.ofSeconds(20);
-  static final String SECRET = "the secret of the tests";
+public final class TcpWorld implements AutoCloseable {
+  public static final Duration LONG = Duration.ofSeconds(20);
+  public static final String SECRET = "the secret of the tests";
 
   /** A liveness timeout that a busy machine does not exceed. */
   static final Duration LIVENESS = Duration.ofSeconds(3);
@@ -28,22 +29,22 @@ final class TcpWorld implements AutoCloseable {
 
   /** Code of a rank in an existing group. */
   @FunctionalInterface
-  interface Body {
+  public interface Body {
     void run(Group group) throws Exception;
   }
 
-  final Rendezvous rendezvous;
+  public final Rendezvous rendezvous;
   private final ConcurrentLinkedQueue<Group> groups = new ConcurrentLinkedQueue<>();
 
-  TcpWorld(int size) {
+  public TcpWorld(int size) {
     this(config(size));
   }
 
-  TcpWorld(GroupConfig config) {
+  public TcpWorld(GroupConfig config) {
     rendezvous = Rendezvous.open(config);
   }
 
-  static GroupConfig config(int size) {
+  public static GroupConfig config(int size) {
     return GroupConfig.builder()
         .size(size)
         .rendezvous("127.0.0.1", 0)
@@ -54,7 +55,7 @@ final class TcpWorld implements AutoCloseable {
   }
 
   /** A port without a listener. */
-  static int freePort() {
+  public static int freePort() {
     while (true) {
       int port = ThreadLocalRandom.current().nextInt(FIRST_PORT, LAST_PORT);
       try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
@@ -68,35 +69,35 @@ final class TcpWorld implements AutoCloseable {
   }
 
   /** The configuration of rank 1 of a world at some port, hosted by another process. */
-  static GroupConfig.Builder rankOneAt(int size, int port) {
+  public static GroupConfig.Builder rankOneAt(int size, int port) {
     return config(size).toBuilder().rank(1).rendezvous("127.0.0.1", port).hostsRendezvous(false);
   }
 
   /** The configuration of a rank that joins here. */
-  GroupConfig.Builder rank(int rank) {
+  public GroupConfig.Builder rank(int rank) {
     return rendezvous.configOf(rank).toBuilder();
   }
 
   /** Joins as one rank; the group is closed with the world. */
-  Group join(GroupConfig config) {
+  public Group join(GroupConfig config) {
     return keep(Group.join(config));
   }
 
   /** Closes this group with the world. */
-  Group keep(Group group) {
+  public Group keep(Group group) {
     groups.add(group);
     return group;
   }
 
   /** Joins as every rank; the groups in rank order. */
-  List<Group> joinAll() {
+  public List<Group> joinAll() {
     int size = rank(0).build().size();
     List<Group> joined = ThreadRanks.call(size, LONG, me -> join(rank(me.rank()).build()));
     return new ArrayList<>(joined);
   }
 
   /** Runs the body for each group on its own thread; throws the first exception. */
-  static void inEach(List<Group> groups, Body body) throws Exception {
+  public static void inEach(List<Group> groups, Body body) throws Exception {
     List<FutureTask<Void>> tasks = new ArrayList<>();
     for (Group group : groups) {
       FutureTask<Void> task =

@@ -11,7 +11,7 @@ import java.util.Map;
 import org.ep4j.ErrorCode;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.LaunchEnvironment;
-import org.ep4j.group.Rendezvous;
+import org.ep4j.group.rendezvous.Rendezvous;
 
 /** The rendezvous of a local launch, and the environment variables of its ranks. */
 public final class LocalJob implements AutoCloseable {

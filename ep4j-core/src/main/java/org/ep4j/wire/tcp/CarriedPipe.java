@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.SocketChannel;
+import org.ep4j.wire.tcp.pipe.Pipe;
 
 /**
  * A pipe whose bytes a {@link Carrier} transfers, except short segments. Agreement between both

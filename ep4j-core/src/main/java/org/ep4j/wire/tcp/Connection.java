@@ -8,6 +8,7 @@ import java.nio.channels.Selector;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.support.InFlightLimit;
+import org.ep4j.wire.tcp.pipe.Pipe;
 import org.jspecify.annotations.Nullable;
 
 /**

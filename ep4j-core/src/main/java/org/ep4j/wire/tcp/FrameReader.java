@@ -6,6 +6,7 @@ import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import org.ep4j.wire.Lane;
+import org.ep4j.wire.tcp.pipe.Pipe;
 import org.jspecify.annotations.Nullable;
 
 /**

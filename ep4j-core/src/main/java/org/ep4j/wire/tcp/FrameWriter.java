@@ -5,6 +5,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import org.ep4j.wire.tcp.pipe.Pipe;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -20,6 +20,10 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.support.CollectiveStep;
+import org.ep4j.wire.tcp.pipe.DeadlinePipe;
+import org.ep4j.wire.tcp.pipe.Handshake;
+import org.ep4j.wire.tcp.pipe.Pipe;
+import org.ep4j.wire.tcp.pipe.Security;
 import org.jspecify.annotations.Nullable;
 
 /**

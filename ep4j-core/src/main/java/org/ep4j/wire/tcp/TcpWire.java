@@ -20,6 +20,7 @@ import org.ep4j.wire.support.GroupWire;
 import org.ep4j.wire.support.InFlightLimit;
 import org.ep4j.wire.support.NumberedRegions;
 import org.ep4j.wire.support.WireArguments;
+import org.ep4j.wire.tcp.pipe.Pipe;
 import org.jspecify.annotations.Nullable;
 
 /** A wire over TCP connections: several to each peer, each carrying some of the lanes. */

@@ -19,6 +19,10 @@ import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.Wires;
 import org.ep4j.wire.support.CollectiveStep;
+import org.ep4j.wire.tcp.pipe.DeadlinePipe;
+import org.ep4j.wire.tcp.pipe.Handshake;
+import org.ep4j.wire.tcp.pipe.PlainPipe;
+import org.ep4j.wire.tcp.pipe.SocketPair;
 import org.junit.jupiter.api.Test;
 
 class TcpConnectionSetupTest {

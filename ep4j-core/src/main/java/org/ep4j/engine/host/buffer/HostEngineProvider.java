@@ -1,0 +1,44 @@
+package org.ep4j.engine.host.buffer;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.BufferSizes;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.engine.EngineProvider;
+import org.ep4j.engine.host.layout.RegionLayout;
+import org.ep4j.group.Group;
+
+/** The engine for every machine: ranks of one host use loads and stores. */
+public final class HostEngineProvider implements EngineProvider {
+  /** For {@link java.util.ServiceLoader}. */
+  public HostEngineProvider() {}
+
+  @Override
+  public String name() {
+    return "host";
+  }
+
+  @Override
+  public int priority() {
+    return 0;
+  }
+
+  @Override
+  public String unavailableBecause() {
+    return "";
+  }
+
+  @Override
+  public BufferSizes sizes(BufferConfig config) {
+    return new RegionLayout(config).sizes();
+  }
+
+  @Override
+  public ExpertBuffer open(Group group, BufferConfig config) {
+    return HostBufferFactory.open(group, config);
+  }
+
+  @Override
+  public ExpertBuffer rejoin(Group group, BufferConfig config) {
+    return HostBufferFactory.rejoin(group, config);
+  }
+}

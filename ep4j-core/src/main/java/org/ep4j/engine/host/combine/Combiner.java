@@ -1,0 +1,177 @@
+package org.ep4j.engine.host.combine;
+
+import org.ep4j.CombineOptions;
+import org.ep4j.Tensor;
+import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
+import org.ep4j.engine.host.context.HostContext;
+import org.ep4j.engine.host.context.HostHandle;
+import org.ep4j.engine.host.context.Staging;
+import org.ep4j.engine.host.context.SumTerms;
+import org.ep4j.engine.host.context.TrafficCounters;
+import org.ep4j.engine.host.exec.WorkerTeam;
+import org.ep4j.engine.host.internode.ScaleOut;
+import org.ep4j.engine.host.layout.CombineLayout;
+import org.ep4j.engine.host.layout.HighThroughputLayout;
+import org.ep4j.engine.host.layout.ScratchLayout;
+import org.ep4j.engine.host.streaming.RowCopy;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * High-throughput combine, step by step: make the rows readable for the peers, publish their
+ * address, enter, sum the rows of this rank's tokens from the memory of all ranks, finish. The
+ * caller has checked the arguments; one thread at a time.
+ *
+ * <p>Peers read rows in place if they lie in the rank's region or, between threads of one process,
+ * in any native memory; other rows are first copied into the combine region. Peers read the rows
+ * until the operation has finished on this rank.
+ */
+public final class Combiner {
+  private static final String COMBINE = "combine";
+
+  private final HostContext context;
+  private final HighThroughputLayout layout;
+  private final ScratchLayout scratch;
+  private final Staging staging;
+  private final WorkerTeam team;
+  private final SumTerms terms;
+  private final RowPull pull;
+  private final RowCopy copy = new RowCopy();
+  private final Operation operation = new Operation();
+  private final HostCombine result;
+  private final TrafficCounters traffic;
+
+  /** The internode part; null if there is one node. */
+  private @Nullable CombineExchange exchange;
+
+  public Combiner(
+      HostContext context,
+      HighThroughputLayout layout,
+      ScratchLayout scratch,
+      Staging staging,
+      WorkerTeam team,
+      HostCombine result,
+      TrafficCounters traffic) {
+    this.context = context;
+    this.layout = layout;
+    this.scratch = scratch;
+    this.staging = staging;
+    this.team = team;
+    this.result = result;
+    this.traffic = traffic;
+    terms = new SumTerms(context.ranks);
+    pull =
+        new RowPull(
+            terms, context.config.hidden(), context.config.topK(), staging.at(scratch.blocks));
+  }
+
+  /** Sets the connection to other nodes. */
+  public void connect(ScaleOut connection) {
+    long partials = staging.at(scratch.partials);
+    exchange = new CombineExchange(context, connection, terms, partials, team);
+  }
+
+  public void combine(Tensor y, HostHandle handle, CombineOptions options) {
+    context.requireUsable();
+    try {
+      publish(y, handle, options);
+      operation
+          .begin(OperationLayout.COMBINE)
+          .set(OperationLayout.DTYPE, y.dtype().ordinal())
+          .set(OperationLayout.WEIGHTS, options.topkWeights() != null)
+          .set(OperationLayout.PARTIAL_ROUNDING, options.partialRounding())
+          .set(OperationLayout.HANDLE, handle.epoch);
+      context.enter(operation, COMBINE);
+      locate();
+      sum(y, handle, options);
+      context.finish(COMBINE, "sums");
+    } catch (InternalError e) {
+      throw context.settle(HostContext.outOfPages(COMBINE, e));
+    } catch (RuntimeException e) {
+      throw context.settle(e);
+    } finally {
+      context.settle();
+    }
+    Tensor out = options.out();
+    if (out != null && !inPlace(out)) {
+      NativeMemory.copy(terms.sums, out.segment(), 0, out.byteSize());
+    }
+    result.delivered(handle, y.dtype(), y.size(1), out, options.topkWeights() != null);
+    traffic.combined();
+  }
+
+  /** Makes rows and weights readable for the peers and writes their addresses. */
+  private void publish(Tensor y, HostHandle handle, CombineOptions options) {
+    long part = context.highThroughput(context.rank);
+    long region = context.memory.address(context.rank);
+    long words = part + layout.combineWords;
+    long rowBytes = y.dtype().bytes(y.size(1));
+    long rows = reachable(y, part + layout.combineRows, handle.rows() * rowBytes);
+    NativeMemory.putLong(words + CombineLayout.ROWS, rows - region);
+    Tensor weights = options.topkWeights();
+    if (weights != null) {
+      long bytes = handle.rows() * (weights.dimensions() == 2 ? 4L * handle.topK : 4L);
+      long place = reachable(weights, part + layout.combineWeights, bytes);
+      NativeMemory.putLong(words + CombineLayout.WEIGHTS, place - region);
+    }
+  }
+
+  /**
+   * Address at which the peers read the first {@code bytes} bytes of {@code tensor}: in place, or a
+   * copy.
+   */
+  private long reachable(Tensor tensor, long copyTo, long bytes) {
+    if (staging.inRegion(tensor) || (tensor.nativeHost() && context.memory.sameAddressSpace())) {
+      return tensor.address();
+    }
+    copy.copy(tensor, copyTo, bytes, team);
+    return copyTo;
+  }
+
+  /** Reads the row addresses of all ranks. */
+  private void locate() {
+    for (int r = 0; r < context.ranks; r++) {
+      if (!context.excluded[r] && context.isIntranode(r)) {
+        long region = context.memory.address(r);
+        long words = context.highThroughput(r) + layout.combineWords;
+        terms.rows[r] = region + NativeMemory.getLong(words + CombineLayout.ROWS);
+        terms.weights[r] = region + NativeMemory.getLong(words + CombineLayout.WEIGHTS);
+      }
+    }
+  }
+
+  private void sum(Tensor y, HostHandle handle, CombineOptions options) {
+    Tensor out = options.out();
+    terms.dtype = y.dtype();
+    terms.rowBytes = y.dtype().bytes(y.size(1));
+    terms.partialRounding = options.partialRounding();
+    terms.bias0 = bias(options.bias0(), out, scratch.bias0);
+    terms.bias1 = bias(options.bias1(), out, scratch.bias1);
+    terms.sums = out != null && inPlace(out) ? out.address() : staging.at(scratch.sums);
+    terms.streamable = out == null || !out.segment().isMapped();
+    terms.weightSums = options.topkWeights() != null ? staging.at(scratch.weightSums) : 0;
+    if (exchange == null) {
+      pull.pull(handle, team);
+    } else {
+      exchange.run(handle, COMBINE);
+    }
+  }
+
+  /** Whether this rank may write sums to {@code out} while peers still read its rows. */
+  private boolean inPlace(Tensor out) {
+    return out.nativeHost() && !staging.inRegion(out);
+  }
+
+  /** Address of a bias: of a copy if the bias is not in native memory or overlaps the result. */
+  private long bias(@Nullable Tensor bias, @Nullable Tensor out, long offset) {
+    if (bias == null) {
+      return 0;
+    }
+    if (!bias.nativeHost() || (out != null && Arguments.overlap(bias, out))) {
+      return staging.copied(bias, offset);
+    }
+    return bias.address();
+  }
+}

@@ -1,0 +1,180 @@
+package org.ep4j.engine.host.combine;
+
+import org.ep4j.DType;
+import org.ep4j.Layout;
+import org.ep4j.engine.host.context.HostHandle;
+import org.ep4j.engine.host.context.RowTarget;
+import org.ep4j.engine.host.context.SumTerms;
+import org.ep4j.engine.host.exec.WorkerTeam;
+import org.ep4j.engine.host.kernel.RowKernels;
+import org.ep4j.engine.host.layout.ScratchLayout;
+import org.ep4j.engine.host.streaming.CacheBypass;
+import org.ep4j.engine.host.streaming.NonTemporalSum;
+import org.ep4j.engine.host.streaming.TokenRows;
+import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.NonTemporalCopy;
+import org.ep4j.memory.StreamingStores;
+
+/**
+ * The summing half of a combine: reads each token's rows in the memory of their ranks and adds them
+ * in ascending order of rank (and, EXPERT_MAJOR, of local expert inside a rank). Workers take
+ * consecutive tokens.
+ */
+final class RowPull implements WorkerTeam.Task {
+  /** A token has at most this many biases. */
+  private static final int BIASES = 2;
+
+  private final RowKernels kernels = RowKernels.get();
+  private final int hidden;
+  private final int maxTopK;
+
+  private final SumTerms terms;
+
+  /** Blocks for workers, see {@link ScratchLayout#blocks}. */
+  private final long blocks;
+
+  /** Number of tokens of the current run, and their routes. */
+  private int tokens;
+
+  private int topK;
+  private boolean flat;
+  private boolean streaming;
+  private int[] start = new int[1];
+  private long[] routes = new long[0];
+  private Worker[] workerStates = new Worker[0];
+
+  /** State of a worker. */
+  private static final class Worker {
+    TokenRows now;
+    TokenRows next;
+    final NonTemporalSum streamed;
+    final float[] weights;
+
+    Worker(int topK, long block) {
+      now = new TokenRows(topK + BIASES);
+      next = new TokenRows(topK + BIASES);
+      streamed = new NonTemporalSum(topK + BIASES, block);
+      weights = new float[topK];
+    }
+  }
+
+  RowPull(SumTerms terms, int hidden, int maxTopK, long blocks) {
+    this.terms = terms;
+    this.blocks = blocks;
+    this.hidden = hidden;
+    this.maxTopK = maxTopK;
+  }
+
+  /** Sums along the routes of {@code handle}. */
+  void pull(HostHandle handle, WorkerTeam team) {
+    tokens = handle.tokens;
+    topK = handle.topK;
+    flat = handle.layout == Layout.FLAT;
+    start = handle.start;
+    routes = handle.routes;
+    streaming =
+        terms.streamable
+            && team.size() <= ScratchLayout.BLOCKS
+            && terms.sums % NonTemporalCopy.ALIGNMENT == 0
+            && CacheBypass.pays(handle.rowsSent * terms.rowBytes * terms.rows.length);
+    if (workerStates.length < team.size()) {
+      workerStates = new Worker[team.size()];
+      for (int i = 0; i < workerStates.length; i++) {
+        workerStates[i] = new Worker(maxTopK, blocks + (long) i * NonTemporalSum.BLOCK);
+      }
+    }
+    team.run(this);
+  }
+
+  @Override
+  public void run(int worker, int workers) {
+    Worker mine = workerStates[worker];
+    boolean around = streaming;
+    DType dtype = terms.dtype;
+    long rowBytes = terms.rowBytes;
+    boolean partialRounding = terms.partialRounding;
+    int from = (int) ((long) tokens * worker / workers);
+    int to = (int) ((long) tokens * (worker + 1) / workers);
+    gather(from, to, mine.now);
+    for (int t = from; t < to; t++) {
+      TokenRows now = mine.now;
+      TokenRows next = mine.next;
+      gather(t + 1, to, next);
+      long sum = terms.sums + t * rowBytes;
+      if (around) {
+        mine.streamed.sum(dtype, !flat, partialRounding, now, next, sum, rowBytes);
+      } else if (flat) {
+        kernels.reduceRows(dtype, now.rows, now.count, sum, hidden);
+      } else {
+        kernels.reduceGroups(
+            dtype, now.rows, now.groupEnd, now.groups, partialRounding, sum, hidden);
+      }
+      if (terms.weightSums != 0) {
+        sumWeights(t, mine);
+      }
+      mine.now = next;
+      mine.next = now;
+    }
+    if (around) {
+      // Each worker fences its own stores before the caller learns that the sums are complete.
+      StreamingStores.fence();
+    }
+  }
+
+  /** Collects the rows of {@code token}; none from {@code end} on. */
+  private void gather(int token, int end, TokenRows list) {
+    list.clear();
+    if (token >= end) {
+      return;
+    }
+    long rowBytes = terms.rowBytes;
+    if (terms.bias0 != 0) {
+      list.addGroup(terms.bias0 + token * rowBytes);
+    }
+    if (terms.bias1 != 0) {
+      list.addGroup(terms.bias1 + token * rowBytes);
+    }
+    int lastRank = -1;
+    int endOfRoutes = start[token + 1];
+    for (int i = start[token]; i < endOfRoutes; i++) {
+      long route = routes[i];
+      if (route >= 0) {
+        int rank = RowTarget.rank(route);
+        long row = terms.rows[rank] + RowTarget.slot(route) * rowBytes;
+        if (rank == lastRank) {
+          list.add(row);
+        } else {
+          list.addGroup(row);
+          lastRank = rank;
+        }
+      }
+    }
+  }
+
+  private void sumWeights(int token, Worker mine) {
+    float[] sum = mine.weights;
+    for (int k = 0; k < topK; k++) {
+      sum[k] = 0f;
+    }
+    int end = start[token + 1];
+    for (int i = start[token]; i < end; i++) {
+      long route = routes[i];
+      if (route < 0) {
+        continue;
+      }
+      long from = terms.weights[RowTarget.rank(route)];
+      long slot = RowTarget.slot(route);
+      if (flat) {
+        for (int k = 0; k < topK; k++) {
+          sum[k] += NativeMemory.getFloat(from + (slot * topK + k) * 4);
+        }
+      } else {
+        sum[RowTarget.choice(route)] += NativeMemory.getFloat(from + slot * 4);
+      }
+    }
+    long to = terms.weightSums + (long) token * topK * 4;
+    for (int k = 0; k < topK; k++) {
+      NativeMemory.putFloat(to + k * 4L, sum[k]);
+    }
+  }
+}

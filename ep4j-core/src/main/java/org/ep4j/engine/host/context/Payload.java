@@ -1,0 +1,63 @@
+package org.ep4j.engine.host.context;
+
+import org.ep4j.DType;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.engine.host.layout.ScratchLayout;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Native addresses of the inputs of a dispatch; 0 for inputs that it does not have. Filled for each
+ * dispatch.
+ */
+public final class Payload {
+  public DType dtype = DType.BF16;
+  public @Nullable DType scaleDtype;
+  public long scalesPerRow;
+  public long rowBytes;
+  public long scaleBytes;
+  public long x;
+
+  /**
+   * Whether native code may read the rows: if the file of a mapping shrinks, native code would kill
+   * the process.
+   */
+  public boolean streamable;
+
+  public long scales;
+  public long globalScales;
+  public long ids;
+  public boolean wideIds;
+  public long weights;
+
+  /** Sets the addresses of {@code tokens}. */
+  public void load(Tokens tokens, Staging staging, ScratchLayout scratch) {
+    Tensor rows = tokens.x();
+    dtype = rows.dtype();
+    rowBytes = dtype.bytes(rows.size(1));
+    x = staging.stable(rows, scratch.rows);
+    streamable = !rows.segment().isMapped();
+    Tensor blockScales = tokens.scales();
+    scaleDtype = blockScales == null ? null : blockScales.dtype();
+    scalesPerRow = blockScales == null ? 0 : blockScales.size(1);
+    scaleBytes = blockScales == null ? 0 : blockScales.dtype().bytes(scalesPerRow);
+    scales = blockScales == null ? 0 : staging.stable(blockScales, scratch.scales);
+    Tensor factors = tokens.globalScales();
+    globalScales = factors == null ? 0 : staging.stable(factors, scratch.globalScales);
+  }
+
+  /** Sets the addresses of {@code routing}. */
+  public void load(Routing routing, Staging staging, ScratchLayout scratch) {
+    wideIds = routing.topkIdx().dtype() == DType.INT64;
+    ids = staging.stable(routing.topkIdx(), scratch.ids);
+    Tensor w = routing.topkWeights();
+    weights = w == null ? 0 : staging.stable(w, scratch.weights);
+  }
+
+  /** Clears the routing: a cached dispatch has none. */
+  public void clearRouting() {
+    ids = 0;
+    weights = 0;
+  }
+}

@@ -1,0 +1,252 @@
+package org.ep4j.engine.host.context;
+
+import java.time.Duration;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.engine.Members;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Waits for a word that a peer writes. Spins, then yields (at once if ranks outnumber cores: the
+ * peer may need this core, and thousands of pauses take longer than a small operation), and checks
+ * the clock and the liveness of the peer every {@link #CHECK_EVERY} rounds. Allocates only on
+ * failure.
+ */
+public final class PeerWait {
+  private static final int SPINS = 2_000;
+  private static final int CHECK_EVERY = 1_024;
+  private static final int NONE = -1;
+
+  /** Drives transfers between nodes while a rank waits. */
+  interface InternodeProgress {
+    /** Moves transfers in flight; returns how many have moved. */
+    int poll();
+
+    /** Reason why a rank is unreachable; null if it is reachable. */
+    @Nullable String lost(int rank);
+
+    /** Whether a rank has aborted and takes part in no operation until the next reset. */
+    boolean aborted(int rank);
+
+    /** A rank that has aborted; -1 if there is none. */
+    int anyAborted();
+
+    /** Reason of the abort; null if the rank has not aborted. */
+    AbortNotice.@Nullable Report report(int rank);
+  }
+
+  private final Members members;
+  private final InternodeProgress progress;
+  private final long timeoutNanos;
+
+  /** Rounds before the first yield. */
+  private final int spins;
+
+  PeerWait(Members members, Duration timeout, InternodeProgress progress) {
+    this.members = members;
+    this.progress = progress;
+    this.timeoutNanos = timeout.toNanos();
+    this.spins = members.size() > Runtime.getRuntime().availableProcessors() ? 0 : SPINS;
+  }
+
+  /**
+   * Waits until the word at {@code address} is at least {@code expected}, with acquire order.
+   *
+   * @return whether it is; false if the peer is dead or has aborted, or at the deadline
+   */
+  public boolean reaches(long address, long expected, int peer) {
+    if (NativeMemory.getLongAcquire(address) >= expected) {
+      return true;
+    }
+    return slowReaches(address, expected, peer, false);
+  }
+
+  /**
+   * @param together whether an aborted rank ends the wait for any other rank, which may itself wait
+   *     for the aborted one
+   */
+  private boolean slowReaches(long address, long expected, int peer, boolean together) {
+    long start = System.nanoTime();
+    for (int round = 1; ; round++) {
+      progress.poll();
+      if (NativeMemory.getLongAcquire(address) >= expected) {
+        return true;
+      }
+      if (round < spins) {
+        Thread.onSpinWait();
+      } else {
+        Thread.yield();
+      }
+      if (round % CHECK_EVERY == 0
+          && (!reachable(peer)
+              || (together && progress.anyAborted() != NONE)
+              || System.nanoTime() - start > timeoutNanos)) {
+        // The peer may have written its last word just before its death.
+        return NativeMemory.getLongAcquire(address) >= expected;
+      }
+    }
+  }
+
+  /** Like {@link #reaches}, but throws an exception that names the phase and the peer. */
+  public void await(
+      long address, long expected, int peer, String operation, String phase, long epoch) {
+    if (NativeMemory.getLongAcquire(address) >= expected) {
+      return;
+    }
+    long start = System.nanoTime();
+    if (!slowReaches(address, expected, peer, true)) {
+      throw failure(
+          expected, NativeMemory.getLongAcquire(address), peer, operation, phase, epoch, start);
+    }
+  }
+
+  /**
+   * Waits until the words of all ranks are at least {@code expected}, with acquire order. A dead or
+   * aborted rank ends the wait even for another rank, which may itself wait for the dead or aborted
+   * one.
+   *
+   * @param addresses of each rank's word
+   * @param skipped ranks that do not count
+   */
+  void awaitAll(
+      long[] addresses,
+      boolean[] skipped,
+      long expected,
+      String operation,
+      String phase,
+      long epoch) {
+    int next = firstBehind(addresses, skipped, expected, 0);
+    if (next == NONE) {
+      return;
+    }
+    long start = System.nanoTime();
+    for (int round = 1; ; round++) {
+      progress.poll();
+      next = firstBehind(addresses, skipped, expected, next);
+      if (next == NONE) {
+        return;
+      }
+      if (round < spins) {
+        Thread.onSpinWait();
+      } else {
+        Thread.yield();
+      }
+      if (round % CHECK_EVERY == 0) {
+        int dead = firstDead(addresses, skipped, expected);
+        int guilty = dead != NONE ? dead : next;
+        if ((dead != NONE
+                || progress.anyAborted() != NONE
+                || System.nanoTime() - start > timeoutNanos)
+            && NativeMemory.getLongAcquire(addresses[guilty]) < expected) {
+          throw failure(
+              expected,
+              NativeMemory.getLongAcquire(addresses[guilty]),
+              guilty,
+              operation,
+              phase,
+              epoch,
+              start);
+        }
+      }
+    }
+  }
+
+  private static int firstBehind(long[] addresses, boolean[] skipped, long expected, int from) {
+    for (int r = from; r < addresses.length; r++) {
+      if (!skipped[r] && NativeMemory.getLongAcquire(addresses[r]) < expected) {
+        return r;
+      }
+    }
+    return NONE;
+  }
+
+  private int firstDead(long[] addresses, boolean[] skipped, long expected) {
+    for (int r = 0; r < addresses.length; r++) {
+      if (!skipped[r] && !reachable(r) && NativeMemory.getLongAcquire(addresses[r]) < expected) {
+        return r;
+      }
+    }
+    return NONE;
+  }
+
+  private boolean reachable(int peer) {
+    return members.isAlive(peer) && progress.lost(peer) == null && !progress.aborted(peer);
+  }
+
+  /**
+   * Begins a wait for several conditions, or restarts its clock after progress.
+   *
+   * @return argument for {@link #idle}
+   */
+  public static long begin() {
+    return System.nanoTime();
+  }
+
+  /**
+   * One round of such a wait without progress.
+   *
+   * @param round rounds without progress, from 1
+   * @param begin from {@link #begin}
+   * @param peer whose part is missing
+   * @param expected value that would end the wait
+   * @param seen current value
+   * @throws PeerTimeoutException if the peer is dead, a rank has aborted, or at the deadline
+   */
+  public void idle(
+      int round,
+      long begin,
+      int peer,
+      long expected,
+      long seen,
+      String operation,
+      String phase,
+      long epoch) {
+    if (over(round, begin, peer) || (round % CHECK_EVERY == 0 && progress.anyAborted() != NONE)) {
+      throw failure(expected, seen, peer, operation, phase, epoch, begin);
+    }
+  }
+
+  /** One round of a wait for threads of this rank, which needs no deadline. */
+  void relax(int round) {
+    if (round < spins) {
+      Thread.onSpinWait();
+    } else {
+      Thread.yield();
+    }
+  }
+
+  /**
+   * One round of a wait without progress; arguments as for {@link #idle}.
+   *
+   * @return whether to stop waiting: the peer is dead or has aborted, or the deadline has passed
+   */
+  boolean over(int round, long begin, int peer) {
+    relax(round);
+    return round % CHECK_EVERY == 0
+        && (!reachable(peer) || System.nanoTime() - begin > timeoutNanos);
+  }
+
+  /** The error that ends a wait; arguments as for {@link #idle}. */
+  public PeerTimeoutException failure(
+      long expected, long seen, int peer, String operation, String phase, long epoch, long start) {
+    long waited = (System.nanoTime() - start) / 1_000_000;
+    AbortNotice.Report known = known(peer);
+    return new PeerTimeoutException(
+        operation, phase, epoch, known.peer(), expected, seen, waited, known.state(), known.dead());
+  }
+
+  private AbortNotice.Report known(int peer) {
+    if (!members.isAlive(peer)) {
+      String report = members.deathReport(peer);
+      String death = report == null ? "no longer a member" : report;
+      return new AbortNotice.Report(peer, true, "is dead (" + death + ")");
+    }
+    String lost = progress.lost(peer);
+    if (lost != null) {
+      return new AbortNotice.Report(peer, true, "is unreachable (" + lost + ")");
+    }
+    int reporter = progress.aborted(peer) ? peer : progress.anyAborted();
+    AbortNotice.Report report = reporter == NONE ? null : progress.report(reporter);
+    return report == null ? new AbortNotice.Report(peer, false, members.silenceOf(peer)) : report;
+  }
+}

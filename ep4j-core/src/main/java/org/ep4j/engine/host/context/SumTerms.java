@@ -1,0 +1,29 @@
+package org.ep4j.engine.host.context;
+
+import org.ep4j.DType;
+
+/** Inputs and outputs of a combine; filled for each combine. Addresses are 0 for missing parts. */
+public final class SumTerms {
+  /** First row and first weight of each rank that shares memory. */
+  public final long[] rows;
+
+  public final long[] weights;
+
+  public DType dtype = DType.BF16;
+  public long rowBytes;
+  public boolean partialRounding;
+  public long bias0;
+  public long bias1;
+  public long sums;
+
+  /** Sums of weights; 0 if there are none. */
+  public long weightSums;
+
+  /** Whether native code may write the sums. */
+  public boolean streamable;
+
+  public SumTerms(int ranks) {
+    rows = new long[ranks];
+    weights = new long[ranks];
+  }
+}

@@ -1,0 +1,199 @@
+package org.ep4j.engine.host.dispatch;
+
+import org.ep4j.DType;
+import org.ep4j.DispatchOptions;
+import org.ep4j.Layout;
+import org.ep4j.ReceiveOverflowException;
+import org.ep4j.Routing;
+import org.ep4j.ScaleLayout;
+import org.ep4j.Tokens;
+import org.ep4j.engine.Operation;
+import org.ep4j.engine.OperationLayout;
+import org.ep4j.engine.host.context.ExpertTable;
+import org.ep4j.engine.host.context.HandlePool;
+import org.ep4j.engine.host.context.HostContext;
+import org.ep4j.engine.host.context.HostHandle;
+import org.ep4j.engine.host.context.Payload;
+import org.ep4j.engine.host.context.Staging;
+import org.ep4j.engine.host.context.TrafficCounters;
+import org.ep4j.engine.host.exec.WorkerTeam;
+import org.ep4j.engine.host.internode.ScaleOut;
+import org.ep4j.engine.host.layout.HighThroughputLayout;
+import org.ep4j.engine.host.layout.ScratchLayout;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * High-throughput dispatch, step by step: read and check the routing, publish counts, enter,
+ * compute slots from the counts of all ranks, push rows to their slots, finish. The caller has
+ * checked the arguments against the configuration; one thread at a time.
+ */
+public final class Dispatcher {
+  private static final String DISPATCH = "dispatch";
+  private static final String CACHED = "cached dispatch";
+
+  /** Phase name of the wait in finish. */
+  private static final String ROWS = "rows";
+
+  private final HostContext context;
+  private final HighThroughputLayout layout;
+  private final ScratchLayout scratch;
+  private final Staging staging;
+  private final WorkerTeam team;
+  private final HandlePool pool;
+  private final RoutingScan routes;
+  private final SlotAssignment slots;
+  private final Payload payload = new Payload();
+  private final RowPush push;
+  private final EmptySlots empty;
+  private final ScaleColumns columns = new ScaleColumns();
+  private final Operation operation = new Operation();
+  private final HostDispatch result;
+  private final TrafficCounters traffic;
+  private final ExpertTable table;
+
+  /** The internode part; null if there is one node. */
+  private @Nullable DispatchExchange exchange;
+
+  public Dispatcher(
+      HostContext context,
+      HighThroughputLayout layout,
+      ScratchLayout scratch,
+      ExpertTable table,
+      Staging staging,
+      WorkerTeam team,
+      HandlePool pool,
+      HostDispatch result,
+      TrafficCounters traffic) {
+    this.context = context;
+    this.layout = layout;
+    this.scratch = scratch;
+    this.staging = staging;
+    this.team = team;
+    this.pool = pool;
+    this.result = result;
+    this.traffic = traffic;
+    this.table = table;
+    routes = new RoutingScan(table, context.nodes, context.config.topK());
+    slots = new SlotAssignment(context, layout, table);
+    push = new RowPush(context, layout, table, payload);
+    empty = new EmptySlots(layout, context.highThroughput(context.rank));
+  }
+
+  /** Sets the connection to other nodes. */
+  public void connect(ScaleOut connection) {
+    exchange = new DispatchExchange(context, connection, layout, table, team, payload, push);
+  }
+
+  /** A dispatch that computes new routes. */
+  public void dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
+    context.requireUsable();
+    HostHandle handle = pool.take();
+    boolean done = false;
+    try {
+      findRoutes(handle, tokens, routing, options);
+      describe(handle, tokens, OperationLayout.DISPATCH).set(OperationLayout.TOP_K, handle.topK);
+      slots.publish(routes, handle.limit);
+      context.enter(operation, DISPATCH);
+      handle.epoch = context.epoch;
+      handle.generation = context.generation;
+      slots.compute(handle);
+      ReceiveOverflowException overflow = handle.staticSizing ? null : slots.overflow();
+      if (overflow != null) {
+        // All ranks take this branch: they leave together, and no rank has sent rows.
+        context.finish(DISPATCH, "refusal");
+        throw overflow;
+      }
+      slots.resolve(handle, routes.positions);
+      handle.sortOut(context.nodes, context.rank);
+      send(handle, DISPATCH);
+      done = true;
+    } catch (InternalError e) {
+      throw context.settle(HostContext.outOfPages(DISPATCH, e));
+    } catch (RuntimeException e) {
+      throw context.settle(e);
+    } finally {
+      context.settle();
+      if (!done) {
+        handle.close();
+      }
+    }
+  }
+
+  /** A dispatch along the routes of {@code handle}. */
+  public void dispatch(Tokens tokens, HostHandle handle) {
+    context.requireUsable();
+    try {
+      payload.load(tokens, staging, scratch);
+      payload.clearRouting();
+      describe(handle, tokens, OperationLayout.CACHED_DISPATCH)
+          .set(OperationLayout.HANDLE, handle.epoch);
+      context.enter(operation, CACHED);
+      send(handle, CACHED);
+    } catch (InternalError e) {
+      throw context.settle(HostContext.outOfPages(CACHED, e));
+    } catch (RuntimeException e) {
+      throw context.settle(e);
+    } finally {
+      context.settle();
+    }
+  }
+
+  private void findRoutes(
+      HostHandle handle, Tokens tokens, Routing routing, DispatchOptions options) {
+    payload.load(tokens, staging, scratch);
+    payload.load(routing, staging, scratch);
+    handle.layout = options.layout();
+    handle.alignment = options.expertAlignment();
+    handle.zeroPadding = options.zeroPadding();
+    handle.scaleLayout = options.scaleLayout();
+    handle.staticSizing = options.sizing().isStatic();
+    handle.limit = handle.staticSizing ? (int) options.sizing().maxRows() : layout.capacity;
+    handle.weighted = payload.weights != 0;
+    handle.tokens = tokens.tokens();
+    handle.topK = routing.topK();
+    if (handle.layout == Layout.FLAT) {
+      routes.flat(handle, payload.ids, payload.wideIds);
+    } else {
+      routes.expertMajor(handle, payload.ids, payload.wideIds);
+    }
+  }
+
+  private Operation describe(HostHandle handle, Tokens tokens, long kind) {
+    return operation
+        .begin(kind)
+        .payload(tokens)
+        .set(OperationLayout.WEIGHTS, payload.weights != 0)
+        .set(OperationLayout.LAYOUT, handle.layout.ordinal())
+        .set(OperationLayout.STATIC_SIZING, handle.staticSizing)
+        .set(OperationLayout.EXPERT_ALIGNMENT, handle.alignment);
+  }
+
+  private void send(HostHandle handle, String name) {
+    if (exchange == null) {
+      push.push(handle, team);
+    } else {
+      exchange.run(handle, name);
+    }
+    empty.fill(handle, payload);
+    context.finish(name, ROWS);
+    DType scales = payload.scaleDtype;
+    if (handle.scaleLayout == ScaleLayout.COLUMN_MAJOR && scales != null) {
+      columns.transpose(
+          context.highThroughput(context.rank) + layout.scales,
+          staging.at(scratch.scaleColumns),
+          scales,
+          handle.rows(),
+          handle.staticSizing ? handle.limit : handle.rows(),
+          payload.scalesPerRow,
+          team);
+    }
+    result.delivered(handle, payload, overflowOf(handle));
+    traffic.dispatched(handle, payload);
+  }
+
+  private @Nullable ReceiveOverflowException overflowOf(HostHandle handle) {
+    return handle.neededRows > handle.limit
+        ? new ReceiveOverflowException(context.rank, handle.neededRows, handle.limit)
+        : null;
+  }
+}

@@ -1,0 +1,102 @@
+package org.ep4j.engine.host.exec;
+
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
+import org.ep4j.Event;
+import org.jspecify.annotations.Nullable;
+
+/** An asynchronous operation and its completion. */
+final class HostEvent implements Event, Runnable {
+  private final Runnable body;
+  private final CountDownLatch ended = new CountDownLatch(1);
+
+  /** Written before {@link #ended} opens, read after it has opened. */
+  private @Nullable Throwable failure;
+
+  HostEvent(Runnable body) {
+    this.body = body;
+  }
+
+  @Override
+  public void run() {
+    try {
+      body.run();
+    } catch (RuntimeException | Error e) {
+      failure = e;
+    } finally {
+      ended.countDown();
+    }
+  }
+
+  @Override
+  public boolean isDone() {
+    return ended.getCount() == 0;
+  }
+
+  @Override
+  public void await() {
+    awaitEnd();
+    rethrow();
+  }
+
+  @Override
+  public boolean await(Duration timeout) {
+    boolean done;
+    try {
+      done = ended.await(timeout.toNanos(), TimeUnit.NANOSECONDS);
+    } catch (InterruptedException e) {
+      throw interrupted(e);
+    }
+    if (done) {
+      rethrow();
+    }
+    return done;
+  }
+
+  /**
+   * Waits without throwing the exception of the operation; every operation has its own deadlines.
+   */
+  void awaitEnd() {
+    try {
+      ended.await();
+    } catch (InterruptedException e) {
+      throw interrupted(e);
+    }
+  }
+
+  /** The same for a thread that must not continue earlier; restores an interrupt afterwards. */
+  void awaitEndThoughInterrupted() {
+    boolean interrupted = false;
+    while (true) {
+      try {
+        ended.await();
+        break;
+      } catch (InterruptedException e) {
+        interrupted = true;
+      }
+    }
+    if (interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private void rethrow() {
+    if (failure instanceof Error error) {
+      throw error;
+    }
+    if (failure instanceof RuntimeException exception) {
+      throw exception;
+    }
+  }
+
+  private static Ep4jException interrupted(InterruptedException e) {
+    Thread.currentThread().interrupt();
+    return new Ep4jException(
+        ErrorCode.OPERATION_INTERRUPTED,
+        "interrupted while waiting for an asynchronous operation",
+        e);
+  }
+}

@@ -1,0 +1,79 @@
+package org.ep4j.engine.host.exec;
+
+import java.time.Duration;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ThreadFactory;
+import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
+import org.ep4j.Event;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The buffer's own thread for asynchronous operations, started on first use. Operations run in the
+ * order of the calls: a synchronous operation waits until the queue is empty and then runs on its
+ * caller. Used by one thread at a time.
+ */
+public final class OperationQueue implements AutoCloseable {
+  private final ThreadFactory threads;
+  private final Duration timeout;
+  private @Nullable ExecutorService thread;
+  private @Nullable HostEvent last;
+
+  public OperationQueue(String name, Duration timeout) {
+    this(task -> Thread.ofPlatform().daemon().name(name).unstarted(task), timeout);
+  }
+
+  public OperationQueue(ThreadFactory threads, Duration timeout) {
+    this.threads = threads;
+    this.timeout = timeout;
+  }
+
+  /** Runs {@code operation} after all earlier ones. */
+  public Event submit(Runnable operation) {
+    ExecutorService executor = thread;
+    if (executor == null) {
+      executor = Executors.newSingleThreadExecutor(threads);
+      thread = executor;
+    }
+    HostEvent event = new HostEvent(operation);
+    // In this order: if no thread can start, no caller waits for an event that never runs.
+    executor.execute(event);
+    last = event;
+    return event;
+  }
+
+  /** Waits until the queue is empty; events report the errors of their operations. */
+  public void drain() {
+    HostEvent event = last;
+    if (event != null) {
+      event.awaitEnd();
+      last = null;
+    }
+  }
+
+  /** Waits for the event that an operation depends on. */
+  public void awaitPrevious(@Nullable Event previous, String operation) {
+    if (previous != null && !previous.await(timeout)) {
+      throw new Ep4jException(
+          ErrorCode.PREVIOUS_EVENT_LATE,
+          operation
+              + ": previousEvent has not completed after "
+              + timeout.toMillis()
+              + " ms; nothing was sent");
+    }
+  }
+
+  /** Also for an interrupted thread: queued operations use memory that the caller may free. */
+  @Override
+  public void close() {
+    HostEvent event = last;
+    if (event != null) {
+      event.awaitEndThoughInterrupted();
+    }
+    ExecutorService executor = thread;
+    if (executor != null) {
+      executor.shutdown();
+    }
+  }
+}

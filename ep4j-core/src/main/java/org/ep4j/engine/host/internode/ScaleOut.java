@@ -1,0 +1,305 @@
+package org.ep4j.engine.host.internode;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import org.ep4j.BufferConfig;
+import org.ep4j.engine.Nodes;
+import org.ep4j.engine.Rails;
+import org.ep4j.engine.host.layout.InternodeLowLatencyLayout;
+import org.ep4j.engine.host.layout.LowLatencyLayout;
+import org.ep4j.engine.host.layout.ScaleOutLayout;
+import org.ep4j.group.Group;
+import org.ep4j.memory.PageArena;
+import org.ep4j.wire.Lane;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.Wires;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The connection of a rank to the ranks of other nodes: a wire, mirrors of their words, and rings
+ * for rows; {@link ScaleOutLayout} is the protocol. Used by one thread at a time.
+ *
+ * <p>Ranks have their numbers in the buffer here. The wire may number fewer: after a loss it
+ * connects the live ranks only.
+ */
+public final class ScaleOut implements AutoCloseable {
+  static final int LANES = 4;
+
+  /** Lane of mirrors, progress and other words. */
+  static final int CONTROL = 0;
+
+  private final int rank;
+  private final int ranks;
+  private final Wire wire;
+  private final ScaleOutLayout layout;
+  private final Rails rails;
+  private final long headBytes;
+
+  private final InternodeLanes lanes;
+
+  private final @Nullable Group owned;
+  private final PageArena memory;
+  private final Region head;
+  private final Region mirrors;
+  private final Region outgoing;
+  private final RegistrationCache registrations;
+  private final Region incoming;
+  private final @Nullable InternodeLowLatency internodeLowLatency;
+  private final ChunkSender[] senders;
+  private final ChunkReceiver[] receivers;
+
+  private boolean closed;
+
+  private ScaleOut(
+      Wire wire,
+      @Nullable Group owned,
+      PageArena memory,
+      int[] numbers,
+      int rank,
+      Nodes nodes,
+      Rails rails,
+      Plan plan,
+      Duration timeout) {
+    this.owned = owned;
+    this.memory = memory;
+    this.rank = rank;
+    this.wire = wire;
+    this.rails = rails;
+    layout = plan.layout;
+    headBytes = plan.head.byteSize();
+    ranks = nodes.ranks();
+    lanes = new InternodeLanes(wire, layout, nodes, numbers, rank, timeout);
+    int[] partners = rails.partners(rank);
+    head = wire.register(WireMemory.host(plan.head));
+    mirrors = wire.allocate(ranks * headBytes, timeout);
+    incoming = wire.allocate(layout.rings(partners.length), timeout);
+    outgoing =
+        wire.register(
+            WireMemory.host(memory.allocate(Math.max(1, layout.rings(partners.length)), 64)));
+    registrations = new RegistrationCache(wire);
+    internodeLowLatency =
+        plan.internode == null || plan.words == null
+            ? null
+            : new InternodeLowLatency(
+                this, wire, plan.internode, plan.words, rank, ranks, memory, timeout);
+    senders = new ChunkSender[partners.length];
+    receivers = new ChunkReceiver[partners.length];
+    for (int place = 0; place < partners.length; place++) {
+      senders[place] = new ChunkSender(this, partners[place], place);
+      receivers[place] = new ChunkReceiver(this, partners[place], place);
+    }
+  }
+
+  /**
+   * Parts of a connection.
+   *
+   * @param layout layout of its memory
+   * @param head the first bytes of this rank's region, which the peers mirror
+   * @param words layout of the low-latency part; null without low-latency operations
+   * @param internode internode layout of low-latency operations; null without them
+   */
+  public record Plan(
+      ScaleOutLayout layout,
+      MemorySegment head,
+      @Nullable LowLatencyLayout words,
+      @Nullable InternodeLowLatencyLayout internode) {}
+
+  /** The layout for a buffer whose tokens take at most {@code most} bytes of a chunk each. */
+  public static ScaleOutLayout layout(int ranks, long max) {
+    return new ScaleOutLayout(ranks, LANES, max);
+  }
+
+  /**
+   * Connects the ranks of {@code live}; collective among them.
+   *
+   * @param owned whether the connection closes the group
+   * @param numbers their ranks in the buffer
+   * @param gone ranks of the buffer that are not in {@code live}
+   */
+  public static ScaleOut open(
+      Group live,
+      boolean owned,
+      int[] numbers,
+      boolean[] gone,
+      BufferConfig config,
+      Nodes nodes,
+      Plan plan) {
+    Wire wire =
+        Wires.open(
+            live,
+            WireConfig.builder()
+                .wire(config.wire())
+                .lanes(LANES)
+                .counters(plan.layout.counters())
+                .timeout(config.timeout())
+                .build());
+    PageArena memory = new PageArena();
+    boolean done = false;
+    try {
+      int rank = numbers[live.rank()];
+      ScaleOut connection =
+          new ScaleOut(
+              wire,
+              owned ? live : null,
+              memory,
+              numbers,
+              rank,
+              nodes,
+              new Rails(nodes, gone),
+              plan,
+              config.timeout());
+      done = true;
+      return connection;
+    } finally {
+      if (!done) {
+        wire.close();
+        memory.close();
+      }
+    }
+  }
+
+  public InternodeLanes lanes() {
+    return lanes;
+  }
+
+  public Rails rails() {
+    return rails;
+  }
+
+  public ScaleOutLayout layout() {
+    return layout;
+  }
+
+  /** Offset of this rank's mirror of {@code peer}'s head. */
+  public long mirror(int peer) {
+    return mirrors.memory().address() + peer * headBytes;
+  }
+
+  /** Address of the counter with the progress of {@code peer}. */
+  public long progress(int peer) {
+    return counter(layout.progress(peer));
+  }
+
+  /** Address of the counter that shows whether {@code peer} has aborted. */
+  public long aborted(int peer) {
+    return counter(layout.aborted(peer));
+  }
+
+  /** Address of a counter of this rank. */
+  long counter(int number) {
+    return wire.counters().words().address() + (long) number * Long.BYTES;
+  }
+
+  /** The low-latency part; null without low-latency operations. */
+  public @Nullable InternodeLowLatency internodeLowLatency() {
+    return internodeLowLatency;
+  }
+
+  /** One sender for each partner, in the order of {@link Rails#partners}. */
+  public ChunkSender[] senders() {
+    return senders;
+  }
+
+  /** One receiver for each partner, in the order of {@link Rails#partners}. */
+  public ChunkReceiver[] receivers() {
+    return receivers;
+  }
+
+  long outgoing() {
+    return outgoing.memory().address();
+  }
+
+  Region outgoingRegion() {
+    return outgoing;
+  }
+
+  /** Memory of the caller that the wire may read while an operation runs. */
+  public RegistrationCache registrations() {
+    return registrations;
+  }
+
+  long incoming() {
+    return incoming.memory().address();
+  }
+
+  /** Updates the mirrors of this rank's head on all ranks of other nodes. */
+  public void mirror(long offset, long bytes) {
+    long there = rank * headBytes + offset;
+    for (int peer = 0; peer < ranks; peer++) {
+      lanes.put(peer, CONTROL, head, offset, mirrors, there, bytes);
+    }
+  }
+
+  /**
+   * Notifies all peers that this rank has aborted; {@code bytes} bytes from {@code offset} hold the
+   * reason.
+   */
+  public void abort(long offset, long bytes, long word) {
+    lanes.abort(head, offset, mirrors, rank * headBytes + offset, bytes, word);
+  }
+
+  /**
+   * Puts bytes of a chunk to {@code peer}, from {@code at} in the chunk; returns whether the wire
+   * has accepted them, also if the lane has failed.
+   */
+  boolean putChunk(int peer, long number, Region source, long from, long at, long bytes) {
+    Lane lane = lane(peer, number);
+    long theirs = layout.chunk(rails.place(peer, rank), number) + at;
+    return lane.put(source, from, incoming, theirs, bytes, Lane.NO_COUNTER) != Lane.BACK_PRESSURED;
+  }
+
+  /** Signals a complete chunk to {@code peer}; returns whether the wire has accepted the signal. */
+  boolean announce(int peer, long number) {
+    Lane lane = lane(peer, number);
+    return lane.add(layout.arrived(rank, lane.index()), 1) != Lane.BACK_PRESSURED;
+  }
+
+  /** Grants {@code peer} credit for chunks; returns whether the wire has accepted it. */
+  boolean credit(int peer, long chunks) {
+    return lane(peer, CONTROL).add(layout.credits(rank), chunks) != Lane.BACK_PRESSURED;
+  }
+
+  private Lane lane(int peer, long number) {
+    return lanes.get(peer, (int) (number % LANES));
+  }
+
+  /** Whether chunk {@code number} of {@code peer} has arrived. */
+  boolean arrived(int peer, long number) {
+    int counter = layout.arrived(peer, (int) (number % LANES));
+    return wire.counters().get(counter) > number / LANES;
+  }
+
+  /** Number of chunks that {@code peer} has released. */
+  long credits(int peer) {
+    return wire.counters().get(layout.credits(peer));
+  }
+
+  /** Moves transfers in both directions. */
+  public int poll() {
+    return wire.poll(0);
+  }
+
+  /** Bytes of memory that peers put into. */
+  public long bytes() {
+    return mirrors.bytes()
+        + incoming.bytes()
+        + (internodeLowLatency == null ? 0 : internodeLowLatency.bytes());
+  }
+
+  @Override
+  public void close() {
+    if (closed) {
+      return;
+    }
+    closed = true;
+    registrations.close();
+    wire.close();
+    memory.close();
+    if (owned != null) {
+      owned.close();
+    }
+  }
+}

@@ -1,0 +1,98 @@
+package org.ep4j.engine.host.layout;
+
+import java.util.Objects;
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.engine.ReceiveCapacity;
+
+/**
+ * The high-throughput part of each rank's region; the same on all ranks. Offsets count from the
+ * start of the part.
+ *
+ * <p>Protocol of the receive arrays. In a dispatch, one rank owns slot {@code i} and alone writes
+ * row {@code i} of each array. It writes after it observes {@link ControlPageLayout#ENTERED} of the
+ * region's owner, which then no longer needs the rows of the dispatch before. The row is readable
+ * once the writer has published {@link ControlPageLayout#FINISHED}. The region's owner writes the
+ * slots that have no token.
+ *
+ * <p>The arrays are sized for the widest row and the worst case; untouched pages take no memory.
+ */
+public final class HighThroughputLayout {
+  /** Rows of the receive region. */
+  public final int capacity;
+
+  /** Bytes of the widest row. */
+  public final long maxRowBytes;
+
+  /** Maximum bytes of scales per row. */
+  public final int maxScaleBytes;
+
+  public final CountsLayout countsLayout;
+
+  /** {@link CountsLayout}. */
+  public final long counts;
+
+  /** {@link CombineLayout}. */
+  public final long combineWords;
+
+  /** Received rows. */
+  public final long rows;
+
+  /** Received scales. */
+  public final long scales;
+
+  /** Received factors, float. */
+  public final long globalScales;
+
+  /** FLAT: received local expert numbers, long [capacity, K]. */
+  public final long topkIdx;
+
+  /** Received weights, float [capacity, K] or, EXPERT_MAJOR, [capacity]. */
+  public final long topkWeights;
+
+  /** Token number at the source, int. */
+  public final long sourceTokens;
+
+  /** Source rank, int. */
+  public final long sourceRanks;
+
+  /** Rows to be combined, at most 4 bytes an element. */
+  public final long combineRows;
+
+  /** Weights to be combined, float [capacity, K]. */
+  public final long combineWeights;
+
+  /** Bytes of the part. */
+  public final long bytes;
+
+  HighThroughputLayout(BufferConfig config) {
+    ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
+    capacity = ReceiveCapacity.rows(config);
+    maxRowBytes = config.rowDType().bytes(config.hidden());
+    maxScaleBytes = Math.max(16, config.hidden() / 4);
+    countsLayout = new CountsLayout(placement.ranks(), placement.experts());
+    counts = 0;
+    combineWords = countsLayout.bytes;
+    rows = page(combineWords + CombineLayout.BYTES);
+    scales = page(rows + capacity * maxRowBytes);
+    globalScales = page(scales + (long) capacity * maxScaleBytes);
+    topkIdx = page(globalScales + capacity * 4L);
+    topkWeights = page(topkIdx + capacity * 8L * config.topK());
+    sourceTokens = page(topkWeights + capacity * 4L * config.topK());
+    sourceRanks = page(sourceTokens + capacity * 4L);
+    combineRows = page(sourceRanks + capacity * 4L);
+    combineWeights = page(combineRows + capacity * DType.FP32.bytes(config.hidden()));
+    bytes = config.maxTokens() == 0 ? 0 : page(combineWeights + capacity * 4L * config.topK());
+  }
+
+  /** Bytes that FLAT dispatches of full batches touch: the minimum for any use. */
+  long likelyBytes(BufferConfig config, int ranks) {
+    long received = Math.min(capacity, (long) ranks * config.maxTokens());
+    return bytes == 0 ? 0 : rows + received * maxRowBytes;
+  }
+
+  private static long page(long offset) {
+    return ControlPageLayout.align(offset, ControlPageLayout.BYTES);
+  }
+}

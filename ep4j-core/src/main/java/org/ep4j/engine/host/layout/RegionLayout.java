@@ -1,0 +1,59 @@
+package org.ep4j.engine.host.layout;
+
+import static java.util.Objects.requireNonNull;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.BufferSizes;
+import org.ep4j.ExpertPlacement;
+
+/**
+ * A rank's symmetric region: control page, high-throughput part, low-latency part; and the rank's
+ * private memory.
+ */
+public final class RegionLayout {
+  public final HighThroughputLayout highThroughput;
+  public final ScratchLayout scratch;
+
+  /** Offset of the high-throughput part. */
+  public final long highThroughputOffset = ControlPageLayout.BYTES;
+
+  public final LowLatencyLayout lowLatency;
+
+  /** Offset of the low-latency part. */
+  public final long lowLatencyOffset;
+
+  /** Bytes of the region. */
+  public final long bytes;
+
+  /** Bytes of the region that ordinary use touches; the rest serves the worst case. */
+  public final long likelyBytes;
+
+  private final long lowLatencyPrivateBytes;
+
+  public RegionLayout(BufferConfig config) {
+    highThroughput = new HighThroughputLayout(config);
+    scratch = new ScratchLayout(config, highThroughput);
+    lowLatencyOffset = highThroughputOffset + highThroughput.bytes;
+    lowLatency = new LowLatencyLayout(config);
+    bytes = lowLatencyOffset + lowLatency.bytes;
+    ExpertPlacement placement = requireNonNull(config.placement(), "settled placement");
+    likelyBytes =
+        highThroughputOffset
+            + highThroughput.likelyBytes(config, placement.ranks())
+            + lowLatency.communicationBytes;
+    lowLatencyPrivateBytes =
+        new LowLatencyMemoryLayout(config, placement.ranks(), placement.maxLocalExperts()).bytes;
+  }
+
+  /** Bytes at the start of the region that ranks of other nodes mirror: control page and counts. */
+  public long headBytes() {
+    return highThroughput.bytes == 0
+        ? highThroughputOffset
+        : highThroughputOffset + highThroughput.counts + highThroughput.countsLayout.bytes;
+  }
+
+  public BufferSizes sizes() {
+    return new BufferSizes(
+        bytes, scratch.bytes + lowLatencyPrivateBytes, lowLatency.communicationBytes);
+  }
+}

@@ -1,0 +1,60 @@
+package org.ep4j.engine.host.lowlatency;
+
+/**
+ * State of a dispatch that its combine needs. There are three records: the results of the last two
+ * dispatches are valid, and one combine of the dispatch before those may still be in flight.
+ */
+final class LowLatencyRecord {
+  /** Number of the operation; identifies it across ranks. */
+  long number;
+
+  /** Tokens of this rank. */
+  int tokens;
+
+  /** Choices per token. */
+  int topK;
+
+  /** Whether rows are by source ranks, one per token; else by experts. */
+  boolean byRanks;
+
+  /**
+   * By ranks: whether the dispatch sends weights, and the weights of this rank's choices, [tokens,
+   * topK].
+   */
+  boolean weighted;
+
+  final float[] weights;
+
+  /** Expert ids as dispatched, [tokens, topK]. */
+  final int[] ids;
+
+  /** For each rank, the number of entries (token, expert), or tokens, sent to it. */
+  final int[] sent;
+
+  /** For each source rank, the rows of its entries, in the order of its list. */
+  final int[][] rows;
+
+  /** For each source rank, the number of its entries. */
+  final int[] received;
+
+  /**
+   * For each rank of another node, the index of the first of this rank's answers that its rows
+   * fill.
+   */
+  final int[] answerFrom;
+
+  /**
+   * For each source rank of another node, the index of the first of its answers that its rows fill.
+   */
+  final int[] answerTo;
+
+  LowLatencyRecord(int ranks, int maxTokens, int topK, int localExperts) {
+    ids = new int[Math.multiplyExact(maxTokens, topK)];
+    weights = new float[ids.length];
+    sent = new int[ranks];
+    rows = new int[ranks][Math.multiplyExact(maxTokens, Math.min(topK, localExperts))];
+    received = new int[ranks];
+    answerFrom = new int[ranks];
+    answerTo = new int[ranks];
+  }
+}

@@ -1,0 +1,91 @@
+package org.ep4j.engine.host.lowlatency;
+
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import org.ep4j.DType;
+import org.ep4j.RowLayout;
+import org.ep4j.Tensor;
+import org.ep4j.engine.Arguments;
+import org.jspecify.annotations.Nullable;
+
+/** Reads the ids and weights of a caller's routing and checks each of them. */
+final class LowLatencyRouting {
+  private final int experts;
+
+  /**
+   * For each expert, the number of the last row of ids with that expert; row numbers are never
+   * reused.
+   */
+  private final long[] lastRow;
+
+  private long row;
+
+  LowLatencyRouting(int experts) {
+    this.experts = experts;
+    this.lastRow = new long[experts];
+  }
+
+  /** Fills {@link LowLatencyRecord#ids} for a dispatch. */
+  void read(Tensor topkIdx, LowLatencyRecord record) {
+    int tokens = (int) topkIdx.size(0);
+    int topK = (int) topkIdx.size(1);
+    int[] ids = record.ids;
+    int at = 0;
+    for (int token = 0; token < tokens; token++) {
+      row++;
+      for (int k = 0; k < topK; k++) {
+        long id = id(topkIdx, at);
+        if (id < -1 || id >= experts) {
+          throw Arguments.noSuchExpert(token, k, id, experts);
+        }
+        if (id >= 0) {
+          if (lastRow[(int) id] == row) {
+            throw Arguments.duplicateExpert(token, k, id);
+          }
+          lastRow[(int) id] = row;
+        }
+        ids[at++] = (int) id;
+      }
+    }
+    record.tokens = tokens;
+    record.topK = topK;
+  }
+
+  /** Records the row layout of a dispatch, and the weights of the rows. */
+  static void readLayout(RowLayout layout, @Nullable Tensor topkWeights, LowLatencyRecord record) {
+    record.byRanks = layout == RowLayout.RANK_MAJOR;
+    record.weighted = record.byRanks && topkWeights != null;
+    if (record.byRanks && topkWeights != null) {
+      int slots = record.tokens * record.topK;
+      MemorySegment.copy(
+          topkWeights.segment(), ValueLayout.JAVA_FLOAT_UNALIGNED, 0, record.weights, 0, slots);
+    }
+  }
+
+  /**
+   * Reads the routing of a combine: ids as dispatched, or -1 for choices to skip.
+   *
+   * @param kept for each choice, whether it counts
+   */
+  static void readAgain(
+      Tensor topkIdx,
+      Tensor topkWeights,
+      LowLatencyRecord record,
+      boolean[] kept,
+      float[] weights) {
+    int slots = record.tokens * record.topK;
+    for (int at = 0; at < slots; at++) {
+      long id = id(topkIdx, at);
+      if (id != record.ids[at] && id != -1) {
+        throw Arguments.notAsDispatched(at / record.topK, at % record.topK, id, record.ids[at]);
+      }
+      kept[at] = id >= 0;
+    }
+    MemorySegment.copy(
+        topkWeights.segment(), ValueLayout.JAVA_FLOAT_UNALIGNED, 0, weights, 0, slots);
+  }
+
+  private static long id(Tensor topkIdx, int at) {
+    return topkIdx.dtype() == DType.INT64 ? topkIdx.getLong(at) : topkIdx.getInt(at);
+  }
+}

@@ -1,0 +1,387 @@
+package org.ep4j.engine.host.lowlatency;
+
+import java.lang.System.Logger.Level;
+import java.lang.invoke.VarHandle;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.Tensor;
+import org.ep4j.engine.Rails;
+import org.ep4j.engine.host.context.HostContext;
+import org.ep4j.engine.host.context.PeerWait;
+import org.ep4j.engine.host.internode.InternodeLowLatency;
+import org.ep4j.engine.host.layout.LowLatencyLayout;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The words of {@link LowLatencyLayout} on this rank: writes its own words, waits for those of the
+ * peers, and decides what happens to a peer that does not respond.
+ */
+final class LowLatencySignals {
+  private static final System.Logger LOG = System.getLogger("org.ep4j.host");
+
+  private final HostContext context;
+  private final LowLatencyLayout layout;
+  private final LowLatencyPaths paths;
+  private final int rank;
+  private final int ranks;
+  private final boolean[] masked;
+  private final boolean masking;
+
+  /** This rank's mask words. */
+  private final long[] words;
+
+  /** The peers' mask words of this rank at the last cleanMask. */
+  private final long[] known;
+
+  /** The same words when {@link #highestStartedWithout} last read them. */
+  private final long[] seen;
+
+  LowLatencySignals(HostContext context, LowLatencyLayout layout, LowLatencyPaths paths) {
+    this.context = context;
+    this.layout = layout;
+    this.paths = paths;
+    this.rank = context.rank;
+    this.ranks = context.ranks;
+    this.masked = context.masked;
+    this.masking = context.config.masking();
+    this.words = new long[ranks];
+    this.known = new long[ranks];
+    this.seen = new long[ranks];
+  }
+
+  /** Continues in new memory, whose words are all 0. */
+  void renewed() {
+    for (int peer = 0; peer < ranks; peer++) {
+      NativeMemory.putLongRelease(own() + layout.mask(peer), words[peer]);
+    }
+  }
+
+  /** Continues with a new connection, whose words are all 0. */
+  void connected() {
+    for (int peer = 0; peer < ranks; peer++) {
+      if (!context.isIntranode(peer)) {
+        known[peer] = 0;
+      }
+    }
+  }
+
+  /**
+   * Counts a rank that rejoins: discards all data from its old process, including numbers that this
+   * rank has not reached.
+   */
+  void takeIn(int peer) {
+    for (int parity = 0; parity < 2; parity++) {
+      NativeMemory.putLongRelease(own() + layout.header(parity, peer) + LowLatencyLayout.NUMBER, 0);
+    }
+    if (context.isIntranode(peer)) {
+      admit(peer);
+    } else if (masked[peer]) {
+      // Words of other nodes start at 0 with the connection.
+      masked[peer] = false;
+      words[peer]++;
+    }
+  }
+
+  /** Called when this rank has missed no operation: from now on, counts the ranks that mask it. */
+  void lookAtMasks() {
+    for (int peer = 0; peer < ranks; peer++) {
+      if (!context.excluded[peer]) {
+        known[peer] = NativeMemory.getLongAcquire(paths.mask(peer));
+      }
+    }
+  }
+
+  /** Publishes that operation {@code number} begins on this rank. */
+  void start(long number) {
+    NativeMemory.putLongRelease(own() + LowLatencyLayout.STARTED, number);
+    InternodeLowLatency internode = paths.internode();
+    if (internode != null) {
+      internode.start(number);
+    }
+  }
+
+  /** Publishes that this rank has received all operations up to {@code number}. */
+  void received(long number) {
+    NativeMemory.putLongRelease(own() + LowLatencyLayout.RECEIVED, number);
+    InternodeLowLatency internode = paths.internode();
+    if (internode != null) {
+      internode.receive(number);
+    }
+  }
+
+  /** Waits until all data for other nodes is sent, or masks the rank that does not accept it. */
+  void awaitSent(long number, String operation) {
+    if (!masking) {
+      context.awaitSent(masked, operation, number);
+      return;
+    }
+    int late = context.trySend(masked);
+    while (late != Rails.NONE) {
+      maskSilent(late, number, operation);
+      late = context.trySend(masked);
+    }
+  }
+
+  /** Waits until every counted peer has received operation {@code number}. */
+  void awaitReceived(long number, long current, String operation) {
+    if (number <= 0) {
+      return;
+    }
+    for (int i = 1; i < ranks; i++) {
+      int peer = (rank + i) % ranks;
+      if (!masked[peer]) {
+        reached(
+            paths.received(peer), number, peer, operation, "space for the next operation", current);
+      }
+    }
+  }
+
+  /**
+   * Sends the header of an operation with release order: all earlier writes become visible with it.
+   *
+   * @param entries in the list of the operation
+   * @param rowBytes bytes of consecutive rows from {@link LowLatencyPaths#rowsTo}
+   */
+  void send(
+      int destination,
+      long number,
+      long kind,
+      long count,
+      long place,
+      long dispatch,
+      int entries,
+      long rowBytes) {
+    long header = paths.headerTo(destination, number);
+    NativeMemory.putLong(header + LowLatencyLayout.KIND, kind);
+    NativeMemory.putLong(header + LowLatencyLayout.COUNT, count);
+    NativeMemory.putLong(header + LowLatencyLayout.PLACE, place);
+    NativeMemory.putLong(header + LowLatencyLayout.DISPATCH, dispatch);
+    NativeMemory.putLong(header + LowLatencyLayout.MASK, words[destination]);
+    InternodeLowLatency internode = paths.internodeSource(destination);
+    if (internode == null) {
+      NativeMemory.putLongRelease(header + LowLatencyLayout.NUMBER, number);
+    } else {
+      internode.send(destination, number, (long) entries * Integer.BYTES, rowBytes);
+    }
+  }
+
+  /**
+   * Waits for the header of {@code source}.
+   *
+   * @param waitStats grows by the time waited, or null
+   * @return address of the header, or 0 if the source does not count (any more)
+   */
+  long await(int source, long number, String operation, @Nullable Tensor waitStats) {
+    if (masked[source]) {
+      return 0;
+    }
+    long word = paths.number(source, number);
+    long start = waitStats == null ? 0 : System.nanoTime();
+    boolean there = reached(word, number, source, operation, "rows", number);
+    if (waitStats != null) {
+      LowLatencyTensors.addLong(waitStats, source, System.nanoTime() - start);
+    }
+    if (!there) {
+      return 0;
+    }
+    requireInStep(source, number, NativeMemory.getLong(word));
+    return paths.from(source) + layout.header(number, source);
+  }
+
+  /**
+   * A source in step cannot send the operation after the next before this rank has received this
+   * one.
+   */
+  private void requireInStep(int source, long number, long seen) {
+    if (seen != number) {
+      throw new ConfigurationMismatchException(
+          ErrorCode.OPERATIONS_MISSED,
+          "rank "
+              + source
+              + " is at low-latency operation "
+              + seen
+              + ", rank "
+              + rank
+              + " at "
+              + number
+              + ": it has been masked and has missed operations; call cleanMask() on all ranks"
+              + " while none is inside an operation, or reset()");
+    }
+  }
+
+  /** Requires that the header of {@code source} has the values that this rank expects. */
+  void requireSame(int source, long number, long expected, long seen) {
+    if (expected != seen) {
+      throw new ConfigurationMismatchException(
+          ErrorCode.OPERATIONS_DIFFER,
+          "rank "
+              + source
+              + " calls a low-latency "
+              + LowLatencyKind.text(seen)
+              + " as operation "
+              + number
+              + " where rank "
+              + rank
+              + " calls a "
+              + LowLatencyKind.text(expected)
+              + "; all ranks must call the same operations in the same order: call reset() on all"
+              + " ranks to continue");
+    }
+  }
+
+  /** Requires that {@code source} returns the rows of the dispatch that this rank expects. */
+  void requireSameDispatch(int source, long number, long expected, long seen) {
+    if (expected != seen) {
+      throw new ConfigurationMismatchException(
+          ErrorCode.HANDLES_DIFFER,
+          "rank "
+              + source
+              + " combines the rows of low-latency dispatch "
+              + seen
+              + " in operation "
+              + number
+              + " where rank "
+              + rank
+              + " combines those of dispatch "
+              + expected
+              + "; all ranks must use the handle of the same dispatch: call reset() on all"
+              + " ranks");
+    }
+  }
+
+  /**
+   * Whether {@code source} still holds the rows that this rank has just read from its memory;
+   * called after the last read. If not (the source has masked this rank, or has aborted), the
+   * source is handled like a rank that does not respond. Rows from another node were sent, so they
+   * are always valid.
+   */
+  boolean stillHolds(int source, long number, String operation) {
+    if (!context.isIntranode(source)) {
+      return true;
+    }
+    long header = own() + layout.header(number, source);
+    VarHandle.acquireFence();
+    long now = NativeMemory.getLong(context.lowLatency(source) + layout.mask(rank));
+    long sent = NativeMemory.getLong(header + LowLatencyLayout.MASK);
+    boolean same = now == sent;
+    if (same && !context.aborted(source)) {
+      return true;
+    }
+    if (same && !masking) {
+      throw context.wait.failure(sent, now, source, operation, "rows", number, PeerWait.begin());
+    }
+    leaveOut(source, number, operation, same ? "has aborted" : "has masked this rank", sent, now);
+    return false;
+  }
+
+  /**
+   * Handles {@code source} like a rank that does not respond: it responds, but had masked this rank
+   * when the rows to return arrived, and has none.
+   */
+  void hasNoRows(int source, long number, String operation, long sent, long held) {
+    leaveOut(source, number, operation, "had masked this rank", sent, held);
+  }
+
+  private void leaveOut(
+      int source, long number, String operation, String reason, long expected, long seen) {
+    if (!masking) {
+      throw new PeerTimeoutException(
+          operation, "rows (the peer " + reason + ")", number, source, expected, seen, 0, "");
+    }
+    mask(source);
+    LOG.log(
+        Level.WARNING,
+        "{0} {1} on rank {2}: rank {3} {4}, so this rank masks it",
+        operation,
+        number,
+        rank,
+        source,
+        reason);
+  }
+
+  /** Stops counting {@code peer}. */
+  void mask(int peer) {
+    if (!masked[peer]) {
+      masked[peer] = true;
+      count(peer);
+      // No later store of rows may become visible before the word.
+      VarHandle.releaseFence();
+    }
+  }
+
+  /** Counts {@code peer} again. */
+  void admit(int peer) {
+    if (masked[peer]) {
+      masked[peer] = false;
+      count(peer);
+    }
+  }
+
+  private void count(int peer) {
+    words[peer]++;
+    NativeMemory.putLongRelease(own() + layout.mask(peer), words[peer]);
+    InternodeLowLatency internode = paths.internodeSource(peer);
+    if (internode != null) {
+      internode.countMask(peer);
+    }
+  }
+
+  /** The highest operation number that a rank which masks this one has begun. */
+  long highestStartedWithout() {
+    long highest = 0;
+    for (int peer = 0; peer < ranks; peer++) {
+      seen[peer] =
+          context.excluded[peer] ? known[peer] : NativeMemory.getLongAcquire(paths.mask(peer));
+      if (seen[peer] != known[peer]) {
+        highest = Math.max(highest, started(peer));
+      }
+    }
+    return highest;
+  }
+
+  /** Records that this rank continues from that number. */
+  void caughtUp() {
+    System.arraycopy(seen, 0, known, 0, ranks);
+  }
+
+  private long started(int peer) {
+    return NativeMemory.getLongAcquire(paths.started(peer));
+  }
+
+  private boolean reached(
+      long address, long expected, int peer, String operation, String phase, long number) {
+    if (!masking) {
+      context.wait.await(address, expected, peer, operation, phase, number);
+      return true;
+    }
+    if (context.wait.reaches(address, expected, peer)) {
+      return true;
+    }
+    maskSilent(peer, number, operation);
+    return false;
+  }
+
+  private void maskSilent(int peer, long number, String operation) {
+    mask(peer);
+    LOG.log(
+        Level.WARNING,
+        "{0} {1}: rank {2} is {3}: masked from now on",
+        operation,
+        number,
+        peer,
+        condition(peer));
+  }
+
+  private String condition(int peer) {
+    if (!context.members.isAlive(peer)) {
+      return "dead (" + context.members.deathReport(peer) + ")";
+    }
+    return context.aborted(peer) ? "unusable until reset()" : "silent";
+  }
+
+  private long own() {
+    return context.lowLatency(rank);
+  }
+}

@@ -1,0 +1,182 @@
+package org.ep4j.group.protocol;
+
+import java.io.EOFException;
+import java.io.IOException;
+import java.net.ConnectException;
+import java.net.InetSocketAddress;
+import java.net.SocketTimeoutException;
+import java.net.StandardSocketOptions;
+import java.net.UnknownHostException;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+import java.util.HexFormat;
+import org.ep4j.group.JoinRefusedException;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The client end of a connection during authentication: blocking, with deadlines. Reads exactly one
+ * frame at a time, so a reactor can take over the channel between two frames.
+ */
+public final class BlockingFrameChannel implements AutoCloseable {
+  private final SocketChannel channel;
+  private final InetSocketAddress address;
+  private boolean released;
+
+  private BlockingFrameChannel(SocketChannel channel, InetSocketAddress address) {
+    this.channel = channel;
+    this.address = address;
+  }
+
+  /**
+   * Connects; both sides prove that they know the secret.
+   *
+   * @throws IOException if no process listens, or the peer closes the connection or does not
+   *     answer: a retry may help
+   * @throws JoinRefusedException if a retry does not help
+   */
+  public static BlockingFrameChannel open(
+      InetSocketAddress address, String secret, Frames.Purpose purpose, Deadline deadline)
+      throws IOException {
+    if (address.isUnresolved()) {
+      throw new UnknownHostException(
+          "unknown host " + address.getHostString() + ": correct the host name");
+    }
+    BlockingFrameChannel channel = new BlockingFrameChannel(SocketChannel.open(), address);
+    boolean done = false;
+    try {
+      channel.connect(deadline);
+      channel.introduce(secret, purpose, deadline);
+      done = true;
+      return channel;
+    } finally {
+      if (!done) {
+        channel.close();
+      }
+    }
+  }
+
+  private void connect(Deadline deadline) throws IOException {
+    channel.socket().connect(address, deadline.remainingMillis());
+    channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
+    if (local().equals(channel.getRemoteAddress())) {
+      // If no process listens on a port of the ephemeral range, TCP can connect a socket to itself.
+      throw new ConnectException("Connection refused");
+    }
+  }
+
+  private void introduce(String secret, Frames.Purpose purpose, Deadline deadline)
+      throws IOException {
+    byte[] clientNonce = Challenge.nonce();
+    send(Frames.hello(purpose, clientNonce));
+    byte[] hostNonce = expect(Frames.CHALLENGE, Challenge.NONCE_BYTES, deadline);
+    send(
+        Frames.bytes(
+            Frames.PROOF,
+            Challenge.proof(secret, purpose, Challenge.Role.GUEST, clientNonce, hostNonce)));
+    byte[] proof = expect(Frames.PROVEN, Challenge.PROOF_BYTES, deadline);
+    byte[] expected = Challenge.proof(secret, purpose, Challenge.Role.HOST, clientNonce, hostNonce);
+    if (!Challenge.same(proof, expected)) {
+      throw new JoinRefusedException(
+          JoinRefusedException.Reason.UNAUTHENTICATED,
+          "the listener at %s does not know the secret of this job: choose a port that no other job or"
+                  .formatted(text())
+              + " program uses",
+          null);
+    }
+  }
+
+  private byte[] expect(byte type, int bytes, Deadline deadline) throws IOException {
+    Frames.Frame frame = receive(Frames.MAX_BEFORE_PROOF, deadline);
+    if (frame.type() != type || frame.body().remaining() != bytes) {
+      throw wrongProtocol("a frame of type " + frame.type(), null);
+    }
+    return Frames.rest(frame.body());
+  }
+
+  /** Sends a frame; frames are short enough to be written without a long block. */
+  public void send(ByteBuffer frame) throws IOException {
+    while (frame.hasRemaining()) {
+      channel.write(frame);
+    }
+  }
+
+  /**
+   * Reads the next frame.
+   *
+   * @throws JoinRefusedException if the frame is a refusal, or the bytes are not a frame
+   * @throws SocketTimeoutException if no frame arrives before the deadline
+   */
+  public Frames.Frame receive(int max, Deadline deadline) throws IOException {
+    byte[] header = read(4, deadline);
+    int length = ByteBuffer.wrap(header).getInt();
+    if (length < 1 || length > max) {
+      throw wrongProtocol("bytes " + HexFormat.ofDelimiter(" ").formatHex(header), null);
+    }
+    ByteBuffer body = ByteBuffer.wrap(read(length, deadline));
+    byte type = body.get();
+    if (type == Frames.REFUSED) {
+      JoinRefusedException.Reason reason = Frames.reason(body);
+      throw new JoinRefusedException(
+          reason, "refused by " + text() + ": " + Frames.text(body), null);
+    }
+    return new Frames.Frame(type, body);
+  }
+
+  public JoinRefusedException wrongProtocol(String what, @Nullable Throwable cause) {
+    return new JoinRefusedException(
+        JoinRefusedException.Reason.WRONG_PROTOCOL,
+        "the listener at %s is not an ep4j rendezvous (it answered with %s): choose another port"
+            .formatted(text(), what),
+        cause);
+  }
+
+  private byte[] read(int bytes, Deadline deadline) throws IOException {
+    byte[] buffer = new byte[bytes];
+    int n = 0;
+    while (n < bytes) {
+      if (deadline.expired()) {
+        throw new SocketTimeoutException(text() + " does not answer");
+      }
+      channel.socket().setSoTimeout(deadline.remainingMillis());
+      int read;
+      try {
+        read = channel.socket().getInputStream().read(buffer, n, bytes - n);
+      } catch (SocketTimeoutException e) {
+        throw new SocketTimeoutException(text() + " does not answer");
+      }
+      if (read < 0) {
+        throw new EOFException(text() + " closed the connection");
+      }
+      n += read;
+    }
+    return buffer;
+  }
+
+  public InetSocketAddress local() throws IOException {
+    return (InetSocketAddress) channel.getLocalAddress();
+  }
+
+  public String text() {
+    return address.getHostString() + ":" + address.getPort();
+  }
+
+  public SocketChannel channel() {
+    return channel;
+  }
+
+  /** The channel has a new owner: {@link #close} has no effect afterwards. */
+  public void release() {
+    released = true;
+  }
+
+  @Override
+  public void close() {
+    if (!released) {
+      try {
+        channel.close();
+      } catch (IOException e) {
+        // The descriptor is released in any case.
+      }
+    }
+  }
+}

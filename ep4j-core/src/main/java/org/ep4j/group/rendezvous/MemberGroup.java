@@ -1,0 +1,171 @@
+package org.ep4j.group.rendezvous;
+
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.group.Group;
+import org.ep4j.group.protocol.Deadline;
+import org.ep4j.group.protocol.Departure;
+import org.ep4j.group.protocol.GroupState;
+import org.jspecify.annotations.Nullable;
+
+/** Common part of all groups: numbering and checks of one rank's calls. */
+abstract class MemberGroup implements Group {
+  private static final byte[] NOTHING = new byte[0];
+
+  private final int rank;
+  private final int size;
+  private final String jobId;
+  private final GroupState state;
+  private final AtomicBoolean closed = new AtomicBoolean();
+  private final AtomicBoolean calling = new AtomicBoolean();
+  // Number of the last collective, and number of restarts of the numbering; written only by the
+  // holder of `calling`.
+  private long calls;
+  private int restarts;
+
+  MemberGroup(int rank, int size, String jobId, GroupState state) {
+    this.rank = rank;
+    this.size = size;
+    this.jobId = jobId;
+    this.state = state;
+  }
+
+  /** Sends this rank's part to all ranks, this one included. The array is not used afterwards. */
+  abstract void contribute(long number, GroupState.Kind kind, byte[] part);
+
+  /** {@link #survivors}, called by one thread at a time. */
+  abstract Group formSurvivors(Deadline deadline);
+
+  /** {@link #readmit}, called by one thread at a time. */
+  abstract int[] takeInRestarted(Deadline deadline);
+
+  /** Departs; called once. */
+  abstract void depart(Departure departure);
+
+  @Override
+  public final int rank() {
+    return rank;
+  }
+
+  @Override
+  public final int size() {
+    return size;
+  }
+
+  @Override
+  public final String jobId() {
+    return jobId;
+  }
+
+  @Override
+  public final byte[][] allGather(byte[] mine, Duration timeout) {
+    if (mine.length > MAX_CONTRIBUTION) {
+      throw new InvalidArgumentException(
+          ErrorCode.CONTRIBUTION_SIZE,
+          "mine",
+          mine.length + " bytes",
+          "at most " + MAX_CONTRIBUTION + " bytes per rank",
+          "send large data through symmetric memory");
+    }
+    return collect(GroupState.Kind.GATHER, mine.clone(), Deadline.after(timeout));
+  }
+
+  @Override
+  public final void barrier(Duration timeout) {
+    collect(GroupState.Kind.BARRIER, NOTHING, Deadline.after(timeout));
+  }
+
+  private byte[][] collect(GroupState.Kind kind, byte[] part, Deadline deadline) {
+    enter();
+    try {
+      long number = calls + 1;
+      state.requireInStep(rank, number);
+      calls = number;
+      contribute(number, kind, part);
+      return state.await(rank, number, kind, deadline);
+    } finally {
+      calling.set(false);
+    }
+  }
+
+  @Override
+  public final Group survivors(Duration timeout) {
+    Deadline deadline = Deadline.after(timeout);
+    enter();
+    try {
+      return formSurvivors(deadline);
+    } finally {
+      calling.set(false);
+    }
+  }
+
+  @Override
+  public final int[] readmit(Duration timeout) {
+    Deadline deadline = Deadline.after(timeout);
+    enter();
+    try {
+      return takeInRestarted(deadline);
+    } finally {
+      calling.set(false);
+    }
+  }
+
+  private void enter() {
+    if (closed.get()) {
+      throw new IllegalUseException(
+          ErrorCode.GROUP_CLOSED, "the group of rank " + rank + " is closed: join a new group");
+    }
+    if (!calling.compareAndSet(false, true)) {
+      throw new IllegalUseException(
+          ErrorCode.GROUP_CONCURRENT_USE,
+          "two threads call collectives of rank " + rank + " at once: use one thread per rank");
+    }
+    if (restarts != state.restarts()) {
+      restarts = state.restarts();
+      calls = 0;
+    }
+  }
+
+  @Override
+  public boolean isAlive(int rank) {
+    return state.isAlive(rank);
+  }
+
+  @Override
+  public @Nullable String deathReport(int rank) {
+    Departure departure = state.departure(rank);
+    return departure == null ? null : departure.report();
+  }
+
+  @Override
+  public final int incarnation(int rank) {
+    return state.incarnation(rank);
+  }
+
+  @Override
+  public final boolean hasReplacement(int rank) {
+    return state.hasReplacement(rank);
+  }
+
+  @Override
+  public final void fail(String why) {
+    if (closed.compareAndSet(false, true)) {
+      depart(Departure.lost("failed: " + why));
+    }
+  }
+
+  @Override
+  public final void close() {
+    if (closed.compareAndSet(false, true)) {
+      depart(Departure.inGoodOrder());
+    }
+  }
+
+  @Override
+  public String toString() {
+    return "rank " + rank + " of " + size + " in job " + jobId;
+  }
+}

@@ -1,0 +1,191 @@
+package org.ep4j.wire.tcp.pipe;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
+import java.security.GeneralSecurityException;
+import javax.net.ssl.SSLEngine;
+import javax.net.ssl.SSLEngineResult;
+import javax.net.ssl.SSLEngineResult.HandshakeStatus;
+import org.jspecify.annotations.Nullable;
+
+/** TLS on a non-blocking socket. */
+final class TlsPipe implements Pipe {
+  /** Records per call. */
+  private static final int RECORDS = 8;
+
+  private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
+
+  private final SocketChannel channel;
+  private final SSLEngine engine;
+  private final byte @Nullable [] ownBinding;
+  // Between calls the pending bytes of all three are from position to limit.
+  private final ByteBuffer sealedIn;
+  private final ByteBuffer sealedOut;
+  private final ByteBuffer opened;
+  private boolean ended;
+
+  /**
+   * A pipe whose TLS handshake begins with its first use.
+   *
+   * @param ownBinding digest of the own certificate; null if the peer's certificate is used
+   */
+  TlsPipe(SocketChannel channel, SSLEngine engine, byte @Nullable [] ownBinding) {
+    this.channel = channel;
+    this.engine = engine;
+    this.ownBinding = ownBinding;
+    int record = engine.getSession().getPacketBufferSize();
+    sealedIn = ByteBuffer.allocateDirect(RECORDS * record).limit(0);
+    sealedOut = ByteBuffer.allocateDirect(RECORDS * record).limit(0);
+    opened = ByteBuffer.allocateDirect(2 * engine.getSession().getApplicationBufferSize()).limit(0);
+  }
+
+  @Override
+  public int read(ByteBuffer target) throws IOException {
+    if (!shakenHands()) {
+      return ended ? -1 : 0;
+    }
+    int before = target.position();
+    while (target.hasRemaining()) {
+      if (opened.hasRemaining()) {
+        int bytes = Math.min(opened.remaining(), target.remaining());
+        target.put(target.position(), opened, opened.position(), bytes);
+        target.position(target.position() + bytes);
+        opened.position(opened.position() + bytes);
+      } else if (!open()) {
+        break;
+      }
+    }
+    int read = target.position() - before;
+    return read == 0 && ended ? -1 : read;
+  }
+
+  /** Opens the next record; false if none has arrived. */
+  private boolean open() throws IOException {
+    opened.clear();
+    SSLEngineResult result = engine.unwrap(sealedIn, opened);
+    opened.flip();
+    runTasks();
+    return switch (result.getStatus()) {
+      case OK -> {
+        // The engine may have data to send, for example new keys.
+        if (engine.getHandshakeStatus() == HandshakeStatus.NEED_WRAP) {
+          seal(NOTHING);
+        }
+        yield true;
+      }
+      case BUFFER_UNDERFLOW -> fill();
+      case CLOSED -> {
+        ended = true;
+        yield false;
+      }
+      default -> throw new IOException("TLS: " + result);
+    };
+  }
+
+  private boolean fill() throws IOException {
+    sealedIn.compact();
+    int read = channel.read(sealedIn);
+    sealedIn.flip();
+    ended |= read < 0;
+    return read > 0;
+  }
+
+  @Override
+  public int write(ByteBuffer source) throws IOException {
+    if (holdsOutput() || !shakenHands()) {
+      return 0;
+    }
+    int before = source.position();
+    while (source.hasRemaining() && !holdsOutput()) {
+      seal(source);
+    }
+    return source.position() - before;
+  }
+
+  /** Seals as much as fits behind the pending bytes, and sends it. */
+  private void seal(ByteBuffer source) throws IOException {
+    sealedOut.compact();
+    int least = engine.getSession().getPacketBufferSize();
+    do {
+      SSLEngineResult result = engine.wrap(source, sealedOut);
+      runTasks();
+      if (result.getStatus() == SSLEngineResult.Status.CLOSED) {
+        break;
+      }
+      if (result.getStatus() != SSLEngineResult.Status.OK) {
+        sealedOut.flip();
+        throw new IOException("TLS: " + result);
+      }
+    } while (source.hasRemaining() && sealedOut.remaining() >= least);
+    sealedOut.flip();
+    channel.write(sealedOut);
+  }
+
+  /** Advances the TLS handshake. Returns whether it is complete. */
+  private boolean shakenHands() throws IOException {
+    while (true) {
+      switch (engine.getHandshakeStatus()) {
+        case NEED_TASK -> runTasks();
+        case NEED_WRAP -> {
+          if (holdsOutput()) {
+            return false;
+          }
+          seal(NOTHING);
+        }
+        case NEED_UNWRAP, NEED_UNWRAP_AGAIN -> {
+          if (!open()) {
+            return false;
+          }
+        }
+        default -> {
+          return true;
+        }
+      }
+    }
+  }
+
+  private void runTasks() {
+    Runnable task;
+    while ((task = engine.getDelegatedTask()) != null) {
+      task.run();
+    }
+  }
+
+  @Override
+  public boolean holdsInput() {
+    return opened.hasRemaining() || sealedIn.hasRemaining();
+  }
+
+  @Override
+  public boolean holdsOutput() throws IOException {
+    if (sealedOut.hasRemaining()) {
+      channel.write(sealedOut);
+    }
+    return sealedOut.hasRemaining();
+  }
+
+  @Override
+  public void end() throws IOException {
+    engine.closeOutbound();
+    seal(NOTHING);
+    channel.shutdownOutput();
+  }
+
+  @Override
+  public SocketChannel channel() {
+    return channel;
+  }
+
+  @Override
+  public byte[] binding() {
+    if (ownBinding != null) {
+      return ownBinding.clone();
+    }
+    try {
+      return Tls.digest(engine.getSession().getPeerCertificates()[0]);
+    } catch (IOException | GeneralSecurityException e) {
+      throw new IllegalStateException("the TLS handshake is not complete: " + e.getMessage(), e);
+    }
+  }
+}

@@ -1,0 +1,237 @@
+package org.ep4j.engine.host.buffer;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.ep4j.engine.host.buffer.HighThroughputTest.HIDDEN;
+import static org.ep4j.engine.host.buffer.HighThroughputTest.config;
+import static org.ep4j.engine.host.buffer.HighThroughputTest.constant;
+import static org.ep4j.engine.host.buffer.Tensors.heads;
+
+import java.lang.foreign.MemorySegment;
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.ep4j.BufferConfig;
+import org.ep4j.CombineOptions;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.DType;
+import org.ep4j.DeviceStream;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
+import org.ep4j.Event;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
+import org.ep4j.Routing;
+import org.ep4j.Schedule;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+
+/** Rules of use for a whole buffer, and the error for each violation. */
+class HighThroughputRulesTest {
+  private static Routing ids(long... ids) {
+    return Routing.of(Tensor.of(ids, ids.length / 2, 2));
+  }
+
+  @Test
+  void bufferWithoutHighThroughputRefusesIt() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          BufferConfig config =
+              BufferConfig.builder().hidden(128).topK(2).experts(4).lowLatencyMaxTokens(4).build();
+          try (ExpertBuffer b = ExpertBuffer.open(group, config)) {
+            Tensor x = Tensor.ofBf16(new short[128], 1, 128);
+            assertThatThrownBy(() -> b.dispatch(x, ids(0, 1)))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageStartingWith(ErrorCode.HIGH_THROUGHPUT_OFF.id())
+                .hasMessageContaining("BufferConfig.maxTokens");
+          }
+        });
+  }
+
+  @Test
+  void closedBufferAndItsViewsAreRefused() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          ExpertBuffer b = ExpertBuffer.open(group, config().build());
+          Tensor x = b.dispatch(constant(1, 1), ids(0, 1)).x();
+          b.close();
+          b.close();
+          assertThatThrownBy(() -> b.dispatch(constant(1, 1), ids(0, 1)))
+              .isInstanceOf(IllegalStateException.class)
+              .hasMessageStartingWith(ErrorCode.BUFFER_CLOSED.id());
+          assertThatThrownBy(() -> x.getBf16(0)).isInstanceOf(IllegalStateException.class);
+        });
+  }
+
+  @Test
+  void streamsOfDevicesAreRefused() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          DeviceStream stream = new DeviceStream(7);
+          DispatchOptions dispatching = DispatchOptions.builder().stream(stream).build();
+          CombineOptions combining = CombineOptions.builder().stream(stream).build();
+          try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
+            Tokens x = Tokens.of(constant(1, 1));
+            refused(() -> b.dispatch(x, ids(0, 1), dispatching));
+            Dispatch dispatch = b.dispatch(x, ids(0, 1));
+            try (DispatchHandle handle = dispatch.handle()) {
+              refused(() -> b.dispatch(x, handle, new Schedule(stream, null, false)));
+              refused(() -> b.combine(dispatch.x(), handle, combining));
+            }
+          }
+        });
+  }
+
+  private static void refused(ThrowingCallable call) {
+    assertThatThrownBy(call)
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(
+            ErrorCode.STREAM_ON_HOST.message("stream = DeviceStream[handle=7]"));
+  }
+
+  @Test
+  void ranksThatCallDifferentOperationsGetAnError() {
+    different(
+        b -> b.dispatch(constant(1, 1), ids(0, 1)),
+        b -> b.barrier(),
+        "differs in the operation: ",
+        "barrier");
+    Tensor fp16 = Tensor.of(MemorySegment.ofArray(new short[HIDDEN]), DType.FP16, 1, HIDDEN);
+    different(
+        b -> b.dispatch(constant(1, 1), ids(0, 1)),
+        b -> b.dispatch(fp16, ids(0, 1)),
+        "differs in the dtype of the rows: ",
+        "FP16");
+    DispatchOptions grouped = DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
+    different(
+        b -> b.dispatch(constant(1, 1), ids(0, 1)),
+        b -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), grouped),
+        "differs in the layout: ",
+        "EXPERT_MAJOR");
+    Routing weighted = Routing.of(new long[] {0, 1}, new float[2], 2);
+    different(
+        b -> b.dispatch(constant(1, 1), ids(0, 1)),
+        b -> b.dispatch(constant(1, 1), weighted),
+        "differs in the presence of topkWeights: ",
+        "yes");
+  }
+
+  private static void different(
+      Consumer<ExpertBuffer> first, Consumer<ExpertBuffer> second, String... parts) {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
+            assertThatThrownBy(() -> (group.rank() == 0 ? first : second).accept(b))
+                .isInstanceOf(ConfigurationMismatchException.class)
+                .hasMessageContaining("rank " + (1 - group.rank()))
+                .hasMessageContainingAll(parts);
+            assertThatThrownBy(b::barrier)
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageStartingWith(ErrorCode.RESET_NEEDED.id());
+            b.reset();
+            assertThat(b.dispatch(constant(1, 1), ids(0, 1)).rows())
+                .isEqualTo(group.rank() == 0 ? 2 : 0);
+          }
+        });
+  }
+
+  @Test
+  void handlesOfDifferentDispatchesAreRefused() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
+            DispatchHandle first = b.dispatch(constant(1, 1), ids(0, 2)).handle();
+            DispatchHandle second = b.dispatch(constant(1, 1), ids(0, 2)).handle();
+            DispatchHandle mine = group.rank() == 0 ? first : second;
+            assertThatThrownBy(() -> b.combine(constant(1, 2), mine))
+                .isInstanceOf(ConfigurationMismatchException.class)
+                .hasMessageStartingWith(ErrorCode.OPERATIONS_DIFFER.id());
+            b.reset();
+            assertThatThrownBy(() -> b.combine(constant(1, 2), first))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageStartingWith(ErrorCode.HANDLE_STALE.id());
+          }
+        });
+  }
+
+  @Test
+  void badCallOnOneRankLetsItTryAgain() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
+            if (group.rank() == 1) {
+              assertThatThrownBy(() -> b.dispatch(constant(1, 1), ids(0, 7)))
+                  .isInstanceOf(InvalidArgumentException.class);
+            }
+            Dispatch d = b.dispatch(constant(1 + group.rank(), 1), ids(0, 2));
+            assertThat(heads(d.x())).containsExactly(1, 2);
+          }
+        });
+  }
+
+  /** Blocks the operation that waits for it inside the buffer until it is released. */
+  private static final class Obstacle implements Event {
+    private final CountDownLatch reached = new CountDownLatch(1);
+    private final CountDownLatch gone = new CountDownLatch(1);
+
+    @Override
+    public boolean isDone() {
+      return gone.getCount() == 0;
+    }
+
+    @Override
+    public void await() {
+      await(Duration.ofSeconds(20));
+    }
+
+    @Override
+    public boolean await(Duration timeout) {
+      reached.countDown();
+      try {
+        return gone.await(timeout.toMillis(), TimeUnit.MILLISECONDS);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        return false;
+      }
+    }
+  }
+
+  @Test
+  void secondThreadInsideIsRefused() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          Obstacle obstacle = new Obstacle();
+          DispatchOptions late = DispatchOptions.builder().previousEvent(obstacle).build();
+          try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
+            Thread waiting =
+                Thread.ofPlatform()
+                    .name("waiting")
+                    .start(() -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), late));
+            assertThat(obstacle.reached.await(20, TimeUnit.SECONDS)).isTrue();
+            assertThatThrownBy(b::parallelism)
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageStartingWith(ErrorCode.BUFFER_IN_USE.id());
+            assertThatThrownBy(b::close)
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageStartingWith(ErrorCode.BUFFER_IN_USE.id());
+            obstacle.gone.countDown();
+            waiting.join();
+            assertThat(b.parallelism()).isPositive();
+          }
+        });
+  }
+}

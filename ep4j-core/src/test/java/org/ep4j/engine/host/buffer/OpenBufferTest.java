@@ -1,0 +1,137 @@
+package org.ep4j.engine.host.buffer;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.ep4j.engine.host.buffer.HighThroughputTest.config;
+
+import java.time.Duration;
+import java.util.function.UnaryOperator;
+import org.ep4j.BufferConfig;
+import org.ep4j.BufferStatistics;
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.DType;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+
+class OpenBufferTest {
+  private static void mismatch(UnaryOperator<BufferConfig.Builder> change, String expected) {
+    ThreadRanks.run(
+        3,
+        group -> {
+          BufferConfig.Builder builder = config();
+          BufferConfig mine = (group.rank() == 1 ? change.apply(builder) : builder).build();
+          assertThatThrownBy(() -> ExpertBuffer.open(group, mine))
+              .isInstanceOf(ConfigurationMismatchException.class)
+              .hasMessage(
+                  ErrorCode.CONFIGURATIONS_DIFFER.message(
+                      "the ranks cannot open a buffer together: rank 1 differs in " + expected));
+          // No rank keeps a half-open buffer: the same ranks open a valid one next.
+          ExpertBuffer.open(group, config().build()).close();
+        });
+  }
+
+  @Test
+  void ranksThatDisagreeGetRankAndField() {
+    mismatch(b -> b.hidden(32), "hidden: 32 there, 16 on rank 0");
+    mismatch(b -> b.topK(1), "topK: 1 there, 2 on rank 0");
+    mismatch(b -> b.maxTokens(9), "maxTokens: 9 there, 8 on rank 0");
+    mismatch(b -> b.rowDType(DType.FP32), "rowDType: FP32 there, BF16 on rank 0");
+    mismatch(b -> b.maxReceiveRows(7), "maxReceiveRows: 7 there, 0 on rank 0");
+    mismatch(b -> b.expertAlignment(2), "expertAlignment: 2 there, 4 on rank 0");
+    mismatch(b -> b.masking(true), "masking: true there, false on rank 0");
+    mismatch(b -> b.timeout(Duration.ofSeconds(7)), "timeout: PT7S there, PT30S on rank 0");
+    mismatch(b -> b.parallelism(3), "parallelism: 3 there, 0 on rank 0");
+    mismatch(b -> b.engine("host"), "engine: host there, auto on rank 0");
+    mismatch(
+        b -> b.placement(ExpertPlacement.table(new int[] {0, 0, 2, 1}, 3)),
+        "placement: expert 2 on rank 2 there, on rank 1 on rank 0");
+  }
+
+  @Test
+  void allDifferencesAreListed() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          BufferConfig mine =
+              group.rank() == 0 ? config().build() : config().experts(6).maxTokens(3).build();
+          assertThatThrownBy(() -> ExpertBuffer.open(group, mine))
+              .isInstanceOf(ConfigurationMismatchException.class)
+              .hasMessageContaining("rank 1 differs in experts: 6 there, 4 on rank 0")
+              .hasMessageContaining("; rank 1 differs in maxTokens: 3 there, 8 on rank 0");
+        });
+  }
+
+  @Test
+  void unknownEngineIsNamedBesideTheKnownOnes() {
+    ThreadRanks.run(
+        1,
+        group ->
+            assertThatThrownBy(() -> ExpertBuffer.open(group, config().engine("quantum").build()))
+                .isInstanceOf(EngineUnavailableException.class)
+                .hasMessageContaining("engine 'quantum' is not on the module path")
+                .hasMessageContaining("host: available"));
+  }
+
+  @Test
+  void regionThatNoIndexCanReachIsRefused() {
+    ThreadRanks.run(
+        1,
+        group ->
+            assertThatThrownBy(
+                    () ->
+                        ExpertBuffer.open(
+                            group, config().topK(2).maxTokens(Integer.MAX_VALUE).build()))
+                .isInstanceOf(InvalidArgumentException.class)
+                .hasMessageStartingWith(ErrorCode.RECEIVE_REGION_TOO_LARGE.id())
+                .hasMessageContaining("worst case of maxTokens"));
+  }
+
+  @Test
+  void openBufferTellsWhatItIsAndReserves() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          BufferConfig config = config().parallelism(3).build();
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+            assertThat(buffer.engine()).isEqualTo("host");
+            assertThat(buffer.rank()).isEqualTo(group.rank());
+            assertThat(buffer.worldSize()).isEqualTo(2);
+            assertThat(buffer.config().placement()).isEqualTo(ExpertPlacement.blocks(4, 2));
+            assertThat(buffer.parallelism()).isEqualTo(3);
+            buffer.setParallelism(0);
+            assertThat(buffer.parallelism()).isPositive();
+            assertThatThrownBy(() -> buffer.setParallelism(-1))
+                .isInstanceOf(InvalidArgumentException.class)
+                .hasMessageStartingWith(ErrorCode.BAD_SM_COUNT.message("sms = -1"));
+            BufferStatistics statistics = buffer.statistics();
+            assertThat(statistics.dispatches()).isZero();
+            assertThat(statistics.symmetricBytes())
+                .isEqualTo(ExpertBuffer.sizes(config, 2).symmetricBytes());
+            assertThat(statistics.privateBytes())
+                .isEqualTo(ExpertBuffer.sizes(config, 2).privateBytes());
+          }
+        });
+  }
+
+  @Test
+  void oneRankNeedsNoOther() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
+            assertThat(
+                    buffer
+                        .dispatch(HighThroughputTest.rows(0), HighThroughputTest.routing(0))
+                        .rows())
+                .isEqualTo(3);
+            buffer.barrier();
+            buffer.reset();
+          }
+        });
+  }
+}

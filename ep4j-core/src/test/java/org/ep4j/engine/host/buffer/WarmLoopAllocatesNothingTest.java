@@ -1,0 +1,142 @@
+package org.ep4j.engine.host.buffer;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import org.ep4j.BufferConfig;
+import org.ep4j.Combine;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.Layout;
+import org.ep4j.Routing;
+import org.ep4j.Sizing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.group.Group;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+
+/** Once warm, no operation allocates: measured by the JVM. */
+class WarmLoopAllocatesNothingTest {
+  private static final int SHORT_ROW = 64;
+
+  /** The rows of all tokens are a run that the wire reads from the caller's memory. */
+  private static final int LONG_ROW = 2048;
+
+  private static final int TOKENS = 24;
+  private static final int WINDOW = 50;
+
+  @Test
+  void dispatchCachedDispatchAndCombine() {
+    for (Layout layout : Layout.values()) {
+      for (boolean limited : new boolean[] {false, true}) {
+        ThreadRanks.run(2, group -> loop(group, SHORT_ROW, layout, limited, 0));
+      }
+    }
+  }
+
+  @Test
+  void acrossNodesToo() {
+    for (Layout layout : Layout.values()) {
+      ThreadRanks.run(3, group -> loop(group, SHORT_ROW, layout, false, 2));
+    }
+  }
+
+  @Test
+  void rowsThatLeaveFromWhereTheyAreToo() {
+    ThreadRanks.run(2, group -> loop(group, LONG_ROW, Layout.FLAT, false, 1));
+  }
+
+  private static void loop(
+      Group group, int hidden, Layout layout, boolean limited, int ranksPerNode) {
+    BufferConfig config =
+        BufferConfig.builder()
+            .hidden(hidden)
+            .topK(3)
+            .experts(8)
+            .maxTokens(TOKENS)
+            .ranksPerNode(ranksPerNode)
+            .wire(ranksPerNode == 0 ? "auto" : "tcp")
+            .build();
+    DispatchOptions.Builder options =
+        DispatchOptions.builder().layout(layout).expertAlignment(4).zeroPadding(true);
+    if (limited) {
+      options.sizing(Sizing.atMost(300));
+    }
+    try (Arena arena = Arena.ofConfined();
+        ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+      Tokens x =
+          Tokens.of(
+              Tensor.of(arena.allocate(2L * TOKENS * hidden, 64), DType.BF16, TOKENS, hidden));
+      Iteration iteration = new Iteration(buffer, x, routing(arena, group.rank()), options.build());
+      long least =
+          AllocationWindows.least(
+              group,
+              () -> {
+                for (int i = 0; i < WINDOW; i++) {
+                  iteration.run();
+                }
+              });
+      assertThat(least).as("bytes in %d iterations, %s", WINDOW, layout).isZero();
+    }
+  }
+
+  private static Routing routing(Arena arena, int rank) {
+    MemorySegment ids = arena.allocate(8L * TOKENS * 3, 64);
+    MemorySegment weights = arena.allocate(4L * TOKENS * 3, 64);
+    for (int t = 0; t < TOKENS; t++) {
+      for (int k = 0; k < 3; k++) {
+        ids.setAtIndex(ValueLayout.JAVA_LONG, 3L * t + k, (t * 5 + k * 2 + rank) % 8);
+        weights.setAtIndex(ValueLayout.JAVA_FLOAT, 3L * t + k, 0.5f);
+      }
+    }
+    return Routing.of(
+        Tensor.of(ids, DType.INT64, TOKENS, 3), Tensor.of(weights, DType.FP32, TOKENS, 3));
+  }
+
+  /** A forward pass and a pass along its routes; reads every result. */
+  private static final class Iteration {
+    private final ExpertBuffer buffer;
+    private final Tokens x;
+    private final Routing routing;
+    private final DispatchOptions options;
+
+    Iteration(ExpertBuffer buffer, Tokens x, Routing routing, DispatchOptions options) {
+      this.buffer = buffer;
+      this.x = x;
+      this.routing = routing;
+      this.options = options;
+    }
+
+    void run() {
+      Dispatch d = buffer.dispatch(x, routing, options);
+      DispatchHandle handle = d.handle();
+      look(d);
+      Combine c = buffer.combine(d.x(), handle);
+      c.x();
+      look(buffer.dispatch(x, handle));
+      buffer.combine(d.combineInput(DType.BF16), handle).x();
+      buffer.dispatchLayout(routing).tokensPerExpert();
+      buffer.barrier();
+      handle.close();
+    }
+
+    private static void look(Dispatch d) {
+      d.x();
+      d.topkIdx();
+      d.topkWeights();
+      d.alignedCounts();
+      d.counts();
+      d.expertOffsets();
+      d.rankOffsets();
+      d.sourceTokens();
+      d.sourceRanks();
+      d.overflow();
+    }
+  }
+}

@@ -1,0 +1,51 @@
+package org.ep4j.group.protocol;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.HexFormat;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+
+class ChallengeTest {
+  private final byte[] client = Challenge.nonce();
+  private final byte[] host = Challenge.nonce();
+
+  @Test
+  void aProofHoldsForOneSecretOnePurposeOneRoleAndOnePairOfNoncesOnly() {
+    Set<String> proofs = new HashSet<>();
+    int combinations = 0;
+    for (String secret : new String[] {"a", "b"}) {
+      for (Frames.Purpose purpose : Frames.Purpose.values()) {
+        for (Challenge.Role role : Challenge.Role.values()) {
+          for (byte[][] nonces :
+              new byte[][][] {{client, host}, {host, client}, {client, client}, {host, host}}) {
+            byte[] proof = Challenge.proof(secret, purpose, role, nonces[0], nonces[1]);
+            assertThat(proof).hasSize(Challenge.PROOF_BYTES);
+            proofs.add(HexFormat.of().formatHex(proof));
+            combinations++;
+          }
+        }
+      }
+    }
+    assertThat(proofs).hasSize(combinations);
+  }
+
+  @Test
+  void bothSidesComputeTheSameProof() {
+    byte[] one = Challenge.proof("s", Frames.Purpose.PEER, Challenge.Role.HOST, client, host);
+    byte[] other =
+        Challenge.proof(
+            "s", Frames.Purpose.PEER, Challenge.Role.HOST, client.clone(), host.clone());
+    assertThat(Challenge.same(one, other)).isTrue();
+    other[31] ^= 1;
+    assertThat(Challenge.same(one, other)).isFalse();
+    assertThat(Challenge.same(one, Arrays.copyOf(one, 31))).isFalse();
+  }
+
+  @Test
+  void noncesAreFresh() {
+    assertThat(Challenge.nonce()).isNotEqualTo(Challenge.nonce()).hasSize(32);
+  }
+}
