@@ -8,6 +8,7 @@ module org.ep4j.cli {
   requires org.ep4j.cuda;
   requires org.ep4j.nccl;
   requires org.ep4j.rdma;
+  requires org.ep4j.verify;
   requires static org.jspecify;
 
   opens org.ep4j.cli to

@@ -2,6 +2,7 @@
 module org.ep4j.conformance {
   requires transitive org.ep4j;
   requires jdk.management;
+  requires transitive org.ep4j.verify;
   requires transitive org.junit.jupiter.api;
   requires static org.jspecify;
 

@@ -4,15 +4,12 @@ module org.ep4j {
   requires static transitive org.jspecify;
 
   exports org.ep4j;
-  exports org.ep4j.cases;
   exports org.ep4j.engine;
   exports org.ep4j.group;
   exports org.ep4j.group.rendezvous to
       org.ep4j.cli,
       org.ep4j.conformance;
-  exports org.ep4j.io;
   exports org.ep4j.memory;
-  exports org.ep4j.verify;
   exports org.ep4j.wire;
   exports org.ep4j.wire.support;
   exports org.ep4j.wire.tcp;

@@ -29,7 +29,7 @@ import org.ep4j.Tensor;
 import org.ep4j.group.RankFailedException;
 import org.junit.jupiter.api.Test;
 
-/** RANK_MAJOR on a case computed by hand; {@link LowLatencyPropertyTest} covers all shapes. */
+/** RANK_MAJOR on a case computed by hand; {@code LowLatencyPropertyTest} covers all shapes. */
 class LowLatencyRankMajorTest {
   private static final LowLatencyDispatchOptions BY_RANKS =
       LowLatencyDispatchOptions.builder()

@@ -1,4 +1,4 @@
-package org.ep4j.engine.host.lowlatency;
+package org.ep4j.verify.worlds;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -21,7 +21,6 @@ import org.ep4j.RowLayout;
 import org.ep4j.ScaleKind;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
-import org.ep4j.engine.host.buffer.Tensors;
 import org.ep4j.verify.Inputs;
 import org.ep4j.verify.LowLatencyOracle;
 import org.ep4j.verify.RankMajorOracle;

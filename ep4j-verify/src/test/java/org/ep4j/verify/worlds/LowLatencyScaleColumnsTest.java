@@ -1,4 +1,4 @@
-package org.ep4j.engine.host.lowlatency;
+package org.ep4j.verify.worlds;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
@@ -14,7 +14,6 @@ import org.ep4j.RowFormat;
 import org.ep4j.ScaleKind;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
-import org.ep4j.engine.host.buffer.Tensors;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.verify.Inputs;
 import org.ep4j.verify.Inputs.Part;

@@ -1,9 +1,8 @@
-package org.ep4j.engine.host.buffer;
+package org.ep4j.verify.worlds;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.util.List;
-import org.ep4j.engine.host.kernel.ForkedJvm;
 import org.ep4j.engine.host.streaming.CacheBypass;
 import org.ep4j.memory.StreamingStores;
 import org.junit.jupiter.params.ParameterizedTest;

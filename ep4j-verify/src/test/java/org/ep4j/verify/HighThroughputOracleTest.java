@@ -152,8 +152,8 @@ class HighThroughputOracleTest {
           .isInstanceOf(VerificationException.class)
           .hasMessageMatching(
               ErrorCode.VERIFICATION_FAILED.id()
-                  + ": dispatch: x of rank 2, row 3 \\(token \\d of rank \\d, expert \\d\\), byte 30: "
-                  + "expected "
+                  + ": dispatch: x of rank 2, row 3 \\(token \\d of rank \\d, expert \\d\\), byte"
+                  + " 30: expected "
                   + right
                   + ", found 00 "
                   + right.substring(3));

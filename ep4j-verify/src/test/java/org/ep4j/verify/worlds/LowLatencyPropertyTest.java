@@ -1,4 +1,4 @@
-package org.ep4j.engine.host.lowlatency;
+package org.ep4j.verify.worlds;
 
 import java.lang.foreign.Arena;
 import java.time.Duration;
