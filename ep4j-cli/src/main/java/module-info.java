@@ -5,6 +5,7 @@ module org.ep4j.cli {
   requires java.management;
   requires static jdk.incubator.vector;
   requires org.ep4j;
+  requires org.ep4j.bench;
   requires org.ep4j.cuda;
   requires org.ep4j.nccl;
   requires org.ep4j.rdma;

@@ -3,6 +3,7 @@ package org.ep4j.cli.bench;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.Layout;
+import org.ep4j.bench.Timings;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;

@@ -4,6 +4,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.bench.VerificationFailure;
 import org.ep4j.cli.ExitCodes;
 import org.jspecify.annotations.Nullable;
 

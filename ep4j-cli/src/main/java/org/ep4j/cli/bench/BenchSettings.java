@@ -10,6 +10,7 @@ import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
 import org.ep4j.RowLayout;
+import org.ep4j.bench.NodeChoice;
 import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.verify.RoutingKind;
 

@@ -8,6 +8,7 @@ import org.ep4j.CombineOptions;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.Tensor;
+import org.ep4j.bench.StartSignal;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,6 +1,9 @@
 package org.ep4j.cli.bench;
 
 import java.util.Map;
+import org.ep4j.bench.NodeLimits;
+import org.ep4j.bench.NodeTraffic;
+import org.ep4j.bench.Timings;
 import org.ep4j.cli.text.Units;
 import org.jspecify.annotations.Nullable;
 

@@ -6,6 +6,8 @@ import java.util.Map;
 import org.ep4j.BufferSizes;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Layout;
+import org.ep4j.bench.DeviceCeiling;
+import org.ep4j.bench.NodeLimits;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;

@@ -6,6 +6,7 @@ import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.Dispatch;
 import org.ep4j.Tensor;
+import org.ep4j.bench.StartSignal;
 import org.ep4j.cuda.driver.CaptureMode;
 import org.ep4j.cuda.driver.CudaGraph;
 import org.ep4j.cuda.driver.CudaGraphExec;

@@ -1,6 +1,6 @@
 package org.ep4j.cli.bench;
 
-import org.ep4j.cli.launch.CommandAgreement;
+import org.ep4j.bench.CommandAgreement;
 
 /**
  * Numbers of iterations: set by the user, or derived from a time budget.

@@ -7,6 +7,8 @@ import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
+import org.ep4j.bench.StartSignal;
+import org.ep4j.bench.Timings;
 import org.ep4j.cuda.driver.CaptureMode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaEvent;

@@ -5,6 +5,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
+import org.ep4j.bench.NodeLimits;
+import org.ep4j.bench.Timings;
 import org.ep4j.cli.text.Units;
 import org.jspecify.annotations.Nullable;
 

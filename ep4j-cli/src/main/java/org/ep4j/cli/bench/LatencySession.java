@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import org.ep4j.BufferSizes;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.bench.NodeLimits;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;

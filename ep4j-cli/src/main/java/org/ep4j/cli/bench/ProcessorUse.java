@@ -1,6 +1,8 @@
 package org.ep4j.cli.bench;
 
 import org.ep4j.ExpertBuffer;
+import org.ep4j.bench.CpuTime;
+import org.ep4j.bench.NodeLimits;
 import org.ep4j.cuda.driver.CudaDevice;
 
 /** Measures the CPU use while GPUs of several nodes exchange rows. */

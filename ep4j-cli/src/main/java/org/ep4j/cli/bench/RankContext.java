@@ -2,7 +2,8 @@ package org.ep4j.cli.bench;
 
 import java.io.PrintStream;
 import java.util.List;
-import org.ep4j.cli.launch.CommandAgreement;
+import org.ep4j.bench.CommandAgreement;
+import org.ep4j.bench.VerificationFailure;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Units;

@@ -2,6 +2,7 @@ package org.ep4j.cli.bench;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.ep4j.bench.Timings;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.stream.Stream;
 import org.ep4j.ErrorCode;
 import org.ep4j.Tensor;
-import org.ep4j.cli.launch.CommandAgreement;
+import org.ep4j.bench.CommandAgreement;
 import org.ep4j.io.SafetensorsWriter;
 
 /**

@@ -1,4 +1,4 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench;
 
 /**
  * Declared nodes of a bench.
@@ -6,27 +6,27 @@ package org.ep4j.cli.bench;
  * @param ranksPerNode ranks of a node; 0 = the ranks of a host
  * @param wire kind of wire between nodes
  */
-record NodeChoice(int ranksPerNode, String wire) {
+public record NodeChoice(int ranksPerNode, String wire) {
   /** The ranks of a host are a node. */
-  static final NodeChoice HOSTS = new NodeChoice(0, "auto");
+  public static final NodeChoice HOSTS = new NodeChoice(0, "auto");
 
   /** Whether the ranks belong to several nodes. */
-  boolean several(int ranks) {
+  public boolean several(int ranks) {
     return ranksPerNode > 0 && ranksPerNode < ranks;
   }
 
   /** Number of nodes. */
-  int count(int ranks) {
+  public int count(int ranks) {
     return several(ranks) ? Math.ceilDiv(ranks, ranksPerNode) : 1;
   }
 
   /** Node of a rank. */
-  int of(int rank) {
+  public int of(int rank) {
     return ranksPerNode == 0 ? 0 : rank / ranksPerNode;
   }
 
   /** The rank of a node that exchanges with {@code rank}. */
-  int rail(int rank, int node, int ranks) {
+  public int rail(int rank, int node, int ranks) {
     int first = node * ranksPerNode;
     int size = Math.min(ranksPerNode, ranks - first);
     return first + rank % ranksPerNode % size;

@@ -1,8 +1,7 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench;
 
 import java.util.List;
 import java.util.TreeSet;
-import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.probe.LinkProbe;
 import org.ep4j.cuda.probe.ProbeLoad;
@@ -12,7 +11,7 @@ import org.ep4j.group.Group;
  * Time in which the GPUs push the rows of an operation without a protocol: the best of several
  * numbers of SMs. Rank 0 measures on all GPUs while the other ranks wait.
  */
-final class DeviceCeiling {
+public final class DeviceCeiling {
   private static final int REPETITIONS = 15;
   private static final int UNIT = 16;
 
@@ -23,7 +22,7 @@ final class DeviceCeiling {
   private final CommandAgreement agreement;
   private final TreeSet<Integer> sms = new TreeSet<>(MANY);
 
-  DeviceCeiling(Group group, CommandAgreement agreement, List<Integer> wanted) {
+  public DeviceCeiling(Group group, CommandAgreement agreement, List<Integer> wanted) {
     this.group = group;
     this.agreement = agreement;
     wanted.stream().filter(number -> number > 0).forEach(sms::add);
@@ -33,7 +32,7 @@ final class DeviceCeiling {
    * Microseconds for {@code rows} rows from every rank to every rank, including itself; NaN if
    * ranks share GPUs, or if rank 0 does not see all GPUs. Collective.
    */
-  double micros(long rowBytes, double rows) {
+  public double micros(long rowBytes, double rows) {
     agreement.barrier();
     double best = Double.NaN;
     if (group.rank() == 0 && group.size() <= CudaDevice.count() && rows >= 1) {

@@ -1,4 +1,4 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench;
 
 import java.util.Arrays;
 
@@ -7,16 +7,16 @@ import java.util.Arrays;
  *
  * @param micros in the order of the iterations
  */
-record Timings(double[] micros) {
+public record Timings(double[] micros) {
   /** Checks that the array is not empty. */
-  Timings {
+  public Timings {
     if (micros.length == 0) {
       throw new IllegalArgumentException("timings of no iteration");
     }
   }
 
   /** The maximum of the ranks in each iteration. */
-  static Timings longestOf(long[][] nanosOfRanks) {
+  public static Timings longestOf(long[][] nanosOfRanks) {
     double[] longest = new double[nanosOfRanks[0].length];
     for (long[] nanos : nanosOfRanks) {
       for (int i = 0; i < longest.length; i++) {
@@ -27,19 +27,19 @@ record Timings(double[] micros) {
   }
 
   /** The median; for an even number of iterations the mean of the middle two. */
-  double median() {
+  public double median() {
     double[] sorted = sorted();
     int half = sorted.length / 2;
     return sorted.length % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
   }
 
   /** The shortest duration that at least 99 of 100 do not exceed. */
-  double p99() {
+  public double p99() {
     return percentile(0.99);
   }
 
   /** The same for 999 of 1000; the maximum of fewer than 1000. */
-  double p999() {
+  public double p999() {
     return percentile(0.999);
   }
 
@@ -48,11 +48,11 @@ record Timings(double[] micros) {
     return sorted[(int) Math.ceil(share * sorted.length) - 1];
   }
 
-  double min() {
+  public double min() {
     return sorted()[0];
   }
 
-  double max() {
+  public double max() {
     return sorted()[micros.length - 1];
   }
 

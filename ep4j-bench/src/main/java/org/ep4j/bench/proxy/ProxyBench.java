@@ -1,10 +1,11 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench.proxy;
 
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
+import org.ep4j.bench.VerificationFailure;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.internode.proxy.ProxyConfig;
@@ -13,7 +14,7 @@ import org.ep4j.memory.NativeMemory;
 import org.ep4j.wire.Region;
 
 /** A GPU that pushes commands, and proxies with several numbers of threads that discard them. */
-final class ProxyBench implements AutoCloseable {
+public final class ProxyBench implements AutoCloseable {
   private static final int PEERS = 8;
   private static final int WARPS_OF_BLOCK = 8;
   private static final int SKIPPED = 20;
@@ -38,7 +39,7 @@ final class ProxyBench implements AutoCloseable {
   }
 
   /** On the first GPU. */
-  static ProxyBench open(int rings, int capacity, List<Integer> cores) {
+  public static ProxyBench open(int rings, int capacity, List<Integer> cores) {
     CudaDevice device = CudaDevice.open(0);
     try {
       device.makeCurrent();
@@ -60,7 +61,7 @@ final class ProxyBench implements AutoCloseable {
   }
 
   /** Commands per second, from the launch until the last is posted. */
-  double rate(int threads, int warps, long warpCommands, int together) {
+  public double rate(int threads, int warps, long warpCommands, int together) {
     try (NullWire wire = new NullWire(PEERS, threads, 0, 0);
         Region region = wire.region()) {
       double nanos;
@@ -107,7 +108,7 @@ final class ProxyBench implements AutoCloseable {
   }
 
   /** Times single commands. */
-  RoundTimes rounds(int threads, int rounds, Duration pause) {
+  public RoundTimes rounds(int threads, int rounds, Duration pause) {
     // The first of two runs is for the JIT compiler.
     RoundTimes ignored = timed(threads, rounds, pause);
     return timed(threads, rounds, pause);

@@ -1,4 +1,4 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench;
 
 import org.ep4j.Layout;
 import org.ep4j.verify.WorldRouting;
@@ -10,9 +10,9 @@ import org.ep4j.verify.WorldRouting;
  * @param source row to copy
  * @param target place to copy it to
  */
-record RowCopies(int[] source, int[] target) {
+public record RowCopies(int[] source, int[] target) {
   /** The copies of {@code rank}: a destination is a rank (FLAT) or an expert (EXPERT_MAJOR). */
-  static RowCopies of(WorldRouting world, int rank, Layout layout) {
+  public static RowCopies of(WorldRouting world, int rank, Layout layout) {
     int parts = layout == Layout.FLAT ? world.ranks() : world.placement().experts();
     int[] next = new int[parts + 1];
     boolean[][] goes = new boolean[world.tokens(rank)][parts];
@@ -45,7 +45,7 @@ record RowCopies(int[] source, int[] target) {
   }
 
   /** Number of copies. */
-  int count() {
+  public int count() {
     return source.length;
   }
 }

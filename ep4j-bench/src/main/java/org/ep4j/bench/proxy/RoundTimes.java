@@ -1,5 +1,6 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench.proxy;
 
+import org.ep4j.bench.Timings;
 import org.ep4j.cuda.probe.ProxyProbe;
 
 /**
@@ -15,11 +16,11 @@ import org.ep4j.cuda.probe.ProxyProbe;
  *     host
  * @param look time in which the GPU reads the host clock
  */
-record RoundTimes(Timings fromStore, Timings fromPush, Timings roundTrip, Timings look) {
+public record RoundTimes(Timings fromStore, Timings fromPush, Timings roundTrip, Timings look) {
   private static final int NEIGHBOURS = 32;
 
   /** Computed from the words of {@code ep4j_proxy_rounds} and the host times of the posts. */
-  static RoundTimes of(long[] words, long[] posts, int skipped) {
+  public static RoundTimes of(long[] words, long[] posts, int skipped) {
     int rounds = posts.length;
     double[][] micros = new double[4][rounds - skipped];
     for (int i = skipped; i < rounds; i++) {

@@ -1,4 +1,4 @@
-package org.ep4j.cli.launch;
+package org.ep4j.bench;
 
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;

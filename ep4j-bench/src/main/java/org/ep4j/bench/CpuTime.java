@@ -1,4 +1,4 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench;
 
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadInfo;
@@ -11,10 +11,10 @@ import java.time.Duration;
  * @param proxies of the proxy threads
  * @param process of all threads, including ended threads and those of the JVM
  */
-record CpuTime(long proxies, long process) {
+public record CpuTime(long proxies, long process) {
   private static final String PROXY = "ep4j-proxy-";
 
-  static CpuTime now() {
+  public static CpuTime now() {
     ThreadMXBean threads = ManagementFactory.getThreadMXBean();
     long proxies = 0;
     for (ThreadInfo thread : threads.getThreadInfo(threads.getAllThreadIds())) {
@@ -27,12 +27,12 @@ record CpuTime(long proxies, long process) {
     return new CpuTime(proxies, process.toNanos());
   }
 
-  CpuTime since(CpuTime before) {
+  public CpuTime since(CpuTime before) {
     return new CpuTime(proxies - before.proxies, process - before.process);
   }
 
   /** Time of all other threads. The clocks of the two fields differ slightly, hence the maximum. */
-  long others() {
+  public long others() {
     return Math.max(0, process - proxies);
   }
 }

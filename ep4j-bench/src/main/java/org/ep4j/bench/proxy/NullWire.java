@@ -1,4 +1,4 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench.proxy;
 
 import java.lang.foreign.Arena;
 import java.time.Duration;

@@ -1,9 +1,11 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench.wire;
 
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import org.ep4j.cli.launch.CommandAgreement;
+import org.ep4j.bench.CommandAgreement;
+import org.ep4j.bench.NodeChoice;
+import org.ep4j.bench.Timings;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
@@ -16,7 +18,7 @@ import org.ep4j.wire.Wires;
  * Rate of the wire between nodes without an engine: every rank streams puts to its partner in each
  * other node, all at once, with the lanes of the engine. Collective.
  */
-final class WireCeiling implements AutoCloseable {
+public final class WireCeiling implements AutoCloseable {
   private static final int LANES = 4;
   private static final long PUT = 1 << 20;
   private static final long MAX_PUTS = 1_000_000;
@@ -46,7 +48,7 @@ final class WireCeiling implements AutoCloseable {
 
   private final long puts;
 
-  WireCeiling(Group group, CommandAgreement agreement, NodeChoice nodes) {
+  public WireCeiling(Group group, CommandAgreement agreement, NodeChoice nodes) {
     this.group = group;
     this.agreement = agreement;
     int ranks = group.size();
@@ -94,17 +96,17 @@ final class WireCeiling implements AutoCloseable {
   }
 
   /** Kind of the measured wire. */
-  String wire() {
+  public String wire() {
     return wire.name();
   }
 
   /** GB/s from a rank, and to a rank at the same time; the median of the streams. */
-  double gbps() {
+  public double gbps() {
     return new Timings(found.stream().mapToDouble(Double::doubleValue).toArray()).median();
   }
 
   /** Measures one stream. */
-  void measure() {
+  public void measure() {
     found.add((double) puts * PUT * targets.size() / nanos(puts));
   }
 

@@ -1,16 +1,16 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench.wire;
 
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.ep4j.cli.launch.CommandAgreement;
+import org.ep4j.bench.CommandAgreement;
 import org.ep4j.group.Group;
 
 /**
  * The same traffic with iperf3, if both ranks have it: rank 1 runs the server, rank 0 sends in
  * writes of 1 MiB.
  */
-final class Iperf {
+public final class Iperf {
   private static final Tool TOOL = new Tool("iperf3");
   private static final int SECONDS = 2;
   private static final Pattern RECEIVED =
@@ -23,7 +23,7 @@ final class Iperf {
    *
    * @return 0 on rank 1, and if iperf3 is missing or fails
    */
-  static double measure(Group group, CommandAgreement agreement, int connections) {
+  public static double measure(Group group, CommandAgreement agreement, int connections) {
     return TOOL.measure(
         group,
         agreement,
@@ -45,7 +45,7 @@ final class Iperf {
   }
 
   /** GB/s received in a report of iperf3; 0 if the report has none. */
-  static double gbps(String report) {
+  public static double gbps(String report) {
     Matcher matcher = RECEIVED.matcher(report);
     return matcher.find() ? Double.parseDouble(matcher.group(1)) / 8e9 : 0;
   }

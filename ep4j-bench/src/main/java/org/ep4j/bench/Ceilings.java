@@ -1,10 +1,9 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.concurrent.atomic.LongAdder;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.cli.launch.CommandAgreement;
 import org.ep4j.memory.PageArena;
 
 /**
@@ -12,7 +11,7 @@ import org.ep4j.memory.PageArena;
  * of an operation: copying the bytes of a dispatch and reading those of a combine, without
  * communication. The ceiling is the best of several methods.
  */
-final class Ceilings {
+public final class Ceilings {
   private static final int WARMUP = 1;
   private static final int WARMUP_CALLS = 6000;
   private static final int LONG_REPEATS = 5;
@@ -31,7 +30,7 @@ final class Ceilings {
   /** Consumes the sums, so that the JIT compiler keeps the reads. */
   private final LongAdder sink = new LongAdder();
 
-  Ceilings(ExpertBuffer buffer, CommandAgreement agreement) {
+  public Ceilings(ExpertBuffer buffer, CommandAgreement agreement) {
     this.buffer = buffer;
     this.agreement = agreement;
   }
@@ -45,7 +44,7 @@ final class Ceilings {
    * @param copies rows and their targets
    * @param bytes bytes of the bulk copy
    */
-  double copyMicros(MemorySegment rows, long rowBytes, RowCopies copies, long bytes) {
+  public double copyMicros(MemorySegment rows, long rowBytes, RowCopies copies, long bytes) {
     try (Arena arena = new PageArena();
         ThreadTeam team = new ThreadTeam(buffer.parallelism())) {
       long spaceRows = Math.clamp(MAX_SPACE / rowBytes, 1, Math.max(1, copies.count()));
@@ -66,7 +65,7 @@ final class Ceilings {
   }
 
   /** Microseconds in which every rank reads {@code bytes} bytes. */
-  double readMicros(long bytes) {
+  public double readMicros(long bytes) {
     try (Arena arena = new PageArena();
         ThreadTeam team = new ThreadTeam(buffer.parallelism())) {
       MemorySegment source = touched(arena, Math.min(bytes, MAX_SPACE));
@@ -99,7 +98,7 @@ final class Ceilings {
   }
 
   /** Warms up the reader for the JIT compiler with many short calls. */
-  void warmUp() {
+  public void warmUp() {
     MemoryReader reader = MemoryReader.best();
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment source = touched(arena, MemoryReader.BLOCK);

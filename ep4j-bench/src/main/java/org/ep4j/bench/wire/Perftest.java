@@ -1,9 +1,9 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench.wire;
 
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Stream;
-import org.ep4j.cli.launch.CommandAgreement;
+import org.ep4j.bench.CommandAgreement;
 import org.ep4j.group.Group;
 import org.ep4j.rdma.verbs.ports.RdmaPort;
 import org.ep4j.rdma.verbs.ports.RdmaPorts;
@@ -20,7 +20,7 @@ import org.ep4j.wire.WireConfig;
  * @param gbps GB/s of large writes over all of them; 0 if not measured
  * @param micros median of half round trips of writes of 8 bytes; 0 if not measured
  */
-record Perftest(int ports, int queuePairs, double gbps, double micros) {
+public record Perftest(int ports, int queuePairs, double gbps, double micros) {
   private static final Duration LIMIT = Duration.ofSeconds(40);
   private static final Tool BANDWIDTH = new Tool("ib_write_bw", LIMIT);
   private static final Tool LATENCY = new Tool("ib_write_lat", LIMIT);
@@ -37,7 +37,7 @@ record Perftest(int ports, int queuePairs, double gbps, double micros) {
    * @param bytes of a large write
    * @param lanes lanes of the wire
    */
-  static Perftest measure(Group group, CommandAgreement agreement, long bytes, int lanes) {
+  public static Perftest measure(Group group, CommandAgreement agreement, long bytes, int lanes) {
     RdmaSettings settings = RdmaSettings.of(System.getenv());
     // As in the measured wire: host memory without affinity to a device.
     List<RdmaPort> all = RdmaPorts.of(group, "", WireConfig.builder().build().timeout()).ports();
@@ -88,7 +88,7 @@ record Perftest(int ports, int queuePairs, double gbps, double micros) {
   }
 
   /** A column of the row of numbers in the report; 0 if it is missing. */
-  static double column(String report, int column) {
+  public static double column(String report, int column) {
     return report
         .lines()
         .map(String::strip)

@@ -1,4 +1,4 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench.wire;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
@@ -6,7 +6,8 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.LongUnaryOperator;
-import org.ep4j.cli.launch.CommandAgreement;
+import org.ep4j.bench.CommandAgreement;
+import org.ep4j.bench.VerificationFailure;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
@@ -19,7 +20,7 @@ import org.ep4j.wire.Wires;
  * Times puts from rank 0 to rank 1 over one wire: single puts, each answered by a put, and streams
  * of puts. Both ranks make the same calls.
  */
-final class WireBench implements AutoCloseable {
+public final class WireBench implements AutoCloseable {
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
   private static final int PING = 0;
   private static final int PONG = 8;
@@ -51,7 +52,7 @@ final class WireBench implements AutoCloseable {
    *
    * @param largest maximum size of a put in bytes
    */
-  WireBench(Group group, CommandAgreement agreement, WireConfig config, long largest) {
+  public WireBench(Group group, CommandAgreement agreement, WireConfig config, long largest) {
     this.group = group;
     this.agreement = agreement;
     this.config = config;
@@ -74,7 +75,7 @@ final class WireBench implements AutoCloseable {
    * @param time target duration of the stream, and maximum duration of the round trips
    * @throws VerificationFailure on both ranks if received bytes differ from sent bytes
    */
-  WireSpeed measure(long bytes, Duration time) {
+  public WireSpeed measure(long bytes, Duration time) {
     fill(source.segment(), bytes);
     long trips = fitting(count -> nanos(roundTrips(bytes, count)), time, MAX_ROUND_TRIPS);
     double[] latency = roundTrips(bytes, trips);

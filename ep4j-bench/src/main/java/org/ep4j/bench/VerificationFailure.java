@@ -1,13 +1,13 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench;
 
 import org.ep4j.ErrorCode;
 
 /** The output of a rank is wrong. Every rank throws this error, so that all ranks end alike. */
-final class VerificationFailure extends RuntimeException {
+public final class VerificationFailure extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
   /** An error with the first mismatch. */
-  VerificationFailure(String mismatch) {
+  public VerificationFailure(String mismatch) {
     super(ErrorCode.WRONG_RESULT.message(mismatch));
   }
 }

@@ -1,4 +1,4 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench;
 
 import java.util.Map;
 
@@ -10,27 +10,27 @@ import java.util.Map;
  * @param proxyCores busy cores of the proxy threads of all ranks during checks and timing
  * @param otherCores busy cores of all other threads of these processes
  */
-record NodeLimits(String ceiling, double ceilingGbps, double proxyCores, double otherCores) {
-  boolean isMeasured() {
+public record NodeLimits(String ceiling, double ceilingGbps, double proxyCores, double otherCores) {
+  public boolean isMeasured() {
     return !Double.isNaN(ceilingGbps);
   }
 
   /** Microseconds at the ceiling for bytes in each direction; NaN if nothing was measured. */
-  double micros(double bytes) {
+  public double micros(double bytes) {
     return bytes / ceilingGbps / 1e3;
   }
 
   /** The CPU use as text. */
-  String cores() {
+  public String cores() {
     return "CPU during checks and timing: %.1f cores in the proxies of all ranks, %.1f in other threads%n"
         .formatted(proxyCores, otherCores);
   }
 
-  double percent(double gbps) {
+  public double percent(double gbps) {
     return 100 * gbps / ceilingGbps;
   }
 
-  void addTo(Map<String, Object> tree, double gbps) {
+  public void addTo(Map<String, Object> tree, double gbps) {
     tree.put("ceiling", ceiling);
     if (isMeasured()) {
       tree.put("ceiling_gbps_each_way", ceilingGbps);

@@ -1,7 +1,8 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench.wire;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.ep4j.bench.Timings;
 
 /**
  * Speed of a wire for puts of one size.
@@ -14,7 +15,7 @@ import java.util.Map;
  * @param streamNanos time from the first put until the sender knows that all are counted
  * @param latencyMicros half round trips of a counted put in each direction, in order
  */
-record WireSpeed(
+public record WireSpeed(
     String wire,
     int lanes,
     int connections,
@@ -23,21 +24,21 @@ record WireSpeed(
     long streamNanos,
     double[] latencyMicros) {
   /** Median of the half round trips. */
-  double latency() {
+  public double latency() {
     return new Timings(latencyMicros).median();
   }
 
   /** Millions of puts per second. */
-  double millionsPerSecond() {
+  public double millionsPerSecond() {
     return puts * 1e3 / streamNanos;
   }
 
   /** GB/s of payload. */
-  double gbps() {
+  public double gbps() {
     return (double) bytes * puts / streamNanos;
   }
 
-  Map<String, Object> tree() {
+  public Map<String, Object> tree() {
     Map<String, Object> tree = new LinkedHashMap<>();
     tree.put("wire", wire);
     tree.put("lanes", lanes);

@@ -1,4 +1,4 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -9,17 +9,17 @@ import java.util.Map;
  * @param scaleOut bytes sent to other nodes, each row once per node; a rank receives as many
  * @param scaleUp bytes of rows received from other ranks of the node, including forwarded rows
  */
-record NodeTraffic(double scaleOut, double scaleUp) {
+public record NodeTraffic(double scaleOut, double scaleUp) {
   /** GB/s in each direction. */
-  double scaleOutGbps(double micros) {
+  public double scaleOutGbps(double micros) {
     return scaleOut / micros / 1e3;
   }
 
-  double scaleUpGbps(double micros) {
+  public double scaleUpGbps(double micros) {
     return scaleUp / micros / 1e3;
   }
 
-  Map<String, Object> tree(double micros) {
+  public Map<String, Object> tree(double micros) {
     Map<String, Object> tree = new LinkedHashMap<>();
     tree.put("scale_out_bytes", scaleOut);
     tree.put("scale_up_bytes", scaleUp);

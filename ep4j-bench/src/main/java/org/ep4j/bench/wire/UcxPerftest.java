@@ -1,8 +1,8 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench.wire;
 
 import java.util.Arrays;
 import java.util.List;
-import org.ep4j.cli.launch.CommandAgreement;
+import org.ep4j.bench.CommandAgreement;
 import org.ep4j.group.Group;
 
 /**
@@ -12,12 +12,12 @@ import org.ep4j.group.Group;
  * @param gbps GB/s of a stream of large puts; 0 if not measured
  * @param micros median of half round trips of puts of 8 bytes; 0 if not measured
  */
-record UcxPerftest(double gbps, double micros) {
+public record UcxPerftest(double gbps, double micros) {
   private static final Tool TOOL = new Tool("ucx_perftest");
   private static final double MIB = 1 << 20;
 
   /** Runs both tests; called on both ranks; the results are on rank 0. */
-  static UcxPerftest measure(Group group, CommandAgreement agreement, long large) {
+  public static UcxPerftest measure(Group group, CommandAgreement agreement, long large) {
     double bandwidth = run(group, agreement, "ucp_put_bw", large, 2_000, "overall_bw");
     double latency = run(group, agreement, "ucp_put_lat", 8, 20_000, "50.0_percentile_lat");
     return new UcxPerftest(bandwidth * MIB / 1e9, latency);
@@ -46,7 +46,7 @@ record UcxPerftest(double gbps, double micros) {
   }
 
   /** A column of the table at the end of the report; 0 if it is missing. */
-  static double value(String report, String column) {
+  public static double value(String report, String column) {
     List<String> lines = report.lines().filter(line -> line.indexOf(',') > 0).toList();
     for (int i = 0; i + 1 < lines.size(); i++) {
       int place = Arrays.asList(lines.get(i).split(",")).indexOf(column);

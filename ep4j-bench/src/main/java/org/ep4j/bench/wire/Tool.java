@@ -1,4 +1,4 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench.wire;
 
 import java.io.IOException;
 import java.net.ServerSocket;
@@ -15,7 +15,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.IntFunction;
 import java.util.function.ToDoubleFunction;
-import org.ep4j.cli.launch.CommandAgreement;
+import org.ep4j.bench.CommandAgreement;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 

@@ -1,4 +1,4 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench;
 
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteOrder;

@@ -1,4 +1,4 @@
-package org.ep4j.cli.bench;
+package org.ep4j.bench;
 
 import java.util.List;
 import org.ep4j.Layout;
@@ -11,9 +11,9 @@ import org.ep4j.verify.WorldRouting;
  * @param meanRemote mean of rows from other ranks
  * @param max maximum of ranks and input sets, including group padding
  */
-record TrafficVolume(double mean, double meanRemote, long max) {
+public record TrafficVolume(double mean, double meanRemote, long max) {
   /** Rows of high throughput: one for each rank (FLAT) or expert (EXPERT_MAJOR) of a token. */
-  static TrafficVolume of(List<WorldRouting> sets, Layout layout, int alignment) {
+  public static TrafficVolume of(List<WorldRouting> sets, Layout layout, int alignment) {
     long rows = 0;
     long remote = 0;
     long max = 0;
@@ -36,7 +36,7 @@ record TrafficVolume(double mean, double meanRemote, long max) {
   }
 
   /** Rows that a rank sends to other nodes, each once per node; mean of ranks and input sets. */
-  static double crossing(List<WorldRouting> sets, NodeChoice nodes) {
+  public static double crossing(List<WorldRouting> sets, NodeChoice nodes) {
     long rows = 0;
     int ranks = sets.getFirst().ranks();
     for (WorldRouting world : sets) {
@@ -60,7 +60,7 @@ record TrafficVolume(double mean, double meanRemote, long max) {
    * Rows of low latency that a rank receives from ranks of other nodes: one for each rank (FLAT) or
    * expert (EXPERT_MAJOR) of a token; mean of ranks and input sets.
    */
-  static double internodeRows(List<WorldRouting> sets, Layout layout, NodeChoice nodes) {
+  public static double internodeRows(List<WorldRouting> sets, Layout layout, NodeChoice nodes) {
     long rows = 0;
     int ranks = sets.getFirst().ranks();
     for (WorldRouting world : sets) {
@@ -92,7 +92,7 @@ record TrafficVolume(double mean, double meanRemote, long max) {
    * Rows that a rank receives from other ranks of its node, including rows forwarded from other
    * nodes; mean of ranks and input sets.
    */
-  static double scaleUp(List<WorldRouting> sets, NodeChoice nodes) {
+  public static double scaleUp(List<WorldRouting> sets, NodeChoice nodes) {
     long rows = 0;
     int ranks = sets.getFirst().ranks();
     for (WorldRouting world : sets) {

@@ -1,0 +1,14 @@
+/** Harnesses of the benchmarks that the command line runs. */
+module org.ep4j.bench {
+  requires static jdk.incubator.vector;
+  requires java.management;
+  requires transitive org.ep4j;
+  requires transitive org.ep4j.cuda;
+  requires transitive org.ep4j.rdma;
+  requires transitive org.ep4j.verify;
+  requires static org.jspecify;
+
+  exports org.ep4j.bench;
+  exports org.ep4j.bench.proxy;
+  exports org.ep4j.bench.wire;
+}
