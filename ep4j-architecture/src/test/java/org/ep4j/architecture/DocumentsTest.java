@@ -61,13 +61,15 @@ class DocumentsTest {
 
   @Test
   void everyFieldOfJsonIsInThePageOfTheCommandLine() throws IOException {
-    Path cli = Repository.repository().resolve("ep4j-cli/src/main/java");
     String page = Files.readString(Repository.repository().resolve("docs/command-line.md"));
     List<String> fields = new ArrayList<>();
-    try (Stream<Path> files = Files.walk(cli)) {
-      for (Path file : files.filter(f -> f.toString().endsWith(".java")).toList()) {
-        if (!file.endsWith(OPTIONS)) {
-          FIELD.matcher(Files.readString(file)).results().forEach(m -> fields.add(m.group(1)));
+    for (String module : List.of("ep4j-bench", "ep4j-cli")) {
+      Path sources = Repository.repository().resolve(module + "/src/main/java");
+      try (Stream<Path> files = Files.walk(sources)) {
+        for (Path file : files.filter(f -> f.toString().endsWith(".java")).toList()) {
+          if (!file.endsWith(OPTIONS)) {
+            FIELD.matcher(Files.readString(file)).results().forEach(m -> fields.add(m.group(1)));
+          }
         }
       }
     }

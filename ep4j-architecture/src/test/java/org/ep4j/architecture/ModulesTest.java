@@ -68,6 +68,7 @@ class ModulesTest {
             .that()
             .resideOutsideOfPackages(
                 "org.ep4j.cli..",
+                "org.ep4j.bench..",
                 "org.ep4j.examples..",
                 "org.ep4j.conformance..",
                 "org.ep4j.benchmarks..");
