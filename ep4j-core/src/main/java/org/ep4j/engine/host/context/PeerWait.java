@@ -1,6 +1,7 @@
 package org.ep4j.engine.host.context;
 
 import java.time.Duration;
+import java.util.concurrent.locks.LockSupport;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.engine.Members;
 import org.ep4j.memory.NativeMemory;
@@ -8,13 +9,19 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Waits for a word that a peer writes. Spins, then yields (at once if ranks outnumber cores: the
- * peer may need this core, and thousands of pauses take longer than a small operation), and checks
- * the clock and the liveness of the peer every {@link #CHECK_EVERY} rounds. Allocates only on
- * failure.
+ * peer may need this core, and thousands of pauses take longer than a small operation), then sleeps
+ * between looks: a peer that is milliseconds late is busy, and a core that yields in a loop takes a
+ * share of the time that the peer needs. Checks the clock and the liveness of the peer every {@link
+ * #CHECK_EVERY} rounds, and in every round that sleeps. Allocates only on failure.
  */
 public final class PeerWait {
   private static final int SPINS = 2_000;
   private static final int CHECK_EVERY = 1_024;
+
+  /** Yields before the first sleep: one to two milliseconds where no other thread wants the core. */
+  private static final int YIELDS = 4_096;
+
+  private static final long SLEEP_NANOS = 50_000;
   private static final int NONE = -1;
 
   /** Drives transfers between nodes while a rank waits. */
@@ -72,12 +79,8 @@ public final class PeerWait {
       if (NativeMemory.getLongAcquire(address) >= expected) {
         return true;
       }
-      if (round < spins) {
-        Thread.onSpinWait();
-      } else {
-        Thread.yield();
-      }
-      if (round % CHECK_EVERY == 0
+      relax(round);
+      if (checks(round)
           && (!reachable(peer)
               || (together && progress.anyAborted() != NONE)
               || System.nanoTime() - start > timeoutNanos)) {
@@ -126,12 +129,8 @@ public final class PeerWait {
       if (next == NONE) {
         return;
       }
-      if (round < spins) {
-        Thread.onSpinWait();
-      } else {
-        Thread.yield();
-      }
-      if (round % CHECK_EVERY == 0) {
+      relax(round);
+      if (checks(round)) {
         int dead = firstDead(addresses, skipped, expected);
         int guilty = dead != NONE ? dead : next;
         if ((dead != NONE
@@ -201,7 +200,7 @@ public final class PeerWait {
       String operation,
       String phase,
       long epoch) {
-    if (over(round, begin, peer) || (round % CHECK_EVERY == 0 && progress.anyAborted() != NONE)) {
+    if (over(round, begin, peer) || (checks(round) && progress.anyAborted() != NONE)) {
       throw failure(expected, seen, peer, operation, phase, epoch, begin);
     }
   }
@@ -210,9 +209,16 @@ public final class PeerWait {
   void relax(int round) {
     if (round < spins) {
       Thread.onSpinWait();
-    } else {
+    } else if (round < spins + YIELDS) {
       Thread.yield();
+    } else {
+      LockSupport.parkNanos(this, SLEEP_NANOS);
     }
+  }
+
+  /** Whether a round checks the clock and the peer. */
+  private boolean checks(int round) {
+    return round % CHECK_EVERY == 0 || round >= spins + YIELDS;
   }
 
   /**
@@ -222,7 +228,7 @@ public final class PeerWait {
    */
   boolean over(int round, long begin, int peer) {
     relax(round);
-    return round % CHECK_EVERY == 0
+    return checks(round)
         && (!reachable(peer) || System.nanoTime() - begin > timeoutNanos);
   }
 
