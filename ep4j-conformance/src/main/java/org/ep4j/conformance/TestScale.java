@@ -20,7 +20,7 @@ public final class TestScale {
   }
 
   /** Skips a test, with a reason, except in a full run. */
-  static void onlyInFull(String why) {
+  public static void onlyInFull(String why) {
     Assumptions.assumeTrue(FULL, why + "; -Dep4j.full=true runs it");
   }
 

@@ -10,6 +10,11 @@ class UcxSharedMemoryOnProcessesTest extends UcxWireKit {
   }
 
   @Override
+  protected boolean inEveryBuild() {
+    return true;
+  }
+
+  @Override
   protected World world() {
     return new ProcessWorld();
   }

@@ -10,6 +10,11 @@ class UcxSharedMemoryOnThreadsTest extends UcxWireKit {
   }
 
   @Override
+  protected boolean inEveryBuild() {
+    return false;
+  }
+
+  @Override
   protected World world() {
     return new ThreadWorld();
   }

@@ -10,6 +10,11 @@ class UcxTcpOnProcessesTest extends UcxWireKit {
   }
 
   @Override
+  protected boolean inEveryBuild() {
+    return false;
+  }
+
+  @Override
   protected World world() {
     return new ProcessWorld();
   }

@@ -10,6 +10,11 @@ class UcxTcpOnThreadsTest extends UcxWireKit {
   }
 
   @Override
+  protected boolean inEveryBuild() {
+    return true;
+  }
+
+  @Override
   protected World world() {
     return new ThreadWorld();
   }

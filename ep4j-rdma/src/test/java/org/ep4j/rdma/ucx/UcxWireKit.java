@@ -1,5 +1,6 @@
 package org.ep4j.rdma.ucx;
 
+import org.ep4j.conformance.TestScale;
 import org.ep4j.conformance.wire.WireKit;
 import org.ep4j.conformance.wire.WireSetup;
 import org.ep4j.rdma.ucx.bindings.UcxLibrary;
@@ -16,9 +17,15 @@ abstract class UcxWireKit extends WireKit {
   /** Value of {@code UCX_TLS}, also for ranks in processes. */
   protected abstract String transports();
 
+  /** Whether every build runs the test; the other transport then does so in the other world. */
+  protected abstract boolean inEveryBuild();
+
   @BeforeAll
   void chooseTransports() {
     Assumptions.assumeTrue(UcxLibrary.problem().isEmpty(), UcxLibrary.problem());
+    if (!inEveryBuild()) {
+      TestScale.onlyInFull("UCX over tcp on threads and shared memory on processes run");
+    }
     System.setProperty(TRANSPORTS, transports());
   }
 
