@@ -68,6 +68,11 @@ public enum ErrorCode {
   TENSOR_RANGE(
       1013, "A range of rows is outside the tensor.", "Stay inside the outermost dimension."),
 
+  TENSOR_DTYPE(
+      1015,
+      "An array, a buffer or a conversion does not fit the element type of a tensor.",
+      "Use an element type that the message names."),
+
   PAYLOAD_SHAPE(
       1020,
       "The rows of a payload do not have the shape [tokens, hidden].",
