@@ -20,4 +20,9 @@ enum CompletedEvent implements Event {
   public boolean await(Duration timeout) {
     return true;
   }
+
+  @Override
+  public String toString() {
+    return "completed";
+  }
 }

@@ -57,6 +57,11 @@ public enum DType {
     return total >>> 3;
   }
 
+  /** Whether elements are floating-point numbers: all types except INT32, INT64 and UINT8. */
+  public boolean floating() {
+    return this != INT32 && this != INT64 && this != UINT8;
+  }
+
   /** Whether combine can sum rows of this type (BF16, FP16, FP32). */
   public boolean summable() {
     return this == BF16 || this == FP16 || this == FP32;

@@ -68,6 +68,24 @@ public enum ErrorCode {
   TENSOR_RANGE(
       1013, "A range of rows is outside the tensor.", "Stay inside the outermost dimension."),
 
+  TENSOR_INDEX(
+      1014, "The index of an element is outside the tensor.", "Use 0 to Tensor.elements() - 1."),
+
+  TENSOR_DTYPE(
+      1015,
+      "An array, a buffer or a conversion does not fit the element type of a tensor.",
+      "Use an element type that the message names."),
+
+  TENSOR_BYTE_ORDER(
+      1016,
+      "A buffer has another byte order than this machine. A new ByteBuffer is big-endian.",
+      "Call order(ByteOrder.nativeOrder()) on the ByteBuffer before you put or read values."),
+
+  TENSOR_VALUES(
+      1017,
+      "The number of values differs from the number of elements of the tensor.",
+      "Pass one value for each element."),
+
   PAYLOAD_SHAPE(
       1020,
       "The rows of a payload do not have the shape [tokens, hidden].",
@@ -518,6 +536,16 @@ public enum ErrorCode {
       2001,
       "A tensor in device memory is read on the host.",
       "Copy the tensor to the host first, for example with Tensor.onHost."),
+
+  TENSOR_READ_TYPE(
+      2002,
+      "A tensor is read as numbers of a type that does not hold its elements.",
+      "Use the method that the message names."),
+
+  TENSOR_TOO_LARGE(
+      2003,
+      "A tensor has more elements than an array can have.",
+      "Read the tensor in parts, for example with Tensor.rows."),
 
   GROUP_CLOSED(
       2100,

@@ -2,9 +2,12 @@ package org.ep4j;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
+import java.nio.ByteBuffer;
+import java.nio.FloatBuffer;
+import java.nio.IntBuffer;
+import java.nio.LongBuffer;
+import java.nio.ShortBuffer;
 import java.util.Arrays;
-import org.ep4j.engine.Devices;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -18,6 +21,7 @@ import org.jspecify.annotations.Nullable;
 public final class Tensor {
   private final DType dtype;
   private final long[] shape;
+  private final long elements;
   private final @Nullable MemorySegment segment;
   private final long address;
   private final int device;
@@ -26,6 +30,7 @@ public final class Tensor {
       DType dtype, long[] shape, @Nullable MemorySegment segment, long address, int device) {
     this.dtype = dtype;
     this.shape = shape;
+    this.elements = TensorShape.elements(shape);
     this.segment = segment;
     this.address = address;
     this.device = device;
@@ -40,7 +45,7 @@ public final class Tensor {
    * @throws InvalidArgumentException if the shape is invalid or the segment is too short
    */
   public static Tensor of(MemorySegment segment, DType dtype, long... shape) {
-    long bytes = checkedBytes(dtype, shape);
+    long bytes = TensorShape.checkedBytes(dtype, shape);
     if (segment.byteSize() < bytes) {
       throw new InvalidArgumentException(
           ErrorCode.TENSOR_MEMORY,
@@ -61,7 +66,7 @@ public final class Tensor {
    * @throws InvalidArgumentException if the shape is invalid or the ordinal is negative
    */
   public static Tensor ofDevice(long address, int device, DType dtype, long... shape) {
-    checkedBytes(dtype, shape);
+    TensorShape.checkedBytes(dtype, shape);
     if (device < 0) {
       throw new InvalidArgumentException(
           ErrorCode.TENSOR_DEVICE,
@@ -83,6 +88,11 @@ public final class Tensor {
     return of(MemorySegment.ofArray(values), DType.BF16, shape);
   }
 
+  /** An FP16 tensor over a heap array of raw 16-bit patterns. */
+  public static Tensor ofFp16(short[] values, long... shape) {
+    return of(MemorySegment.ofArray(values), DType.FP16, shape);
+  }
+
   /** An INT32 tensor over a heap array. */
   public static Tensor of(int[] values, long... shape) {
     return of(MemorySegment.ofArray(values), DType.INT32, shape);
@@ -91,6 +101,79 @@ public final class Tensor {
   /** An INT64 tensor over a heap array. */
   public static Tensor of(long[] values, long... shape) {
     return of(MemorySegment.ofArray(values), DType.INT64, shape);
+  }
+
+  /**
+   * A tensor over a heap array of raw bytes; elements of several bytes are in the native byte
+   * order.
+   */
+  public static Tensor of(byte[] values, DType dtype, long... shape) {
+    return of(MemorySegment.ofArray(values), dtype, shape);
+  }
+
+  /**
+   * A tensor over the bytes from the buffer's position to its limit, at least as many as the tensor
+   * has. The buffer's position does not change. A tensor over a read-only buffer can be an input,
+   * but not an output.
+   *
+   * @param buffer in the native byte order: a new {@link ByteBuffer} is big-endian, so call {@code
+   *     buffer.order(ByteOrder.nativeOrder())}. For elements of a byte or less any order is allowed
+   * @throws InvalidArgumentException if the byte order is foreign, the shape is invalid or the
+   *     buffer is too short
+   */
+  public static Tensor of(ByteBuffer buffer, DType dtype, long... shape) {
+    return of(BufferMemory.of(buffer, dtype), dtype, shape);
+  }
+
+  /** An FP32 tensor over a buffer, as {@link #of(ByteBuffer, DType, long...)}. */
+  public static Tensor of(FloatBuffer buffer, long... shape) {
+    return of(BufferMemory.of(buffer, buffer.order()), DType.FP32, shape);
+  }
+
+  /** An INT32 tensor over a buffer, as {@link #of(ByteBuffer, DType, long...)}. */
+  public static Tensor of(IntBuffer buffer, long... shape) {
+    return of(BufferMemory.of(buffer, buffer.order()), DType.INT32, shape);
+  }
+
+  /** An INT64 tensor over a buffer, as {@link #of(ByteBuffer, DType, long...)}. */
+  public static Tensor of(LongBuffer buffer, long... shape) {
+    return of(BufferMemory.of(buffer, buffer.order()), DType.INT64, shape);
+  }
+
+  /**
+   * A tensor over a buffer of raw 16-bit patterns, as {@link #of(ByteBuffer, DType, long...)}.
+   *
+   * @param dtype BF16 or FP16
+   */
+  public static Tensor of(ShortBuffer buffer, DType dtype, long... shape) {
+    return of(BufferMemory.of(buffer, dtype), dtype, shape);
+  }
+
+  /**
+   * A tensor on the heap with its own copy of {@code values}, rounded to {@code dtype} as {@link
+   * FloatConversions} defines. No scale is applied.
+   *
+   * @param values one for each element
+   * @param dtype BF16, FP16, FP32, FP8_E4M3 or NVFP4
+   * @throws InvalidArgumentException if the type is another one, the shape is invalid or has
+   *     another number of elements
+   */
+  public static Tensor fromFloats(float[] values, DType dtype, long... shape) {
+    TensorShape.checkedBytes(dtype, shape);
+    return of(TensorValues.rounded(values, dtype, shape), dtype, shape);
+  }
+
+  /**
+   * A tensor of zeros in native memory, aligned to 64 bytes. Engines use native memory without a
+   * copy.
+   *
+   * @param arena owns the memory
+   * @throws InvalidArgumentException if the shape is invalid
+   */
+  public static Tensor allocate(Arena arena, DType dtype, long... shape) {
+    // An empty allocation has no address of its own, and engines may read addresses.
+    long bytes = Math.max(1, TensorShape.checkedBytes(dtype, shape));
+    return of(arena.allocate(bytes, 64), dtype, shape);
   }
 
   /** Element type. */
@@ -115,11 +198,7 @@ public final class Tensor {
 
   /** Number of elements. */
   public long elements() {
-    long n = 1;
-    for (long s : shape) {
-      n *= s;
-    }
-    return n;
+    return elements;
   }
 
   /** Number of bytes. */
@@ -198,10 +277,9 @@ public final class Tensor {
     if (segment != null) {
       return this;
     }
-    // An empty allocation has no address of its own, and engines may read addresses.
-    MemorySegment copy = arena.allocate(Math.max(1, byteSize()), 64);
-    copyTo(copy);
-    return of(copy, dtype, shape);
+    Tensor copy = allocate(arena, dtype, shape);
+    copyTo(copy.segment());
+    return copy;
   }
 
   /**
@@ -213,14 +291,7 @@ public final class Tensor {
    * @throws EngineUnavailableException for a device tensor if no module can reach devices
    */
   public void copyTo(MemorySegment target) {
-    MemorySegment exact = exactly("target", target);
-    if (segment == null) {
-      if (exact.byteSize() > 0) {
-        Devices.access(device).copyToHost(device, address, exact);
-      }
-    } else {
-      exact.copyFrom(segment);
-    }
+    TensorCopies.copyTo(this, target);
   }
 
   /**
@@ -228,95 +299,81 @@ public final class Tensor {
    * to a device does not wait for work that still reads the tensor.
    *
    * @throws InvalidArgumentException if {@code source} is too short
+   * @throws IllegalUseException if the tensor is in read-only memory
    * @throws EngineUnavailableException for a device tensor if no module can reach devices
    */
   public void copyFrom(MemorySegment source) {
-    MemorySegment exact = exactly("source", source);
-    if (segment == null) {
-      if (exact.byteSize() > 0) {
-        Devices.access(device).copyFromHost(device, address, exact);
-      }
-    } else {
-      segment.copyFrom(exact);
-    }
+    TensorCopies.copyFrom(this, source);
   }
 
-  private MemorySegment exactly(String name, MemorySegment memory) {
-    if (memory.byteSize() < byteSize()) {
-      throw new InvalidArgumentException(
-          ErrorCode.TENSOR_MEMORY,
-          name,
-          memory.byteSize() + " bytes",
-          "at least " + byteSize() + " bytes, the size of " + this,
-          "pass a segment that holds the whole tensor");
-    }
-    return memory.asSlice(0, byteSize());
+  /**
+   * Rounds {@code values} as {@link #fromFloats}, and copies them as {@link
+   * #copyFrom(MemorySegment)}.
+   *
+   * @throws InvalidArgumentException if the number of values is not that of the elements, or the
+   *     type is not one of {@link #fromFloats}
+   */
+  public void copyFrom(float[] values) {
+    TensorCopies.copyFrom(this, values);
   }
 
-  /** Element {@code index} (flat) of an INT32 host tensor. */
+  /**
+   * Element {@code index} (flat, row-major) of an INT32 or UINT8 host tensor.
+   *
+   * @throws IllegalUseException for another type, or for a device tensor
+   * @throws InvalidArgumentException if the index is outside the tensor
+   */
   public int getInt(long index) {
-    return segment().get(ValueLayout.JAVA_INT_UNALIGNED, index << 2);
+    return TensorValues.getInt(this, index);
   }
 
-  /** Element {@code index} (flat) of an INT64 host tensor. */
+  /** As {@link #getInt}, for INT64, INT32 and UINT8. */
   public long getLong(long index) {
-    return segment().get(ValueLayout.JAVA_LONG_UNALIGNED, index << 3);
+    return TensorValues.getLong(this, index);
   }
 
-  /** Element {@code index} (flat) of an FP32 host tensor. */
+  /**
+   * As {@link #getInt}, for {@linkplain DType#floating() floating-point} types, widened exactly. No
+   * scale is applied.
+   */
   public float getFloat(long index) {
-    return segment().get(ValueLayout.JAVA_FLOAT_UNALIGNED, index << 2);
+    return TensorValues.getFloat(this, index);
   }
 
-  /** Element {@code index} (flat) of a BF16 host tensor, widened exactly. */
+  /** As {@link #getFloat}, for BF16 alone. */
   public float getBf16(long index) {
-    return Float.intBitsToFloat(segment().get(ValueLayout.JAVA_SHORT_UNALIGNED, index << 1) << 16);
+    return TensorValues.getBf16(this, index);
   }
 
+  /**
+   * A copy of all elements of an INT32 or UINT8 tensor, row-major. A device tensor is read as by
+   * {@link #copyTo}.
+   *
+   * @throws IllegalUseException for another type, or if an array cannot hold all elements
+   * @throws EngineUnavailableException for a device tensor if no module can reach devices
+   */
+  public int[] toIntArray() {
+    return TensorValues.toIntArray(this);
+  }
+
+  /** As {@link #toIntArray}, for INT64, INT32 and UINT8. */
+  public long[] toLongArray() {
+    return TensorValues.toLongArray(this);
+  }
+
+  /**
+   * As {@link #toIntArray}, for {@linkplain DType#floating() floating-point} types, widened
+   * exactly. No scale is applied.
+   */
+  public float[] toFloatArray() {
+    return TensorValues.toFloatArray(this);
+  }
+
+  /** Element type, shape and place, for example {@code BF16[4, 128]@host}. */
   @Override
   public String toString() {
     return dtype
         + Arrays.toString(shape)
         + (onDevice() ? "@device" + device : nativeHost() ? "@host" : "@heap");
-  }
-
-  private static long checkedBytes(DType dtype, long[] shape) {
-    if (shape.length < 1 || shape.length > 3) {
-      throw new InvalidArgumentException(
-          ErrorCode.TENSOR_SHAPE,
-          "shape",
-          Arrays.toString(shape),
-          "a shape of 1 to 3 dimensions",
-          "reshape the tensor");
-    }
-    long elements = 1;
-    for (long s : shape) {
-      if (s < 0) {
-        throw new InvalidArgumentException(
-            ErrorCode.TENSOR_SHAPE,
-            "shape",
-            Arrays.toString(shape),
-            "free of negative extents",
-            "pass the real extents");
-      }
-      if (s > 0 && elements > Long.MAX_VALUE / Long.SIZE / s) {
-        throw new InvalidArgumentException(
-            ErrorCode.TENSOR_SHAPE,
-            "shape",
-            Arrays.toString(shape),
-            "a shape of less than 2^57 elements",
-            "pass the real extents");
-      }
-      elements *= s;
-    }
-    if (elements * dtype.bits() % Byte.SIZE != 0) {
-      throw new InvalidArgumentException(
-          ErrorCode.TENSOR_SHAPE,
-          "shape",
-          Arrays.toString(shape),
-          "a shape with an even number of elements for " + dtype,
-          "pad the rows, because two elements share a byte");
-    }
-    return dtype.bytes(elements);
   }
 }
