@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Measures the GPU tables of docs/performance.md one after the other on all GPUs of this host:
+# Measures tables of GPUs one after the other on all GPUs of this host:
 #   gpu-tables.sh [--ep4j FILE] [--gpus N] [--output DIR] [--dry-run] [TABLE...]
 # Prints each table and writes it with its environment to DIR/TABLE.json (default DIR: gpu-tables). Without
-# names, measures all tables; --dry-run prints the commands. Processes that share a GPU (on a host with
-# one GPU) need MPS, or the GPU runs one process at a time (CONTRIBUTING.md).
+# names, measures all tables; --dry-run prints the commands. tools/performance-pages makes pages of the
+# files. Processes that share a GPU (on a host with one GPU) need MPS, or the GPU runs one process at a
+# time (CONTRIBUTING.md).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)

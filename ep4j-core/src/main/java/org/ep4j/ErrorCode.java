@@ -508,7 +508,7 @@ public enum ErrorCode {
 
   NOT_A_CLONE(
       1911,
-      "`./ep4j bundle` was called outside a clone of the sources.",
+      "`./ep4j bundle` or `./ep4j docs` was called outside a clone of the sources.",
       "Call it in a clone of the sources."),
 
   UNKNOWN_ERROR_CODE(1912, "No error has this code.", "List all codes with `./ep4j errors`."),

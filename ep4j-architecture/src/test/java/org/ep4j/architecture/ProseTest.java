@@ -88,7 +88,7 @@ class ProseTest {
     Path repository = Repository.repository();
     List<Path> files = new ArrayList<>(List.of(repository.resolve("README.md")));
     files.add(repository.resolve("CONTRIBUTING.md"));
-    for (String place : List.of("docs", "docs/design", "benchmarks")) {
+    for (String place : List.of("docs", "docs/design", "docs/performance", "benchmarks")) {
       try (Stream<Path> pages = Files.list(repository.resolve(place))) {
         pages.filter(page -> page.toString().endsWith(".md")).forEach(files::add);
       }

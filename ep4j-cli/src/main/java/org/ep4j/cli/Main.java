@@ -30,6 +30,7 @@ import picocli.CommandLine.Spec;
       DoctorCommand.class,
       CacheCommand.class,
       BundleCommand.class,
+      DocsCommand.class,
       CompletionCommand.class,
       ErrorsCommand.class,
       VersionCommand.class
@@ -102,7 +103,7 @@ public final class Main implements Runnable {
     throw CommandSpecs.usage(
         CommandSpecs.require(spec),
         ErrorCode.MISSING_ARGUMENT,
-        "no command: use one of bench, run, verify, launch, doctor, cache, bundle, completion,"
-            + " errors or version");
+        "no command: use one of bench, run, verify, launch, doctor, cache, bundle, docs,"
+            + " completion, errors or version");
   }
 }

@@ -8,16 +8,20 @@ import java.nio.file.Path;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** {@code ./ep4j bundle} in a clone is a script; its errors have the form of all commands. */
+/** Some commands are scripts in a clone; their errors have the form of all commands. */
 class BundleScriptTest {
   @ParameterizedTest
   @CsvSource({
-    "--frobnicate, EP4J-1901: unknown option --frobnicate",
-    "--output, EP4J-1903: --output needs a file",
-    "--output=x.zip, EP4J-1900: --output = x.zip"
+    "bundle, --frobnicate, EP4J-1901: unknown option --frobnicate",
+    "bundle, --output, EP4J-1903: --output needs a file",
+    "bundle, --output=x.zip, EP4J-1900: --output = x.zip",
+    "docs, --frobnicate, EP4J-1901: unknown option --frobnicate",
+    "docs, --output, EP4J-1903: --output needs a directory",
+    "docs, --output=src, EP4J-1900: --output = src"
   })
-  void wrongUsageIsReportedBeforeTheBuild(String argument, String message) throws Exception {
-    Path script = Path.of("..", "tools", "bundle");
+  void wrongUsageIsReportedBeforeTheBuild(String name, String argument, String message)
+      throws Exception {
+    Path script = Path.of("..", "tools", name);
     assumeThat(script).as("missing in a bundle").exists();
     Process process =
         new ProcessBuilder(script.toString(), argument).redirectErrorStream(true).start();

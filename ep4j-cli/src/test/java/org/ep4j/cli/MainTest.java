@@ -58,7 +58,8 @@ class MainTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"launch", "doctor", "cache", "bundle", "completion", "errors", "version"})
+  @ValueSource(
+      strings = {"launch", "doctor", "cache", "bundle", "docs", "completion", "errors", "version"})
   void everyHelpListsTheExitCodes(String command) {
     CommandLineRun run = CommandLineRun.of(command, "--help");
 
@@ -91,9 +92,10 @@ class MainTest {
     assertThat(ExitCodes.of(new IllegalStateException("bug"))).isEqualTo(ExitCodes.FAILED);
   }
 
-  @Test
-  void aBundleCannotBeMadeOutsideAClone() {
-    CommandLineRun run = CommandLineRun.of("bundle", "--no-tests");
+  @ParameterizedTest
+  @ValueSource(strings = {"bundle --no-tests", "docs --output site"})
+  void bundlesAndSitesCannotBeMadeOutsideAClone(String command) {
+    CommandLineRun run = CommandLineRun.of(command.split(" ", -1));
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(run.err()).contains(ErrorCode.NOT_A_CLONE.id());

@@ -55,6 +55,7 @@ public final class DoctorCommand implements Callable<Integer> {
     findings.addAll(BackendFacts.look(System.getProperties(), environment));
     findings.addAll(NetworkFacts.look(libraries));
     findings.addAll(WireFacts.look(environment));
+    findings.addAll(StatusFacts.look());
     findings.addAll(SettingFacts.look(environment));
     findings.addAll(RdmaFacts.settings(environment, RdmaPorts.discover(), RdmaFacts.senders()));
     return findings;

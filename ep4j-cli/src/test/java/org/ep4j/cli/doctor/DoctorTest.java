@@ -83,6 +83,23 @@ class DoctorTest {
   }
 
   @Test
+  void theStatusOfPartsEqualsTheTableOfTheReadme() throws IOException {
+    Path page = Path.of("..", "README.md");
+    assumeThat(page).as("missing in a bundle").exists();
+    List<String> rows =
+        StatusFacts.parts().stream()
+            .map(part -> "| %s | %s | %s |".formatted(part.name(), part.hasRunOn(), part.tier()))
+            .toList();
+
+    assertThat(Files.readString(page))
+        .contains(
+            "| part | has run on | tier |\n|---|---|---|\n" + String.join("\n", rows) + "\n\n");
+    assertThat(DoctorCommand.text(StatusFacts.look(), Style.PLAIN))
+        .containsPattern("ok  proven +host engine; wires tcp, shm\n")
+        .containsPattern("--  emulated +wire verbs\n +has run on: Soft-RoCE");
+  }
+
+  @Test
   void unsetConnectionsAreReportedWithTheirDefault() {
     assertThat(DoctorCommand.text(WireFacts.look(Map.of()), Style.PLAIN))
         .containsPattern("EP4J_WIRE_CONNECTIONS +one per progress context");
