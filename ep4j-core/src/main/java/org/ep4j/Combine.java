@@ -1,10 +1,10 @@
 package org.ep4j;
 
-import org.jspecify.annotations.Nullable;
-
 /**
- * Result of a high-throughput combine. Tensors are views with the lifetime that {@link
- * CombineOptions#out()} defines. Accessors of an asynchronous combine wait for {@link #event()}.
+ * Result of a high-throughput combine. Valid until the next high-throughput combine on the same
+ * buffer; from then on every accessor except {@link #event()} throws {@link IllegalStateException}.
+ * Sums in the caller's {@link CombineOptions#out()} stay there. Accessors of an asynchronous
+ * combine wait for {@link #event()}.
  */
 public interface Combine {
   /**
@@ -13,8 +13,15 @@ public interface Combine {
    */
   Tensor x();
 
-  /** Sums of the weights, FP32 [T, K]; null if no weights were passed. */
-  @Nullable Tensor topkWeights();
+  /** Whether weights were passed with {@link CombineOptions#topkWeights()}. */
+  boolean hasWeights();
+
+  /**
+   * Sums of the passed weights, FP32 [T, K].
+   *
+   * @throws IllegalStateException if no weights were passed
+   */
+  Tensor topkWeights();
 
   /** Completion of the combine. */
   Event event();

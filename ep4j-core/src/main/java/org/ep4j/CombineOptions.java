@@ -5,54 +5,102 @@ import org.jspecify.annotations.Nullable;
 /**
  * Options of {@link ExpertBuffer#combine(Tensor, DispatchHandle, CombineOptions)}. Immutable;
  * create one and reuse it.
- *
- * @param topkWeights weights to return to the sources, for example gradients: FP32 [N, K] (FLAT) or
- *     [N] (EXPERT_MAJOR). They are summed over ranks like the rows and are not applied to the rows
- * @param bias0 added first, dtype of the rows, [T, H]
- * @param bias1 added second, dtype of the rows, [T, H]; needs {@code bias0}
- * @param partialRounding whether partial sums are rounded to the row dtype before they are added;
- *     default true, which needs the least traffic. EXPERT_MAJOR rounds the partial sum of each
- *     rank; between nodes, the partial sum of each node is rounded. With false there is one
- *     rounding only: the result does not depend on which ranks share a node, but all rows of a
- *     token travel between nodes instead of one per node
- * @param out target of the sums, dtype of the rows, [T, H]; null = memory of the buffer, valid
- *     until its next combine
- * @param previousEvent event that the operation waits for first
- * @param stream device stream to run on: the call returns after the work is enqueued, and results
- *     are ready in stream order; null = the buffer's own stream. Only for device engines
- * @param async return before completion; accessors of the result wait for {@link Combine#event()}
  */
-public record CombineOptions(
-    @Nullable Tensor topkWeights,
-    @Nullable Tensor bias0,
-    @Nullable Tensor bias1,
-    boolean partialRounding,
-    @Nullable Tensor out,
-    @Nullable Event previousEvent,
-    @Nullable DeviceStream stream,
-    boolean async) {
+public final class CombineOptions {
   /** No weights, no bias, partial rounding, synchronous. */
   public static final CombineOptions DEFAULT = builder().build();
 
-  /**
-   * Checks that a second bias has a first.
-   *
-   * @throws InvalidArgumentException if {@code bias1} is set without {@code bias0}
-   */
-  public CombineOptions {
-    if (bias1 != null && bias0 == null) {
-      throw new InvalidArgumentException(
-          ErrorCode.OPTIONS_EXCLUSIVE,
-          "bias1",
-          bias1.toString(),
-          "null without bias0",
-          "pass a single bias as bias0");
-    }
+  private final @Nullable Tensor topkWeights;
+  private final @Nullable Tensor bias0;
+  private final @Nullable Tensor bias1;
+  private final boolean partialRounding;
+  private final @Nullable Tensor out;
+  private final Execution execution;
+
+  private CombineOptions(Builder b) {
+    topkWeights = b.topkWeights;
+    bias0 = b.bias0;
+    bias1 = b.bias1;
+    partialRounding = b.partialRounding;
+    out = b.out;
+    execution = b.execution;
   }
 
   /** A builder with the defaults. */
   public static Builder builder() {
     return new Builder();
+  }
+
+  /** A builder that starts from these options. */
+  public Builder toBuilder() {
+    Builder b = new Builder();
+    b.topkWeights = topkWeights;
+    b.bias0 = bias0;
+    b.bias1 = bias1;
+    b.partialRounding = partialRounding;
+    b.out = out;
+    b.execution = execution;
+    return b;
+  }
+
+  /**
+   * Weights to return to the sources, for example gradients: FP32 [N, K] (FLAT) or [N]
+   * (EXPERT_MAJOR); or null. They are summed over ranks like the rows and are not applied to the
+   * rows.
+   */
+  public @Nullable Tensor topkWeights() {
+    return topkWeights;
+  }
+
+  /** Added first, dtype of the rows, [T, H]; or null. */
+  public @Nullable Tensor bias0() {
+    return bias0;
+  }
+
+  /** Added second, dtype of the rows, [T, H]; or null. */
+  public @Nullable Tensor bias1() {
+    return bias1;
+  }
+
+  /**
+   * Whether partial sums are rounded to the row dtype before they are added; default true, which
+   * needs the least traffic. EXPERT_MAJOR rounds the partial sum of each rank; between nodes, the
+   * partial sum of each node is rounded. With false there is one rounding only: the result does not
+   * depend on which ranks share a node, but all rows of a token travel between nodes instead of one
+   * per node.
+   */
+  public boolean partialRounding() {
+    return partialRounding;
+  }
+
+  /**
+   * Target of the sums, dtype of the rows, [T, H]; null = memory of the buffer, valid until its
+   * next combine.
+   */
+  public @Nullable Tensor out() {
+    return out;
+  }
+
+  /** Start, stream and return of the operation; default {@link Execution#SYNCHRONOUS}. */
+  public Execution execution() {
+    return execution;
+  }
+
+  @Override
+  public String toString() {
+    return "CombineOptions[topkWeights="
+        + topkWeights
+        + ", bias0="
+        + bias0
+        + ", bias1="
+        + bias1
+        + ", partialRounding="
+        + partialRounding
+        + ", out="
+        + out
+        + ", execution="
+        + execution
+        + "]";
   }
 
   /** Collects options. */
@@ -62,9 +110,7 @@ public record CombineOptions(
     private @Nullable Tensor bias1;
     private boolean partialRounding = true;
     private @Nullable Tensor out;
-    private @Nullable Event previousEvent;
-    private @Nullable DeviceStream stream;
-    private boolean async;
+    private Execution execution = Execution.SYNCHRONOUS;
 
     private Builder() {}
 
@@ -77,6 +123,7 @@ public record CombineOptions(
     /** One bias. */
     public Builder bias(Tensor value) {
       bias0 = value;
+      bias1 = null;
       return this;
     }
 
@@ -99,28 +146,19 @@ public record CombineOptions(
       return this;
     }
 
-    /** Event that the operation waits for first. */
-    public Builder previousEvent(Event value) {
-      previousEvent = value;
+    /** Start, stream and return of the operation. */
+    public Builder execution(Execution value) {
+      execution = value;
       return this;
     }
 
-    /** Device stream to run on. */
-    public Builder stream(DeviceStream value) {
-      stream = value;
-      return this;
-    }
-
-    /** Whether the call returns before completion. */
-    public Builder async(boolean value) {
-      async = value;
-      return this;
-    }
-
-    /** The options. */
+    /**
+     * The options.
+     *
+     * @throws InvalidArgumentException if an option is invalid
+     */
     public CombineOptions build() {
-      return new CombineOptions(
-          topkWeights, bias0, bias1, partialRounding, out, previousEvent, stream, async);
+      return new CombineOptions(this);
     }
   }
 }

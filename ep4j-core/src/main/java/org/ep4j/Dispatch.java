@@ -1,14 +1,18 @@
 package org.ep4j;
 
-import org.jspecify.annotations.Nullable;
+import java.util.Optional;
 
 /**
- * Result of a high-throughput dispatch. N is the number of received rows, S the number of scales
- * per row, R the number of ranks, L the number of local experts, K the top-k width.
+ * What every high-throughput dispatch delivers; {@link FlatDispatch} and {@link GroupedDispatch}
+ * add what their row order has. N is the number of received rows, S the number of scales per row, R
+ * the number of ranks, L the number of local experts, K the top-k width.
  *
- * <p>Every tensor is a view into the buffer's receive region, valid until the next high-throughput
- * dispatch on the same buffer. {@link Tensor#copyTo} makes an owned copy. The buffer reuses this
- * object. Accessors of an asynchronous dispatch wait for {@link #event()}.
+ * <p>A result is valid until the next high-throughput dispatch on the same buffer. From then on
+ * every accessor except {@link #event()} throws {@link IllegalStateException}. Tensors are views
+ * into the buffer's receive region: {@link Tensor#copyTo} makes an owned copy. The buffer reuses
+ * result objects in turn, so a reference that is several dispatches old can describe a newer one.
+ *
+ * <p>Accessors of an asynchronous dispatch wait for {@link #event()}.
  */
 public interface Dispatch {
   /**
@@ -26,41 +30,38 @@ public interface Dispatch {
   /** Received rows, dtype of the payload, [N, H]. */
   Tensor x();
 
+  /** Whether the payload had scales. */
+  boolean hasScales();
+
   /**
    * Scales of the received rows in the dtype in which they were sent: [N, S], or [S, A] with {@link
-   * ScaleLayout#COLUMN_MAJOR}. Null if no scales were sent.
+   * ScaleLayout#COLUMN_MAJOR}.
+   *
+   * @throws IllegalStateException if the payload had no scales
    */
-  @Nullable Tensor scales();
+  Tensor scales();
 
-  /** NVFP4 factors FP32 [N], or null. */
-  @Nullable Tensor globalScales();
-
-  /**
-   * FLAT: INT64 [N, K] local expert numbers, -1 where the choice is not local. EXPERT_MAJOR: null.
-   */
-  @Nullable Tensor topkIdx();
+  /** Whether the payload had NVFP4 factors. */
+  boolean hasGlobalScales();
 
   /**
-   * FLAT: FP32 [N, K], 0 where the choice is not local. EXPERT_MAJOR: FP32 [N], the weight of each
-   * row, 0 on padding. Null if the routing has no weights. Dispatch transports weights and does not
-   * apply them.
+   * NVFP4 factors FP32 [N].
+   *
+   * @throws IllegalStateException if the payload had none
    */
-  @Nullable Tensor topkWeights();
+  Tensor globalScales();
+
+  /**
+   * Whether routing weights arrived with the rows: false if the routing had none, and after a
+   * cached dispatch.
+   */
+  boolean hasWeights();
 
   /** INT32 [L]: tokens per local expert, rounded up to the expert alignment. */
   Tensor alignedCounts();
 
   /** INT32 [L]: tokens per local expert, not rounded. */
   Tensor counts();
-
-  /**
-   * INT64 [L + 1]: first row of each local expert's group, then the end of the last group
-   * (EXPERT_MAJOR). FLAT: null.
-   */
-  @Nullable Tensor expertOffsets();
-
-  /** INT64 [R + 1]: first row from each source rank, then the end (FLAT). EXPERT_MAJOR: null. */
-  @Nullable Tensor rankOffsets();
 
   /** INT32 [N]: token number at its source rank, -1 on unused and padding rows. */
   Tensor sourceTokens();
@@ -77,11 +78,11 @@ public interface Dispatch {
   Tensor combineInput(DType dtype);
 
   /**
-   * The number of missing rows; null if all rows fit. Only dispatches with {@link Sizing#atMost}
+   * The number of missing rows; empty if all rows fit. Only dispatches with {@link Sizing#atMost}
    * can overflow. A row that does not fit is not written, and combine omits it from the sum of its
    * token.
    */
-  @Nullable ReceiveOverflowException overflow();
+  Optional<ReceiveOverflowException> overflow();
 
   /** The handle for combine and for cached dispatches. */
   DispatchHandle handle();

@@ -1,43 +1,26 @@
 package org.ep4j;
 
-import org.jspecify.annotations.Nullable;
-
 /**
- * Options of {@link ExpertBuffer#dispatch(Tokens, Routing, DispatchOptions)}. Immutable; create one
- * and reuse it.
- *
- * @param layout row order at the receiver, default {@link Layout#FLAT}
- * @param sizing how the row count is determined, default {@link Sizing#EXACT}
- * @param expertAlignment the counts per expert (and, EXPERT_MAJOR, the group starts) are rounded up
- *     to multiples of this; default 1
- * @param zeroPadding EXPERT_MAJOR: clear the rows between the groups; default false
- * @param scaleLayout memory layout of the received scales, default {@link ScaleLayout#ROW_MAJOR};
- *     cached dispatches use the same. Ranks may differ
- * @param previousEvent event that the operation waits for first
- * @param stream device stream to run on: the call returns after the work is enqueued (EXACT: after
- *     the counts are known), and results are ready in stream order; null = the buffer's own stream.
- *     Only for device engines
- * @param async return before completion; accessors of the result wait for {@link Dispatch#event()}.
- *     Expert ids are checked when the operation runs: the event throws the error of an invalid id
+ * Options of {@link ExpertBuffer#dispatch(Tokens, Routing, DispatchOptions)} and {@link
+ * ExpertBuffer#dispatchGrouped(Tokens, Routing, DispatchOptions)}. Immutable; create one and reuse
+ * it.
  */
-public record DispatchOptions(
-    Layout layout,
-    Sizing sizing,
-    int expertAlignment,
-    boolean zeroPadding,
-    ScaleLayout scaleLayout,
-    @Nullable Event previousEvent,
-    @Nullable DeviceStream stream,
-    boolean async) {
-  /** FLAT, EXACT, alignment 1, synchronous. */
+public final class DispatchOptions {
+  /** Exact row count, alignment 1, synchronous. */
   public static final DispatchOptions DEFAULT = builder().build();
 
-  /**
-   * Checks the alignment.
-   *
-   * @throws InvalidArgumentException if the alignment is not positive
-   */
-  public DispatchOptions {
+  private final Sizing sizing;
+  private final int expertAlignment;
+  private final boolean zeroPadding;
+  private final ScaleLayout scaleLayout;
+  private final Execution execution;
+
+  private DispatchOptions(Builder b) {
+    sizing = b.sizing;
+    expertAlignment = b.expertAlignment;
+    zeroPadding = b.zeroPadding;
+    scaleLayout = b.scaleLayout;
+    execution = b.execution;
     if (expertAlignment < 1) {
       throw new InvalidArgumentException(
           ErrorCode.EXPERT_ALIGNMENT,
@@ -53,24 +36,72 @@ public record DispatchOptions(
     return new Builder();
   }
 
+  /** A builder that starts from these options. */
+  public Builder toBuilder() {
+    Builder b = new Builder();
+    b.sizing = sizing;
+    b.expertAlignment = expertAlignment;
+    b.zeroPadding = zeroPadding;
+    b.scaleLayout = scaleLayout;
+    b.execution = execution;
+    return b;
+  }
+
+  /** How the row count is determined; default {@link Sizing#EXACT}. */
+  public Sizing sizing() {
+    return sizing;
+  }
+
+  /**
+   * The counts per expert, and the starts of groups, are rounded up to multiples of this; default
+   * 1.
+   */
+  public int expertAlignment() {
+    return expertAlignment;
+  }
+
+  /** Grouped dispatch: whether the rows between the groups are cleared; default false. */
+  public boolean zeroPadding() {
+    return zeroPadding;
+  }
+
+  /**
+   * Memory layout of the received scales, default {@link ScaleLayout#ROW_MAJOR}; cached dispatches
+   * use the same. Ranks may differ.
+   */
+  public ScaleLayout scaleLayout() {
+    return scaleLayout;
+  }
+
+  /** Start, stream and return of the operation; default {@link Execution#SYNCHRONOUS}. */
+  public Execution execution() {
+    return execution;
+  }
+
+  @Override
+  public String toString() {
+    return "DispatchOptions[sizing="
+        + sizing
+        + ", expertAlignment="
+        + expertAlignment
+        + ", zeroPadding="
+        + zeroPadding
+        + ", scaleLayout="
+        + scaleLayout
+        + ", execution="
+        + execution
+        + "]";
+  }
+
   /** Collects options. */
   public static final class Builder {
-    private Layout layout = Layout.FLAT;
     private Sizing sizing = Sizing.EXACT;
     private int expertAlignment = 1;
     private boolean zeroPadding;
     private ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
-    private @Nullable Event previousEvent;
-    private @Nullable DeviceStream stream;
-    private boolean async;
+    private Execution execution = Execution.SYNCHRONOUS;
 
     private Builder() {}
-
-    /** Row order at the receiver. */
-    public Builder layout(Layout value) {
-      layout = value;
-      return this;
-    }
 
     /** How the row count is determined. */
     public Builder sizing(Sizing value) {
@@ -78,13 +109,13 @@ public record DispatchOptions(
       return this;
     }
 
-    /** Multiple to which group sizes are rounded up. */
+    /** Multiple to which counts per expert and starts of groups are rounded up. */
     public Builder expertAlignment(int value) {
       expertAlignment = value;
       return this;
     }
 
-    /** Whether padding rows are cleared (EXPERT_MAJOR). */
+    /** Whether padding rows of a grouped dispatch are cleared. */
     public Builder zeroPadding(boolean value) {
       zeroPadding = value;
       return this;
@@ -96,28 +127,19 @@ public record DispatchOptions(
       return this;
     }
 
-    /** Event that the operation waits for first. */
-    public Builder previousEvent(Event value) {
-      previousEvent = value;
+    /** Start, stream and return of the operation. */
+    public Builder execution(Execution value) {
+      execution = value;
       return this;
     }
 
-    /** Device stream to run on. */
-    public Builder stream(DeviceStream value) {
-      stream = value;
-      return this;
-    }
-
-    /** Whether the call returns before completion. */
-    public Builder async(boolean value) {
-      async = value;
-      return this;
-    }
-
-    /** The options. */
+    /**
+     * The options.
+     *
+     * @throws InvalidArgumentException if the alignment is not positive
+     */
     public DispatchOptions build() {
-      return new DispatchOptions(
-          layout, sizing, expertAlignment, zeroPadding, scaleLayout, previousEvent, stream, async);
+      return new DispatchOptions(this);
     }
   }
 }

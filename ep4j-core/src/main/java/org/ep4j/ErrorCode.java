@@ -327,6 +327,11 @@ public enum ErrorCode {
       "Leave the property out, set it to 0, or start java with --add-modules"
           + " jdk.incubator.vector."),
 
+  HANDLE_OF_OTHER_LAYOUT(
+      1430,
+      "The handle of a flat dispatch is used for a grouped one, or the reverse.",
+      "Call dispatch with handles of dispatch, and dispatchGrouped with handles of dispatchGrouped."),
+
   // 1700 to 1899: arguments of CUDA bindings, the CUDA engine and backends.
 
   CUDA_LAUNCH_CONFIG(
@@ -651,8 +656,9 @@ public enum ErrorCode {
 
   RESULTS_OVERWRITTEN(
       2323,
-      "Later low-latency operations have overwritten the results.",
-      "Use or copy results before the second next operation of that kind."),
+      "Later operations have overwritten the results.",
+      "Use or copy results before the next high-throughput operation of that kind, or the second"
+          + " next low-latency one."),
 
   TOO_MANY_IN_FLIGHT(
       2324,
@@ -663,6 +669,12 @@ public enum ErrorCode {
       2325,
       "The combine region of the handle holds rows that an operation still sends.",
       "Call the hook of that combine first."),
+
+  RESULT_MISSING(
+      2326,
+      "The result does not have the tensor that an accessor was asked for.",
+      "Ask hasScales(), hasGlobalScales() or hasWeights() first, or pass what the message names to"
+          + " the operation."),
 
   // 2600 to 2799: calls that the state of CUDA objects or backends does not allow.
 

@@ -2,7 +2,6 @@ package org.ep4j;
 
 import org.ep4j.engine.Engines;
 import org.ep4j.group.Group;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Dispatch and combine of a Mixture-of-Experts layer among the ranks of a group.
@@ -90,8 +89,8 @@ public interface ExpertBuffer extends AutoCloseable {
   DispatchLayout dispatchLayout(Routing routing);
 
   /**
-   * Sends each token once to each rank that owns one of its experts; collective. Rows and scales
-   * arrive bit for bit.
+   * Sends each token once to each rank that owns one of its experts; collective. A token arrives as
+   * one row, {@link Layout#FLAT}. Rows and scales arrive bit for bit.
    *
    * @param tokens rows [T, H], T at most {@link BufferConfig#maxTokens()}, at most as wide as
    *     {@link BufferConfig#rowDType()}, with optional scales [T, S]
@@ -100,45 +99,89 @@ public interface ExpertBuffer extends AutoCloseable {
    * @throws ReceiveOverflowException if the rows do not fit with {@link Sizing#EXACT}
    * @throws PeerTimeoutException if a peer is silent for {@link BufferConfig#timeout()}, or dead
    */
-  Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options);
-
-  /** Dispatch with {@link DispatchOptions#DEFAULT}. */
-  default Dispatch dispatch(Tensor x, Routing routing) {
-    return dispatch(Tokens.of(x), routing, DispatchOptions.DEFAULT);
+  default FlatDispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
+    return (FlatDispatch) dispatch(Layout.FLAT, tokens, routing, options);
   }
 
-  /** Dispatch with {@link DispatchOptions#DEFAULT}, for payloads with scales. */
-  default Dispatch dispatch(Tokens tokens, Routing routing) {
+  /** {@link #dispatch(Tokens, Routing, DispatchOptions)} with {@link DispatchOptions#DEFAULT}. */
+  default FlatDispatch dispatch(Tokens tokens, Routing routing) {
     return dispatch(tokens, routing, DispatchOptions.DEFAULT);
   }
 
+  /** {@link #dispatch(Tokens, Routing)} of rows without scales. */
+  default FlatDispatch dispatch(Tensor x, Routing routing) {
+    return dispatch(Tokens.of(x), routing, DispatchOptions.DEFAULT);
+  }
+
   /**
-   * Cached dispatch: sends new rows along the routes of {@code handle}, without layout and counts.
-   * {@link Dispatch#topkIdx()} and {@link Dispatch#topkWeights()} of the result are null: index and
-   * weight tensors are those of the first dispatch and are not sent again.
+   * Dispatch that delivers one row per (token, local expert), grouped by expert and ready for a
+   * grouped matrix product, {@link Layout#EXPERT_MAJOR}; collective. Each token crosses the link
+   * once. All ranks use the same layout in the same operation. Parameters and errors are those of
+   * {@link #dispatch(Tokens, Routing, DispatchOptions)}.
+   */
+  default GroupedDispatch dispatchGrouped(Tokens tokens, Routing routing, DispatchOptions options) {
+    return (GroupedDispatch) dispatch(Layout.EXPERT_MAJOR, tokens, routing, options);
+  }
+
+  /** Grouped dispatch with {@link DispatchOptions#DEFAULT}. */
+  default GroupedDispatch dispatchGrouped(Tokens tokens, Routing routing) {
+    return dispatchGrouped(tokens, routing, DispatchOptions.DEFAULT);
+  }
+
+  /** Grouped dispatch with {@link DispatchOptions#DEFAULT}, of rows without scales. */
+  default GroupedDispatch dispatchGrouped(Tensor x, Routing routing) {
+    return dispatchGrouped(Tokens.of(x), routing, DispatchOptions.DEFAULT);
+  }
+
+  /**
+   * Cached dispatch: sends new rows along the routes of {@code handle}, without layout and counts;
+   * collective. Choices and weights are those of the first dispatch and are not sent again: {@link
+   * FlatDispatch#topkIdx()} and the weights of the result throw.
    *
    * @param tokens rows [T, H] with the T of the handle
-   * @throws InvalidArgumentException if the payload does not fit the handle; nothing is sent
+   * @param handle of {@link #dispatch}
+   * @throws InvalidArgumentException if the payload does not fit the handle, or the handle is of a
+   *     grouped dispatch; nothing is sent
    * @throws IllegalStateException if the handle is closed or outdated
    * @throws PeerTimeoutException if a peer is silent for {@link BufferConfig#timeout()}, or dead
    */
-  Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule);
-
-  /**
-   * Cached dispatch on the buffer's own stream.
-   *
-   * @param previousEvent event that the operation waits for first, or null
-   * @param async return before completion
-   */
-  default Dispatch dispatch(
-      Tokens tokens, DispatchHandle handle, @Nullable Event previousEvent, boolean async) {
-    return dispatch(tokens, handle, new Schedule(null, previousEvent, async));
+  default FlatDispatch dispatch(Tokens tokens, DispatchHandle handle, Execution execution) {
+    return (FlatDispatch) dispatch(Layout.FLAT, tokens, handle, execution);
   }
 
   /** Synchronous cached dispatch. */
-  default Dispatch dispatch(Tokens tokens, DispatchHandle handle) {
-    return dispatch(tokens, handle, Schedule.DEFAULT);
+  default FlatDispatch dispatch(Tokens tokens, DispatchHandle handle) {
+    return dispatch(tokens, handle, Execution.SYNCHRONOUS);
   }
+
+  /**
+   * Cached grouped dispatch: like {@link #dispatch(Tokens, DispatchHandle, Execution)}, with the
+   * handle of a {@link #dispatchGrouped}.
+   */
+  default GroupedDispatch dispatchGrouped(
+      Tokens tokens, DispatchHandle handle, Execution execution) {
+    return (GroupedDispatch) dispatch(Layout.EXPERT_MAJOR, tokens, handle, execution);
+  }
+
+  /** Synchronous cached grouped dispatch. */
+  default GroupedDispatch dispatchGrouped(Tokens tokens, DispatchHandle handle) {
+    return dispatchGrouped(tokens, handle, Execution.SYNCHRONOUS);
+  }
+
+  /**
+   * Dispatch for callers that choose the layout at run time: with {@link Layout#FLAT} the result is
+   * a {@link FlatDispatch}, with {@link Layout#EXPERT_MAJOR} a {@link GroupedDispatch}. Otherwise
+   * like {@link #dispatch(Tokens, Routing, DispatchOptions)}.
+   *
+   * @throws InvalidArgumentException if the layout is neither of the two
+   */
+  Dispatch dispatch(Layout layout, Tokens tokens, Routing routing, DispatchOptions options);
+
+  /**
+   * Cached dispatch for callers that choose the layout at run time; {@code layout} is that of the
+   * handle.
+   */
+  Dispatch dispatch(Layout layout, Tokens tokens, DispatchHandle handle, Execution execution);
 
   /**
    * Returns rows to their source ranks and sums them per token; collective. <b>Routing weights are
@@ -165,21 +208,43 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /**
    * Sends BF16 rows [T, H] to the ranks of their experts, T at most {@link
-   * BufferConfig#lowLatencyMaxTokens()}; collective. Options select quantisation. {@link RowLayout}
-   * defines the order of the received rows.
+   * BufferConfig#lowLatencyMaxTokens()}; collective. Options select quantisation. A row arrives
+   * once per local expert, {@link Layout#EXPERT_MAJOR}.
    *
    * @throws InvalidArgumentException if a shape, dtype or option is invalid; nothing is sent
    * @throws IllegalStateException if two low-latency operations are already in flight
    * @throws PeerTimeoutException if a peer misses the deadline and masking is off
    */
+  default LowLatencyDispatch lowLatencyDispatch(
+      Tensor x, Routing routing, LowLatencyDispatchOptions options) {
+    return lowLatencyDispatch(Layout.EXPERT_MAJOR, x, routing, options);
+  }
+
+  /**
+   * Low-latency dispatch that delivers a row once per token, with its choices and weights, {@link
+   * Layout#RANK_MAJOR}; collective. All ranks use the same layout in the same operation. Errors are
+   * those of {@link #lowLatencyDispatch}.
+   */
+  default RankMajorDispatch lowLatencyDispatchByRank(
+      Tensor x, Routing routing, LowLatencyDispatchOptions options) {
+    return (RankMajorDispatch) lowLatencyDispatch(Layout.RANK_MAJOR, x, routing, options);
+  }
+
+  /**
+   * Low-latency dispatch for callers that choose the layout at run time: with {@link
+   * Layout#RANK_MAJOR} the result is a {@link RankMajorDispatch}. Otherwise like {@link
+   * #lowLatencyDispatch(Tensor, Routing, LowLatencyDispatchOptions)}.
+   *
+   * @throws InvalidArgumentException if the layout is {@link Layout#FLAT}
+   */
   LowLatencyDispatch lowLatencyDispatch(
-      Tensor x, Routing routing, LowLatencyDispatchOptions options);
+      Layout layout, Tensor x, Routing routing, LowLatencyDispatchOptions options);
 
   /**
    * Sums the rows of each token, BF16 [T, H]; collective. <b>Applies the routing weights</b>: each
    * row is multiplied by its weight, unlike in high-throughput combine. Exception: after a dispatch
-   * with {@link RowLayout#RANK_MAJOR} the rows are partial sums that the caller has weighted, and
-   * they are only added.
+   * with {@link Layout#RANK_MAJOR} the rows are partial sums that the caller has weighted, and they
+   * are only added.
    *
    * @param y BF16 [L, R*M, H] in the row order of the dispatch; RANK_MAJOR: [R, M, H], one row per
    *     token, weighted and summed over the local experts

@@ -5,42 +5,29 @@ import org.jspecify.annotations.Nullable;
 /**
  * Options of {@link ExpertBuffer#lowLatencyCombine}. Immutable; create one and reuse it.
  *
- * <p>After a dispatch with {@link RowLayout#RANK_MAJOR} rows are already BF16 partial sums: {@code
+ * <p>After {@link ExpertBuffer#lowLatencyDispatchByRank} rows are already BF16 partial sums: {@code
  * logFmt} and {@code partialRounding} are then invalid.
- *
- * @param logFmt send rows as LogFMT-10, default false; excludes {@code zeroCopy}
- * @param zeroCopy the rows are in {@link ExpertBuffer#lowLatencyCombineBuffer}, default false
- * @param partialRounding each rank sums its rows of a token in top-k order and rounds the partial
- *     sum to BF16; partial sums are added in rank order. Changes result bits; default false
- * @param out target of the sums, BF16 [T, H]; null = memory of the buffer, valid until the second
- *     next low-latency combine
- * @param waitStats INT64 [R], incremented by the nanoseconds waited per source rank
- * @param returnHook the call only sends; {@link LowLatencyCombine#hook()} receives and sums
- * @param previousEvent event that the operation waits for first
- * @param stream device stream for the call and the hook: both return after their work is enqueued,
- *     and results are ready in stream order; null = the buffer's own stream. Only for device
- *     engines
- * @param async return before completion; excludes {@code returnHook}
  */
-public record LowLatencyCombineOptions(
-    boolean logFmt,
-    boolean zeroCopy,
-    boolean partialRounding,
-    @Nullable Tensor out,
-    @Nullable Tensor waitStats,
-    boolean returnHook,
-    @Nullable Event previousEvent,
-    @Nullable DeviceStream stream,
-    boolean async) {
+public final class LowLatencyCombineOptions {
   /** BF16 rows, copied, exact order, received by the call itself. */
   public static final LowLatencyCombineOptions DEFAULT = builder().build();
 
-  /**
-   * Checks the combination.
-   *
-   * @throws InvalidArgumentException if two options exclude each other
-   */
-  public LowLatencyCombineOptions {
+  private final boolean logFmt;
+  private final boolean zeroCopy;
+  private final boolean partialRounding;
+  private final @Nullable Tensor out;
+  private final @Nullable Tensor waitStats;
+  private final boolean returnHook;
+  private final Execution execution;
+
+  private LowLatencyCombineOptions(Builder b) {
+    logFmt = b.logFmt;
+    zeroCopy = b.zeroCopy;
+    partialRounding = b.partialRounding;
+    out = b.out;
+    waitStats = b.waitStats;
+    returnHook = b.returnHook;
+    execution = b.execution;
     if (logFmt && zeroCopy) {
       throw new InvalidArgumentException(
           ErrorCode.OPTIONS_EXCLUSIVE,
@@ -57,12 +44,12 @@ public record LowLatencyCombineOptions(
           "false with partialRounding",
           "unset one of them, because partial sums are sent as BF16");
     }
-    if (returnHook && async) {
+    if (returnHook && execution.isAsync()) {
       throw new InvalidArgumentException(
           ErrorCode.OPTIONS_EXCLUSIVE,
-          "async",
-          "true",
-          "false with returnHook",
+          "execution",
+          execution.toString(),
+          "synchronous with returnHook",
           "unset one of them, because the hook already splits the operation");
     }
   }
@@ -70,6 +57,85 @@ public record LowLatencyCombineOptions(
   /** A builder with the defaults. */
   public static Builder builder() {
     return new Builder();
+  }
+
+  /** A builder that starts from these options. */
+  public Builder toBuilder() {
+    Builder b = new Builder();
+    b.logFmt = logFmt;
+    b.zeroCopy = zeroCopy;
+    b.partialRounding = partialRounding;
+    b.out = out;
+    b.waitStats = waitStats;
+    b.returnHook = returnHook;
+    b.execution = execution;
+    return b;
+  }
+
+  /**
+   * Whether rows are sent as LogFMT-10, default false; excludes {@code zeroCopy} and {@code
+   * partialRounding}.
+   */
+  public boolean logFmt() {
+    return logFmt;
+  }
+
+  /** Whether the rows are in {@link ExpertBuffer#lowLatencyCombineBuffer}, default false. */
+  public boolean zeroCopy() {
+    return zeroCopy;
+  }
+
+  /**
+   * Whether each rank sums its rows of a token in top-k order and rounds the partial sum to BF16;
+   * partial sums are added in rank order. Changes result bits; default false.
+   */
+  public boolean partialRounding() {
+    return partialRounding;
+  }
+
+  /**
+   * Target of the sums, BF16 [T, H]; null = memory of the buffer, valid until the second next
+   * low-latency combine.
+   */
+  public @Nullable Tensor out() {
+    return out;
+  }
+
+  /** INT64 [R], incremented by the nanoseconds waited per source rank; or null. */
+  public @Nullable Tensor waitStats() {
+    return waitStats;
+  }
+
+  /**
+   * Whether the call only sends and {@link LowLatencyCombine#hook()} receives and sums; default
+   * false. Excludes an asynchronous execution.
+   */
+  public boolean returnHook() {
+    return returnHook;
+  }
+
+  /** Start, stream and return of the operation; default {@link Execution#SYNCHRONOUS}. */
+  public Execution execution() {
+    return execution;
+  }
+
+  @Override
+  public String toString() {
+    return "LowLatencyCombineOptions[logFmt="
+        + logFmt
+        + ", zeroCopy="
+        + zeroCopy
+        + ", partialRounding="
+        + partialRounding
+        + ", out="
+        + out
+        + ", waitStats="
+        + waitStats
+        + ", returnHook="
+        + returnHook
+        + ", execution="
+        + execution
+        + "]";
   }
 
   /** Collects options. */
@@ -80,9 +146,7 @@ public record LowLatencyCombineOptions(
     private @Nullable Tensor out;
     private @Nullable Tensor waitStats;
     private boolean returnHook;
-    private @Nullable Event previousEvent;
-    private @Nullable DeviceStream stream;
-    private boolean async;
+    private Execution execution = Execution.SYNCHRONOUS;
 
     private Builder() {}
 
@@ -122,36 +186,19 @@ public record LowLatencyCombineOptions(
       return this;
     }
 
-    /** Event that the operation waits for first. */
-    public Builder previousEvent(Event value) {
-      previousEvent = value;
+    /** Start, stream and return of the operation. */
+    public Builder execution(Execution value) {
+      execution = value;
       return this;
     }
 
-    /** Device stream to run on. */
-    public Builder stream(DeviceStream value) {
-      stream = value;
-      return this;
-    }
-
-    /** Whether the call returns before completion. */
-    public Builder async(boolean value) {
-      async = value;
-      return this;
-    }
-
-    /** The options. */
+    /**
+     * The options.
+     *
+     * @throws InvalidArgumentException if two options exclude each other
+     */
     public LowLatencyCombineOptions build() {
-      return new LowLatencyCombineOptions(
-          logFmt,
-          zeroCopy,
-          partialRounding,
-          out,
-          waitStats,
-          returnHook,
-          previousEvent,
-          stream,
-          async);
+      return new LowLatencyCombineOptions(this);
     }
   }
 }

@@ -1,48 +1,41 @@
 package org.ep4j;
 
-import org.jspecify.annotations.Nullable;
-
 /**
- * Result of a low-latency dispatch. M is the fixed maximum of tokens per rank, L the number of
- * local experts. Tensors are views, valid until the second next low-latency dispatch; with a hook,
- * after the hook has run.
+ * Result of a low-latency dispatch: G groups with space for P rows each. M is the fixed maximum of
+ * tokens per rank.
+ *
+ * <ul>
+ *   <li>{@link Layout#EXPERT_MAJOR}: a group per local expert, G = L, P = R*M;
+ *   <li>{@link Layout#RANK_MAJOR}: a group per source rank, G = R, P = M, see {@link
+ *       RankMajorDispatch}.
+ * </ul>
+ *
+ * <p>Tensors are views, valid until the second next low-latency dispatch; with a hook, after the
+ * hook has run. Accessors of an outdated result throw {@link IllegalStateException}.
  */
 public interface LowLatencyDispatch {
   /**
-   * Rows [L, R*M, H]: BF16, FP8_E4M3 or NVFP4. The first {@link #counts()} rows of each expert are
+   * Rows [G, P, H]: BF16, FP8_E4M3 or NVFP4. The first {@link #counts()} rows of each group are
    * valid.
-   *
-   * <p>With {@link RowLayout#RANK_MAJOR}: [R, M, H], each row once for all its local experts; the
-   * first {@link #counts()} rows of each source rank are valid.
    */
   Tensor x();
 
-  /**
-   * Scales: FP8: FP32 or UE8M0 [L, R*M, H/128]; NVFP4: FP8_E4M3 [L, R*M, H/16]; BF16: null. Only
-   * rows with tokens are valid.
-   *
-   * <p>With {@link ScaleLayout#COLUMN_MAJOR}: FP32 [L, H/128, A], FP8_E4M3 [L, H/16, A], and UE8M0
-   * packed four per word as INT32 [L, H/512, A], where A is R*M rounded up to whole 16 bytes.
-   *
-   * <p>With {@link RowLayout#RANK_MAJOR} R replaces L, and M replaces R*M.
-   */
-  @Nullable Tensor scales();
+  /** Whether rows have scales: true for FP8 and NVFP4. */
+  boolean hasScales();
 
-  /** INT32 [L]: rows per local expert; {@link RowLayout#RANK_MAJOR}: [R], rows per source rank. */
+  /**
+   * Scales: FP8: FP32 or UE8M0 [G, P, H/128]; NVFP4: FP8_E4M3 [G, P, H/16]. Only rows with tokens
+   * are valid.
+   *
+   * <p>With {@link ScaleLayout#COLUMN_MAJOR}: FP32 [G, H/128, A], FP8_E4M3 [G, H/16, A], and UE8M0
+   * packed four per word as INT32 [G, H/512, A], where A is P rounded up to whole 16 bytes.
+   *
+   * @throws IllegalStateException for BF16 rows
+   */
+  Tensor scales();
+
+  /** INT32 [G]: rows per group. */
   Tensor counts();
-
-  /**
-   * With {@link RowLayout#RANK_MAJOR}, the choices of each row, INT64 [R, M, K]: local expert 0 to
-   * L-1 in the slot of the source, -1 if the expert is not local or the slot is masked. Only rows
-   * with tokens are valid. Null with EXPERT_MAJOR.
-   */
-  @Nullable Tensor topkIdx();
-
-  /**
-   * With {@link RowLayout#RANK_MAJOR}, the weights of those choices as dispatched, FP32 [R, M, K],
-   * 0 where {@link #topkIdx()} is -1. Null with EXPERT_MAJOR, or if the routing has no weights.
-   */
-  @Nullable Tensor topkWeights();
 
   /** The handle for combine. */
   LowLatencyHandle handle();

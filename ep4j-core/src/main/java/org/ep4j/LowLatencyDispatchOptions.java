@@ -3,53 +3,37 @@ package org.ep4j;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Options of {@link ExpertBuffer#lowLatencyDispatch}. Immutable; create one and reuse it.
- *
- * @param layout order of the received rows and shape of the rows that combine accepts, default
- *     {@link RowLayout#EXPERT_MAJOR}; the same on all ranks
- * @param format row format at the receiver, default {@link RowFormat#FP8} as in DeepEP V1
- * @param scaleKind FP8 scales, default {@link ScaleKind#FLOAT32}
- * @param scaleLayout memory layout of the received scales, default {@link ScaleLayout#ROW_MAJOR}.
- *     Ranks may differ
- * @param globalScale NVFP4: factor applied to x before block scaling, usually 448 * 6 / amax of the
- *     whole tensor; default 1
- * @param cumulativeStats INT32 [L], incremented by the tokens received per local expert
- * @param waitStats INT64 [R], incremented by the nanoseconds waited per source rank
- * @param returnHook the call only sends; {@link LowLatencyDispatch#hook()} receives
- * @param previousEvent event that the operation waits for first
- * @param stream device stream for the call and the hook: both return after their work is enqueued,
- *     and results are ready in stream order; null = the buffer's own stream. Only for device
- *     engines
- * @param async return before completion; excludes {@code returnHook}
+ * Options of {@link ExpertBuffer#lowLatencyDispatch} and {@link
+ * ExpertBuffer#lowLatencyDispatchByRank}. Immutable; create one and reuse it.
  */
-public record LowLatencyDispatchOptions(
-    RowLayout layout,
-    RowFormat format,
-    ScaleKind scaleKind,
-    ScaleLayout scaleLayout,
-    float globalScale,
-    @Nullable Tensor cumulativeStats,
-    @Nullable Tensor waitStats,
-    boolean returnHook,
-    @Nullable Event previousEvent,
-    @Nullable DeviceStream stream,
-    boolean async) {
+public final class LowLatencyDispatchOptions {
   /** FP8 with FP32 scales, received by the call itself. */
   public static final LowLatencyDispatchOptions DEFAULT = builder().build();
 
-  /**
-   * Checks the combination.
-   *
-   * @throws InvalidArgumentException if two options exclude each other, or {@code globalScale} is
-   *     not positive and finite
-   */
-  public LowLatencyDispatchOptions {
-    if (returnHook && async) {
+  private final RowFormat format;
+  private final ScaleKind scaleKind;
+  private final ScaleLayout scaleLayout;
+  private final float globalScale;
+  private final @Nullable Tensor cumulativeStats;
+  private final @Nullable Tensor waitStats;
+  private final boolean returnHook;
+  private final Execution execution;
+
+  private LowLatencyDispatchOptions(Builder b) {
+    format = b.format;
+    scaleKind = b.scaleKind;
+    scaleLayout = b.scaleLayout;
+    globalScale = b.globalScale;
+    cumulativeStats = b.cumulativeStats;
+    waitStats = b.waitStats;
+    returnHook = b.returnHook;
+    execution = b.execution;
+    if (returnHook && execution.isAsync()) {
       throw new InvalidArgumentException(
           ErrorCode.OPTIONS_EXCLUSIVE,
-          "async",
-          "true",
-          "false with returnHook",
+          "execution",
+          execution.toString(),
+          "synchronous with returnHook",
           "unset one of them, because the hook already splits the operation");
     }
     if (!(globalScale > 0) || Float.isInfinite(globalScale)) {
@@ -67,9 +51,91 @@ public record LowLatencyDispatchOptions(
     return new Builder();
   }
 
+  /** A builder that starts from these options. */
+  public Builder toBuilder() {
+    Builder b = new Builder();
+    b.format = format;
+    b.scaleKind = scaleKind;
+    b.scaleLayout = scaleLayout;
+    b.globalScale = globalScale;
+    b.cumulativeStats = cumulativeStats;
+    b.waitStats = waitStats;
+    b.returnHook = returnHook;
+    b.execution = execution;
+    return b;
+  }
+
+  /** Row format at the receiver, default {@link RowFormat#FP8} as in DeepEP V1. */
+  public RowFormat format() {
+    return format;
+  }
+
+  /** FP8 scales, default {@link ScaleKind#FLOAT32}. */
+  public ScaleKind scaleKind() {
+    return scaleKind;
+  }
+
+  /**
+   * Memory layout of the received scales, default {@link ScaleLayout#ROW_MAJOR}. Ranks may differ.
+   */
+  public ScaleLayout scaleLayout() {
+    return scaleLayout;
+  }
+
+  /**
+   * NVFP4: factor applied to x before block scaling, usually 448 * 6 / amax of the whole tensor;
+   * default 1.
+   */
+  public float globalScale() {
+    return globalScale;
+  }
+
+  /** INT32 [L], incremented by the tokens received per local expert; or null. */
+  public @Nullable Tensor cumulativeStats() {
+    return cumulativeStats;
+  }
+
+  /** INT64 [R], incremented by the nanoseconds waited per source rank; or null. */
+  public @Nullable Tensor waitStats() {
+    return waitStats;
+  }
+
+  /**
+   * Whether the call only sends and {@link LowLatencyDispatch#hook()} receives; default false.
+   * Excludes an asynchronous execution.
+   */
+  public boolean returnHook() {
+    return returnHook;
+  }
+
+  /** Start, stream and return of the operation; default {@link Execution#SYNCHRONOUS}. */
+  public Execution execution() {
+    return execution;
+  }
+
+  @Override
+  public String toString() {
+    return "LowLatencyDispatchOptions[format="
+        + format
+        + ", scaleKind="
+        + scaleKind
+        + ", scaleLayout="
+        + scaleLayout
+        + ", globalScale="
+        + globalScale
+        + ", cumulativeStats="
+        + cumulativeStats
+        + ", waitStats="
+        + waitStats
+        + ", returnHook="
+        + returnHook
+        + ", execution="
+        + execution
+        + "]";
+  }
+
   /** Collects options. */
   public static final class Builder {
-    private RowLayout layout = RowLayout.EXPERT_MAJOR;
     private RowFormat format = RowFormat.FP8;
     private ScaleKind scaleKind = ScaleKind.FLOAT32;
     private ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
@@ -77,17 +143,9 @@ public record LowLatencyDispatchOptions(
     private @Nullable Tensor cumulativeStats;
     private @Nullable Tensor waitStats;
     private boolean returnHook;
-    private @Nullable Event previousEvent;
-    private @Nullable DeviceStream stream;
-    private boolean async;
+    private Execution execution = Execution.SYNCHRONOUS;
 
     private Builder() {}
-
-    /** Order of the received rows. */
-    public Builder layout(RowLayout value) {
-      layout = value;
-      return this;
-    }
 
     /** Row format at the receiver. */
     public Builder format(RowFormat value) {
@@ -131,38 +189,20 @@ public record LowLatencyDispatchOptions(
       return this;
     }
 
-    /** Event that the operation waits for first. */
-    public Builder previousEvent(Event value) {
-      previousEvent = value;
+    /** Start, stream and return of the operation. */
+    public Builder execution(Execution value) {
+      execution = value;
       return this;
     }
 
-    /** Device stream to run on. */
-    public Builder stream(DeviceStream value) {
-      stream = value;
-      return this;
-    }
-
-    /** Whether the call returns before completion. */
-    public Builder async(boolean value) {
-      async = value;
-      return this;
-    }
-
-    /** The options. */
+    /**
+     * The options.
+     *
+     * @throws InvalidArgumentException if two options exclude each other, or {@code globalScale} is
+     *     not positive and finite
+     */
     public LowLatencyDispatchOptions build() {
-      return new LowLatencyDispatchOptions(
-          layout,
-          format,
-          scaleKind,
-          scaleLayout,
-          globalScale,
-          cumulativeStats,
-          waitStats,
-          returnHook,
-          previousEvent,
-          stream,
-          async);
+      return new LowLatencyDispatchOptions(this);
     }
   }
 }

@@ -5,6 +5,7 @@ import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.tngtech.archunit.core.domain.JavaClass;
+import com.tngtech.archunit.core.domain.JavaModifier;
 import com.tngtech.archunit.core.domain.JavaPackage;
 import com.tngtech.archunit.library.GeneralCodingRules;
 import java.io.FileNotFoundException;
@@ -51,12 +52,14 @@ class ModulesTest {
   }
 
   @Test
-  void optionsAreRecords() {
+  void optionsAreImmutable() {
     classes()
         .that()
         .haveNameMatching("org\\.ep4j\\.[^.]*(Options|Config)")
         .should()
-        .beRecords()
+        .haveOnlyFinalFields()
+        .andShould()
+        .haveModifier(JavaModifier.FINAL)
         .because("options are immutable; a bad value is refused on construction")
         .check(Repository.CLASSES);
   }

@@ -8,6 +8,7 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Event;
+import org.ep4j.Execution;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.ScaleLayout;
@@ -41,6 +42,7 @@ final class HighThroughputStep {
   private final Arena arena;
   private final Batch batch;
   private final HighThroughputOracle oracle;
+  private final Layout layout;
   private final DispatchOptions options;
   private final boolean overflows;
 
@@ -53,7 +55,7 @@ final class HighThroughputStep {
     boolean weighted = in.shared().nextInt(4) != 0;
     batch = Batch.draw(in.shared(), in.shape(), in.shape().maxTokens(), weighted, arena);
     oracle = new HighThroughputOracle(batch.world(), in.shape().ranksPerNode());
-    Layout layout = Layout.values()[in.shared().nextInt(2)];
+    layout = in.shared().nextInt(2) == 0 ? Layout.FLAT : Layout.EXPERT_MAJOR;
     int alignment =
         in.shared().nextBoolean() ? 1 : in.shared().nextInt(1, in.shape().expertAlignment() + 1);
     int worst = 0;
@@ -69,15 +71,15 @@ final class HighThroughputStep {
     overflows = sizing.isStatic() && worst > sizing.maxRows();
     DispatchOptions.Builder dispatching =
         DispatchOptions.builder()
-            .layout(layout)
             .sizing(sizing)
             .expertAlignment(alignment)
             .zeroPadding(in.shared().nextBoolean())
-            .scaleLayout(ScaleLayout.values()[in.own().nextInt(2)])
-            .async(in.own().nextInt(3) == 0);
+            .scaleLayout(ScaleLayout.values()[in.own().nextInt(2)]);
+    Execution execution = in.own().nextInt(3) == 0 ? Execution.ASYNCHRONOUS : Execution.SYNCHRONOUS;
     if (in.own().nextInt(8) == 0) {
-      dispatching.previousEvent(Event.completed());
+      execution = execution.after(Event.completed());
     }
+    dispatching.execution(execution);
     options = dispatching.build();
   }
 
@@ -100,11 +102,11 @@ final class HighThroughputStep {
       oracle.checkLayout(in.rank(), in.buffer().dispatchLayout(routing));
     }
     Payload payload = payload();
-    in.next("dispatch " + payload.dtype() + ", " + options);
-    Dispatch dispatch = in.buffer().dispatch(tokens(payload), routing, options);
+    in.next("dispatch " + layout + " " + payload.dtype() + ", " + options);
+    Dispatch dispatch = in.buffer().dispatch(layout, tokens(payload), routing, options);
     await(dispatch.event());
     in.counts().dispatches++;
-    oracle.checkDispatch(in.rank(), dispatch, payload, options);
+    oracle.checkDispatch(in.rank(), layout, dispatch, payload, options);
     try (DispatchHandle handle = dispatch.handle()) {
       delivered = dispatch;
       if (!overflows) {
@@ -113,8 +115,9 @@ final class HighThroughputStep {
         }
       }
     }
-    if (in.own().nextBoolean()) {
-      Poison.fill(dispatch);
+    Dispatch last = delivered;
+    if (last != null && in.own().nextBoolean()) {
+      Poison.fill(last);
     }
   }
 
@@ -203,10 +206,11 @@ final class HighThroughputStep {
     Payload payload = payload();
     boolean async = in.own().nextInt(3) == 0;
     in.next("cached dispatch " + payload.dtype() + ", " + options);
-    Dispatch dispatch = in.buffer().dispatch(tokens(payload), handle, null, async);
+    Execution execution = async ? Execution.ASYNCHRONOUS : Execution.SYNCHRONOUS;
+    Dispatch dispatch = in.buffer().dispatch(layout, tokens(payload), handle, execution);
     await(dispatch.event());
     in.counts().dispatches++;
-    oracle.checkCached(in.rank(), dispatch, payload, options);
+    oracle.checkCached(in.rank(), layout, dispatch, payload, options);
     delivered = dispatch;
   }
 
@@ -217,7 +221,7 @@ final class HighThroughputStep {
     } while (in.shape().hidden() % (128 / dtype.bits()) != 0);
     int hidden = in.shape().hidden();
     int tokens = batch.world().tokens(in.rank());
-    boolean flat = options.layout() == Layout.FLAT;
+    boolean flat = layout == Layout.FLAT;
     Inputs inputs = new Inputs(in.shared().nextLong());
     int biases = in.shared().nextInt(3);
     boolean weighted = in.shared().nextBoolean();
@@ -235,7 +239,7 @@ final class HighThroughputStep {
     CombineOptions.Builder combining =
         CombineOptions.builder()
             .partialRounding(terms.partialRounding())
-            .async(in.own().nextInt(3) == 0);
+            .execution(in.own().nextInt(3) == 0 ? Execution.ASYNCHRONOUS : Execution.SYNCHRONOUS);
     if (terms.weights() != null) {
       long[] shape = flat ? new long[] {handle.rows(), weightColumns} : new long[] {handle.rows()};
       combining.topkWeights(filled(terms.weights(), DType.FP32, shape));
@@ -258,8 +262,7 @@ final class HighThroughputStep {
     Combine combine = in.buffer().combine(y, handle, combining.build());
     await(combine.event());
     in.counts().combines++;
-    new CombineOracle(
-            batch.world(), options.layout(), options.expertAlignment(), in.shape().ranksPerNode())
+    new CombineOracle(batch.world(), layout, options.expertAlignment(), in.shape().ranksPerNode())
         .checkCombine(in.rank(), combine, terms);
     if (out != null && HostCopy.mismatch(out, combine.x()) >= 0) {
       throw new AssertionError("the sums of a combine with 'out' are not in it");

@@ -7,13 +7,15 @@ import java.util.List;
 import java.util.Objects;
 import java.util.SplittableRandom;
 import org.ep4j.DType;
+import org.ep4j.Execution;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.RankMajorDispatch;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
-import org.ep4j.RowLayout;
 import org.ep4j.ScaleKind;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
@@ -39,7 +41,7 @@ final class LowLatencyRoundTrip {
   private final Routing routing;
   private final LowLatencyOracle oracle;
 
-  /** Replaces the oracle with {@link RowLayout#RANK_MAJOR}. */
+  /** Replaces the oracle with {@link Layout#RANK_MAJOR}. */
   private final @Nullable RankMajorOracle byRanks;
 
   private final LowLatencyDispatchOptions dispatching;
@@ -85,13 +87,15 @@ final class LowLatencyRoundTrip {
     waits = Tensor.of(new long[in.shape().ranks()], in.shape().ranks());
     LowLatencyDispatchOptions.Builder builder =
         LowLatencyDispatchOptions.builder()
-            .layout(rankMajor ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR)
             .format(format)
             .scaleKind(kind)
             .scaleLayout(ScaleLayout.values()[in.own().nextInt(2)])
             .globalScale(globalScale)
             .returnHook(hooked)
-            .async(!hooked && in.own().nextInt(3) == 0);
+            .execution(
+                !hooked && in.own().nextInt(3) == 0
+                    ? Execution.ASYNCHRONOUS
+                    : Execution.SYNCHRONOUS);
     if (statistics != null) {
       builder.cumulativeStats(statistics);
     }
@@ -114,7 +118,13 @@ final class LowLatencyRoundTrip {
           }
         });
     in.next("send " + dispatching + ", " + tokens + " tokens");
-    dispatch = in.buffer().lowLatencyDispatch(rows, routing, dispatching);
+    dispatch =
+        in.buffer()
+            .lowLatencyDispatch(
+                byRanks == null ? Layout.EXPERT_MAJOR : Layout.RANK_MAJOR,
+                rows,
+                routing,
+                dispatching);
   }
 
   /** Receives the rows, and checks them. */
@@ -130,7 +140,7 @@ final class LowLatencyRoundTrip {
     if (byRanks == null) {
       oracle.checkDispatch(in.rank(), received, x, dispatching);
     } else {
-      byRanks.checkDispatch(in.rank(), received, x, dispatching);
+      byRanks.checkDispatch(in.rank(), (RankMajorDispatch) received, x, dispatching);
     }
     if (statistics != null) {
       int[] counts = oracle.receiveCounts(in.rank());
@@ -181,7 +191,10 @@ final class LowLatencyRoundTrip {
             .partialRounding(arithmetic == 1)
             .zeroCopy(zeroCopy)
             .returnHook(hooked)
-            .async(!hooked && in.own().nextInt(3) == 0);
+            .execution(
+                !hooked && in.own().nextInt(3) == 0
+                    ? Execution.ASYNCHRONOUS
+                    : Execution.SYNCHRONOUS);
     if (in.own().nextBoolean()) {
       int tokens = batch.world().tokens(in.rank());
       Tensor out = in.empty(arena, DType.BF16, tokens, in.shape().hidden());

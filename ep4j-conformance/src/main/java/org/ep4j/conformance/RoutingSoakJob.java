@@ -11,6 +11,7 @@ import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
@@ -86,21 +87,24 @@ final class RoutingSoakJob implements RankJob {
       WorldRouting world =
           WorldRouting.of(ExpertPlacement.blocks(EXPERTS, buffer.worldSize()), routings);
       HighThroughputOracle oracle = new HighThroughputOracle(world, buffer.config().ranksPerNode());
-      DispatchOptions options = options(buffer.worldSize(), oracle, shared);
+      Layout layout = shared.nextInt(2) == 0 ? Layout.FLAT : Layout.EXPERT_MAJOR;
+      DispatchOptions options = options(layout, buffer.worldSize(), oracle, shared);
       Inputs inputs = new Inputs(seed);
       Dispatch dispatch =
-          buffer.dispatch(tokens(inputs, world, rank, arena), routings.get(rank), options);
-      oracle.checkDispatch(rank, dispatch, payload(inputs), options);
+          buffer.dispatch(layout, tokens(inputs, world, rank, arena), routings.get(rank), options);
+      oracle.checkDispatch(rank, layout, dispatch, payload(inputs), options);
       try (DispatchHandle handle = dispatch.handle()) {
-        combine(buffer, dispatch, world, options, inputs);
+        combine(buffer, layout, dispatch, world, options, inputs);
         Poison.fill(dispatch);
         if (shared.nextInt(4) != 0) {
           return 2;
         }
         Inputs others = new Inputs(~seed);
-        Dispatch again = buffer.dispatch(tokens(others, world, rank, arena), handle);
-        oracle.checkCached(rank, again, payload(others), options);
-        combine(buffer, again, world, options, others);
+        Dispatch again =
+            buffer.dispatch(
+                layout, tokens(others, world, rank, arena), handle, Execution.SYNCHRONOUS);
+        oracle.checkCached(rank, layout, again, payload(others), options);
+        combine(buffer, layout, again, world, options, others);
         Poison.fill(again);
         return 4;
       }
@@ -121,15 +125,13 @@ final class RoutingSoakJob implements RankJob {
   }
 
   private static DispatchOptions options(
-      int ranks, HighThroughputOracle oracle, SplittableRandom shared) {
-    Layout layout = Layout.values()[shared.nextInt(2)];
+      Layout layout, int ranks, HighThroughputOracle oracle, SplittableRandom shared) {
     int alignment = layout == Layout.FLAT ? 1 : ALIGNMENT;
     int max = 1;
     for (int r = 0; r < ranks; r++) {
       max = Math.max(max, oracle.rows(r, layout, alignment));
     }
     return DispatchOptions.builder()
-        .layout(layout)
         .expertAlignment(alignment)
         .zeroPadding(shared.nextBoolean())
         .sizing(shared.nextBoolean() ? Sizing.EXACT : Sizing.atMost(max + shared.nextInt(3)))
@@ -147,6 +149,7 @@ final class RoutingSoakJob implements RankJob {
 
   private static void combine(
       ExpertBuffer buffer,
+      Layout layout,
       Dispatch dispatch,
       WorldRouting world,
       DispatchOptions options,
@@ -166,7 +169,7 @@ final class RoutingSoakJob implements RankJob {
         });
     Combine combine = buffer.combine(region, dispatch.handle());
     int ranksPerNode = buffer.config().ranksPerNode();
-    new CombineOracle(world, options.layout(), options.expertAlignment(), ranksPerNode)
+    new CombineOracle(world, layout, options.expertAlignment(), ranksPerNode)
         .checkCombine(rank, combine, Terms.of(DType.BF16, HIDDEN, y));
     Poison.fill(combine);
   }

@@ -131,13 +131,13 @@ final class VerifiedRound {
       Arena arena) {
     int rank = buffer.rank();
     Layout layout = seed % 2 == 0 ? Layout.FLAT : Layout.EXPERT_MAJOR;
-    DispatchOptions options = DispatchOptions.builder().layout(layout).build();
     Rows x = inputs.rows(Part.PAYLOAD, DType.BF16, HIDDEN);
     Tensor rows = inputs.tensor(Part.PAYLOAD, DType.BF16, rank, routing.tokens(), HIDDEN, arena);
-    Dispatch dispatch = buffer.dispatch(Tokens.of(rows), routing, options);
+    Dispatch dispatch = buffer.dispatch(layout, Tokens.of(rows), routing, DispatchOptions.DEFAULT);
     int ranksPerNode = buffer.config().ranksPerNode();
     new HighThroughputOracle(world, ranksPerNode)
-        .checkDispatch(rank, dispatch, Payload.of(DType.BF16, HIDDEN, x), options);
+        .checkDispatch(
+            rank, layout, dispatch, Payload.of(DType.BF16, HIDDEN, x), DispatchOptions.DEFAULT);
     try (DispatchHandle handle = dispatch.handle()) {
       if (!combines) {
         return;

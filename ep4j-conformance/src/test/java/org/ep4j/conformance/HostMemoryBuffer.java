@@ -10,14 +10,15 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
 import org.ep4j.Routing;
-import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.jspecify.annotations.Nullable;
@@ -42,35 +43,43 @@ record HostMemoryBuffer(ExpertBuffer host, int device) implements ExpertBuffer {
   }
 
   @Override
-  public Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
-    return new HostMemoryResults.OfDispatch(
-        host.dispatch(onTheHost(tokens), onTheHost(routing), options), device);
+  public Dispatch dispatch(Layout layout, Tokens tokens, Routing routing, DispatchOptions options) {
+    return HostMemoryResults.of(
+        host.dispatch(layout, onTheHost(tokens), onTheHost(routing), options), device);
   }
 
   @Override
-  public Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule) {
-    return new HostMemoryResults.OfDispatch(
-        host.dispatch(onTheHost(tokens), handle, schedule), device);
+  public Dispatch dispatch(
+      Layout layout, Tokens tokens, DispatchHandle handle, Execution execution) {
+    return HostMemoryResults.of(
+        host.dispatch(layout, onTheHost(tokens), handle, execution), device);
   }
 
   @Override
   public Combine combine(Tensor y, DispatchHandle handle, CombineOptions options) {
-    CombineOptions onHost =
-        new CombineOptions(
-            orNull(options.topkWeights()),
-            orNull(options.bias0()),
-            orNull(options.bias1()),
-            options.partialRounding(),
-            orNull(options.out()),
-            options.previousEvent(),
-            options.stream(),
-            options.async());
-    return new HostMemoryResults.OfCombine(host.combine(onHost(y), handle, onHost), device);
+    CombineOptions.Builder builder = options.toBuilder();
+    Tensor weights = options.topkWeights();
+    if (weights != null) {
+      builder.topkWeights(onHost(weights));
+    }
+    Tensor first = options.bias0();
+    Tensor second = options.bias1();
+    if (first != null && second == null) {
+      builder.bias(onHost(first));
+    } else if (first != null && second != null) {
+      builder.bias(onHost(first), onHost(second));
+    }
+    Tensor out = options.out();
+    if (out != null) {
+      builder.out(onHost(out));
+    }
+    return new HostMemoryResults.OfCombine(
+        host.combine(onHost(y), handle, builder.build()), device);
   }
 
   @Override
   public LowLatencyDispatch lowLatencyDispatch(
-      Tensor x, Routing routing, LowLatencyDispatchOptions options) {
+      Layout layout, Tensor x, Routing routing, LowLatencyDispatchOptions options) {
     throw new IllegalStateException("no low-latency operations");
   }
 

@@ -1,14 +1,16 @@
 package org.ep4j.conformance;
 
+import java.util.Optional;
 import org.ep4j.Combine;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.Event;
+import org.ep4j.FlatDispatch;
+import org.ep4j.GroupedDispatch;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Tensor;
-import org.jspecify.annotations.Nullable;
 
 /** Results of {@link HostMemoryEngine}: counts on the host, everything else on a device. */
 final class HostMemoryResults {
@@ -18,8 +20,10 @@ final class HostMemoryResults {
     return tensor.nativeHost() ? HostMemoryDevices.onDevice(device, tensor) : tensor;
   }
 
-  private static @Nullable Tensor orNull(int device, @Nullable Tensor tensor) {
-    return tensor == null ? null : moved(device, tensor);
+  static Dispatch of(Dispatch host, int device) {
+    return host instanceof FlatDispatch flat
+        ? new OfFlat(flat, device)
+        : new OfGrouped((GroupedDispatch) host, device);
   }
 
   record OfLayout(DispatchLayout host, int device) implements DispatchLayout {
@@ -51,8 +55,13 @@ final class HostMemoryResults {
     }
 
     @Override
-    public @Nullable Tensor topkWeights() {
-      return orNull(device, host.topkWeights());
+    public boolean hasWeights() {
+      return host.hasWeights();
+    }
+
+    @Override
+    public Tensor topkWeights() {
+      return moved(device, host.topkWeights());
     }
 
     @Override
@@ -61,90 +70,124 @@ final class HostMemoryResults {
     }
   }
 
-  record OfDispatch(Dispatch host, int device) implements Dispatch {
+  record OfFlat(FlatDispatch host, int device) implements Moved, FlatDispatch {
     @Override
-    public long rows() {
-      return host.rows();
+    public boolean hasChoices() {
+      return host.hasChoices();
     }
 
     @Override
-    public long receivedRows() {
-      return host.receivedRows();
+    public Tensor topkIdx() {
+      return moved(device, host.topkIdx());
     }
 
     @Override
-    public Tensor x() {
-      return moved(device, host.x());
+    public Tensor topkWeights() {
+      return moved(device, host.topkWeights());
     }
 
     @Override
-    public @Nullable Tensor scales() {
-      return orNull(device, host.scales());
+    public Tensor rankOffsets() {
+      return host.rankOffsets();
     }
+  }
 
+  record OfGrouped(GroupedDispatch host, int device) implements Moved, GroupedDispatch {
     @Override
-    public @Nullable Tensor globalScales() {
-      return orNull(device, host.globalScales());
-    }
-
-    @Override
-    public @Nullable Tensor topkIdx() {
-      return orNull(device, host.topkIdx());
-    }
-
-    @Override
-    public @Nullable Tensor topkWeights() {
-      return orNull(device, host.topkWeights());
-    }
-
-    @Override
-    public Tensor alignedCounts() {
-      return host.alignedCounts();
-    }
-
-    @Override
-    public Tensor counts() {
-      return host.counts();
-    }
-
-    @Override
-    public @Nullable Tensor expertOffsets() {
+    public Tensor expertOffsets() {
       return host.expertOffsets();
     }
 
     @Override
-    public @Nullable Tensor rankOffsets() {
-      return host.rankOffsets();
+    public Tensor rowWeights() {
+      return moved(device, host.rowWeights());
+    }
+  }
+
+  /** What both layouts have. */
+  interface Moved extends Dispatch {
+    Dispatch host();
+
+    int device();
+
+    @Override
+    default long rows() {
+      return host().rows();
     }
 
     @Override
-    public Tensor sourceTokens() {
-      return moved(device, host.sourceTokens());
+    default long receivedRows() {
+      return host().receivedRows();
     }
 
     @Override
-    public Tensor sourceRanks() {
-      return moved(device, host.sourceRanks());
+    default Tensor x() {
+      return moved(device(), host().x());
     }
 
     @Override
-    public Tensor combineInput(DType dtype) {
-      return moved(device, host.combineInput(dtype));
+    default boolean hasScales() {
+      return host().hasScales();
     }
 
     @Override
-    public @Nullable ReceiveOverflowException overflow() {
-      return host.overflow();
+    default boolean hasGlobalScales() {
+      return host().hasGlobalScales();
     }
 
     @Override
-    public DispatchHandle handle() {
-      return host.handle();
+    default boolean hasWeights() {
+      return host().hasWeights();
     }
 
     @Override
-    public Event event() {
-      return host.event();
+    default Tensor scales() {
+      return moved(device(), host().scales());
+    }
+
+    @Override
+    default Tensor globalScales() {
+      return moved(device(), host().globalScales());
+    }
+
+    @Override
+    default Tensor alignedCounts() {
+      return host().alignedCounts();
+    }
+
+    @Override
+    default Tensor counts() {
+      return host().counts();
+    }
+
+    @Override
+    default Tensor sourceTokens() {
+      return moved(device(), host().sourceTokens());
+    }
+
+    @Override
+    default Tensor sourceRanks() {
+      return moved(device(), host().sourceRanks());
+    }
+
+    @Override
+    default Tensor combineInput(DType dtype) {
+      return moved(device(), host().combineInput(dtype));
+    }
+
+    @Override
+    default Optional<ReceiveOverflowException> overflow() {
+      return host().overflow();
+    }
+
+    @Override
+    default DispatchHandle handle() {
+      return host().handle();
+    }
+
+    @Override
+    default Event event() {
+      return host().event();
     }
   }
 }

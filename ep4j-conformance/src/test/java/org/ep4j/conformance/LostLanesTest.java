@@ -127,7 +127,7 @@ class LostLanesTest {
 
   private static void operate(ExpertBuffer buffer, long seed) {
     int rank = buffer.rank();
-    Layout layout = Layout.values()[(int) (seed % 2)];
+    Layout layout = seed % 2 == 0 ? Layout.FLAT : Layout.EXPERT_MAJOR;
     try (Arena arena = Arena.ofShared()) {
       RoutingGenerator generator = new RoutingGenerator(RoutingKind.UNIFORM, seed, EXPERTS, TOP_K);
       List<Routing> routings = new ArrayList<>();
@@ -137,14 +137,15 @@ class LostLanesTest {
       WorldRouting world = WorldRouting.of(PLACEMENT, routings);
       Inputs inputs = new Inputs(seed);
       Tensor x = inputs.tensor(Part.PAYLOAD, DType.BF16, rank, TOKENS, HIDDEN, arena);
-      DispatchOptions options = DispatchOptions.builder().layout(layout).build();
-      Dispatch dispatch = buffer.dispatch(Tokens.of(x), routings.get(rank), options);
+      Dispatch dispatch =
+          buffer.dispatch(layout, Tokens.of(x), routings.get(rank), DispatchOptions.DEFAULT);
       new HighThroughputOracle(world, RANKS_PER_NODE)
           .checkDispatch(
               rank,
+              layout,
               dispatch,
               Payload.of(DType.BF16, HIDDEN, inputs.rows(Part.PAYLOAD, DType.BF16, HIDDEN)),
-              options);
+              DispatchOptions.DEFAULT);
       try (DispatchHandle handle = dispatch.handle()) {
         Tensor y =
             inputs.tensor(Part.EXPERT_OUTPUT, DType.BF16, rank, handle.rows(), HIDDEN, arena);

@@ -90,7 +90,8 @@ class OracleAgreesWithVectorsTest {
     HighThroughputOracle dispatch = new HighThroughputOracle(world);
     for (int rank = 0; rank < files.size(); rank++) {
       CaseFile file = files.get(rank);
-      dispatch.checkDispatch(rank, new RecordedDispatch(file, rank, files), payload, options);
+      dispatch.checkDispatch(
+          rank, Layout.FLAT, new RecordedDispatch(file, rank, files), payload, options);
       combine.checkCombine(rank, new RecordedCombine(file), terms);
     }
   }

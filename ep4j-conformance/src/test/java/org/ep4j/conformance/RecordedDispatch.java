@@ -3,22 +3,21 @@ package org.ep4j.conformance;
 import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Objects;
+import java.util.Optional;
 import org.ep4j.Combine;
 import org.ep4j.DType;
-import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.Event;
+import org.ep4j.FlatDispatch;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Tensor;
 import org.ep4j.cases.CaseFile;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Outputs of another implementation as a dispatch of this library. Outputs that the recording lacks
  * are computed from its {@code is_token_in_rank} tables.
  */
-record RecordedDispatch(CaseFile file, int rank, List<CaseFile> all) implements Dispatch {
+record RecordedDispatch(CaseFile file, int rank, List<CaseFile> all) implements FlatDispatch {
   @Override
   public long rows() {
     return x().size(0);
@@ -35,23 +34,43 @@ record RecordedDispatch(CaseFile file, int rank, List<CaseFile> all) implements 
   }
 
   @Override
-  public @Nullable Tensor scales() {
-    return file.find("recv_x_scales");
+  public boolean hasScales() {
+    return file.find("recv_x_scales") != null;
   }
 
   @Override
-  public @Nullable Tensor globalScales() {
-    return null;
+  public Tensor scales() {
+    return file.tensor("recv_x_scales");
   }
 
   @Override
-  public @Nullable Tensor topkIdx() {
-    return file.find("recv_topk_idx");
+  public boolean hasGlobalScales() {
+    return false;
   }
 
   @Override
-  public @Nullable Tensor topkWeights() {
-    return file.find("recv_topk_weights");
+  public Tensor globalScales() {
+    throw new UnsupportedOperationException("not recorded");
+  }
+
+  @Override
+  public boolean hasChoices() {
+    return true;
+  }
+
+  @Override
+  public boolean hasWeights() {
+    return file.find("recv_topk_weights") != null;
+  }
+
+  @Override
+  public Tensor topkIdx() {
+    return file.tensor("recv_topk_idx");
+  }
+
+  @Override
+  public Tensor topkWeights() {
+    return file.tensor("recv_topk_weights");
   }
 
   @Override
@@ -61,7 +80,7 @@ record RecordedDispatch(CaseFile file, int rank, List<CaseFile> all) implements 
 
   @Override
   public Tensor counts() {
-    Tensor idx = Objects.requireNonNull(topkIdx());
+    Tensor idx = topkIdx();
     int[] counts = new int[(int) alignedCounts().size(0)];
     for (long i = 0; i < idx.elements(); i++) {
       if (idx.getLong(i) >= 0) {
@@ -69,11 +88,6 @@ record RecordedDispatch(CaseFile file, int rank, List<CaseFile> all) implements 
       }
     }
     return Tensor.of(counts, counts.length);
-  }
-
-  @Override
-  public @Nullable Tensor expertOffsets() {
-    return null;
   }
 
   @Override
@@ -116,8 +130,8 @@ record RecordedDispatch(CaseFile file, int rank, List<CaseFile> all) implements 
   }
 
   @Override
-  public @Nullable ReceiveOverflowException overflow() {
-    return null;
+  public Optional<ReceiveOverflowException> overflow() {
+    return Optional.empty();
   }
 
   @Override
@@ -138,8 +152,13 @@ record RecordedDispatch(CaseFile file, int rank, List<CaseFile> all) implements 
     }
 
     @Override
-    public @Nullable Tensor topkWeights() {
-      return file.find("combined_topk_weights");
+    public boolean hasWeights() {
+      return file.find("combined_topk_weights") != null;
+    }
+
+    @Override
+    public Tensor topkWeights() {
+      return file.tensor("combined_topk_weights");
     }
 
     @Override

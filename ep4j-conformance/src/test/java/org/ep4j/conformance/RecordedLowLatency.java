@@ -4,6 +4,7 @@ import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Objects;
 import org.ep4j.Event;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyHandle;
@@ -82,23 +83,18 @@ final class RecordedLowLatency implements LowLatencyDispatch, LowLatencyHandle {
   }
 
   @Override
-  public @Nullable Tensor scales() {
-    return scales;
+  public boolean hasScales() {
+    return scales != null;
+  }
+
+  @Override
+  public Tensor scales() {
+    return Objects.requireNonNull(scales);
   }
 
   @Override
   public Tensor counts() {
     return file.tensor("recv_count");
-  }
-
-  @Override
-  public @Nullable Tensor topkIdx() {
-    return null;
-  }
-
-  @Override
-  public @Nullable Tensor topkWeights() {
-    return null;
   }
 
   @Override

@@ -214,10 +214,40 @@ public final class Arguments {
     }
   }
 
+  /** Requires a layout of high-throughput dispatches. */
+  public static void highThroughputLayout(Layout layout) {
+    if (layout == Layout.RANK_MAJOR) {
+      throw invalid(
+          ErrorCode.OPTION_NOT_FOR_LAYOUT,
+          "layout",
+          layout,
+          "FLAT or EXPERT_MAJOR",
+          "call lowLatencyDispatchByRank, or pass FLAT");
+    }
+  }
+
+  /** Requires a handle of a dispatch with the same layout. */
+  public static void sameLayout(Layout layout, DispatchHandle handle) {
+    if (handle.layout() != layout) {
+      throw invalid(
+          ErrorCode.HANDLE_OF_OTHER_LAYOUT,
+          "handle",
+          handle,
+          "of a dispatch with " + layout,
+          layout == Layout.FLAT ? "call dispatchGrouped" : "call dispatch");
+    }
+  }
+
+  /** The error of an accessor whose tensor the result does not have. */
+  public static IllegalUseException missing(String name, String why) {
+    return new IllegalUseException(
+        ErrorCode.RESULT_MISSING, "the result has no " + name + ": " + why);
+  }
+
   /** Checks options of a high-throughput dispatch against the configuration. */
-  public static void options(BufferConfig config, DispatchOptions options, long capacity) {
-    if (options.layout() == Layout.EXPERT_MAJOR
-        && options.expertAlignment() > config.expertAlignment()) {
+  public static void options(
+      BufferConfig config, Layout layout, DispatchOptions options, long capacity) {
+    if (layout == Layout.EXPERT_MAJOR && options.expertAlignment() > config.expertAlignment()) {
       throw invalid(
           ErrorCode.ALIGNMENT_TOO_LARGE,
           "expertAlignment",

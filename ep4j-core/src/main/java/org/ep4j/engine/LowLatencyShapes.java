@@ -3,11 +3,11 @@ package org.ep4j.engine;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ErrorCode;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
-import org.ep4j.RowLayout;
 import org.ep4j.ScaleKind;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
@@ -31,9 +31,18 @@ public final class LowLatencyShapes {
       BufferConfig config,
       int ranks,
       int localExperts,
+      Layout layout,
       Tensor x,
       Routing routing,
       LowLatencyDispatchOptions options) {
+    if (layout == Layout.FLAT) {
+      throw Arguments.invalid(
+          ErrorCode.OPTION_NOT_FOR_LAYOUT,
+          "layout",
+          layout,
+          "EXPERT_MAJOR or RANK_MAJOR",
+          "call dispatch, or pass another layout");
+    }
     if (x.dimensions() != 2 || x.dtype() != DType.BF16 || x.size(1) != config.hidden()) {
       throw Arguments.invalid(
           ErrorCode.WRONG_TENSOR,
@@ -86,9 +95,9 @@ public final class LowLatencyShapes {
       Routing routing,
       int tokens,
       int topK,
-      RowLayout layout,
+      Layout layout,
       LowLatencyCombineOptions options) {
-    boolean byRanks = layout == RowLayout.RANK_MAJOR;
+    boolean byRanks = layout == Layout.RANK_MAJOR;
     long groups = byRanks ? ranks : localExperts;
     long capacity = (long) (byRanks ? 1 : ranks) * config.lowLatencyMaxTokens();
     if (y.dtype() != DType.BF16

@@ -1,21 +1,18 @@
 package org.ep4j.examples;
 
 import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
-import static java.util.Objects.requireNonNull;
 
 import java.lang.foreign.MemorySegment;
 import org.ep4j.BufferConfig;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
-import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
-import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.GroupedDispatch;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
-import org.ep4j.Tokens;
 import org.ep4j.group.Group;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.group.ThreadRanks;
@@ -28,9 +25,6 @@ import org.ep4j.group.ThreadRanks;
  * <p>One rank's part of the layer; used by one thread.
  */
 public final class MoeLayer implements AutoCloseable {
-  private static final DispatchOptions GROUPED =
-      DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
-
   /** Sums are rounded once, at the end: FP32 partial sums are not rounded. */
   private static final CombineOptions EXACT = CombineOptions.DEFAULT;
 
@@ -72,8 +66,8 @@ public final class MoeLayer implements AutoCloseable {
       model.route(router, token, idx, weights, t * model.topK());
     }
     Routing routing = Routing.of(idx, weights, model.topK());
-    Dispatch received =
-        buffer.dispatch(Tokens.of(Tensor.of(x, tokens, model.hidden())), routing, GROUPED);
+    GroupedDispatch received =
+        buffer.dispatchGrouped(Tensor.of(x, tokens, model.hidden()), routing);
     try (DispatchHandle handle = received.handle()) {
       applyExperts(received, token);
       return buffer.combine(received.x(), handle, EXACT).x().segment().toArray(JAVA_FLOAT);
@@ -81,9 +75,9 @@ public final class MoeLayer implements AutoCloseable {
   }
 
   /** Each local expert on its group of rows, in place, weighted. */
-  private void applyExperts(Dispatch received, float[] token) {
-    Tensor starts = requireNonNull(received.expertOffsets(), "EXPERT_MAJOR has offsets");
-    Tensor weights = requireNonNull(received.topkWeights(), "the routing has weights");
+  private void applyExperts(GroupedDispatch received, float[] token) {
+    Tensor starts = received.expertOffsets();
+    Tensor weights = received.rowWeights();
     MemorySegment rows = received.x().segment();
     for (int local = 0; local < experts.length; local++) {
       for (long row = starts.getLong(local); row < starts.getLong(local + 1); row++) {

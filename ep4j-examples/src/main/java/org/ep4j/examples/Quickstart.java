@@ -1,14 +1,13 @@
 package org.ep4j.examples;
 
 import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
-import static java.util.Objects.requireNonNull;
 
 import java.util.Arrays;
 import org.ep4j.BufferConfig;
 import org.ep4j.Combine;
 import org.ep4j.DType;
-import org.ep4j.Dispatch;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.FlatDispatch;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.group.Group;
@@ -29,8 +28,8 @@ public final class Quickstart {
     try (var buffer = ExpertBuffer.open(group, config.rowDType(DType.FP32).build())) {
       Tensor x = Tensor.of(new float[] {1, 2, 3, 4, 5, 6, 7, 8}, 2, 4);
       Routing routing = Routing.of(new int[] {0, 2, 3, 1}, new float[] {.75f, .25f, .5f, .5f}, 2);
-      Dispatch received = buffer.dispatch(x, routing);
-      Tensor weights = requireNonNull(received.topkWeights()); // 0 for experts of other ranks
+      FlatDispatch received = buffer.dispatch(x, routing);
+      Tensor weights = received.topkWeights(); // 0 for experts of other ranks
       for (long i = 0; i < received.rows() * 4; i++) {
         float weight = weights.getFloat(i / 4 * 2) + weights.getFloat(i / 4 * 2 + 1);
         float value = 10 * weight * received.x().getFloat(i);

@@ -2,19 +2,16 @@ package org.ep4j.examples;
 
 import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
-import static java.util.Objects.requireNonNull;
 
 import java.util.Arrays;
 import org.ep4j.BufferConfig;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
-import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
-import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
-import org.ep4j.Layout;
+import org.ep4j.GroupedDispatch;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
@@ -27,9 +24,6 @@ import org.ep4j.group.Group;
  * scales.
  */
 final class TrainingStep {
-  private static final DispatchOptions GROUPED =
-      DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
-
   /** Row-major, [local experts, hidden]. */
   private final float[] scales;
 
@@ -76,22 +70,16 @@ final class TrainingStep {
    * @param x this rank's tokens, [tokens, hidden]
    */
   Result run(ExpertBuffer buffer, float[] x, Routing routing) {
-    Dispatch received = buffer.dispatch(Tokens.of(tokens(x)), routing, GROUPED);
+    GroupedDispatch received = buffer.dispatchGrouped(tokens(x), routing);
     // The next dispatch on this buffer reuses this memory: copy what the backward pass needs.
     float[] rows = received.x().segment().toArray(JAVA_FLOAT);
-    float[] weights =
-        requireNonNull(received.topkWeights(), "the routing has weights")
-            .segment()
-            .toArray(JAVA_FLOAT);
-    long[] starts =
-        requireNonNull(received.expertOffsets(), "EXPERT_MAJOR has offsets")
-            .segment()
-            .toArray(JAVA_LONG);
+    float[] weights = received.rowWeights().segment().toArray(JAVA_FLOAT);
+    long[] starts = received.expertOffsets().segment().toArray(JAVA_LONG);
     try (DispatchHandle handle = received.handle()) {
       Combine sums = buffer.combine(tokens(forward(rows, weights, starts)), handle);
       float[] y = sums.x().segment().toArray(JAVA_FLOAT);
 
-      Dispatch gradients = buffer.dispatch(Tokens.of(tokens(y)), handle);
+      GroupedDispatch gradients = buffer.dispatchGrouped(Tokens.of(tokens(y)), handle);
       float[] grad = gradients.x().segment().toArray(JAVA_FLOAT);
       float[] gradOfWeights = new float[weights.length];
       backward(rows, weights, starts, grad, gradOfWeights);
@@ -103,7 +91,7 @@ final class TrainingStep {
       return new Result(
           y,
           back.x().segment().toArray(JAVA_FLOAT),
-          requireNonNull(back.topkWeights(), "weights were given").segment().toArray(JAVA_FLOAT),
+          back.topkWeights().segment().toArray(JAVA_FLOAT),
           gradOfScales.clone());
     }
   }

@@ -8,12 +8,12 @@ import java.util.Map;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
-import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.FlatDispatch;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -23,6 +23,7 @@ import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsFile;
+import org.ep4j.verify.Outputs;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -67,12 +68,12 @@ public final class CaseRunner {
         DispatchOptions.builder().expertAlignment(file.metadata().expertAlignment()).build();
     Tokens tokens =
         new Tokens(file.tensor("x"), file.find("x_scales"), file.find("x_global_scales"));
-    Dispatch dispatch = buffer.dispatch(tokens, routing, options);
+    FlatDispatch dispatch = buffer.dispatch(tokens, routing, options);
     keep(outputs, "recv_x", dispatch.x(), out);
-    keep(outputs, "recv_x_scales", dispatch.scales(), out);
-    keep(outputs, "recv_x_global_scales", dispatch.globalScales(), out);
+    keep(outputs, "recv_x_scales", Outputs.scales(dispatch), out);
+    keep(outputs, "recv_x_global_scales", Outputs.globalScales(dispatch), out);
     keep(outputs, "recv_topk_idx", dispatch.topkIdx(), out);
-    keep(outputs, "recv_topk_weights", dispatch.topkWeights(), out);
+    keep(outputs, "recv_topk_weights", Outputs.weights(dispatch), out);
     keep(outputs, "num_recv_tokens_per_expert", dispatch.alignedCounts(), out);
     try (DispatchHandle handle = dispatch.handle()) {
       Tensor y = file.find("expert_out");
@@ -98,7 +99,7 @@ public final class CaseRunner {
         }
         Combine combine = buffer.combine(y, handle, combining.build());
         keep(outputs, "combined_x", combine.x(), out);
-        keep(outputs, "combined_topk_weights", combine.topkWeights(), out);
+        keep(outputs, "combined_topk_weights", Outputs.weights(combine), out);
       }
     }
     return outputs;
@@ -122,7 +123,7 @@ public final class CaseRunner {
             dispatch.handle().srcInfo().onHost(out));
     Map<String, Tensor> outputs = new LinkedHashMap<>();
     outputs.put("recv_x", usedRows(dispatch.x().onHost(out), ours, out));
-    Tensor scales = dispatch.scales();
+    Tensor scales = Outputs.scales(dispatch);
     if (scales != null) {
       outputs.put("recv_x_scales", packed(usedRows(scales.onHost(out), ours, out)));
     }

@@ -74,7 +74,7 @@ public final class CombineOracle {
 
   /** Checks the sums of {@code rank}'s own tokens. */
   public void checkCombine(int rank, Combine actual, Terms terms) {
-    check(rank, actual.x(), actual.topkWeights(), terms);
+    check(rank, actual.x(), Outputs.weights(actual), terms);
   }
 
   /** Checks the tensors of a combine. */

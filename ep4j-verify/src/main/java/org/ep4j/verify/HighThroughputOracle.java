@@ -5,6 +5,8 @@ import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
+import org.ep4j.FlatDispatch;
+import org.ep4j.GroupedDispatch;
 import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.ScaleLayout;
@@ -110,9 +112,10 @@ public final class HighThroughputOracle {
   }
 
   /** Checks a dispatch that sends indices and, if the routing has them, weights. */
-  public void checkDispatch(int rank, Dispatch actual, Payload payload, DispatchOptions options) {
+  public void checkDispatch(
+      int rank, Layout layout, Dispatch actual, Payload payload, DispatchOptions options) {
     try (Check check = new Check(DISPATCH, rank)) {
-      check(check, rank, actual, payload, options, false);
+      check(check, rank, layout, actual, payload, options, false);
     }
   }
 
@@ -121,25 +124,27 @@ public final class HighThroughputOracle {
    *
    * @param options those of the dispatch that made the handle
    */
-  public void checkCached(int rank, Dispatch actual, Payload payload, DispatchOptions options) {
+  public void checkCached(
+      int rank, Layout layout, Dispatch actual, Payload payload, DispatchOptions options) {
     try (Check check = new Check("cached dispatch", rank)) {
-      check(check, rank, actual, payload, options, true);
+      check(check, rank, layout, actual, payload, options, true);
     }
   }
 
   private void check(
       Check check,
       int rank,
+      Layout layout,
       Dispatch actual,
       Payload payload,
       DispatchOptions options,
       boolean cached) {
-    ReceivePlan plan = ReceivePlan.of(world, rank, options.layout(), options.expertAlignment());
+    ReceivePlan plan = ReceivePlan.of(world, rank, layout, options.expertAlignment());
     check.value("receivedRows", Check.Location.NONE, plan.received, actual.receivedRows());
     checkCounts(check, plan, actual);
     long limit = options.sizing().isStatic() ? options.sizing().maxRows() : plan.rows;
     check.value("rows", Check.Location.NONE, limit, actual.rows());
-    ReceiveOverflowException overflow = actual.overflow();
+    ReceiveOverflowException overflow = actual.overflow().orElse(null);
     if (plan.rows > limit) {
       checkOverflow(check, plan, limit, overflow);
       return;
@@ -150,12 +155,15 @@ public final class HighThroughputOracle {
     checkSources(check, plan, actual, limit);
     checkPayload(check, plan, actual, payload, options, limit);
     if (cached) {
-      check.requireNull("topkIdx", actual.topkIdx());
-      check.requireNull("topkWeights", actual.topkWeights());
-    } else if (plan.layout == Layout.FLAT) {
-      checkFlatRouting(check, plan, rank, actual, limit);
+      check.requireNull("weights", Outputs.weights(actual));
+      check.value(
+          "hasChoices",
+          Check.Location.NONE,
+          0,
+          actual instanceof FlatDispatch flat && flat.hasChoices() ? 1 : 0);
+    } else if (actual instanceof FlatDispatch flat) {
+      checkFlatRouting(check, plan, rank, flat, limit);
     } else {
-      check.requireNull("topkIdx", actual.topkIdx());
       checkPairWeights(check, plan, actual, limit);
     }
   }
@@ -165,12 +173,11 @@ public final class HighThroughputOracle {
     check.ints("counts", actual.counts(), plan.counts, local);
     check.ints("alignedCounts", actual.alignedCounts(), plan.alignedCounts, local);
     if (plan.layout == Layout.FLAT) {
-      check.requireNull("expertOffsets", actual.expertOffsets());
-      check.longs("rankOffsets", actual.rankOffsets(), plan.rankOffsets, plan.rankOffsets.length);
+      Tensor offsets = ((FlatDispatch) actual).rankOffsets();
+      check.longs("rankOffsets", offsets, plan.rankOffsets, plan.rankOffsets.length);
     } else {
-      check.longs(
-          "expertOffsets", actual.expertOffsets(), plan.expertOffsets, plan.expertOffsets.length);
-      check.requireNull("rankOffsets", actual.rankOffsets());
+      Tensor offsets = ((GroupedDispatch) actual).expertOffsets();
+      check.longs("expertOffsets", offsets, plan.expertOffsets, plan.expertOffsets.length);
     }
   }
 
@@ -219,13 +226,13 @@ public final class HighThroughputOracle {
     }
     Blocks blocks = payload.scales();
     if (blocks == null) {
-      check.requireNull("scales", actual.scales());
+      check.requireNull("scales", Outputs.scales(actual));
     } else {
       checkScales(check, plan, actual.scales(), blocks, options.scaleLayout(), limit);
     }
     Rows globals = payload.globalScales();
     if (globals == null) {
-      check.requireNull("globalScales", actual.globalScales());
+      check.requireNull("globalScales", Outputs.globalScales(actual));
     } else {
       Tensor factors = check.tensor("globalScales", actual.globalScales(), DType.FP32, limit);
       checkRows(check, "globalScales", plan, globals, factors, Float.BYTES);
@@ -277,10 +284,10 @@ public final class HighThroughputOracle {
   }
 
   private void checkFlatRouting(
-      Check check, ReceivePlan plan, int rank, Dispatch actual, long limit) {
+      Check check, ReceivePlan plan, int rank, FlatDispatch actual, long limit) {
     int topK = world.topK();
     Tensor idx = check.tensor("topkIdx", actual.topkIdx(), DType.INT64, limit, topK);
-    Tensor weights = actual.topkWeights();
+    Tensor weights = Outputs.weights(actual);
     if (world.weighted()) {
       weights = check.tensor("topkWeights", weights, DType.FP32, limit, topK);
     } else {
@@ -306,16 +313,16 @@ public final class HighThroughputOracle {
 
   private void checkPairWeights(Check check, ReceivePlan plan, Dispatch actual, long limit) {
     if (!world.weighted()) {
-      check.requireNull("topkWeights", actual.topkWeights());
+      check.requireNull("rowWeights", Outputs.weights(actual));
       return;
     }
-    Tensor weights = check.tensor("topkWeights", actual.topkWeights(), DType.FP32, limit);
+    Tensor weights = check.tensor("rowWeights", Outputs.weights(actual), DType.FP32, limit);
     for (int i = 0; i < plan.rows; i++) {
       int source = plan.sourceRank[i];
       int token = plan.sourceToken[i];
       float expected = source < 0 ? 0 : world.weight(source, token, plan.choice[i]);
       Check.Location place = new Check.Location(i, source, token, plan.expert[i]);
-      checkFloat(check, "topkWeights", place, expected, weights.getFloat(i));
+      checkFloat(check, "rowWeights", place, expected, weights.getFloat(i));
     }
   }
 

@@ -3,7 +3,10 @@ package org.ep4j.verify;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.Combine;
 import org.ep4j.Dispatch;
+import org.ep4j.FlatDispatch;
+import org.ep4j.GroupedDispatch;
 import org.ep4j.LowLatencyDispatch;
+import org.ep4j.RankMajorDispatch;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
@@ -35,14 +38,20 @@ public final class Poison {
    */
   public static void fill(Dispatch delivered) {
     fill(delivered.x());
-    fill(delivered.scales());
-    fill(delivered.globalScales());
-    fill(delivered.topkIdx());
-    fill(delivered.topkWeights());
+    fill(Outputs.scales(delivered));
+    fill(Outputs.globalScales(delivered));
+    if (delivered instanceof FlatDispatch flat) {
+      if (flat.hasChoices()) {
+        fill(flat.topkIdx());
+      }
+      fill(flat.rankOffsets());
+    }
+    if (delivered instanceof GroupedDispatch grouped) {
+      fill(grouped.expertOffsets());
+    }
+    fill(Outputs.weights(delivered));
     fill(delivered.alignedCounts());
     fill(delivered.counts());
-    fill(delivered.expertOffsets());
-    fill(delivered.rankOffsets());
     fill(delivered.sourceTokens());
     fill(delivered.sourceRanks());
   }
@@ -50,15 +59,17 @@ public final class Poison {
   /** Poisons the outputs of a combine. */
   public static void fill(Combine delivered) {
     fill(delivered.x());
-    fill(delivered.topkWeights());
+    fill(Outputs.weights(delivered));
   }
 
   /** Poisons the rows of a low-latency dispatch, but not its handle. */
   public static void fill(LowLatencyDispatch delivered) {
     fill(delivered.x());
-    fill(delivered.scales());
+    fill(Outputs.scales(delivered));
     fill(delivered.counts());
-    fill(delivered.topkIdx());
-    fill(delivered.topkWeights());
+    if (delivered instanceof RankMajorDispatch byRank) {
+      fill(byRank.topkIdx());
+      fill(Outputs.weights(byRank));
+    }
   }
 }

@@ -3,14 +3,14 @@ package org.ep4j.verify;
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
 import org.ep4j.DType;
-import org.ep4j.LowLatencyDispatch;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.RowLayout;
+import org.ep4j.RankMajorDispatch;
 import org.ep4j.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Expected results of low-latency dispatch with {@link RowLayout#RANK_MAJOR} and its combine. Every
+ * Expected results of low-latency dispatch with {@link Layout#RANK_MAJOR} and its combine. Every
  * check throws {@link VerificationException} at the first difference. Not thread-safe.
  *
  * <p>Masks: as for {@link LowLatencyOracle}.
@@ -80,21 +80,21 @@ public final class RankMajorOracle {
    * @param options the format
    */
   public void checkDispatch(
-      int rank, LowLatencyDispatch actual, Rows x, LowLatencyDispatchOptions options) {
+      int rank, RankMajorDispatch actual, Rows x, LowLatencyDispatchOptions options) {
     try (Check check = new Check("lowLatencyDispatch", rank)) {
       checkDispatch(check, rank, actual, x, options);
     }
   }
 
   private void checkDispatch(
-      Check check, int rank, LowLatencyDispatch actual, Rows x, LowLatencyDispatchOptions options) {
+      Check check, int rank, RankMajorDispatch actual, Rows x, LowLatencyDispatchOptions options) {
     int ranks = world.ranks();
     int topK = world.topK();
     LowLatencyEncoder encoder = new LowLatencyEncoder(options, hidden);
     Tensor rows = check.tensor("x", actual.x(), encoder.dtype, ranks, maxTokens, hidden);
-    Tensor scales = encoder.scales(check, actual.scales(), ranks, maxTokens);
+    Tensor scales = encoder.scales(check, Outputs.scales(actual), ranks, maxTokens);
     Tensor ids = check.tensor("topkIdx", actual.topkIdx(), DType.INT64, ranks, maxTokens, topK);
-    Tensor weights = actual.topkWeights();
+    Tensor weights = Outputs.weights(actual);
     if (world.weighted()) {
       weights = check.tensor("topkWeights", weights, DType.FP32, ranks, maxTokens, topK);
     } else {

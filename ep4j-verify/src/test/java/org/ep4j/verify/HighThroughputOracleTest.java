@@ -50,21 +50,23 @@ class HighThroughputOracleTest {
     }
   }
 
-  private static DispatchOptions options(Layout layout, int alignment, Sizing sizing) {
+  /** Options of a dispatch with a layout. */
+  private record Choice(Layout layout, DispatchOptions options) {}
+
+  private static DispatchOptions options(int alignment, Sizing sizing) {
     return DispatchOptions.builder()
-        .layout(layout)
         .expertAlignment(alignment)
         .sizing(sizing)
         .zeroPadding(true)
         .build();
   }
 
-  private static List<DispatchOptions> allOptions() {
-    List<DispatchOptions> all = new ArrayList<>();
-    for (Layout layout : Layout.values()) {
+  private static List<Choice> allOptions() {
+    List<Choice> all = new ArrayList<>();
+    for (Layout layout : List.of(Layout.FLAT, Layout.EXPERT_MAJOR)) {
       for (int alignment : new int[] {1, 4}) {
-        all.add(options(layout, alignment, Sizing.EXACT));
-        all.add(options(layout, alignment, Sizing.atMost(64)));
+        all.add(new Choice(layout, options(alignment, Sizing.EXACT)));
+        all.add(new Choice(layout, options(alignment, Sizing.atMost(64))));
       }
     }
     return all;
@@ -76,13 +78,16 @@ class HighThroughputOracleTest {
     WorldRouting world = world(seed);
     HighThroughputOracle oracle = new HighThroughputOracle(world);
     try (Arena arena = Arena.ofConfined()) {
-      for (DispatchOptions options : allOptions()) {
+      for (Choice choice : allOptions()) {
+        Layout layout = choice.layout();
+        DispatchOptions options = choice.options();
         for (int rank = 0; rank < 3; rank++) {
-          Delivered delivered = new NaiveWorld(world).deliver(rank, PAYLOAD, options, arena);
-          oracle.checkDispatch(rank, delivered, PAYLOAD, options);
+          Delivered delivered =
+              new NaiveWorld(world).deliver(rank, layout, PAYLOAD, options, arena);
+          oracle.checkDispatch(rank, layout, delivered, PAYLOAD, options);
           delivered.topkIdx = null;
           delivered.topkWeights = null;
-          oracle.checkCached(rank, delivered, PAYLOAD, options);
+          oracle.checkCached(rank, layout, delivered, PAYLOAD, options);
         }
       }
     }
@@ -95,8 +100,10 @@ class HighThroughputOracleTest {
     HighThroughputOracle oracle = new HighThroughputOracle(world);
     SplittableRandom random = new SplittableRandom(seed);
     try (Arena arena = Arena.ofConfined()) {
-      for (DispatchOptions options : allOptions()) {
-        Delivered delivered = new NaiveWorld(world).deliver(2, PAYLOAD, options, arena);
+      for (Choice choice : allOptions()) {
+        Layout layout = choice.layout();
+        DispatchOptions options = choice.options();
+        Delivered delivered = new NaiveWorld(world).deliver(2, layout, PAYLOAD, options, arena);
         long used = delivered.rows - (options.sizing().isStatic() ? 40 : 0);
         for (Map.Entry<String, Tensor> output : delivered.tensors().entrySet()) {
           MemorySegment bytes = output.getValue().segment();
@@ -114,8 +121,8 @@ class HighThroughputOracleTest {
             VerificationException e =
                 catchThrowableOfType(
                     VerificationException.class,
-                    () -> oracle.checkDispatch(2, delivered, PAYLOAD, options));
-            assertThat(e).as("%s of %s", output.getKey(), options).isNotNull();
+                    () -> oracle.checkDispatch(2, layout, delivered, PAYLOAD, options));
+            assertThat(e).as("%s of %s", output.getKey(), choice).isNotNull();
             assertThat(e.mismatch().output()).isEqualTo(output.getKey());
             assertThat(e.mismatch().rank()).isEqualTo(2);
             assertThat(e.mismatch().row()).isEqualTo(row);
@@ -127,7 +134,7 @@ class HighThroughputOracleTest {
             bytes.set(ValueLayout.JAVA_BYTE, at, old);
           }
         }
-        oracle.checkDispatch(2, delivered, PAYLOAD, options);
+        oracle.checkDispatch(2, layout, delivered, PAYLOAD, options);
       }
     }
   }
@@ -136,9 +143,10 @@ class HighThroughputOracleTest {
   void theMismatchReadsAsASentence() {
     WorldRouting world = world(1);
     HighThroughputOracle oracle = new HighThroughputOracle(world);
-    DispatchOptions options = options(Layout.EXPERT_MAJOR, 1, Sizing.EXACT);
+    DispatchOptions options = options(1, Sizing.EXACT);
     try (Arena arena = Arena.ofConfined()) {
-      Delivered delivered = new NaiveWorld(world).deliver(2, PAYLOAD, options, arena);
+      Delivered delivered =
+          new NaiveWorld(world).deliver(2, Layout.EXPERT_MAJOR, PAYLOAD, options, arena);
       delivered.x.rows(3, 4).segment().set(ValueLayout.JAVA_BYTE, 30, (byte) 0);
       String right =
           "%02x %02x"
@@ -148,7 +156,8 @@ class HighThroughputOracleTest {
                       .row(delivered.sourceRanks.getInt(3), delivered.sourceTokens.getInt(3))
                       .get(ValueLayout.JAVA_BYTE, 30),
                   delivered.x.rows(3, 4).segment().get(ValueLayout.JAVA_BYTE, 31));
-      assertThatThrownBy(() -> oracle.checkDispatch(2, delivered, PAYLOAD, options))
+      assertThatThrownBy(
+              () -> oracle.checkDispatch(2, Layout.EXPERT_MAJOR, delivered, PAYLOAD, options))
           .isInstanceOf(VerificationException.class)
           .hasMessageMatching(
               ErrorCode.VERIFICATION_FAILED.id()
@@ -164,15 +173,17 @@ class HighThroughputOracleTest {
   void dirtyPaddingIsFoundWhereZerosWereAskedFor() {
     WorldRouting world = world(2);
     HighThroughputOracle oracle = new HighThroughputOracle(world);
-    DispatchOptions options = options(Layout.EXPERT_MAJOR, 4, Sizing.EXACT);
+    DispatchOptions options = options(4, Sizing.EXACT);
     try (Arena arena = Arena.ofConfined()) {
-      Delivered delivered = new NaiveWorld(world).deliver(0, PAYLOAD, options, arena);
+      Delivered delivered =
+          new NaiveWorld(world).deliver(0, Layout.EXPERT_MAJOR, PAYLOAD, options, arena);
       int row = 0;
       while (delivered.sourceRanks.getInt(row) >= 0) {
         row++;
       }
       delivered.x.segment().set(ValueLayout.JAVA_BYTE, row * (long) HIDDEN + 7, (byte) 1);
-      assertThatThrownBy(() -> oracle.checkDispatch(0, delivered, PAYLOAD, options))
+      assertThatThrownBy(
+              () -> oracle.checkDispatch(0, Layout.EXPERT_MAJOR, delivered, PAYLOAD, options))
           .hasMessageStartingWith(
               ErrorCode.VERIFICATION_FAILED.message(
                   "dispatch: x (padding) of rank 0, row " + row + ", byte 7:"));
@@ -184,18 +195,18 @@ class HighThroughputOracleTest {
     WorldRouting world = world(3);
     HighThroughputOracle oracle = new HighThroughputOracle(world);
     int needed = oracle.rows(2, Layout.FLAT, 1);
-    DispatchOptions enough = options(Layout.FLAT, 1, Sizing.atMost(needed));
-    DispatchOptions tooFew = options(Layout.FLAT, 1, Sizing.atMost(needed - 1));
+    DispatchOptions enough = options(1, Sizing.atMost(needed));
+    DispatchOptions tooFew = options(1, Sizing.atMost(needed - 1));
     try (Arena arena = Arena.ofConfined()) {
-      Delivered delivered = new NaiveWorld(world).deliver(2, PAYLOAD, enough, arena);
-      oracle.checkDispatch(2, delivered, PAYLOAD, enough);
+      Delivered delivered = new NaiveWorld(world).deliver(2, Layout.FLAT, PAYLOAD, enough, arena);
+      oracle.checkDispatch(2, Layout.FLAT, delivered, PAYLOAD, enough);
       delivered.rows = needed - 1L;
-      assertThatThrownBy(() -> oracle.checkDispatch(2, delivered, PAYLOAD, tooFew))
+      assertThatThrownBy(() -> oracle.checkDispatch(2, Layout.FLAT, delivered, PAYLOAD, tooFew))
           .hasMessageContaining("overflow of rank 2: expected " + needed + " rows needed")
           .hasMessageEndingWith("found null");
       delivered.overflow = new ReceiveOverflowException(2, needed, needed - 1);
-      oracle.checkDispatch(2, delivered, PAYLOAD, tooFew);
-      assertThatThrownBy(() -> oracle.checkDispatch(2, delivered, PAYLOAD, enough))
+      oracle.checkDispatch(2, Layout.FLAT, delivered, PAYLOAD, tooFew);
+      assertThatThrownBy(() -> oracle.checkDispatch(2, Layout.FLAT, delivered, PAYLOAD, enough))
           .isInstanceOf(VerificationException.class);
     }
   }
@@ -204,11 +215,11 @@ class HighThroughputOracleTest {
   void wrongShapesAndTypesAreNamed() {
     WorldRouting world = world(4);
     HighThroughputOracle oracle = new HighThroughputOracle(world);
-    DispatchOptions options = options(Layout.FLAT, 1, Sizing.EXACT);
+    DispatchOptions options = options(1, Sizing.EXACT);
     try (Arena arena = Arena.ofConfined()) {
-      Delivered delivered = new NaiveWorld(world).deliver(0, PAYLOAD, options, arena);
+      Delivered delivered = new NaiveWorld(world).deliver(0, Layout.FLAT, PAYLOAD, options, arena);
       delivered.scales = null;
-      assertThatThrownBy(() -> oracle.checkDispatch(0, delivered, PAYLOAD, options))
+      assertThatThrownBy(() -> oracle.checkDispatch(0, Layout.FLAT, delivered, PAYLOAD, options))
           .hasMessageContaining("scales of rank 0: expected FP32[")
           .hasMessageEndingWith("found null");
     }

@@ -8,11 +8,15 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Event;
+import org.ep4j.FlatDispatch;
+import org.ep4j.GroupedDispatch;
 import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Tensor;
@@ -83,13 +87,17 @@ final class NaiveWorld {
 
   /** Outputs of a correct engine on {@code rank}. */
   Delivered deliver(
-      int rank, HighThroughputOracle.Payload payload, DispatchOptions options, Arena arena) {
-    List<@Nullable Pair> rows = rowsOf(rank, options.layout(), options.expertAlignment());
-    boolean flat = options.layout() == Layout.FLAT;
+      int rank,
+      Layout layout,
+      HighThroughputOracle.Payload payload,
+      DispatchOptions options,
+      Arena arena) {
+    List<@Nullable Pair> rows = rowsOf(rank, layout, options.expertAlignment());
+    boolean flat = layout == Layout.FLAT;
     int n = options.sizing().isStatic() ? (int) options.sizing().maxRows() : rows.size();
     int received = 0;
     int local = world.placement().localExperts(rank);
-    Delivered out = new Delivered();
+    Delivered out = flat ? new DeliveredRows() : new DeliveredGroups();
     out.sourceTokens = ints(arena, n);
     out.sourceRanks = ints(arena, n);
     out.x =
@@ -194,7 +202,7 @@ final class NaiveWorld {
   }
 
   /** A dispatch that holds given values. */
-  static final class Delivered implements Dispatch {
+  abstract static class Delivered implements Dispatch {
     long rows;
     long receivedRows;
     Tensor x = Tensor.of(new int[0], 0);
@@ -225,23 +233,28 @@ final class NaiveWorld {
     }
 
     @Override
-    public @Nullable Tensor scales() {
-      return scales;
+    public boolean hasScales() {
+      return scales != null;
     }
 
     @Override
-    public @Nullable Tensor globalScales() {
-      return null;
+    public Tensor scales() {
+      return Objects.requireNonNull(scales);
     }
 
     @Override
-    public @Nullable Tensor topkIdx() {
-      return topkIdx;
+    public boolean hasGlobalScales() {
+      return false;
     }
 
     @Override
-    public @Nullable Tensor topkWeights() {
-      return topkWeights;
+    public Tensor globalScales() {
+      throw new UnsupportedOperationException("no factors");
+    }
+
+    @Override
+    public boolean hasWeights() {
+      return topkWeights != null;
     }
 
     @Override
@@ -252,16 +265,6 @@ final class NaiveWorld {
     @Override
     public Tensor counts() {
       return counts;
-    }
-
-    @Override
-    public @Nullable Tensor expertOffsets() {
-      return expertOffsets;
-    }
-
-    @Override
-    public @Nullable Tensor rankOffsets() {
-      return rankOffsets;
     }
 
     @Override
@@ -280,8 +283,8 @@ final class NaiveWorld {
     }
 
     @Override
-    public @Nullable ReceiveOverflowException overflow() {
-      return overflow;
+    public Optional<ReceiveOverflowException> overflow() {
+      return Optional.ofNullable(overflow);
     }
 
     @Override
@@ -300,7 +303,7 @@ final class NaiveWorld {
       put(all, "x", x);
       put(all, "scales", scales);
       put(all, "topkIdx", topkIdx);
-      put(all, "topkWeights", topkWeights);
+      put(all, this instanceof GroupedDispatch ? "rowWeights" : "topkWeights", topkWeights);
       put(all, "alignedCounts", alignedCounts);
       put(all, "counts", counts);
       put(all, "expertOffsets", expertOffsets);
@@ -314,6 +317,42 @@ final class NaiveWorld {
       if (t != null) {
         all.put(name, t);
       }
+    }
+  }
+
+  /** One row per token. */
+  static final class DeliveredRows extends Delivered implements FlatDispatch {
+    @Override
+    public boolean hasChoices() {
+      return topkIdx != null;
+    }
+
+    @Override
+    public Tensor topkIdx() {
+      return Objects.requireNonNull(topkIdx);
+    }
+
+    @Override
+    public Tensor topkWeights() {
+      return Objects.requireNonNull(topkWeights);
+    }
+
+    @Override
+    public Tensor rankOffsets() {
+      return Objects.requireNonNull(rankOffsets);
+    }
+  }
+
+  /** One row per token and expert. */
+  static final class DeliveredGroups extends Delivered implements GroupedDispatch {
+    @Override
+    public Tensor expertOffsets() {
+      return Objects.requireNonNull(expertOffsets);
+    }
+
+    @Override
+    public Tensor rowWeights() {
+      return Objects.requireNonNull(topkWeights);
     }
   }
 }

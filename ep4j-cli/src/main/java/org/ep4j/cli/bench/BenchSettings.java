@@ -9,7 +9,6 @@ import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
-import org.ep4j.RowLayout;
 import org.ep4j.bench.NodeChoice;
 import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.verify.RoutingKind;
@@ -94,8 +93,8 @@ record BenchSettings(
   record LowLatencyVariant(
       boolean logFmt, boolean hook, boolean zeroCopy, boolean partial, boolean rankMajor) {
     /** Order of the received rows. */
-    RowLayout layout() {
-      return rankMajor ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR;
+    Layout layout() {
+      return rankMajor ? Layout.RANK_MAJOR : Layout.EXPERT_MAJOR;
     }
 
     /** Whether a rank returns one row per token. */

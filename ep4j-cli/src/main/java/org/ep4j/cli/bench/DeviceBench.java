@@ -51,8 +51,8 @@ final class DeviceBench implements AutoCloseable {
     InputSet input = work.sets.get(set).set();
     DispatchHandle known = handle;
     return known == null
-        ? work.buffer.dispatch(input.tokens(), input.routing(), work.dispatching)
-        : work.buffer.dispatch(input.tokens(), known, work.again);
+        ? work.buffer.dispatch(work.layout(), input.tokens(), input.routing(), work.dispatching)
+        : work.buffer.dispatch(work.layout(), input.tokens(), known, work.again);
   }
 
   private void done(Dispatch dispatch) {

@@ -9,11 +9,11 @@ import org.ep4j.DType;
 import org.ep4j.DeviceStream;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchOptions;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
-import org.ep4j.Schedule;
 import org.ep4j.Sizing;
 import org.ep4j.Tensor;
 import org.ep4j.bench.NodeTraffic;
@@ -48,7 +48,7 @@ final class DeviceWork implements AutoCloseable {
   final StreamLatch latch;
   final List<DeviceInputs> sets = new ArrayList<>();
   final DispatchOptions dispatching;
-  final Schedule again;
+  final Execution again;
 
   /** Sent rows: one for each rank of a token. */
   final TrafficVolume flat;
@@ -95,12 +95,11 @@ final class DeviceWork implements AutoCloseable {
     DeviceStream callers = new DeviceStream(stream.handle());
     dispatching =
         DispatchOptions.builder()
-            .layout(settings.layout())
             .expertAlignment(alignment)
             .sizing(settings.staticSizes() ? Sizing.atMost(max) : Sizing.EXACT)
-            .stream(callers)
+            .execution(Execution.on(callers))
             .build();
-    again = new Schedule(callers, null, false);
+    again = Execution.on(callers);
     long outBytes = payload.sums().bytes((long) settings.tokens() * settings.hidden());
     outMemory = DeviceMemory.allocate(device, Math.max(1, outBytes));
     out = tensor(outMemory, payload.sums(), settings.tokens(), settings.hidden());
@@ -125,6 +124,11 @@ final class DeviceWork implements AutoCloseable {
     return Tensor.ofDevice(memory.address(), device.ordinal(), dtype, shape);
   }
 
+  /** Row order at the receiver. */
+  Layout layout() {
+    return settings.layout();
+  }
+
   private int weightColumns() {
     return settings.layout() == Layout.FLAT ? settings.topk() : 1;
   }
@@ -137,7 +141,9 @@ final class DeviceWork implements AutoCloseable {
   /** Options of a combine, with or without weights of the rows. */
   CombineOptions combining(boolean weighted) {
     CombineOptions.Builder options =
-        CombineOptions.builder().out(out).stream(new DeviceStream(stream.handle()));
+        CombineOptions.builder()
+            .out(out)
+            .execution(Execution.on(new DeviceStream(stream.handle())));
     return weighted ? options.topkWeights(rowWeights).build() : options.build();
   }
 
@@ -169,9 +175,9 @@ final class DeviceWork implements AutoCloseable {
     context.verify(
         () -> {
           if (cached) {
-            oracle.checkCached(rank, dispatch, expected, dispatching);
+            oracle.checkCached(rank, layout(), dispatch, expected, dispatching);
           } else {
-            oracle.checkDispatch(rank, dispatch, expected, dispatching);
+            oracle.checkDispatch(rank, layout(), dispatch, expected, dispatching);
           }
         });
   }

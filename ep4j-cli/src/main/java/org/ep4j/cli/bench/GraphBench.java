@@ -44,7 +44,8 @@ final class GraphBench implements AutoCloseable {
     work.buffer.barrier();
     work.stream.beginCapture(CaptureMode.THREAD_LOCAL);
     InputSet input = place.set();
-    dispatch = work.buffer.dispatch(input.tokens(), input.routing(), work.dispatching);
+    dispatch =
+        work.buffer.dispatch(work.layout(), input.tokens(), input.routing(), work.dispatching);
     combine = work.buffer.combine(rows, dispatch.handle(), combining);
     try (CudaGraph graph = work.stream.endCapture()) {
       exec = graph.instantiate();
@@ -57,7 +58,8 @@ final class GraphBench implements AutoCloseable {
     InputSet input = place.set();
     Tensor rows = null;
     for (int i = 0; i < CALLS_BEFORE; i++) {
-      Dispatch call = work.buffer.dispatch(input.tokens(), input.routing(), work.dispatching);
+      Dispatch call =
+          work.buffer.dispatch(work.layout(), input.tokens(), input.routing(), work.dispatching);
       if (rows == null) {
         rows = work.expertRows(call, work.dispatching.sizing().maxRows());
       }

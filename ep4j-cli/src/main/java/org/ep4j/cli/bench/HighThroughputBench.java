@@ -76,7 +76,6 @@ final class HighThroughputBench implements AutoCloseable {
     traffic = TrafficVolume.of(worlds, settings.layout(), alignment);
     options =
         DispatchOptions.builder()
-            .layout(settings.layout())
             .expertAlignment(alignment)
             .sizing(settings.staticSizes() ? Sizing.atMost(maxRows(grouped, ranks)) : Sizing.EXACT)
             .build();
@@ -128,7 +127,8 @@ final class HighThroughputBench implements AutoCloseable {
 
   private void verifySet(int set) {
     InputSet input = sets.get(set);
-    Dispatch dispatch = buffer.dispatch(input.tokens(), input.routing(), options);
+    Dispatch dispatch =
+        buffer.dispatch(settings.layout(), input.tokens(), input.routing(), options);
     context.verify(() -> checkDispatch(input, dispatch));
     Tensor rows = fillExpertRows(input, dispatch);
     Combine combine = buffer.combine(rows, dispatch.handle(), combineOptions.get(set));
@@ -138,7 +138,8 @@ final class HighThroughputBench implements AutoCloseable {
 
   private void checkDispatch(InputSet input, Dispatch dispatch) {
     new HighThroughputOracle(input.world(), settings.nodes().ranksPerNode())
-        .checkDispatch(rank, dispatch, input.expected(payload, settings.hidden()), options);
+        .checkDispatch(
+            rank, settings.layout(), dispatch, input.expected(payload, settings.hidden()), options);
   }
 
   private void checkCombine(InputSet input, Combine combine) {
@@ -150,7 +151,7 @@ final class HighThroughputBench implements AutoCloseable {
             input.inputs().rows(Inputs.Part.EXPERT_OUTPUT, dtype, settings.hidden()));
     new CombineOracle(
             input.world(),
-            options.layout(),
+            settings.layout(),
             options.expertAlignment(),
             settings.nodes().ranksPerNode())
         .checkCombine(rank, combine, terms);
@@ -207,7 +208,8 @@ final class HighThroughputBench implements AutoCloseable {
       InputSet input = sets.get(set);
       buffer.barrier();
       long start = System.nanoTime();
-      Dispatch dispatch = buffer.dispatch(input.tokens(), input.routing(), options);
+      Dispatch dispatch =
+          buffer.dispatch(settings.layout(), input.tokens(), input.routing(), options);
       dispatchNanos[i] = System.nanoTime() - start;
       Tensor rows = dispatch.combineInput(payload.sums());
       buffer.barrier();

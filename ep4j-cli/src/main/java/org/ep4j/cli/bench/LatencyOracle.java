@@ -3,6 +3,7 @@ package org.ep4j.cli.bench;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.RankMajorDispatch;
 import org.ep4j.Tensor;
 import org.ep4j.verify.LowLatencyOracle;
 import org.ep4j.verify.RankMajorOracle;
@@ -35,7 +36,7 @@ final class LatencyOracle {
     if (byRanks == null) {
       byExperts.checkDispatch(rank, actual, x, options);
     } else {
-      byRanks.checkDispatch(rank, actual, x, options);
+      byRanks.checkDispatch(rank, (RankMajorDispatch) actual, x, options);
     }
   }
 

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Objects;
 import org.ep4j.DType;
 import org.ep4j.DeviceStream;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
@@ -95,7 +96,7 @@ final class LatencyWork implements AutoCloseable {
             .partialRounding(variant.partial())
             .returnHook(variant.hook())
             .out(out)
-            .stream(callers)
+            .execution(Execution.on(callers))
             .build();
     context.agreement().barrier();
   }
@@ -116,10 +117,9 @@ final class LatencyWork implements AutoCloseable {
 
   LowLatencyDispatchOptions dispatching(Payload payload) {
     return LowLatencyDispatchOptions.builder()
-        .layout(settings.options().layout())
         .format(Objects.requireNonNull(payload.lowLatency(), "checked before"))
         .returnHook(settings.options().hook())
-        .stream(callers)
+        .execution(Execution.on(callers))
         .build();
   }
 
@@ -131,7 +131,8 @@ final class LatencyWork implements AutoCloseable {
   /** Starts a dispatch; with a hook, only its sending half. */
   LowLatencyDispatch send(int set, LowLatencyDispatchOptions options) {
     InputSet input = sets.get(set).set();
-    return buffer.lowLatencyDispatch(input.tokens().x(), input.routing(), options);
+    return buffer.lowLatencyDispatch(
+        settings.options().layout(), input.tokens().x(), input.routing(), options);
   }
 
   /** Starts a combine of the rows of the experts; with a hook, only its sending half. */

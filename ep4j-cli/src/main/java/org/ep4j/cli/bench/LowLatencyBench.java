@@ -170,7 +170,6 @@ final class LowLatencyBench implements AutoCloseable {
 
   private LowLatencyDispatchOptions dispatchOptions(Payload payload) {
     return LowLatencyDispatchOptions.builder()
-        .layout(settings.options().layout())
         .format(Objects.requireNonNull(payload.lowLatency(), "checked before"))
         .returnHook(settings.options().hook())
         .build();
@@ -178,7 +177,8 @@ final class LowLatencyBench implements AutoCloseable {
 
   private LowLatencyDispatch dispatch(InputSet set, LowLatencyDispatchOptions options) {
     LowLatencyDispatch dispatch =
-        buffer.lowLatencyDispatch(set.tokens().x(), set.routing(), options);
+        buffer.lowLatencyDispatch(
+            settings.options().layout(), set.tokens().x(), set.routing(), options);
     if (options.returnHook()) {
       dispatch.hook().receive();
     }

@@ -154,7 +154,7 @@ class FiguresTest {
         routings[rank] = generator.routing(rank, 100, 50, arena);
       }
       WorldRouting world = world(4, 32, routings);
-      for (Layout layout : Layout.values()) {
+      for (Layout layout : List.of(Layout.FLAT, Layout.EXPERT_MAJOR)) {
         long rows = 0;
         for (int rank = 0; rank < 4; rank++) {
           RowCopies copies = RowCopies.of(world, rank, layout);

@@ -14,15 +14,16 @@ import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.IllegalUseException;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
 import org.ep4j.Routing;
-import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.calls.CudaException;
@@ -129,20 +130,21 @@ final class CudaBuffer implements ExpertBuffer {
   }
 
   @Override
-  public Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
+  public Dispatch dispatch(Layout layout, Tokens tokens, Routing routing, DispatchOptions options) {
     enter();
     try {
-      return highThroughput.dispatch(tokens, routing, options);
+      return highThroughput.dispatch(layout, tokens, routing, options);
     } finally {
       leave();
     }
   }
 
   @Override
-  public Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule) {
+  public Dispatch dispatch(
+      Layout layout, Tokens tokens, DispatchHandle handle, Execution execution) {
     enter();
     try {
-      return highThroughput.dispatch(tokens, handle, schedule);
+      return highThroughput.dispatch(layout, tokens, handle, execution);
     } finally {
       leave();
     }
@@ -171,10 +173,10 @@ final class CudaBuffer implements ExpertBuffer {
 
   @Override
   public LowLatencyDispatch lowLatencyDispatch(
-      Tensor x, Routing routing, LowLatencyDispatchOptions options) {
+      Layout layout, Tensor x, Routing routing, LowLatencyDispatchOptions options) {
     enter();
     try {
-      return lowLatency().dispatch(x, routing, options);
+      return lowLatency().dispatch(layout, x, routing, options);
     } finally {
       leave();
     }
@@ -278,6 +280,7 @@ final class CudaBuffer implements ExpertBuffer {
     enter();
     try {
       adoptSurvivors(recovery.reset());
+      highThroughput.outdateResults();
     } finally {
       leave();
     }
@@ -288,6 +291,7 @@ final class CudaBuffer implements ExpertBuffer {
     enter();
     try {
       adoptSurvivors(recovery.readmit());
+      highThroughput.outdateResults();
     } finally {
       leave();
     }

@@ -9,6 +9,7 @@ import org.ep4j.DeviceStream;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Sizing;
 import org.ep4j.Tokens;
@@ -39,8 +40,12 @@ class CallCostTest {
             try (CudaStream stream = CudaStream.create(device)) {
               DeviceStream on = new DeviceStream(stream.handle());
               DispatchOptions dispatching =
-                  DispatchOptions.builder().sizing(Sizing.atMost(TOKENS)).stream(on).build();
-              CombineOptions combining = CombineOptions.builder().stream(on).build();
+                  DispatchOptions.builder()
+                      .sizing(Sizing.atMost(TOKENS))
+                      .execution(Execution.on(on))
+                      .build();
+              CombineOptions combining =
+                  CombineOptions.builder().execution(Execution.on(on)).build();
               Tokens tokens = Tokens.of(batch.x);
               pairs(buffer, batch, tokens, dispatching, combining, WARM);
               stream.synchronize();

@@ -8,7 +8,9 @@ import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
 import org.ep4j.Routing;
+import org.ep4j.Sizing;
 import org.ep4j.Tensor;
 import org.ep4j.verify.CombineOracle;
 import org.ep4j.verify.CombineOracle.Terms;
@@ -22,10 +24,12 @@ import org.ep4j.verify.WorldRouting;
 final class Expected {
   private final WorldRouting world;
   private final Inputs inputs;
-  private final DispatchOptions options;
+  private final Layout layout;
+  private final int alignment;
 
-  Expected(int ranks, int tokens, long seed, DispatchOptions options) {
-    this.options = options;
+  Expected(int ranks, int tokens, long seed, Layout layout, int alignment) {
+    this.layout = layout;
+    this.alignment = alignment;
     inputs = new Inputs(seed);
     try (Arena arena = Arena.ofConfined()) {
       List<Routing> routings = new ArrayList<>();
@@ -40,7 +44,11 @@ final class Expected {
   void checkDispatch(int rank, Dispatch dispatch) {
     Payload payload =
         Payload.of(DType.BF16, Batch.HIDDEN, inputs.rows(Part.PAYLOAD, DType.BF16, Batch.HIDDEN));
-    new HighThroughputOracle(world).checkDispatch(rank, dispatch, payload, options);
+    DispatchOptions.Builder options = DispatchOptions.builder().expertAlignment(alignment);
+    if (dispatch.rows() != new HighThroughputOracle(world).rows(rank, layout, alignment)) {
+      options.sizing(Sizing.atMost(dispatch.rows()));
+    }
+    new HighThroughputOracle(world).checkDispatch(rank, layout, dispatch, payload, options.build());
   }
 
   /** Writes the answers of the experts of {@code rank}. */
@@ -53,7 +61,6 @@ final class Expected {
     Terms terms =
         Terms.of(
             DType.BF16, Batch.HIDDEN, inputs.rows(Part.EXPERT_OUTPUT, DType.BF16, Batch.HIDDEN));
-    new CombineOracle(world, options.layout(), options.expertAlignment())
-        .checkCombine(rank, combine, terms);
+    new CombineOracle(world, layout, alignment).checkCombine(rank, combine, terms);
   }
 }

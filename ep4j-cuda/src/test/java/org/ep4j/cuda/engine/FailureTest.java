@@ -13,6 +13,7 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
@@ -109,10 +110,9 @@ class FailureTest {
 
   private static Runnable call(
       int which, ExpertBuffer buffer, Batch batch, Tensor y, DispatchHandle handle) {
-    DispatchOptions expertMajor = DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
     return switch (which) {
       case 0 -> () -> buffer.dispatch(batch.x, batch.routing);
-      case 1 -> () -> buffer.dispatch(Tokens.of(batch.x), batch.routing, expertMajor);
+      case 1 -> () -> buffer.dispatchGrouped(batch.x, batch.routing);
       default -> () -> buffer.combine(y, handle);
     };
   }
@@ -243,7 +243,7 @@ class FailureTest {
 
   /** More often than closed handles rest before reuse. */
   private static void failOften(ExpertBuffer buffer, Batch batch) {
-    DispatchOptions async = DispatchOptions.builder().async(true).build();
+    DispatchOptions async = DispatchOptions.builder().execution(Execution.ASYNCHRONOUS).build();
     for (int i = 0; i < 8; i++) {
       assertThatThrownBy(() -> buffer.dispatch(batch.x, batch.routing))
           .isInstanceOf(InvalidArgumentException.class);
@@ -265,7 +265,7 @@ class FailureTest {
   private static void roundTrip(ExpertBuffer buffer, Batch batch, long seed) {
     int rank = buffer.rank();
     batch.fill(rank, seed);
-    Expected expected = new Expected(buffer.worldSize(), TOKENS, seed, DispatchOptions.DEFAULT);
+    Expected expected = new Expected(buffer.worldSize(), TOKENS, seed, Layout.FLAT, 1);
     Dispatch dispatch = buffer.dispatch(batch.x, batch.routing);
     expected.checkDispatch(rank, dispatch);
     try (DispatchHandle handle = dispatch.handle()) {

@@ -7,6 +7,7 @@ import org.ep4j.DeviceStream;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Layout;
 import org.ep4j.Sizing;
@@ -30,7 +31,9 @@ class GraphReplayTest {
   private static final int REPLAYS = 50;
 
   @ParameterizedTest
-  @EnumSource(Layout.class)
+  @EnumSource(
+      value = Layout.class,
+      names = {"FLAT", "EXPERT_MAJOR"})
   void replaysWithNewInputsReturnTheRightBytes(Layout layout) {
     Gpu.require(1);
     ThreadRanks.run(RANKS, group -> replay(group, layout));
@@ -46,17 +49,18 @@ class GraphReplayTest {
       try (CudaStream stream = CudaStream.create(device)) {
         DispatchOptions dispatching =
             DispatchOptions.builder()
-                .layout(layout)
                 .sizing(Sizing.atMost(RANKS * TOKENS * Batch.TOP_K))
                 .expertAlignment(8)
-                .stream(new DeviceStream(stream.handle()))
+                .execution(Execution.on(new DeviceStream(stream.handle())))
                 .build();
         CombineOptions combining =
-            CombineOptions.builder().stream(new DeviceStream(stream.handle())).build();
+            CombineOptions.builder()
+                .execution(Execution.on(new DeviceStream(stream.handle())))
+                .build();
         // Once without a graph, to allocate all memory.
         batch.fill(rank, 0);
-        Dispatch called = buffer.dispatch(Tokens.of(batch.x), batch.routing, dispatching);
-        Expected first = new Expected(RANKS, TOKENS, 0, dispatching);
+        Dispatch called = buffer.dispatch(layout, Tokens.of(batch.x), batch.routing, dispatching);
+        Expected first = new Expected(RANKS, TOKENS, 0, layout, 8);
         stream.synchronize();
         first.checkDispatch(rank, called);
         Tensor y = called.combineInput(DType.BF16);
@@ -71,13 +75,13 @@ class GraphReplayTest {
         buffer.barrier();
 
         stream.beginCapture(CaptureMode.THREAD_LOCAL);
-        Dispatch dispatch = buffer.dispatch(Tokens.of(batch.x), batch.routing, dispatching);
+        Dispatch dispatch = buffer.dispatch(layout, Tokens.of(batch.x), batch.routing, dispatching);
         DispatchHandle handle = dispatch.handle();
         Combine combine = buffer.combine(y, handle, combining);
         try (CudaGraph graph = stream.endCapture();
             CudaGraphExec exec = graph.instantiate()) {
           for (int i = 1; i <= REPLAYS; i++) {
-            Expected expected = new Expected(RANKS, TOKENS, i, dispatching);
+            Expected expected = new Expected(RANKS, TOKENS, i, layout, 8);
             batch.fill(rank, i);
             expected.fillAnswers(y, rank);
             buffer.barrier();

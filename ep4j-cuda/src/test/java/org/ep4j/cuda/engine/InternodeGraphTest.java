@@ -9,6 +9,7 @@ import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.BufferConfig;
 import org.ep4j.DeviceStream;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -97,7 +98,7 @@ class InternodeGraphTest {
   private static LowLatencyDispatchOptions bf16(@Nullable DeviceStream on) {
     LowLatencyDispatchOptions.Builder options =
         LowLatencyDispatchOptions.builder().format(RowFormat.BF16);
-    return on == null ? options.build() : options.stream(on).build();
+    return on == null ? options.build() : options.execution(Execution.on(on)).build();
   }
 
   private static Tensor pair(ExpertBuffer buffer, Batch batch, DeviceStream on) {
@@ -107,7 +108,7 @@ class InternodeGraphTest {
             dispatch.x(),
             batch.routing,
             dispatch.handle(),
-            LowLatencyCombineOptions.builder().stream(on).build())
+            LowLatencyCombineOptions.builder().execution(Execution.on(on)).build())
         .x();
   }
 

@@ -9,6 +9,7 @@ import org.ep4j.DeviceStream;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Sizing;
 import org.ep4j.Tokens;
@@ -48,8 +49,9 @@ class StuckCloseTest {
         ExpertBuffer buffer =
             ExpertBuffer.open(group, Batch.config(TOKENS).timeout(Duration.ofSeconds(1)).build());
         DispatchOptions options =
-            DispatchOptions.builder().sizing(Sizing.atMost(TOKENS)).stream(
-                    new DeviceStream(stream.handle()))
+            DispatchOptions.builder()
+                .sizing(Sizing.atMost(TOKENS))
+                .execution(Execution.on(new DeviceStream(stream.handle())))
                 .build();
         // Until a handle is reused: no allocation is possible while the stream is blocked.
         for (int i = 0; i < 6; i++) {

@@ -61,8 +61,9 @@ class KernelsCompileTest {
   }
 
   /**
-   * By default one kernel of each protocol. The others differ by a constant: rows by rank instead of
-   * by expert, one shape instead of all, flags instead of packed flags, commands instead of stores.
+   * By default one kernel of each protocol. The others differ by a constant: rows by rank instead
+   * of by expert, one shape instead of all, flags instead of packed flags, commands instead of
+   * stores.
    */
   private static List<PrebuiltKernel> kernels() {
     return PrebuiltKernels.all().stream().filter(kernel -> FULL || usual(kernel)).toList();

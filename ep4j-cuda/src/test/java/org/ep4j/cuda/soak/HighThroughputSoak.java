@@ -8,12 +8,14 @@ import org.ep4j.DeviceStream;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
+import org.ep4j.FlatDispatch;
+import org.ep4j.GroupedDispatch;
 import org.ep4j.Layout;
 import org.ep4j.ScaleLayout;
-import org.ep4j.Schedule;
 import org.ep4j.Sizing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.verify.Outputs;
 import org.jspecify.annotations.Nullable;
 
 /** Epochs of a dispatch, optionally its combine, optionally another pair along the same routes. */
@@ -101,7 +103,7 @@ final class HighThroughputSoak implements SoakEpochs {
     var routing = rank.routing(tokens, d.wide);
     rank.makeInputs();
     DeviceStream stream = rank.stream(d.inOrder);
-    Dispatch dispatch = rank.buffer.dispatch(payload, routing, options(d, stream));
+    Dispatch dispatch = rank.buffer.dispatch(d.layout, payload, routing, options(d, stream));
     rank.step();
     try (DispatchHandle handle = dispatch.handle()) {
       follow(d, tokens, dispatch, handle, false);
@@ -110,7 +112,7 @@ final class HighThroughputSoak implements SoakEpochs {
         rank.launch(SoakKernel.MAKE);
         Dispatch again =
             rank.buffer.dispatch(
-                payload, handle, new Schedule(rank.stream(d.inOrder), null, false));
+                d.layout, payload, handle, SoakRank.execution(rank.stream(d.inOrder)));
         rank.step();
         follow(d, tokens, again, handle, true);
       }
@@ -136,7 +138,6 @@ final class HighThroughputSoak implements SoakEpochs {
   private DispatchOptions options(Draw d, @Nullable DeviceStream stream) {
     DispatchOptions.Builder options =
         DispatchOptions.builder()
-            .layout(d.layout)
             .expertAlignment(d.alignment)
             .zeroPadding(d.zeroPadding)
             .scaleLayout(d.scaleLayout);
@@ -146,10 +147,7 @@ final class HighThroughputSoak implements SoakEpochs {
       long max = rank.shape.maxRows(rank.shape.pairs(), SoakShape.ALIGNMENT);
       options.sizing(Sizing.atMost(Math.max(1, Math.min(max, needed + d.surplus))));
     }
-    if (stream != null) {
-      options.stream(stream);
-    }
-    return options.build();
+    return options.execution(SoakRank.execution(stream)).build();
   }
 
   private void follow(
@@ -165,12 +163,12 @@ final class HighThroughputSoak implements SoakEpochs {
     long rows = dispatch.rows();
     rank.set(SoakField.LIMIT, rows);
     rank.checks(SoakCheck.ROWS, dispatch.x());
-    rank.checksScales(dispatch.scales(), Math.max(1, rows), d.scaleLayout);
-    Tensor ids = dispatch.topkIdx();
-    require("topkIdx", ids != null, d.layout == Layout.FLAT && !cached);
-    rank.checks(SoakCheck.IDS, ids);
-    Tensor weights = dispatch.topkWeights();
-    require("topkWeights", weights != null, !cached);
+    rank.checksScales(Outputs.scales(dispatch), Math.max(1, rows), d.scaleLayout);
+    boolean choices = dispatch instanceof FlatDispatch flat && flat.hasChoices();
+    require("topkIdx", choices, d.layout == Layout.FLAT && !cached);
+    rank.checks(SoakCheck.IDS, choices ? ((FlatDispatch) dispatch).topkIdx() : null);
+    Tensor weights = Outputs.weights(dispatch);
+    require("weights", weights != null, !cached);
     rank.checks(SoakCheck.WEIGHTS, weights);
     rank.checks(SoakCheck.SOURCE_TOKENS, dispatch.sourceTokens());
     rank.checks(SoakCheck.SOURCE_RANKS, dispatch.sourceRanks());
@@ -185,7 +183,7 @@ final class HighThroughputSoak implements SoakEpochs {
 
   /** Counts are in host memory that kernels can read. */
   private void checkCounts(Draw d, Dispatch dispatch, boolean cached) {
-    require("overflow", dispatch.overflow() != null, false);
+    require("overflow", dispatch.overflow().isPresent(), false);
     rank.set(SoakField.HOST_RECEIVED, dispatch.receivedRows());
     Tensor received = dispatch.counts();
     Tensor aligned = dispatch.alignedCounts();
@@ -195,12 +193,12 @@ final class HighThroughputSoak implements SoakEpochs {
     }
     rank.checks(SoakCheck.RECEIVED_PER_EXPERT, received);
     rank.checks(SoakCheck.TOKENS_PER_EXPERT, aligned);
-    Tensor expertOffsets = dispatch.expertOffsets();
-    require("expertOffsets", expertOffsets != null, d.layout == Layout.EXPERT_MAJOR);
-    rank.checks(SoakCheck.EXPERT_OFFSETS, expertOffsets);
-    Tensor rankOffsets = dispatch.rankOffsets();
-    require("rankOffsets", rankOffsets != null, d.layout == Layout.FLAT);
-    rank.checks(SoakCheck.RANK_OFFSETS, rankOffsets);
+    require("grouped", dispatch instanceof GroupedDispatch, d.layout == Layout.EXPERT_MAJOR);
+    rank.checks(
+        SoakCheck.EXPERT_OFFSETS,
+        dispatch instanceof GroupedDispatch grouped ? grouped.expertOffsets() : null);
+    rank.checks(
+        SoakCheck.RANK_OFFSETS, dispatch instanceof FlatDispatch flat ? flat.rankOffsets() : null);
   }
 
   private void announcePadding(Tensor x, Tensor received, Tensor aligned) {
@@ -236,13 +234,10 @@ final class HighThroughputSoak implements SoakEpochs {
     if (d.own) {
       options.out(rank.out(tokens));
     }
-    DeviceStream stream = rank.stream(d.inOrder);
-    if (stream != null) {
-      options.stream(stream);
-    }
+    options.execution(SoakRank.execution(rank.stream(d.inOrder)));
     Combine combine = rank.buffer.combine(y, handle, options.build());
     rank.checks(SoakCheck.SUMS, combine.x());
-    Tensor sums = combine.topkWeights();
+    Tensor sums = Outputs.weights(combine);
     require("topkWeights of the combine", sums != null, d.weighted);
     rank.checks(SoakCheck.SUMS_OF_WEIGHTS, sums);
     rank.launch(SoakKernel.CHECK_SUMS);

@@ -2,17 +2,18 @@ package org.ep4j.cuda.soak;
 
 import java.util.SplittableRandom;
 import org.ep4j.DType;
-import org.ep4j.DeviceStream;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.RankMajorDispatch;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
-import org.ep4j.RowLayout;
 import org.ep4j.ScaleKind;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
+import org.ep4j.verify.Outputs;
 
 /** Epochs of a low-latency dispatch, by expert or by source rank, and its combine. */
 final class LowLatencySoak implements SoakEpochs {
@@ -27,7 +28,7 @@ final class LowLatencySoak implements SoakEpochs {
   /** Parameters of an epoch; the same on all ranks down to {@code hooked}. */
   private record Draw(
       SoakTraffic traffic,
-      RowLayout layout,
+      Layout layout,
       boolean fp8,
       ScaleKind scaleKind,
       boolean partialRounding,
@@ -42,13 +43,13 @@ final class LowLatencySoak implements SoakEpochs {
     SplittableRandom shared = rank.shared();
     SplittableRandom own = rank.own();
     SoakTraffic traffic = SoakTraffic.draw(shared, rank.shape);
-    RowLayout layout = shared.nextInt(3) == 0 ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR;
+    Layout layout = shared.nextInt(3) == 0 ? Layout.RANK_MAJOR : Layout.EXPERT_MAJOR;
     return new Draw(
         traffic,
         layout,
         shared.nextBoolean(),
         shared.nextBoolean() ? ScaleKind.FLOAT32 : ScaleKind.FLOAT32_POW2,
-        shared.nextInt(3) == 0 && layout == RowLayout.EXPERT_MAJOR,
+        shared.nextInt(3) == 0 && layout == Layout.EXPERT_MAJOR,
         shared.nextInt(3) == 0,
         own.nextInt(16) != 0,
         own.nextBoolean(),
@@ -63,7 +64,7 @@ final class LowLatencySoak implements SoakEpochs {
     int hidden = rank.shape.hidden();
     int tokens = d.traffic.tokens()[rank.buffer.rank()];
     rank.begin(d.traffic);
-    rank.set(SoakField.BY_EXPERT, d.layout == RowLayout.EXPERT_MAJOR);
+    rank.set(SoakField.BY_EXPERT, d.layout == Layout.EXPERT_MAJOR);
     rank.set(SoakField.LOW_LATENCY, true);
     rank.set(SoakField.ZERO_PADDING, false);
     rank.set(SoakField.QUANTISED, d.fp8);
@@ -85,26 +86,23 @@ final class LowLatencySoak implements SoakEpochs {
   }
 
   private long groups(Draw d) {
-    return d.layout == RowLayout.EXPERT_MAJOR ? rank.shape.localExperts() : rank.shape.ranks();
+    return d.layout == Layout.EXPERT_MAJOR ? rank.shape.localExperts() : rank.shape.ranks();
   }
 
   private long rowsOfGroup(Draw d) {
-    return d.layout == RowLayout.EXPERT_MAJOR ? rank.shape.pairs() : rank.shape.maxTokens();
+    return d.layout == Layout.EXPERT_MAJOR ? rank.shape.pairs() : rank.shape.maxTokens();
   }
 
   private LowLatencyDispatch dispatch(Draw d, Tensor x, Routing routing) {
     LowLatencyDispatchOptions.Builder options =
         LowLatencyDispatchOptions.builder()
-            .layout(d.layout)
             .format(d.fp8 ? RowFormat.FP8 : RowFormat.BF16)
             .scaleKind(d.scaleKind)
             .scaleLayout(d.scaleLayout)
             .returnHook(d.hooked);
-    DeviceStream stream = rank.stream(d.inOrder);
-    if (stream != null) {
-      options.stream(stream);
-    }
-    LowLatencyDispatch dispatch = rank.buffer.lowLatencyDispatch(x, routing, options.build());
+    options.execution(SoakRank.execution(rank.stream(d.inOrder)));
+    LowLatencyDispatch dispatch =
+        rank.buffer.lowLatencyDispatch(d.layout, x, routing, options.build());
     if (d.hooked) {
       dispatch.hook().receive();
     }
@@ -113,7 +111,7 @@ final class LowLatencySoak implements SoakEpochs {
 
   private void check(Draw d, LowLatencyDispatch dispatch) {
     rank.checks(SoakCheck.ROWS, dispatch.x());
-    rank.checksScales(dispatch.scales(), rowsOfGroup(d), d.scaleLayout);
+    rank.checksScales(Outputs.scales(dispatch), rowsOfGroup(d), d.scaleLayout);
     rank.launch(SoakKernel.CHECK_ROWS);
   }
 
@@ -134,10 +132,7 @@ final class LowLatencySoak implements SoakEpochs {
     if (d.own) {
       options.out(rank.out(tokens));
     }
-    DeviceStream stream = rank.stream(d.inOrder);
-    if (stream != null) {
-      options.stream(stream);
-    }
+    options.execution(SoakRank.execution(rank.stream(d.inOrder)));
     LowLatencyCombine combine =
         rank.buffer.lowLatencyCombine(y, routing, dispatch.handle(), options.build());
     if (d.hooked) {
@@ -153,8 +148,9 @@ final class LowLatencySoak implements SoakEpochs {
     rank.checks(SoakCheck.RECEIVED_PER_EXPERT, dispatch.counts());
     rank.checks(SoakCheck.SOURCE_TOKENS, dispatch.handle().srcInfo());
     rank.checks(SoakCheck.RANGES, dispatch.handle().layoutRange());
-    rank.checks(SoakCheck.IDS, dispatch.topkIdx());
-    rank.checks(SoakCheck.WEIGHTS, dispatch.topkWeights());
+    boolean byRank = dispatch instanceof RankMajorDispatch;
+    rank.checks(SoakCheck.IDS, byRank ? ((RankMajorDispatch) dispatch).topkIdx() : null);
+    rank.checks(SoakCheck.WEIGHTS, byRank ? Outputs.weights((RankMajorDispatch) dispatch) : null);
     rank.launch(SoakKernel.CHECK_LATENCY_INDEX);
   }
 }

@@ -8,6 +8,7 @@ import java.util.Objects;
 import java.util.SplittableRandom;
 import org.ep4j.DType;
 import org.ep4j.DeviceStream;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Routing;
 import org.ep4j.ScaleLayout;
@@ -180,6 +181,11 @@ final class SoakRank {
     launch(SoakKernel.ROUTES);
     launch(SoakKernel.COUNT);
     launch(SoakKernel.ROW_TABLE);
+  }
+
+  /** How an operation runs on a stream; null = the buffer's own. */
+  static Execution execution(@Nullable DeviceStream stream) {
+    return stream == null ? Execution.SYNCHRONOUS : Execution.on(stream);
   }
 
   /**

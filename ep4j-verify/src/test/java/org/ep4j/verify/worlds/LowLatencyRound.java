@@ -9,15 +9,17 @@ import java.util.Objects;
 import java.util.SplittableRandom;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.RankMajorDispatch;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
-import org.ep4j.RowLayout;
 import org.ep4j.ScaleKind;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
@@ -46,6 +48,7 @@ final class LowLatencyRound {
   private final Routing routing;
   private final Routing combineRouting;
   private final Tensor x;
+  private Layout layout = Layout.EXPERT_MAJOR;
   private final LowLatencyDispatchOptions dispatchOptions;
   private final LowLatencyCombineOptions combineOptions;
   private final boolean heapRows;
@@ -86,16 +89,16 @@ final class LowLatencyRound {
   }
 
   private LowLatencyDispatchOptions dispatchOptions(SplittableRandom random, boolean hooks) {
+    layout = random.nextBoolean() ? Layout.RANK_MAJOR : Layout.EXPERT_MAJOR;
     int kinds = hidden % 512 == 0 ? 3 : 2;
     LowLatencyDispatchOptions.Builder options =
         LowLatencyDispatchOptions.builder()
-            .layout(RowLayout.values()[random.nextInt(2)])
             .scaleLayout(ScaleLayout.values()[random.nextInt(2)])
             .format(RowFormat.values()[random.nextInt(3)])
             .scaleKind(ScaleKind.values()[random.nextInt(kinds)])
             .globalScale(1 + random.nextInt(500))
             .returnHook(hooks);
-    return options.async(!hooks && random.nextInt(4) == 0).build();
+    return options.execution(execution(random, hooks)).build();
   }
 
   private LowLatencyCombineOptions combineOptions(SplittableRandom random, boolean hooks) {
@@ -110,22 +113,26 @@ final class LowLatencyRound {
       Tensor out = Tensor.of(arena.allocate(x.byteSize() + 1), DType.BF16, x.shape());
       options.out(random.nextBoolean() ? onHeap(out) : out);
     }
-    return options.async(!hooks && random.nextInt(4) == 0).build();
+    return options.execution(execution(random, hooks)).build();
+  }
+
+  private static Execution execution(SplittableRandom random, boolean hooks) {
+    return !hooks && random.nextInt(4) == 0 ? Execution.ASYNCHRONOUS : Execution.SYNCHRONOUS;
   }
 
   private boolean rankMajor() {
-    return dispatchOptions.layout() == RowLayout.RANK_MAJOR;
+    return layout == Layout.RANK_MAJOR;
   }
 
   LowLatencyDispatch dispatch(ExpertBuffer buffer) {
-    return buffer.lowLatencyDispatch(x, routing, dispatchOptions);
+    return buffer.lowLatencyDispatch(layout, x, routing, dispatchOptions);
   }
 
   void check(LowLatencyDispatch actual) {
     Rows rows = inputs.rows(Inputs.Part.PAYLOAD, DType.BF16, hidden);
     try {
       if (rankMajor()) {
-        byRanks.checkDispatch(rank, actual, rows, dispatchOptions);
+        byRanks.checkDispatch(rank, (RankMajorDispatch) actual, rows, dispatchOptions);
       } else {
         oracle.checkDispatch(rank, actual, rows, dispatchOptions);
       }
@@ -205,6 +212,6 @@ final class LowLatencyRound {
 
   @Override
   public String toString() {
-    return dispatchOptions + ", " + combineOptions + ", " + routing;
+    return layout + ", " + dispatchOptions + ", " + combineOptions + ", " + routing;
   }
 }

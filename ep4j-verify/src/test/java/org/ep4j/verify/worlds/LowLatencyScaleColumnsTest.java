@@ -61,11 +61,11 @@ class LowLatencyScaleColumnsTest {
             LowLatencyDispatch byColumns =
                 buffer.lowLatencyDispatch(
                     x, routing, options.scaleLayout(ScaleLayout.COLUMN_MAJOR).build());
-            Tensor transposed = Tensors.required(byColumns.scales());
+            Tensor transposed = byColumns.scales();
             assertThat(transposed.dtype()).isEqualTo(dtype);
             assertThat(transposed.shape()).containsExactly(EXPERTS / RANKS, columns, length);
             compare(
-                Tensors.required(byRows.scales()).segment(),
+                byRows.scales().segment(),
                 transposed.segment(),
                 byRows.counts(),
                 dtype.bytes(1),

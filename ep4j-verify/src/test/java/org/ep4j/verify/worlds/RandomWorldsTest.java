@@ -15,6 +15,7 @@ import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
@@ -241,22 +242,19 @@ class RandomWorldsTest {
               .parallelism(threads)
               .build();
       DispatchOptions.Builder options =
-          DispatchOptions.builder()
-              .layout(layout)
-              .expertAlignment(alignment)
-              .zeroPadding(zeroPadding);
+          DispatchOptions.builder().expertAlignment(alignment).zeroPadding(zeroPadding);
       if (limited) {
         options.sizing(Sizing.atMost(limit));
       }
       HighThroughputOracle oracle = new HighThroughputOracle(world);
       try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
         oracle.checkLayout(rank, buffer.dispatchLayout(routings.get(rank)));
-        Dispatch d = buffer.dispatch(tokens(rank, x), routings.get(rank), options.build());
-        oracle.checkDispatch(rank, d, expected(x), options.build());
+        Dispatch d = buffer.dispatch(layout, tokens(rank, x), routings.get(rank), options.build());
+        oracle.checkDispatch(rank, layout, d, expected(x), options.build());
         DispatchHandle handle = d.handle();
         Poison.fill(d);
-        d = buffer.dispatch(tokens(rank, again), handle);
-        oracle.checkCached(rank, d, expected(again), options.build());
+        d = buffer.dispatch(layout, tokens(rank, again), handle, Execution.SYNCHRONOUS);
+        oracle.checkCached(rank, layout, d, expected(again), options.build());
         combine(buffer, rank, world, d, null, true);
         combine(buffer, rank, world, d, bias.get(rank), false);
         handle.close();

@@ -4,18 +4,18 @@ import java.lang.foreign.MemorySegment;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
-import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
-import org.ep4j.Event;
+import org.ep4j.Execution;
 import org.ep4j.IllegalUseException;
+import org.ep4j.Layout;
 import org.ep4j.Routing;
-import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.ResultLifetime;
 import org.ep4j.engine.host.combine.Combiner;
 import org.ep4j.engine.host.combine.HostCombine;
 import org.ep4j.engine.host.context.ExpertTable;
@@ -45,6 +45,11 @@ import org.jspecify.annotations.Nullable;
  * them first. An asynchronous dispatch therefore reports a bad id through its event.
  */
 final class HighThroughput {
+  /**
+   * Result objects of each kind, used in turn: a result is outdated for at least three operations.
+   */
+  private static final int RESULTS = 4;
+
   private final HostContext context;
   private final HighThroughputLayout layout;
   private final ScratchLayout scratch;
@@ -55,8 +60,11 @@ final class HighThroughput {
   private final Dispatcher dispatcher;
   private final Combiner combiner;
   private final TrafficCounters traffic = new TrafficCounters();
-  private final HostDispatch dispatchResult;
-  private final HostCombine combineResult;
+  private final ResultLifetime dispatchLifetime = new ResultLifetime("dispatch");
+  private final ResultLifetime combineLifetime = new ResultLifetime("combine");
+  private final HostDispatch[] flatResults = new HostDispatch[RESULTS];
+  private final HostDispatch[] groupedResults = new HostDispatch[RESULTS];
+  private final HostCombine[] combineResults = new HostCombine[RESULTS];
   private final HostDispatchLayout layoutResult;
 
   HighThroughput(
@@ -76,13 +84,15 @@ final class HighThroughput {
     staging = new Staging(own.address(), memory.region().address(), memory.region().byteSize());
     pool = new HandlePool(context.placement.localExperts(context.rank), context.ranks);
     routes = new RoutingScan(table, context.nodes, context.config.topK());
-    dispatchResult = new HostDispatch(hidden, layout, part, scratch, own);
-    combineResult = new HostCombine(scratch, own);
+    for (int i = 0; i < RESULTS; i++) {
+      flatResults[i] = new HostDispatch.Flat(dispatchLifetime, hidden, layout, part, scratch, own);
+      groupedResults[i] =
+          new HostDispatch.Grouped(dispatchLifetime, hidden, layout, part, scratch, own);
+      combineResults[i] = new HostCombine(combineLifetime, scratch, own);
+    }
     layoutResult = new HostDispatchLayout(scratch, own, context);
-    dispatcher =
-        new Dispatcher(
-            context, layout, scratch, table, staging, team, pool, dispatchResult, traffic);
-    combiner = new Combiner(context, layout, scratch, staging, team, combineResult, traffic);
+    dispatcher = new Dispatcher(context, layout, scratch, table, staging, team, pool, traffic);
+    combiner = new Combiner(context, layout, scratch, staging, team, traffic);
   }
 
   /** Sets the connection to other nodes. */
@@ -121,60 +131,65 @@ final class HighThroughput {
     return layoutResult;
   }
 
-  Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
+  HostDispatch dispatch(Layout layout, Tokens tokens, Routing routing, DispatchOptions options) {
+    Arguments.highThroughputLayout(layout);
     checkTokens(tokens);
     checkRouting(routing);
     Arguments.sameTokens(tokens, routing);
-    Arguments.options(context.config, options, layout.capacity);
-    Arguments.noStream(options.stream());
-    if (options.async()) {
+    Arguments.options(context.config, layout, options, this.layout.capacity);
+    Execution execution = options.execution();
+    Arguments.noStream(execution.stream());
+    if (execution.isAsync()) {
       context.requireUsable();
-      dispatchResult.await(
+      HostDispatch result = nextDispatch(layout);
+      result.await(
           queue.submit(
               () -> {
-                queue.awaitPrevious(options.previousEvent(), "dispatch");
-                dispatcher.dispatch(tokens, routing, options);
+                queue.awaitPrevious(execution.previousEvent(), "dispatch");
+                dispatcher.dispatch(layout, tokens, routing, options, result);
               }));
-    } else {
-      queue.drain();
-      queue.awaitPrevious(options.previousEvent(), "dispatch");
-      dispatcher.dispatch(tokens, routing, options);
-      dispatchResult.await(Event.completed());
+      return result;
     }
-    return dispatchResult;
+    queue.drain();
+    queue.awaitPrevious(execution.previousEvent(), "dispatch");
+    HostDispatch result = nextDispatch(layout);
+    dispatcher.dispatch(layout, tokens, routing, options, result);
+    return result;
   }
 
-  Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule) {
+  HostDispatch dispatch(Layout layout, Tokens tokens, DispatchHandle handle, Execution execution) {
     checkTokens(tokens);
-    Arguments.noStream(schedule.stream());
+    Arguments.noStream(execution.stream());
     HostHandle hostHandle = use(handle);
     boolean queued = false;
     try {
+      Arguments.sameLayout(layout, hostHandle);
       Arguments.sameTokens(tokens, hostHandle);
-      if (schedule.async()) {
-        dispatchResult.await(
+      if (execution.isAsync()) {
+        HostDispatch result = nextDispatch(layout);
+        result.await(
             queue.submit(
                 () -> {
                   try {
-                    queue.awaitPrevious(schedule.previousEvent(), "cached dispatch");
-                    dispatcher.dispatch(tokens, hostHandle);
+                    queue.awaitPrevious(execution.previousEvent(), "cached dispatch");
+                    dispatcher.dispatch(tokens, hostHandle, result);
                   } finally {
                     hostHandle.release();
                   }
                 }));
         queued = true;
-      } else {
-        queue.drain();
-        queue.awaitPrevious(schedule.previousEvent(), "cached dispatch");
-        dispatcher.dispatch(tokens, hostHandle);
-        dispatchResult.await(Event.completed());
+        return result;
       }
+      queue.drain();
+      queue.awaitPrevious(execution.previousEvent(), "cached dispatch");
+      HostDispatch result = nextDispatch(layout);
+      dispatcher.dispatch(tokens, hostHandle, result);
+      return result;
     } finally {
       if (!queued) {
         hostHandle.release();
       }
     }
-    return dispatchResult;
   }
 
   Combine combine(Tensor y, DispatchHandle handle, CombineOptions options) {
@@ -182,30 +197,53 @@ final class HighThroughput {
     boolean queued = false;
     try {
       checkCombine(y, hostHandle, options);
-      if (options.async()) {
-        combineResult.await(
+      Execution execution = options.execution();
+      if (execution.isAsync()) {
+        HostCombine result = nextCombine();
+        result.await(
             queue.submit(
                 () -> {
                   try {
-                    queue.awaitPrevious(options.previousEvent(), "combine");
-                    combiner.combine(y, hostHandle, options);
+                    queue.awaitPrevious(execution.previousEvent(), "combine");
+                    combiner.combine(y, hostHandle, options, result);
                   } finally {
                     hostHandle.release();
                   }
                 }));
         queued = true;
-      } else {
-        queue.drain();
-        queue.awaitPrevious(options.previousEvent(), "combine");
-        combiner.combine(y, hostHandle, options);
-        combineResult.await(Event.completed());
+        return result;
       }
+      queue.drain();
+      queue.awaitPrevious(execution.previousEvent(), "combine");
+      HostCombine result = nextCombine();
+      combiner.combine(y, hostHandle, options, result);
+      return result;
     } finally {
       if (!queued) {
         hostHandle.release();
       }
     }
-    return combineResult;
+  }
+
+  /** Outdates all results: a reset discards the memory that they show. */
+  void outdateResults() {
+    dispatchLifetime.next();
+    combineLifetime.next();
+  }
+
+  private HostDispatch nextDispatch(Layout layout) {
+    long number = dispatchLifetime.next();
+    HostDispatch[] results = layout == Layout.FLAT ? flatResults : groupedResults;
+    HostDispatch result = results[(int) (number % RESULTS)];
+    result.begin(number);
+    return result;
+  }
+
+  private HostCombine nextCombine() {
+    long number = combineLifetime.next();
+    HostCombine result = combineResults[(int) (number % RESULTS)];
+    result.begin(number);
+    return result;
   }
 
   /** Checks that the handle belongs to this buffer and is valid, and holds it until release. */
@@ -245,7 +283,7 @@ final class HighThroughput {
   }
 
   private void checkCombine(Tensor y, HostHandle hostHandle, CombineOptions options) {
-    Arguments.noStream(options.stream());
+    Arguments.noStream(options.execution().stream());
     Arguments.combine(context.config, y, hostHandle, options, hostHandle.rows(), true);
     Arguments.onHost("y", y);
     onHost("topkWeights", options.topkWeights());

@@ -12,15 +12,16 @@ import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.IllegalUseException;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
 import org.ep4j.Routing;
-import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
@@ -127,20 +128,21 @@ final class HostBuffer implements ExpertBuffer {
   }
 
   @Override
-  public Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
+  public Dispatch dispatch(Layout layout, Tokens tokens, Routing routing, DispatchOptions options) {
     guard.enter();
     try {
-      return highThroughput.dispatch(tokens, routing, options);
+      return highThroughput.dispatch(layout, tokens, routing, options);
     } finally {
       guard.leave();
     }
   }
 
   @Override
-  public Dispatch dispatch(Tokens tokens, DispatchHandle handle, Schedule schedule) {
+  public Dispatch dispatch(
+      Layout layout, Tokens tokens, DispatchHandle handle, Execution execution) {
     guard.enter();
     try {
-      return highThroughput.dispatch(tokens, handle, schedule);
+      return highThroughput.dispatch(layout, tokens, handle, execution);
     } finally {
       guard.leave();
     }
@@ -158,10 +160,10 @@ final class HostBuffer implements ExpertBuffer {
 
   @Override
   public LowLatencyDispatch lowLatencyDispatch(
-      Tensor x, Routing routing, LowLatencyDispatchOptions options) {
-    enterLowLatency(options.async());
+      Layout layout, Tensor x, Routing routing, LowLatencyDispatchOptions options) {
+    enterLowLatency(options.execution().isAsync());
     try {
-      return lowLatency.dispatch(x, routing, options);
+      return lowLatency.dispatch(layout, x, routing, options);
     } finally {
       guard.leave();
     }
@@ -170,7 +172,7 @@ final class HostBuffer implements ExpertBuffer {
   @Override
   public LowLatencyCombine lowLatencyCombine(
       Tensor y, Routing routing, LowLatencyHandle handle, LowLatencyCombineOptions options) {
-    enterLowLatency(options.async());
+    enterLowLatency(options.execution().isAsync());
     try {
       return lowLatency.combine(y, routing, handle, options);
     } finally {
@@ -339,6 +341,7 @@ final class HostBuffer implements ExpertBuffer {
     try {
       queue.drain();
       recovery.reset();
+      highThroughput.outdateResults();
     } finally {
       guard.leave();
     }
@@ -350,6 +353,7 @@ final class HostBuffer implements ExpertBuffer {
     try {
       queue.drain();
       recovery.readmit();
+      highThroughput.outdateResults();
     } finally {
       guard.leave();
     }

@@ -40,7 +40,6 @@ public final class Combiner {
   private final RowPull pull;
   private final RowCopy copy = new RowCopy();
   private final Operation operation = new Operation();
-  private final HostCombine result;
   private final TrafficCounters traffic;
 
   /** The internode part; null if there is one node. */
@@ -52,14 +51,12 @@ public final class Combiner {
       ScratchLayout scratch,
       Staging staging,
       WorkerTeam team,
-      HostCombine result,
       TrafficCounters traffic) {
     this.context = context;
     this.layout = layout;
     this.scratch = scratch;
     this.staging = staging;
     this.team = team;
-    this.result = result;
     this.traffic = traffic;
     terms = new SumTerms(context.ranks);
     pull =
@@ -73,7 +70,7 @@ public final class Combiner {
     exchange = new CombineExchange(context, connection, terms, partials, team);
   }
 
-  public void combine(Tensor y, HostHandle handle, CombineOptions options) {
+  public void combine(Tensor y, HostHandle handle, CombineOptions options, HostCombine result) {
     context.requireUsable();
     try {
       publish(y, handle, options);

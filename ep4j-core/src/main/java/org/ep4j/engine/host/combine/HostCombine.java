@@ -7,23 +7,36 @@ import org.ep4j.ErrorCode;
 import org.ep4j.Event;
 import org.ep4j.IllegalUseException;
 import org.ep4j.Tensor;
+import org.ep4j.engine.Arguments;
+import org.ep4j.engine.ResultLifetime;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.TensorView;
 import org.ep4j.engine.host.layout.ScratchLayout;
 import org.jspecify.annotations.Nullable;
 
-/** The result of the last combine of a buffer. One object per buffer. */
+/** The result of a combine. A buffer reuses a few objects in turn. */
 public final class HostCombine implements Combine {
   private final TensorView sums;
   private final TensorView weightSums;
 
+  private final ResultLifetime lifetime;
+  private long number;
   private @Nullable Tensor x;
   private @Nullable Tensor topkWeights;
   private Event event = Event.completed();
 
-  public HostCombine(ScratchLayout scratch, MemorySegment memory) {
+  public HostCombine(ResultLifetime lifetime, ScratchLayout scratch, MemorySegment memory) {
+    this.lifetime = lifetime;
     sums = new TensorView(memory, scratch.sums);
     weightSums = new TensorView(memory, scratch.weightSums);
+  }
+
+  /** Begins result {@code next} of the buffer. */
+  public void begin(long next) {
+    number = next;
+    x = null;
+    topkWeights = null;
+    event = Event.completed();
   }
 
   /** Makes the accessors wait for {@code pending}. */
@@ -40,6 +53,7 @@ public final class HostCombine implements Combine {
 
   @Override
   public Tensor x() {
+    lifetime.require(number);
     event.await();
     Tensor result = x;
     if (result == null) {
@@ -50,9 +64,19 @@ public final class HostCombine implements Combine {
   }
 
   @Override
-  public @Nullable Tensor topkWeights() {
-    event.await();
-    return topkWeights;
+  public boolean hasWeights() {
+    x();
+    return topkWeights != null;
+  }
+
+  @Override
+  public Tensor topkWeights() {
+    x();
+    Tensor weights = topkWeights;
+    if (weights == null) {
+      throw Arguments.missing("topkWeights", "CombineOptions.topkWeights was not set");
+    }
+    return weights;
   }
 
   @Override

@@ -18,7 +18,9 @@ public final class PeerWait {
   private static final int SPINS = 2_000;
   private static final int CHECK_EVERY = 1_024;
 
-  /** Yields before the first sleep: one to two milliseconds where no other thread wants the core. */
+  /**
+   * Yields before the first sleep: one to two milliseconds where no other thread wants the core.
+   */
   private static final int YIELDS = 4_096;
 
   private static final long SLEEP_NANOS = 50_000;
@@ -228,8 +230,7 @@ public final class PeerWait {
    */
   boolean over(int round, long begin, int peer) {
     relax(round);
-    return checks(round)
-        && (!reachable(peer) || System.nanoTime() - begin > timeoutNanos);
+    return checks(round) && (!reachable(peer) || System.nanoTime() - begin > timeoutNanos);
   }
 
   /** The error that ends a wait; arguments as for {@link #idle}. */

@@ -47,7 +47,6 @@ public final class Dispatcher {
   private final EmptySlots empty;
   private final ScaleColumns columns = new ScaleColumns();
   private final Operation operation = new Operation();
-  private final HostDispatch result;
   private final TrafficCounters traffic;
   private final ExpertTable table;
 
@@ -62,7 +61,6 @@ public final class Dispatcher {
       Staging staging,
       WorkerTeam team,
       HandlePool pool,
-      HostDispatch result,
       TrafficCounters traffic) {
     this.context = context;
     this.layout = layout;
@@ -70,7 +68,6 @@ public final class Dispatcher {
     this.staging = staging;
     this.team = team;
     this.pool = pool;
-    this.result = result;
     this.traffic = traffic;
     this.table = table;
     routes = new RoutingScan(table, context.nodes, context.config.topK());
@@ -85,12 +82,13 @@ public final class Dispatcher {
   }
 
   /** A dispatch that computes new routes. */
-  public void dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
+  public void dispatch(
+      Layout layout, Tokens tokens, Routing routing, DispatchOptions options, HostDispatch result) {
     context.requireUsable();
     HostHandle handle = pool.take();
     boolean done = false;
     try {
-      findRoutes(handle, tokens, routing, options);
+      findRoutes(handle, layout, tokens, routing, options);
       describe(handle, tokens, OperationLayout.DISPATCH).set(OperationLayout.TOP_K, handle.topK);
       slots.publish(routes, handle.limit);
       context.enter(operation, DISPATCH);
@@ -105,7 +103,7 @@ public final class Dispatcher {
       }
       slots.resolve(handle, routes.positions);
       handle.sortOut(context.nodes, context.rank);
-      send(handle, DISPATCH);
+      send(handle, DISPATCH, result);
       done = true;
     } catch (InternalError e) {
       throw context.settle(HostContext.outOfPages(DISPATCH, e));
@@ -120,7 +118,7 @@ public final class Dispatcher {
   }
 
   /** A dispatch along the routes of {@code handle}. */
-  public void dispatch(Tokens tokens, HostHandle handle) {
+  public void dispatch(Tokens tokens, HostHandle handle, HostDispatch result) {
     context.requireUsable();
     try {
       payload.load(tokens, staging, scratch);
@@ -128,7 +126,7 @@ public final class Dispatcher {
       describe(handle, tokens, OperationLayout.CACHED_DISPATCH)
           .set(OperationLayout.HANDLE, handle.epoch);
       context.enter(operation, CACHED);
-      send(handle, CACHED);
+      send(handle, CACHED, result);
     } catch (InternalError e) {
       throw context.settle(HostContext.outOfPages(CACHED, e));
     } catch (RuntimeException e) {
@@ -139,10 +137,10 @@ public final class Dispatcher {
   }
 
   private void findRoutes(
-      HostHandle handle, Tokens tokens, Routing routing, DispatchOptions options) {
+      HostHandle handle, Layout rowOrder, Tokens tokens, Routing routing, DispatchOptions options) {
     payload.load(tokens, staging, scratch);
     payload.load(routing, staging, scratch);
-    handle.layout = options.layout();
+    handle.layout = rowOrder;
     handle.alignment = options.expertAlignment();
     handle.zeroPadding = options.zeroPadding();
     handle.scaleLayout = options.scaleLayout();
@@ -168,7 +166,7 @@ public final class Dispatcher {
         .set(OperationLayout.EXPERT_ALIGNMENT, handle.alignment);
   }
 
-  private void send(HostHandle handle, String name) {
+  private void send(HostHandle handle, String name, HostDispatch result) {
     if (exchange == null) {
       push.push(handle, team);
     } else {

@@ -1,17 +1,21 @@
 package org.ep4j.engine.host.dispatch;
 
 import java.lang.foreign.MemorySegment;
+import java.util.Optional;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.FlatDispatch;
+import org.ep4j.GroupedDispatch;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
-import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
+import org.ep4j.engine.Arguments;
+import org.ep4j.engine.ResultLifetime;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.Payload;
 import org.ep4j.engine.host.context.TensorView;
@@ -20,10 +24,8 @@ import org.ep4j.engine.host.layout.ScratchLayout;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
-/**
- * The result of the last dispatch of a buffer: views of the receive region. One object per buffer.
- */
-public final class HostDispatch implements Dispatch {
+/** The result of a dispatch: views of the receive region. A buffer reuses a few objects in turn. */
+public abstract class HostDispatch implements Dispatch {
   private final int hidden;
   private final int capacity;
   private final long scratchAddress;
@@ -43,6 +45,8 @@ public final class HostDispatch implements Dispatch {
   private final TensorView sourceRanks;
   private final TensorView[] combineInputs = new TensorView[DType.values().length];
 
+  private final ResultLifetime lifetime;
+  private long number;
   private @Nullable HostHandle handle;
   private DType dtype = DType.BF16;
   private @Nullable DType scaleDtype;
@@ -58,11 +62,13 @@ public final class HostDispatch implements Dispatch {
    * @param memory the private memory
    */
   public HostDispatch(
+      ResultLifetime lifetime,
       int hidden,
       HighThroughputLayout layout,
       MemorySegment part,
       ScratchLayout scratch,
       MemorySegment memory) {
+    this.lifetime = lifetime;
     this.hidden = hidden;
     this.capacity = layout.capacity;
     this.scratch = scratch;
@@ -82,6 +88,13 @@ public final class HostDispatch implements Dispatch {
     for (DType type : DType.values()) {
       combineInputs[type.ordinal()] = new TensorView(part, layout.combineRows);
     }
+  }
+
+  /** Begins result {@code next} of the buffer. */
+  public void begin(long next) {
+    number = next;
+    handle = null;
+    event = Event.completed();
   }
 
   /** Makes the accessors wait for {@code pending}. */
@@ -116,6 +129,7 @@ public final class HostDispatch implements Dispatch {
 
   /** The handle, once all rows have arrived. */
   private HostHandle arrived() {
+    lifetime.require(number);
     event.await();
     HostHandle delivered = handle;
     if (delivered == null) {
@@ -126,28 +140,34 @@ public final class HostDispatch implements Dispatch {
   }
 
   @Override
-  public long rows() {
+  public final long rows() {
     HostHandle h = arrived();
     return h.staticSizing ? h.limit : h.rows();
   }
 
   @Override
-  public long receivedRows() {
+  public final long receivedRows() {
     return arrived().receivedRows;
   }
 
   @Override
-  public Tensor x() {
+  public final Tensor x() {
     long rows = rows();
     return x.of(dtype, rows, hidden);
   }
 
   @Override
-  public @Nullable Tensor scales() {
+  public final boolean hasScales() {
+    arrived();
+    return scaleDtype != null;
+  }
+
+  @Override
+  public final Tensor scales() {
     long rows = rows();
     DType type = scaleDtype;
     if (type == null) {
-      return null;
+      throw Arguments.missing("scales", "the payload had none");
     }
     return arrived().scaleLayout == ScaleLayout.ROW_MAJOR
         ? scales.of(type, rows, scalesPerRow)
@@ -155,62 +175,80 @@ public final class HostDispatch implements Dispatch {
   }
 
   @Override
-  public @Nullable Tensor globalScales() {
+  public final boolean hasGlobalScales() {
+    arrived();
+    return hasGlobalScales;
+  }
+
+  @Override
+  public final Tensor globalScales() {
     long rows = rows();
-    return hasGlobalScales ? globalScales.of(DType.FP32, rows) : null;
+    if (!hasGlobalScales) {
+      throw Arguments.missing("globalScales", "the payload had none");
+    }
+    return globalScales.of(DType.FP32, rows);
   }
 
   @Override
-  public @Nullable Tensor topkIdx() {
+  public final boolean hasWeights() {
+    arrived();
+    return hasWeights;
+  }
+
+  final boolean routed() {
+    arrived();
+    return hasRouting;
+  }
+
+  final Tensor choices() {
     HostHandle h = arrived();
-    return hasRouting && h.layout == Layout.FLAT ? topkIdx.of(DType.INT64, rows(), h.topK) : null;
+    if (!hasRouting) {
+      throw Arguments.missing("topkIdx", "a cached dispatch does not send choices again");
+    }
+    return topkIdx.of(DType.INT64, rows(), h.topK);
   }
 
-  @Override
-  public @Nullable Tensor topkWeights() {
+  final Tensor offsetsOfRanks() {
+    return rankOffsets.of(DType.INT64, arrived().rankOffsets.length);
+  }
+
+  final Tensor offsetsOfExperts() {
+    return expertOffsets.of(DType.INT64, arrived().expertOffsets.length);
+  }
+
+  /** The weights: [N, K] if {@code choices}, else [N]. */
+  final Tensor weights(boolean choices) {
     HostHandle h = arrived();
     if (!hasWeights) {
-      return null;
+      throw Arguments.missing("weights", "the routing had none, or the dispatch was a cached one");
     }
-    return h.layout == Layout.FLAT
+    return choices
         ? topkWeights.of(DType.FP32, rows(), h.topK)
         : topkWeights.of(DType.FP32, rows());
   }
 
   @Override
-  public Tensor alignedCounts() {
+  public final Tensor alignedCounts() {
     return alignedCounts.of(DType.INT32, arrived().received.length);
   }
 
   @Override
-  public Tensor counts() {
+  public final Tensor counts() {
     return counts.of(DType.INT32, arrived().received.length);
   }
 
   @Override
-  public @Nullable Tensor expertOffsets() {
-    HostHandle h = arrived();
-    return h.layout == Layout.FLAT ? null : expertOffsets.of(DType.INT64, h.expertOffsets.length);
-  }
-
-  @Override
-  public @Nullable Tensor rankOffsets() {
-    HostHandle h = arrived();
-    return h.layout == Layout.FLAT ? rankOffsets.of(DType.INT64, h.rankOffsets.length) : null;
-  }
-
-  @Override
-  public Tensor sourceTokens() {
+  public final Tensor sourceTokens() {
     return sourceTokens.of(DType.INT32, rows());
   }
 
   @Override
-  public Tensor sourceRanks() {
+  public final Tensor sourceRanks() {
     return sourceRanks.of(DType.INT32, rows());
   }
 
   @Override
-  public Tensor combineInput(DType type) {
+  public final Tensor combineInput(DType type) {
     if (!type.summable()) {
       throw new InvalidArgumentException(
           ErrorCode.TYPE_NOT_SUMMED,
@@ -223,18 +261,74 @@ public final class HostDispatch implements Dispatch {
   }
 
   @Override
-  public @Nullable ReceiveOverflowException overflow() {
+  public final Optional<ReceiveOverflowException> overflow() {
     arrived();
-    return overflow;
+    return Optional.ofNullable(overflow);
   }
 
   @Override
-  public DispatchHandle handle() {
+  public final DispatchHandle handle() {
     return arrived();
   }
 
   @Override
-  public Event event() {
+  public final Event event() {
     return event;
+  }
+
+  /** One row per token. */
+  public static final class Flat extends HostDispatch implements FlatDispatch {
+    public Flat(
+        ResultLifetime lifetime,
+        int hidden,
+        HighThroughputLayout layout,
+        MemorySegment part,
+        ScratchLayout scratch,
+        MemorySegment memory) {
+      super(lifetime, hidden, layout, part, scratch, memory);
+    }
+
+    @Override
+    public boolean hasChoices() {
+      return routed();
+    }
+
+    @Override
+    public Tensor topkIdx() {
+      return choices();
+    }
+
+    @Override
+    public Tensor topkWeights() {
+      return weights(true);
+    }
+
+    @Override
+    public Tensor rankOffsets() {
+      return offsetsOfRanks();
+    }
+  }
+
+  /** One row per token and local expert. */
+  public static final class Grouped extends HostDispatch implements GroupedDispatch {
+    public Grouped(
+        ResultLifetime lifetime,
+        int hidden,
+        HighThroughputLayout layout,
+        MemorySegment part,
+        ScratchLayout scratch,
+        MemorySegment memory) {
+      super(lifetime, hidden, layout, part, scratch, memory);
+    }
+
+    @Override
+    public Tensor expertOffsets() {
+      return offsetsOfExperts();
+    }
+
+    @Override
+    public Tensor rowWeights() {
+      return weights(false);
+    }
   }
 }

@@ -7,8 +7,9 @@ import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
-import org.ep4j.Event;
+import org.ep4j.Execution;
 import org.ep4j.IllegalUseException;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -54,6 +55,8 @@ public final class LowLatency implements AutoCloseable {
   private final LowLatencyFormat[] formats;
   private final LowLatencyRecord[] records = new LowLatencyRecord[RECORDS];
   private final LowLatencyDispatchOperation[] dispatches = new LowLatencyDispatchOperation[OBJECTS];
+  private final LowLatencyDispatchOperation[] dispatchesByRank =
+      new LowLatencyDispatchOperation[OBJECTS];
   private final LowLatencyCombineOperation[] combines = new LowLatencyCombineOperation[OBJECTS];
 
   /** The combine regions with rows by experts, then with rows by ranks. */
@@ -108,6 +111,8 @@ public final class LowLatency implements AutoCloseable {
     }
     for (int i = 0; i < OBJECTS; i++) {
       dispatches[i] = new LowLatencyDispatchOperation(this, memory, records[0], formats[0]);
+      dispatchesByRank[i] =
+          new LowLatencyDispatchOperation.ByRank(this, memory, records[0], formats[0]);
       combines[i] = new LowLatencyCombineOperation(this, records[0]);
     }
     last[0] = dispatches[0];
@@ -131,18 +136,21 @@ public final class LowLatency implements AutoCloseable {
         NativeMemory.view(address, bytes, views), DType.BF16, groups, rows, config.hidden());
   }
 
-  public LowLatencyDispatch dispatch(Tensor x, Routing choices, LowLatencyDispatchOptions options) {
-    LowLatencyArguments.dispatch(context, x, choices, options);
+  public LowLatencyDispatch dispatch(
+      Layout rowOrder, Tensor x, Routing choices, LowLatencyDispatchOptions options) {
+    LowLatencyArguments.dispatch(context, rowOrder, x, choices, options);
     requirePlace();
     LowLatencyRecord record = records[(int) ((dispatchCount + 1) % RECORDS)];
     routing.read(choices.topkIdx(), record);
-    LowLatencyRouting.readLayout(options.layout(), choices.topkWeights(), record);
+    LowLatencyRouting.readLayout(rowOrder, choices.topkWeights(), record);
     dispatchCount++;
-    LowLatencyDispatchOperation op = dispatches[(int) (dispatchCount % OBJECTS)];
+    LowLatencyDispatchOperation op =
+        (rowOrder == Layout.RANK_MAJOR ? dispatchesByRank : dispatches)
+            [(int) (dispatchCount % OBJECTS)];
     LowLatencyFormat format =
         formats[LowLatencyFormat.index(options.format(), options.scaleKind())];
     op.prepare(dispatchCount, x, record, format, options);
-    begin(op, options.returnHook(), options.waitStats(), options.previousEvent(), options.async());
+    begin(op, options.returnHook(), options.waitStats(), options.execution());
     return op;
   }
 
@@ -171,7 +179,7 @@ public final class LowLatency implements AutoCloseable {
       out = memory.sumTensor((int) (combineCount & 1), record.tokens);
     }
     op.prepare(combineCount, y, dispatch, options, out);
-    begin(op, options.returnHook(), options.waitStats(), options.previousEvent(), options.async());
+    begin(op, options.returnHook(), options.waitStats(), options.execution());
     return op;
   }
 
@@ -316,15 +324,11 @@ public final class LowLatency implements AutoCloseable {
   }
 
   private void begin(
-      LowLatencyOperation op,
-      boolean hooked,
-      @Nullable Tensor waitStats,
-      @Nullable Event previous,
-      boolean async) {
+      LowLatencyOperation op, boolean hooked, @Nullable Tensor waitStats, Execution execution) {
     number++;
-    op.start(number, hooked, waitStats, previous);
+    op.start(number, hooked, waitStats, execution.previousEvent());
     last[(int) (number & 1)] = op;
-    if (async) {
+    if (execution.isAsync()) {
       op.runsAsync(entry.later(op));
     } else {
       op.run();

@@ -2,10 +2,10 @@ package org.ep4j.engine.host.lowlatency;
 
 import static java.util.Objects.requireNonNull;
 
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
-import org.ep4j.RowLayout;
 import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.LowLatencyShapes;
@@ -17,14 +17,18 @@ final class LowLatencyArguments {
   private LowLatencyArguments() {}
 
   static void dispatch(
-      HostContext context, Tensor x, Routing routing, LowLatencyDispatchOptions options) {
+      HostContext context,
+      Layout layout,
+      Tensor x,
+      Routing routing,
+      LowLatencyDispatchOptions options) {
     int local = context.placement.localExperts(context.rank);
-    LowLatencyShapes.dispatch(context.config, context.ranks, local, x, routing, options);
-    Arguments.noStream(options.stream());
+    LowLatencyShapes.dispatch(context.config, context.ranks, local, layout, x, routing, options);
+    Arguments.noStream(options.execution().stream());
     Arguments.onHost("x", x);
     Arguments.onHost("topkIdx", routing.topkIdx());
     Tensor weights = routing.topkWeights();
-    if (options.layout() == RowLayout.RANK_MAJOR && weights != null) {
+    if (layout == Layout.RANK_MAJOR && weights != null) {
       Arguments.onHost("topkWeights", weights);
     }
     writable("cumulativeStats", options.cumulativeStats());
@@ -39,7 +43,7 @@ final class LowLatencyArguments {
       Tensor region,
       LowLatencyCombineOptions options) {
     int local = context.placement.localExperts(context.rank);
-    RowLayout layout = record.byRanks ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR;
+    Layout layout = record.byRanks ? Layout.RANK_MAJOR : Layout.EXPERT_MAJOR;
     LowLatencyShapes.combine(
         context.config,
         context.ranks,
@@ -50,7 +54,7 @@ final class LowLatencyArguments {
         record.topK,
         layout,
         options);
-    Arguments.noStream(options.stream());
+    Arguments.noStream(options.execution().stream());
     Arguments.onHost("y", y);
     boolean isRegion = y.nativeHost() && y.address() == region.address();
     LowLatencyShapes.combineRegion(y, isRegion, Arguments.overlap(y, region), options);

@@ -4,15 +4,17 @@ import org.ep4j.Event;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
+import org.ep4j.RankMajorDispatch;
 import org.ep4j.ReceiveHook;
 import org.ep4j.RowFormat;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
+import org.ep4j.engine.Arguments;
 import org.ep4j.engine.host.layout.LowLatencyFormat;
 import org.jspecify.annotations.Nullable;
 
 /** A low-latency dispatch: its arguments, its result, its handle and its hook. */
-final class LowLatencyDispatchOperation extends LowLatencyOperation
+class LowLatencyDispatchOperation extends LowLatencyOperation
     implements LowLatencyDispatch, LowLatencyHandle {
   private final LowLatency owner;
   private final LowLatencyMemory memory;
@@ -41,7 +43,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     this.format = format;
   }
 
-  void prepare(
+  final void prepare(
       long ordinal,
       Tensor x,
       LowLatencyRecord record,
@@ -59,21 +61,21 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   /** Half of the outputs, and combine region, that this dispatch uses. */
-  int half() {
+  final int half() {
     return (int) (ordinal & 1);
   }
 
-  boolean isOf(LowLatency buffer) {
+  final boolean isOf(LowLatency buffer) {
     return owner == buffer;
   }
 
   @Override
-  void send() {
+  final void send() {
     owner.dispatchSender().send(this);
   }
 
   @Override
-  void complete() {
+  final void complete() {
     owner.dispatchReceiver().receive(this);
     owner.counters().dispatches++;
     x = null;
@@ -81,64 +83,93 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  boolean outdated() {
+  final boolean outdated() {
     return owner.isOutdated(this);
   }
 
-  private LowLatencyOutputs outputs() {
+  final LowLatencyOutputs outputs() {
     requireResults();
     return memory.outputs(half(), record.byRanks);
   }
 
   @Override
-  public Tensor x() {
+  public final Tensor x() {
     return outputs().rows(format);
   }
 
   @Override
-  public @Nullable Tensor scales() {
-    return outputs().scales(format, scaleLayout);
+  public final boolean hasScales() {
+    requireResults();
+    return format.format() != RowFormat.BF16;
   }
 
   @Override
-  public Tensor counts() {
+  public final Tensor scales() {
+    Tensor scales = outputs().scales(format, scaleLayout);
+    if (scales == null) {
+      throw Arguments.missing("scales", "the rows are BF16");
+    }
+    return scales;
+  }
+
+  @Override
+  public final Tensor counts() {
     return outputs().receiveCount();
   }
 
   @Override
-  public @Nullable Tensor topkIdx() {
-    LowLatencyOutputs outputs = outputs();
-    return record.byRanks ? outputs.choices(record.topK) : null;
-  }
-
-  @Override
-  public @Nullable Tensor topkWeights() {
-    LowLatencyOutputs outputs = outputs();
-    return record.weighted ? outputs.choiceWeights(record.topK) : null;
-  }
-
-  @Override
-  public Tensor srcInfo() {
+  public final Tensor srcInfo() {
     return outputs().sourceInfo();
   }
 
   @Override
-  public Tensor layoutRange() {
+  public final Tensor layoutRange() {
     return outputs().layoutRange();
   }
 
   @Override
-  public LowLatencyHandle handle() {
+  public final LowLatencyHandle handle() {
     return this;
   }
 
   @Override
-  public ReceiveHook hook() {
+  public final ReceiveHook hook() {
     return ownHook();
   }
 
   @Override
-  public Event event() {
+  public final Event event() {
     return ownEvent();
+  }
+
+  /** A dispatch with RANK_MAJOR rows. */
+  static final class ByRank extends LowLatencyDispatchOperation implements RankMajorDispatch {
+    ByRank(
+        LowLatency owner,
+        LowLatencyMemory memory,
+        LowLatencyRecord record,
+        LowLatencyFormat format) {
+      super(owner, memory, record, format);
+    }
+
+    @Override
+    public Tensor topkIdx() {
+      return outputs().choices(record.topK);
+    }
+
+    @Override
+    public boolean hasWeights() {
+      requireResults();
+      return record.weighted;
+    }
+
+    @Override
+    public Tensor topkWeights() {
+      LowLatencyOutputs outputs = outputs();
+      if (!record.weighted) {
+        throw Arguments.missing("topkWeights", "the routing of the dispatch had none");
+      }
+      return outputs.choiceWeights(record.topK);
+    }
   }
 }

@@ -3,7 +3,7 @@ package org.ep4j.engine.host.lowlatency;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.DType;
-import org.ep4j.RowLayout;
+import org.ep4j.Layout;
 import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
 import org.jspecify.annotations.Nullable;
@@ -52,8 +52,8 @@ final class LowLatencyRouting {
   }
 
   /** Records the row layout of a dispatch, and the weights of the rows. */
-  static void readLayout(RowLayout layout, @Nullable Tensor topkWeights, LowLatencyRecord record) {
-    record.byRanks = layout == RowLayout.RANK_MAJOR;
+  static void readLayout(Layout layout, @Nullable Tensor topkWeights, LowLatencyRecord record) {
+    record.byRanks = layout == Layout.RANK_MAJOR;
     record.weighted = record.byRanks && topkWeights != null;
     if (record.byRanks && topkWeights != null) {
       int slots = record.tokens * record.topK;

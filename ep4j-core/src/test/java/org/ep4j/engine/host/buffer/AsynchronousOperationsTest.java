@@ -22,6 +22,7 @@ import org.ep4j.DispatchOptions;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Routing;
@@ -33,8 +34,9 @@ import org.junit.jupiter.api.Test;
 /** Operations that return before they are done. */
 class AsynchronousOperationsTest {
   private static final DispatchOptions ASYNC_DISPATCH =
-      DispatchOptions.builder().async(true).build();
-  private static final CombineOptions ASYNC_COMBINE = CombineOptions.builder().async(true).build();
+      DispatchOptions.builder().execution(Execution.ASYNCHRONOUS).build();
+  private static final CombineOptions ASYNC_COMBINE =
+      CombineOptions.builder().execution(Execution.ASYNCHRONOUS).build();
 
   /** An event that the test completes. */
   private static final class Signal implements Event {
@@ -73,7 +75,7 @@ class AsynchronousOperationsTest {
           Signal previous = new Signal();
           ExpertBuffer buffer = ExpertBuffer.open(group, config().build());
           DispatchOptions late =
-              DispatchOptions.builder().async(true).previousEvent(previous).build();
+              DispatchOptions.builder().execution(Execution.ASYNCHRONOUS.after(previous)).build();
           Dispatch d =
               buffer.dispatch(
                   Tokens.of(constant(1, 1)), Routing.of(Tensor.of(new long[] {0, 1}, 1, 2)), late);
@@ -124,7 +126,7 @@ class AsynchronousOperationsTest {
             Signal ready = new Signal();
             Tensor x = constant(0, rows(group.rank()).size(0) == 3 ? 3 : 2);
             DispatchOptions after =
-                DispatchOptions.builder().async(true).previousEvent(ready).build();
+                DispatchOptions.builder().execution(Execution.ASYNCHRONOUS.after(ready)).build();
             Dispatch d = buffer.dispatch(Tokens.of(x), routing(group.rank()), after);
             assertThat(d.event().isDone()).isFalse();
             assertThat(d.event().await(Duration.ofMillis(1))).isFalse();
@@ -147,7 +149,8 @@ class AsynchronousOperationsTest {
             Event last = Event.completed();
             for (int i = 0; i < 20; i++) {
               Tensor x = constant(i, handle.tokens());
-              last = buffer.dispatch(Tokens.of(x), handle, last, true).event();
+              last =
+                  buffer.dispatch(Tokens.of(x), handle, Execution.ASYNCHRONOUS.after(last)).event();
             }
             // Synchronous: runs after all queued operations.
             Combine c = buffer.combine(constant(1, (int) handle.rows()), handle);
@@ -200,7 +203,10 @@ class AsynchronousOperationsTest {
         group -> {
           BufferConfig shortTimeout = config().timeout(Duration.ofMillis(50)).build();
           try (ExpertBuffer buffer = ExpertBuffer.open(group, shortTimeout)) {
-            DispatchOptions never = DispatchOptions.builder().previousEvent(new Signal()).build();
+            DispatchOptions never =
+                DispatchOptions.builder()
+                    .execution(Execution.SYNCHRONOUS.after(new Signal()))
+                    .build();
             Routing routing = Routing.of(Tensor.of(new long[] {0, 1}, 1, 2));
             assertThatThrownBy(() -> buffer.dispatch(Tokens.of(constant(1, 1)), routing, never))
                 .isInstanceOf(Ep4jException.class)

@@ -19,6 +19,7 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
@@ -102,13 +103,17 @@ class DeadPeersTest {
         .hasMessageStartingWith(ErrorCode.RESET_NEEDED.id());
     buffer.reset();
     assertThat(buffer.isMasked(RANKS - 1)).isTrue();
-    for (Layout layout : Layout.values()) {
-      DispatchOptions options = DispatchOptions.builder().layout(layout).build();
-      Dispatch d = buffer.dispatch(Tokens.of(constant(5 + group.rank(), 1)), EVERYWHERE, options);
+    for (Layout layout : List.of(Layout.FLAT, Layout.EXPERT_MAJOR)) {
+      Dispatch d =
+          buffer.dispatch(
+              layout,
+              Tokens.of(constant(5 + group.rank(), 1)),
+              EVERYWHERE,
+              DispatchOptions.DEFAULT);
       assertThat(heads(d.x())).containsExactly(5, 6);
       DispatchHandle handle = d.handle();
       assertThat(heads(buffer.combine(d.x(), handle).x())).containsExactly(2 * (5 + group.rank()));
-      d = buffer.dispatch(Tokens.of(constant(7, 1)), handle);
+      d = buffer.dispatch(layout, Tokens.of(constant(7, 1)), handle, Execution.SYNCHRONOUS);
       assertThat(heads(d.x())).containsExactly(7, 7);
     }
     buffer.barrier();

@@ -8,6 +8,7 @@ import static org.ep4j.engine.host.buffer.HighThroughputTest.constant;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.List;
 import java.util.function.Consumer;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.ep4j.CombineOptions;
@@ -83,10 +84,14 @@ class HighThroughputErrorsTest {
   void expertChosenTwiceIsRefusedInEveryLayout() {
     alone(
         b -> {
-          for (Layout layout : Layout.values()) {
-            DispatchOptions options = DispatchOptions.builder().layout(layout).build();
+          for (Layout layout : List.of(Layout.FLAT, Layout.EXPERT_MAJOR)) {
             refused(
-                () -> b.dispatch(Tokens.of(constant(1, 2)), ids(0, 1, 3, 3), options),
+                () ->
+                    b.dispatch(
+                        layout,
+                        Tokens.of(constant(1, 2)),
+                        ids(0, 1, 3, 3),
+                        DispatchOptions.DEFAULT),
                 ErrorCode.EXPERT_TWICE,
                 "topkIdx[1, 1]",
                 "topkIdx[1, 1] = 3");
@@ -193,10 +198,9 @@ class HighThroughputErrorsTest {
   void optionsBeyondTheConfigurationAreRefused() {
     alone(
         b -> {
-          DispatchOptions aligned =
-              DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).expertAlignment(5).build();
+          DispatchOptions aligned = DispatchOptions.builder().expertAlignment(5).build();
           refused(
-              () -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), aligned),
+              () -> b.dispatchGrouped(Tokens.of(constant(1, 1)), ids(0, 1), aligned),
               ErrorCode.ALIGNMENT_TOO_LARGE,
               "expertAlignment",
               "expertAlignment = 5; it must be at most 4");

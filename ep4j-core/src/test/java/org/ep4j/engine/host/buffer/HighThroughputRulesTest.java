@@ -23,11 +23,10 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.InvalidArgumentException;
-import org.ep4j.Layout;
 import org.ep4j.Routing;
-import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.group.ThreadRanks;
@@ -78,14 +77,16 @@ class HighThroughputRulesTest {
         1,
         group -> {
           DeviceStream stream = new DeviceStream(7);
-          DispatchOptions dispatching = DispatchOptions.builder().stream(stream).build();
-          CombineOptions combining = CombineOptions.builder().stream(stream).build();
+          DispatchOptions dispatching =
+              DispatchOptions.builder().execution(Execution.on(stream)).build();
+          CombineOptions combining =
+              CombineOptions.builder().execution(Execution.on(stream)).build();
           try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
             Tokens x = Tokens.of(constant(1, 1));
             refused(() -> b.dispatch(x, ids(0, 1), dispatching));
             Dispatch dispatch = b.dispatch(x, ids(0, 1));
             try (DispatchHandle handle = dispatch.handle()) {
-              refused(() -> b.dispatch(x, handle, new Schedule(stream, null, false)));
+              refused(() -> b.dispatch(x, handle, Execution.on(stream)));
               refused(() -> b.combine(dispatch.x(), handle, combining));
             }
           }
@@ -112,10 +113,9 @@ class HighThroughputRulesTest {
         b -> b.dispatch(fp16, ids(0, 1)),
         "differs in the dtype of the rows: ",
         "FP16");
-    DispatchOptions grouped = DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
     different(
         b -> b.dispatch(constant(1, 1), ids(0, 1)),
-        b -> b.dispatch(Tokens.of(constant(1, 1)), ids(0, 1), grouped),
+        b -> b.dispatchGrouped(constant(1, 1), ids(0, 1)),
         "differs in the layout: ",
         "EXPERT_MAJOR");
     Routing weighted = Routing.of(new long[] {0, 1}, new float[2], 2);
@@ -215,7 +215,8 @@ class HighThroughputRulesTest {
         1,
         group -> {
           Obstacle obstacle = new Obstacle();
-          DispatchOptions late = DispatchOptions.builder().previousEvent(obstacle).build();
+          DispatchOptions late =
+              DispatchOptions.builder().execution(Execution.SYNCHRONOUS.after(obstacle)).build();
           try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
             Thread waiting =
                 Thread.ofPlatform()

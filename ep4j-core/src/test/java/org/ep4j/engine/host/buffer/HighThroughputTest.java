@@ -7,14 +7,13 @@ import static org.ep4j.engine.host.buffer.Tensors.floats;
 import static org.ep4j.engine.host.buffer.Tensors.heads;
 import static org.ep4j.engine.host.buffer.Tensors.ints;
 import static org.ep4j.engine.host.buffer.Tensors.longs;
-import static org.ep4j.engine.host.buffer.Tensors.required;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Objects;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.ep4j.BufferConfig;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
@@ -25,7 +24,9 @@ import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Layout;
+import org.ep4j.FlatDispatch;
+import org.ep4j.GroupedDispatch;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Routing;
 import org.ep4j.Sizing;
@@ -67,13 +68,19 @@ class HighThroughputTest {
     return Tensor.ofBf16(values, tokens, HIDDEN);
   }
 
+  private static void assertMissing(ThrowingCallable accessor) {
+    assertThatThrownBy(accessor)
+        .isInstanceOf(IllegalStateException.class)
+        .hasMessageStartingWith(ErrorCode.RESULT_MISSING.id());
+  }
+
   @Test
   void flatRowsArriveOncePerRankOrderedBySourceAndToken() {
     ThreadRanks.run(
         2,
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
-            Dispatch d = buffer.dispatch(rows(group.rank()), routing(group.rank()));
+            FlatDispatch d = buffer.dispatch(rows(group.rank()), routing(group.rank()));
             if (group.rank() == 0) {
               assertThat(d.rows()).isEqualTo(3);
               assertThat(heads(d.x())).containsExactly(1, 2, 11);
@@ -90,9 +97,11 @@ class HighThroughputTest {
               assertThat(floats(d.topkWeights())).containsExactly(0.5f, 0, 0.75f, 2, 0, 5);
               assertThat(ints(d.alignedCounts())).containsExactly(2, 2);
             }
-            assertThat(d.scales()).isNull();
-            assertThat(d.expertOffsets()).isNull();
-            assertThat(d.overflow()).isNull();
+            assertThat(d.hasScales()).isFalse();
+            assertMissing(d::scales);
+            assertThat(d.hasGlobalScales()).isFalse();
+            assertMissing(d::globalScales);
+            assertThat(d.overflow()).isEmpty();
           }
         });
   }
@@ -103,9 +112,8 @@ class HighThroughputTest {
         2,
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
-            Dispatch d = buffer.dispatch(rows(group.rank()), routing(group.rank()));
-            CombineOptions weights =
-                CombineOptions.builder().topkWeights(required(d.topkWeights())).build();
+            FlatDispatch d = buffer.dispatch(rows(group.rank()), routing(group.rank()));
+            CombineOptions weights = CombineOptions.builder().topkWeights(d.topkWeights()).build();
             Combine c = buffer.combine(d.x(), d.handle(), weights);
             float[] sums = heads(c.x());
             if (group.rank() == 0) {
@@ -122,35 +130,29 @@ class HighThroughputTest {
   @Test
   void expertMajorRowsAreGroupedAlignedAndPadded() {
     DispatchOptions options =
-        DispatchOptions.builder()
-            .layout(Layout.EXPERT_MAJOR)
-            .expertAlignment(4)
-            .zeroPadding(true)
-            .build();
+        DispatchOptions.builder().expertAlignment(4).zeroPadding(true).build();
     ThreadRanks.run(
         2,
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
-            Dispatch d =
-                buffer.dispatch(Tokens.of(rows(group.rank())), routing(group.rank()), options);
+            GroupedDispatch d =
+                buffer.dispatchGrouped(
+                    Tokens.of(rows(group.rank())), routing(group.rank()), options);
             assertThat(d.rows()).isEqualTo(8);
             assertThat(d.receivedRows()).isEqualTo(4);
             assertThat(longs(d.expertOffsets())).containsExactly(0, 4, 8);
             assertThat(ints(d.alignedCounts())).containsExactly(4, 4);
             assertThat(ints(d.counts())).containsExactly(2, 2);
-            assertThat(d.topkIdx()).isNull();
-            assertThat(d.rankOffsets()).isNull();
             if (group.rank() == 0) {
               assertThat(heads(d.x())).containsExactly(2, 11, 0, 0, 1, 11, 0, 0);
-              assertThat(floats(d.topkWeights())).containsExactly(1, 3, 0, 0, 0.25f, 4, 0, 0);
+              assertThat(floats(d.rowWeights())).containsExactly(1, 3, 0, 0, 0.25f, 4, 0, 0);
               assertThat(ints(d.sourceTokens())).containsExactly(1, 0, -1, -1, 0, 0, -1, -1);
               assertThat(ints(d.sourceRanks())).containsExactly(0, 1, -1, -1, 0, 1, -1, -1);
             } else {
               assertThat(heads(d.x())).containsExactly(3, 12, 0, 0, 1, 3, 0, 0);
-              assertThat(floats(d.topkWeights())).containsExactly(0.75f, 5, 0, 0, 0.5f, 2, 0, 0);
+              assertThat(floats(d.rowWeights())).containsExactly(0.75f, 5, 0, 0, 0.5f, 2, 0, 0);
             }
-            CombineOptions weights =
-                CombineOptions.builder().topkWeights(required(d.topkWeights())).build();
+            CombineOptions weights = CombineOptions.builder().topkWeights(d.rowWeights()).build();
             Combine c = buffer.combine(d.x(), d.handle(), weights);
             if (group.rank() == 0) {
               assertThat(heads(c.x())).containsExactly(2, 2, 6);
@@ -169,7 +171,7 @@ class HighThroughputTest {
         2,
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
-            Dispatch d = buffer.dispatch(rows(group.rank()), routing(group.rank()));
+            FlatDispatch d = buffer.dispatch(rows(group.rank()), routing(group.rank()));
             int tokens = d.handle().tokens();
             // 256 + 1 is halfway between two BF16 values: only a sum in float32 keeps the last 1.
             Tensor big = constant(256, tokens);
@@ -189,13 +191,12 @@ class HighThroughputTest {
 
   @Test
   void partialRoundingDecidesHowOftenExpertMajorSumsAreRounded() {
-    DispatchOptions options = DispatchOptions.builder().layout(Layout.EXPERT_MAJOR).build();
     ThreadRanks.run(
         1,
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
             Routing routing = Routing.of(Tensor.of(new long[] {2, 0}, 1, 2));
-            Dispatch d = buffer.dispatch(Tokens.of(constant(1, 1)), routing, options);
+            Dispatch d = buffer.dispatchGrouped(constant(1, 1), routing);
             short[] y = new short[2 * HIDDEN];
             Arrays.fill(y, 0, HIDDEN, bf16(256));
             Arrays.fill(y, HIDDEN, 2 * HIDDEN, bf16(1.25f));
@@ -212,18 +213,69 @@ class HighThroughputTest {
   }
 
   @Test
+  void resultsOfAnEarlierOperationAreRefused() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
+            Routing routing = Routing.of(Tensor.of(new long[] {0, 1}, 1, 2));
+            FlatDispatch before = buffer.dispatch(constant(1, 1), routing);
+            DispatchHandle handle = before.handle();
+            Combine sums = buffer.combine(before.x(), handle);
+            assertThat(heads(sums.x())).containsExactly(1);
+            GroupedDispatch grouped = buffer.dispatchGrouped(constant(2, 1), routing);
+            assertOverwritten(before::x);
+            assertOverwritten(before::rows);
+            assertOverwritten(before::handle);
+            assertThat(before.event().isDone()).isTrue();
+            buffer.combine(constant(3, 1), handle);
+            assertOverwritten(sums::x);
+            assertThat(grouped.rows()).isEqualTo(2);
+            buffer.dispatch(Tokens.of(constant(4, 1)), handle);
+            assertOverwritten(grouped::expertOffsets);
+          }
+        });
+  }
+
+  private static void assertOverwritten(ThrowingCallable accessor) {
+    assertThatThrownBy(accessor)
+        .isInstanceOf(IllegalStateException.class)
+        .hasMessageStartingWith(ErrorCode.RESULTS_OVERWRITTEN.id());
+  }
+
+  @Test
+  void handleOfAnotherLayoutIsRefused() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
+            Routing routing = Routing.of(Tensor.of(new long[] {0, 1}, 1, 2));
+            DispatchHandle flat = buffer.dispatch(constant(1, 1), routing).handle();
+            assertThatThrownBy(() -> buffer.dispatchGrouped(Tokens.of(constant(1, 1)), flat))
+                .isInstanceOf(InvalidArgumentException.class)
+                .hasMessageStartingWith(ErrorCode.HANDLE_OF_OTHER_LAYOUT.id())
+                .hasMessageContaining("call dispatch");
+            DispatchHandle grouped = buffer.dispatchGrouped(constant(1, 1), routing).handle();
+            assertThatThrownBy(() -> buffer.dispatch(Tokens.of(constant(1, 1)), grouped))
+                .hasMessageStartingWith(ErrorCode.HANDLE_OF_OTHER_LAYOUT.id())
+                .hasMessageContaining("call dispatchGrouped");
+          }
+        });
+  }
+
+  @Test
   void staticSizingDeliversTheFixedNumberOfRows() {
     DispatchOptions options = DispatchOptions.builder().sizing(Sizing.atMost(5)).build();
     ThreadRanks.run(
         2,
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
-            Dispatch d =
+            FlatDispatch d =
                 buffer.dispatch(Tokens.of(rows(group.rank())), routing(group.rank()), options);
             assertThat(d.rows()).isEqualTo(5);
             assertThat(d.receivedRows()).isEqualTo(3);
             assertThat(d.handle().rows()).isEqualTo(3);
-            assertThat(d.overflow()).isNull();
+            assertThat(d.overflow()).isEmpty();
             assertThat(Arrays.copyOfRange(longs(d.topkIdx()), 6, 10)).containsOnly(-1);
             assertThat(Arrays.copyOfRange(floats(d.topkWeights()), 6, 10)).containsOnly(0);
             assertThat(Arrays.copyOfRange(ints(d.sourceTokens()), 3, 5)).containsOnly(-1);
@@ -241,10 +293,10 @@ class HighThroughputTest {
           Sizing sizing = Sizing.atMost(group.rank() == 0 ? 2 : 4);
           DispatchOptions options = DispatchOptions.builder().sizing(sizing).build();
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
-            Dispatch d =
+            FlatDispatch d =
                 buffer.dispatch(Tokens.of(rows(group.rank())), routing(group.rank()), options);
             if (group.rank() == 0) {
-              ReceiveOverflowException overflow = Objects.requireNonNull(d.overflow(), "overflow");
+              ReceiveOverflowException overflow = d.overflow().orElseThrow();
               assertThat(overflow.rank()).isZero();
               assertThat(overflow.needed()).isEqualTo(3);
               assertThat(overflow.available()).isEqualTo(2);
@@ -253,7 +305,7 @@ class HighThroughputTest {
                       ErrorCode.RECEIVE_OVERFLOW.message("the receive region of rank 0 "));
               assertThat(heads(d.x())).containsExactly(1, 2);
             } else {
-              assertThat(d.overflow()).isNull();
+              assertThat(d.overflow()).isEmpty();
             }
             Combine c = buffer.combine(d.x(), d.handle());
             // Token 0 of rank 1 had no slot on rank 0, its only rank.
@@ -295,12 +347,14 @@ class HighThroughputTest {
             Routing all = Routing.of(Tensor.of(new long[] {0, 1, 2, 3}, 2, 2));
             buffer.dispatch(constant(5, 2), all).handle().close();
             Tensor x = constant(40 + group.rank(), handle.tokens());
-            Dispatch d = buffer.dispatch(Tokens.of(x), handle);
+            FlatDispatch d = buffer.dispatch(Tokens.of(x), handle);
             assertThat(heads(d.x())).containsExactly(40, 40, 41);
             assertThat(ints(d.sourceTokens()))
                 .containsExactly(group.rank() == 0 ? new int[] {0, 1, 0} : new int[] {0, 2, 1});
-            assertThat(d.topkIdx()).isNull();
-            assertThat(d.topkWeights()).isNull();
+            assertThat(d.hasChoices()).isFalse();
+            assertMissing(d::topkIdx);
+            assertThat(d.hasWeights()).isFalse();
+            assertMissing(d::topkWeights);
             assertThat(ints(d.alignedCounts())).containsExactly(2, 2);
             assertThat(heads(buffer.combine(d.x(), handle).x()))
                 .containsExactly(
@@ -316,7 +370,7 @@ class HighThroughputTest {
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build());
               Arena arena = Arena.ofConfined()) {
-            Dispatch d = buffer.dispatch(rows(group.rank()), routing(group.rank()));
+            FlatDispatch d = buffer.dispatch(rows(group.rank()), routing(group.rank()));
             float[] sums = heads(buffer.combine(d.x(), d.handle()).x());
             long bytes = d.x().byteSize();
             Tensor own = d.combineInput(DType.BF16).rows(0, d.rows());
@@ -371,7 +425,7 @@ class HighThroughputTest {
         2,
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
-            Dispatch d = buffer.dispatch(rows(group.rank()), routing(group.rank()));
+            FlatDispatch d = buffer.dispatch(rows(group.rank()), routing(group.rank()));
             long[] ids = new long[(int) d.rows() * 2];
             Arrays.fill(ids, -1);
             for (int i = 0; i < d.rows(); i++) {

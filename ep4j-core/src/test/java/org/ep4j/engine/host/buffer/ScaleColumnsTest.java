@@ -10,7 +10,6 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Layout;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Sizing;
 import org.ep4j.Tensor;
@@ -45,7 +44,7 @@ class ScaleColumnsTest {
   }
 
   private static void assertColumns(Dispatch dispatch, int length, float... first) {
-    Tensor scales = Tensors.required(dispatch.scales());
+    Tensor scales = dispatch.scales();
     assertThat(scales.dtype()).isEqualTo(DType.FP32);
     assertThat(scales.shape()).containsExactly(COLUMNS, length);
     assertThat(scales.address() % 16).isZero();
@@ -85,7 +84,6 @@ class ScaleColumnsTest {
   void aFixedNumberOfRowsFixesTheColumns() {
     DispatchOptions options =
         DispatchOptions.builder()
-            .layout(Layout.EXPERT_MAJOR)
             .sizing(Sizing.atMost(9))
             .scaleLayout(ScaleLayout.COLUMN_MAJOR)
             .build();
@@ -96,7 +94,7 @@ class ScaleColumnsTest {
           try (ExpertBuffer buffer =
               ExpertBuffer.open(group, HighThroughputTest.config().build())) {
             Dispatch d =
-                buffer.dispatch(tokens(rank, 0), HighThroughputTest.routing(rank), options);
+                buffer.dispatchGrouped(tokens(rank, 0), HighThroughputTest.routing(rank), options);
             assertColumns(
                 d, 12, rank == 0 ? new float[] {2, 11, 1, 11} : new float[] {3, 12, 1, 3});
           }

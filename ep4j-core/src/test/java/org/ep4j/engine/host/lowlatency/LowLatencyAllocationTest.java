@@ -8,13 +8,13 @@ import static org.ep4j.engine.host.lowlatency.LowLatencyCase.rows;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
-import org.ep4j.RowLayout;
 import org.ep4j.Tensor;
 import org.ep4j.engine.host.buffer.AllocationWindows;
 import org.ep4j.group.ThreadRanks;
@@ -56,7 +56,6 @@ class LowLatencyAllocationTest {
         boolean hooked = i % 6 >= 3;
         dispatches.add(
             LowLatencyDispatchOptions.builder()
-                .layout(byRanks ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR)
                 .format(RowFormat.values()[i % 3])
                 .returnHook(hooked)
                 .build());
@@ -73,12 +72,15 @@ class LowLatencyAllocationTest {
     void run(int calls) {
       for (int i = 0; i < calls; i++) {
         LowLatencyDispatchOptions send = dispatches.get(i % dispatches.size());
-        LowLatencyDispatch d = buffer.lowLatencyDispatch(x, routing, send);
+        boolean byRanks = i % dispatches.size() >= 6;
+        LowLatencyDispatch d =
+            buffer.lowLatencyDispatch(
+                byRanks ? Layout.RANK_MAJOR : Layout.EXPERT_MAJOR, x, routing, send);
         if (send.returnHook()) {
           d.hook().receive();
         }
         LowLatencyCombineOptions bring = combines.get(i % combines.size());
-        Tensor copied = send.layout() == RowLayout.RANK_MAJOR ? partials : y;
+        Tensor copied = byRanks ? partials : y;
         Tensor rows = bring.zeroCopy() ? buffer.lowLatencyCombineBuffer(d.handle()) : copied;
         LowLatencyCombine c = buffer.lowLatencyCombine(rows, routing, d.handle(), bring);
         if (bring.returnHook()) {

@@ -1,6 +1,5 @@
 package org.ep4j.engine.host.lowlatency;
 
-import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.engine.host.buffer.Tensors.bf16;
@@ -19,12 +18,13 @@ import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.RankMajorDispatch;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
-import org.ep4j.RowLayout;
 import org.ep4j.Tensor;
 import org.ep4j.group.RankFailedException;
 import org.junit.jupiter.api.Test;
@@ -32,16 +32,13 @@ import org.junit.jupiter.api.Test;
 /** RANK_MAJOR on a case computed by hand; {@code LowLatencyPropertyTest} covers all shapes. */
 class LowLatencyRankMajorTest {
   private static final LowLatencyDispatchOptions BY_RANKS =
-      LowLatencyDispatchOptions.builder()
-          .layout(RowLayout.RANK_MAJOR)
-          .format(RowFormat.BF16)
-          .build();
+      LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
 
   private static final LowLatencyCombineOptions SUM = LowLatencyCombineOptions.DEFAULT;
 
-  private static LowLatencyDispatch dispatch(ExpertBuffer buffer) {
+  private static RankMajorDispatch dispatch(ExpertBuffer buffer) {
     int rank = buffer.rank();
-    return buffer.lowLatencyDispatch(rows(rank), routing(rank), BY_RANKS);
+    return buffer.lowLatencyDispatchByRank(rows(rank), routing(rank), BY_RANKS);
   }
 
   /** Rows for a combine, all zero. */
@@ -52,11 +49,11 @@ class LowLatencyRankMajorTest {
   /**
    * Outputs of the experts of {@code rank} for its rows, weighted and summed; other rows are NaN.
    */
-  private static Tensor runExperts(int rank, LowLatencyDispatch d) {
+  private static Tensor runExperts(int rank, RankMajorDispatch d) {
     short[] values = new short[2 * MAX_TOKENS * HIDDEN];
     Arrays.fill(values, (short) 0x7FC0);
-    Tensor choices = requireNonNull(d.topkIdx());
-    Tensor weights = requireNonNull(d.topkWeights());
+    Tensor choices = d.topkIdx();
+    Tensor weights = d.topkWeights();
     for (int row = 0; row < 2 * MAX_TOKENS; row++) {
       if (row % MAX_TOKENS >= d.counts().getInt(row / MAX_TOKENS)) {
         continue;
@@ -75,12 +72,12 @@ class LowLatencyRankMajorTest {
   }
 
   private static void assertRow(
-      LowLatencyDispatch d, int row, int token, float value, long[] choices, float[] weights) {
+      RankMajorDispatch d, int row, int token, float value, long[] choices, float[] weights) {
     assertThat(d.handle().srcInfo().getInt(row)).isEqualTo(token);
     assertThat(d.x().getBf16((long) row * HIDDEN)).isEqualTo(value);
     for (int k = 0; k < 2; k++) {
-      assertThat(requireNonNull(d.topkIdx()).getLong(2 * row + k)).isEqualTo(choices[k]);
-      assertThat(requireNonNull(d.topkWeights()).getFloat(2 * row + k)).isEqualTo(weights[k]);
+      assertThat(d.topkIdx().getLong(2 * row + k)).isEqualTo(choices[k]);
+      assertThat(d.topkWeights().getFloat(2 * row + k)).isEqualTo(weights[k]);
     }
   }
 
@@ -88,9 +85,9 @@ class LowLatencyRankMajorTest {
   void everyRowArrivesOnceWithItsChoices() {
     onBothRanks(
         (buffer, rank) -> {
-          LowLatencyDispatch d = dispatch(buffer);
+          RankMajorDispatch d = dispatch(buffer);
           assertThat(d.x().shape()).containsExactly(2, MAX_TOKENS, HIDDEN);
-          assertThat(requireNonNull(d.topkIdx()).shape()).containsExactly(2, MAX_TOKENS, 2);
+          assertThat(d.topkIdx().shape()).containsExactly(2, MAX_TOKENS, 2);
           assertThat(ints(d.counts())).containsExactly(2, 1);
           assertThat(longs(d.handle().layoutRange()))
               .containsExactly(range(0, 2), range(MAX_TOKENS, 1));
@@ -110,7 +107,7 @@ class LowLatencyRankMajorTest {
   void combineAddsTheRanksPartialSums() {
     onBothRanks(
         (buffer, rank) -> {
-          LowLatencyDispatch d = dispatch(buffer);
+          RankMajorDispatch d = dispatch(buffer);
           Tensor y = runExperts(rank, d);
           assertSums(rank, buffer.lowLatencyCombine(y, routing(rank), d.handle(), SUM).x());
         });
@@ -122,21 +119,24 @@ class LowLatencyRankMajorTest {
         (buffer, rank) -> {
           Routing weighed = routing(rank);
           Routing bare = new Routing(weighed.topkIdx(), null);
-          LowLatencyDispatch d = buffer.lowLatencyDispatch(rows(rank), bare, BY_RANKS);
-          assertThat(d.topkIdx()).isNotNull();
-          assertThat(d.topkWeights()).isNull();
+          RankMajorDispatch d = buffer.lowLatencyDispatchByRank(rows(rank), bare, BY_RANKS);
+          assertThat(d.topkIdx().dimensions()).isEqualTo(3);
+          assertThat(d.hasWeights()).isFalse();
+          assertThatThrownBy(d::topkWeights)
+              .isInstanceOf(IllegalStateException.class)
+              .hasMessageStartingWith(ErrorCode.RESULT_MISSING.id());
           buffer.lowLatencyCombine(empty(), bare, d.handle(), SUM);
         });
   }
 
   @Test
-  void expertMajorHasNoChoices() {
+  void layoutOfHighThroughputIsRefused() {
     onBothRanks(
-        (buffer, rank) -> {
-          LowLatencyDispatch d = LowLatencyCase.dispatch(buffer);
-          assertThat(d.topkIdx()).isNull();
-          assertThat(d.topkWeights()).isNull();
-        });
+        (buffer, rank) ->
+            assertThatThrownBy(
+                    () ->
+                        buffer.lowLatencyDispatch(Layout.FLAT, rows(rank), routing(rank), BY_RANKS))
+                .hasMessageStartingWith(ErrorCode.OPTION_NOT_FOR_LAYOUT.id()));
   }
 
   @Test
@@ -145,11 +145,8 @@ class LowLatencyRankMajorTest {
         (buffer, rank) -> {
           Tensor stats = Tensor.of(new int[] {10, 20}, 2);
           LowLatencyDispatchOptions counting =
-              LowLatencyDispatchOptions.builder()
-                  .layout(RowLayout.RANK_MAJOR)
-                  .cumulativeStats(stats)
-                  .build();
-          buffer.lowLatencyDispatch(rows(rank), routing(rank), counting);
+              LowLatencyDispatchOptions.builder().cumulativeStats(stats).build();
+          buffer.lowLatencyDispatchByRank(rows(rank), routing(rank), counting);
           assertThat(ints(stats)).containsExactly(12, 22);
         });
   }
@@ -158,7 +155,7 @@ class LowLatencyRankMajorTest {
   void combineRefusesWhatDoesNotFit() {
     onBothRanks(
         (buffer, rank) -> {
-          LowLatencyDispatch d = dispatch(buffer);
+          RankMajorDispatch d = dispatch(buffer);
           assertRefused(
               buffer,
               LowLatencyCase.expertRows(),

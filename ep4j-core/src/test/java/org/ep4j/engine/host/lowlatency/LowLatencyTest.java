@@ -1,9 +1,9 @@
 package org.ep4j.engine.host.lowlatency;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.engine.host.buffer.Tensors.ints;
 import static org.ep4j.engine.host.buffer.Tensors.longs;
-import static org.ep4j.engine.host.buffer.Tensors.required;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.BF16;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.HIDDEN;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.MAX_TOKENS;
@@ -27,6 +27,8 @@ import org.ep4j.BufferSizes;
 import org.ep4j.BufferStatistics;
 import org.ep4j.DType;
 import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
@@ -55,7 +57,10 @@ class LowLatencyTest {
         (buffer, rank) -> {
           LowLatencyDispatch d = dispatch(buffer);
           assertThat(d.x().shape()).containsExactly(2, 2 * MAX_TOKENS, HIDDEN);
-          assertThat(d.scales()).isNull();
+          assertThat(d.hasScales()).isFalse();
+          assertThatThrownBy(d::scales)
+              .isInstanceOf(IllegalStateException.class)
+              .hasMessageStartingWith(ErrorCode.RESULT_MISSING.id());
           Tensor source = d.handle().srcInfo();
           if (rank == 0) {
             assertThat(ints(d.counts())).containsExactly(2, 2);
@@ -206,7 +211,7 @@ class LowLatencyTest {
           LowLatencyDispatch d =
               buffer.lowLatencyDispatch(
                   rows(rank), routing(rank), LowLatencyDispatchOptions.DEFAULT);
-          Tensor scales = required(d.scales());
+          Tensor scales = d.scales();
           assertThat(d.x().dtype()).isEqualTo(DType.FP8_E4M3);
           assertThat(scales.shape()).containsExactly(2, 2 * MAX_TOKENS, 1);
           float expected = (rank == 0 ? 2 : 3) * (1f / 448);
@@ -250,14 +255,16 @@ class LowLatencyTest {
                     .format(BF16.format())
                     .cumulativeStats(received)
                     .waitStats(waited)
-                    .async(true)
+                    .execution(Execution.ASYNCHRONOUS)
                     .build();
             for (int round = 1; round <= 5; round++) {
               LowLatencyDispatch d = buffer.lowLatencyDispatch(x, routing(rank), later);
               d.event().await();
               assertThat(ints(received)).containsExactly(2 * round, 2 * round);
               LowLatencyCombineOptions follow =
-                  LowLatencyCombineOptions.builder().async(true).previousEvent(d.event()).build();
+                  LowLatencyCombineOptions.builder()
+                      .execution(Execution.ASYNCHRONOUS.after(d.event()))
+                      .build();
               Tensor y = copy(runExperts(rank, d, expertRows()), arena);
               LowLatencyCombine c = buffer.lowLatencyCombine(y, routing(rank), d.handle(), follow);
               assertSums(rank, c.x()); // waits for the event

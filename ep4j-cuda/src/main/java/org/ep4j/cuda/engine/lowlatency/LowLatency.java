@@ -4,17 +4,18 @@ import static java.util.Objects.requireNonNull;
 
 import java.lang.System.Logger.Level;
 import java.util.ArrayDeque;
+import org.ep4j.DeviceStream;
 import org.ep4j.ErrorCode;
 import org.ep4j.Event;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
 import org.ep4j.Routing;
-import org.ep4j.RowLayout;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
@@ -54,6 +55,8 @@ public final class LowLatency {
   private final LowLatencyFormat[] formats;
   private final Entry entry;
   private final LowLatencyDispatchOperation[] dispatched = new LowLatencyDispatchOperation[OBJECTS];
+  private final LowLatencyDispatchOperation[] dispatchedByRank =
+      new LowLatencyDispatchOperation[OBJECTS];
   private final LowLatencyCombineOperation[] combined = new LowLatencyCombineOperation[OBJECTS];
 
   /** Operations sent and not received, in order. */
@@ -97,6 +100,8 @@ public final class LowLatency {
     kernels.calls().forEach(call -> LowLatencyConstants.set(call, context, part, kernels));
     for (int i = 0; i < OBJECTS; i++) {
       dispatched[i] = new LowLatencyDispatchOperation(this, context, kernels, memory, formats[0]);
+      dispatchedByRank[i] =
+          new LowLatencyDispatchOperation.ByRank(this, context, kernels, memory, formats[0]);
       combined[i] = new LowLatencyCombineOperation(this, context, kernels, memory);
     }
   }
@@ -105,35 +110,41 @@ public final class LowLatency {
     return entry;
   }
 
-  public LowLatencyDispatch dispatch(Tensor x, Routing routing, LowLatencyDispatchOptions options) {
-    CudaStream stream = context.stream(options.stream());
-    boolean capturing = options.stream() != null && stream.capturing();
+  public LowLatencyDispatch dispatch(
+      Layout layout, Tensor x, Routing routing, LowLatencyDispatchOptions options) {
+    DeviceStream callers = options.execution().stream();
+    CudaStream stream = context.stream(callers);
+    boolean capturing = callers != null && stream.capturing();
     Staging staging = context.staging;
-    LowLatencyShapes.dispatch(context.config, context.ranks, localExperts(), x, routing, options);
+    LowLatencyShapes.dispatch(
+        context.config, context.ranks, localExperts(), layout, x, routing, options);
     staging.checkRows("x", x, capturing);
     staging.check("topkIdx", routing.topkIdx(), capturing);
-    if (options.layout() == RowLayout.RANK_MAJOR) {
+    if (layout == Layout.RANK_MAJOR) {
       staging.check("topkWeights", routing.topkWeights(), capturing);
     }
     staging.checkWritable("cumulativeStats", options.cumulativeStats(), capturing);
     staging.checkWritable("waitStats", options.waitStats(), capturing);
     context.completion.requireUsable();
     requirePlace();
-    context.order(stream, capturing, options.previousEvent());
-    LowLatencyDispatchOperation op = dispatched[(int) ((dispatchCount + 1) % OBJECTS)];
+    context.order(stream, capturing, options.execution().previousEvent());
+    LowLatencyDispatchOperation op =
+        (layout == Layout.RANK_MAJOR ? dispatchedByRank : dispatched)
+            [(int) ((dispatchCount + 1) % OBJECTS)];
     LowLatencyFormat format =
         formats[LowLatencyFormat.index(options.format(), options.scaleKind())];
-    op.prepare(dispatchCount + 1, x, routing, format, options, stream, capturing);
+    op.prepare(dispatchCount + 1, layout, x, routing, format, options, stream, capturing);
     dispatchCount++;
-    op.start(number + 1, options.returnHook(), options.stream(), options.waitStats());
-    begin(op, stream, capturing, options.returnHook(), options.async());
+    op.start(number + 1, options.returnHook(), callers, options.waitStats());
+    begin(op, stream, capturing, options.returnHook(), options.execution().isAsync());
     return op;
   }
 
   public LowLatencyCombine combine(
       Tensor y, Routing routing, LowLatencyHandle handle, LowLatencyCombineOptions options) {
-    CudaStream stream = context.stream(options.stream());
-    boolean capturing = options.stream() != null && stream.capturing();
+    DeviceStream callers = options.execution().stream();
+    CudaStream stream = context.stream(callers);
+    boolean capturing = callers != null && stream.capturing();
     context.completion.requireUsable();
     LowLatencyDispatchOperation dispatch = current(handle);
     if (dispatch.awaitsReceipt()) {
@@ -150,7 +161,7 @@ public final class LowLatency {
         routing,
         dispatch.tokens,
         dispatch.topK,
-        dispatch.rankMajor ? RowLayout.RANK_MAJOR : RowLayout.EXPERT_MAJOR,
+        dispatch.rankMajor ? Layout.RANK_MAJOR : Layout.EXPERT_MAJOR,
         options);
     staging.checkRows("y", y, capturing);
     Tensor region = dispatch.results().combineRegion();
@@ -165,15 +176,15 @@ public final class LowLatency {
     staging.checkWritable("out", options.out(), capturing);
     staging.checkWritable("waitStats", options.waitStats(), capturing);
     requirePlace();
-    context.order(stream, capturing, options.previousEvent());
+    context.order(stream, capturing, options.execution().previousEvent());
     LowLatencyCombineOperation op = combined[(int) ((combineCount + 1) % OBJECTS)];
     op.prepare(combineCount + 1, y, routing, dispatch, options, stream);
     combineCount++;
-    op.start(number + 1, options.returnHook(), options.stream(), options.waitStats());
+    op.start(number + 1, options.returnHook(), callers, options.waitStats());
     if (options.zeroCopy()) {
       lastUse[dispatch.half()] = op;
     }
-    begin(op, stream, capturing, options.returnHook(), options.async());
+    begin(op, stream, capturing, options.returnHook(), options.execution().isAsync());
     return op;
   }
 

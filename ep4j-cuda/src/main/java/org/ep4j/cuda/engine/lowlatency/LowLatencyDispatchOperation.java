@@ -2,12 +2,14 @@ package org.ep4j.cuda.engine.lowlatency;
 
 import org.ep4j.DType;
 import org.ep4j.Event;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
+import org.ep4j.RankMajorDispatch;
 import org.ep4j.ReceiveHook;
 import org.ep4j.Routing;
-import org.ep4j.RowLayout;
+import org.ep4j.RowFormat;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
@@ -17,12 +19,13 @@ import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.LowLatencyField;
 import org.ep4j.cuda.engine.launch.LowLatencyFormat;
 import org.ep4j.cuda.engine.launch.LowLatencyKind;
+import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.jspecify.annotations.Nullable;
 
 /** A low-latency dispatch: its arguments, its result, its handle and its hook. */
-final class LowLatencyDispatchOperation extends LowLatencyOperation
+class LowLatencyDispatchOperation extends LowLatencyOperation
     implements LowLatencyDispatch, LowLatencyHandle {
   private final LowLatency owner;
   private final CudaContext context;
@@ -69,6 +72,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   /** Stores the arguments; copies host tensors to the device in the order of {@code stream}. */
   void prepare(
       long number,
+      Layout layout,
       Tensor rows,
       Routing routing,
       LowLatencyFormat wanted,
@@ -76,7 +80,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
       CudaStream stream,
       boolean capturing) {
     format = wanted;
-    rankMajor = options.layout() == RowLayout.RANK_MAJOR;
+    rankMajor = layout == Layout.RANK_MAJOR;
     LowLatencyMemory.Half out = memory.half((int) (number & 1));
     results = out.views(rankMajor);
     out.makeRoom(results.bytes(wanted), capturing);
@@ -99,6 +103,10 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     return (int) (ordinal & 1);
   }
 
+  final boolean weighted() {
+    return weighted;
+  }
+
   /** Results in the layout of this dispatch. */
   LowLatencyViews results() {
     return results;
@@ -114,17 +122,17 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  KernelCall<LowLatencyField> call() {
+  final KernelCall<LowLatencyField> call() {
     return kernels.dispatch(format.format(), rankMajor);
   }
 
   @Override
-  int sharedBytes() {
+  final int sharedBytes() {
     return kernels.dispatchBytes;
   }
 
   @Override
-  void prepareSend(KernelCall<LowLatencyField> call) {
+  final void prepareSend(KernelCall<LowLatencyField> call) {
     LowLatencyMemory.Half out = memory.half(half());
     call.set(LowLatencyField.KIND, LowLatencyKind.of(format, rankMajor, weighted));
     call.set(LowLatencyField.TOKENS, tokens);
@@ -155,7 +163,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream) {
+  final void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream) {
     Staging staging = context.staging;
     call.set(
         LowLatencyField.CUMULATIVE,
@@ -165,7 +173,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  void describe(Operation description) {
+  final void describe(Operation description) {
     description
         .begin(OperationLayout.LOW_LATENCY_DISPATCH)
         .set(
@@ -174,7 +182,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  boolean endsOnHost() {
+  final boolean endsOnHost() {
     return onHost(cumulativeStats) || onHost(waitStats);
   }
 
@@ -183,70 +191,101 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  void toHost() {
+  final void toHost() {
     context.staging.back(Staging.Buffer.CUMULATIVE_STATS, cumulativeStats);
     context.staging.back(Staging.Buffer.WAIT_STATS, waitStats);
   }
 
   @Override
-  boolean outdated() {
+  final boolean outdated() {
     return owner.isOutdated(this);
   }
 
   @Override
-  public Tensor x() {
+  public final Tensor x() {
     requireResults();
     return results.rows(format);
   }
 
   @Override
-  public @Nullable Tensor scales() {
+  public final boolean hasScales() {
     requireResults();
-    return scalesByColumns ? results.scaleColumns(format) : results.scales(format);
+    return format.format() != RowFormat.BF16;
   }
 
   @Override
-  public Tensor counts() {
+  public final Tensor scales() {
+    requireResults();
+    Tensor scales = scalesByColumns ? results.scaleColumns(format) : results.scales(format);
+    if (scales == null) {
+      throw Arguments.missing("scales", "the rows are BF16");
+    }
+    return scales;
+  }
+
+  @Override
+  public final Tensor counts() {
     requireResults();
     return results.receiveCount();
   }
 
   @Override
-  public @Nullable Tensor topkIdx() {
-    requireResults();
-    return results.choices(topK);
-  }
-
-  @Override
-  public @Nullable Tensor topkWeights() {
-    requireResults();
-    return weighted ? results.choiceWeights(topK) : null;
-  }
-
-  @Override
-  public Tensor srcInfo() {
+  public final Tensor srcInfo() {
     requireResults();
     return results.sourceInfo();
   }
 
   @Override
-  public Tensor layoutRange() {
+  public final Tensor layoutRange() {
     requireResults();
     return results.layoutRange();
   }
 
   @Override
-  public LowLatencyHandle handle() {
+  public final LowLatencyHandle handle() {
     return this;
   }
 
   @Override
-  public ReceiveHook hook() {
+  public final ReceiveHook hook() {
     return ownHook();
   }
 
   @Override
-  public Event event() {
+  public final Event event() {
     return ownEvent();
+  }
+
+  /** A dispatch with RANK_MAJOR rows. */
+  static final class ByRank extends LowLatencyDispatchOperation implements RankMajorDispatch {
+    ByRank(
+        LowLatency owner,
+        CudaContext context,
+        LowLatencyKernels kernels,
+        LowLatencyMemory memory,
+        LowLatencyFormat format) {
+      super(owner, context, kernels, memory, format);
+    }
+
+    @Override
+    public Tensor topkIdx() {
+      requireResults();
+      return results().choices(topK);
+    }
+
+    @Override
+    public boolean hasWeights() {
+      requireResults();
+      return weighted();
+    }
+
+    @Override
+    public Tensor topkWeights() {
+      requireResults();
+      if (!weighted()) {
+        throw Arguments.missing("topkWeights", "the routing of the dispatch had none");
+      }
+      return results().choiceWeights(topK);
+    }
   }
 }

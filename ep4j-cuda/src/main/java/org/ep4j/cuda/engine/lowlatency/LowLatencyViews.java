@@ -2,18 +2,17 @@ package org.ep4j.cuda.engine.lowlatency;
 
 import java.util.Arrays;
 import org.ep4j.DType;
-import org.ep4j.RowLayout;
+import org.ep4j.Layout;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.engine.launch.LowLatencyFormat;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Caller-visible views of one set of outputs in one {@link RowLayout}: groups of rows, by local
- * expert or by source rank. Tensors are created on first use and then reused.
+ * Caller-visible views of one set of outputs in one {@link Layout}: groups of rows, by local expert
+ * or by source rank. Tensors are created on first use and then reused.
  */
 final class LowLatencyViews {
   private final LowLatencyMemory.Half half;
-  private final boolean rankMajor;
   private final int device;
   private final int hidden;
   private final Tensor sourceInfo;
@@ -35,7 +34,6 @@ final class LowLatencyViews {
   LowLatencyViews(
       LowLatencyMemory.Half half, boolean rankMajor, LowLatencyMemory.Shape shape, int device) {
     this.half = half;
-    this.rankMajor = rankMajor;
     this.device = device;
     hidden = shape.hidden();
     groups = shape.groups(rankMajor);
@@ -116,10 +114,10 @@ final class LowLatencyViews {
     return receiveCount;
   }
 
-  /** RANK_MAJOR: the choices of each row; null for EXPERT_MAJOR. */
-  @Nullable Tensor choices(int topK) {
+  /** RANK_MAJOR: the choices of each row. */
+  Tensor choices(int topK) {
     Tensor tensor = choices[topK];
-    if (tensor == null && rankMajor) {
+    if (tensor == null) {
       tensor = view(half.rowChoices(), DType.INT64, groups, capacity, topK);
       choices[topK] = tensor;
     }

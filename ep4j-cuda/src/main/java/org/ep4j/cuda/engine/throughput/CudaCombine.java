@@ -1,43 +1,75 @@
 package org.ep4j.cuda.engine.throughput;
 
 import org.ep4j.Combine;
+import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.IllegalUseException;
 import org.ep4j.Tensor;
+import org.ep4j.engine.Arguments;
+import org.ep4j.engine.ResultLifetime;
 import org.jspecify.annotations.Nullable;
 
-/** The result of the last combine of a buffer. One object per buffer. */
+/** The result of a combine. A buffer reuses a few objects in turn. */
 final class CudaCombine implements Combine {
+  private final ResultLifetime lifetime;
+  private long number;
   private @Nullable Tensor x;
   private @Nullable Tensor topkWeights;
   private Event event = Event.completed();
   private boolean inStreamOrder;
+  private boolean captured;
+
+  CudaCombine(ResultLifetime lifetime) {
+    this.lifetime = lifetime;
+  }
+
+  /** Begins result {@code next} of the buffer. */
+  void begin(long next) {
+    number = next;
+    x = null;
+  }
 
   /** Describes an enqueued operation. */
-  void enqueued(Tensor sums, @Nullable Tensor weights, Event end, boolean callersStream) {
+  void enqueued(
+      Tensor sums, @Nullable Tensor weights, Event end, boolean callersStream, boolean inGraph) {
     x = sums;
     topkWeights = weights;
     event = end;
     inStreamOrder = callersStream;
+    captured = inGraph;
   }
 
   @Override
   public Tensor x() {
+    if (!captured) {
+      // Replays of a graph write the results of a captured combine again.
+      lifetime.require(number);
+    }
     if (!inStreamOrder) {
       event.await();
     }
     Tensor sums = x;
     if (sums == null) {
-      throw new IllegalStateException("nothing has been combined");
+      throw new IllegalUseException(
+          ErrorCode.NO_RESULTS, "the combine has failed: read the error from its event");
     }
     return sums;
   }
 
   @Override
-  public @Nullable Tensor topkWeights() {
-    if (!inStreamOrder) {
-      event.await();
+  public boolean hasWeights() {
+    x();
+    return topkWeights != null;
+  }
+
+  @Override
+  public Tensor topkWeights() {
+    x();
+    Tensor weights = topkWeights;
+    if (weights == null) {
+      throw Arguments.missing("topkWeights", "CombineOptions.topkWeights was not set");
     }
-    return topkWeights;
+    return weights;
   }
 
   @Override

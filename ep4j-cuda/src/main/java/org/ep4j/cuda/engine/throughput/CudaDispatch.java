@@ -1,13 +1,15 @@
 package org.ep4j.cuda.engine.throughput;
 
+import java.util.Optional;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.FlatDispatch;
+import org.ep4j.GroupedDispatch;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
-import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
@@ -17,14 +19,15 @@ import org.ep4j.cuda.engine.context.DeviceView;
 import org.ep4j.cuda.engine.context.HostView;
 import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.cuda.engine.context.Staging;
+import org.ep4j.engine.Arguments;
+import org.ep4j.engine.ResultLifetime;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The result of the last dispatch of a buffer. Rows and row metadata are views of the device's
- * receive region; counts are page-locked host memory that kernels may read too. One object per
- * buffer.
+ * The result of a dispatch. Rows and row metadata are views of the device's receive region; counts
+ * are page-locked host memory that kernels may read too. A buffer reuses a few objects in turn.
  */
-final class CudaDispatch implements Dispatch {
+abstract class CudaDispatch implements Dispatch {
   private final CudaContext context;
   private final RegionLayout.Arrays at;
   private final int localExperts;
@@ -42,6 +45,8 @@ final class CudaDispatch implements Dispatch {
   private final HostView expertOffsets = new HostView();
   private final HostView rankOffsets = new HostView();
 
+  private final ResultLifetime lifetime;
+  private long number;
   private @Nullable CudaHandle handle;
   private @Nullable Tokens sent;
   private boolean cached;
@@ -54,8 +59,9 @@ final class CudaDispatch implements Dispatch {
   /** Whether results are ready in the order of the caller's stream instead of on return. */
   private boolean inStreamOrder;
 
-  CudaDispatch(CudaContext context) {
+  CudaDispatch(CudaContext context, ResultLifetime lifetime) {
     this.context = context;
+    this.lifetime = lifetime;
     this.at = context.layout.received;
     localExperts = context.placement.localExperts(context.rank);
     int device = context.device.ordinal();
@@ -70,15 +76,26 @@ final class CudaDispatch implements Dispatch {
   }
 
   /**
-   * Describes an enqueued operation. The caller owns the previous handle if it was requested;
-   * otherwise the handle is unreachable and is recycled, as after a failed dispatch. The graph owns
-   * the handle of a captured dispatch.
+   * The next dispatch is enqueued. The caller owns the handle if it was requested; otherwise the
+   * handle is unreachable and is recycled, as after a failed dispatch. The graph owns the handle of
+   * a captured dispatch.
    */
-  void enqueued(CudaHandle routes, Tokens tokens, boolean again, Event end, boolean callersStream) {
+  final void end() {
     CudaHandle before = handle;
     if (before != null && !handedOut && !before.captured) {
       before.close();
     }
+  }
+
+  /** Begins result {@code next} of the buffer. */
+  final void begin(long next) {
+    number = next;
+    handle = null;
+  }
+
+  /** Describes an enqueued operation. */
+  final void enqueued(
+      CudaHandle routes, Tokens tokens, boolean again, Event end, boolean callersStream) {
     handle = routes;
     handedOut = again;
     sent = tokens;
@@ -93,6 +110,10 @@ final class CudaDispatch implements Dispatch {
     if (delivered == null) {
       throw new IllegalUseException(
           ErrorCode.NO_RESULTS, "the dispatch has failed: read the error from its event");
+    }
+    if (!delivered.captured) {
+      // Replays of a graph write the results of a captured dispatch again.
+      lifetime.require(number);
     }
     if (!inStreamOrder) {
       event.await();
@@ -118,28 +139,34 @@ final class CudaDispatch implements Dispatch {
   }
 
   @Override
-  public long rows() {
+  public final long rows() {
     CudaHandle h = arrived();
     return h.staticSizing ? h.limit : h.rows();
   }
 
   @Override
-  public long receivedRows() {
+  public final long receivedRows() {
     return counted().receivedRows();
   }
 
   @Override
-  public Tensor x() {
+  public final Tensor x() {
     long rows = rows();
     return x.of(context.at(at.rows), tokens().x().dtype(), rows, context.config.hidden());
   }
 
   @Override
-  public @Nullable Tensor scales() {
+  public final boolean hasScales() {
+    arrived();
+    return tokens().scales() != null;
+  }
+
+  @Override
+  public final Tensor scales() {
     long rows = rows();
     Tensor given = tokens().scales();
     if (given == null) {
-      return null;
+      throw Arguments.missing("scales", "the payload had none");
     }
     DType type = given.dtype();
     return arrived().scaleLayout == ScaleLayout.COLUMN_MAJOR
@@ -152,72 +179,83 @@ final class CudaDispatch implements Dispatch {
   }
 
   @Override
-  public @Nullable Tensor globalScales() {
+  public final boolean hasGlobalScales() {
+    arrived();
+    return tokens().globalScales() != null;
+  }
+
+  @Override
+  public final Tensor globalScales() {
     long rows = rows();
-    return tokens().globalScales() == null
-        ? null
-        : globalScales.of(context.at(at.factors), DType.FP32, rows);
+    if (tokens().globalScales() == null) {
+      throw Arguments.missing("globalScales", "the payload had none");
+    }
+    return globalScales.of(context.at(at.factors), DType.FP32, rows);
   }
 
   @Override
-  public @Nullable Tensor topkIdx() {
+  public final boolean hasWeights() {
+    return arrived().weighted && !cached;
+  }
+
+  final boolean routed() {
+    arrived();
+    return !cached;
+  }
+
+  final Tensor choices() {
     CudaHandle h = arrived();
-    return cached || h.layout != Layout.FLAT
-        ? null
-        : topkIdx.of(context.at(at.ids), DType.INT64, rows(), h.topK);
+    if (cached) {
+      throw Arguments.missing("topkIdx", "a cached dispatch does not send choices again");
+    }
+    return topkIdx.of(context.at(at.ids), DType.INT64, rows(), h.topK);
   }
 
-  @Override
-  public @Nullable Tensor topkWeights() {
+  /** The weights: [N, K] if {@code choices}, else [N]. */
+  final Tensor weights(boolean choices) {
     CudaHandle h = arrived();
     if (cached || !h.weighted) {
-      return null;
+      throw Arguments.missing("weights", "the routing had none, or the dispatch was a cached one");
     }
-    return h.layout == Layout.FLAT
+    return choices
         ? topkWeights.of(context.at(at.weights), DType.FP32, rows(), h.topK)
         : topkWeights.of(context.at(at.weights), DType.FP32, rows());
   }
 
   @Override
-  public Tensor alignedCounts() {
+  public final Tensor alignedCounts() {
     CudaHandle h = counted();
     return tokensPerExpert.of(h.host(), h.at().aligned, DType.INT32, localExperts);
   }
 
   @Override
-  public Tensor counts() {
+  public final Tensor counts() {
     CudaHandle h = counted();
     return receivedPerExpert.of(h.host(), h.at().received, DType.INT32, localExperts);
   }
 
-  @Override
-  public @Nullable Tensor expertOffsets() {
+  final Tensor offsetsOfExperts() {
     CudaHandle h = counted();
-    return h.layout == Layout.FLAT
-        ? null
-        : expertOffsets.of(h.host(), h.at().expertOffsets, DType.INT64, localExperts + 1L);
+    return expertOffsets.of(h.host(), h.at().expertOffsets, DType.INT64, localExperts + 1L);
+  }
+
+  final Tensor offsetsOfRanks() {
+    CudaHandle h = counted();
+    return rankOffsets.of(h.host(), h.at().rankOffsets, DType.INT64, context.ranks + 1L);
   }
 
   @Override
-  public @Nullable Tensor rankOffsets() {
-    CudaHandle h = counted();
-    return h.layout == Layout.FLAT
-        ? rankOffsets.of(h.host(), h.at().rankOffsets, DType.INT64, context.ranks + 1L)
-        : null;
-  }
-
-  @Override
-  public Tensor sourceTokens() {
+  public final Tensor sourceTokens() {
     return sourceTokens.of(context.at(at.tokens), DType.INT32, rows());
   }
 
   @Override
-  public Tensor sourceRanks() {
+  public final Tensor sourceRanks() {
     return sourceRanks.of(context.at(at.sources), DType.INT32, rows());
   }
 
   @Override
-  public Tensor combineInput(DType type) {
+  public final Tensor combineInput(DType type) {
     if (!type.summable()) {
       throw new InvalidArgumentException(
           ErrorCode.CUDA_COMBINE_DTYPE,
@@ -233,22 +271,66 @@ final class CudaDispatch implements Dispatch {
   }
 
   @Override
-  public @Nullable ReceiveOverflowException overflow() {
+  public final Optional<ReceiveOverflowException> overflow() {
     CudaHandle h = counted();
     return h.neededRows() > h.limit
-        ? new ReceiveOverflowException(context.rank, h.neededRows(), h.limit)
-        : null;
+        ? Optional.of(new ReceiveOverflowException(context.rank, h.neededRows(), h.limit))
+        : Optional.empty();
   }
 
   @Override
-  public DispatchHandle handle() {
+  public final DispatchHandle handle() {
     CudaHandle delivered = arrived();
     handedOut = true;
     return delivered;
   }
 
   @Override
-  public Event event() {
+  public final Event event() {
     return event;
+  }
+
+  /** One row per token. */
+  static final class Flat extends CudaDispatch implements FlatDispatch {
+    Flat(CudaContext context, ResultLifetime lifetime) {
+      super(context, lifetime);
+    }
+
+    @Override
+    public boolean hasChoices() {
+      return routed();
+    }
+
+    @Override
+    public Tensor topkIdx() {
+      return choices();
+    }
+
+    @Override
+    public Tensor topkWeights() {
+      return weights(true);
+    }
+
+    @Override
+    public Tensor rankOffsets() {
+      return offsetsOfRanks();
+    }
+  }
+
+  /** One row per token and local expert. */
+  static final class Grouped extends CudaDispatch implements GroupedDispatch {
+    Grouped(CudaContext context, ResultLifetime lifetime) {
+      super(context, lifetime);
+    }
+
+    @Override
+    public Tensor expertOffsets() {
+      return offsetsOfExperts();
+    }
+
+    @Override
+    public Tensor rowWeights() {
+      return weights(false);
+    }
   }
 }

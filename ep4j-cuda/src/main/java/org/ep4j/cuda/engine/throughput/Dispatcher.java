@@ -166,13 +166,14 @@ final class Dispatcher {
 
   /** Fills a handle and sends the rows; returns after enqueueing. */
   void dispatch(
+      Layout rowOrder,
       Tokens tokens,
       Routing routing,
       DispatchOptions options,
       CudaHandle handle,
       CudaStream stream) {
     Sizing sizing = options.sizing();
-    handle.layout = options.layout();
+    handle.layout = rowOrder;
     handle.tokens = routing.tokens();
     handle.topK = routing.topK();
     handle.weighted = routing.topkWeights() != null;

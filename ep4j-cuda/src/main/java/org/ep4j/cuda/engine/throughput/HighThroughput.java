@@ -2,17 +2,17 @@ package org.ep4j.cuda.engine.throughput;
 
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
-import org.ep4j.DeviceStream;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
 import org.ep4j.Event;
+import org.ep4j.Execution;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Routing;
-import org.ep4j.Schedule;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaStream;
@@ -22,6 +22,7 @@ import org.ep4j.cuda.engine.context.StreamEvent;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
+import org.ep4j.engine.ResultLifetime;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -29,13 +30,22 @@ import org.jspecify.annotations.Nullable;
  * caller requests. Used by one thread at a time.
  */
 public final class HighThroughput {
+  /**
+   * Result objects of each kind, used in turn: a result is outdated for at least three operations.
+   */
+  private static final int RESULTS = 4;
+
   private final CudaContext context;
   private final HandlePool pool;
   private final Dispatcher dispatcher;
   private final Combiner combiner;
-  private final CudaDispatch dispatchResult;
+  private final ResultLifetime dispatchLifetime = new ResultLifetime("dispatch");
+  private final ResultLifetime combineLifetime = new ResultLifetime("combine");
+  private final CudaDispatch[] flatResults = new CudaDispatch[RESULTS];
+  private final CudaDispatch[] groupedResults = new CudaDispatch[RESULTS];
+  private final CudaCombine[] combineResults = new CudaCombine[RESULTS];
+  private @Nullable CudaDispatch lastDispatch;
   private final Operation operation = new Operation();
-  private final CudaCombine combineResult = new CudaCombine();
 
   /** Number of enqueued operations. */
   public long dispatches;
@@ -47,18 +57,65 @@ public final class HighThroughput {
     this.pool = pool;
     dispatcher = new Dispatcher(context);
     combiner = new Combiner(context);
-    dispatchResult = new CudaDispatch(context);
+    for (int i = 0; i < RESULTS; i++) {
+      flatResults[i] = newDispatch(Layout.FLAT);
+      groupedResults[i] = newDispatch(Layout.EXPERT_MAJOR);
+      combineResults[i] = new CudaCombine(combineLifetime);
+    }
   }
 
-  public Dispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {
-    CudaStream stream = context.stream(options.stream());
-    boolean capturing = options.stream() != null && stream.capturing();
+  private CudaDispatch newDispatch(Layout layout) {
+    return layout == Layout.FLAT
+        ? new CudaDispatch.Flat(context, dispatchLifetime)
+        : new CudaDispatch.Grouped(context, dispatchLifetime);
+  }
+
+  /** Outdates all results: a reset discards the memory that they show. */
+  public void outdateResults() {
+    dispatchLifetime.next();
+    combineLifetime.next();
+  }
+
+  /** The next result; that of a captured dispatch serves all replays and is not used again. */
+  private CudaDispatch nextDispatch(Layout layout, boolean captured) {
+    long number = dispatchLifetime.next();
+    CudaDispatch last = lastDispatch;
+    if (last != null) {
+      last.end();
+    }
+    CudaDispatch[] results = layout == Layout.FLAT ? flatResults : groupedResults;
+    int place = (int) (number % RESULTS);
+    CudaDispatch result = results[place];
+    if (captured) {
+      results[place] = newDispatch(layout);
+    }
+    result.begin(number);
+    lastDispatch = result;
+    return result;
+  }
+
+  private CudaCombine nextCombine(boolean captured) {
+    long number = combineLifetime.next();
+    int place = (int) (number % RESULTS);
+    CudaCombine result = combineResults[place];
+    if (captured) {
+      combineResults[place] = new CudaCombine(combineLifetime);
+    }
+    result.begin(number);
+    return result;
+  }
+
+  public Dispatch dispatch(Layout layout, Tokens tokens, Routing routing, DispatchOptions options) {
+    Arguments.highThroughputLayout(layout);
+    Execution execution = options.execution();
+    CudaStream stream = context.stream(execution.stream());
+    boolean capturing = execution.stream() != null && stream.capturing();
     checkTokens(tokens, capturing);
     Arguments.routing(context.config, routing, context.config.maxTokens(), "maxTokens");
     context.staging.check("topkIdx", routing.topkIdx(), capturing);
     context.staging.check("topkWeights", routing.topkWeights(), capturing);
     Arguments.sameTokens(tokens, routing);
-    Arguments.options(context.config, options, context.layout.capacity);
+    Arguments.options(context.config, layout, options, context.layout.capacity);
     boolean exact = !options.sizing().isStatic();
     if (capturing && exact) {
       throw new InvalidArgumentException(
@@ -70,26 +127,27 @@ public final class HighThroughput {
           "use Sizing.atMost");
     }
     context.completion.requireUsable();
-    context.order(stream, capturing, options.previousEvent());
+    context.order(stream, capturing, execution.previousEvent());
     CudaHandle handle = pool.take(capturing);
     boolean done = false;
     try {
       handle.generation = context.generation;
       handle.captured = capturing;
-      dispatcher.dispatch(tokens, routing, options, handle, stream);
+      dispatcher.dispatch(layout, tokens, routing, options, handle, stream);
       dispatches++;
       describe(OperationLayout.DISPATCH, handle, tokens)
           .set(OperationLayout.TOP_K, handle.topK)
           .set(OperationLayout.WEIGHTS, handle.weighted);
       handle.call = context.calls.add(operation);
-      Event end = finish(handle.ticket, "dispatch", options.stream(), options.async());
-      if (exact && (end == Event.completed() || options.stream() != null)) {
+      Event end = finish(handle.ticket, "dispatch", execution);
+      if (exact && (end == Event.completed() || execution.stream() != null)) {
         handle.awaitCounts();
         refuseOverflow(handle);
       }
-      dispatchResult.enqueued(handle, tokens, false, end, options.stream() != null);
+      CudaDispatch result = nextDispatch(layout, capturing);
+      result.enqueued(handle, tokens, false, end, execution.stream() != null);
       done = true;
-      return dispatchResult;
+      return result;
     } finally {
       if (!done) {
         // The caller never gets this handle, so it is closed here.
@@ -98,29 +156,33 @@ public final class HighThroughput {
     }
   }
 
-  public Dispatch dispatch(Tokens tokens, DispatchHandle given, Schedule schedule) {
-    CudaStream stream = context.stream(schedule.stream());
-    boolean capturing = schedule.stream() != null && stream.capturing();
+  public Dispatch dispatch(
+      Layout layout, Tokens tokens, DispatchHandle given, Execution execution) {
+    CudaStream stream = context.stream(execution.stream());
+    boolean capturing = execution.stream() != null && stream.capturing();
     checkTokens(tokens, capturing);
     CudaHandle handle = use(given);
+    Arguments.sameLayout(layout, handle);
     Arguments.sameTokens(tokens, handle);
-    context.order(stream, capturing, schedule.previousEvent());
+    context.order(stream, capturing, execution.previousEvent());
     long ticket = dispatcher.dispatchAgain(tokens, handle, stream, capturing);
     dispatches++;
     describe(OperationLayout.CACHED_DISPATCH, handle, tokens)
         .set(OperationLayout.HANDLE, handle.call);
     context.calls.add(operation);
-    Event end = finish(ticket, "cached dispatch", schedule.stream(), schedule.async());
-    dispatchResult.enqueued(handle, tokens, true, end, schedule.stream() != null);
-    return dispatchResult;
+    Event end = finish(ticket, "cached dispatch", execution);
+    CudaDispatch result = nextDispatch(layout, capturing);
+    result.enqueued(handle, tokens, true, end, execution.stream() != null);
+    return result;
   }
 
   public Combine combine(Tensor y, DispatchHandle given, CombineOptions options) {
-    CudaStream stream = context.stream(options.stream());
-    boolean capturing = options.stream() != null && stream.capturing();
+    Execution execution = options.execution();
+    CudaStream stream = context.stream(execution.stream());
+    boolean capturing = execution.stream() != null && stream.capturing();
     CudaHandle handle = use(given);
     checkCombine(y, handle, options, capturing);
-    context.order(stream, capturing, options.previousEvent());
+    context.order(stream, capturing, execution.previousEvent());
     Tensor wanted = options.out();
     boolean toHost = wanted != null && !wanted.onDevice();
     Tensor out = wanted == null || toHost ? combiner.ownSums(y.dtype(), handle.tokens) : wanted;
@@ -135,14 +197,14 @@ public final class HighThroughput {
         .set(OperationLayout.PARTIAL_ROUNDING, options.partialRounding())
         .set(OperationLayout.HANDLE, handle.call);
     context.calls.add(operation);
-    Event end =
-        finish(ticket, "combine", toHost ? null : options.stream(), options.async() && !toHost);
+    Event end = finish(ticket, "combine", toHost ? Execution.SYNCHRONOUS : execution);
     if (wanted != null && toHost && wanted.byteSize() > 0) {
       DeviceCopies.toHost(context.device, wanted.segment(), out.address());
     }
-    combineResult.enqueued(
-        wanted == null ? out : wanted, outWeights, end, options.stream() != null);
-    return combineResult;
+    CudaCombine result = nextCombine(capturing);
+    result.enqueued(
+        wanted == null ? out : wanted, outWeights, end, execution.stream() != null, capturing);
+    return result;
   }
 
   private Operation describe(long kind, CudaHandle handle, Tokens tokens) {
@@ -155,9 +217,8 @@ public final class HighThroughput {
   }
 
   /** Waits for the end unless the caller waits itself; returns the event of the enqueued work. */
-  private Event finish(
-      long ticket, String operation, @Nullable DeviceStream callers, boolean async) {
-    if (callers != null || async) {
+  private Event finish(long ticket, String operation, Execution execution) {
+    if (execution.stream() != null || execution.isAsync()) {
       return new StreamEvent(context.completion, ticket, operation);
     }
     context.completion.await(ticket, operation);

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.BufferConfig;
 import org.ep4j.DeviceStream;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -77,8 +78,10 @@ class LowLatencyGraphTest {
           buffer.lowLatencyDispatch(
               batch.x,
               batch.routing,
-              LowLatencyDispatchOptions.builder().format(RowFormat.BF16).returnHook(hooked).stream(
-                      stream)
+              LowLatencyDispatchOptions.builder()
+                  .format(RowFormat.BF16)
+                  .returnHook(hooked)
+                  .execution(Execution.on(stream))
                   .build());
       if (hooked) {
         dispatch.hook().receive();
@@ -88,7 +91,10 @@ class LowLatencyGraphTest {
               dispatch.x(),
               batch.routing,
               dispatch.handle(),
-              LowLatencyCombineOptions.builder().returnHook(hooked).stream(stream).build());
+              LowLatencyCombineOptions.builder()
+                  .returnHook(hooked)
+                  .execution(Execution.on(stream))
+                  .build());
       if (hooked) {
         combine.hook().receive();
       }
