@@ -12,9 +12,14 @@ module org.ep4j.cuda {
   exports org.ep4j.cuda.driver.compiler to
       org.ep4j.cli,
       org.ep4j.nvshmem;
-  exports org.ep4j.cuda.internode.proxy;
+  exports org.ep4j.cuda.internode.proxy to
+      org.ep4j.bench,
+      org.ep4j.cli,
+      org.ep4j.nccl;
   exports org.ep4j.cuda.jit;
-  exports org.ep4j.cuda.probe;
+  exports org.ep4j.cuda.probe to
+      org.ep4j.bench,
+      org.ep4j.cli;
   exports org.ep4j.cuda.put;
 
   uses org.ep4j.cuda.backend.BackendProvider;

@@ -3,7 +3,8 @@ module org.ep4j.nccl {
   requires transitive org.ep4j.cuda;
   requires static org.jspecify;
 
-  exports org.ep4j.nccl;
+  exports org.ep4j.nccl to
+      org.ep4j.cli;
 
   provides org.ep4j.cuda.backend.BackendProvider with
       org.ep4j.nccl.NcclBackendProvider;

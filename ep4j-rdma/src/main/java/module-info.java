@@ -3,8 +3,9 @@ module org.ep4j.rdma {
   requires transitive org.ep4j;
   requires static org.jspecify;
 
-  exports org.ep4j.rdma.verbs;
-  exports org.ep4j.rdma.verbs.ports;
+  exports org.ep4j.rdma.verbs.ports to
+      org.ep4j.bench,
+      org.ep4j.cli;
 
   provides org.ep4j.wire.WireProvider with
       org.ep4j.rdma.ucx.UcxWireProvider,
