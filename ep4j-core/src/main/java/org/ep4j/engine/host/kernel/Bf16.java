@@ -1,5 +1,7 @@
 package org.ep4j.engine.host.kernel;
 
+import org.ep4j.FloatConversions;
+
 /** bfloat16: the upper half of an IEEE binary32. */
 public final class Bf16 {
   /** The one NaN that rounding produces (the same as the GPU's conversion). */
@@ -9,16 +11,12 @@ public final class Bf16 {
 
   /** The value of {@code bits}; exact. */
   public static float toFloat(short bits) {
-    return Float.intBitsToFloat(bits << 16);
+    return FloatConversions.bf16ToFloat(bits);
   }
 
   /** {@code value} rounded to nearest, ties to even; any NaN becomes {@link #NAN}. */
   public static short fromFloat(float value) {
-    if (Float.isNaN(value)) {
-      return NAN;
-    }
-    int bits = Float.floatToRawIntBits(value);
-    return (short) (bits + 0x7FFF + (bits >>> 16 & 1) >>> 16);
+    return FloatConversions.floatToBf16(value);
   }
 
   /** {@code value} rounded to bfloat16 and widened again. */

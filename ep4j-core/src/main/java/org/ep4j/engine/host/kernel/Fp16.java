@@ -1,5 +1,7 @@
 package org.ep4j.engine.host.kernel;
 
+import org.ep4j.FloatConversions;
+
 /** IEEE binary16. */
 public final class Fp16 {
   /** The one NaN that rounding produces (the same as the GPU's conversion). */
@@ -9,7 +11,7 @@ public final class Fp16 {
 
   /** The value of {@code bits}; exact. */
   public static float toFloat(short bits) {
-    return Float.float16ToFloat(bits);
+    return FloatConversions.fp16ToFloat(bits);
   }
 
   /**
@@ -17,7 +19,7 @@ public final class Fp16 {
    * #NAN}.
    */
   public static short fromFloat(float value) {
-    return Float.isNaN(value) ? NAN : Float.floatToFloat16(value);
+    return FloatConversions.floatToFp16(value);
   }
 
   /** {@code value} rounded to binary16 and widened again. */

@@ -1,5 +1,6 @@
 package org.ep4j.engine.host.kernel;
 
+import org.ep4j.FloatConversions;
 import org.ep4j.ScaleKind;
 
 /**
@@ -36,27 +37,16 @@ public final class Fp8 {
 
   private static final float INVERSE_MAX = 1 / MAX;
 
-  private static final int SMALLEST_NORMAL = 121 << 23; // 2^-6
-  private static final int EXPONENT = 0x7F800000;
-
   private Fp8() {}
 
   /** The value of {@code bits}; exact. */
   public static float toFloat(byte bits) {
-    return Bf16.toFloat(toBf16(bits));
+    return FloatConversions.e4m3ToFloat(bits);
   }
 
   /** The value of {@code bits} as bfloat16; exact, NaN becomes {@link Bf16#NAN}. */
   public static short toBf16(byte bits) {
-    int magnitude = bits & 0x7F;
-    if (magnitude == 0x7F) {
-      return Bf16.NAN;
-    }
-    int sign = (bits & 0x80) << 8;
-    if (magnitude < 8) { // subnormal: multiples of 2^-9
-      return (short) (sign | Float.floatToRawIntBits(magnitude * 0x1p-9f) >>> 16);
-    }
-    return (short) (sign | (magnitude << 4) + (120 << 7));
+    return (short) (Float.floatToRawIntBits(toFloat(bits)) >>> 16);
   }
 
   /**
@@ -64,17 +54,7 @@ public final class Fp8 {
    * at {@link #MAX}; any NaN becomes {@link #NAN}.
    */
   public static byte fromFloat(float value) {
-    if (Float.isNaN(value)) {
-      return NAN;
-    }
-    float magnitude = Math.min(Math.abs(value), MAX);
-    // Adding 2^20 times the power of two below leaves 3 bits after the leading one, rounded to
-    // nearest even: the unit of the sum's last place is 2^-3 of that power.
-    int exponent = Math.max(Float.floatToRawIntBits(magnitude) & EXPONENT, SMALLEST_NORMAL);
-    int big = exponent + (20 << 23);
-    int eighths = Float.floatToRawIntBits(magnitude + Float.intBitsToFloat(big)) - big;
-    int code = (exponent - SMALLEST_NORMAL >> 20) + eighths;
-    return (byte) (Float.floatToRawIntBits(value) >>> 24 & 0x80 | code);
+    return FloatConversions.floatToE4m3(value);
   }
 
   /** The factor that scales a block into range. */

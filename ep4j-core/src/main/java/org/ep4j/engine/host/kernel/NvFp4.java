@@ -1,5 +1,7 @@
 package org.ep4j.engine.host.kernel;
 
+import org.ep4j.FloatConversions;
+
 /**
  * NVFP4: E2M1 values (0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives), one E4M3 scale for each
  * block of {@value #BLOCK} values, one float32 for the token or the whole tensor. Two values share
@@ -26,8 +28,6 @@ public final class NvFp4 {
   public static final float MAX = 6f;
 
   private static final float INVERSE_MAX = 1 / MAX;
-  private static final int EXPONENT = 0x7F800000;
-  private static final int SMALLEST_NORMAL = 127 << 23; // 1
 
   private NvFp4() {}
 
@@ -41,13 +41,7 @@ public final class NvFp4 {
 
   /** The value of the low four bits of {@code code}. */
   public static float toFloat(int code) {
-    int exponent = code >>> 1 & 3;
-    int mantissa = code & 1;
-    float magnitude =
-        exponent == 0
-            ? 0.5f * mantissa
-            : Float.intBitsToFloat(126 + exponent << 23 | mantissa << 22);
-    return (code & 8) == 0 ? magnitude : -magnitude;
+    return FloatConversions.e2m1ToFloat(code);
   }
 
   /**
@@ -55,16 +49,7 @@ public final class NvFp4 {
    * at {@link #MAX}; a NaN becomes +6. Four bits.
    */
   public static int fromFloat(float value) {
-    if (Float.isNaN(value)) {
-      return 7;
-    }
-    float magnitude = Math.min(Math.abs(value), MAX);
-    // As in Fp8: a sum with 2^22 times the power of two below keeps one bit after the leading one.
-    int exponent = Math.max(Float.floatToRawIntBits(magnitude) & EXPONENT, SMALLEST_NORMAL);
-    int big = exponent + (22 << 23);
-    int halves = Float.floatToRawIntBits(magnitude + Float.intBitsToFloat(big)) - big;
-    int code = (exponent - SMALLEST_NORMAL >> 22) + halves;
-    return Float.floatToRawIntBits(value) >>> 28 & 8 | code;
+    return FloatConversions.floatToE2m1(value);
   }
 
   /** The E4M3 scale of a block. */
