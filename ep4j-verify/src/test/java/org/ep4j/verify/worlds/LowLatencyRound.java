@@ -197,7 +197,7 @@ final class LowLatencyRound {
   }
 
   private static Routing thinned(Routing routing, SplittableRandom random) {
-    long[] ids = Tensors.longs(routing.topkIdx());
+    long[] ids = routing.topkIdx().toLongArray();
     for (int i = 0; i < ids.length; i++) {
       ids[i] = random.nextInt(4) == 0 ? -1 : ids[i];
     }
