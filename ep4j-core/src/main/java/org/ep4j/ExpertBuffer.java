@@ -27,6 +27,9 @@ import org.ep4j.group.Group;
  * returns after the work is enqueued; the event of the operation or the next call throws its
  * errors.
  *
+ * <p><b>First calls</b> take up to seconds: the JVM loads and compiles code, a device engine compiles
+ * kernels and allocates. {@link #warmUp()} pays for that at the start.
+ *
  * <p><b>Memory:</b> results are views into the buffer; each result type defines their lifetime. A
  * warm buffer allocates nothing per call, except the event of an asynchronous call.
  */
@@ -295,6 +298,17 @@ public interface ExpertBuffer extends AutoCloseable {
    * @param sms SMs or threads; 0 = the engine chooses, any positive number is allowed
    */
   void setParallelism(int sms);
+
+  /**
+   * Runs the configured operations with a few tokens of zeros, so that later calls take their usual
+   * time; collective. Call it after {@link #open} and before the first operation, or between
+   * operations: it outdates results. {@link #statistics()} counts its operations.
+   *
+   * @throws PeerTimeoutException if a rank does not call it within {@link BufferConfig#timeout()}
+   */
+  default void warmUp() {
+    Engines.warmUp(this);
+  }
 
   /**
    * Waits until all unmasked ranks have called it; collective.

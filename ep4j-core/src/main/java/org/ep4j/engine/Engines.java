@@ -37,6 +37,11 @@ public final class Engines {
     return choose(config).sizes(settle(config, ranks));
   }
 
+  /** See {@link ExpertBuffer#warmUp()}. */
+  public static void warmUp(ExpertBuffer buffer) {
+    WarmUp.run(buffer);
+  }
+
   private static BufferConfig settle(BufferConfig config, int ranks) {
     ExpertPlacement placement = config.placement();
     if (placement == null) {

@@ -1,0 +1,97 @@
+package org.ep4j.engine;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.ValueLayout;
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
+import org.ep4j.Execution;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.Layout;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+
+/**
+ * Runs the operations that a buffer is configured for, with few tokens of zeros, until the JVM has
+ * loaded and compiled their code and a device engine has its kernels and its memory.
+ */
+final class WarmUp {
+  /** Rounds after which the host engine's loops are compiled code. */
+  private static final int HOST_ROUNDS = 200;
+
+  /** A device engine compiles kernels and allocates memory in the first calls. */
+  private static final int DEVICE_ROUNDS = 3;
+
+  private static final int TOKENS = 16;
+
+  private final ExpertBuffer buffer;
+  private final BufferConfig config;
+
+  private WarmUp(ExpertBuffer buffer) {
+    this.buffer = buffer;
+    config = buffer.config();
+  }
+
+  /** See {@link ExpertBuffer#warmUp()}. */
+  static void run(ExpertBuffer buffer) {
+    WarmUp warmUp = new WarmUp(buffer);
+    int rounds = buffer.engine().equals("host") ? HOST_ROUNDS : DEVICE_ROUNDS;
+    try (Arena arena = Arena.ofShared()) {
+      if (warmUp.config.maxTokens() > 0) {
+        warmUp.highThroughput(arena, rounds);
+      }
+      if (warmUp.config.lowLatencyMaxTokens() > 0) {
+        warmUp.lowLatency(arena, rounds);
+      }
+      // No rank frees tensors that another rank still reads.
+      buffer.barrier();
+    }
+  }
+
+  private void highThroughput(Arena arena, int rounds) {
+    int tokens = Math.min(TOKENS, config.maxTokens());
+    int hidden = config.hidden();
+    Tokens x = Tokens.of(Tensor.allocate(arena, config.rowDType(), tokens, hidden));
+    DType summed = hidden % 8 == 0 ? DType.BF16 : DType.FP32; // rows are whole units of 16 bytes
+    long room = config.maxReceiveRows() == 0 ? Long.MAX_VALUE : config.maxReceiveRows();
+    Routing routing = routing(arena, tokens, room / buffer.worldSize());
+    for (int i = 0; i < rounds; i++) {
+      for (Layout layout : new Layout[] {Layout.FLAT, Layout.EXPERT_MAJOR}) {
+        Dispatch received = buffer.dispatch(layout, x, routing, DispatchOptions.DEFAULT);
+        try (DispatchHandle handle = received.handle()) {
+          buffer.combine(received.combineInput(summed), handle).x();
+          buffer.dispatch(layout, x, handle, Execution.SYNCHRONOUS).x();
+        }
+      }
+    }
+  }
+
+  private void lowLatency(Arena arena, int rounds) {
+    int tokens = Math.min(TOKENS, config.lowLatencyMaxTokens());
+    Tensor x = Tensor.allocate(arena, DType.BF16, tokens, config.hidden());
+    Routing routing = routing(arena, tokens, Long.MAX_VALUE);
+    LowLatencyCombineOptions inPlace = LowLatencyCombineOptions.builder().zeroCopy(true).build();
+    for (int i = 0; i < rounds; i++) {
+      LowLatencyDispatch received =
+          buffer.lowLatencyDispatch(x, routing, LowLatencyDispatchOptions.DEFAULT);
+      Tensor y = buffer.lowLatencyCombineBuffer(received.handle());
+      buffer.lowLatencyCombine(y, routing, received.handle(), inPlace).x();
+    }
+  }
+
+  /** At most {@code room} choices, spread over all experts: every rank sends to every rank. */
+  private Routing routing(Arena arena, int tokens, long room) {
+    Tensor ids = Tensor.allocate(arena, DType.INT64, tokens, config.topK());
+    for (int i = 0; i < tokens * config.topK(); i++) {
+      long expert = i < room ? i % config.experts() : -1;
+      ids.segment().setAtIndex(ValueLayout.JAVA_LONG, i, expert);
+    }
+    return Routing.of(ids, Tensor.allocate(arena, DType.FP32, tokens, config.topK()));
+  }
+}

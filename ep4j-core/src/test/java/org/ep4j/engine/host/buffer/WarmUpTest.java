@@ -1,0 +1,76 @@
+package org.ep4j.engine.host.buffer;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.ep4j.engine.host.buffer.HighThroughputTest.rows;
+import static org.ep4j.engine.host.buffer.HighThroughputTest.routing;
+import static org.ep4j.engine.host.buffer.Tensors.heads;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.FlatDispatch;
+import org.ep4j.group.Group;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+class WarmUpTest {
+  @ParameterizedTest
+  @EnumSource(
+      value = DType.class,
+      names = {"BF16", "FP16", "FP32", "FP8_E4M3", "NVFP4"})
+  void everyConfiguredOperationHasRun(DType rows) {
+    BufferConfig config =
+        BufferConfig.builder()
+            .engine("host")
+            .hidden(128)
+            .topK(3)
+            .experts(4)
+            .maxTokens(40)
+            .rowDType(rows)
+            .maxReceiveRows(5) // fewer than the tokens of a warm-up
+            .lowLatencyMaxTokens(2)
+            .build();
+    ThreadRanks.run(2, group -> assertOperations(group, config, true, true));
+  }
+
+  @ParameterizedTest
+  @EnumSource(
+      value = DType.class,
+      names = {"BF16", "FP32"})
+  void operationsThatAreNotConfiguredAreLeftOut(DType rows) {
+    BufferConfig.Builder config =
+        BufferConfig.builder().engine("host").topK(2).experts(4).rowDType(rows);
+    BufferConfig prefill = config.hidden(rows == DType.FP32 ? 4 : 8).maxTokens(1).build();
+    BufferConfig decode = config.hidden(128).maxTokens(0).lowLatencyMaxTokens(20).build();
+    ThreadRanks.run(2, group -> assertOperations(group, prefill, true, false));
+    ThreadRanks.run(2, group -> assertOperations(group, decode, false, true));
+  }
+
+  private static void assertOperations(
+      Group group, BufferConfig config, boolean highThroughput, boolean lowLatency) {
+    try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+      buffer.warmUp();
+      assertThat(buffer.statistics().dispatches() > 0).isEqualTo(highThroughput);
+      assertThat(buffer.statistics().combines() > 0).isEqualTo(highThroughput);
+      assertThat(buffer.statistics().lowLatencyDispatches() > 0).isEqualTo(lowLatency);
+      assertThat(buffer.statistics().lowLatencyCombines() > 0).isEqualTo(lowLatency);
+    }
+  }
+
+  @Test
+  void operationsAfterAWarmUpAreRight() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer buffer =
+              ExpertBuffer.open(group, HighThroughputTest.config().build())) {
+            buffer.warmUp();
+            FlatDispatch d = buffer.dispatch(rows(group.rank()), routing(group.rank()));
+            assertThat(heads(buffer.combine(d.x(), d.handle()).x()))
+                .containsExactly(group.rank() == 0 ? new float[] {2, 2, 3} : new float[] {11, 12});
+          }
+        });
+  }
+}
