@@ -27,8 +27,8 @@ import org.ep4j.group.Group;
  * returns after the work is enqueued; the event of the operation or the next call throws its
  * errors.
  *
- * <p><b>First calls</b> take up to seconds: the JVM loads and compiles code, a device engine compiles
- * kernels and allocates. {@link #warmUp()} pays for that at the start.
+ * <p><b>First calls</b> take up to seconds: the JVM loads and compiles code, a device engine
+ * compiles kernels and allocates. {@link #warmUp()} pays for that at the start.
  *
  * <p><b>Memory:</b> results are views into the buffer; each result type defines their lifetime. A
  * warm buffer allocates nothing per call, except the event of an asynchronous call.

@@ -228,13 +228,14 @@ public final class HighThroughputOracle {
     if (blocks == null) {
       check.requireNull("scales", Outputs.scales(actual));
     } else {
-      checkScales(check, plan, actual.scales(), blocks, options.scaleLayout(), limit);
+      checkScales(check, plan, Outputs.scales(actual), blocks, options.scaleLayout(), limit);
     }
     Rows globals = payload.globalScales();
     if (globals == null) {
       check.requireNull("globalScales", Outputs.globalScales(actual));
     } else {
-      Tensor factors = check.tensor("globalScales", actual.globalScales(), DType.FP32, limit);
+      Tensor factors =
+          check.tensor("globalScales", Outputs.globalScales(actual), DType.FP32, limit);
       checkRows(check, "globalScales", plan, globals, factors, Float.BYTES);
     }
   }

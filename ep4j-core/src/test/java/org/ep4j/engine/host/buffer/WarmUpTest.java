@@ -1,8 +1,8 @@
 package org.ep4j.engine.host.buffer;
 
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.ep4j.engine.host.buffer.HighThroughputTest.rows;
 import static org.ep4j.engine.host.buffer.HighThroughputTest.routing;
+import static org.ep4j.engine.host.buffer.HighThroughputTest.rows;
 import static org.ep4j.engine.host.buffer.Tensors.heads;
 
 import org.ep4j.BufferConfig;
