@@ -26,7 +26,7 @@ class RoomsTest {
    * All packages below the applications, from top to bottom, each with the packages that it may use
    * beside the API. Names are relative to {@code org.ep4j}.
    */
-  private static final Map<String, List<String>> ROOMS =
+  static final Map<String, List<String>> ROOMS =
       table(
           """
           wire.direct: wire wire.support memory group
