@@ -1,6 +1,6 @@
 /**
- * Code that all engines share: their registration, and the checks of arguments against a
- * configuration.
+ * Code that all engines share: their registration and choice, checks of arguments against a
+ * configuration, agreement between ranks, nodes and rails, lifetimes of results, warm-up.
  */
 @NullMarked
 package org.ep4j.engine;

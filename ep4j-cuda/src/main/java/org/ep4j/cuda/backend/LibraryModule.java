@@ -10,7 +10,7 @@ import org.ep4j.cuda.jit.LinkedKernels;
  * from before the first kernel runs until after the last.
  */
 public final class LibraryModule implements AutoCloseable {
-  /** Defines of kernels whose transport is a library, see {@code kernels/library.cuh}. */
+  /** Defines of kernels whose transport is a library, see {@code kernels/transport/library.cuh}. */
   public static final Map<String, String> DEFINES = Map.of("EP4J_PUT_TRANSPORT", "2");
 
   private final CudaModule module;

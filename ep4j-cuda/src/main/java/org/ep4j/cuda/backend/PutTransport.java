@@ -6,7 +6,7 @@ import org.ep4j.cuda.jit.DevicePart;
 
 /**
  * Device functions of a backend's library that carry puts of kernels, see {@code
- * kernels/library.cuh}. Close it after the last kernel that uses it.
+ * kernels/transport/library.cuh}. Close it after the last kernel that uses it.
  */
 public interface PutTransport extends AutoCloseable {
   /** Short description for display. */

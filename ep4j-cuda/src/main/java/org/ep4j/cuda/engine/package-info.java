@@ -1,6 +1,6 @@
 /**
  * The CUDA engine: dispatch and combine by kernels that write directly into the memory of other
- * GPUs. {@code kernels/protocol.cuh} documents the protocol between ranks.
+ * GPUs. {@code kernels/common/protocol.cuh} documents the protocol between ranks.
  */
 @NullMarked
 package org.ep4j.cuda.engine;

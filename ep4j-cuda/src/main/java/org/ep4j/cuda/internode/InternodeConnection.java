@@ -14,8 +14,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The connection of a rank's GPU with ranks of other nodes: the transport (a wire with its proxy,
- * or the backend's own device functions) and the tables of {@code kernels/internode.cuh} on the
- * device.
+ * or the backend's own device functions) and the tables of {@code kernels/internode/internode.cuh}
+ * on the device.
  */
 public final class InternodeConnection implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();

@@ -4,7 +4,8 @@ package org.ep4j.cuda.internode;
  * Offsets in the receive memory of each rank, which ranks of other nodes write into, and in the
  * outgoing memory, which the transport reads if kernels cannot write to the destination; and the
  * numbers of the counters. Receive memory: counts, low-latency part, rings. Outgoing memory:
- * counts, low-latency staging, rings. {@code kernels/internode.cuh} documents the protocol.
+ * counts, low-latency staging, rings. {@code kernels/internode/internode.cuh} documents the
+ * protocol.
  *
  * <p>Everything is equal on all ranks, except the number of rings and therefore the lengths.
  */

@@ -6,9 +6,9 @@ import org.ep4j.cuda.backend.PutTransport;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The transport between nodes ({@code kernels/internode_transport.cuh}) and its zeroed memory on
- * this rank: receive memory, which ranks of other nodes write into; outgoing memory, which holds
- * data that kernels cannot write to the destination; and counters.
+ * The transport between nodes ({@code kernels/internode/internode_transport.cuh}) and its zeroed
+ * memory on this rank: receive memory, which ranks of other nodes write into; outgoing memory,
+ * which holds data that kernels cannot write to the destination; and counters.
  */
 interface InternodeLink extends AutoCloseable {
   /** Name as in {@code BufferConfig.wire()}. */

@@ -1,6 +1,6 @@
 package org.ep4j.cuda.internode;
 
-/** Fields of {@code InternodePartner} in {@code kernels/internode.cuh}, 8 bytes each. */
+/** Fields of {@code InternodePartner} in {@code kernels/internode/internode.cuh}, 8 bytes each. */
 enum InternodePartnerField {
   RANK,
   NODE,

@@ -9,8 +9,9 @@ import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 
 /**
- * {@code InternodeWorld} of {@code kernels/internode.cuh} and everything that it refers to, on the
- * device. Addresses do not change when ranks are lost; only the number of partners decreases.
+ * {@code InternodeWorld} of {@code kernels/internode/internode.cuh} and everything that it refers
+ * to, on the device. Addresses do not change when ranks are lost; only the number of partners
+ * decreases.
  */
 final class InternodeTable implements AutoCloseable {
   private static final long WORLD =
@@ -22,7 +23,7 @@ final class InternodeTable implements AutoCloseable {
 
   private static final long SEEN = SEEN_ALIGNMENT + InternodeLayout.SLOTS * (long) Long.BYTES;
 
-  /** As in {@code kernels/protocol.cuh}: node of a dead rank. */
+  /** As in {@code kernels/common/protocol.cuh}: node of a dead rank. */
   private static final int NO_NODE = -1;
 
   private final InternodeLink link;

@@ -5,8 +5,8 @@ import java.lang.foreign.ValueLayout;
 import org.ep4j.cuda.internode.proxy.Proxy;
 
 /**
- * Fields of {@code InternodeTransport} in {@code kernels/internode_transport.cuh}, 8 bytes each;
- * the rings are last.
+ * Fields of {@code InternodeTransport} in {@code kernels/internode/internode_transport.cuh}, 8
+ * bytes each; the rings are last.
  */
 enum InternodeTransportField {
   COUNTERS,

@@ -1,8 +1,8 @@
 package org.ep4j.cuda.internode;
 
 /**
- * Fields of {@code InternodeWorld} in {@code kernels/internode.cuh} before its transport, 8 bytes
- * each.
+ * Fields of {@code InternodeWorld} in {@code kernels/internode/internode.cuh} before its transport,
+ * 8 bytes each.
  */
 enum InternodeWorldField {
   FIRST,

@@ -16,8 +16,8 @@ import org.ep4j.cuda.driver.ResourceStack;
 
 /**
  * Determines that a library carries nothing between the nodes, as {@link InternodeQuiesce} does for
- * a wire, and resets counters to 0: {@code kernels/library_quiesce.cu}. Called while no other
- * kernel of any rank uses the library.
+ * a wire, and resets counters to 0: {@code kernels/transport/library_quiesce.cu}. Called while no
+ * other kernel of any rank uses the library.
  */
 final class LibraryQuiesce implements AutoCloseable {
   private static final String ENTRY = "transport/library_quiesce.cu";

@@ -16,7 +16,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Transport of puts of kernels to ranks of other nodes without a library ({@code PUT_RINGS} of
- * {@code kernels/device_put.cuh}): a wire, its memory as mapped for kernels, and the proxy.
+ * {@code kernels/transport/device_put.cuh}): a wire, its memory as mapped for kernels, and the
+ * proxy.
  */
 public final class RingPuts implements AutoCloseable {
   private static final int PAGE = 4096;

@@ -14,7 +14,9 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.jit.KernelCompiler;
 
-/** Pushes commands into the rings of a proxy, see {@code kernels/proxy_probe.cu}. One thread. */
+/**
+ * Pushes commands into the rings of a proxy, see {@code kernels/probe/proxy_probe.cu}. One thread.
+ */
 public final class ProxyProbe implements AutoCloseable {
   /** Words of a round: see {@code ep4j_proxy_rounds}. */
   public static final int WORDS = 6;

@@ -35,8 +35,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Memory of equal size on all ranks, and the parameters for kernels that put into it, signal and
- * flush: {@code kernels/device_put.cuh}. This class loads the kernels, because compilation and
- * linking depend on the backend. Used by one thread.
+ * flush: {@code kernels/transport/device_put.cuh}. This class loads the kernels, because
+ * compilation and linking depend on the backend. Used by one thread.
  *
  * <p>Ranks that access each other by stores signal with atomics, which GPUs support on each other's
  * memory over NVLink, not over PCIe.

@@ -1,7 +1,8 @@
 package org.ep4j.cuda.put;
 
 /**
- * Fields of {@code DevicePut} in {@code kernels/device_put.cuh}, 8 bytes each; the rings are last.
+ * Fields of {@code DevicePut} in {@code kernels/transport/device_put.cuh}, 8 bytes each; the rings
+ * are last.
  */
 enum PutField {
   RANK,

@@ -17,7 +17,7 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.group.Group;
 
 /**
- * Two ranks put to each other from kernels, see {@code kernels/put_probe.cu}. All methods are
+ * Two ranks put to each other from kernels, see {@code kernels/probe/put_probe.cu}. All methods are
  * collective: both ranks make the same calls in the same order, on one thread each.
  */
 public final class PutProbe implements AutoCloseable {

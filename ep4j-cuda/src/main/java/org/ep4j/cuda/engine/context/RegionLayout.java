@@ -11,11 +11,11 @@ import org.ep4j.engine.ReceiveCapacity;
 
 /**
  * Offsets in the region of each rank, which peers write into; the same on all ranks. {@code
- * kernels/protocol.cuh} documents the writer and the waiter of each word.
+ * kernels/common/protocol.cuh} documents the writer and the waiter of each word.
  *
  * <p>Received rows are in the arrays {@link #received}. An EXPERT_MAJOR dispatch sends row metadata
- * with each row, see {@code kernels/row_metadata.cuh}; the metadata uses the memory of a combine's
- * return buffer.
+ * with each row, see {@code kernels/dispatch/row_metadata.cuh}; the metadata uses the memory of a
+ * combine's return buffer.
  */
 public final class RegionLayout {
   private static final long PAGE = 4096;
@@ -136,7 +136,7 @@ public final class RegionLayout {
                 max * InternodeChunks.returnRecordBytes(returnRowBytes, config.topK(), true));
     returnSources = 1L + maxSenders(nodes);
     // Within one node, rows that a rank holds for its own tokens do not return; see
-    // kernels/token_sums.cuh.
+    // kernels/combine/token_sums.cuh.
     rowsOfSource = tokens * (nodes.count() == 1 ? Math.min(config.topK(), ranks - 1) : max);
     long returnRows = returnSources * rowsOfSource;
     groupWords = tokens / GROUP + 1;

@@ -3,7 +3,7 @@ package org.ep4j.cuda.engine.context;
 /**
  * Size of the metadata that an EXPERT_MAJOR dispatch sends with each row: a factor, its scales and,
  * unless cached, the rows and weights of all choices. The order is that of {@code
- * RowMetadataLayout} in {@code kernels/row_metadata.cuh}.
+ * RowMetadataLayout} in {@code kernels/dispatch/row_metadata.cuh}.
  */
 public final class RowMetadataSize {
   /** Granularity of bulk copies. */

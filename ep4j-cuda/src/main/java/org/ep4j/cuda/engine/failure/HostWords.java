@@ -11,10 +11,10 @@ import org.ep4j.memory.NativeMemory;
  *
  * <p>{@code completed}: highest ticket of a completed operation; kernels write with release, the
  * host reads with acquire. {@code abort}: nonzero if waits must abort; the host writes, waiting
- * kernels read. The record: see {@code Record} in {@code kernels/protocol.cuh}; kernels write
- * {@code state} or {@code settled} last, with release. By rank: {@code masked}, written by kernels
- * that mask a rank and by the host while no kernel runs; {@code gone}, nonzero once a dead rank is
- * fenced, written by the host.
+ * kernels read. The record: see {@code Record} in {@code kernels/common/protocol.cuh}; kernels
+ * write {@code state} or {@code attributed_epoch} last, with release. By rank: {@code masked},
+ * written by kernels that mask a rank and by the host while no kernel runs; {@code gone}, nonzero
+ * once a dead rank is fenced, written by the host.
  */
 public final class HostWords implements AutoCloseable {
   /** A wait missed its deadline. */

@@ -2,7 +2,7 @@ package org.ep4j.cuda.engine.launch;
 
 /**
  * Words at the start of each rank's region, 8 bytes each, in the order of {@code Control} in {@code
- * kernels/protocol.cuh}, which documents the writers.
+ * kernels/common/protocol.cuh}, which documents the writers.
  */
 public enum ControlField {
   EPOCH,

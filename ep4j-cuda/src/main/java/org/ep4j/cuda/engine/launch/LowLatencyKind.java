@@ -8,7 +8,7 @@ public final class LowLatencyKind {
   private static final long FORMAT = 7;
   private static final long RANK_MAJOR = 8;
 
-  /** {@code KIND_WEIGHTED} of {@code kernels/low_latency.cuh}. */
+  /** {@code KIND_WEIGHTED} of {@code kernels/lowlatency/low_latency.cuh}. */
   private static final long WEIGHTED = 16;
 
   private static final int KIND_BITS = 8;

@@ -1,6 +1,6 @@
 package org.ep4j.cuda.engine.launch;
 
-/** What a kernel waited for; numbered as in {@code kernels/protocol.cuh}. */
+/** What a kernel waited for; numbered as in {@code kernels/common/protocol.cuh}. */
 public enum Phase {
   /** No phase. */
   NONE("start"),

@@ -30,8 +30,8 @@ import org.ep4j.engine.Operation;
 
 /**
  * Low-latency dispatch and combine of one rank: checks and enqueues, keeps at most two operations
- * in flight, and rotates their results. {@code kernels/low_latency.cuh} documents the protocol
- * between ranks. Used by one thread at a time.
+ * in flight, and rotates their results. {@code kernels/lowlatency/low_latency.cuh} documents the
+ * protocol between ranks. Used by one thread at a time.
  */
 public final class LowLatency {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");

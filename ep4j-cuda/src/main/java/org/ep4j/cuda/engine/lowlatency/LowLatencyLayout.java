@@ -9,7 +9,7 @@ import org.ep4j.engine.Nodes;
 
 /**
  * Offsets in the low-latency part of each rank, which peers write into; the same on all ranks.
- * {@code kernels/low_latency.cuh} documents the writer and the waiter of each word.
+ * {@code kernels/lowlatency/low_latency.cuh} documents the writer and the waiter of each word.
  */
 public final class LowLatencyLayout {
   private static final long PAGE = 4096;
@@ -32,7 +32,7 @@ public final class LowLatencyLayout {
   /** Bits of a grant below the number. */
   private static final int GRANT_AREA_BITS = 4;
 
-  /** Bytes of a piece of BF16 as packed flags; see {@code kernels/ll_packets.cuh}. */
+  /** Bytes of a piece of BF16 as packed flags; see {@code kernels/lowlatency/ll_packets.cuh}. */
   private static final long PACKET_PIECE = 2 * PIECE + 128;
 
   /** 1 if the rank of this part can send rows as packed flags; only the host uses this word. */

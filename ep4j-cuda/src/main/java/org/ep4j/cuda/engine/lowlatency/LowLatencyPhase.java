@@ -1,6 +1,9 @@
 package org.ep4j.cuda.engine.lowlatency;
 
-/** The part of an operation that a launch runs; numbered as in {@code kernels/low_latency.cuh}. */
+/**
+ * The part of an operation that a launch runs; numbered as in {@code
+ * kernels/lowlatency/low_latency.cuh}.
+ */
 enum LowLatencyPhase {
   /** Sends; a hook receives later. */
   SEND(1),

@@ -8,8 +8,8 @@ import org.ep4j.cuda.internode.InternodeConnection;
 
 /**
  * Device state of low-latency kernels if a wire transports rows to other nodes: {@code
- * LowLatencyPuts} of {@code kernels/low_latency_puts.cuh}, followed by the counter values at the
- * start of numbering.
+ * LowLatencyPuts} of {@code kernels/lowlatency/low_latency_puts.cuh}, followed by the counter
+ * values at the start of numbering.
  */
 public final class LowLatencyPuts implements AutoCloseable {
   /** Counters of each pair of ranks. */

@@ -40,8 +40,8 @@ abstract class CudaDispatch implements Dispatch {
   private final DeviceView sourceTokens;
   private final DeviceView sourceRanks;
   private final DeviceView combineInput;
-  private final HostView tokensPerExpert = new HostView();
-  private final HostView receivedPerExpert = new HostView();
+  private final HostView alignedCounts = new HostView();
+  private final HostView counts = new HostView();
   private final HostView expertOffsets = new HostView();
   private final HostView rankOffsets = new HostView();
 
@@ -225,13 +225,13 @@ abstract class CudaDispatch implements Dispatch {
   @Override
   public final Tensor alignedCounts() {
     CudaHandle h = counted();
-    return tokensPerExpert.of(h.host(), h.at().aligned, DType.INT32, localExperts);
+    return alignedCounts.of(h.host(), h.at().aligned, DType.INT32, localExperts);
   }
 
   @Override
   public final Tensor counts() {
     CudaHandle h = counted();
-    return receivedPerExpert.of(h.host(), h.at().received, DType.INT32, localExperts);
+    return counts.of(h.host(), h.at().received, DType.INT32, localExperts);
   }
 
   final Tensor offsetsOfExperts() {

@@ -112,6 +112,7 @@ final class CudaHandle implements DispatchHandle {
     if (memory == null) {
       memory = owned.own(DeviceMemory.allocate(device.device(), at.slotRowsBytes));
       slotRows = memory;
+      pool.grew(at.slotRowsBytes);
     }
     return memory.address();
   }

@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine.throughput;
 
 import java.util.ArrayDeque;
+import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.failure.Completion;
@@ -23,6 +24,9 @@ public final class HandlePool implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();
 
   private int handles;
+
+  /** Bytes that handles have allocated for EXPERT_MAJOR dispatches. */
+  private final AtomicLong expertMajorBytes = new AtomicLong();
 
   public HandlePool(CudaDevice device, HandleLayout layout, Completion completion, int ranks) {
     this.ranks = ranks;
@@ -61,15 +65,21 @@ public final class HandlePool implements AutoCloseable {
     resting.add(handle);
   }
 
+  /** A handle has allocated memory for its first EXPERT_MAJOR dispatch. */
+  void grew(long bytes) {
+    expertMajorBytes.addAndGet(bytes);
+  }
+
   /** Bytes on the device. */
   public synchronized long deviceBytes() {
-    return handles * layout.deviceBytes;
+    return handles * layout.deviceBytes + expertMajorBytes.get();
   }
 
   /** Frees the memory of all handles. */
   @Override
   public synchronized void close() {
     handles = 0;
+    expertMajorBytes.set(0);
     resting.clear();
     owned.close();
   }

@@ -1,8 +1,8 @@
 package org.ep4j.cuda.internode.proxy;
 
 /**
- * The two words of a command in the layout of {@code kernels/command_ring.cuh}; offsets and lengths
- * are in units of 16 bytes.
+ * The two words of a command in the layout of {@code kernels/transport/command_ring.cuh}; offsets
+ * and lengths are in units of 16 bytes.
  */
 final class Command {
   static final int BYTES = 16;

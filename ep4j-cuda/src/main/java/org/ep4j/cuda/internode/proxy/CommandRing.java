@@ -3,7 +3,8 @@ package org.ep4j.cuda.internode.proxy;
 import org.ep4j.memory.NativeMemory;
 
 /**
- * The host's end of a ring; see {@code kernels/command_ring.cuh} for the protocol. One thread.
+ * The host's end of a ring; see {@code kernels/transport/command_ring.cuh} for the protocol. One
+ * thread.
  *
  * <p>A word is valid once its highest bit equals that of the lap; both words of a command are read
  * with acquire, so that earlier writes of the warp are visible. The tail is written with release

@@ -21,9 +21,9 @@ import org.ep4j.wire.Wire;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Rings that kernels of one device push commands into ({@code kernels/command_ring.cuh}), and the
- * threads that post the commands to a wire. While the proxy is open, only its threads drive the
- * wire's progress contexts.
+ * Rings that kernels of one device push commands into ({@code kernels/transport/command_ring.cuh}),
+ * and the threads that post the commands to a wire. While the proxy is open, only its threads drive
+ * the wire's progress contexts.
  *
  * <p>Errors are reported as values: kernels see them in the rings' words, the host calls {@link
  * #problem()}.

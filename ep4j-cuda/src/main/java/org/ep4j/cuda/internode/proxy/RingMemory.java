@@ -5,7 +5,7 @@ import java.lang.foreign.ValueLayout;
 
 /**
  * Offsets of the words that kernels and the host share, in one allocation of page-locked memory.
- * {@code kernels/command_ring.cuh} documents their writers and memory order.
+ * {@code kernels/transport/command_ring.cuh} documents their writers and memory order.
  *
  * @param host first byte as a host address
  * @param rings number of rings
