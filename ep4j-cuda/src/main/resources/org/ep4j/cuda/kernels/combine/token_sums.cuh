@@ -25,7 +25,7 @@
 // All lanes call the others together.
 #pragma once
 #include "combine/push_return_rows.cuh"
-#include "combine/results.cuh"
+#include "combine/sums.cuh"
 
 // The routes of a token, those of the choices i and i + 32 in lane i. A warp prefetches them while
 // it sums the previous token.

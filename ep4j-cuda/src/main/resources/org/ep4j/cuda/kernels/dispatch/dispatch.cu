@@ -20,7 +20,7 @@
 // A cached dispatch reads routes, lists and matrix from the handle instead of counting, and waits
 // for its peers' `ready` before it writes to them.
 #include "dispatch/finish.cuh"
-#include "dispatch/flat_rows.cuh"
+#include "dispatch/flat_push.cuh"
 #include "dispatch/totals.cuh"
 
 // The warps that push rows. `own` is a counter in shared memory, see ClaimedTokens.

@@ -11,7 +11,7 @@
 #include "dispatch/layout.cuh"
 #include "dispatch/row_metadata.cuh"
 #include "common/rows.cuh"
-#include "dispatch/target_filter.cuh"
+#include "dispatch/dispatch_parameters.cuh"
 
 // Destinations of a token; lane i holds the routes i and i + 32.
 struct SentToken {

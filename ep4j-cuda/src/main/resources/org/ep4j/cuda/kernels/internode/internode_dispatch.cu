@@ -19,7 +19,7 @@
 #include "internode/internode_counts.cuh"
 #include "internode/internode_flat_record.cuh"
 #include "dispatch/finish.cuh"
-#include "dispatch/flat_rows.cuh"
+#include "dispatch/flat_push.cuh"
 #include "dispatch/totals.cuh"
 
 extern "C" __global__ void __launch_bounds__(512, 1)

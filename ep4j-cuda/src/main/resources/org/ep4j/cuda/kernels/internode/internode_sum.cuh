@@ -5,7 +5,6 @@
 #pragma once
 #include "internode/internode_return_layout.cuh"
 #include "internode/internode_load_stage.cuh"
-#include "combine/results.cuh"
 #include "combine/sums.cuh"
 
 // Rows of a token in ascending rank order; the rows of this node's ranks are in the middle.

@@ -2,7 +2,7 @@
 #pragma once
 #include "dispatch/layout.cuh"
 #include "common/rows.cuh"
-#include "dispatch/target_filter.cuh"
+#include "dispatch/dispatch_parameters.cuh"
 
 // Every `stride`-th token from `token` to `end`.
 struct StridedTokens {
