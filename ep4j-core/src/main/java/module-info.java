@@ -4,32 +4,13 @@ module org.ep4j {
   requires static transitive org.jspecify;
 
   exports org.ep4j;
-  exports org.ep4j.engine to
-      org.ep4j.cli,
-      org.ep4j.conformance,
-      org.ep4j.cuda;
+  exports org.ep4j.engine;
   exports org.ep4j.group;
-  exports org.ep4j.group.rendezvous to
-      org.ep4j.cli,
-      org.ep4j.conformance;
-  exports org.ep4j.memory to
-      org.ep4j.bench,
-      org.ep4j.cli,
-      org.ep4j.conformance,
-      org.ep4j.cuda,
-      org.ep4j.nccl,
-      org.ep4j.nvshmem,
-      org.ep4j.rdma,
-      org.ep4j.verify;
+  exports org.ep4j.group.rendezvous;
+  exports org.ep4j.memory;
   exports org.ep4j.wire;
-  exports org.ep4j.wire.support to
-      org.ep4j.conformance,
-      org.ep4j.cuda,
-      org.ep4j.nccl,
-      org.ep4j.rdma;
-  exports org.ep4j.wire.tcp to
-      org.ep4j.conformance,
-      org.ep4j.nccl;
+  exports org.ep4j.wire.support;
+  exports org.ep4j.wire.tcp;
 
   uses org.ep4j.engine.DeviceAccess;
   uses org.ep4j.engine.EngineProvider;

@@ -92,6 +92,7 @@ class BindingsMatchHeadersTest {
     StringBuilder body = new StringBuilder();
     Map<String, String> ours = new LinkedHashMap<>();
     for (Field field : DriverConstants.class.getDeclaredFields()) {
+      field.setAccessible(true); // of the package beside this one
       ask(body, field.getName(), "(size_t)" + field.getName());
       ours.put(field.getName(), String.valueOf(field.getInt(null)));
     }

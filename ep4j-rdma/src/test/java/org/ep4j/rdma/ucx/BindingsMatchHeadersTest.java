@@ -106,6 +106,7 @@ class BindingsMatchHeadersTest {
     StringBuilder body = new StringBuilder();
     Map<String, String> ours = new LinkedHashMap<>();
     for (Field field : UcpConstants.class.getDeclaredFields()) {
+      field.setAccessible(true); // of the package beside this one
       body.append("std::printf(\"").append(field.getName()).append(" %ld\\n\", (long)");
       body.append(field.getName()).append(");\n");
       ours.put(field.getName(), String.valueOf(field.getInt(null)));
