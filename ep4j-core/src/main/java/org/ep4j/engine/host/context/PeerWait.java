@@ -10,18 +10,20 @@ import org.jspecify.annotations.Nullable;
 /**
  * Waits for a word that a peer writes. Spins, then yields (at once if ranks outnumber cores: the
  * peer may need this core, and thousands of pauses take longer than a small operation), then sleeps
- * between looks: a peer that is milliseconds late is busy, and a core that yields in a loop takes a
- * share of the time that the peer needs. Checks the clock and the liveness of the peer every {@link
- * #CHECK_EVERY} rounds, and in every round that sleeps. Allocates only on failure.
+ * between looks: a peer that is tens of milliseconds late is busy, and a core that yields in a loop
+ * takes a share of the time that the peer needs. Checks the clock and the liveness of the peer
+ * every {@link #CHECK_EVERY} rounds, and in every round that sleeps. Allocates only on failure.
  */
 public final class PeerWait {
   private static final int SPINS = 2_000;
   private static final int CHECK_EVERY = 1_024;
 
   /**
-   * Yields before the first sleep: one to two milliseconds where no other thread wants the core.
+   * Yields before the first sleep: some twenty milliseconds where no other thread wants the core.
+   * Waits within an operation are shorter. After two milliseconds, as tried before, low latency of
+   * four ranks on two cores took up to a third longer.
    */
-  private static final int YIELDS = 4_096;
+  private static final int YIELDS = 65_536;
 
   private static final long SLEEP_NANOS = 50_000;
   private static final int NONE = -1;
