@@ -78,7 +78,7 @@ final class SoakJob implements RankJob {
         } else if (sums != null && !Arrays.equals(first, sums)) {
           throw new AssertionError("the last sums are not the first ones");
         }
-        if (round == rounds / 4) {
+        if (round == rounds / 2) { // until then the JVM loads and compiles code, and its heap grows
           heapBefore = usedHeap();
           processBefore = residentBytes();
         }
