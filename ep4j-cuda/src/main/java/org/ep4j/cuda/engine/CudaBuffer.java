@@ -279,8 +279,8 @@ final class CudaBuffer implements ExpertBuffer {
   public void reset() {
     enter();
     try {
-      adoptSurvivors(recovery.reset());
       highThroughput.outdateResults();
+      adoptSurvivors(recovery.reset());
     } finally {
       leave();
     }
@@ -290,8 +290,8 @@ final class CudaBuffer implements ExpertBuffer {
   public void readmit() {
     enter();
     try {
-      adoptSurvivors(recovery.readmit());
       highThroughput.outdateResults();
+      adoptSurvivors(recovery.readmit());
     } finally {
       leave();
     }

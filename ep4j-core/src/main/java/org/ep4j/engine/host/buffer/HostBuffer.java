@@ -340,8 +340,8 @@ final class HostBuffer implements ExpertBuffer {
     guard.enter();
     try {
       queue.drain();
-      recovery.reset();
       highThroughput.outdateResults();
+      recovery.reset();
     } finally {
       guard.leave();
     }
@@ -352,8 +352,8 @@ final class HostBuffer implements ExpertBuffer {
     guard.enter();
     try {
       queue.drain();
-      recovery.readmit();
       highThroughput.outdateResults();
+      recovery.readmit();
     } finally {
       guard.leave();
     }

@@ -59,6 +59,9 @@ abstract class CudaDispatch implements Dispatch {
   /** Whether results are ready in the order of the caller's stream instead of on return. */
   private boolean inStreamOrder;
 
+  /** Whether the dispatch is part of a graph; its handle may be older than the graph. */
+  private boolean captured;
+
   CudaDispatch(CudaContext context, ResultLifetime lifetime) {
     this.context = context;
     this.lifetime = lifetime;
@@ -95,13 +98,19 @@ abstract class CudaDispatch implements Dispatch {
 
   /** Describes an enqueued operation. */
   final void enqueued(
-      CudaHandle routes, Tokens tokens, boolean again, Event end, boolean callersStream) {
+      CudaHandle routes,
+      Tokens tokens,
+      boolean again,
+      Event end,
+      boolean callersStream,
+      boolean inGraph) {
     handle = routes;
     handedOut = again;
     sent = tokens;
     cached = again;
     event = end;
     inStreamOrder = callersStream;
+    captured = inGraph;
   }
 
   /** The handle after the host-visible counts have arrived. */
@@ -111,7 +120,7 @@ abstract class CudaDispatch implements Dispatch {
       throw new IllegalUseException(
           ErrorCode.NO_RESULTS, "the dispatch has failed: read the error from its event");
     }
-    if (!delivered.captured) {
+    if (!captured) {
       // Replays of a graph write the results of a captured dispatch again.
       lifetime.require(number);
     }

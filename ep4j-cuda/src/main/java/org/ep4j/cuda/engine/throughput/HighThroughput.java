@@ -145,7 +145,7 @@ public final class HighThroughput {
         refuseOverflow(handle);
       }
       CudaDispatch result = nextDispatch(layout, capturing);
-      result.enqueued(handle, tokens, false, end, execution.stream() != null);
+      result.enqueued(handle, tokens, false, end, execution.stream() != null, capturing);
       done = true;
       return result;
     } finally {
@@ -172,7 +172,7 @@ public final class HighThroughput {
     context.calls.add(operation);
     Event end = finish(ticket, "cached dispatch", execution);
     CudaDispatch result = nextDispatch(layout, capturing);
-    result.enqueued(handle, tokens, true, end, execution.stream() != null);
+    result.enqueued(handle, tokens, true, end, execution.stream() != null, capturing);
     return result;
   }
 
