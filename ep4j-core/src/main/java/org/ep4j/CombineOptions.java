@@ -152,11 +152,7 @@ public final class CombineOptions {
       return this;
     }
 
-    /**
-     * The options.
-     *
-     * @throws InvalidArgumentException if an option is invalid
-     */
+    /** The options. */
     public CombineOptions build() {
       return new CombineOptions(this);
     }

@@ -118,9 +118,9 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /**
    * Dispatch that delivers one row per (token, local expert), grouped by expert and ready for a
-   * grouped matrix product, {@link Layout#EXPERT_MAJOR}; collective. Each token crosses the link
-   * once. All ranks use the same layout in the same operation. Parameters and errors are those of
-   * {@link #dispatch(Tokens, Routing, DispatchOptions)}.
+   * grouped matrix product, {@link Layout#EXPERT_MAJOR}; collective. All ranks use the same layout
+   * in the same operation. Parameters and errors are those of {@link #dispatch(Tokens, Routing,
+   * DispatchOptions)}.
    */
   default GroupedDispatch dispatchGrouped(Tokens tokens, Routing routing, DispatchOptions options) {
     return (GroupedDispatch) dispatch(Layout.EXPERT_MAJOR, tokens, routing, options);

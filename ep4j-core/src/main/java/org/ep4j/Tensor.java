@@ -340,11 +340,6 @@ public final class Tensor {
     return TensorValues.getFloat(this, index);
   }
 
-  /** As {@link #getFloat}, for BF16 alone. */
-  public float getBf16(long index) {
-    return TensorValues.getBf16(this, index);
-  }
-
   /**
    * A copy of all elements of an INT32 or UINT8 tensor, row-major. A device tensor is read as by
    * {@link #copyTo}.

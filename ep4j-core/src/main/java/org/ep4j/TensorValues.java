@@ -40,13 +40,6 @@ final class TensorValues {
     return FloatConversions.get(tensor.segment(), tensor.dtype(), checked(tensor, index));
   }
 
-  static float getBf16(Tensor tensor, long index) {
-    if (tensor.dtype() != DType.BF16) {
-      throw otherType(tensor, "getBf16", "BF16");
-    }
-    return FloatConversions.get(tensor.segment(), DType.BF16, checked(tensor, index));
-  }
-
   static int[] toIntArray(Tensor tensor) {
     DType dtype = tensor.dtype();
     if (dtype != DType.INT32 && dtype != DType.UINT8) {

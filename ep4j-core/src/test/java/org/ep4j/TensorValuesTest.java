@@ -85,7 +85,7 @@ class TensorValuesTest {
     assertThat(row).containsExactly(3, 4);
     rows.rows(1, 2).copyFrom(new float[] {-row[0], 2 * row[1]});
     assertThat(rows.toFloatArray()).containsExactly(1, 2, -3, 8, 5, 6);
-    assertThat(rows.getBf16(2)).isEqualTo(-3);
+    assertThat(rows.getFloat(2)).isEqualTo(-3);
   }
 
   @Test
@@ -110,7 +110,6 @@ class TensorValuesTest {
       readOrRefused(tensor, "toLongArray", !floating, Tensor::toLongArray);
       readOrRefused(tensor, "getFloat", floating, t -> t.getFloat(0));
       readOrRefused(tensor, "toFloatArray", floating, Tensor::toFloatArray);
-      readOrRefused(tensor, "getBf16", dtype == DType.BF16, t -> t.getBf16(0));
     }
     assertThatThrownBy(() -> Tensor.of(new float[2], 2).getInt(0))
         .hasMessageContaining("getInt reads INT32 or UINT8, but the tensor is FP32[2]@heap")

@@ -50,7 +50,7 @@ record RecordedDispatch(CaseFile file, int rank, List<CaseFile> all) implements 
 
   @Override
   public Tensor globalScales() {
-    throw new UnsupportedOperationException("not recorded");
+    throw new IllegalStateException("no factors are recorded");
   }
 
   @Override

@@ -249,7 +249,7 @@ final class NaiveWorld {
 
     @Override
     public Tensor globalScales() {
-      throw new UnsupportedOperationException("no factors");
+      throw new IllegalStateException("the payload has no factors");
     }
 
     @Override

@@ -14,6 +14,8 @@ public final class RowTarget {
   private RowTarget() {}
 
   /**
+   * Packs a route.
+   *
    * @param rank destination, below 2^23
    * @param choice index among the token's choices, below 256; 0 where unused
    * @param slot row of the destination's receive region or, until that is known, the number of rows

@@ -21,6 +21,8 @@ public final class ScaleColumns implements WorkerTeam.Task {
   private boolean bytes;
 
   /**
+   * Transposes the scales of one dispatch; returns when all workers are done.
+   *
    * @param from address of the scales [rows, columns]
    * @param to address of the result
    * @param limit row capacity of the columns

@@ -67,7 +67,7 @@ class HighThroughputRulesTest {
           assertThatThrownBy(() -> b.dispatch(constant(1, 1), ids(0, 1)))
               .isInstanceOf(IllegalStateException.class)
               .hasMessageStartingWith(ErrorCode.BUFFER_CLOSED.id());
-          assertThatThrownBy(() -> x.getBf16(0)).isInstanceOf(IllegalStateException.class);
+          assertThatThrownBy(() -> x.getFloat(0)).isInstanceOf(IllegalStateException.class);
         });
   }
 

@@ -150,7 +150,7 @@ class ReadmittedRanksTest {
     for (int s = 0; s < RANKS; s++) {
       long range = dispatch.handle().layoutRange().getLong(s);
       if ((int) range == 1) {
-        values[s] = (int) dispatch.x().getBf16((range >>> 32) * HIDDEN);
+        values[s] = (int) dispatch.x().getFloat((range >>> 32) * HIDDEN);
       }
     }
     return values;
@@ -179,7 +179,7 @@ class ReadmittedRanksTest {
           assertThat(dispatch.rows()).isEqualTo(RANKS);
           try (var handle = dispatch.handle()) {
             Tensor sum = buffers[rank].combine(dispatch.x(), handle).x();
-            assertThat(sum.getBf16(0)).isEqualTo(3f * (rank + 1));
+            assertThat(sum.getFloat(0)).isEqualTo(3f * (rank + 1));
           }
         },
         0,

@@ -44,9 +44,9 @@ public final class Tensors {
     Tensor rows = required(maybe);
     float[] heads = new float[(int) rows.size(0)];
     for (int i = 0; i < heads.length; i++) {
-      heads[i] = rows.getBf16(i * rows.size(1));
+      heads[i] = rows.getFloat(i * rows.size(1));
       for (int h = 1; h < rows.size(1); h++) {
-        assertThat(rows.getBf16(i * rows.size(1) + h)).as("row %d", i).isEqualTo(heads[i]);
+        assertThat(rows.getFloat(i * rows.size(1) + h)).as("row %d", i).isEqualTo(heads[i]);
       }
     }
     return heads;

@@ -107,7 +107,7 @@ final class LowLatencyCase {
     for (int row = 0; row < 2 * 2 * MAX_TOKENS; row++) {
       int expert = row / (2 * MAX_TOKENS);
       boolean used = row % (2 * MAX_TOKENS) < d.counts().getInt(expert);
-      float value = 20 * (2 * rank + expert) + d.x().getBf16((long) row * HIDDEN);
+      float value = 20 * (2 * rank + expert) + d.x().getFloat((long) row * HIDDEN);
       short bits = used ? bf16(value) : 0x7FC0;
       for (int h = 0; h < HIDDEN; h++) {
         long at = 2L * (row * HIDDEN + h);

@@ -90,7 +90,7 @@ class LowLatencyMaskTest {
     int rows = buffer.worldSize() * 2;
     Tensor y = Tensor.ofBf16(new short[rows * HIDDEN], 1, rows, HIDDEN);
     for (int row = 0; row < d.counts().getInt(0); row++) {
-      short value = bf16(16 * (buffer.rank() + 1) + d.x().getBf16((long) row * HIDDEN));
+      short value = bf16(16 * (buffer.rank() + 1) + d.x().getFloat((long) row * HIDDEN));
       for (int h = 0; h < HIDDEN; h++) {
         y.segment().set(ValueLayout.JAVA_SHORT_UNALIGNED, 2L * (row * HIDDEN + h), value);
       }

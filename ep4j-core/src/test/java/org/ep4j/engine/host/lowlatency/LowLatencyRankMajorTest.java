@@ -62,7 +62,7 @@ class LowLatencyRankMajorTest {
       for (int k = 2 * row; k < 2 * row + 2; k++) {
         int local = (int) choices.getLong(k);
         if (local >= 0) {
-          float value = 20 * (2 * rank + local) + d.x().getBf16((long) row * HIDDEN);
+          float value = 20 * (2 * rank + local) + d.x().getFloat((long) row * HIDDEN);
           sum += weights.getFloat(k) * value;
         }
       }
@@ -74,7 +74,7 @@ class LowLatencyRankMajorTest {
   private static void assertRow(
       RankMajorDispatch d, int row, int token, float value, long[] choices, float[] weights) {
     assertThat(d.handle().srcInfo().getInt(row)).isEqualTo(token);
-    assertThat(d.x().getBf16((long) row * HIDDEN)).isEqualTo(value);
+    assertThat(d.x().getFloat((long) row * HIDDEN)).isEqualTo(value);
     for (int k = 0; k < 2; k++) {
       assertThat(d.topkIdx().getLong(2 * row + k)).isEqualTo(choices[k]);
       assertThat(d.topkWeights().getFloat(2 * row + k)).isEqualTo(weights[k]);

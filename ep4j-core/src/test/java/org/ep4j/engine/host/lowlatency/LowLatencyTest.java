@@ -48,7 +48,7 @@ class LowLatencyTest {
 
   /** Value of row {@code row} of a local expert. */
   private static float row(Tensor x, int expert, int row) {
-    return x.getBf16((long) (expert * 2 * MAX_TOKENS + row) * HIDDEN);
+    return x.getFloat((long) (expert * 2 * MAX_TOKENS + row) * HIDDEN);
   }
 
   @Test
