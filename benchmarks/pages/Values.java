@@ -12,7 +12,7 @@ final class Values {
   }
 
   static String significant(Object value) {
-    if (value instanceof Long) {
+    if (value instanceof Integer || value instanceof Long) {
       return value.toString();
     }
     double number = number(value);

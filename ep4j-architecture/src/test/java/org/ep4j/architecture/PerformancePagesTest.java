@@ -2,15 +2,19 @@ package org.ep4j.architecture;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.jr.ob.JSON;
+import java.io.File;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
 import java.util.spi.ToolProvider;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -37,6 +41,8 @@ class PerformancePagesTest {
         javac.run(
             System.out,
             System.err,
+            "--class-path",
+            libraries(),
             "-d",
             classes.toString(),
             "--source-path",
@@ -126,11 +132,28 @@ class PerformancePagesTest {
   private static void run(String... arguments) throws IOException, InterruptedException {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    command.addAll(List.of("-cp", classes.toString(), "PerformancePages"));
+    command.add("--class-path");
+    command.add(classes + File.pathSeparator + libraries());
+    command.add("PerformancePages");
     command.addAll(List.of(arguments));
-    Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-    String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-    assertThat(process.waitFor()).as(said).isZero();
+    Path output = Files.createTempFile(classes, "pages", ".log");
+    Process process =
+        new ProcessBuilder(command)
+            .redirectErrorStream(true)
+            .redirectOutput(output.toFile())
+            .start();
+    boolean ended = process.waitFor(60, TimeUnit.SECONDS);
+    process.destroyForcibly();
+    String said = Files.readString(output);
+    assertThat(ended).as(said).isTrue();
+    assertThat(process.exitValue()).as(said).isZero();
+  }
+
+  /** The libraries of the program, from the class path of the tests. */
+  private static String libraries() {
+    return Stream.of(JSON.class, JsonFactory.class)
+        .map(type -> type.getProtectionDomain().getCodeSource().getLocation().getPath())
+        .collect(Collectors.joining(File.pathSeparator));
   }
 
   private static Map<String, String> pages(Path root) throws IOException {
