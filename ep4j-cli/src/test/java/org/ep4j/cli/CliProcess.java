@@ -15,6 +15,10 @@ import org.ep4j.cli.launch.JavaCommand;
 public final class CliProcess implements AutoCloseable {
   private static final Duration TIMEOUT = Duration.ofMinutes(2);
 
+  /** A command of a test ends before the optimizing compiler pays. Its ranks inherit these. */
+  private static final List<String> SHORT_LIVED =
+      List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC");
+
   /** Background processes of a script ignore SIGINT, and so do their children. */
   private static final List<String> DEFAULT_SIGNALS =
       List.of("env", "--default-signal=INT,HUP,TERM");
@@ -35,7 +39,7 @@ public final class CliProcess implements AutoCloseable {
     Path out = directory.resolve("stdout.txt");
     Path err = directory.resolve("stderr.txt");
     List<String> command = new ArrayList<>(DEFAULT_SIGNALS);
-    command.addAll(JavaCommand.again(List.of(), List.of(arguments)));
+    command.addAll(JavaCommand.again(SHORT_LIVED, List.of(arguments)));
     ProcessBuilder builder = new ProcessBuilder(command);
     builder.environment().putAll(environment);
     builder.redirectOutput(out.toFile()).redirectError(err.toFile());

@@ -68,7 +68,8 @@ public record ProcessWorld(Duration limit, Duration livenessTimeout) implements 
   private static List<String> command(Class<? extends RankJob> job, List<String> arguments) {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    command.addAll(List.of("-XX:+UseSerialGC", "-Xmx256m", "-Xss512k"));
+    // A rank of a test ends before the optimizing compiler pays.
+    command.addAll(List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Xss512k"));
     command.addAll(List.of("--add-modules", "jdk.incubator.vector"));
     command.add("--enable-native-access=ALL-UNNAMED");
     System.getProperties()

@@ -1,7 +1,5 @@
 package org.ep4j.cuda.emulator;
 
-import java.util.HashSet;
-import java.util.Set;
 import java.util.stream.Stream;
 
 /** Mistakes in kernels that the worlds must find. */
@@ -29,11 +27,6 @@ final class KernelMistakes {
       this(what, world, 1, file, from, to, said);
     }
 
-    /** The program that worlds share: the first word of their names. */
-    String program() {
-      return world.substring(0, world.indexOf('_'));
-    }
-
     @Override
     public String toString() {
       return what;
@@ -41,13 +34,12 @@ final class KernelMistakes {
   }
 
   /**
-   * All mistakes with {@code -Dep4j.full=true}; by default one for each program that worlds share,
-   * which shows that the program's checks can fail.
+   * All mistakes with {@code -Dep4j.full=true}, which {@code .ci/run} tries; by default the first:
+   * each compiles a world again. The fixed tests of {@link KernelsOnTheHostTest} have mistakes of
+   * dispatch and of low latency.
    */
   static Stream<Mistake> tried() {
-    Set<String> programs = new HashSet<>();
-    return all()
-        .filter(mistake -> Boolean.getBoolean("ep4j.full") || programs.add(mistake.program()));
+    return all().limit(Boolean.getBoolean("ep4j.full") ? Long.MAX_VALUE : 1);
   }
 
   private static Stream<Mistake> all() {
