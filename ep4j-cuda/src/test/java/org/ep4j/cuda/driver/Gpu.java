@@ -1,10 +1,12 @@
 package org.ep4j.cuda.driver;
 
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.util.TreeMap;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.cuda.driver.compiler.Nvrtc;
+import org.ep4j.cuda.fake.FakeDriver;
 import org.ep4j.cuda.jit.KernelSources;
 import org.ep4j.cuda.jit.KernelSpec;
 
@@ -25,6 +27,7 @@ public final class Gpu {
 
   /** Skips the test if fewer than {@code devices} devices are visible. */
   public static void require(int devices) {
+    assumeFalse(FakeDriver.isSelected(), "no GPU: the driver of this process is a fake");
     assumeTrue(CudaDriver.find().found(), () -> "no GPU: " + CudaDriver.find().problem());
     assumeTrue(
         CudaDevice.count() >= devices,

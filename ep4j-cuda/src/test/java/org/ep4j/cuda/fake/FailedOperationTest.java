@@ -1,0 +1,135 @@
+package org.ep4j.cuda.fake;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
+import org.ep4j.Event;
+import org.ep4j.Execution;
+import org.ep4j.Layout;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** Operations whose launch fails, and the end of operations that the GPU has not ended yet. */
+@OnFakeDriver
+class FailedOperationTest {
+  private static final int LAUNCH_FAILED = 719;
+
+  /** Shorter than a wait for an operation that was never launched. */
+  private static final int SECONDS = 10;
+
+  @ParameterizedTest
+  @EnumSource(
+      value = Layout.class,
+      names = {"FLAT", "EXPERT_MAJOR"})
+  @Timeout(SECONDS)
+  void afterAFailedLaunchTheNextDispatchWorks(Layout layout) {
+    OneRank.run(
+        rank -> {
+          failLaunch();
+          assertLaunchFails(() -> rank.dispatch(layout));
+          assertThat(rank.dispatch(layout).rows()).isEqualTo(OneRank.TOKENS);
+        });
+  }
+
+  @Test
+  @Timeout(SECONDS)
+  void afterAFailedLaunchTheBufferCanBeReset() {
+    OneRank.run(
+        rank -> {
+          failLaunch();
+          assertLaunchFails(() -> flat(rank));
+          rank.buffer.reset();
+          assertThat(flat(rank).rows()).isEqualTo(OneRank.TOKENS);
+        });
+  }
+
+  @Test
+  @Timeout(SECONDS)
+  void afterAFailedCombineTheHandleIsUsable() {
+    OneRank.run(
+        rank -> {
+          Dispatch dispatch = flat(rank);
+          try (DispatchHandle handle = dispatch.handle()) {
+            var y = dispatch.combineInput(DType.BF16);
+            failLaunch();
+            assertLaunchFails(() -> rank.buffer.combine(y, handle, rank.combining()));
+            assertThat(rank.buffer.combine(y, handle, rank.combining()).x().size(0))
+                .isEqualTo(OneRank.TOKENS);
+          }
+        });
+  }
+
+  @Test
+  @Timeout(SECONDS)
+  void anErrorThatAKernelReportsIsThrownOnceAndTheBufferStaysUsable() {
+    OneRank.run(
+        rank -> {
+          FakeKernels.reportBadChoice();
+          assertThatThrownBy(
+                  () ->
+                      rank.buffer.dispatch(
+                          Layout.FLAT, rank.tokens, rank.batch.routing, DispatchOptions.DEFAULT))
+              .hasMessageContaining("topkIdx");
+          assertThat(rank.buffer.dispatchGrouped(rank.batch.x, rank.batch.routing).rows())
+              .isEqualTo(OneRank.TOKENS);
+        });
+  }
+
+  @Test
+  @Timeout(SECONDS)
+  void anEventIsDoneOnlyWhenTheKernelHasEnded() {
+    OneRank.run(
+        rank -> {
+          flat(rank); // allocates
+          rank.buffer.barrier();
+          FakeDriver.hold();
+          Event event =
+              rank.buffer
+                  .dispatch(
+                      Layout.FLAT,
+                      rank.tokens,
+                      rank.batch.routing,
+                      rank.dispatching().toBuilder().execution(Execution.ASYNCHRONOUS).build())
+                  .event();
+          assertThat(event.isDone()).isFalse();
+          CountDownLatch waits = new CountDownLatch(1);
+          Thread waiter =
+              Thread.ofPlatform()
+                  .start(
+                      () -> {
+                        waits.countDown();
+                        event.await();
+                      });
+          assertThat(waits.await(SECONDS, TimeUnit.SECONDS)).isTrue();
+          assertThat(waiter.isAlive()).isTrue();
+          FakeDriver.release();
+          assertThat(waiter.join(Duration.ofSeconds(SECONDS))).isTrue();
+          assertThat(event.isDone()).isTrue();
+        });
+  }
+
+  private static Dispatch flat(OneRank rank) {
+    return rank.dispatch(Layout.FLAT);
+  }
+
+  private static void failLaunch() {
+    FakeDriver.failCall("cuLaunchKernelEx", 1, LAUNCH_FAILED);
+  }
+
+  private static void assertLaunchFails(ThrowingCallable operation) {
+    assertThatThrownBy(operation)
+        .hasMessageStartingWith(ErrorCode.CUDA_CALL_FAILED.id())
+        .hasMessageContaining("cuLaunchKernelEx");
+  }
+}

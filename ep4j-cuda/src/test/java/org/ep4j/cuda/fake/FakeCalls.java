@@ -1,0 +1,173 @@
+package org.ep4j.cuda.fake;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemoryLayout;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.SymbolLookup;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+import java.nio.file.Path;
+import org.ep4j.cuda.driver.calls.CudaDriver;
+import org.ep4j.cuda.driver.calls.NativeStrings;
+import org.jspecify.annotations.Nullable;
+
+/** Binding of the functions by which tests control the fake driver. */
+@SuppressWarnings("restricted") // links native functions
+final class FakeCalls {
+  /** Arguments of a recorded call. */
+  static final int ARGUMENTS = 8;
+
+  private static final long CALL_BYTES = (2L + ARGUMENTS) * Long.BYTES;
+
+  private static final SymbolLookup SYMBOLS =
+      SymbolLookup.libraryLookup(
+          Path.of(System.getenv().getOrDefault(CudaDriver.LIBRARY_VARIABLE, "")), Arena.global());
+
+  private static final MethodHandle RESET = link("fake_reset", null);
+  private static final MethodHandle RECORD = link("fake_record", null, ValueLayout.JAVA_INT);
+  private static final MethodHandle FAIL =
+      link("fake_fail", null, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT);
+  private static final MethodHandle CALL_COUNT = link("fake_call_count", ValueLayout.JAVA_LONG);
+  private static final MethodHandle CALL =
+      link("fake_call", ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG);
+  private static final MethodHandle LIVE_COUNT = link("fake_live_count", ValueLayout.JAVA_LONG);
+  private static final MethodHandle LIVE =
+      link("fake_live", null, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG);
+  private static final MethodHandle MEMORY =
+      link("fake_memory", null, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG);
+  private static final MethodHandle KERNEL =
+      link("fake_kernel", null, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG);
+  private static final MethodHandle STORE =
+      link(
+          "fake_store",
+          null,
+          ValueLayout.JAVA_LONG,
+          ValueLayout.JAVA_LONG,
+          ValueLayout.JAVA_LONG,
+          ValueLayout.JAVA_LONG,
+          ValueLayout.JAVA_LONG);
+  private static final MethodHandle DROP_STORES =
+      link("fake_drop_stores", null, ValueLayout.JAVA_LONG);
+  private static final MethodHandle HOLD = link("fake_hold", null, ValueLayout.JAVA_INT);
+
+  private FakeCalls() {}
+
+  static void reset() {
+    try {
+      RESET.invokeExact();
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  static void record(int on) {
+    try {
+      RECORD.invokeExact(on);
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  static void fail(long function, long nth, int code) {
+    try {
+      FAIL.invokeExact(function, nth, code);
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  static long callCount() {
+    try {
+      return (long) CALL_COUNT.invokeExact();
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  /** The words of a call: name, result, arguments. */
+  static MemorySegment call(long index) {
+    try {
+      return MemorySegment.ofAddress((long) CALL.invokeExact(index)).reinterpret(CALL_BYTES);
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  static long liveCount() {
+    try {
+      return (long) LIVE_COUNT.invokeExact();
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  static void live(long index, long out) {
+    try {
+      LIVE.invokeExact(index, out);
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  static void memory(long address, long out) {
+    try {
+      MEMORY.invokeExact(address, out);
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  static void kernel(long prefix, long parameterBytes) {
+    try {
+      KERNEL.invokeExact(prefix, parameterBytes);
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  static void store(long prefix, long address, long offset, long parameter, long constant) {
+    try {
+      STORE.invokeExact(prefix, address, offset, parameter, constant);
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  static void dropStores(long prefix) {
+    try {
+      DROP_STORES.invokeExact(prefix);
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  static void hold(int on) {
+    try {
+      HOLD.invokeExact(on);
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  /** Text of the fake's process memory. */
+  static String text(long address) {
+    return NativeStrings.read(address);
+  }
+
+  /** Bytes of the fake's process memory. */
+  static MemorySegment bytes(long address, long bytes) {
+    return MemorySegment.ofAddress(address).reinterpret(bytes);
+  }
+
+  private static MethodHandle link(
+      String symbol, @Nullable MemoryLayout result, MemoryLayout... parameters) {
+    return Linker.nativeLinker()
+        .downcallHandle(
+            SYMBOLS.findOrThrow(symbol),
+            result == null
+                ? FunctionDescriptor.ofVoid(parameters)
+                : FunctionDescriptor.of(result, parameters));
+  }
+}

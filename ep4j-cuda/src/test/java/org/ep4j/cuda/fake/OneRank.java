@@ -1,0 +1,105 @@
+package org.ep4j.cuda.fake;
+
+import org.ep4j.CombineOptions;
+import org.ep4j.DeviceStream;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchOptions;
+import org.ep4j.Execution;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.Layout;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.RowFormat;
+import org.ep4j.Sizing;
+import org.ep4j.Tokens;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.engine.Batch;
+import org.ep4j.group.Group;
+import org.ep4j.group.ThreadRanks;
+
+/** One rank on the fake driver: its buffer, a stream of the caller, and tokens in device memory. */
+final class OneRank implements AutoCloseable {
+  static final int TOKENS = 16;
+
+  /** What a test does with the rank. */
+  interface Body {
+    void run(OneRank rank) throws Exception;
+  }
+
+  private final ResourceStack owned = new ResourceStack();
+  final CudaDevice device;
+  final ExpertBuffer buffer;
+  final CudaStream stream;
+  final Batch batch;
+  final Tokens tokens;
+
+  /** Runs on the stream of the caller. */
+  final Execution onStream;
+
+  private OneRank(Group group) {
+    boolean complete = false;
+    try {
+      device = owned.own(CudaDevice.open(group.rank() % CudaDevice.count()));
+      device.makeCurrent();
+      batch = owned.own(new Batch(device, TOKENS));
+      batch.fill(group.rank(), 1);
+      stream = owned.own(CudaStream.create(device));
+      buffer = owned.own(openBuffer(group));
+      complete = true;
+    } finally {
+      if (!complete) {
+        owned.close();
+      }
+    }
+    tokens = Tokens.of(batch.x);
+    onStream = Execution.on(new DeviceStream(stream.handle()));
+  }
+
+  /** Runs {@code body} on the only rank of a world. */
+  static void run(Body body) {
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (OneRank rank = new OneRank(group)) {
+            body.run(rank);
+          }
+        });
+  }
+
+  /** A buffer for all operations; the only place that configures one. */
+  static ExpertBuffer openBuffer(Group group) {
+    return ExpertBuffer.open(group, Batch.config(TOKENS).lowLatencyMaxTokens(TOKENS).build());
+  }
+
+  /** A dispatch that a graph may hold. */
+  Dispatch dispatch(Layout layout) {
+    return buffer.dispatch(layout, tokens, batch.routing, dispatching());
+  }
+
+  DispatchOptions dispatching() {
+    return DispatchOptions.builder().sizing(Sizing.atMost(TOKENS)).execution(onStream).build();
+  }
+
+  CombineOptions combining() {
+    return CombineOptions.builder().execution(onStream).build();
+  }
+
+  LowLatencyDispatchOptions lowLatencyDispatching(boolean hook) {
+    return LowLatencyDispatchOptions.builder()
+        .format(RowFormat.BF16)
+        .returnHook(hook)
+        .execution(onStream)
+        .build();
+  }
+
+  LowLatencyCombineOptions lowLatencyCombining() {
+    return LowLatencyCombineOptions.builder().execution(onStream).build();
+  }
+
+  @Override
+  public void close() {
+    owned.close();
+  }
+}
