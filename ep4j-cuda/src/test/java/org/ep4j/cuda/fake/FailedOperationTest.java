@@ -15,10 +15,12 @@ import org.ep4j.ErrorCode;
 import org.ep4j.Event;
 import org.ep4j.Execution;
 import org.ep4j.Layout;
+import org.ep4j.LowLatencyDispatch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Operations whose launch fails, and the end of operations that the GPU has not ended yet. */
 @OnFakeDriver
@@ -42,15 +44,17 @@ class FailedOperationTest {
         });
   }
 
-  @Test
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
   @Timeout(SECONDS)
-  void afterAFailedLaunchTheBufferCanBeReset() {
+  void afterAFailedLaunchTheBufferCanBeReset(boolean lowLatency) {
     OneRank.run(
         rank -> {
           failLaunch();
-          assertLaunchFails(() -> flat(rank));
+          assertLaunchFails(lowLatency ? () -> lowLatency(rank, false) : () -> flat(rank));
           rank.buffer.reset();
           assertThat(flat(rank).rows()).isEqualTo(OneRank.TOKENS);
+          assertThat(lowLatency(rank, false).x().size(0)).isPositive();
         });
   }
 
@@ -67,6 +71,48 @@ class FailedOperationTest {
             assertThat(rank.buffer.combine(y, handle, rank.combining()).x().size(0))
                 .isEqualTo(OneRank.TOKENS);
           }
+        });
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  @Timeout(SECONDS)
+  void afterAFailedLaunchTheNextLowLatencyDispatchWorks(boolean hook) {
+    OneRank.run(
+        rank -> {
+          failLaunch();
+          assertLaunchFails(() -> lowLatency(rank, hook));
+          LowLatencyDispatch next = lowLatency(rank, hook);
+          if (hook) {
+            next.hook().receive();
+          }
+          assertThat(next.x().size(0)).isPositive();
+        });
+  }
+
+  @Test
+  @Timeout(SECONDS)
+  void afterAFailedReceiveTheHookCanBeCalledAgain() {
+    OneRank.run(
+        rank -> {
+          LowLatencyDispatch dispatch = lowLatency(rank, true);
+          failLaunch();
+          assertLaunchFails(dispatch.hook()::receive);
+          dispatch.hook().receive();
+          assertThat(dispatch.x().size(0)).isPositive();
+          assertThat(rank.buffer.statistics().lowLatencyDispatches()).isEqualTo(1);
+          assertThatThrownBy(dispatch.hook()::receive)
+              .hasMessageStartingWith(ErrorCode.HOOK_CALLED_TWICE.id());
+        });
+  }
+
+  @Test
+  @Timeout(SECONDS)
+  void aBufferWhoseLastLaunchFailedClosesAtOnce() {
+    OneRank.run(
+        rank -> {
+          failLaunch();
+          assertLaunchFails(() -> lowLatency(rank, false));
         });
   }
 
@@ -121,6 +167,11 @@ class FailedOperationTest {
 
   private static Dispatch flat(OneRank rank) {
     return rank.dispatch(Layout.FLAT);
+  }
+
+  private static LowLatencyDispatch lowLatency(OneRank rank, boolean hook) {
+    return rank.buffer.lowLatencyDispatch(
+        rank.batch.x, rank.batch.routing, rank.lowLatencyDispatching(hook));
   }
 
   private static void failLaunch() {

@@ -309,7 +309,7 @@ public final class LowLatency {
   void receiveUpTo(LowLatencyOperation op) {
     context.completion.requireUsable();
     while (op.awaitsReceipt()) {
-      LowLatencyOperation first = inFlight.remove();
+      LowLatencyOperation first = inFlight.getFirst();
       CudaStream stream = context.stream(first.callers);
       boolean capturing = first.callers != null && stream.capturing();
       context.order(stream, capturing, null);
@@ -326,7 +326,6 @@ public final class LowLatency {
       LowLatencyOperation op, CudaStream stream, boolean capturing, boolean hooked, boolean async) {
     if (hooked) {
       enqueue(op, stream, capturing, LowLatencyPhase.SEND, false);
-      inFlight.add(op);
       op.settle();
       return;
     }
@@ -349,16 +348,20 @@ public final class LowLatency {
     if (phases != LowLatencyPhase.SEND) {
       op.prepareReceive(call, stream);
     }
-    if (phases != LowLatencyPhase.RECEIVE) {
-      number++;
-    }
     long ticket = context.completion.nextMasking(capturing);
     // Only a stream waits for replayed work: a notification of the host would cost a fence.
     call.set(LowLatencyField.TICKET, capturing ? 0 : ticket);
-    long pieces = (long) op.tokens * context.ranks * part.layout().pieces;
-    call.launch(context.lowLatencySms(pieces), op.sharedBytes(), stream.handle());
-    if (phases != LowLatencyPhase.RECEIVE) {
+    launch(op, call, ticket, stream);
+    if (phases == LowLatencyPhase.RECEIVE) {
+      inFlight.removeFirst();
+    } else {
+      number++;
       remember(op);
+    }
+    if (phases == LowLatencyPhase.SEND) {
+      inFlight.add(op);
+    } else {
+      op.count();
     }
     Event end = new StreamEvent(context.completion, ticket, op.name());
     if (phases == LowLatencyPhase.SEND) {
@@ -373,6 +376,20 @@ public final class LowLatency {
       end.await();
     }
     noticeMasks();
+  }
+
+  private void launch(
+      LowLatencyOperation op, KernelCall<LowLatencyField> call, long ticket, CudaStream stream) {
+    long pieces = (long) op.tokens * context.ranks * part.layout().pieces;
+    boolean launched = false;
+    try {
+      call.launch(context.lowLatencySms(pieces), op.sharedBytes(), stream.handle());
+      launched = true;
+    } finally {
+      if (!launched) {
+        context.completion.withdraw(ticket);
+      }
+    }
   }
 
   /** Publishes the call to peers. With masks, ranks may have called different operations. */

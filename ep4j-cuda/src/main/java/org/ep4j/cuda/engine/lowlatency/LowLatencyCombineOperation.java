@@ -113,6 +113,10 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     call.set(
         LowLatencyField.WAITS,
         context.staging.address(Staging.Buffer.WAIT_STATS, waitStats, stream));
+  }
+
+  @Override
+  void count() {
     owner.combines++;
   }
 

@@ -169,6 +169,10 @@ class LowLatencyDispatchOperation extends LowLatencyOperation
         LowLatencyField.CUMULATIVE,
         staging.address(Staging.Buffer.CUMULATIVE_STATS, cumulativeStats, stream));
     call.set(LowLatencyField.WAITS, staging.address(Staging.Buffer.WAIT_STATS, waitStats, stream));
+  }
+
+  @Override
+  final void count() {
     owner.dispatches++;
   }
 

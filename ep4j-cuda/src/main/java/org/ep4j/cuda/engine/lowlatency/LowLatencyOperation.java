@@ -64,6 +64,9 @@ abstract class LowLatencyOperation implements ReceiveHook {
   /** Sets the parameters of the receiving half. */
   abstract void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream);
 
+  /** Counts the operation, which is completely enqueued. */
+  abstract void count();
+
   /** Describes what must be equal on all ranks. */
   abstract void describe(Operation description);
 
@@ -106,8 +109,12 @@ abstract class LowLatencyOperation implements ReceiveHook {
     owner.entry().enter();
     try {
       requireHook();
-      hookCalled = true;
-      owner.receiveUpTo(this);
+      try {
+        owner.receiveUpTo(this);
+      } finally {
+        // After a failed launch the hook can be called again.
+        hookCalled = !awaitsReceipt();
+      }
     } finally {
       owner.entry().leave();
     }
