@@ -165,6 +165,18 @@ class FailedOperationTest {
         });
   }
 
+  @Test
+  @Timeout(SECONDS)
+  void errorsOfALowLatencyOperationNameItWithItsNumber() {
+    OneRank.run(
+        rank -> {
+          lowLatency(rank, false);
+          Event second = lowLatency(rank, false).event();
+          assertThat(second).hasToString("low-latency dispatch 2");
+          assertThat(second.isDone()).isTrue();
+        });
+  }
+
   private static Dispatch flat(OneRank rank) {
     return rank.dispatch(Layout.FLAT);
   }

@@ -9,11 +9,16 @@ public final class StreamEvent implements Event {
   private final Completion completion;
   private final long ticket;
   private final String operation;
+  private final long number;
 
-  public StreamEvent(Completion completion, long ticket, String operation) {
+  /**
+   * @param number number of the operation, for messages; 0 if it has none
+   */
+  public StreamEvent(Completion completion, long ticket, String operation, long number) {
     this.completion = completion;
     this.ticket = ticket;
     this.operation = operation;
+    this.number = number;
   }
 
   /** Whether operations of {@code other} need not wait for this event on the host. */
@@ -28,11 +33,22 @@ public final class StreamEvent implements Event {
 
   @Override
   public void await() {
-    completion.await(ticket, operation);
+    completion.await(ticket, this);
   }
 
   @Override
   public boolean await(Duration timeout) {
-    return completion.await(ticket, operation, timeout);
+    return completion.await(ticket, this, timeout);
+  }
+
+  /** The operation, as messages name it. */
+  @Override
+  public String toString() {
+    return name(operation, number);
+  }
+
+  /** An operation in messages. */
+  static String name(String operation, long number) {
+    return number == 0 ? operation : operation + " " + number;
   }
 }

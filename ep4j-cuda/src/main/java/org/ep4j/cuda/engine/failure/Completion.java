@@ -17,6 +17,9 @@ import org.jspecify.annotations.Nullable;
  * How the host learns about the end and the failure of operations. Each operation has a ticket;
  * operations end in the order of their tickets. Any thread may wait.
  *
+ * <p>The parameter {@code operation} names an operation in errors by its text, which is made only
+ * then.
+ *
  * <p>The kernel enforces the deadline of an operation: the host waits a little longer, in case the
  * GPU never starts the kernel.
  */
@@ -127,13 +130,13 @@ public final class Completion {
   }
 
   /** Waits until an operation has ended; throws its error. */
-  public void await(long wanted, String operation) {
+  public void await(long wanted, Object operation) {
     awaitWord(null, 0, wanted, operation, Long.MAX_VALUE);
     check(operation);
   }
 
   /** Same as {@link #await(long, String)} with a limit. */
-  public boolean await(long wanted, String operation, Duration limit) {
+  public boolean await(long wanted, Object operation, Duration limit) {
     if (!awaitWord(null, 0, wanted, operation, limit.toNanos())) {
       return false;
     }
@@ -142,14 +145,14 @@ public final class Completion {
   }
 
   /** Waits for a ticket that a kernel writes to a word in page-locked memory. */
-  public void awaitAt(MemorySegment memory, long offset, long wanted, String operation) {
+  public void awaitAt(MemorySegment memory, long offset, long wanted, Object operation) {
     awaitWord(memory, offset, wanted, operation, Long.MAX_VALUE);
     check(operation);
   }
 
   /** Null memory means the end of the operation. Returns whether the ticket was reached in time. */
   private boolean awaitWord(
-      @Nullable MemorySegment memory, long offset, long wanted, String operation, long limit) {
+      @Nullable MemorySegment memory, long offset, long wanted, Object operation, long limit) {
     long start = 0;
     long asked = 0;
     for (int spin = 1; !done(memory, offset, wanted); spin++) {
@@ -187,7 +190,7 @@ public final class Completion {
   }
 
   /** A kernel that made the GPU fail never ends; the driver reports the failure on any stream. */
-  private void requireWorkingGpu(String operation) {
+  private void requireWorkingGpu(Object operation) {
     try {
       stream.query();
     } catch (CudaException e) {
@@ -225,7 +228,7 @@ public final class Completion {
   }
 
   /** Throws the error that a kernel reported. */
-  public void check(String operation) {
+  public void check(Object operation) {
     if (words.state() == HostWords.STATE_TIMEOUT && !isBroken()) {
       // Without the lock: reset and close do not check.
       diagnosis.awaitLossNotice();
@@ -233,7 +236,7 @@ public final class Completion {
     throwReported(operation);
   }
 
-  private synchronized void throwReported(String operation) {
+  private synchronized void throwReported(Object operation) {
     if (failure != null) {
       throw failure;
     }
@@ -242,7 +245,7 @@ public final class Completion {
       return;
     }
     if (state == HostWords.STATE_TIMEOUT) {
-      throw breakWith(diagnosis.ofTimeout(operation));
+      throw breakWith(diagnosis.ofTimeout(operation.toString()));
     }
     if (state == HostWords.STATE_OTHER_KIND) {
       throw breakWith(diagnosis.ofOtherKind());

@@ -6,7 +6,6 @@ import java.lang.System.Logger.Level;
 import java.util.ArrayDeque;
 import org.ep4j.DeviceStream;
 import org.ep4j.ErrorCode;
-import org.ep4j.Event;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
@@ -20,7 +19,7 @@ import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.Staging;
-import org.ep4j.cuda.engine.context.StreamEvent;
+import org.ep4j.cuda.engine.failure.Completion;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.LowLatencyField;
 import org.ep4j.cuda.engine.launch.LowLatencyFormat;
@@ -108,6 +107,10 @@ public final class LowLatency {
 
   Entry entry() {
     return entry;
+  }
+
+  Completion completion() {
+    return context.completion;
   }
 
   public LowLatencyDispatch dispatch(
@@ -363,17 +366,16 @@ public final class LowLatency {
     } else {
       op.count();
     }
-    Event end = new StreamEvent(context.completion, ticket, op.name());
     if (phases == LowLatencyPhase.SEND) {
-      op.sent(end);
+      op.sent(ticket);
       return;
     }
-    op.enqueued(end);
+    op.enqueued(ticket);
     if (op.endsOnHost()) {
-      end.await();
+      op.awaitEnd();
       op.toHost();
-    } else if (op.callers == null && !async) {
-      end.await();
+    } else if (!async) {
+      op.settle();
     }
     noticeMasks();
   }

@@ -7,6 +7,7 @@ import org.ep4j.IllegalUseException;
 import org.ep4j.ReceiveHook;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.engine.context.OperationEnd;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.LowLatencyField;
 import org.ep4j.engine.Operation;
@@ -44,12 +45,16 @@ abstract class LowLatencyOperation implements ReceiveHook {
 
   private boolean hooked;
   private boolean hookCalled;
-  private Event event = Event.completed();
+
+  /** The end of the enqueued half. */
+  private final OperationEnd end;
+
   private int state = FRESH;
 
   LowLatencyOperation(LowLatency owner, String operation) {
     this.owner = owner;
     this.operation = operation;
+    end = new OperationEnd(owner.completion());
   }
 
   /** The kernel of the operation. */
@@ -87,19 +92,19 @@ abstract class LowLatencyOperation implements ReceiveHook {
     hookCalled = false;
     callers = stream;
     waitStats = stats;
-    event = Event.completed();
+    end.none();
     state = FRESH;
   }
 
   /** Marks the sending half as enqueued. */
-  final void sent(Event end) {
-    event = end;
+  final void sent(long ticket) {
+    end.enqueued(operation, number, ticket);
     state = SENT;
   }
 
   /** Marks the whole operation as enqueued. */
-  final void enqueued(Event end) {
-    event = end;
+  final void enqueued(long ticket) {
+    end.enqueued(operation, number, ticket);
     state = ENQUEUED;
   }
 
@@ -128,8 +133,13 @@ abstract class LowLatencyOperation implements ReceiveHook {
   /** Waits for the enqueued work, unless it runs on the caller's stream. */
   final void settle() {
     if (callers == null) {
-      event.await();
+      awaitEnd();
     }
+  }
+
+  /** Waits for the enqueued work. */
+  final void awaitEnd() {
+    end.await();
   }
 
   /** Drops the operation: it never gets results. */
@@ -147,7 +157,7 @@ abstract class LowLatencyOperation implements ReceiveHook {
   }
 
   final Event ownEvent() {
-    return event;
+    return end.event();
   }
 
   /** Requires readable results, in the order of the caller's stream if there is one. */

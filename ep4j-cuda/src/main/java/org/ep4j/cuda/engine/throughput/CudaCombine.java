@@ -5,6 +5,8 @@ import org.ep4j.ErrorCode;
 import org.ep4j.Event;
 import org.ep4j.IllegalUseException;
 import org.ep4j.Tensor;
+import org.ep4j.cuda.engine.context.OperationEnd;
+import org.ep4j.cuda.engine.failure.Completion;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.ResultLifetime;
 import org.jspecify.annotations.Nullable;
@@ -15,12 +17,13 @@ final class CudaCombine implements Combine {
   private long number;
   private @Nullable Tensor x;
   private @Nullable Tensor topkWeights;
-  private Event event = Event.completed();
+  private final OperationEnd end;
   private boolean inStreamOrder;
   private boolean captured;
 
-  CudaCombine(ResultLifetime lifetime) {
+  CudaCombine(Completion completion, ResultLifetime lifetime) {
     this.lifetime = lifetime;
+    end = new OperationEnd(completion);
   }
 
   /** Begins result {@code next} of the buffer. */
@@ -29,12 +32,16 @@ final class CudaCombine implements Combine {
     x = null;
   }
 
-  /** Describes an enqueued operation. */
+  /**
+   * Describes an enqueued operation.
+   *
+   * @param ticket 0 if the operation has ended
+   */
   void enqueued(
-      Tensor sums, @Nullable Tensor weights, Event end, boolean callersStream, boolean inGraph) {
+      Tensor sums, @Nullable Tensor weights, long ticket, boolean callersStream, boolean inGraph) {
     x = sums;
     topkWeights = weights;
-    event = end;
+    end.enqueued("combine", 0, ticket);
     inStreamOrder = callersStream;
     captured = inGraph;
   }
@@ -46,7 +53,7 @@ final class CudaCombine implements Combine {
       lifetime.require(number);
     }
     if (!inStreamOrder) {
-      event.await();
+      end.await();
     }
     Tensor sums = x;
     if (sums == null) {
@@ -74,6 +81,6 @@ final class CudaCombine implements Combine {
 
   @Override
   public Event event() {
-    return event;
+    return end.event();
   }
 }

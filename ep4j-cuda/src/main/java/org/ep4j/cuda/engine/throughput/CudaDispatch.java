@@ -17,6 +17,7 @@ import org.ep4j.Tokens;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.DeviceView;
 import org.ep4j.cuda.engine.context.HostView;
+import org.ep4j.cuda.engine.context.OperationEnd;
 import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.engine.Arguments;
@@ -28,6 +29,11 @@ import org.jspecify.annotations.Nullable;
  * are page-locked host memory that kernels may read too. A buffer reuses a few objects in turn.
  */
 abstract class CudaDispatch implements Dispatch {
+  /** Names in messages. */
+  static final String NAME = "dispatch";
+
+  static final String CACHED = "cached dispatch";
+
   private final CudaContext context;
   private final RegionLayout.Arrays at;
   private final int localExperts;
@@ -54,7 +60,7 @@ abstract class CudaDispatch implements Dispatch {
   /** Whether the caller has the handle, or had it before a cached dispatch, and closes it. */
   private boolean handedOut;
 
-  private Event event = Event.completed();
+  private final OperationEnd end;
 
   /** Whether results are ready in the order of the caller's stream instead of on return. */
   private boolean inStreamOrder;
@@ -65,6 +71,7 @@ abstract class CudaDispatch implements Dispatch {
   CudaDispatch(CudaContext context, ResultLifetime lifetime) {
     this.context = context;
     this.lifetime = lifetime;
+    this.end = new OperationEnd(context.completion);
     this.at = context.layout.received;
     localExperts = context.placement.localExperts(context.rank);
     int device = context.device.ordinal();
@@ -96,19 +103,23 @@ abstract class CudaDispatch implements Dispatch {
     handle = null;
   }
 
-  /** Describes an enqueued operation. */
+  /**
+   * Describes an enqueued operation.
+   *
+   * @param ticket 0 if the operation has ended
+   */
   final void enqueued(
       CudaHandle routes,
       Tokens tokens,
       boolean again,
-      Event end,
+      long ticket,
       boolean callersStream,
       boolean inGraph) {
     handle = routes;
     handedOut = again;
     sent = tokens;
     cached = again;
-    event = end;
+    end.enqueued(again ? CACHED : NAME, 0, ticket);
     inStreamOrder = callersStream;
     captured = inGraph;
   }
@@ -125,7 +136,7 @@ abstract class CudaDispatch implements Dispatch {
       lifetime.require(number);
     }
     if (!inStreamOrder) {
-      event.await();
+      end.await();
     } else if (!delivered.staticSizing) {
       delivered.awaitCounts();
     }
@@ -296,7 +307,7 @@ abstract class CudaDispatch implements Dispatch {
 
   @Override
   public final Event event() {
-    return event;
+    return end.event();
   }
 
   /** One row per token. */

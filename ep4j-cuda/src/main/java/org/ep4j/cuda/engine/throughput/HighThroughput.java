@@ -6,7 +6,6 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
-import org.ep4j.Event;
 import org.ep4j.Execution;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
@@ -18,7 +17,6 @@ import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.engine.context.CudaContext;
-import org.ep4j.cuda.engine.context.StreamEvent;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
@@ -60,7 +58,7 @@ public final class HighThroughput {
     for (int i = 0; i < RESULTS; i++) {
       flatResults[i] = newDispatch(Layout.FLAT);
       groupedResults[i] = newDispatch(Layout.EXPERT_MAJOR);
-      combineResults[i] = new CudaCombine(combineLifetime);
+      combineResults[i] = new CudaCombine(context.completion, combineLifetime);
     }
   }
 
@@ -99,7 +97,7 @@ public final class HighThroughput {
     int place = (int) (number % RESULTS);
     CudaCombine result = combineResults[place];
     if (captured) {
-      combineResults[place] = new CudaCombine(combineLifetime);
+      combineResults[place] = new CudaCombine(context.completion, combineLifetime);
     }
     result.begin(number);
     return result;
@@ -139,8 +137,8 @@ public final class HighThroughput {
           .set(OperationLayout.TOP_K, handle.topK)
           .set(OperationLayout.WEIGHTS, handle.weighted);
       handle.call = context.calls.add(operation);
-      Event end = finish(handle.ticket, "dispatch", execution);
-      if (exact && (end == Event.completed() || execution.stream() != null)) {
+      long end = finish(handle.ticket, CudaDispatch.NAME, execution);
+      if (exact && (end == 0 || execution.stream() != null)) {
         handle.awaitCounts();
         refuseOverflow(handle);
       }
@@ -170,7 +168,7 @@ public final class HighThroughput {
     describe(OperationLayout.CACHED_DISPATCH, handle, tokens)
         .set(OperationLayout.HANDLE, handle.call);
     context.calls.add(operation);
-    Event end = finish(ticket, "cached dispatch", execution);
+    long end = finish(ticket, CudaDispatch.CACHED, execution);
     CudaDispatch result = nextDispatch(layout, capturing);
     result.enqueued(handle, tokens, true, end, execution.stream() != null, capturing);
     return result;
@@ -197,7 +195,7 @@ public final class HighThroughput {
         .set(OperationLayout.PARTIAL_ROUNDING, options.partialRounding())
         .set(OperationLayout.HANDLE, handle.call);
     context.calls.add(operation);
-    Event end = finish(ticket, "combine", toHost ? Execution.SYNCHRONOUS : execution);
+    long end = finish(ticket, "combine", toHost ? Execution.SYNCHRONOUS : execution);
     if (wanted != null && toHost && wanted.byteSize() > 0) {
       DeviceCopies.toHost(context.device, wanted.segment(), out.address());
     }
@@ -216,13 +214,13 @@ public final class HighThroughput {
         .set(OperationLayout.EXPERT_ALIGNMENT, handle.alignment);
   }
 
-  /** Waits for the end unless the caller waits itself; returns the event of the enqueued work. */
-  private Event finish(long ticket, String operation, Execution execution) {
+  /** Waits for the end unless the caller waits itself; returns what is left to wait for, or 0. */
+  private long finish(long ticket, String operation, Execution execution) {
     if (execution.stream() != null || execution.isAsync()) {
-      return new StreamEvent(context.completion, ticket, operation);
+      return ticket;
     }
     context.completion.await(ticket, operation);
-    return Event.completed();
+    return 0;
   }
 
   /** All ranks know all counts, so all ranks refuse. */

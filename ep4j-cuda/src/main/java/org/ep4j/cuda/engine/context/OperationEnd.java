@@ -1,0 +1,69 @@
+package org.ep4j.cuda.engine.context;
+
+import org.ep4j.Event;
+import org.ep4j.cuda.engine.failure.Completion;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The end of the operation whose result an object shows. Objects of results are reused, so this one
+ * is too: an event is made only for a caller that asks for it. Used by one thread at a time.
+ */
+public final class OperationEnd {
+  private final Completion completion;
+  private String operation = "";
+  private long number;
+
+  /** Ticket of the enqueued work; 0 if nothing needs a wait. */
+  private long ticket;
+
+  private @Nullable Event event;
+
+  public OperationEnd(Completion completion) {
+    this.completion = completion;
+  }
+
+  /** Nothing is enqueued, or the work has ended without an error. */
+  public void none() {
+    ticket = 0;
+    event = null;
+  }
+
+  /**
+   * Work is enqueued.
+   *
+   * @param name the operation, for messages
+   * @param ordinal its number, for messages; 0 if it has none
+   */
+  public void enqueued(String name, long ordinal, long end) {
+    operation = name;
+    number = ordinal;
+    ticket = end;
+    event = null;
+  }
+
+  /** Waits for the work; throws its error. Allocates nothing. */
+  public void await() {
+    if (ticket != 0) {
+      completion.await(ticket, this);
+    }
+  }
+
+  /** The event of the work. */
+  public Event event() {
+    if (ticket == 0) {
+      return Event.completed();
+    }
+    Event end = event;
+    if (end == null) {
+      end = new StreamEvent(completion, ticket, operation, number);
+      event = end;
+    }
+    return end;
+  }
+
+  /** The operation, as messages name it. */
+  @Override
+  public String toString() {
+    return StreamEvent.name(operation, number);
+  }
+}
