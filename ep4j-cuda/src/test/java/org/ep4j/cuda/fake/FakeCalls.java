@@ -26,6 +26,7 @@ final class FakeCalls {
           Path.of(System.getenv().getOrDefault(CudaDriver.LIBRARY_VARIABLE, "")), Arena.global());
 
   private static final MethodHandle RESET = link("fake_reset", null);
+  private static final MethodHandle FORGET_CALLS = link("fake_forget_calls", null);
   private static final MethodHandle RECORD = link("fake_record", null, ValueLayout.JAVA_INT);
   private static final MethodHandle FAIL =
       link("fake_fail", null, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT);
@@ -57,6 +58,14 @@ final class FakeCalls {
   static void reset() {
     try {
       RESET.invokeExact();
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  static void forgetCalls() {
+    try {
+      FORGET_CALLS.invokeExact();
     } catch (Throwable t) {
       throw new AssertionError(t);
     }

@@ -120,6 +120,11 @@ public final class FakeDriver {
     FakeCalls.reset();
   }
 
+  /** Forgets the calls so far. */
+  static void forgetCalls() {
+    FakeCalls.forgetCalls();
+  }
+
   /** Whether calls are recorded. Unrecorded calls allocate nothing. */
   public static void record(boolean on) {
     FakeCalls.record(on ? 1 : 0);

@@ -23,7 +23,7 @@ class OpenAndCloseTest {
   private static final int LAUNCH_FAILED = 719;
 
   /** Calls of each function that fail in an ordinary build; in a full one each call fails. */
-  private static final int MOST = 6;
+  private static final int MAX_FAILING = 6;
 
   /** A driver that refuses to release something keeps it. */
   private static final Set<String> RELEASES =
@@ -73,7 +73,8 @@ class OpenAndCloseTest {
     Map<String, Integer> failed = new HashMap<>();
     for (int nth = 1; nth <= complete.size(); nth++) {
       String failing = complete.get(nth - 1).function();
-      if (failed.merge(failing, 1, Integer::sum) > MOST && !Boolean.getBoolean("ep4j.full")) {
+      if (failed.merge(failing, 1, Integer::sum) > MAX_FAILING
+          && !Boolean.getBoolean("ep4j.full")) {
         continue;
       }
       FakeDriver.reset();
@@ -91,6 +92,21 @@ class OpenAndCloseTest {
     }
     assertThat(leaks).isEmpty();
     FakeDriver.reset();
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "cuMemAlloc_v2",
+        "cuMemHostAlloc",
+        "cuStreamCreateWithPriority",
+        "cuModuleLoadDataEx",
+        "cuCtxEnablePeerAccess"
+      })
+  void aFailureOnOneOfTwoRanksEndsBothOpeningsAndNothingLeaks(String failing) {
+    FakeDriver.failCall(failing, 2, LAUNCH_FAILED);
+    assertThatThrownBy(() -> openAndClose(2)).hasStackTraceContaining(failing);
+    assertThat(FakeDriver.live()).isEmpty();
   }
 
   /** The calls of an opening. */

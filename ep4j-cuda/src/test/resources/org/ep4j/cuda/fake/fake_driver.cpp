@@ -153,6 +153,11 @@ void fake_reset() {
   fake().waiting.clear();
 }
 
+void fake_forget_calls() {
+  std::lock_guard<std::recursive_mutex> guard(fake().lock);
+  fake().calls.clear();
+}
+
 void fake_record(int on) { fake().recording = on != 0; }
 
 void fake_fail(const char* function, Word nth, int code) {

@@ -53,8 +53,12 @@ public final class Completion {
   /** Whether a wait ended before the GPU's work. */
   private volatile boolean stuck;
 
-  /** The error that broke the buffer; null if usable. Guarded by this. */
-  private @Nullable RuntimeException failure;
+  /**
+   * The error that broke the buffer; null if usable. Operations read it without the lock. It is
+   * written with the lock held, which diagnosis and reset take only after a failure: a waiter that
+   * has seen the report of a failed operation never breaks the buffer after its reset.
+   */
+  private volatile @Nullable RuntimeException failure;
 
   public Completion(
       HostWords words,
@@ -229,17 +233,28 @@ public final class Completion {
 
   /** Throws the error that a kernel reported. */
   public void check(Object operation) {
-    if (words.state() == HostWords.STATE_TIMEOUT && !isBroken()) {
+    requireUnbroken();
+    long state = words.state();
+    if (state == 0) {
+      return;
+    }
+    if (state == HostWords.STATE_TIMEOUT) {
       // Without the lock: reset and close do not check.
       diagnosis.awaitLossNotice();
     }
     throwReported(operation);
   }
 
-  private synchronized void throwReported(Object operation) {
-    if (failure != null) {
-      throw failure;
+  private void requireUnbroken() {
+    RuntimeException known = failure;
+    if (known != null) {
+      throw known;
     }
+  }
+
+  /** Another waiter may have thrown and cleared the report meanwhile; then nothing is thrown. */
+  private synchronized void throwReported(Object operation) {
+    requireUnbroken();
     long state = words.state();
     if (state == 0) {
       return;
@@ -278,13 +293,14 @@ public final class Completion {
   }
 
   /** Refuses to start an operation on a broken buffer. */
-  public synchronized void requireUsable() {
-    if (failure != null) {
+  public void requireUsable() {
+    RuntimeException known = failure;
+    if (known != null) {
       IllegalUseException refused =
           new IllegalUseException(
               ErrorCode.RESET_NEEDED,
-              "the buffer needs reset() on all live ranks: " + failure.getMessage());
-      refused.initCause(failure);
+              "the buffer needs reset() on all live ranks: " + known.getMessage());
+      refused.initCause(known);
       throw refused;
     }
   }
@@ -297,7 +313,7 @@ public final class Completion {
   }
 
   /** Whether the buffer needs a reset. */
-  public synchronized boolean isBroken() {
+  public boolean isBroken() {
     return failure != null;
   }
 

@@ -34,6 +34,9 @@ final class CudaHandle implements DispatchHandle {
   private @Nullable DeviceMemory slotRows;
   private final AtomicInteger closed = new AtomicInteger();
 
+  /** The handle that was returned before this one; only the pool uses it. */
+  @Nullable CudaHandle before;
+
   Layout layout = Layout.FLAT;
   int tokens;
   int topK;

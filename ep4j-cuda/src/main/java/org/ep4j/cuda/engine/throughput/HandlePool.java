@@ -2,14 +2,18 @@ package org.ep4j.cuda.engine.throughput;
 
 import java.util.ArrayDeque;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.failure.Completion;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The handles of one buffer. Closed handles are reused in FIFO order and only after some others, so
- * that use of a closed handle is detected. The memory is freed when the buffer closes. Any thread
- * may return a handle; one thread at a time takes handles.
+ * that use of a closed handle is detected. The memory is freed when the buffer closes.
+ *
+ * <p>Any thread may return a handle: it pushes the handle onto a list with compare-and-set. The
+ * thread in the buffer, one at a time, takes the whole list at once; all else belongs to it.
  */
 public final class HandlePool implements AutoCloseable {
   private static final int REST = 4;
@@ -18,6 +22,11 @@ public final class HandlePool implements AutoCloseable {
   private final HandleLayout layout;
   private final Completion completion;
   private final int ranks;
+
+  /** The handle that was returned last, linked to those before it. */
+  private final AtomicReference<@Nullable CudaHandle> returned = new AtomicReference<>();
+
+  /** Handles that this pool has collected, in the order of their return. */
   private final ArrayDeque<CudaHandle> resting = new ArrayDeque<>();
 
   /** The memory of all handles. */
@@ -49,7 +58,8 @@ public final class HandlePool implements AutoCloseable {
    * @param capturing whether a graph is being captured: allocation is impossible then, so any free
    *     handle is used
    */
-  synchronized CudaHandle take(boolean capturing) {
+  CudaHandle take(boolean capturing) {
+    collect();
     if (resting.size() > (capturing ? 0 : REST)) {
       CudaHandle handle = resting.remove();
       handle.open();
@@ -61,8 +71,30 @@ public final class HandlePool implements AutoCloseable {
     return handle;
   }
 
-  synchronized void give(CudaHandle handle) {
-    resting.add(handle);
+  void give(CudaHandle handle) {
+    CudaHandle last;
+    do {
+      last = returned.get();
+      handle.before = last;
+    } while (!returned.compareAndSet(last, handle));
+  }
+
+  /** Appends the returned handles to those that rest, oldest first. */
+  private void collect() {
+    CudaHandle newest = returned.getAndSet(null);
+    CudaHandle oldest = null;
+    while (newest != null) {
+      CudaHandle before = newest.before;
+      newest.before = oldest;
+      oldest = newest;
+      newest = before;
+    }
+    while (oldest != null) {
+      resting.add(oldest);
+      CudaHandle after = oldest.before;
+      oldest.before = null;
+      oldest = after;
+    }
   }
 
   /** A handle has allocated memory for its first EXPERT_MAJOR dispatch. */
@@ -71,13 +103,13 @@ public final class HandlePool implements AutoCloseable {
   }
 
   /** Bytes on the device. */
-  public synchronized long deviceBytes() {
+  public long deviceBytes() {
     return handles * layout.deviceBytes + expertMajorBytes.get();
   }
 
   /** Frees the memory of all handles. */
   @Override
-  public synchronized void close() {
+  public void close() {
     handles = 0;
     expertMajorBytes.set(0);
     resting.clear();
