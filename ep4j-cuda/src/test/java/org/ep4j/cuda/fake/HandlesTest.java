@@ -3,15 +3,19 @@ package org.ep4j.cuda.fake;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.util.ArrayList;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.ErrorCode;
 import org.ep4j.Layout;
+import org.ep4j.cuda.driver.CudaGraph;
 import org.ep4j.cuda.engine.launch.DispatchField;
 import org.ep4j.cuda.fake.FakeKernels.Launch;
 import org.junit.jupiter.api.Test;
@@ -77,6 +81,41 @@ class HandlesTest {
           // Some more rest before they are used again.
           assertThat(all).hasSizeLessThan(2 * OPEN);
         });
+  }
+
+  /** Only a dispatch by experts has allocated all that such a dispatch needs. */
+  @Test
+  void aCapturedDispatchByExpertsTakesAHandleOfOne() {
+    OneRank.run(
+        rank -> {
+          List<DispatchHandle> handles = new ArrayList<>();
+          for (Layout layout :
+              new Layout[] {Layout.FLAT, Layout.EXPERT_MAJOR, Layout.FLAT, Layout.FLAT}) {
+            handles.add(rank.dispatch(layout).handle());
+          }
+          handles.forEach(DispatchHandle::close);
+          rank.stream.beginCapture();
+          Dispatch captured = rank.dispatch(Layout.EXPERT_MAJOR);
+          rank.stream.endCapture().close();
+          assertThat(captured.rows()).isEqualTo(OneRank.TOKENS);
+        });
+  }
+
+  @Test
+  void aCaptureThatWouldAllocateTellsWhatToDoBefore() {
+    OneRank.run(
+        rank -> {
+          DispatchHandle kept = rank.dispatch(Layout.FLAT).handle();
+          rank.stream.beginCapture();
+          assertThatThrownBy(() -> rank.dispatch(Layout.FLAT))
+              .hasMessageStartingWith(ErrorCode.CUDA_CALL_FAILED.id())
+              .hasMessageContaining("before the capture");
+          try (CudaGraph graph = rank.stream.endCapture()) {
+            assertThat(graph.nodes()).isZero();
+          }
+          kept.close();
+        });
+    FakeDriver.reset();
   }
 
   private static void dispatchAndClose(OneRank rank, int times) {

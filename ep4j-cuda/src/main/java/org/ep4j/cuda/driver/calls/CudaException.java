@@ -51,9 +51,14 @@ public final class CudaException extends Ep4jException {
     return new CudaException(function.symbol(), result, describe(result) + "; " + more);
   }
 
-  /** Name, number and text of a driver result. */
+  /** Name, number and text of a driver result, and what to do about a usual one. */
   static String describe(int result) {
-    return CudaResults.name(result) + " (" + result + ", " + CudaResults.text(result) + ")";
+    String text = CudaResults.name(result) + " (" + result + ", " + CudaResults.text(result) + ")";
+    return result == DriverConstants.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+        ? text
+            + "; the call is impossible while a graph is captured: run the same operations before"
+            + " the capture, and close their handles"
+        : text;
   }
 
   /** Wraps checked throwables of a downcall, which only the JVM can throw; rethrows errors. */

@@ -7,6 +7,7 @@ public final class DriverConstants {
   public static final int CUDA_ERROR_NO_BINARY_FOR_GPU = 209;
   public static final int CUDA_ERROR_NOT_READY = 600;
   public static final int CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704;
+  static final int CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900;
 
   public static final int CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13;
   public static final int CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16;

@@ -109,6 +109,11 @@ final class CudaHandle implements DispatchHandle {
     return at;
   }
 
+  /** Whether a dispatch with these rows needs no more memory. */
+  boolean isComplete(Layout rows) {
+    return rows == Layout.FLAT || slotRows != null;
+  }
+
   /** Target rows of an EXPERT_MAJOR dispatch. */
   long slotRows() {
     DeviceMemory memory = slotRows;

@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine.throughput;
 import java.util.ArrayDeque;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
+import org.ep4j.Layout;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.failure.Completion;
@@ -56,19 +57,31 @@ public final class HandlePool implements AutoCloseable {
    * An open handle.
    *
    * @param capturing whether a graph is being captured: allocation is impossible then, so any free
-   *     handle is used
+   *     handle with the memory for {@code rows} is used
    */
-  CudaHandle take(boolean capturing) {
+  CudaHandle take(Layout rows, boolean capturing) {
     collect();
-    if (resting.size() > (capturing ? 0 : REST)) {
-      CudaHandle handle = resting.remove();
-      handle.open();
-      return handle;
+    CudaHandle rested =
+        capturing ? complete(rows) : resting.size() > REST ? resting.remove() : null;
+    if (rested != null) {
+      rested.open();
+      return rested;
     }
     CudaHandle handle = new CudaHandle(this, device, layout);
     owned.own(handle::free);
     handles++;
     return handle;
+  }
+
+  /** Removes a resting handle that has all its memory; null if there is none. */
+  private @Nullable CudaHandle complete(Layout rows) {
+    for (CudaHandle handle : resting) {
+      if (handle.isComplete(rows)) {
+        resting.remove(handle);
+        return handle;
+      }
+    }
+    return null;
   }
 
   void give(CudaHandle handle) {

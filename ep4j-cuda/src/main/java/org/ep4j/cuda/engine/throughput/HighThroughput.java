@@ -126,7 +126,7 @@ public final class HighThroughput {
     }
     context.completion.requireUsable();
     context.order(stream, capturing, execution.previousEvent());
-    CudaHandle handle = pool.take(capturing);
+    CudaHandle handle = pool.take(layout, capturing);
     boolean done = false;
     try {
       handle.generation = context.generation;
