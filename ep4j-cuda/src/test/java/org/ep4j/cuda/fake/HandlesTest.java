@@ -7,10 +7,12 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
-import java.util.concurrent.Semaphore;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.ErrorCode;
@@ -23,9 +25,13 @@ import org.junit.jupiter.api.Test;
 /** Handles of dispatches: memory is reused, and never by two open handles. */
 @OnFakeDriver
 class HandlesTest {
-  private static final int ROUNDS = 500;
-  private static final int CLOSERS = 3;
-  private static final int OPEN = 8;
+  private static final int ROUNDS = 400;
+  private static final int CLOSERS = 2;
+  private static final int OPEN = 12;
+
+  /** Closed handles that rest before one of them is used again. */
+  private static final int REST = 4;
+
   private static final int SECONDS = 30;
 
   @Test
@@ -54,32 +60,45 @@ class HandlesTest {
         });
   }
 
+  /** A lost handle would be replaced by another one, a handle in two hands used twice. */
   @Test
-  void handlesThatOtherThreadsCloseAreReusedOnceEach() {
+  void handlesThatThreadsCloseAtTheSameTimeAreReusedOnceEach() {
     OneRank.run(
         rank -> {
-          // The memory of the open handles, by the address of their routes.
-          Set<Long> open = ConcurrentHashMap.newKeySet();
-          Semaphore places = new Semaphore(OPEN);
           Set<Long> all = new HashSet<>();
+          AtomicInteger arrived = new AtomicInteger();
           try (var closers = Executors.newFixedThreadPool(CLOSERS)) {
-            for (int i = 0; i < ROUNDS; i++) {
-              assertThat(places.tryAcquire(SECONDS, TimeUnit.SECONDS)).isTrue();
-              DispatchHandle handle = rank.dispatch(Layout.FLAT).handle();
-              long routes = last().get(DispatchField.ROUTES);
-              assertThat(open.add(routes)).as("memory of an open handle is used again").isTrue();
-              all.add(routes);
-              closers.execute(
-                  () -> {
-                    open.remove(routes);
-                    handle.close();
-                    places.release();
-                  });
-              FakeDriver.forgetCalls();
+            for (int round = 0; round < ROUNDS; round++) {
+              List<DispatchHandle> handles = new ArrayList<>();
+              Set<Long> open = new HashSet<>();
+              for (int i = 0; i < OPEN; i++) {
+                handles.add(rank.dispatch(Layout.FLAT).handle());
+                assertThat(open.add(last().get(DispatchField.ROUTES))).isTrue();
+                FakeDriver.forgetCalls();
+              }
+              all.addAll(open);
+              int start = (round + 1) * CLOSERS;
+              List<Callable<Integer>> tasks =
+                  IntStream.range(0, CLOSERS)
+                      .<Callable<Integer>>mapToObj(
+                          closer ->
+                              () -> {
+                                int place = arrived.incrementAndGet();
+                                while (arrived.get() < start) {
+                                  Thread.yield();
+                                }
+                                for (int i = closer; i < OPEN; i += CLOSERS) {
+                                  handles.get(i).close();
+                                }
+                                return place;
+                              })
+                      .toList();
+              for (Future<Integer> each : closers.invokeAll(tasks, SECONDS, TimeUnit.SECONDS)) {
+                assertThat(each.get()).isPositive();
+              }
             }
           }
-          // Some more rest before they are used again.
-          assertThat(all).hasSizeLessThan(2 * OPEN);
+          assertThat(all).hasSizeLessThanOrEqualTo(OPEN + REST);
         });
   }
 
