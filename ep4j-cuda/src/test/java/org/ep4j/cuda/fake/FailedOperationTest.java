@@ -16,6 +16,7 @@ import org.ep4j.Event;
 import org.ep4j.Execution;
 import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
+import org.ep4j.PeerTimeoutException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -134,6 +135,24 @@ class FailedOperationTest {
 
   @Test
   @Timeout(SECONDS)
+  void afterAReportedTimeoutOnlyAResetMakesTheBufferUsable() {
+    OneRank.run(
+        rank -> {
+          FakeKernels.reportTimeout();
+          Dispatch dispatch = flat(rank);
+          for (int i = 0; i < 2; i++) {
+            assertThatThrownBy(() -> dispatch.event().await())
+                .isInstanceOf(PeerTimeoutException.class);
+            assertThatThrownBy(() -> grouped(rank))
+                .hasMessageStartingWith(ErrorCode.RESET_NEEDED.id());
+          }
+          rank.buffer.reset();
+          assertThat(grouped(rank).rows()).isEqualTo(OneRank.TOKENS);
+        });
+  }
+
+  @Test
+  @Timeout(SECONDS)
   void anEventIsDoneOnlyWhenTheKernelHasEnded() {
     OneRank.run(
         rank -> {
@@ -179,6 +198,10 @@ class FailedOperationTest {
 
   private static Dispatch flat(OneRank rank) {
     return rank.dispatch(Layout.FLAT);
+  }
+
+  private static Dispatch grouped(OneRank rank) {
+    return rank.dispatch(Layout.EXPERT_MAJOR);
   }
 
   private static LowLatencyDispatch lowLatency(OneRank rank, boolean hook) {

@@ -49,8 +49,6 @@ final class FakeCalls {
           ValueLayout.JAVA_LONG,
           ValueLayout.JAVA_LONG,
           ValueLayout.JAVA_LONG);
-  private static final MethodHandle DROP_STORES =
-      link("fake_drop_stores", null, ValueLayout.JAVA_LONG);
   private static final MethodHandle HOLD = link("fake_hold", null, ValueLayout.JAVA_INT);
 
   private FakeCalls() {}
@@ -139,14 +137,6 @@ final class FakeCalls {
   static void store(long prefix, long address, long offset, long parameter, long constant) {
     try {
       STORE.invokeExact(prefix, address, offset, parameter, constant);
-    } catch (Throwable t) {
-      throw new AssertionError(t);
-    }
-  }
-
-  static void dropStores(long prefix) {
-    try {
-      DROP_STORES.invokeExact(prefix);
     } catch (Throwable t) {
       throw new AssertionError(t);
     }

@@ -64,6 +64,7 @@ class FakeDriverTest {
   void mapsMemoryWithItsOwnAddresses() {
     try (CudaDevice device = CudaDevice.open(0);
         VmmMemory memory = VmmMemory.allocate(device, 1, VmmMemory.Sharing.DESCRIPTOR, false)) {
+      assertThat(FakeDriver.memory(memory.address()).start()).isEqualTo(memory.address());
       assertThat(FakeDriver.live())
           .contains(FakeDriver.Kind.ADDRESSES, FakeDriver.Kind.HANDLE, FakeDriver.Kind.MAPPING);
     }

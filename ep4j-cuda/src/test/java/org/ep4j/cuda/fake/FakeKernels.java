@@ -28,6 +28,14 @@ final class FakeKernels {
   private static final int RECEIVED = 16;
   private static final int OVERFLOW_RANK = 24;
 
+  /** Words of the record of a failure, and its states. */
+  private static final int STATE = 0;
+
+  private static final int EPOCH = 8;
+  private static final int ATTRIBUTED_EPOCH = 72;
+  private static final int TIMEOUT = 1;
+  private static final int NO_SUCH_EXPERT = 2;
+
   private static final int CONSTANT = -1;
 
   /** A launch: the kernel, its parameters and its shape. */
@@ -68,12 +76,19 @@ final class FakeKernels {
   }
 
   /**
-   * The kernel of dispatches reports a choice of experts that is out of range, as {@code Record} in
-   * {@code protocol.cuh} says.
+   * Each FLAT dispatch reports a choice of experts that is out of range, in the words of {@code
+   * Record} in {@code protocol.cuh}.
    */
   static void reportBadChoice() {
-    int noSuchExpert = 2;
-    constant(DISPATCH, DispatchField.RECORD, 0, noSuchExpert);
+    constant(DISPATCH, DispatchField.RECORD, STATE, NO_SUCH_EXPERT);
+  }
+
+  /** Each FLAT dispatch reports that a rank has missed the deadline. */
+  static void reportTimeout() {
+    long epoch = 1;
+    constant(DISPATCH, DispatchField.RECORD, EPOCH, epoch);
+    constant(DISPATCH, DispatchField.RECORD, ATTRIBUTED_EPOCH, epoch);
+    constant(DISPATCH, DispatchField.RECORD, STATE, TIMEOUT);
   }
 
   private static void kernel(String prefix, Class<? extends Enum<?>> fields) {

@@ -17,7 +17,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What an opening creates, and who releases it. */
+/** A closed buffer and a failed opening leave nothing behind. */
 @OnFakeDriver
 class OpenAndCloseTest {
   private static final int LAUNCH_FAILED = 719;

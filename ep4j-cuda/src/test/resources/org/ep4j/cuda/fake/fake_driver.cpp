@@ -199,15 +199,6 @@ void fake_store(const char* prefix, Word address, Word offset, Word parameter, W
   }
 }
 
-void fake_drop_stores(const char* prefix) {
-  std::lock_guard<std::recursive_mutex> guard(fake().lock);
-  for (KernelRule& rule : fake().rules) {
-    if (rule.prefix == prefix) {
-      rule.stores.clear();
-    }
-  }
-}
-
 void fake_hold(int on) {
   std::lock_guard<std::recursive_mutex> guard(fake().lock);
   fake().held = on != 0;
