@@ -56,21 +56,21 @@ class RoomsTest {
           engine.host.streaming: engine.host.kernel engine.host.exec memory
           engine.host.kernel: memory
           engine.host.exec: engine
-          cuda.put: cuda.internode cuda.backend cuda.jit cuda.internode.proxy cuda.driver \
-          engine memory group
+          cuda.put: cuda.internode cuda.backend cuda.jit cuda.internode.proxy cuda.struct \
+          cuda.driver engine memory group
           cuda.engine: cuda.engine.throughput cuda.engine.lowlatency cuda.engine.context \
           cuda.engine.failure cuda.engine.launch cuda.internode cuda.backend cuda.jit \
-          cuda.driver cuda.driver.calls engine memory group
+          cuda.struct cuda.driver cuda.driver.calls engine memory group
           cuda.engine.throughput: cuda.engine.context cuda.engine.failure cuda.engine.launch \
-          cuda.internode cuda.driver engine
+          cuda.internode cuda.struct cuda.driver engine
           cuda.engine.lowlatency: cuda.engine.context cuda.engine.failure cuda.engine.launch \
-          cuda.internode cuda.backend cuda.jit cuda.driver engine memory
+          cuda.internode cuda.backend cuda.jit cuda.struct cuda.driver engine memory
           cuda.engine.context: cuda.engine.failure cuda.engine.launch cuda.internode \
-          cuda.backend cuda.driver cuda.driver.calls engine memory group
-          cuda.engine.failure: cuda.engine.launch cuda.internode cuda.driver \
+          cuda.backend cuda.struct cuda.driver cuda.driver.calls engine memory group
+          cuda.engine.failure: cuda.engine.launch cuda.internode cuda.struct cuda.driver \
           cuda.driver.calls engine memory group
-          cuda.engine.launch: cuda.internode cuda.backend cuda.jit cuda.driver
-          cuda.internode: cuda.backend cuda.internode.proxy wire cuda.driver \
+          cuda.engine.launch: cuda.internode cuda.backend cuda.jit cuda.struct cuda.driver
+          cuda.internode: cuda.backend cuda.internode.proxy cuda.struct wire cuda.driver \
           cuda.driver.calls engine memory group
           cuda.backend.direct: cuda.backend cuda.driver cuda.driver.calls memory group
           cuda.backend: cuda.jit cuda.driver.compiler cuda.driver cuda.driver.calls memory \
@@ -82,10 +82,11 @@ class RoomsTest {
           bench.proxy: bench cuda.probe cuda.internode.proxy wire cuda.driver memory
           bench: verify cuda.probe cuda.driver memory group
           verify:
-          cuda.probe: cuda.jit cuda.internode.proxy cuda.driver memory
-          cuda.jit: cuda.driver.compiler cuda.driver cuda.driver.calls engine
+          cuda.probe: cuda.jit cuda.internode.proxy cuda.struct cuda.driver memory
+          cuda.jit: cuda.struct cuda.driver.compiler cuda.driver cuda.driver.calls engine
           cuda.driver.compiler: cuda.driver.calls
-          cuda.internode.proxy: wire cuda.driver memory
+          cuda.internode.proxy: cuda.struct wire cuda.driver memory
+          cuda.struct:
           wire: wire.support memory group
           wire.support: wire group
           cuda.driver: cuda.driver.calls engine

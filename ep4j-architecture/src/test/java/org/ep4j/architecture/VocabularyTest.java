@@ -77,7 +77,6 @@ class VocabularyTest {
           entry("nvshmem_quiet", "a function of NVSHMEM"),
           entry("claim", "an atomic operation takes work or a place in a ring: the field's term"),
           entry("claimed", "the same"),
-          entry("CLAIMED", "the same"),
           entry("ClaimedTokens", "the same"),
           entry("aPageArenaGivesZeroedPagesUntilItIsClosed", "a sentence in plain English"),
           entry("theGeneratorGivesThePublishedFirstOutput", "a sentence in plain English"),

@@ -28,11 +28,11 @@ import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.engine.context.CudaContext;
-import org.ep4j.cuda.engine.launch.ControlField;
 import org.ep4j.cuda.engine.lowlatency.LowLatency;
 import org.ep4j.cuda.engine.throughput.CudaDispatchLayout;
 import org.ep4j.cuda.engine.throughput.HandlePool;
 import org.ep4j.cuda.engine.throughput.HighThroughput;
+import org.ep4j.cuda.struct.Control;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
@@ -319,7 +319,7 @@ final class CudaBuffer implements ExpertBuffer {
     try {
       context.completion.awaitAll();
       MemorySegment words = MemorySegment.ofArray(new long[TRAFFIC_WORDS]);
-      context.region.copyTo(ControlField.ROWS_SENT.offset(), words);
+      context.region.copyTo(Control.WORDS.rowsSent.offset(), words);
       return new BufferStatistics(
           highThroughput.dispatches,
           highThroughput.combines,

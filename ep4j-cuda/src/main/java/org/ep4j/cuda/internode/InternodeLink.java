@@ -1,8 +1,8 @@
 package org.ep4j.cuda.internode;
 
-import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.cuda.backend.PutTransport;
+import org.ep4j.cuda.struct.InternodeTransport;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -45,10 +45,11 @@ interface InternodeLink extends AutoCloseable {
   @Nullable PutTransport transport();
 
   /**
-   * Writes the {@code InternodeTransport} of kernels into {@link InternodeTransportField#BYTES}
-   * zeroed bytes.
+   * Writes the parameter of kernels.
+   *
+   * @param to zeroed
    */
-  void describe(MemorySegment transport);
+  void describe(InternodeTransport to);
 
   /** Whether this rank no longer sends. Any thread; cheap. */
   boolean stopped();

@@ -5,18 +5,18 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.struct.InternodePartner;
+import org.ep4j.cuda.struct.InternodeWorld;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 
 /**
- * {@code InternodeWorld} of {@code kernels/internode/internode.cuh} and everything that it refers
- * to, on the device. Addresses do not change when ranks are lost; only the number of partners
- * decreases.
+ * {@link InternodeWorld} and everything that it refers to, on the device. Addresses do not change
+ * when ranks are lost; only the number of partners decreases.
  */
 final class InternodeTable implements AutoCloseable {
-  private static final long WORLD =
-      InternodeWorldField.TRANSPORT.ordinal() * (long) Long.BYTES + InternodeTransportField.BYTES;
-  private static final long PARTNER = InternodePartnerField.values().length * (long) Long.BYTES;
+  private static final long WORLD = new InternodeWorld().bytes();
+  private static final long PARTNER = new InternodePartner().bytes();
 
   /** Alignment of {@code ObservedCounters}: a word on its own line, then one per slot. */
   private static final long SEEN_ALIGNMENT = 128;
@@ -94,10 +94,13 @@ final class InternodeTable implements AutoCloseable {
     int[] partners = rails.partners(rank);
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment image = arena.allocate(memory.bytes(), Long.BYTES);
-      writeWorld(image, partners.length);
+      InternodeWorld world = new InternodeWorld();
+      world.placeIn(image);
+      writeWorld(world, partners.length);
+      InternodePartner partner = new InternodePartner();
       for (int place = 0; place < partners.length; place++) {
-        MemorySegment at = image.asSlice(partnerTable + place * PARTNER, PARTNER);
-        writePartner(at, rails, partners[place], place);
+        partner.placeIn(image.asSlice(partnerTable + place * PARTNER, PARTNER));
+        writePartner(partner, rails, partners[place], place);
       }
       writeLists(image, rails, gone);
       memory.copyFrom(0, image);
@@ -130,66 +133,53 @@ final class InternodeTable implements AutoCloseable {
     return link.counters() + (long) number * Long.BYTES;
   }
 
-  private static void set(MemorySegment image, Enum<?> field, long value) {
-    image.setAtIndex(ValueLayout.JAVA_LONG, field.ordinal(), value);
-  }
-
-  private void writeWorld(MemorySegment image, int partners) {
+  private void writeWorld(InternodeWorld world, int partners) {
     long base = memory.address();
     int node = nodes.of(rank);
-    set(image, InternodeWorldField.FIRST, nodes.first(node));
-    set(image, InternodeWorldField.END, nodes.end(node));
-    set(image, InternodeWorldField.NODES, nodes.count());
-    set(image, InternodeWorldField.NODE, node);
-    set(image, InternodeWorldField.NODE_OF, base + nodeOf);
-    set(image, InternodeWorldField.PARTNERS, partners);
-    set(image, InternodeWorldField.PARTNER, base + partnerTable);
-    set(image, InternodeWorldField.RAIL_TO, base + railTo);
-    set(image, InternodeWorldField.SLOTS, InternodeLayout.SLOTS);
-    set(image, InternodeWorldField.SLOT_BYTES, layout.slotBytes);
-    set(image, InternodeWorldField.MAPPED, link.puts() ? 0 : 1);
-    set(image, InternodeWorldField.LANES, link.lanesPerRing());
-    set(image, InternodeWorldField.SENT, base + sent);
-    set(image, InternodeWorldField.TAKEN, base + taken);
-    set(image, InternodeWorldField.COUNTS_PUBLISHED, counter(layout.countsPublished(0)));
-    set(image, InternodeWorldField.REMOTE_COUNTS_PUBLISHED, layout.countsPublished(rank));
-    set(image, InternodeWorldField.PUBLISHED_ROUNDS, base + publishedRounds);
-    set(image, InternodeWorldField.COUNTS_OUT, link.outgoing());
-    set(image, InternodeWorldField.COUNTS_SOURCE, link.outgoingSource());
-    set(image, InternodeWorldField.COUNTS_TARGET, layout.counts(rank));
-    set(image, InternodeWorldField.REMOTE_COUNTS, base + remoteCounts);
-    set(image, InternodeWorldField.COUNTS_IN, link.incoming() + layout.counts(0));
-    set(image, InternodeWorldField.COUNT_STRIDE, layout.countStride());
-    set(image, InternodeWorldField.SEEN, base + seen);
-    link.describe(
-        image.asSlice(
-            InternodeWorldField.TRANSPORT.ordinal() * (long) Long.BYTES,
-            InternodeTransportField.BYTES));
+    world.first.set(nodes.first(node));
+    world.end.set(nodes.end(node));
+    world.nodes.set(nodes.count());
+    world.node.set(node);
+    world.nodeOf.set(base + nodeOf);
+    world.partners.set(partners);
+    world.partner.set(base + partnerTable);
+    world.railTo.set(base + railTo);
+    world.slots.set(InternodeLayout.SLOTS);
+    world.slotBytes.set(layout.slotBytes);
+    world.mapped.set(!link.puts());
+    world.lanes.set(link.lanesPerRing());
+    world.sent.set(base + sent);
+    world.taken.set(base + taken);
+    world.countsPublished.set(counter(layout.countsPublished(0)));
+    world.remoteCountsPublished.set(layout.countsPublished(rank));
+    world.publishedRounds.set(base + publishedRounds);
+    world.countsOut.set(link.outgoing());
+    world.countsSource.set(link.outgoingSource());
+    world.countsTarget.set(layout.counts(rank));
+    world.remoteCounts.set(base + remoteCounts);
+    world.countsIn.set(link.incoming() + layout.counts(0));
+    world.countStride.set(layout.countStride());
+    world.seen.set(base + seen);
+    link.describe(world.transport);
   }
 
-  private void writePartner(MemorySegment image, Rails rails, int partner, int place) {
+  private void writePartner(InternodePartner at, Rails rails, int partner, int place) {
     int node = nodes.of(partner);
     int remotePlace = rails.place(partner, rank);
     long target = layout.rings + layout.ring(remotePlace);
     long out = layout.outgoingRings + layout.ring(place);
-    set(image, InternodePartnerField.RANK, partner);
-    set(image, InternodePartnerField.NODE, node);
-    set(image, InternodePartnerField.IS_RECEIVER, rails.rail(rank, node) == partner ? 1 : 0);
-    set(
-        image,
-        InternodePartnerField.IS_SENDER,
-        rails.rail(partner, nodes.of(rank)) == rank ? 1 : 0);
-    set(
-        image,
-        InternodePartnerField.OUT,
-        link.puts() ? link.outgoing() + out : link.incoming(partner) + target);
-    set(image, InternodePartnerField.OUT_SOURCE, link.outgoingSource() + out);
-    set(image, InternodePartnerField.OUT_TARGET, target);
-    set(image, InternodePartnerField.IN, link.incoming() + layout.rings + layout.ring(place));
-    set(image, InternodePartnerField.ARRIVED, counter(layout.arrived(place)));
-    set(image, InternodePartnerField.CREDITS, counter(layout.credits(place)));
-    set(image, InternodePartnerField.REMOTE_ARRIVED, layout.arrived(remotePlace));
-    set(image, InternodePartnerField.REMOTE_CREDITS, layout.credits(remotePlace));
+    at.rank.set(partner);
+    at.node.set(node);
+    at.isReceiver.set(rails.rail(rank, node) == partner);
+    at.isSender.set(rails.rail(partner, nodes.of(rank)) == rank);
+    at.out.set(link.puts() ? link.outgoing() + out : link.incoming(partner) + target);
+    at.outSource.set(link.outgoingSource() + out);
+    at.outTarget.set(target);
+    at.in.set(link.incoming() + layout.rings + layout.ring(place));
+    at.arrived.set(counter(layout.arrived(place)));
+    at.credits.set(counter(layout.credits(place)));
+    at.remoteArrived.set(layout.arrived(remotePlace));
+    at.remoteCredits.set(layout.credits(remotePlace));
   }
 
   private void writeLists(MemorySegment image, Rails rails, boolean[] gone) {

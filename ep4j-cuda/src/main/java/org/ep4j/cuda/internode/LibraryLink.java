@@ -10,6 +10,7 @@ import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.backend.PutWindow;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.struct.InternodeTransport;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
@@ -160,13 +161,13 @@ final class LibraryLink implements InternodeLink {
   }
 
   @Override
-  public void describe(MemorySegment to) {
-    InternodeTransportField.COUNTERS.set(to, counters());
-    InternodeTransportField.LIBRARY.set(to, transport.library());
-    InternodeTransportField.WINDOW.set(to, transport.window());
-    InternodeTransportField.WORDS.set(to, shape.signalWords());
+  public void describe(InternodeTransport to) {
+    to.counters.set(counters());
+    to.library.set(transport.library());
+    to.window.set(transport.window());
+    to.words.set(shape.signalWords());
     // Rings are lanes of the library; other fields of the proxy are unused.
-    InternodeTransportField.setRings(to, LANES);
+    to.rings.rings.set(LANES);
   }
 
   @Override

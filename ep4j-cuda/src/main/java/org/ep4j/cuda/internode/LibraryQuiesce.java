@@ -1,7 +1,6 @@
 package org.ep4j.cuda.internode;
 
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.function.Consumer;
 import org.ep4j.cuda.backend.LibraryModule;
@@ -13,6 +12,8 @@ import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.struct.InternodeTransport;
+import org.ep4j.cuda.struct.QuiesceParameters;
 
 /**
  * Determines that a library carries nothing between the nodes, as {@link InternodeQuiesce} does for
@@ -24,23 +25,10 @@ final class LibraryQuiesce implements AutoCloseable {
   private static final int WARP = 32;
   private static final int CLEARING_THREADS = 256;
 
-  /** Fields of {@code QuiesceParameters}. */
-  private enum Run {
-    RANK,
-    RANKS,
-    NODE_FIRST,
-    NODE_END,
-    FIRST_WORD,
-    INCREMENT,
-    WANTED,
-    TIMEOUT,
-    MISSING
-  }
-
   private final ResourceStack owned = new ResourceStack();
   private final int lanes;
   private final int firstWord;
-  private final Consumer<MemorySegment> transport;
+  private final Consumer<InternodeTransport> transport;
   private final CudaStream stream;
   private final DeviceMemory missing;
   private final Kernel quiesce;
@@ -53,14 +41,14 @@ final class LibraryQuiesce implements AutoCloseable {
    * Loads the kernels.
    *
    * @param firstWord number of the counter for the final adds of rank 0
-   * @param described writes the {@code InternodeTransport} of the kernels
+   * @param described writes the transport of the kernels
    */
   LibraryQuiesce(
       CudaDevice device,
       PutTransport library,
       int lanes,
       int firstWord,
-      Consumer<MemorySegment> described) {
+      Consumer<InternodeTransport> described) {
     this.lanes = lanes;
     this.firstWord = firstWord;
     transport = described;
@@ -89,23 +77,22 @@ final class LibraryQuiesce implements AutoCloseable {
    */
   String await(int rank, int ranks, int first, int end, long time, Duration timeout) {
     missing.copyFrom(0, MemorySegment.ofArray(new long[1]));
+    InternodeTransport carrier = new InternodeTransport();
+    QuiesceParameters run = new QuiesceParameters();
     try (Launch launch =
-        Launch.of(
-            quiesce,
-            LaunchConfig.of(1, lanes * WARP),
-            InternodeTransportField.BYTES,
-            Run.values().length * Long.BYTES)) {
-      transport.accept(launch.parameter(0));
-      MemorySegment run = launch.parameter(1);
-      set(run, Run.RANK, rank);
-      set(run, Run.RANKS, ranks);
-      set(run, Run.NODE_FIRST, first);
-      set(run, Run.NODE_END, end);
-      set(run, Run.FIRST_WORD, firstWord);
-      set(run, Run.INCREMENT, time - completedRounds);
-      set(run, Run.WANTED, time * lanes);
-      set(run, Run.TIMEOUT, timeout.toNanos());
-      set(run, Run.MISSING, missing.address());
+        Launch.of(quiesce, LaunchConfig.of(1, lanes * WARP), carrier.bytes(), run.bytes())) {
+      carrier.placeIn(launch.parameter(0));
+      transport.accept(carrier);
+      run.placeIn(launch.parameter(1));
+      run.rank.set(rank);
+      run.ranks.set(ranks);
+      run.nodeFirst.set(first);
+      run.nodeEnd.set(end);
+      run.firstWord.set(firstWord);
+      run.increment.set(time - completedRounds);
+      run.wanted.set(time * lanes);
+      run.timeout.set(timeout.toNanos());
+      run.missing.set(missing.address());
       launch.launch(stream);
       stream.synchronize();
     }
@@ -118,20 +105,14 @@ final class LibraryQuiesce implements AutoCloseable {
             .formatted(found[0] - 1, timeout.toMillis());
   }
 
-  private static void set(MemorySegment run, Run field, long value) {
-    run.setAtIndex(ValueLayout.JAVA_LONG, field.ordinal(), value);
-  }
-
   /** Sets the first counters to 0. */
   void clear(int counters) {
+    InternodeTransport carrier = new InternodeTransport();
     try (Launch launch =
-        Launch.of(
-            clear,
-            LaunchConfig.of(1, CLEARING_THREADS),
-            InternodeTransportField.BYTES,
-            Long.BYTES)) {
-      transport.accept(launch.parameter(0));
-      launch.parameter(1).set(ValueLayout.JAVA_LONG, 0, counters);
+        Launch.of(clear, LaunchConfig.of(1, CLEARING_THREADS), carrier.bytes(), Long.BYTES)) {
+      carrier.placeIn(launch.parameter(0));
+      transport.accept(carrier);
+      launch.setLong(1, counters);
       launch.launch(stream);
       stream.synchronize();
     }

@@ -7,6 +7,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.internode.proxy.Proxy;
+import org.ep4j.cuda.struct.CommandRings;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Region;
@@ -110,8 +111,8 @@ public final class RingPuts implements AutoCloseable {
     return lanesPerRing;
   }
 
-  /** Writes the {@code CommandRings}, {@link Proxy#PARAMETER_BYTES} bytes. */
-  public void describe(MemorySegment rings) {
+  /** Writes the rings that kernels submit to. */
+  public void describe(CommandRings rings) {
     proxy.describe(rings);
   }
 

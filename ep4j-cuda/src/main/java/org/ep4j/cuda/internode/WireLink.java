@@ -9,6 +9,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.internode.proxy.Proxy;
+import org.ep4j.cuda.struct.InternodeTransport;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
@@ -202,9 +203,9 @@ final class WireLink implements InternodeLink {
   }
 
   @Override
-  public void describe(MemorySegment transport) {
-    InternodeTransportField.COUNTERS.set(transport, counters);
-    proxy.describe(InternodeTransportField.rings(transport));
+  public void describe(InternodeTransport to) {
+    to.counters.set(counters);
+    proxy.describe(to.rings);
   }
 
   @Override

@@ -12,12 +12,13 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.struct.SharedStructs;
 
 /**
  * The source of a kernel: a file of this jar and everything that it includes, directly or
  * indirectly. Includes name files below {@code org/ep4j/cuda/kernels}, by their path from that
- * root, {@code common/ptx.cuh}; CUDA headers cannot be included, because machines that run kernels
- * may not have them.
+ * root, {@code common/ptx.cuh}, or declarations of {@link SharedStructs}; CUDA headers cannot be
+ * included, because machines that run kernels may not have them.
  *
  * @param entry the file that is compiled
  * @param files text by name, including the entry
@@ -81,6 +82,10 @@ public record KernelSources(String entry, SortedMap<String, String> files) {
   }
 
   private static String read(String name) {
+    String declaration = SharedStructs.declaration(name);
+    if (declaration != null) {
+      return declaration;
+    }
     try (InputStream in = KernelSources.class.getResourceAsStream(ROOT + name)) {
       if (in == null) {
         throw new InvalidArgumentException(

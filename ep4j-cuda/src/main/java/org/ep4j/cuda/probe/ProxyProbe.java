@@ -13,6 +13,7 @@ import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.cuda.struct.CommandRings;
 
 /**
  * Pushes commands into the rings of a proxy, see {@code kernels/probe/proxy_probe.cu}. One thread.
@@ -77,19 +78,21 @@ public final class ProxyProbe implements AutoCloseable {
       int together,
       int peers,
       Duration timeout) {
+    CommandRings rings = new CommandRings();
     try (DeviceMemory refused = DeviceMemory.allocate(device, Long.BYTES);
         Launch launch =
             Launch.of(
                 module.kernel("ep4j_proxy_push"),
                 LaunchConfig.of(blocks, 32 * warps),
-                Proxy.PARAMETER_BYTES,
+                rings.bytes(),
                 8,
                 8,
                 8,
                 8,
                 8)) {
       refused.fill8(0, Long.BYTES, (byte) 0, stream);
-      proxy.describe(launch.parameter(0));
+      rings.placeIn(launch.parameter(0));
+      proxy.describe(rings);
       launch.setLong(1, warpCommands);
       launch.setLong(2, together);
       launch.setLong(3, peers);
@@ -111,12 +114,13 @@ public final class ProxyProbe implements AutoCloseable {
    */
   public long[] rounds(Proxy proxy, int rounds, Duration pause, Duration timeout) {
     long shift = words.deviceAddress() - words.hostAddress();
+    CommandRings rings = new CommandRings();
     try (DeviceMemory times = DeviceMemory.allocate(device, (long) rounds * WORDS * Long.BYTES);
         Launch launch =
             Launch.of(
                 module.kernel("ep4j_proxy_rounds"),
                 LaunchConfig.of(1, 32),
-                Proxy.PARAMETER_BYTES,
+                rings.bytes(),
                 8,
                 8,
                 8,
@@ -124,7 +128,8 @@ public final class ProxyProbe implements AutoCloseable {
                 8,
                 8)) {
       times.fill8(0, times.bytes(), (byte) 0, stream);
-      proxy.describe(launch.parameter(0));
+      rings.placeIn(launch.parameter(0));
+      proxy.describe(rings);
       launch.setLong(1, rounds);
       launch.setLong(2, clock() + shift);
       launch.setLong(3, answer() + shift);

@@ -2,7 +2,6 @@ package org.ep4j.cuda.put;
 
 import java.lang.System.Logger.Level;
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
@@ -24,8 +23,8 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.internode.RingPuts;
 import org.ep4j.cuda.internode.WireChoice;
-import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.cuda.struct.PutParameters;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
@@ -43,8 +42,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class DevicePut implements AutoCloseable {
   /** Size of the parameter that kernels take by value, see {@link #describe}. */
-  public static final int PARAMETER_BYTES =
-      PutField.RINGS.ordinal() * Long.BYTES + Proxy.PARAMETER_BYTES;
+  public static final int PARAMETER_BYTES = new PutParameters().bytes();
 
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
@@ -254,31 +252,28 @@ public final class DevicePut implements AutoCloseable {
    */
   public void describe(MemorySegment parameter) {
     parameter.fill((byte) 0);
+    PutParameters p = new PutParameters();
+    p.placeIn(parameter);
     PutShape shape = config.shape();
-    set(parameter, PutField.RANK, group.rank());
-    set(parameter, PutField.RANKS, group.size());
-    set(parameter, PutField.LANES, shape.lanes());
-    set(parameter, PutField.SIGNALS, shape.signals());
-    set(parameter, PutField.OWN, window.memory().address());
-    set(parameter, PutField.PEERS, tables.address());
-    set(parameter, PutField.SIGNAL_WORDS, shape.signalWords());
-    set(parameter, PutField.FLUSHES, tables.address() + group.size() * (long) Long.BYTES);
+    p.rank.set(group.rank());
+    p.ranks.set(group.size());
+    p.lanes.set(shape.lanes());
+    p.signals.set(shape.signals());
+    p.own.set(window.memory().address());
+    p.peers.set(tables.address());
+    p.signalWords.set(shape.signalWords());
+    p.flushes.set(tables.address() + group.size() * (long) Long.BYTES);
     if (transport != null) {
-      set(parameter, PutField.LIBRARY, transport.library());
-      set(parameter, PutField.WINDOW, transport.window());
+      p.library.set(transport.library());
+      p.window.set(transport.window());
     }
     if (internode != null) {
-      set(parameter, PutField.OUTGOING, internode.outgoing());
-      set(parameter, PutField.INCOMING, internode.incoming());
-      set(parameter, PutField.COUNTERS, internode.counters());
-      set(parameter, PutField.LANES_PER_RING, internode.lanesPerRing());
-      internode.describe(
-          parameter.asSlice(PutField.RINGS.ordinal() * (long) Long.BYTES, Proxy.PARAMETER_BYTES));
+      p.outgoing.set(internode.outgoing());
+      p.incoming.set(internode.incoming());
+      p.counters.set(internode.counters());
+      p.lanesPerRing.set(internode.lanesPerRing());
+      internode.describe(p.rings);
     }
-  }
-
-  private static void set(MemorySegment parameter, PutField field, long value) {
-    parameter.setAtIndex(ValueLayout.JAVA_LONG, field.ordinal(), value);
   }
 
   /** Why this rank no longer sends; null if it does. */

@@ -1,7 +1,6 @@
 package org.ep4j.cuda.put;
 
 import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -14,6 +13,7 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.struct.PutRun;
 import org.ep4j.group.Group;
 
 /**
@@ -26,7 +26,6 @@ public final class PutProbe implements AutoCloseable {
   private static final String STREAM = "ep4j_put_stream";
 
   private static final int WARPS_OF_BLOCK = 8;
-  private static final int RUN_FIELDS = 6;
   private static final int UNIT = 16;
   private static final int ROUNDING = 256;
 
@@ -186,20 +185,21 @@ public final class PutProbe implements AutoCloseable {
     long[] result = new long[warps];
     results.copyFrom(0, MemorySegment.ofArray(result));
     puts.barrier();
+    PutRun run = new PutRun();
     try (Launch launch =
         Launch.of(
             module.kernel(entry),
             LaunchConfig.of(blocks, threads),
             DevicePut.PARAMETER_BYTES,
-            RUN_FIELDS * Long.BYTES)) {
+            run.bytes())) {
       puts.describe(launch.parameter(0));
-      long[] fields = {
-        1 - rank, block, count, timeout.toNanos(), results.address(), past.address()
-      };
-      MemorySegment run = launch.parameter(1);
-      for (int i = 0; i < fields.length; i++) {
-        run.setAtIndex(ValueLayout.JAVA_LONG, i, fields[i]);
-      }
+      run.placeIn(launch.parameter(1));
+      run.partner.set(1L - rank);
+      run.bytes.set(block);
+      run.rounds.set(count);
+      run.timeout.set(timeout.toNanos());
+      run.results.set(results.address());
+      run.past.set(past.address());
       launch.launch(stream);
       stream.synchronize();
     }

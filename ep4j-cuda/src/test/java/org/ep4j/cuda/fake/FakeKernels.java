@@ -4,11 +4,13 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.List;
-import org.ep4j.cuda.engine.launch.CombineField;
-import org.ep4j.cuda.engine.launch.DispatchField;
-import org.ep4j.cuda.engine.launch.LayoutField;
-import org.ep4j.cuda.engine.launch.LowLatencyField;
-import org.ep4j.cuda.engine.launch.TransposeField;
+import java.util.Map;
+import org.ep4j.cuda.struct.CombineParameters;
+import org.ep4j.cuda.struct.DispatchParameters;
+import org.ep4j.cuda.struct.LayoutParameters;
+import org.ep4j.cuda.struct.LowLatencyParameters;
+import org.ep4j.cuda.struct.Struct;
+import org.ep4j.cuda.struct.TransposeParameters;
 
 /**
  * The kernels as the fake driver knows them: the size of their parameters, and the words that they
@@ -20,6 +22,8 @@ final class FakeKernels {
   static final String COMBINE = "ep4j_combine";
   static final String EXPERT_COMBINE = "ep4j_expert_combine";
   static final String LOW_LATENCY = "ep4j_low_latency_";
+  private static final String LAYOUT = "ep4j_layout";
+  private static final String TRANSPOSE = "ep4j_transpose_scales";
 
   /** Words of the counts that a dispatch writes; the first one is written last. */
   private static final int COUNTS_TICKET = 0;
@@ -46,33 +50,39 @@ final class FakeKernels {
       long threads,
       long sharedBytes,
       long stream) {
-    long get(Enum<?> parameter) {
-      return parameters.get(ValueLayout.JAVA_LONG, offset(parameter));
+    /** A parameter by its name in kernels. */
+    long get(String parameter) {
+      return parameters.get(ValueLayout.JAVA_LONG, struct(kernel).offset(parameter));
     }
   }
+
+  /** The parameters of each kernel, by a prefix of its name. */
+  private static final Map<String, Struct> PARAMETERS =
+      Map.of(
+          DISPATCH, new DispatchParameters(),
+          EXPERT_DISPATCH, new DispatchParameters(),
+          COMBINE, new CombineParameters(),
+          EXPERT_COMBINE, new CombineParameters(),
+          LOW_LATENCY, new LowLatencyParameters(),
+          LAYOUT, new LayoutParameters(),
+          TRANSPOSE, new TransposeParameters());
 
   private FakeKernels() {}
 
   /** Defines all kernels; each of them ends at once and reports its end. */
   static void define() {
+    PARAMETERS.forEach(FakeKernels::kernel);
     for (String name : List.of(DISPATCH, EXPERT_DISPATCH)) {
-      kernel(name, DispatchField.class);
       // A world of one rank receives each of its tokens once.
-      store(name, DispatchField.TOTALS, NEEDED, DispatchField.TOKENS);
-      store(name, DispatchField.TOTALS, RECEIVED, DispatchField.TOKENS);
-      store(name, DispatchField.TOTALS, OVERFLOW_RANK, DispatchField.RANKS);
-      store(name, DispatchField.TOTALS, COUNTS_TICKET, DispatchField.COUNTS_TICKET);
-      store(name, DispatchField.COMPLETED, 0, DispatchField.TICKET);
+      store(name, "totals", NEEDED, "tokens");
+      store(name, "totals", RECEIVED, "tokens");
+      store(name, "totals", OVERFLOW_RANK, "ranks");
+      store(name, "totals", COUNTS_TICKET, "counts_ticket");
     }
-    for (String name : List.of(COMBINE, EXPERT_COMBINE)) {
-      kernel(name, CombineField.class);
-      store(name, CombineField.COMPLETED, 0, CombineField.TICKET);
+    for (String name :
+        List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, EXPERT_COMBINE, LOW_LATENCY, TRANSPOSE)) {
+      store(name, "receipt.completed", 0, "receipt.ticket");
     }
-    kernel(LOW_LATENCY, LowLatencyField.class);
-    store(LOW_LATENCY, LowLatencyField.COMPLETED, 0, LowLatencyField.TICKET);
-    kernel("ep4j_layout", LayoutField.class);
-    kernel("ep4j_transpose_scales", TransposeField.class);
-    store("ep4j_transpose_scales", TransposeField.COMPLETED, 0, TransposeField.TICKET);
   }
 
   /**
@@ -80,40 +90,50 @@ final class FakeKernels {
    * Record} in {@code protocol.cuh}.
    */
   static void reportBadChoice() {
-    constant(DISPATCH, DispatchField.RECORD, STATE, NO_SUCH_EXPERT);
+    constant(DISPATCH, "record", STATE, NO_SUCH_EXPERT);
   }
 
   /** Each FLAT dispatch reports that a rank has missed the deadline. */
   static void reportTimeout() {
     long epoch = 1;
-    constant(DISPATCH, DispatchField.RECORD, EPOCH, epoch);
-    constant(DISPATCH, DispatchField.RECORD, ATTRIBUTED_EPOCH, epoch);
-    constant(DISPATCH, DispatchField.RECORD, STATE, TIMEOUT);
+    constant(DISPATCH, "record", EPOCH, epoch);
+    constant(DISPATCH, "record", ATTRIBUTED_EPOCH, epoch);
+    constant(DISPATCH, "record", STATE, TIMEOUT);
   }
 
-  private static void kernel(String prefix, Class<? extends Enum<?>> fields) {
+  private static void kernel(String prefix, Struct parameters) {
     try (Arena arena = Arena.ofConfined()) {
-      FakeCalls.kernel(
-          arena.allocateFrom(prefix).address(),
-          (long) fields.getEnumConstants().length * Long.BYTES);
+      FakeCalls.kernel(arena.allocateFrom(prefix).address(), parameters.bytes());
     }
   }
 
   /** The kernel writes a parameter to the word {@code offset} behind an address. */
-  private static void store(String prefix, Enum<?> address, long offset, Enum<?> value) {
-    store(prefix, address, offset, offset(value), 0);
+  private static void store(String prefix, String address, long offset, String value) {
+    store(prefix, address, offset, struct(prefix).offset(value), 0);
   }
 
-  private static void constant(String prefix, Enum<?> address, long offset, long value) {
+  private static void constant(String prefix, String address, long offset, long value) {
     store(prefix, address, offset, CONSTANT, value);
   }
 
   private static void store(
-      String prefix, Enum<?> address, long offset, long parameter, long constant) {
+      String prefix, String address, long offset, long parameter, long constant) {
     try (Arena arena = Arena.ofConfined()) {
       FakeCalls.store(
-          arena.allocateFrom(prefix).address(), offset(address), offset, parameter, constant);
+          arena.allocateFrom(prefix).address(),
+          struct(prefix).offset(address),
+          offset,
+          parameter,
+          constant);
     }
+  }
+
+  private static Struct struct(String kernel) {
+    return PARAMETERS.entrySet().stream()
+        .filter(each -> kernel.startsWith(each.getKey()))
+        .map(Map.Entry::getValue)
+        .findFirst()
+        .orElseThrow();
   }
 
   /** The launches so far that succeeded. */
@@ -130,9 +150,5 @@ final class FakeKernels {
                     call.argument(4),
                     call.argument(5)))
         .toList();
-  }
-
-  private static long offset(Enum<?> parameter) {
-    return (long) parameter.ordinal() * Long.BYTES;
   }
 }

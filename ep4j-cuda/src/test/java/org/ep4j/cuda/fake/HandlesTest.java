@@ -18,7 +18,6 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.ErrorCode;
 import org.ep4j.Layout;
 import org.ep4j.cuda.driver.CudaGraph;
-import org.ep4j.cuda.engine.launch.DispatchField;
 import org.ep4j.cuda.fake.FakeKernels.Launch;
 import org.junit.jupiter.api.Test;
 
@@ -73,7 +72,7 @@ class HandlesTest {
               Set<Long> open = new HashSet<>();
               for (int i = 0; i < OPEN; i++) {
                 handles.add(rank.dispatch(Layout.FLAT).handle());
-                assertThat(open.add(last().get(DispatchField.ROUTES))).isTrue();
+                assertThat(open.add(last().get("routes"))).isTrue();
                 FakeDriver.forgetCalls();
               }
               all.addAll(open);

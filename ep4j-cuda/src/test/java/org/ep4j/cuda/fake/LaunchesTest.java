@@ -10,10 +10,7 @@ import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.engine.Batch;
-import org.ep4j.cuda.engine.launch.CombineField;
-import org.ep4j.cuda.engine.launch.DispatchField;
 import org.ep4j.cuda.engine.launch.Kernels;
-import org.ep4j.cuda.engine.launch.LowLatencyField;
 import org.ep4j.cuda.fake.FakeKernels.Launch;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -39,12 +36,12 @@ class LaunchesTest {
           assertThat(launch.blocks()).isEqualTo(rank.buffer.parallelism());
           assertThat(launch.threads()).isEqualTo(Kernels.THREADS);
           assertThat(launch.stream()).isEqualTo(rank.stream.handle());
-          assertThat(launch.get(DispatchField.X)).isEqualTo(rank.batch.x.address());
-          assertThat(launch.get(DispatchField.IDS))
+          assertThat(launch.get("x")).isEqualTo(rank.batch.x.address());
+          assertThat(launch.get("ids"))
               .isEqualTo(rank.batch.routing.topkIdx().address());
-          assertThat(launch.get(DispatchField.TOKENS)).isEqualTo(OneRank.TOKENS);
-          assertThat(launch.get(DispatchField.ROW_BYTES)).isEqualTo(ROW_BYTES);
-          assertThat(launch.get(DispatchField.CACHED)).isZero();
+          assertThat(launch.get("tokens")).isEqualTo(OneRank.TOKENS);
+          assertThat(launch.get("row_bytes")).isEqualTo(ROW_BYTES);
+          assertThat(launch.get("cached")).isZero();
         });
   }
 
@@ -57,13 +54,13 @@ class LaunchesTest {
           Launch launch = last();
           assertThat(region.bytes()).isPositive();
           assertThat(dispatch.x().address())
-              .isEqualTo(region.start() + launch.get(DispatchField.ROWS_OFFSET));
-          for (DispatchField offset :
+              .isEqualTo(region.start() + launch.get("rows_offset"));
+          for (String offset :
               List.of(
-                  DispatchField.READY_OFFSET,
-                  DispatchField.COUNTS_OFFSET,
-                  DispatchField.IDS_OFFSET,
-                  DispatchField.SOURCES_OFFSET)) {
+                  "ready_offset",
+                  "counts_offset",
+                  "ids_offset",
+                  "sources_offset")) {
             assertThat(launch.get(offset)).as("%s", offset).isBetween(1L, region.bytes() - 1);
           }
         });
@@ -75,21 +72,21 @@ class LaunchesTest {
         rank -> {
           rank.dispatch(Layout.FLAT);
           Launch launch = last();
-          FakeDriver.Range device = FakeDriver.memory(launch.get(DispatchField.ROUTES));
-          FakeDriver.Range host = FakeDriver.memory(launch.get(DispatchField.TOTALS));
+          FakeDriver.Range device = FakeDriver.memory(launch.get("routes"));
+          FakeDriver.Range host = FakeDriver.memory(launch.get("totals"));
           assertThat(device.bytes()).isPositive();
           assertThat(host.bytes()).isPositive();
           assertThat(device).isNotEqualTo(host);
-          for (DispatchField each :
-              List.of(DispatchField.LISTS, DispatchField.MATRIX, DispatchField.GROUP_ROWS)) {
+          for (String each :
+              List.of("lists", "matrix", "group_rows")) {
             assertThat(FakeDriver.memory(launch.get(each))).as("%s", each).isEqualTo(device);
           }
-          for (DispatchField each :
+          for (String each :
               List.of(
-                  DispatchField.RANK_OFFSETS,
-                  DispatchField.EXPERT_OFFSETS,
-                  DispatchField.RECEIVED,
-                  DispatchField.ALIGNED)) {
+                  "rank_offsets",
+                  "expert_offsets",
+                  "received",
+                  "aligned")) {
             assertThat(FakeDriver.memory(launch.get(each))).as("%s", each).isEqualTo(host);
           }
         });
@@ -104,13 +101,13 @@ class LaunchesTest {
             rank.buffer.dispatch(Layout.FLAT, rank.tokens, handle, rank.onStream);
             Launch again = last();
             assertThat(again.kernel()).isEqualTo(first.kernel());
-            assertThat(again.get(DispatchField.CACHED)).isEqualTo(1);
-            assertThat(again.get(DispatchField.IDS)).isZero();
-            assertThat(again.get(DispatchField.ROUTES)).isEqualTo(first.get(DispatchField.ROUTES));
-            assertThat(again.get(DispatchField.TICKET))
-                .isEqualTo(first.get(DispatchField.TICKET) + 1);
-            assertThat(again.get(DispatchField.COUNTS_TICKET))
-                .isEqualTo(first.get(DispatchField.COUNTS_TICKET));
+            assertThat(again.get("cached")).isEqualTo(1);
+            assertThat(again.get("ids")).isZero();
+            assertThat(again.get("routes")).isEqualTo(first.get("routes"));
+            assertThat(again.get("receipt.ticket"))
+                .isEqualTo(first.get("receipt.ticket") + 1);
+            assertThat(again.get("counts_ticket"))
+                .isEqualTo(first.get("counts_ticket"));
           }
         });
   }
@@ -128,10 +125,10 @@ class LaunchesTest {
             assertThat(launch.kernel()).isEqualTo(FakeKernels.COMBINE + "_bf16");
             assertThat(launch.blocks()).isEqualTo(rank.buffer.parallelism());
             assertThat(launch.stream()).isEqualTo(rank.stream.handle());
-            assertThat(launch.get(CombineField.Y)).isEqualTo(y.address());
-            assertThat(launch.get(CombineField.OUT)).isEqualTo(sums.address());
-            assertThat(launch.get(CombineField.ROUTES))
-                .isEqualTo(dispatched.get(DispatchField.ROUTES));
+            assertThat(launch.get("y")).isEqualTo(y.address());
+            assertThat(launch.get("out")).isEqualTo(sums.address());
+            assertThat(launch.get("routes"))
+                .isEqualTo(dispatched.get("routes"));
             assertThat(FakeDriver.memory(sums.address()).bytes())
                 .isGreaterThanOrEqualTo(OneRank.TOKENS * ROW_BYTES);
           }
@@ -151,11 +148,11 @@ class LaunchesTest {
           for (Launch each : List.of(send, receive)) {
             assertThat(each.kernel()).isEqualTo(FakeKernels.LOW_LATENCY + "dispatch_bf16");
             assertThat(each.stream()).isEqualTo(rank.stream.handle());
-            assertThat(each.get(LowLatencyField.X)).isEqualTo(rank.batch.x.address());
-            assertThat(each.get(LowLatencyField.ROWS)).isEqualTo(dispatch.x().address());
+            assertThat(each.get("x")).isEqualTo(rank.batch.x.address());
+            assertThat(each.get("rows")).isEqualTo(dispatch.x().address());
           }
-          assertThat(send.get(LowLatencyField.PHASES)).isEqualTo(1);
-          assertThat(receive.get(LowLatencyField.PHASES)).isEqualTo(2);
+          assertThat(send.get("phases")).isEqualTo(1);
+          assertThat(receive.get("phases")).isEqualTo(2);
         });
   }
 
@@ -177,10 +174,10 @@ class LaunchesTest {
                   .x();
           Launch launch = last();
           assertThat(launch.kernel()).startsWith(FakeKernels.LOW_LATENCY + "combine");
-          assertThat(launch.get(LowLatencyField.PHASES)).isEqualTo(3);
-          assertThat(launch.get(LowLatencyField.CHOICE_ROWS))
-              .isEqualTo(dispatched.get(LowLatencyField.CHOICE_ROWS));
-          assertThat(launch.get(LowLatencyField.OUT)).isEqualTo(sums.address());
+          assertThat(launch.get("phases")).isEqualTo(3);
+          assertThat(launch.get("choice_rows"))
+              .isEqualTo(dispatched.get("choice_rows"));
+          assertThat(launch.get("out")).isEqualTo(sums.address());
         });
   }
 

@@ -16,9 +16,9 @@ import org.ep4j.cuda.engine.failure.CallLog;
 import org.ep4j.cuda.engine.failure.Completion;
 import org.ep4j.cuda.engine.failure.HostWords;
 import org.ep4j.cuda.engine.failure.StaleRankFence;
-import org.ep4j.cuda.engine.launch.ControlField;
 import org.ep4j.cuda.engine.launch.Kernels;
 import org.ep4j.cuda.internode.InternodeConnection;
+import org.ep4j.cuda.struct.Control;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
@@ -203,7 +203,7 @@ public final class CudaContext {
   /** The epoch of the last high-throughput operation. No operation runs. */
   public long epoch() {
     MemorySegment word = MemorySegment.ofArray(new long[1]);
-    region.copyTo(ControlField.EPOCH.offset(), word);
+    region.copyTo(Control.WORDS.epoch.offset(), word);
     return word.getAtIndex(ValueLayout.JAVA_LONG, 0);
   }
 
@@ -214,10 +214,10 @@ public final class CudaContext {
    */
   public void resumeAfter(long epoch) {
     staging.clear(Staging.Buffer.BLOCK_COUNTS, stream);
-    region.fill8(0, ControlField.ROWS_SENT.offset(), (byte) 0, stream);
+    region.fill8(0, Control.WORDS.rowsSent.offset(), (byte) 0, stream);
     region.fill8(layout.ready, layout.words - layout.ready, (byte) 0, stream);
     stream.synchronize();
-    region.copyFrom(ControlField.EPOCH.offset(), MemorySegment.ofArray(new long[] {epoch}));
+    region.copyFrom(Control.WORDS.epoch.offset(), MemorySegment.ofArray(new long[] {epoch}));
   }
 
   /** Address of an offset in this rank's region. */

@@ -8,7 +8,8 @@ import java.util.function.IntPredicate;
 import java.util.function.IntToLongFunction;
 import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
-import org.ep4j.cuda.engine.launch.ControlField;
+import org.ep4j.cuda.struct.Control;
+import org.ep4j.cuda.struct.Struct;
 
 /**
  * Keeps lost ranks from writing into memory that is in use. The process of a lost rank may only
@@ -165,7 +166,7 @@ public final class StaleRankFence implements AutoCloseable {
         case SUSPECTED -> notifyFenced(lost);
         case NOTIFIED -> {
           if (passed(notifiedAt[lost], MAX_WAIT)
-              || words.read(word(lost, ControlField.RUNNING)) == 0) {
+              || words.read(word(lost, Control.WORDS.running)) == 0) {
             advance(lost, Step.QUIESCED);
           }
         }
@@ -184,8 +185,8 @@ public final class StaleRankFence implements AutoCloseable {
       return;
     }
     // A rank that others have fenced may have freed its memory by now.
-    if (words.read(word(lost, ControlField.FENCED_BY)) == 0) {
-      words.write(word(lost, ControlField.FENCED_BY), rank + 1L);
+    if (words.read(word(lost, Control.WORDS.fencedBy)) == 0) {
+      words.write(word(lost, Control.WORDS.fencedBy), rank + 1L);
     }
     notifiedAt[lost] = clock.getAsLong();
     advance(lost, Step.NOTIFIED);
@@ -203,13 +204,13 @@ public final class StaleRankFence implements AutoCloseable {
     }
   }
 
-  private long word(int of, ControlField field) {
+  private long word(int of, Struct.U64 field) {
     return regions.applyAsLong(of) + field.offset();
   }
 
   /** A rank that has fenced this one, or {@link #NO_RANK}. */
   synchronized int by() {
-    return closed ? NO_RANK : (int) words.read(word(rank, ControlField.FENCED_BY)) - 1;
+    return closed ? NO_RANK : (int) words.read(word(rank, Control.WORDS.fencedBy)) - 1;
   }
 
   private boolean isFencedOut() {

@@ -1,23 +1,24 @@
 package org.ep4j.cuda.engine.launch;
 
-import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
+import org.ep4j.cuda.struct.Struct;
 
 /**
  * A kernel with its parameters, which are refilled for each launch. A launch copies the parameters,
  * so the next launch may be prepared immediately. Launches allocate nothing.
  *
- * @param <F> the parameters in order, 8 bytes each
+ * @param <P> the structure that the kernel takes by value
  */
-public final class KernelCall<F extends Enum<F>> implements AutoCloseable {
-  private final Launch launch;
-  private final MemorySegment parameters;
+public final class KernelCall<P extends Struct> implements AutoCloseable {
+  /** Keep their values from launch to launch. */
+  public final P parameters;
 
-  KernelCall(Kernel kernel, Class<F> fields, int threads, int maxSharedBytes) {
-    this(kernel, fields, threads, maxSharedBytes, false);
+  private final Launch launch;
+
+  KernelCall(Kernel kernel, P parameters, int threads, int maxSharedBytes) {
+    this(kernel, parameters, threads, maxSharedBytes, false);
   }
 
   /**
@@ -25,23 +26,12 @@ public final class KernelCall<F extends Enum<F>> implements AutoCloseable {
    *     ended
    */
   public KernelCall(
-      Kernel kernel, Class<F> fields, int threads, int maxSharedBytes, boolean startsEarly) {
+      Kernel kernel, P parameters, int threads, int maxSharedBytes, boolean startsEarly) {
+    this.parameters = parameters;
     kernel.setMaxDynamicSharedBytes(maxSharedBytes);
     LaunchConfig config = LaunchConfig.of(1, threads);
-    launch =
-        Launch.of(
-            kernel,
-            startsEarly ? config.asProgrammatic() : config,
-            fields.getEnumConstants().length * Long.BYTES);
-    parameters = launch.parameters();
-  }
-
-  public void set(F field, long value) {
-    parameters.set(ValueLayout.JAVA_LONG, (long) field.ordinal() * Long.BYTES, value);
-  }
-
-  public void set(F field, boolean value) {
-    set(field, value ? 1 : 0);
+    launch = Launch.of(kernel, startsEarly ? config.asProgrammatic() : config, parameters.bytes());
+    parameters.placeIn(launch.parameters());
   }
 
   /** Launches on a raw stream; the device is current. */

@@ -12,6 +12,11 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelConstants;
+import org.ep4j.cuda.struct.CombineParameters;
+import org.ep4j.cuda.struct.DispatchParameters;
+import org.ep4j.cuda.struct.LayoutParameters;
+import org.ep4j.cuda.struct.Struct;
+import org.ep4j.cuda.struct.TransposeParameters;
 
 /** The compiled kernels of one buffer on its device, and their shared memory. */
 public final class Kernels implements AutoCloseable {
@@ -45,16 +50,18 @@ public final class Kernels implements AutoCloseable {
   /** Dynamic shared memory of a block. */
   public final int sharedBytes;
 
-  public final KernelCall<DispatchField> dispatch;
-  public final KernelCall<DispatchField> expertDispatch;
-  public final KernelCall<LayoutField> layout;
-  public final KernelCall<TransposeField> transposeScales;
+  public final KernelCall<DispatchParameters> dispatch;
+  public final KernelCall<DispatchParameters> expertDispatch;
+  public final KernelCall<LayoutParameters> layout;
+  public final KernelCall<TransposeParameters> transposeScales;
 
-  private final Map<DType, KernelCall<CombineField>> flatCombines = new EnumMap<>(DType.class);
-  private final Map<DType, KernelCall<CombineField>> expertCombines = new EnumMap<>(DType.class);
+  private final Map<DType, KernelCall<CombineParameters>> flatCombines = new EnumMap<>(DType.class);
+  private final Map<DType, KernelCall<CombineParameters>> expertCombines =
+      new EnumMap<>(DType.class);
 
   /** Partial sums of EXPERT_MAJOR are sent as float32. */
-  private final Map<DType, KernelCall<CombineField>> exactCombines = new EnumMap<>(DType.class);
+  private final Map<DType, KernelCall<CombineParameters>> exactCombines =
+      new EnumMap<>(DType.class);
 
   /**
    * @param files source of the kernels that access other ranks
@@ -76,8 +83,8 @@ public final class Kernels implements AutoCloseable {
           (device.properties().sharedBytesPerBlock() - Math.max(1024, first.staticSharedBytes()))
               / 1024
               * 1024;
-      dispatch = call(first, DispatchField.class);
-      expertDispatch = call(grouping.kernel(names + "expert_dispatch"), DispatchField.class);
+      dispatch = call(first, new DispatchParameters());
+      expertDispatch = call(grouping.kernel(names + "expert_dispatch"), new DispatchParameters());
       if (internode) {
         // One kernel for both layouts.
         loadCombines(load(files, INTERNODE_COMBINE), "ep4j_internode_combine");
@@ -92,12 +99,12 @@ public final class Kernels implements AutoCloseable {
       layout =
           owned.own(
               new KernelCall<>(
-                  counting.kernel("ep4j_layout"), LayoutField.class, LAYOUT_THREADS, 0));
+                  counting.kernel("ep4j_layout"), new LayoutParameters(), LAYOUT_THREADS, 0));
       transposeScales =
           owned.own(
               new KernelCall<>(
                   transposing.kernel("ep4j_transpose_scales"),
-                  TransposeField.class,
+                  new TransposeParameters(),
                   TRANSPOSE_THREADS,
                   0));
       complete = true;
@@ -133,26 +140,26 @@ public final class Kernels implements AutoCloseable {
   /** Loads the combines of EXPERT_MAJOR rows. */
   private void loadCombines(CudaModule module, String name) {
     for (DType dtype : SUMMED) {
-      KernelCall<CombineField> rounding = combine(module, name, dtype, "");
+      KernelCall<CombineParameters> rounding = combine(module, name, dtype, "");
       expertCombines.put(dtype, rounding);
       exactCombines.put(
           dtype, dtype == DType.FP32 ? rounding : combine(module, name, dtype, "_exact"));
     }
   }
 
-  private KernelCall<CombineField> combine(
+  private KernelCall<CombineParameters> combine(
       CudaModule module, String name, DType dtype, String end) {
     return call(
         module.kernel(name + "_" + dtype.name().toLowerCase(Locale.ROOT) + end),
-        CombineField.class);
+        new CombineParameters());
   }
 
-  private <F extends Enum<F>> KernelCall<F> call(Kernel kernel, Class<F> fields) {
-    return owned.own(new KernelCall<>(kernel, fields, THREADS, sharedBytes));
+  private <P extends Struct> KernelCall<P> call(Kernel kernel, P parameters) {
+    return owned.own(new KernelCall<>(kernel, parameters, THREADS, sharedBytes));
   }
 
   /** The combine of FLAT rows of a summed type. */
-  public KernelCall<CombineField> flatCombine(DType dtype) {
+  public KernelCall<CombineParameters> flatCombine(DType dtype) {
     return of(flatCombines, dtype);
   }
 
@@ -161,12 +168,12 @@ public final class Kernels implements AutoCloseable {
    *
    * @param exact whether partial sums are sent as float32
    */
-  public KernelCall<CombineField> expertCombine(DType dtype, boolean exact) {
+  public KernelCall<CombineParameters> expertCombine(DType dtype, boolean exact) {
     return of(exact ? exactCombines : expertCombines, dtype);
   }
 
-  private static KernelCall<CombineField> of(
-      Map<DType, KernelCall<CombineField>> combines, DType dtype) {
+  private static KernelCall<CombineParameters> of(
+      Map<DType, KernelCall<CombineParameters>> combines, DType dtype) {
     return Objects.requireNonNull(combines.get(dtype), "rows of a type that is summed");
   }
 

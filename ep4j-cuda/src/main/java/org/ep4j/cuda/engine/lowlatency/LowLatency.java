@@ -21,8 +21,8 @@ import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.failure.Completion;
 import org.ep4j.cuda.engine.launch.KernelCall;
-import org.ep4j.cuda.engine.launch.LowLatencyField;
 import org.ep4j.cuda.engine.launch.LowLatencyFormat;
+import org.ep4j.cuda.struct.LowLatencyParameters;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.LowLatencyShapes;
 import org.ep4j.engine.Operation;
@@ -96,7 +96,9 @@ public final class LowLatency {
     excluded = new boolean[context.ranks];
     noticed = new boolean[context.ranks];
     formats = LowLatencyFormat.all(context.config.hidden());
-    kernels.calls().forEach(call -> LowLatencyConstants.set(call, context, part, kernels));
+    kernels
+        .calls()
+        .forEach(call -> LowLatencyConstants.set(call.parameters, context, part, kernels));
     for (int i = 0; i < OBJECTS; i++) {
       dispatched[i] = new LowLatencyDispatchOperation(this, context, kernels, memory, formats[0]);
       dispatchedByRank[i] =
@@ -345,15 +347,16 @@ public final class LowLatency {
       boolean capturing,
       LowLatencyPhase phases,
       boolean async) {
-    KernelCall<LowLatencyField> call = op.call();
-    op.prepareSend(call);
-    call.set(LowLatencyField.PHASES, phases.bits);
+    KernelCall<LowLatencyParameters> call = op.call();
+    LowLatencyParameters p = call.parameters;
+    op.prepareSend(p);
+    p.phases.set(phases.bits);
     if (phases != LowLatencyPhase.SEND) {
-      op.prepareReceive(call, stream);
+      op.prepareReceive(p, stream);
     }
     long ticket = context.completion.nextMasking(capturing);
     // Only a stream waits for replayed work: a notification of the host would cost a fence.
-    call.set(LowLatencyField.TICKET, capturing ? 0 : ticket);
+    p.receipt.ticket.set(capturing ? 0 : ticket);
     launch(op, call, ticket, stream);
     if (phases == LowLatencyPhase.RECEIVE) {
       inFlight.removeFirst();
@@ -381,7 +384,10 @@ public final class LowLatency {
   }
 
   private void launch(
-      LowLatencyOperation op, KernelCall<LowLatencyField> call, long ticket, CudaStream stream) {
+      LowLatencyOperation op,
+      KernelCall<LowLatencyParameters> call,
+      long ticket,
+      CudaStream stream) {
     long pieces = (long) op.tokens * context.ranks * part.layout().pieces;
     boolean launched = false;
     try {

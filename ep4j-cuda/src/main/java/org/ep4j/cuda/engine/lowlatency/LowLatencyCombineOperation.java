@@ -14,7 +14,7 @@ import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
-import org.ep4j.cuda.engine.launch.LowLatencyField;
+import org.ep4j.cuda.struct.LowLatencyParameters;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.jspecify.annotations.Nullable;
@@ -83,7 +83,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   }
 
   @Override
-  KernelCall<LowLatencyField> call() {
+  KernelCall<LowLatencyParameters> call() {
     return rankMajor ? kernels.combineRankMajor() : kernels.combine(logFmt, partialRounding);
   }
 
@@ -93,26 +93,24 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   }
 
   @Override
-  void prepareSend(KernelCall<LowLatencyField> call) {
-    call.set(LowLatencyField.KIND, 0);
-    call.set(LowLatencyField.TOKENS, tokens);
-    call.set(LowLatencyField.TOP_K, topK);
-    call.set(LowLatencyField.IDS, rankMajor ? 0 : ids);
-    call.set(LowLatencyField.WIDE_IDS, wideIds);
-    call.set(LowLatencyField.WEIGHTS, rankMajor ? 0 : weights);
-    call.set(LowLatencyField.X, y);
-    call.set(LowLatencyField.CHOICE_ROWS, memory.choiceRows(record));
-    call.set(LowLatencyField.BATCHES, memory.batches(record));
-    call.set(LowLatencyField.CHOICES, memory.choices(record));
-    call.set(LowLatencyField.OUT, requireNonNull(sums).address());
-    call.set(LowLatencyField.WAITS, 0);
+  void prepareSend(LowLatencyParameters p) {
+    p.kind.set(0);
+    p.tokens.set(tokens);
+    p.topK.set(topK);
+    p.ids.set(rankMajor ? 0 : ids);
+    p.wideIds.set(wideIds);
+    p.weights.set(rankMajor ? 0 : weights);
+    p.x.set(y);
+    p.choiceRows.set(memory.choiceRows(record));
+    p.batches.set(memory.batches(record));
+    p.choices.set(memory.choices(record));
+    p.out.set(requireNonNull(sums).address());
+    p.waits.setNull();
   }
 
   @Override
-  void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream) {
-    call.set(
-        LowLatencyField.WAITS,
-        context.staging.address(Staging.Buffer.WAIT_STATS, waitStats, stream));
+  void prepareReceive(LowLatencyParameters p, CudaStream stream) {
+    p.waits.set(context.staging.address(Staging.Buffer.WAIT_STATS, waitStats, stream));
   }
 
   @Override

@@ -16,9 +16,9 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
-import org.ep4j.cuda.engine.launch.LowLatencyField;
 import org.ep4j.cuda.engine.launch.LowLatencyFormat;
 import org.ep4j.cuda.engine.launch.LowLatencyKind;
+import org.ep4j.cuda.struct.LowLatencyParameters;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
@@ -122,7 +122,7 @@ class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  final KernelCall<LowLatencyField> call() {
+  final KernelCall<LowLatencyParameters> call() {
     return kernels.dispatch(format.format(), rankMajor);
   }
 
@@ -132,43 +132,40 @@ class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  final void prepareSend(KernelCall<LowLatencyField> call) {
+  final void prepareSend(LowLatencyParameters p) {
     LowLatencyMemory.Half out = memory.half(half());
-    call.set(LowLatencyField.KIND, LowLatencyKind.of(format, rankMajor, weighted));
-    call.set(LowLatencyField.TOKENS, tokens);
-    call.set(LowLatencyField.TOP_K, topK);
-    call.set(LowLatencyField.IDS, ids);
-    call.set(LowLatencyField.WIDE_IDS, wideIds);
-    call.set(LowLatencyField.WEIGHTS, weights);
-    call.set(LowLatencyField.X, x);
-    call.set(LowLatencyField.ROW_BYTES, format.rowBytes());
-    call.set(LowLatencyField.SCALE_BYTES, format.scaleBytes());
-    call.set(LowLatencyField.SCALE_KIND, format.scaleKind().ordinal());
-    call.set(LowLatencyField.GLOBAL_SCALE, Float.floatToRawIntBits(globalScale));
-    call.set(LowLatencyField.CHOICE_ROWS, memory.choiceRows(record()));
-    call.set(LowLatencyField.BATCHES, memory.batches(record()));
-    call.set(LowLatencyField.CHOICES, memory.choices(record()));
-    call.set(LowLatencyField.ROWS, out.rows());
-    call.set(LowLatencyField.SCALES, out.rows() + results.scalesOffset(format));
-    call.set(
-        LowLatencyField.SCALE_COLUMNS, scalesByColumns ? format.columnLength(results.capacity) : 0);
-    call.set(LowLatencyField.SOURCE_TOKENS, out.sourceTokens());
-    call.set(LowLatencyField.ROW_CHOICES, out.rowChoices());
-    call.set(LowLatencyField.ROW_WEIGHTS, out.rowWeights());
-    call.set(LowLatencyField.RANGES, out.ranges());
-    call.set(LowLatencyField.ROW_COUNTS, out.rowCounts());
-    call.set(LowLatencyField.CUMULATIVE, 0);
-    call.set(LowLatencyField.OUT, 0);
-    call.set(LowLatencyField.WAITS, 0);
+    p.kind.set(LowLatencyKind.of(format, rankMajor, weighted));
+    p.tokens.set(tokens);
+    p.topK.set(topK);
+    p.ids.set(ids);
+    p.wideIds.set(wideIds);
+    p.weights.set(weights);
+    p.x.set(x);
+    p.rowBytes.set(format.rowBytes());
+    p.scaleBytes.set(format.scaleBytes());
+    p.scaleKind.set(format.scaleKind().ordinal());
+    p.globalScale.set(Float.floatToRawIntBits(globalScale));
+    p.choiceRows.set(memory.choiceRows(record()));
+    p.batches.set(memory.batches(record()));
+    p.choices.set(memory.choices(record()));
+    p.rows.set(out.rows());
+    p.scales.set(out.rows() + results.scalesOffset(format));
+    p.scaleColumns.set(scalesByColumns ? format.columnLength(results.capacity) : 0);
+    p.sourceTokens.set(out.sourceTokens());
+    p.rowChoices.set(out.rowChoices());
+    p.rowWeights.set(out.rowWeights());
+    p.ranges.set(out.ranges());
+    p.rowCounts.set(out.rowCounts());
+    p.cumulative.setNull();
+    p.out.setNull();
+    p.waits.setNull();
   }
 
   @Override
-  final void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream) {
+  final void prepareReceive(LowLatencyParameters p, CudaStream stream) {
     Staging staging = context.staging;
-    call.set(
-        LowLatencyField.CUMULATIVE,
-        staging.address(Staging.Buffer.CUMULATIVE_STATS, cumulativeStats, stream));
-    call.set(LowLatencyField.WAITS, staging.address(Staging.Buffer.WAIT_STATS, waitStats, stream));
+    p.cumulative.set(staging.address(Staging.Buffer.CUMULATIVE_STATS, cumulativeStats, stream));
+    p.waits.set(staging.address(Staging.Buffer.WAIT_STATS, waitStats, stream));
   }
 
   @Override

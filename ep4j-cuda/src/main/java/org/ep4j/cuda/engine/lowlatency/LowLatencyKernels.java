@@ -16,10 +16,10 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.KernelFiles;
 import org.ep4j.cuda.engine.launch.Kernels;
-import org.ep4j.cuda.engine.launch.LowLatencyField;
 import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.cuda.jit.PrebuiltKernels;
+import org.ep4j.cuda.struct.LowLatencyParameters;
 import org.ep4j.engine.RenamedVariables;
 import org.jspecify.annotations.Nullable;
 
@@ -67,7 +67,7 @@ public final class LowLatencyKernels implements AutoCloseable {
   }
 
   private final ResourceStack owned = new ResourceStack();
-  private final List<KernelCall<LowLatencyField>> calls = new ArrayList<>();
+  private final List<KernelCall<LowLatencyParameters>> calls = new ArrayList<>();
 
   /** Tokens whose routing is published together. */
   final int tileTokens;
@@ -82,17 +82,17 @@ public final class LowLatencyKernels implements AutoCloseable {
   private final boolean startsEarly;
   private final Dispatches expertMajor;
   private final Dispatches rankMajor;
-  private final KernelCall<LowLatencyField> sums;
-  private final KernelCall<LowLatencyField> logFmt;
-  private final KernelCall<LowLatencyField> partial;
-  private final KernelCall<LowLatencyField> summed;
+  private final KernelCall<LowLatencyParameters> sums;
+  private final KernelCall<LowLatencyParameters> logFmt;
+  private final KernelCall<LowLatencyParameters> partial;
+  private final KernelCall<LowLatencyParameters> summed;
 
   /** Dispatches of one layout. */
   private record Dispatches(
-      KernelCall<LowLatencyField> bf16,
-      KernelCall<LowLatencyField> fp8,
-      KernelCall<LowLatencyField> nvfp4) {
-    KernelCall<LowLatencyField> of(RowFormat format) {
+      KernelCall<LowLatencyParameters> bf16,
+      KernelCall<LowLatencyParameters> fp8,
+      KernelCall<LowLatencyParameters> nvfp4) {
+    KernelCall<LowLatencyParameters> of(RowFormat format) {
       return switch (format) {
         case BF16 -> bf16;
         case FP8 -> fp8;
@@ -207,12 +207,12 @@ public final class LowLatencyKernels implements AutoCloseable {
     return files.load(owned, entry, constants);
   }
 
-  private KernelCall<LowLatencyField> call(CudaModule module, String name, int sharedBytes) {
-    KernelCall<LowLatencyField> call =
+  private KernelCall<LowLatencyParameters> call(CudaModule module, String name, int sharedBytes) {
+    KernelCall<LowLatencyParameters> call =
         owned.own(
             new KernelCall<>(
                 module.kernel(name),
-                LowLatencyField.class,
+                new LowLatencyParameters(),
                 Kernels.THREADS,
                 sharedBytes,
                 startsEarly));
@@ -221,20 +221,20 @@ public final class LowLatencyKernels implements AutoCloseable {
   }
 
   /** All calls. */
-  List<KernelCall<LowLatencyField>> calls() {
+  List<KernelCall<LowLatencyParameters>> calls() {
     return calls;
   }
 
-  KernelCall<LowLatencyField> dispatch(RowFormat format, boolean asRankMajor) {
+  KernelCall<LowLatencyParameters> dispatch(RowFormat format, boolean asRankMajor) {
     return (asRankMajor ? rankMajor : expertMajor).of(format);
   }
 
-  KernelCall<LowLatencyField> combine(boolean encoded, boolean partialRounding) {
+  KernelCall<LowLatencyParameters> combine(boolean encoded, boolean partialRounding) {
     return encoded ? logFmt : partialRounding ? partial : sums;
   }
 
   /** The combine of rows that callers have summed. */
-  KernelCall<LowLatencyField> combineRankMajor() {
+  KernelCall<LowLatencyParameters> combineRankMajor() {
     return summed;
   }
 

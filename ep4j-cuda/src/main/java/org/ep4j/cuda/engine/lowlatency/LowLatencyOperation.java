@@ -9,7 +9,7 @@ import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.OperationEnd;
 import org.ep4j.cuda.engine.launch.KernelCall;
-import org.ep4j.cuda.engine.launch.LowLatencyField;
+import org.ep4j.cuda.struct.LowLatencyParameters;
 import org.ep4j.engine.Operation;
 import org.jspecify.annotations.Nullable;
 
@@ -58,16 +58,16 @@ abstract class LowLatencyOperation implements ReceiveHook {
   }
 
   /** The kernel of the operation. */
-  abstract KernelCall<LowLatencyField> call();
+  abstract KernelCall<LowLatencyParameters> call();
 
   /** Shared memory of a block. */
   abstract int sharedBytes();
 
   /** Sets the parameters of the sending half. */
-  abstract void prepareSend(KernelCall<LowLatencyField> call);
+  abstract void prepareSend(LowLatencyParameters p);
 
   /** Sets the parameters of the receiving half. */
-  abstract void prepareReceive(KernelCall<LowLatencyField> call, CudaStream stream);
+  abstract void prepareReceive(LowLatencyParameters p, CudaStream stream);
 
   /** Counts the operation, which is completely enqueued. */
   abstract void count();

@@ -3,15 +3,17 @@ package org.ep4j.cuda.engine.lowlatency;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
-import org.ep4j.cuda.engine.launch.LowLatencyPutsField;
 import org.ep4j.cuda.internode.InternodeConnection;
+import org.ep4j.cuda.struct.LowLatencyPutParameters;
 
 /**
- * Device state of low-latency kernels if a wire transports rows to other nodes: {@code
- * LowLatencyPuts} of {@code kernels/lowlatency/low_latency_puts.cuh}, followed by the counter
- * values at the start of numbering.
+ * Device state of low-latency kernels if a wire transports rows to other nodes: {@link
+ * LowLatencyPutParameters}, followed by the counter values at the start of numbering.
  */
 public final class LowLatencyPuts implements AutoCloseable {
+  /** The counter values follow the parameters. */
+  private static final int COUNTERS_OFFSET = new LowLatencyPutParameters().bytes();
+
   /** Counters of each pair of ranks. */
   private static final int COUNTERS = 5;
 
@@ -24,23 +26,24 @@ public final class LowLatencyPuts implements AutoCloseable {
   LowLatencyPuts(
       CudaDevice device, InternodeConnection internode, LowLatencyLayout layout, int ranks) {
     this.ranks = ranks;
-    int fields = LowLatencyPutsField.values().length;
-    long[] image = new long[fields + counters(ranks)];
-    memory = DeviceMemory.allocate(device, (long) image.length * Long.BYTES);
+    LowLatencyPutParameters p = new LowLatencyPutParameters();
+    MemorySegment image =
+        MemorySegment.ofArray(new long[COUNTERS_OFFSET / Long.BYTES + counters(ranks)]);
+    p.placeIn(image);
+    memory = DeviceMemory.allocate(device, image.byteSize());
     int first = internode.firstLowLatencyCounter();
-    image[LowLatencyPutsField.WORLD.ordinal()] = internode.world();
-    image[LowLatencyPutsField.STAGING.ordinal()] = internode.lowLatencyStaging();
-    image[LowLatencyPutsField.STAGING_SOURCE.ordinal()] = internode.lowLatencySource();
-    image[LowLatencyPutsField.HALF_BYTES.ordinal()] = layout.halfBytes;
-    image[LowLatencyPutsField.ROWS_OFFSET.ordinal()] = layout.sourceBytes;
-    image[LowLatencyPutsField.TARGET.ordinal()] = internode.lowLatencyTarget();
-    image[LowLatencyPutsField.COUNTERS.ordinal()] =
-        internode.counters() + (long) first * Long.BYTES;
-    image[LowLatencyPutsField.BASE.ordinal()] = memory.address() + (long) fields * Long.BYTES;
-    image[LowLatencyPutsField.FIRST_COUNTER.ordinal()] = first;
+    p.world.set(internode.world());
+    p.staging.set(internode.lowLatencyStaging());
+    p.stagingSource.set(internode.lowLatencySource());
+    p.halfBytes.set(layout.halfBytes);
+    p.rowsOffset.set(layout.sourceBytes);
+    p.target.set(internode.lowLatencyTarget());
+    p.counters.set(internode.counters() + (long) first * Long.BYTES);
+    p.base.set(memory.address() + COUNTERS_OFFSET);
+    p.firstCounter.set(first);
     boolean complete = false;
     try {
-      memory.copyFrom(0, MemorySegment.ofArray(image));
+      memory.copyFrom(0, image);
       complete = true;
     } finally {
       if (!complete) {
@@ -63,8 +66,7 @@ public final class LowLatencyPuts implements AutoCloseable {
         base[r * COUNTERS + i] = -grown[i];
       }
     }
-    memory.copyFrom(
-        (long) LowLatencyPutsField.values().length * Long.BYTES, MemorySegment.ofArray(base));
+    memory.copyFrom(COUNTERS_OFFSET, MemorySegment.ofArray(base));
   }
 
   /** Number of counters of a rank. */

@@ -9,9 +9,9 @@ import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.DeviceView;
 import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.cuda.engine.context.Staging;
-import org.ep4j.cuda.engine.launch.CombineField;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.Kernels;
+import org.ep4j.cuda.struct.CombineParameters;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -93,24 +93,24 @@ final class Combiner {
     DType dtype = y.dtype();
     boolean exact = !flat && !options.partialRounding();
     DType traveling = exact ? DType.FP32 : dtype;
-    KernelCall<CombineField> call =
+    KernelCall<CombineParameters> call =
         flat ? context.kernels.flatCombine(dtype) : context.kernels.expertCombine(dtype, exact);
-    setConstants(call);
+    CombineParameters p = call.parameters;
+    setConstants(p);
     int hidden = context.config.hidden();
     HandleLayout at = handle.at();
-    call.set(CombineField.TOP_K, handle.topK);
-    call.set(CombineField.TOKENS, handle.tokens);
-    call.set(CombineField.ROUTES, handle.onDevice(at.routes));
-    call.set(CombineField.MATRIX, handle.onDevice(at.matrix));
-    call.set(CombineField.SLOT_ROWS, flat ? 0 : handle.slotRows());
-    call.set(CombineField.Y, address(Staging.Buffer.Y, y, stream));
-    call.set(CombineField.HIDDEN, hidden);
-    call.set(
-        CombineField.WEIGHTS, address(Staging.Buffer.ROW_WEIGHTS, options.topkWeights(), stream));
-    call.set(CombineField.OUT, out.address());
-    call.set(CombineField.BIAS0, address(Staging.Buffer.BIAS0, options.bias0(), stream));
-    call.set(CombineField.BIAS1, address(Staging.Buffer.BIAS1, options.bias1(), stream));
-    call.set(CombineField.OUT_WEIGHTS, outWeights == null ? 0 : outWeights.address());
+    p.topK.set(handle.topK);
+    p.tokens.set(handle.tokens);
+    p.routes.set(handle.onDevice(at.routes));
+    p.matrix.set(handle.onDevice(at.matrix));
+    p.slotRows.set(flat ? 0 : handle.slotRows());
+    p.y.set(address(Staging.Buffer.Y, y, stream));
+    p.hidden.set(hidden);
+    p.weights.set(address(Staging.Buffer.ROW_WEIGHTS, options.topkWeights(), stream));
+    p.out.set(out.address());
+    p.bias0.set(address(Staging.Buffer.BIAS0, options.bias0(), stream));
+    p.bias1.set(address(Staging.Buffer.BIAS1, options.bias1(), stream));
+    p.outWeights.set(outWeights == null ? 0 : outWeights.address());
     long passColumns = context.layout.columnsOfAPass(traveling);
     long ticket = context.completion.next(captured);
     boolean launched = false;
@@ -118,18 +118,18 @@ final class Combiner {
       for (long column = 0; column < hidden; column += passColumns) {
         long columns = Math.min(passColumns, hidden - column);
         long pieceBytes = dtype.bytes(columns);
-        call.set(CombineField.COLUMN, column);
-        call.set(CombineField.COLUMNS, columns);
-        call.set(CombineField.RETURN_ROW_BYTES, traveling.bytes(columns));
-        call.set(CombineField.TICKET, column + columns == hidden ? ticket : 0);
+        p.column.set(column);
+        p.columns.set(columns);
+        p.returnRowBytes.set(traveling.bytes(columns));
+        p.receipt.ticket.set(column + columns == hidden ? ticket : 0);
         if (internode != null) {
           internode.launch(call, handle, options, pieceBytes, traveling.bytes(columns), stream);
         } else {
           Work work = context.sms() > FEW_SMS ? ON_MANY_SMS : ON_FEW_SMS;
           Stages stages = flat ? rowStages.of(pieceBytes, 0, work.pushWarps) : sumStages;
-          call.set(CombineField.PUSH_WARPS, stages.warps());
-          call.set(CombineField.STAGE_BYTES, stages.stageBytes());
-          call.set(CombineField.PARTS, work.parts);
+          p.pushWarps.set(stages.warps());
+          p.stageBytes.set(stages.stageBytes());
+          p.parts.set(work.parts);
           call.launch(context.sms(), stages.bytes(), stream.handle());
         }
       }
@@ -142,20 +142,20 @@ final class Combiner {
     return ticket;
   }
 
-  private void setConstants(KernelCall<CombineField> call) {
+  private void setConstants(CombineParameters p) {
     RegionLayout layout = context.layout;
-    call.set(CombineField.PEERS, context.peers.table());
-    call.set(CombineField.RANK, context.rank);
-    call.set(CombineField.RANKS, context.ranks);
-    call.set(CombineField.READY_OFFSET, layout.ready);
-    call.set(CombineField.GROUPS_OFFSET, layout.groups);
-    call.set(CombineField.GROUP_WORDS, layout.groupWords);
-    call.set(CombineField.RETURN_OFFSET, layout.returnBuffer);
-    call.set(CombineField.RETURN_WEIGHTS_OFFSET, layout.returnWeights);
-    call.set(CombineField.TIMEOUT, context.config.timeout().toNanos());
-    call.set(CombineField.RECORD, context.words.recordOnDevice());
-    call.set(CombineField.HOST_ABORT, context.words.abortOnDevice());
-    call.set(CombineField.COMPLETED, context.words.completedOnDevice());
+    p.peers.set(context.peers.table());
+    p.rank.set(context.rank);
+    p.ranks.set(context.ranks);
+    p.readyOffset.set(layout.ready);
+    p.groupsOffset.set(layout.groups);
+    p.groupWords.set(layout.groupWords);
+    p.returnOffset.set(layout.returnBuffer);
+    p.returnWeightsOffset.set(layout.returnWeights);
+    p.timeout.set(context.config.timeout().toNanos());
+    p.record.set(context.words.recordOnDevice());
+    p.hostAbort.set(context.words.abortOnDevice());
+    p.receipt.completed.set(context.words.completedOnDevice());
   }
 
   private long address(Staging.Buffer buffer, @Nullable Tensor tensor, CudaStream stream) {

@@ -13,16 +13,14 @@ import org.ep4j.cuda.engine.context.HostView;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.Kernels;
-import org.ep4j.cuda.engine.launch.LayoutField;
+import org.ep4j.cuda.struct.Control;
+import org.ep4j.cuda.struct.LayoutParameters;
 
 /**
  * Counts of a routing: computed on the device, reported in page-locked host memory; the table of
  * tokens and ranks stays on the device. One object per buffer.
  */
 public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
-  /** The word {@code claimed} of the control words in {@code protocol.cuh}. */
-  private static final long CLAIMED = 24;
-
   private static final int TOKENS_OF_BLOCK = Kernels.LAYOUT_THREADS;
 
   private final CudaContext context;
@@ -54,23 +52,24 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
     long table = table();
     long onDevice = context.staging.memory(Staging.Buffer.LAYOUT, countBytes);
     Tensor ids = routing.topkIdx();
-    KernelCall<LayoutField> call = context.kernels.layout;
-    call.set(LayoutField.CONTROL, context.region.address());
-    call.set(LayoutField.RANKS, context.ranks);
-    call.set(LayoutField.EXPERTS, context.config.experts());
-    call.set(LayoutField.PLACEMENT, context.owners.address());
-    call.set(LayoutField.TOKENS, tokens);
-    call.set(LayoutField.TOP_K, routing.topK());
-    call.set(LayoutField.IDS, context.staging.address(Staging.Buffer.IDS, ids, stream));
-    call.set(LayoutField.WIDE_IDS, ids.dtype() == DType.INT64);
-    call.set(LayoutField.PER_RANK, onDevice);
-    call.set(LayoutField.PER_NODE, onDevice + (long) context.ranks * Integer.BYTES);
-    call.set(LayoutField.PER_EXPERT, onDevice + experts);
-    call.set(LayoutField.IN_RANK, table);
-    call.set(LayoutField.NODE_OF, context.internode == null ? 0 : context.internode.nodeOf());
-    call.set(LayoutField.RECORD, context.words.recordOnDevice());
+    KernelCall<LayoutParameters> call = context.kernels.layout;
+    LayoutParameters p = call.parameters;
+    p.control.set(context.region.address());
+    p.ranks.set(context.ranks);
+    p.experts.set(context.config.experts());
+    p.placement.set(context.owners.address());
+    p.tokens.set(tokens);
+    p.topK.set(routing.topK());
+    p.ids.set(context.staging.address(Staging.Buffer.IDS, ids, stream));
+    p.wideIds.set(ids.dtype() == DType.INT64);
+    p.perRank.set(onDevice);
+    p.perNode.set(onDevice + (long) context.ranks * Integer.BYTES);
+    p.perExpert.set(onDevice + experts);
+    p.inRank.set(table);
+    p.nodeOf.set(context.internode == null ? 0 : context.internode.nodeOf());
+    p.record.set(context.words.recordOnDevice());
     DeviceCopies.fill8(onDevice, (byte) 0, countBytes, stream);
-    context.region.fill8(CLAIMED, Long.BYTES, (byte) 0, stream);
+    context.region.fill8(Control.WORDS.claimed.offset(), Long.BYTES, (byte) 0, stream);
     if (tokens > 0) {
       DeviceCopies.fill8(table, (byte) 0, tokens * context.ranks, stream);
       int blocks = (int) Math.min(context.sms(), Math.ceilDiv(tokens, TOKENS_OF_BLOCK));

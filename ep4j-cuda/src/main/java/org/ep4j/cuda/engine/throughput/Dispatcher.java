@@ -14,9 +14,9 @@ import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.cuda.engine.context.RowMetadataSize;
 import org.ep4j.cuda.engine.context.Staging;
-import org.ep4j.cuda.engine.launch.DispatchField;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.Kernels;
+import org.ep4j.cuda.struct.DispatchParameters;
 import org.jspecify.annotations.Nullable;
 
 /** Launches dispatches: writes the parameters of the layout's kernel. The arguments are valid. */
@@ -54,8 +54,8 @@ final class Dispatcher {
 
   private final CudaContext context;
   private final RegionLayout layout;
-  private final KernelCall<DispatchField> flat;
-  private final KernelCall<DispatchField> experts;
+  private final KernelCall<DispatchParameters> flat;
+  private final KernelCall<DispatchParameters> experts;
   private final Stages.Cache flatStages;
   private final Stages.Cache expertStages;
   private final ScaleTranspose scaleTranspose;
@@ -103,12 +103,12 @@ final class Dispatcher {
     }
     tileWarps = warps;
     tileBytes = (int) (groupBytes + tileBytes(warps));
-    setConstants(flat);
-    setConstants(experts);
+    setConstants(flat.parameters);
+    setConstants(experts.parameters);
     setExpertConstants();
     if (internode != null) {
-      internode.setConstants(flat);
-      internode.setConstants(experts);
+      internode.setConstants(flat.parameters);
+      internode.setConstants(experts.parameters);
     }
   }
 
@@ -121,47 +121,43 @@ final class Dispatcher {
     return (context.ranks + context.config.experts()) * tileWords(warps) * Integer.BYTES;
   }
 
-  private void setConstants(KernelCall<DispatchField> call) {
+  private void setConstants(DispatchParameters p) {
     long counters = context.ranks + (long) context.config.experts();
     long blocks = context.device.properties().multiprocessors();
-    call.set(
-        DispatchField.BLOCK_COUNTS,
+    p.blockCounts.set(
         context.staging.words(
             Staging.Buffer.BLOCK_COUNTS, blocks * counters * Long.BYTES, context.stream));
-    call.set(DispatchField.PEERS, context.peers.table());
-    call.set(DispatchField.RANK, context.rank);
-    call.set(DispatchField.RANKS, context.ranks);
-    call.set(DispatchField.EXPERTS, context.config.experts());
-    call.set(DispatchField.LOCAL_EXPERTS, context.placement.localExperts(context.rank));
-    call.set(DispatchField.PLACEMENT, context.owners.address());
-    call.set(DispatchField.READY_OFFSET, layout.ready);
-    call.set(DispatchField.DONE_OFFSET, layout.done);
-    call.set(DispatchField.COUNTS_OFFSET, layout.counts);
-    call.set(DispatchField.ROWS_OFFSET, layout.received.rows);
-    call.set(DispatchField.SCALES_OFFSET, layout.received.scales);
-    call.set(DispatchField.FACTORS_OFFSET, layout.received.factors);
-    call.set(DispatchField.IDS_OFFSET, layout.received.ids);
-    call.set(DispatchField.WEIGHTS_OFFSET, layout.received.weights);
-    call.set(DispatchField.TOKENS_OFFSET, layout.received.tokens);
-    call.set(DispatchField.SOURCES_OFFSET, layout.received.sources);
-    call.set(DispatchField.TIMEOUT, context.config.timeout().toNanos());
-    call.set(DispatchField.RECORD, context.words.recordOnDevice());
-    call.set(DispatchField.HOST_ABORT, context.words.abortOnDevice());
-    call.set(DispatchField.COMPLETED, context.words.completedOnDevice());
+    p.peers.set(context.peers.table());
+    p.rank.set(context.rank);
+    p.ranks.set(context.ranks);
+    p.experts.set(context.config.experts());
+    p.localExperts.set(context.placement.localExperts(context.rank));
+    p.placement.set(context.owners.address());
+    p.readyOffset.set(layout.ready);
+    p.doneOffset.set(layout.done);
+    p.countsOffset.set(layout.counts);
+    p.rowsOffset.set(layout.received.rows);
+    p.scalesOffset.set(layout.received.scales);
+    p.factorsOffset.set(layout.received.factors);
+    p.idsOffset.set(layout.received.ids);
+    p.weightsOffset.set(layout.received.weights);
+    p.tokensOffset.set(layout.received.tokens);
+    p.sourcesOffset.set(layout.received.sources);
+    p.timeout.set(context.config.timeout().toNanos());
+    p.record.set(context.words.recordOnDevice());
+    p.hostAbort.set(context.words.abortOnDevice());
+    p.receipt.completed.set(context.words.completedOnDevice());
   }
 
   private void setExpertConstants() {
+    DispatchParameters p = experts.parameters;
     long choices = (long) context.config.maxTokens() * context.config.topK();
-    experts.set(DispatchField.ARRIVALS_OFFSET, layout.arrivals);
-    experts.set(DispatchField.METADATA_OFFSET, layout.returnBuffer);
-    experts.set(DispatchField.RECEIVE_SLOTS, layout.receiveSlots);
-    experts.set(
-        DispatchField.ENTRIES,
-        context.staging.memory(Staging.Buffer.ENTRIES, choices * Long.BYTES));
-    experts.set(
-        DispatchField.ORDER,
-        context.owners.address() + (long) context.config.experts() * Integer.BYTES);
-    experts.set(DispatchField.TILE_WARPS, tileWarps);
+    p.arrivalsOffset.set(layout.arrivals);
+    p.metadataOffset.set(layout.returnBuffer);
+    p.receiveSlots.set(layout.receiveSlots);
+    p.entries.set(context.staging.memory(Staging.Buffer.ENTRIES, choices * Long.BYTES));
+    p.order.set(context.owners.address() + (long) context.config.experts() * Integer.BYTES);
+    p.tileWarps.set(tileWarps);
   }
 
   /** Fills a handle and sends the rows; returns after enqueueing. */
@@ -183,48 +179,51 @@ final class Dispatcher {
     handle.alignment = options.expertAlignment();
     handle.limit = sizing.isStatic() ? sizing.maxRows() : layout.capacity;
     Tensor ids = routing.topkIdx();
-    KernelCall<DispatchField> call = kernel(handle);
-    call.set(DispatchField.IDS, address(Staging.Buffer.IDS, ids, stream));
-    call.set(DispatchField.WIDE_IDS, ids.dtype() == DType.INT64);
-    call.set(DispatchField.WEIGHTS, address(Staging.Buffer.WEIGHTS, routing.topkWeights(), stream));
+    KernelCall<DispatchParameters> call = kernel(handle);
+    DispatchParameters p = call.parameters;
+    p.ids.set(address(Staging.Buffer.IDS, ids, stream));
+    p.wideIds.set(ids.dtype() == DType.INT64);
+    p.weights.set(address(Staging.Buffer.WEIGHTS, routing.topkWeights(), stream));
     send(tokens, handle, stream, false, handle.captured);
   }
 
   /** Sends rows along the routes of a handle; returns the ticket after enqueueing. */
   long dispatchAgain(Tokens tokens, CudaHandle handle, CudaStream stream, boolean captured) {
-    KernelCall<DispatchField> call = kernel(handle);
-    call.set(DispatchField.IDS, 0);
-    call.set(DispatchField.WEIGHTS, 0);
+    KernelCall<DispatchParameters> call = kernel(handle);
+    DispatchParameters p = call.parameters;
+    p.ids.setNull();
+    p.weights.setNull();
     return send(tokens, handle, stream, true, captured);
   }
 
-  private KernelCall<DispatchField> kernel(CudaHandle handle) {
+  private KernelCall<DispatchParameters> kernel(CudaHandle handle) {
     return handle.layout == Layout.FLAT ? flat : experts;
   }
 
   private long send(
       Tokens tokens, CudaHandle handle, CudaStream stream, boolean cached, boolean captured) {
-    KernelCall<DispatchField> call = kernel(handle);
+    KernelCall<DispatchParameters> call = kernel(handle);
+    DispatchParameters p = call.parameters;
     Tensor x = tokens.x();
     long rowBytes = x.dtype().bytes(context.config.hidden());
     Tensor scales = tokens.scales();
     long scaleBytes = scales == null ? 0 : scales.dtype().bytes(scales.size(1));
-    call.set(DispatchField.TOKENS, handle.tokens);
-    call.set(DispatchField.TOP_K, handle.topK);
-    call.set(DispatchField.X, address(Staging.Buffer.X, x, stream));
-    call.set(DispatchField.ROW_BYTES, rowBytes);
-    call.set(DispatchField.SCALES, address(Staging.Buffer.SCALES, scales, stream));
-    call.set(DispatchField.SCALE_BYTES, scaleBytes);
-    call.set(DispatchField.FACTORS, address(Staging.Buffer.FACTORS, tokens.globalScales(), stream));
+    p.tokens.set(handle.tokens);
+    p.topK.set(handle.topK);
+    p.x.set(address(Staging.Buffer.X, x, stream));
+    p.rowBytes.set(rowBytes);
+    p.scales.set(address(Staging.Buffer.SCALES, scales, stream));
+    p.scaleBytes.set(scaleBytes);
+    p.factors.set(address(Staging.Buffer.FACTORS, tokens.globalScales(), stream));
     Tensor transposed = scaleTranspose.prepare(handle, scales);
     // From here on the ticket counts as enqueued: staging waits for all enqueued operations.
     long ticket = context.completion.next(captured);
     if (!cached) {
       handle.ticket = ticket;
     }
-    setHandle(call, handle);
-    call.set(DispatchField.CACHED, cached);
-    call.set(DispatchField.TICKET, transposed == null ? ticket : 0);
+    setHandle(p, handle);
+    p.cached.set(cached);
+    p.receipt.ticket.set(transposed == null ? ticket : 0);
     boolean launched = false;
     try {
       launch(call, handle, cached, rowBytes, scaleBytes, stream);
@@ -241,12 +240,13 @@ final class Dispatcher {
   }
 
   private void launch(
-      KernelCall<DispatchField> call,
+      KernelCall<DispatchParameters> call,
       CudaHandle handle,
       boolean cached,
       long rowBytes,
       long scaleBytes,
       CudaStream stream) {
+    DispatchParameters p = call.parameters;
     if (internode != null && call == flat) {
       internode.launchFlat(call, handle, cached, rowBytes, scaleBytes, stream);
     } else if (call == flat) {
@@ -254,24 +254,24 @@ final class Dispatcher {
       int full = context.sms() > FEW_SMS ? FLAT_WARPS : FLAT_WARPS_OF_FEW;
       int warps = Math.clamp(full * FLAT_PIECE / piece, full, MAX_WARPS);
       Stages stages = flatStages.of(piece, 0, warps);
-      call.set(DispatchField.PUSH_BLOCKS, context.sms());
+      p.pushBlocks.set(context.sms());
       launch(call, stages, stages.bytes(), stream);
     } else {
       long metadataBytes = RowMetadataSize.bytes(scaleBytes, handle.topK, cached);
       int blocks = pushBlocks(context.sms());
       boolean eager = blocks == MAX_PUSH_BLOCKS;
       int warps = eager ? EAGER_WARPS : MAX_WARPS;
-      call.set(DispatchField.SLOT_ROWS, handle.slotRows());
-      call.set(DispatchField.ZERO, handle.zeroPadding);
-      call.set(DispatchField.METADATA_BYTES, metadataBytes);
+      p.slotRows.set(handle.slotRows());
+      p.zero.set(handle.zeroPadding);
+      p.metadataBytes.set(metadataBytes);
       if (internode != null) {
-        call.set(DispatchField.EAGER, false);
+        p.eager.set(false);
         internode.launchExperts(call, handle, blocks, rowBytes, metadataBytes, tileBytes, stream);
         return;
       }
       Stages stages = expertStages.of(rowBytes, metadataBytes, warps);
-      call.set(DispatchField.PUSH_BLOCKS, blocks);
-      call.set(DispatchField.EAGER, eager);
+      p.pushBlocks.set(blocks);
+      p.eager.set(eager);
       launch(call, stages, Math.max(stages.bytes(), tileBytes), stream);
     }
   }
@@ -281,30 +281,31 @@ final class Dispatcher {
     return Math.min(MAX_PUSH_BLOCKS, Math.ceilDiv(sms, 2));
   }
 
-  private static void setHandle(KernelCall<DispatchField> call, CudaHandle handle) {
+  private static void setHandle(DispatchParameters p, CudaHandle handle) {
     HandleLayout at = handle.at();
-    call.set(DispatchField.ROUTES, handle.onDevice(at.routes));
-    call.set(DispatchField.LISTS, handle.onDevice(at.lists));
-    call.set(DispatchField.MATRIX, handle.onDevice(at.matrix));
-    call.set(DispatchField.FLAT_ROWS, handle.onDevice(at.flatRows));
-    call.set(DispatchField.GROUP_STARTS, handle.onDevice(at.groupStarts));
-    call.set(DispatchField.GROUP_ROWS, handle.onDevice(at.groupRows));
-    call.set(DispatchField.TARGETS, handle.onDevice(at.targets));
-    call.set(DispatchField.ALIGNMENT, handle.alignment);
-    call.set(DispatchField.LIMIT, handle.limit);
-    call.set(DispatchField.FILL, handle.staticSizing);
-    call.set(DispatchField.COUNTS_TICKET, handle.ticket);
-    call.set(DispatchField.TOTALS, handle.hostOnDevice(at.totals));
-    call.set(DispatchField.RANK_OFFSETS, handle.hostOnDevice(at.rankOffsets));
-    call.set(DispatchField.EXPERT_OFFSETS, handle.hostOnDevice(at.expertOffsets));
-    call.set(DispatchField.RECEIVED, handle.hostOnDevice(at.received));
-    call.set(DispatchField.ALIGNED, handle.hostOnDevice(at.aligned));
+    p.routes.set(handle.onDevice(at.routes));
+    p.lists.set(handle.onDevice(at.lists));
+    p.matrix.set(handle.onDevice(at.matrix));
+    p.flatRows.set(handle.onDevice(at.flatRows));
+    p.groupStarts.set(handle.onDevice(at.groupStarts));
+    p.groupRows.set(handle.onDevice(at.groupRows));
+    p.targets.set(handle.onDevice(at.targets));
+    p.alignment.set(handle.alignment);
+    p.limit.set(handle.limit);
+    p.fill.set(handle.staticSizing);
+    p.countsTicket.set(handle.ticket);
+    p.totals.set(handle.hostOnDevice(at.totals));
+    p.rankOffsets.set(handle.hostOnDevice(at.rankOffsets));
+    p.expertOffsets.set(handle.hostOnDevice(at.expertOffsets));
+    p.received.set(handle.hostOnDevice(at.received));
+    p.aligned.set(handle.hostOnDevice(at.aligned));
   }
 
   private void launch(
-      KernelCall<DispatchField> call, Stages stages, int sharedBytes, CudaStream stream) {
-    call.set(DispatchField.PUSH_WARPS, stages.warps());
-    call.set(DispatchField.STAGE_BYTES, stages.stageBytes());
+      KernelCall<DispatchParameters> call, Stages stages, int sharedBytes, CudaStream stream) {
+    DispatchParameters p = call.parameters;
+    p.pushWarps.set(stages.warps());
+    p.stageBytes.set(stages.stageBytes());
     call.launch(context.sms(), sharedBytes, stream.handle());
   }
 

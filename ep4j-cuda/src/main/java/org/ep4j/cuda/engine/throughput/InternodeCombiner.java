@@ -6,11 +6,11 @@ import org.ep4j.Layout;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.RegionLayout;
-import org.ep4j.cuda.engine.launch.CombineField;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.Kernels;
 import org.ep4j.cuda.internode.InternodeChunks;
 import org.ep4j.cuda.internode.InternodeConnection;
+import org.ep4j.cuda.struct.CombineParameters;
 
 /** Combines between nodes: the additional parameters of {@code internode_combine.cu}. */
 final class InternodeCombiner {
@@ -82,12 +82,13 @@ final class InternodeCombiner {
   }
 
   void launch(
-      KernelCall<CombineField> call,
+      KernelCall<CombineParameters> call,
       CudaHandle handle,
       CombineOptions options,
       long pieceBytes,
       long travelingBytes,
       CudaStream stream) {
+    CombineParameters p = call.parameters;
     boolean flat = handle.layout == Layout.FLAT;
     int blocks = context.sms();
     int returning = Math.clamp(Math.ceilDiv(RETURN_WARPS_TOTAL, blocks), 1, MAX_RETURNING);
@@ -104,18 +105,17 @@ final class InternodeCombiner {
     // The tokens of a slot must not depend on settings of a single rank.
     long returnRecordBytes = InternodeChunks.returnRecordBytes(travelingBytes, handle.topK, true);
     int rowsOfToken = options.partialRounding() ? 1 : Math.min(handle.topK, largestNode);
-    call.set(CombineField.INTERNODE, internode.world());
-    call.set(CombineField.INTERNODE_ROUTES, handle.onDevice(handle.at().internodeRoutes));
-    call.set(CombineField.INTERNODE_TOKENS, context.config.maxTokens());
-    call.set(
-        CombineField.CHUNK_TOKENS,
+    p.internode.set(internode.world());
+    p.internodeRoutes.set(handle.onDevice(handle.at().internodeRoutes));
+    p.internodeTokens.set(context.config.maxTokens());
+    p.chunkTokens.set(
         InternodeChunks.returnTokens(returnRecordBytes, rowsOfToken, internode.slotBytes()));
-    call.set(CombineField.ROUNDED, options.partialRounding());
-    call.set(CombineField.RETURN_WARPS, returning);
-    call.set(CombineField.SUM_WARPS, summing);
-    call.set(CombineField.LOAD_STAGE_BYTES, LOAD_STAGE);
-    call.set(CombineField.PUSH_WARPS, pushing);
-    call.set(CombineField.STAGE_BYTES, stageBytes);
+    p.rounded.set(options.partialRounding());
+    p.returnWarps.set(returning);
+    p.sumWarps.set(summing);
+    p.loadStageBytes.set(LOAD_STAGE);
+    p.pushWarps.set(pushing);
+    p.stageBytes.set(stageBytes);
     call.launch(blocks, (int) bytes, stream.handle());
   }
 }

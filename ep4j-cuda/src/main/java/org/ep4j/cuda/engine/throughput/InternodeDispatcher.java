@@ -5,10 +5,10 @@ import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
-import org.ep4j.cuda.engine.launch.DispatchField;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.internode.InternodeChunks;
 import org.ep4j.cuda.internode.InternodeConnection;
+import org.ep4j.cuda.struct.DispatchParameters;
 
 /**
  * Dispatches between nodes: the additional parameters of {@code internode_dispatch.cu} and {@code
@@ -59,14 +59,14 @@ final class InternodeDispatcher {
     expertStages = new Stages.Cache(context.kernels.sharedBytes, expertBytes + scheduleBytes);
   }
 
-  void setConstants(KernelCall<DispatchField> call) {
-    call.set(DispatchField.NODE_OF, internode.nodeOf());
-    call.set(DispatchField.INTERNODE, internode.world());
-    call.set(DispatchField.INTERNODE_TOKENS, context.config.maxTokens());
+  void setConstants(DispatchParameters p) {
+    p.nodeOf.set(internode.nodeOf());
+    p.internode.set(internode.world());
+    p.internodeTokens.set(context.config.maxTokens());
   }
 
   void launchFlat(
-      KernelCall<DispatchField> call,
+      KernelCall<DispatchParameters> call,
       CudaHandle handle,
       boolean cached,
       long rowBytes,
@@ -75,8 +75,9 @@ final class InternodeDispatcher {
     int blocks = context.sms();
     long offset = InternodeChunks.rowOffset(scaleBytes, handle.topK, cached);
     Stages moving = stages(flatStages, offset, rowBytes, 0);
-    call.set(DispatchField.PUSH_BLOCKS, blocks);
-    divide(call, handle, moving, blocks, offset + rowBytes);
+    DispatchParameters p = call.parameters;
+    p.pushBlocks.set(blocks);
+    divide(p, handle, moving, blocks, offset + rowBytes);
     call.launch(blocks, moving.bytes(), stream.handle());
   }
 
@@ -85,7 +86,7 @@ final class InternodeDispatcher {
    * @param tileBytes shared memory for counting, without the chunk schedule
    */
   void launchExperts(
-      KernelCall<DispatchField> call,
+      KernelCall<DispatchParameters> call,
       CudaHandle handle,
       int sending,
       long rowBytes,
@@ -94,8 +95,9 @@ final class InternodeDispatcher {
       CudaStream stream) {
     long offset = InternodeChunks.expertRowOffset(metadataBytes, handle.topK);
     Stages moving = stages(expertStages, offset, rowBytes, metadataBytes);
-    call.set(DispatchField.PUSH_BLOCKS, sending);
-    divide(call, handle, moving, sending, offset + rowBytes);
+    DispatchParameters p = call.parameters;
+    p.pushBlocks.set(sending);
+    divide(p, handle, moving, sending, offset + rowBytes);
     int bytes = Math.max(moving.bytes(), tileBytes + (int) scheduleBytes);
     call.launch(context.sms(), bytes, stream.handle());
   }
@@ -120,19 +122,14 @@ final class InternodeDispatcher {
 
   /** Divides the moving warps of a block into pushing, filling and forwarding warps. */
   private void divide(
-      KernelCall<DispatchField> call,
-      CudaHandle handle,
-      Stages moving,
-      int blocks,
-      long recordBytes) {
+      DispatchParameters p, CudaHandle handle, Stages moving, int blocks, long recordBytes) {
     int filling = Math.clamp(FILL_WARPS_TOTAL / blocks, 1, Math.max(1, moving.warps() / KINDS));
     int pushing = Math.max(1, moving.warps() / 4);
-    call.set(DispatchField.INTERNODE_ROUTES, handle.onDevice(handle.at().internodeRoutes));
-    call.set(
-        DispatchField.CHUNK_TOKENS, InternodeChunks.tokens(recordBytes, internode.slotBytes()));
-    call.set(DispatchField.PUSH_WARPS, pushing);
-    call.set(DispatchField.FILL_WARPS, filling);
-    call.set(DispatchField.FORWARD_WARPS, moving.warps() - pushing - filling);
-    call.set(DispatchField.STAGE_BYTES, moving.stageBytes());
+    p.internodeRoutes.set(handle.onDevice(handle.at().internodeRoutes));
+    p.chunkTokens.set(InternodeChunks.tokens(recordBytes, internode.slotBytes()));
+    p.pushWarps.set(pushing);
+    p.fillWarps.set(filling);
+    p.forwardWarps.set(moving.warps() - pushing - filling);
+    p.stageBytes.set(moving.stageBytes());
   }
 }

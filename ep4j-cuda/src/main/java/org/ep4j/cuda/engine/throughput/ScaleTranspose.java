@@ -8,7 +8,7 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
-import org.ep4j.cuda.engine.launch.TransposeField;
+import org.ep4j.cuda.struct.TransposeParameters;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -20,16 +20,17 @@ final class ScaleTranspose {
   private static final DType SMALLEST = DType.UE8M0;
 
   private final CudaContext context;
-  private final KernelCall<TransposeField> call;
+  private final KernelCall<TransposeParameters> call;
   private final int localExperts;
 
   ScaleTranspose(CudaContext context) {
     this.context = context;
     call = context.kernels.transposeScales;
     localExperts = context.placement.localExperts(context.rank);
-    call.set(TransposeField.CONTROL, context.region.address());
-    call.set(TransposeField.FROM, context.at(context.layout.received.scales));
-    call.set(TransposeField.COMPLETED, context.words.completedOnDevice());
+    TransposeParameters p = call.parameters;
+    p.control.set(context.region.address());
+    p.from.set(context.at(context.layout.received.scales));
+    p.receipt.completed.set(context.words.completedOnDevice());
   }
 
   /**
@@ -40,7 +41,7 @@ final class ScaleTranspose {
     if (scales == null || handle.scaleLayout == ScaleLayout.ROW_MAJOR) {
       return null;
     }
-    call.set(TransposeField.TO, memory(context, scales));
+    call.parameters.to.set(memory(context, scales));
     return scales;
   }
 
@@ -58,17 +59,17 @@ final class ScaleTranspose {
    * @param ticket ticket of the dispatch, which this kernel completes
    */
   void enqueue(CudaHandle handle, Tensor scales, long ticket, CudaStream stream) {
+    TransposeParameters p = call.parameters;
     HandleLayout at = handle.at();
-    call.set(TransposeField.COLUMNS, scales.size(1));
-    call.set(TransposeField.ELEMENT_BYTES, scales.dtype().bytes(1));
-    call.set(
-        TransposeField.ROWS,
+    p.columns.set(scales.size(1));
+    p.elementBytes.set(scales.dtype().bytes(1));
+    p.rows.set(
         handle.layout == Layout.FLAT
             ? handle.onDevice(at.flatRows)
             : handle.onDevice(at.groupStarts) + (long) localExperts * Integer.BYTES);
-    call.set(TransposeField.LIMIT, handle.limit);
-    call.set(TransposeField.FIXED, handle.staticSizing);
-    call.set(TransposeField.TICKET, ticket);
+    p.limit.set(handle.limit);
+    p.fixed.set(handle.staticSizing);
+    p.receipt.ticket.set(ticket);
     call.launch(context.sms(), 0, stream.handle());
   }
 }

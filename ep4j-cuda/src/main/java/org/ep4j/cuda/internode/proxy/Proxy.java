@@ -15,6 +15,7 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.struct.CommandRings;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
@@ -29,9 +30,6 @@ import org.jspecify.annotations.Nullable;
  * #problem()}.
  */
 public final class Proxy implements AutoCloseable {
-  /** Size of the kernels' parameter, see {@link #describe}. */
-  public static final int PARAMETER_BYTES = 64;
-
   /** Largest number of ranks that a command can address. */
   public static final int MAX_RANKS = 1 << 12;
 
@@ -195,17 +193,13 @@ public final class Proxy implements AutoCloseable {
     return pollers;
   }
 
-  /**
-   * Writes the {@code CommandRings} that kernels take by value.
-   *
-   * @param parameter {@link #PARAMETER_BYTES} bytes
-   */
-  public void describe(MemorySegment parameter) {
+  /** Writes the rings that kernels submit to. */
+  public void describe(CommandRings rings) {
     if (closed || pinned == null || control == null) {
       throw new IllegalUseException(
           ErrorCode.CUDA_CLOSED, "the proxy is closed or has no device: create a new one");
     }
-    memory.describe(parameter, pinned.deviceAddress(), control.address());
+    memory.describe(rings, pinned.deviceAddress(), control.address());
   }
 
   /** Number of commands posted to lanes. */

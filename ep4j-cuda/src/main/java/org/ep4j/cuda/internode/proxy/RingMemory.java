@@ -1,7 +1,6 @@
 package org.ep4j.cuda.internode.proxy;
 
-import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
+import org.ep4j.cuda.struct.CommandRings;
 
 /**
  * Offsets of the words that kernels and the host share, in one allocation of page-locked memory.
@@ -55,23 +54,20 @@ record RingMemory(long host, int rings, int capacity, int ranks, int flushCounte
   }
 
   /**
-   * Writes the {@code CommandRings} that kernels take by value.
+   * Writes the parameter of kernels.
    *
    * @param device first byte as a device address
    * @param control device address of the control blocks
    */
-  void describe(MemorySegment parameter, long device, long control) {
+  void describe(CommandRings to, long device, long control) {
     long shift = device - host;
-    long[] fields = {
-      commands(0) + shift,
-      tail(0) + shift,
-      control,
-      record(0) + shift,
-      failure(0) + shift,
-      flushCounter(0) + shift,
-      rings,
-      capacity
-    };
-    MemorySegment.copy(fields, 0, parameter, ValueLayout.JAVA_LONG, 0, fields.length);
+    to.commands.set(commands(0) + shift);
+    to.tails.set(tail(0) + shift);
+    to.control.set(control);
+    to.records.set(record(0) + shift);
+    to.failures.set(failure(0) + shift);
+    to.flushCounters.set(flushCounter(0) + shift);
+    to.rings.set(rings);
+    to.capacity.set(capacity);
   }
 }

@@ -1,6 +1,7 @@
 // Kernel start, kernel end, and the check for a fenced rank.
 #pragma once
 #include "common/timeout_attribution.cuh"
+#include "structs/receipt.cuh"
 
 // Counts this block as finished; true in the last block, for all of its threads. Fences make what
 // other blocks wrote before visible to all threads of the last block.
@@ -15,14 +16,6 @@ __device__ __forceinline__ bool last_block(Control* control) {
   __syncthreads();
   return last;
 }
-
-// How the host learns of the end of an operation: once the kernel has ended, successfully or not,
-// `completed` (mapped host memory) holds at least the ticket. A ticket of 0 requests no
-// notification.
-struct Receipt {
-  u64 ticket;
-  u64* completed;
-};
 
 // Ends the operation; one thread of the last block. `entries()` names the words that show which
 // ranks have entered, for use after a failure.

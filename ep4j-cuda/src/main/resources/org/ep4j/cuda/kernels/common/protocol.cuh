@@ -1,4 +1,5 @@
-// Words that ranks and blocks share, and the waits for them.
+// Words that ranks and blocks share, and the waits for them. org.ep4j.cuda.struct.Control documents the
+// control words at the start of each rank's region.
 //
 // Every operation on a buffer has an epoch: the value of `epoch` in the control words at kernel
 // start, plus one. All ranks run the same operations in the same order, so their epochs agree. The
@@ -37,35 +38,7 @@
 // what the current operation would have written. A fence is permanent.
 #pragma once
 #include "common/ptx.cuh"
-
-// At the start of each rank's region; 8 bytes a field, as in org.ep4j.cuda.engine.launch.ControlField.
-// Writers: while a kernel runs, only kernels of this GPU, except for `fenced_by`. While none runs,
-// the host clears the fields up to `ticket` and reads the traffic fields. Waiter: only `running`
-// has one.
-struct Control {
-  u64 epoch;          // of the last operation that ended: last block, release; acquire at the start
-  u64 arrived;        // blocks of the running kernel that have finished: atomic, cleared by the
-                      // last block
-  u64 abort;          // epoch of the operation that aborted: any thread, release; polled with
-                      // acquire
-  u64 claimed;        // epoch whose bad routing is in the record: atomic exchange
-  u64 failed;         // 1 once a wait has failed: later kernels leave at once, until the host
-                      // resets it
-  u64 ticket;         // highest ticket of an operation that ended: last block only
-  u64 rows_sent;      // FLAT rows of all dispatches, own rows included: last block only
-  u64 rows_received;  // the same
-  u64 payload_bytes;  // rows and scales sent: the same
-  // Atomic, cleared by the last block:
-  u64 senders;  // FLAT: blocks whose tokens may be sent; EXPERT_MAJOR: blocks that have read the
-                // counts and sent; combine: groups that pushing warps have taken
-  u64 jobs;     // work taken: tokens (sending warps), rows (receiving warps), parts (summing warps)
-  u64 running;  // 1 while a kernel may write into peers' memory. Writers: the first thread of each
-                // block before it reads `fenced_by`; 0: the last block; relaxed. Waiter: hosts of
-                // peers
-  u64 fenced_by;  // 0, or 1 + the number of a rank that continues without this one. Writers: hosts
-                  // of such ranks; polled relaxed; never cleared
-  u64 unused[3];
-};
+#include "structs/control.cuh"
 
 // The report of a failed wait, in mapped host memory. Written last, release: `state`; for a timeout
 // in a high-throughput operation, `attributed_epoch` by the last block. The host reads both with

@@ -5,24 +5,7 @@
 // control words before the launch; each token is counted once for each of its ranks and once for
 // each of its nodes.
 #include "dispatch/layout.cuh"
-
-// 8 bytes a field, in the order of org.ep4j.cuda.engine.launch.LayoutField.
-struct LayoutParameters {
-  Control* control;
-  u64 ranks;
-  u64 experts;
-  const u32* placement;
-  u64 tokens;
-  u64 top_k;
-  const void* ids;
-  u64 wide_ids;
-  u32* per_rank;    // [ranks]
-  u32* per_node;    // [nodes]
-  u32* per_expert;  // [experts]
-  u8* in_rank;      // [tokens, ranks]
-  const u32* node_of;  // [ranks]; null: one node
-  Record* record;
-};
+#include "structs/layout_parameters.cuh"
 
 extern "C" __global__ void __launch_bounds__(256)
     ep4j_layout(const __grid_constant__ LayoutParameters p) {

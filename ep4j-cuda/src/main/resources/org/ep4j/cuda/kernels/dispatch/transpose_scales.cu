@@ -6,19 +6,7 @@
 // have published. Budget: 256 threads a block; 4224 bytes of shared memory. Invariant: runs in the
 // stream behind the kernel that delivers the rows, so all rows have arrived.
 #include "common/kernel_lifecycle.cuh"
-
-// 8 bytes a field, in the order of org.ep4j.cuda.engine.launch.TransposeField.
-struct TransposeParameters {
-  Control* control;
-  const char* from;
-  char* to;
-  u64 columns;
-  u64 element_bytes;  // 1 or 4
-  const u32* rows;    // [1] rows received, may exceed `limit`
-  u64 limit;          // row capacity
-  u64 fixed;          // 1: columns have room for `limit` rows, 0: for the received rows
-  Receipt receipt;    // two fields
-};
+#include "structs/transpose_parameters.cuh"
 
 constexpr u32 TILE = 32;
 constexpr u32 COLUMN_BYTES = 16;  // a column is a multiple of this

@@ -42,24 +42,8 @@
 #pragma once
 #include "internode/internode_transport.cuh"
 #include "common/protocol.cuh"
-
-// One partner; 8 bytes a field, in the order of org.ep4j.cuda.internode.InternodeTable.
-struct InternodePartner {
-  u64 rank;
-  u64 node;
-  u64 is_receiver;             // 1: it is this rank's rail in `node`: own tokens for that node go
-                               // to it
-  u64 is_sender;             // 1: this rank is its rail: it sends its tokens for this node
-  char* out;             // [slots] slots that this rank fills for the partner
-  u64 out_source;        // not mapped: offset of `out` in the region of outgoing memory
-  u64 out_target;        // not mapped: offset of the partner's ring for this rank in its landing
-                         // memory
-  const char* in;        // [slots] slots that arrive from the partner
-  const u64* arrived;    // [slots] counters of this rank
-  const u64* credits;    // [slots] counters of this rank
-  u64 remote_arrived;     // number of the partner's first counter `arrived` for this rank
-  u64 remote_credits;
-};
+#include "structs/internode_partner.cuh"
+#include "structs/internode_world.cuh"
 
 constexpr u32 MAX_SLOTS = 128;
 
@@ -69,38 +53,6 @@ struct ObservedCounters {
   u64 polls_done;   // number of polls, approximate
   u64 unused[14];
   u64 values[MAX_SLOTS];
-};
-
-// Device memory; constant except for `sent` and `taken`. 8 bytes a field, InternodeTable.
-struct InternodeWorld {
-  u64 first;               // first rank of this node
-  u64 end;                 // end of the ranks of this node
-  u64 nodes;
-  u64 node;
-  const u32* node_of;      // [ranks]; NO_NODE: the rank is missing
-  u64 partners;
-  const InternodePartner* partner;  // ascending by rank
-  const u32* rail_to;      // [nodes] partner that receives tokens for a node; undefined for this
-                           // node
-  u64 slots;
-  u64 slot_bytes;          // a multiple of 128
-  u64 mapped;
-  u64 lanes;               // of each ring's thread, to each rank; library: 1
-  u64* sent;               // [partners] slots filled in operations that ended: last block only
-  u64* taken;              // [partners] slots emptied: the same
-  // Counts (see protocol.cuh) of ranks of other nodes.
-  const u64* counts_published;         // [ranks] counters
-  u64 remote_counts_published;          // number of this rank's counter `counts_published` at all
-                                        // other ranks
-  u64* published_rounds;           // dispatches with counts that ended: the same
-  u64* counts_out;         // not mapped: this rank's words, one copy for all
-  u64 counts_source;       // not mapped: their offset in the region of outgoing memory
-  u64 counts_target;       // not mapped: their offset in the landing memory of every other rank
-  u64* const* remote_counts;  // [ranks] mapped: their destination at each rank
-  const u64* counts_in;    // [ranks, count_stride] words of other ranks
-  u64 count_stride;
-  ObservedCounters* seen;         // [partners, 2] credits, then arrived; device memory
-  InternodeTransport transport;
 };
 
 __device__ __forceinline__ bool is_intranode(const InternodeWorld& world, u32 rank) {

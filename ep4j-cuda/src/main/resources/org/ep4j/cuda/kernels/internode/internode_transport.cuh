@@ -13,15 +13,7 @@
 #pragma once
 #include "transport/command_ring.cuh"
 #include "transport/library.cuh"
-
-// 8 bytes a field, in the order of org.ep4j.cuda.internode.InternodeTransportField.
-struct InternodeTransport {
-  const u64* counters;  // of this rank
-  u64 library;          // argument of the library's functions: its communicator
-  u64 window;           // argument of the library's functions: its name of the memory
-  u64 words;            // offset of its signal words there: the counters
-  CommandRings rings;   // of the proxy; library: only their number
-};
+#include "structs/internode_transport.cuh"
 
 // The library's own count of a counter, besides its word.
 __device__ __forceinline__ u64 library_count(const InternodeTransport& transport, const u64* counter) {

@@ -1,4 +1,5 @@
-// Low-latency operations: parameters, and the words that ranks share.
+// Low-latency operations: parameters (org.ep4j.cuda.struct.LowLatencyParameters), and the words that
+// ranks share.
 //
 // All ranks number operations 1, 2, 3, ... alike, dispatches and combines together.
 // `LowLatencyState` counts the number on the GPU, so that graphs can be replayed. Each rank has a
@@ -49,6 +50,7 @@
 #include "common/kernel_lifecycle.cuh"
 #include "lowlatency/low_latency_group_sizes.cuh"
 #include "lowlatency/low_latency_constants.cuh"
+#include "structs/low_latency_parameters.cuh"
 
 #ifndef EP4J_RANK_MAJOR
 #define EP4J_RANK_MAJOR 0
@@ -100,93 +102,6 @@ struct Grant {
   __device__ __forceinline__ u64 area(u64 operation) const {
     return (word >> (operation == number() + 1 ? 2 : 0) & 3) ^ (operation & 1);
   }
-};
-
-struct LowLatencyPuts;
-
-// 8 bytes a field, in the order of org.ep4j.cuda.engine.launch.LowLatencyField.
-struct LowLatencyParameters {
-  // The world.
-  char* const* peers;  // [ranks] start of each rank's part; null: the rank is missing
-  char* own;           // the part of this rank
-  u64 rank;
-  Specialized<EP4J_RANKS> ranks;
-  Specialized<EP4J_EXPERTS> experts;
-  u64 local_experts;
-  const u32* placement;  // [experts] rank << 16 | local number; rank 0xffff: missing
-
-  // The shape of the buffer.
-  Specialized<EP4J_HIDDEN> hidden;
-  u64 max_tokens;
-  Specialized<EP4J_CHOICES> max_choices;
-
-  // Offsets in every rank's part; consecutive areas are `area_bytes` apart.
-  u64 received_offset;  // u64 [ranks]
-  u64 headers_offset;   // u64 [ranks]
-  u64 counts_offset;    // u64 [ranks, count_stride]
-  u64 count_stride;
-  u64 entries_offset;   // u64 [ranks, max_tokens, max_choices]
-  u64 weights_offset;   // the same
-  u64 flags_offset;     // u64 [max_tokens, pieces, flag_stride]
-  u64 flag_stride;
-  u64 rows_offset;      // 2 * hidden bytes each
-  u64 packets_offset;     // packet_bytes(VECTORS) for [ranks, max_tokens, pieces]
-  u64 area_bytes;
-
-  // The operation.
-  u64 phases;
-  u64 kind;  // of the rows, equal on all ranks; see org.ep4j.cuda.engine.launch.LowLatencyKind
-  u64 tokens;
-  u64 top_k;
-  const void* ids;       // [tokens, top_k]
-  u64 wide_ids;          // 1: INT64, 0: INT32
-  const float* weights;  // [tokens, top_k]; null: dispatch not RANK_MAJOR, combine RANK_MAJOR
-  const char* x;         // BF16: rows of the tokens, or of the experts
-  u64 row_bytes;         // dispatch: bytes of a row's values in the travelling format
-  u64 scale_bytes;       // bytes of the scales behind them
-  u64 scale_kind;        // as org.ep4j.ScaleKind
-  u64 global_scale;      // bits of a float
-
-  // State that a dispatch leaves for its combine.
-  u32* choice_rows;   // [ranks, max_tokens, max_choices] row of each choice here, or NO_ENTRY
-  u32* batches;  // [ranks] choices << 16 | tokens of each source
-  u64* choices;  // [max_tokens, max_choices] see pack_choice
-
-  // Results. RANK_MAJOR: [ranks, max_tokens] instead of [local_experts, ranks * max_tokens].
-  char* rows;          // dispatch: [local_experts, ranks * max_tokens] rows
-  char* scales;        // the same rows, or [local_experts, columns, scale_columns]
-  u64 scale_columns;   // 0: scales by rows; else length of a column
-  int* source_tokens;  // [local_experts, ranks * max_tokens]
-  i64* row_choices;    // RANK_MAJOR: [ranks, max_tokens, top_k] local experts, or -1
-  float* row_weights;  // their weights, or 0
-  u64* ranges;         // [local_experts, ranks] first row << 32 | rows; RANK_MAJOR [ranks]
-  int* row_counts;     // [local_experts], or [ranks]
-  int* cumulative;     // [local_experts] grows by the rows, or null
-  char* out;           // combine: BF16 [tokens, hidden]
-  u64* waits;          // [ranks] grows by the nanoseconds waited, or null
-
-  // Execution.
-  Control* control;
-  u64* masks;       // [ranks] 1: masked
-  u64* waited;      // [ranks] longest wait of the operation so far
-  u64* acknowledged;        // [ranks] last number acknowledged to each rank
-  Specialized<EP4J_MASKING, 2> masking;  // 1: late ranks are masked
-  u64* host_masks;  // copy of masks in mapped host memory, for the host
-  const u64* host_gone;  // [ranks] mapped host memory: not 0 once a dead rank is fenced
-  u64 tile_tokens;  // dispatch: tokens of a routing tile, bounded by shared memory
-  u64 timeout;      // ns
-  Record* record;
-  const u64* host_abort;
-  Receipt receipt;  // two fields
-
-  // Compiled with EP4J_INTERNODE; else unused.
-  char* internode_part;         // the internode part of this rank
-  u64 node_first;    // the first rank of this node
-  u64 node_ranks;    // number of ranks of this node
-  u64 source_bytes;  // distance between the words of consecutive sources
-  u64 packed_offset;  // u64 [max_tokens, even number of pieces] among the words of a source
-  const LowLatencyPuts* puts;  // set for PUTS
-  u64* internode_state;  // [ranks], then [GROUPS, UNITS]; see low_latency_internode.cuh
 };
 
 __device__ __forceinline__ u32 pieces_of(const LowLatencyParameters& p) {

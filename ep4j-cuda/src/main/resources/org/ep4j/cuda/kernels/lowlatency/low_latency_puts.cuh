@@ -27,24 +27,11 @@
 #pragma once
 #include "internode/internode.cuh"
 #include "lowlatency/low_latency_waits.cuh"
+#include "structs/low_latency_puts.cuh"
 
 constexpr u64 ALL_ROWS = 1ull << 32;
 
 enum PutCounter { COUNTER_WORDS = 0, COUNTER_ROWS = 2, COUNTER_GRANTED = 4, COUNTERS_PER_RANK = 5 };
-
-// Device memory, constant except for `base`. 8 bytes a field, in the order of
-// org.ep4j.cuda.engine.launch.LowLatencyPutsField.
-struct LowLatencyPuts {
-  const InternodeWorld* world;
-  char* staging;          // outgoing memory
-  u64 staging_source;     // its offset in the region of outgoing memory
-  u64 half_bytes;        // of a shadow
-  u64 rows_offset;       // offset of the rows in a half
-  u64 target;            // offset of internode parts in the landing memory of all ranks
-  const u64* counters;   // [ranks, COUNTERS_PER_RANK] of this rank
-  const u64* base;       // [ranks, COUNTERS_PER_RANK]
-  u64 first_counter;     // number of the first counter
-};
 
 // Number of operations of the same parity up to this one.
 __device__ __forceinline__ u64 parity_count(const Operation& op) { return (op.number + 1) / 2; }

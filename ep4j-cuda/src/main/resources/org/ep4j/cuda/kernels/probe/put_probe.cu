@@ -11,15 +11,7 @@
 // life of the memory; `past` holds their values before a run, equal on both ranks: a warp reads and
 // writes the entries of its lane.
 #include "transport/device_put.cuh"
-
-struct PutRun {
-  u64 partner;
-  u64 bytes;     // of one put, a multiple of 16
-  u64 rounds;
-  u64 timeout;   // ns
-  u64* results;  // [lanes]
-  u64* past;     // device, by number of the signal
-};
+#include "structs/put_run.cuh"
 
 __device__ __forceinline__ u32 own_lane() {
   return blockIdx.x * (blockDim.x >> 5) + warp_id();

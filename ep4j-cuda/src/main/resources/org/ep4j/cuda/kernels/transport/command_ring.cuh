@@ -39,6 +39,7 @@
 // order.
 #pragma once
 #include "common/ptx.cuh"
+#include "structs/command_rings.cuh"
 
 constexpr u64 RING_STOPPED = 1ull << 63;
 constexpr u64 COMMAND_LAP = 1ull << 63;
@@ -90,17 +91,6 @@ struct RingRecord {
   u64 tail;    // the last tail that it read
   u64 left;    // ns left until the deadline; negative past it
   u64 unused[4];
-};
-
-struct CommandRings {
-  u64* commands;         // mapped host memory, [rings, capacity, 2]
-  const u64* tails;      // mapped host memory, [rings, TAIL_WORDS]
-  RingControl* control;  // device memory, [rings]
-  RingRecord* records;   // mapped host memory, [rings]
-  const u64* failures;   // mapped host memory, [ranks]
-  const u64* flush_counters;    // mapped host memory, [flush counters]
-  u64 rings;
-  u64 capacity;  // a power of two, at least 64
 };
 
 // Copies bytes of this rank, at an offset of its source region, to an offset of the target region

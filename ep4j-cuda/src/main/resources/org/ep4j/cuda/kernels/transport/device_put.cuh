@@ -21,30 +21,12 @@
 #pragma once
 #include "transport/command_ring.cuh"
 #include "transport/library.cuh"
+#include "structs/device_put.cuh"
 
 constexpr u32 PUT_STORES = 0;  // no carrier: all peers are reached by stores
 constexpr u32 PUT_RINGS = 1;
 constexpr u32 PUT_LIBRARY = 2;
 constexpr u32 PUT_CARRIER = EP4J_PUT_TRANSPORT;
-
-// Kernels take it by value. 8 bytes a field, in the order of org.ep4j.cuda.put.PutField.
-struct DevicePut {
-  u64 rank;
-  u64 ranks;
-  u64 lanes;
-  u64 signals;
-  char* own;            // memory of this rank
-  char* const* peers;   // [ranks] the memory of each rank; nullptr: reached by the carrier
-  u64 signal_words;     // offset of the signal words in that memory
-  u64 library;          // argument of the linked functions: their communicator
-  u64 window;           // argument of the linked functions: their name of the memory
-  char* outgoing;       // page-locked host memory that the wire reads
-  const char* incoming;  // page-locked host memory that the wire writes
-  const u64* counters;  // [signals] wire counters
-  u64* flushes;         // device, [lanes] flushes so far; writer: the warp that has the lane
-  u64 lanes_per_ring;  // lanes of the wire
-  CommandRings rings;
-};
 
 // Less than the maximum length that a command can encode.
 constexpr u64 MAX_COMMAND_BYTES = 8ull << 20;

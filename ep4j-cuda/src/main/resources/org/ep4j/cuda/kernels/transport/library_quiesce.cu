@@ -10,19 +10,7 @@
 // others has no traffic in flight towards it. The final signals use the counters from `first_word`
 // on, one a rank. These are never cleared: a final signal adds what this rank lags behind.
 #include "internode/internode_transport.cuh"
-
-// 8 bytes a field, in the order of org.ep4j.cuda.internode.LibraryQuiesce.
-struct QuiesceParameters {
-  u64 rank;
-  u64 ranks;
-  u64 node_first;  // first rank of this node
-  u64 node_end;    // end of the ranks of this node
-  u64 first_word;  // number of the counter of rank 0
-  u64 increment;      // amount of a final signal
-  u64 wanted;      // value that each counter must reach
-  u64 timeout;     // ns
-  u64* missing;    // 1 + a rank whose final signals are late; else unchanged
-};
+#include "structs/quiesce_parameters.cuh"
 
 // One block, one warp a lane.
 extern "C" __global__ void ep4j_library_quiesce(const __grid_constant__ InternodeTransport transport,

@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.Set;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
-import org.ep4j.cuda.engine.launch.ControlField;
+import org.ep4j.cuda.struct.Control;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -23,8 +23,8 @@ class StaleRankFenceTest {
   private static final int LOST = 2;
   private static final int RANKS = 3;
   private static final long REGION = 4096;
-  private static final long FENCED_BY = LOST * REGION + ControlField.FENCED_BY.offset();
-  private static final long RUNNING = LOST * REGION + ControlField.RUNNING.offset();
+  private static final long FENCED_BY = LOST * REGION + Control.WORDS.fencedBy.offset();
+  private static final long RUNNING = LOST * REGION + Control.WORDS.running.offset();
 
   private final Map<Long, Long> memory = new HashMap<>();
   private final Set<Integer> dead = new HashSet<>(Set.of(LOST));
@@ -170,13 +170,13 @@ class StaleRankFenceTest {
     regions[LOST] = 8 * REGION;
     fence.admit(LOST);
     fenceStep(3);
-    assertThat(memory).containsKey(8 * REGION + ControlField.FENCED_BY.offset());
+    assertThat(memory).containsKey(8 * REGION + Control.WORDS.fencedBy.offset());
     assertThat(gone).containsExactly(LOST, LOST);
   }
 
   @Test
   void fencedRankFencesNoOther() {
-    memory.put(OWN * REGION + ControlField.FENCED_BY.offset(), 1L);
+    memory.put(OWN * REGION + Control.WORDS.fencedBy.offset(), 1L);
     fenceStep(5);
     assertThat(memory).doesNotContainKey(FENCED_BY);
     assertThat(gone).isEmpty();
@@ -216,7 +216,7 @@ class StaleRankFenceTest {
   @Test
   void fencedRankObservesIt() {
     assertThat(fence.by()).isEqualTo(StaleRankFence.NO_RANK);
-    memory.put(OWN * REGION + ControlField.FENCED_BY.offset(), 1L);
+    memory.put(OWN * REGION + Control.WORDS.fencedBy.offset(), 1L);
     assertThat(fence.by()).isZero();
   }
 

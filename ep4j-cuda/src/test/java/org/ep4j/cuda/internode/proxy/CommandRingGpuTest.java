@@ -15,6 +15,7 @@ import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
 import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.cuda.struct.CommandRings;
 import org.ep4j.memory.NativeMemory;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -61,17 +62,19 @@ class CommandRingGpuTest {
     memory = new RingMemory(words.hostAddress(), RINGS, CAPACITY, 8, 8);
     control = DeviceMemory.allocate(device, CONTROL + Long.BYTES);
     control.fill8(0, control.bytes(), (byte) 0, stream);
+    CommandRings rings = new CommandRings();
     launch =
         Launch.of(
             module.kernel("ep4j_proxy_push"),
             LaunchConfig.of(BLOCKS, 32 * WARPS),
-            Proxy.PARAMETER_BYTES,
+            rings.bytes(),
             8,
             8,
             8,
             8,
             8);
-    memory.describe(launch.parameter(0), words.deviceAddress(), control.address());
+    rings.placeIn(launch.parameter(0));
+    memory.describe(rings, words.deviceAddress(), control.address());
     stream.synchronize();
   }
 

@@ -1,0 +1,101 @@
+package org.ep4j.cuda.struct;
+
+/** Parameters of a combine. */
+public final class CombineParameters extends Struct {
+  public final Pointer peers = pointer("char* const*", "peers");
+  public final U64 rank = u64("rank");
+  public final U64 ranks = u64("ranks");
+  public final U64 topK = u64("top_k");
+
+  // The handle.
+  public final U64 tokens = u64("tokens");
+
+  /** [tokens, top_k]. */
+  public final Pointer routes = pointer("const u64*", "routes");
+
+  /** [ranks, ranks] rows, then [ranks] row limits, then [ranks] tokens. */
+  public final Pointer matrix = pointer("const u32*", "matrix");
+
+  /** EXPERT_MAJOR: [flat rows, top_k]; else null. */
+  public final Pointer slotRows = pointer("const u64*", "slot_rows");
+
+  // Rows to combine; the columns of this pass begin at element {@code column} of a row.
+  public final Pointer y = pointer("const char*", "y");
+
+  /** Elements of a row of y. */
+  public final U64 hidden = u64("hidden");
+
+  public final U64 column = u64("column");
+  public final U64 columns = u64("columns");
+
+  /** [rows, top_k] or, EXPERT_MAJOR, [rows]; null: none. */
+  public final Pointer weights = pointer("const float*", "weights");
+
+  // Results.
+
+  /** [tokens, hidden]. */
+  public final Pointer out = pointer("char*", "out");
+
+  /** Or null. */
+  public final Pointer bias0 = pointer("const char*", "bias0");
+
+  public final Pointer bias1 = pointer("const char*", "bias1");
+
+  /** [tokens, top_k]. */
+  public final Pointer outWeights = pointer("float*", "out_weights");
+
+  // Offsets in every rank's region.
+  public final U64 readyOffset = u64("ready_offset");
+
+  /** u64 [ranks, group_words]. */
+  public final U64 groupsOffset = u64("groups_offset");
+
+  public final U64 groupWords = u64("group_words");
+
+  /** Rows, {@code return_row_bytes} each. */
+  public final U64 returnOffset = u64("return_offset");
+
+  public final U64 returnRowBytes = u64("return_row_bytes");
+
+  /** float [rows, top_k]. */
+  public final U64 returnWeightsOffset = u64("return_weights_offset");
+
+  // Execution.
+  public final U64 pushWarps = u64("push_warps");
+  public final U64 stageBytes = u64("stage_bytes");
+  public final U64 timeout = u64("timeout");
+  public final Pointer record = pointer("struct Record*", "record");
+  public final Pointer hostAbort = pointer("const u64*", "host_abort");
+
+  public final Receipt receipt = nested(new Receipt(), "receipt");
+
+  // Internode, see internode.cuh; null and 0 within one node.
+  public final Pointer internode = pointer("const struct InternodeWorld*", "internode");
+
+  /** [partners, internode_tokens, top_k]: see DispatchParameters. */
+  public final Pointer internodeRoutes = pointer("const u64*", "internode_routes");
+
+  public final U64 internodeTokens = u64("internode_tokens");
+
+  /** Tokens that share a slot, at most 32; equal on all ranks. */
+  public final U64 chunkTokens = u64("chunk_tokens");
+
+  /** 1: a node's sum for a token is rounded before it travels. */
+  public final U64 rounded = u64("rounded");
+
+  /** Warps that fill slots. */
+  public final U64 returnWarps = u64("return_warps");
+
+  /** Warps that sum. */
+  public final U64 sumWarps = u64("sum_warps");
+
+  /** Shared memory of each summing warp, a multiple of 128, at least 2048. */
+  public final U64 loadStageBytes = u64("load_stage_bytes");
+
+  /** Within one node: parts of a token, each summed by one warp. */
+  public final U64 parts = u64("parts");
+
+  public CombineParameters() {
+    super("CombineParameters");
+  }
+}
