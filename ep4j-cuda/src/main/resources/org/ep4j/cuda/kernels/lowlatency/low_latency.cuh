@@ -139,6 +139,11 @@ struct Operation {
   // Whether rows between a rank and this one use group words instead of flags.
   __device__ __forceinline__ bool uses_groups(u32 rank) const { return MAPPED || uses_puts(rank); }
 
+  // Index of an internode rank among the internode ranks.
+  __device__ __forceinline__ u32 internode_index(u32 rank) const {
+    return rank < p.node_first ? rank : rank - (u32)p.node_ranks;
+  }
+
   // Where a rank writes: `own`, or the same place in the internode part.
   __device__ __forceinline__ char* written_by(u32 rank, char* own, char* internode_part) const {
     return is_internode(rank) ? internode_part : own;

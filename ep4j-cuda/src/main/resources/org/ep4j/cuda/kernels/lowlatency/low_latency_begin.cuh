@@ -1,9 +1,6 @@
 // Start of a low-latency operation: the live ranks, and space for the rows sent.
 #pragma once
-#include "lowlatency/low_latency_waits.cuh"
-#if EP4J_INTERNODE
 #include "lowlatency/low_latency_internode.cuh"
-#endif
 
 // Waits until `peer` has received operation `number` - 2, so that this operation has an area.
 __device__ __forceinline__ bool await_space(const Operation& op, u32 peer, Grant& grant) {
@@ -23,12 +20,12 @@ __device__ __forceinline__ bool await_space(const Operation& op, u32 peer, Grant
 __device__ __forceinline__ char* peer_area(const Operation& op, u32 r, u64 failed, char*& part) {
   const LowLatencyParameters& p = op.p;
   part = p.peers[r];
-#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-  if (op.is_internode(r)) {
-    bool space = part != nullptr && failed == 0 && (!(p.phases & SENDING) || await_grant(op, r));
-    return space ? staging_area(op, r) : nullptr;
+  if constexpr (PUTS) {
+    if (op.is_internode(r)) {
+      bool space = part != nullptr && failed == 0 && (!(p.phases & SENDING) || await_grant(op, r));
+      return space ? staging_area(op, r) : nullptr;
+    }
   }
-#endif
   u64 masked = load_relaxed_system(&p.masks[r]);
   Grant grant{load_acquire_system(op.received(p.own, r))};
   part = masked != 0 ? nullptr : part;

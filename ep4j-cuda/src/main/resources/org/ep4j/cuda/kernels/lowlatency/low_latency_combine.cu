@@ -40,16 +40,12 @@ __device__ __forceinline__ void sum_choices(const Operation& op, char* const* ar
     choice.check(op, areas);
     // Also waits for rows that the caller skips: their slot is in use until they have arrived.
     bool came = choice.holder != NO_RANK;
-#if EP4J_INTERNODE
     came = came && (groups ? await_group(op, choice.holder, token)
                            : await_flag(op, flag_at, choice.holder, flag));
     if (RETURN_FORMAT == RETURN_LOGFMT && groups && came) {
       u64 packed = load_relaxed_system(op.packed(area, choice.holder, token, piece));
       flag = packed >> k & 1 ? FLAG_BIT : 0;
     }
-#else
-    came = came && await_flag(op, flag_at, choice.holder, flag);
-#endif
     u32 lanes = __ballot_sync(0xffffffff, came && choice.kept);
     const char* row = op.row(area, op.choice_slot(token, k));
     if constexpr (RETURN_FORMAT == RETURN_LOGFMT) {
@@ -99,12 +95,8 @@ __device__ __forceinline__ void sum_partials(const Operation& op, char* const* a
     u64* flag_at = op.return_flags(area, token, first / PIECE) + r;
     bool awaited = holds<RETURN_FORMAT>(op, areas, token, r);
     u64 flag = r < p.ranks && !op.uses_groups(r) ? load_acquire_system(flag_at) : 0;
-#if EP4J_INTERNODE
     bool came = awaited && (op.uses_groups(r) ? await_group(op, r, token)
                                                : await_flag(op, flag_at, r, flag));
-#else
-    bool came = awaited && await_flag(op, flag_at, r, flag);
-#endif
     u32 lanes = __ballot_sync(0xffffffff, came);
     const char* row = op.row(area, op.token_slot(r, token));
     add_weighted<4>(sums, lanes, row, 1, first, (u32)p.hidden);
@@ -188,18 +180,20 @@ __device__ __forceinline__ void combine(const LowLatencyParameters& p) {
     if (RETURN_FORMAT == RETURN_PARTIAL) {
       publish_weights(op, areas, choice);
     }
-#if EP4J_INTERNODE
-    publish_return_words<RETURN_FORMAT>(op, areas, batches);
-    import_return_weights<RETURN_FORMAT>(op, areas, batches);
-#endif
+    if constexpr (PUTS) {
+      publish_return_words<RETURN_FORMAT>(op, areas, batches);
+    }
+    if constexpr (INTERNODE) {
+      import_return_weights<RETURN_FORMAT>(op, areas, batches);
+    }
     return_rows<RETURN_FORMAT>(op, areas, batches, item);
   }
   if (p.phases & RECEIVING) {
-#if EP4J_INTERNODE
-    if (blockIdx.x == 0 && warp_id() == RELAY) {
-      relay<true>(op, areas, [&](u32) { return (u32)p.tokens; });
+    if constexpr (INTERNODE) {
+      if (blockIdx.x == 0 && warp_id() == RELAY) {
+        relay_rows(op, areas, [&](u32) { return (u32)p.tokens; });
+      }
     }
-#endif
     sum_rows<RETURN_FORMAT>(op, areas, blockIdx.x, gridDim.x);
   }
   if (!p.masking || !(p.phases & RECEIVING)) {

@@ -61,11 +61,11 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
     if (sends && !publishes_rows) {
       send_rows<Format>(op, sources, item, senders * (sending.warps - PUBLISHERS), sending.warps);
     }
-#if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
-    if (sends && publishes_rows) {
-      publish_groups(op, sources.areas, (u32)p.tokens, sending.warps, blockIdx.x - !publishes, senders);
+    if constexpr (MAPPED) {
+      if (sends && publishes_rows) {
+        publish_groups(op, sources.areas, (u32)p.tokens, sending.warps, blockIdx.x - !publishes, senders);
+      }
     }
-#endif
   }
   if (!(p.phases & RECEIVING)) {
     finish(op, sources.parts);
@@ -82,11 +82,11 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
       barrier_arrive(BARRIER_FIRST_ROWS, blockDim.x);
     }
   }
-#if EP4J_INTERNODE
-  if (blockIdx.x == 0 && warp_id() == receiving.first) {
-    relay<true>(op, sources.areas, [&](u32 s) { return sources.tokens[s]; });
+  if constexpr (INTERNODE) {
+    if (blockIdx.x == 0 && warp_id() == receiving.first) {
+      relay_rows(op, sources.areas, [&](u32 s) { return sources.tokens[s]; });
+    }
   }
-#endif
   receive_rows<Format>(op, sources, blockIdx.x, gridDim.x);
   if (!p.masking) {
     finish(op, sources.parts);

@@ -108,13 +108,13 @@ __device__ __forceinline__ void publish_received(const Operation& op, char* cons
       p.acknowledged[r] = op.number;
     }
   }
-#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-  for (u32 first = 0; first < p.ranks; first += 32) {
-    u32 r = first + lane_id();
-    bool mine = r < p.ranks && op.is_internode(r) && parts[r] != nullptr;
-    push_puts(op, mine, make_add(op, r, COUNTER_GRANTED, 1), r);
+  if constexpr (PUTS) {
+    for (u32 first = 0; first < p.ranks; first += 32) {
+      u32 r = first + lane_id();
+      bool mine = r < p.ranks && op.is_internode(r) && parts[r] != nullptr;
+      push_puts(op, mine, make_add(op, r, COUNTER_GRANTED, 1), r);
+    }
   }
-#endif
 }
 
 // Ends the operation: the first warp of the last block. `ticket` is the ticket in the control

@@ -1,5 +1,4 @@
-// Group words between mapped nodes: notifications that the rows of a group of tokens have arrived;
-// a part of low_latency_internode.cuh.
+// Group words between mapped nodes: notifications that the rows of a group of tokens have arrived.
 //
 // In each block that sends rows one warp publishes. The other warps arrive at a barrier of each
 // group once they have stored their share of it, without waiting. The publishing warp waits at the
@@ -19,6 +18,7 @@
 // If there are more blocks than UNITS, every UNITSth block shares a unit: they count in `progress`,
 // and the last one publishes.
 #pragma once
+#include "lowlatency/low_latency_internode.cuh"
 
 // Barriers of a block from this number on belong to groups.
 constexpr u32 BARRIER_GROUPS = 4;
@@ -50,9 +50,8 @@ __device__ __forceinline__ bool all_units_ready(const Operation& op, u64 seen) {
 // Polls for all warps of this GPU, also for intranode sources: one warp. `tokens(s)`: number of
 // tokens whose rows arrive from s. The first groups of all sources are polled first: rows are
 // needed in that order.
-template <bool ROWS, class Tokens>
-__device__ __forceinline__ void relay(const Operation& op, char* const* areas, Tokens tokens) {
-  static_assert(ROWS, "words are looked at by those who bring them");
+template <class Tokens>
+__device__ __forceinline__ void relay_units(const Operation& op, char* const* areas, Tokens tokens) {
   const LowLatencyParameters& p = op.p;
   u32 ranks = (u32)p.ranks;
   for (u32 begin = 0; begin < ranks * GROUPS; begin += RELAY_BATCH) {
@@ -110,10 +109,25 @@ __device__ __forceinline__ void relay(const Operation& op, char* const* areas, T
   }
 }
 
+// Polls for the rows of other nodes: one warp. `tokens(s)`: number of tokens whose rows arrive from s.
+template <class Tokens>
+__device__ __forceinline__ void relay_rows(const Operation& op, char* const* areas, Tokens tokens) {
+  if constexpr (MAPPED) {
+    relay_units(op, areas, tokens);
+  } else {
+    relay_counters<true>(op, areas, tokens);
+  }
+}
+
 // --- sending ------------------------------------------------------------------------------------
 
-// Progress of a sending warp: whole warps, in token order.
-struct GroupProgress {
+// Progress of a sending warp through the groups of its tokens: whole warps, in token order.
+template <bool PUBLISHED>
+struct GroupProgress;
+
+// Another warp of the block publishes the groups.
+template <>
+struct GroupProgress<true> {
   u32 threads;   // participants of the barrier: the sending warps and the publishing warp
   u32 done = 0;  // groups whose share this warp has stored
 
@@ -126,6 +140,13 @@ struct GroupProgress {
       barrier_arrive(BARRIER_GROUPS + done, threads);
     }
   }
+};
+
+// There are no groups to publish.
+template <>
+struct GroupProgress<false> {
+  __device__ __forceinline__ explicit GroupProgress(u32) {}
+  __device__ __forceinline__ void reach(u32) {}
 };
 
 // Whether this block is the last of those that share its unit; a whole warp, after its fence.

@@ -25,16 +25,7 @@
 //                    in the running operation. Writers: publishing warps, atomic, after their fence; cleared
 //                    by the last one, which fences too. No waiter.
 #pragma once
-#include "lowlatency/low_latency_waits.cuh"
-
-// Index of an internode rank among the internode ranks.
-__device__ __forceinline__ u32 internode_index(const Operation& op, u32 rank) {
-  return rank < op.p.node_first ? rank : rank - (u32)op.p.node_ranks;
-}
-
-#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
 #include "lowlatency/low_latency_puts.cuh"
-#endif
 
 // Independent of the number of tokens, because both ends must agree.
 __device__ __forceinline__ u32 tokens_of_group(const Operation& op) {
@@ -57,17 +48,17 @@ __device__ __forceinline__ u64* group_word(const Operation& op, char* area, u32 
 
 // Whether this block imports the words of a rank and sends this rank's words to it.
 __device__ __forceinline__ bool serves_rank(const Operation& op, u32 rank) {
-  return op.is_internode(rank) && internode_index(op, rank) % gridDim.x == blockIdx.x;
+  return op.is_internode(rank) && op.internode_index(rank) % gridDim.x == blockIdx.x;
 }
 
 // Waits until the words of an internode rank may be read where it wrote them.
 __device__ __forceinline__ bool await_words(const Operation& op, u32 s) {
-#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-  u64 seen = load_acquire_gpu(words_ready(op, s));
-  return await<WORD_FLAG>(op, words_ready(op, s), PHASE_COUNTS, s, op.number, seen);
-#else
-  return true;
-#endif
+  if constexpr (PUTS) {
+    u64 seen = load_acquire_gpu(words_ready(op, s));
+    return await<WORD_FLAG>(op, words_ready(op, s), PHASE_COUNTS, s, op.number, seen);
+  } else {
+    return true;
+  }
 }
 
 // Where an internode rank writes the word that belongs at `at` in this rank's own part.
@@ -116,11 +107,10 @@ __device__ __forceinline__ void import_entries(const Operation& op, u32 s, u32 t
 
 // --- receiving ----------------------------------------------------------------------------------
 
-#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-// Polls for all warps of this GPU: one warp, one source a lane. `tokens(s)`: number of tokens whose
-// rows arrive from s.
+// Puts: polls the counters for all warps of this GPU, one warp, one source a lane. `tokens(s)`:
+// number of tokens whose rows arrive from s.
 template <bool ROWS, class Tokens>
-__device__ __forceinline__ void relay(const Operation& op, char* const* areas, Tokens tokens) {
+__device__ __forceinline__ void relay_counters(const Operation& op, char* const* areas, Tokens tokens) {
   const LowLatencyParameters& p = op.p;
   for (u32 begin = 0; begin < p.ranks; begin += 32) {
     u32 s = begin + lane_id();
@@ -145,7 +135,6 @@ __device__ __forceinline__ void relay(const Operation& op, char* const* areas, T
     }
   }
 }
-#endif
 
 // Waits for the group word of a token.
 __device__ __forceinline__ bool await_group(const Operation& op, u32 s, u32 token) {
@@ -153,7 +142,3 @@ __device__ __forceinline__ bool await_group(const Operation& op, u32 s, u32 toke
   u64 seen = poll_word<WORD_FLAG>(at);
   return await<WORD_FLAG>(op, at, PHASE_ROWS, s, op.number, seen);
 }
-
-#if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
-#include "lowlatency/low_latency_groups.cuh"
-#endif

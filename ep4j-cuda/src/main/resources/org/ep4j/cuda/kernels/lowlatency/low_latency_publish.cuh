@@ -140,7 +140,6 @@ struct RoutingTile {
     }
   }
 
-#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
   // Puts the words to internode ranks once all of them are written; in the last tile.
   __device__ __forceinline__ void send_words(const Operation& op, const Sources& sources, Team team) const {
     const LowLatencyParameters& p = op.p;
@@ -151,7 +150,6 @@ struct RoutingTile {
       }
     }
   }
-#endif
 
   // Moves on to the next tile. Between two barriers.
   __device__ __forceinline__ void next(const LowLatencyParameters& p, Team team) {
@@ -194,10 +192,10 @@ __device__ __forceinline__ void publish_routing(const Operation& op, const Sourc
     if (tile.first + tile.tokens == p.tokens) {
       tile.publish_counts(op, sources, team);
       tile.publish_entries(op, sources, team);
-#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-      team.sync();
-      tile.send_words(op, sources, team);
-#endif
+      if constexpr (PUTS) {
+        team.sync();
+        tile.send_words(op, sources, team);
+      }
       return;
     }
     tile.publish_entries(op, sources, team);

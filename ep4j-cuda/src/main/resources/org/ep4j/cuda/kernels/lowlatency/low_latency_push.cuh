@@ -1,13 +1,10 @@
 // The warps of a low-latency combine that push return rows.
 #pragma once
 #include "transport/library.cuh"
-#include "lowlatency/low_latency_choices.cuh"
+#include "lowlatency/low_latency_groups.cuh"
+#include "lowlatency/low_latency_return.cuh"
 #include "lowlatency/ll_packets.cuh"
 #include "lowlatency/low_latency_sums.cuh"
-
-// Formats of return rows: one row a choice, or one a holder, summed by the holder or (RANK_MAJOR)
-// by its caller.
-enum ReturnFormat { RETURN_BF16, RETURN_LOGFMT, RETURN_PARTIAL, RETURN_SUMMED };
 
 // Rows that a warp holds at a time, to push or to add them; bounded by registers.
 constexpr u32 ROWS_PUSHED = CALLS_LIBRARY ? 1 : PUTS ? 2 : 4;
@@ -78,56 +75,13 @@ __device__ __forceinline__ u32 push_logfmt(u32 lanes, const char* row, char* des
   return packed;
 }
 
-// A piece of one token's rows here, to be pushed to the token's rank: lane l has the row of choice
-// l and, for partial sums, the word of its weight as first read.
-struct ReturnItem {
-  u32 unit;
-  u32 source;
-  u32 token;
-  u32 piece;
-  u32 row_index;
-  u64 weight;
-
-  // If there is no such token the loaded values are undefined.
-  __device__ __forceinline__ ReturnItem(const Operation& op, u32 unit) : unit(unit) {
-    const LowLatencyParameters& p = op.p;
-    u32 ranks = (u32)p.ranks;
-    u32 row = unit / pieces_of(p);
-    piece = unit - row * pieces_of(p);
-    token = row / ranks;
-    source = row - token * ranks + (u32)p.rank;
-    source = source >= ranks ? source - ranks : source;
-    bool asks = token < p.max_tokens && lane_id() < p.max_choices;
-    row_index = asks ? choice_rows(op)[lane_id()] : NO_ENTRY;
-    weight = asks ? load_relaxed_system(op.entries(op.own, source, token) + lane_id()) : 0;
-  }
-
-  // Number of the item `step` items later; see SendItem::next.
-  __device__ __forceinline__ u32 next(const Operation& op, u32 step) const {
-    u32 pieces = pieces_of(op.p);
-    return !PUTS ? unit + step : piece + 1 < pieces ? unit + 1 : unit + 1 + (step - 1) * pieces;
-  }
-
-  __device__ __forceinline__ const u32* choice_rows(const Operation& op) const {
-    return op.p.choice_rows + op.token_slot(source, token) * op.p.max_choices;
-  }
-
-  // Row of choice first + lane.
-  __device__ __forceinline__ u32 row_index_of(const Operation& op, u32 first, u32 choices) const {
-    u32 k = first + lane_id();
-    return k >= choices ? NO_ENTRY : first == 0 ? row_index : choice_rows(op)[k];
-  }
-};
-
-#include "lowlatency/low_latency_return.cuh"
-
 // Pushes an item to the area of the token's source, one row a choice.
 template <ReturnFormat RETURN_FORMAT>
 __device__ __forceinline__ void push_choices(const Operation& op, char* area, const ReturnItem& item,
                                              u32 choices, DeferredFlag& deferred) {
   const LowLatencyParameters& p = op.p;
   u32 hidden = (u32)p.hidden;
-  ReturnPut put(op, item);
+  ReturnPut<PUTS> put(op, item);
   for (u32 first = 0; first < choices; first += 32) {
     u32 k = first + lane_id();
     u32 row_index = item.row_index_of(op, first, choices);
@@ -198,7 +152,7 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
   }
   deferred.raise();
   if (any) {
-    ReturnPut put(op, item);
+    ReturnPut<PUTS> put(op, item);
     u64 slot = op.token_slot((u32)p.rank, item.token);
     sums.store(put.begin() ? put.row_of_token() : op.row(area, slot), item.piece * PIECE, hidden);
     __syncwarp();
@@ -214,7 +168,7 @@ __device__ __forceinline__ void push_summed(const Operation& op, char* area, con
                                             u32 choices, DeferredFlag& deferred) {
   const LowLatencyParameters& p = op.p;
   u32 hidden = (u32)p.hidden;
-  ReturnPut put(op, item);
+  ReturnPut<PUTS> put(op, item);
   u64 slot = op.token_slot((u32)p.rank, item.token);
   char* destination = put.begin() ? put.row_of_token() : op.row(area, slot);
   for (u32 first = 0; first < choices; first += 32) {
@@ -262,20 +216,18 @@ __device__ __forceinline__ void return_rows(const Operation& op, char* const* ar
   }
   u32 end = largest * (u32)p.ranks * pieces_of(p);
   DeferredFlag deferred;
-#if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
-  if (warp_id() > RELAY) {
-    publish_groups(op, areas, largest, PUSHERS + 1, blockIdx.x, gridDim.x);
+  if constexpr (MAPPED) {
+    if (warp_id() > RELAY) {
+      publish_groups(op, areas, largest, PUSHERS + 1, blockIdx.x, gridDim.x);
+    }
+    if (warp_id() >= PUSHERS) {
+      return;
+    }
   }
-  if (warp_id() >= PUSHERS) {
-    return;
-  }
-  GroupProgress groups(PUSHERS + 1);
-#endif
+  GroupProgress<MAPPED> groups(PUSHERS + 1);
   while (next.unit < end) {
     ReturnItem item = next;
-#if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
     groups.reach(item.token / tokens_of_group(op));
-#endif
     // Prefetched while this item is pushed.
     next = ReturnItem(op, item.next(op, gridDim.x * PUSHERS));
     u32 batch = batches[item.source];
@@ -292,7 +244,5 @@ __device__ __forceinline__ void return_rows(const Operation& op, char* const* ar
     }
   }
   deferred.raise();
-#if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
   groups.reach(groups_of(op, largest));
-#endif
 }

@@ -87,7 +87,7 @@ __device__ __forceinline__ u64 half_of(const Operation& op, u32 number) {
 // shadow.
 __device__ __forceinline__ char* staging_area(const Operation& op, u32 rank) {
   const LowLatencyParameters& p = op.p;
-  return p.puts->staging + half_of(op, internode_index(op, rank)) - p.headers_offset -
+  return p.puts->staging + half_of(op, op.internode_index(rank)) - p.headers_offset -
          p.rank * p.source_bytes;
 }
 
@@ -152,7 +152,7 @@ __device__ __forceinline__ void put_words(const Operation& op, u32 rank, bool so
   const LowLatencyParameters& p = op.p;
   u64 run = p.rank * p.source_bytes;
   u64 bytes = (u64)tokens * p.max_choices * 8;
-  u64 staging = half_of(op, internode_index(op, rank));
+  u64 staging = half_of(op, op.internode_index(rank));
   u64 behind = p.weights_offset - p.headers_offset;
   u32 parity = (u32)(op.number & 1);
   __syncwarp();

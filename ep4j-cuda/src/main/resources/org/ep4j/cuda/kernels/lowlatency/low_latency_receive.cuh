@@ -261,13 +261,13 @@ __device__ __forceinline__ void receive_rows(const Operation& op, const Sources&
     }
     const u64* flag_at = op.row_flag(op.own, now.source, now.token, now.piece);
     bool there = local_rows.any();
-#if EP4J_INTERNODE
-    there = there && op.uses_groups(now.source)
-                ? await_group(op, now.source, now.token)
-                : there && await_flag(op, flag_at, now.source, now.flag);
-#else
-    there = there && (LL_PACKETS ? packets.await(op, now) : await_flag(op, flag_at, now.source, now.flag));
-#endif
+    if constexpr (INTERNODE) {
+      there = there && op.uses_groups(now.source)
+                  ? await_group(op, now.source, now.token)
+                  : there && await_flag(op, flag_at, now.source, now.flag);
+    } else {
+      there = there && (LL_PACKETS ? packets.await(op, now) : await_flag(op, flag_at, now.source, now.flag));
+    }
     there = __all_sync(0xffffffff, there);
     ReceivedPiece<Format> arrived;
     if (LL_PACKETS && there) {

@@ -1,10 +1,15 @@
-// Return rows to internode ranks; a part of low_latency_push.cuh, see low_latency_internode.cuh.
+// Return rows to internode ranks; see low_latency_internode.cuh.
 #pragma once
+#include "lowlatency/low_latency_return_item.cuh"
 
-#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-// Handles an item whose source is an internode rank: rows go to its shadow; with the last piece
-// they are put. Functions are for whole warps.
-struct ReturnPut {
+// How the rows of an item travel to its source. Functions are for whole warps.
+template <bool BY_PUTS>
+struct ReturnPut;
+
+// By puts, if the source is an internode rank: rows go to its shadow; with the last piece they are
+// put.
+template <>
+struct ReturnPut<true> {
   const Operation& op;
   const ReturnItem& item;
   bool uses_puts;
@@ -22,7 +27,7 @@ struct ReturnPut {
 
   // The same for the one row of a token.
   __device__ __forceinline__ char* row_of_token() const {
-    return op.p.puts->staging + staging_row(op, internode_index(op, item.source),
+    return op.p.puts->staging + staging_row(op, op.internode_index(item.source),
                                            (u64)item.token * rows_of_token(op.p));
   }
 
@@ -67,7 +72,31 @@ struct ReturnPut {
   __device__ __forceinline__ u64 source(u32 lanes) const {
     u32 index = before + __popc(lanes & ((1u << lane_id()) - 1));
     u64 slot = (u64)item.token * rows_of_token(op.p) + index;
-    return staging_row(op, internode_index(op, item.source), slot);
+    return staging_row(op, op.internode_index(item.source), slot);
+  }
+};
+
+// By stores. With groups there are no flags; the packed bits are published beside the rows.
+template <>
+struct ReturnPut<false> {
+  const Operation& op;
+  const ReturnItem& item;
+
+  __device__ __forceinline__ ReturnPut(const Operation& op, const ReturnItem& item)
+      : op(op), item(item) {}
+  __device__ __forceinline__ bool begin() const { return false; }
+  __device__ __forceinline__ char* row(u32) const { return nullptr; }
+  __device__ __forceinline__ char* row_of_token() const { return nullptr; }
+  __device__ __forceinline__ bool submit(u32, u64) const { return false; }
+  __device__ __forceinline__ bool skips_flags() const { return op.uses_groups(item.source); }
+  __device__ __forceinline__ void set_packed(u32, u32) {}
+  __device__ __forceinline__ void end(char*, bool) const {}
+
+  // Writes half of the word: the choices from `first` on.
+  __device__ __forceinline__ void publish_packed(char* area, u32 first, u32 packed) const {
+    if (lane_id() == 0) {
+      ((u32*)op.packed(area, (u32)op.p.rank, item.token, item.piece))[first / 32] = packed;
+    }
   }
 };
 
@@ -91,33 +120,8 @@ __device__ __forceinline__ u32 count_puts(const Operation& op, u32 source, u32 b
   }
   return count;
 }
-#else
-// Nothing is put. With groups there are no flags; the packed bits are published beside the rows.
-struct ReturnPut {
-  const Operation& op;
-  const ReturnItem& item;
 
-  __device__ __forceinline__ ReturnPut(const Operation& op, const ReturnItem& item)
-      : op(op), item(item) {}
-  __device__ __forceinline__ bool begin() const { return false; }
-  __device__ __forceinline__ char* row(u32) const { return nullptr; }
-  __device__ __forceinline__ char* row_of_token() const { return nullptr; }
-  __device__ __forceinline__ bool submit(u32, u64) const { return false; }
-  __device__ __forceinline__ bool skips_flags() const { return op.uses_groups(item.source); }
-  __device__ __forceinline__ void set_packed(u32, u32) {}
-  __device__ __forceinline__ void end(char*, bool) const {}
-
-  // Writes half of the word: the choices from `first` on.
-  __device__ __forceinline__ void publish_packed(char* area, u32 first, u32 packed) const {
-    if (lane_id() == 0) {
-      ((u32*)op.packed(area, (u32)op.p.rank, item.token, item.piece))[first / 32] = packed;
-    }
-  }
-};
-#endif
-
-#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-// Publishes the weights, if any, and the number of rows to internode ranks. All threads; one block
+// PUTS: publishes the weights, if any, and the number of rows to internode ranks. All threads; one block
 // a rank, so that all its words are known to be written when they are put.
 template <ReturnFormat RETURN_FORMAT>
 __device__ __forceinline__ void publish_return_words(const Operation& op, char* const* areas, const u32* batches) {
@@ -133,30 +137,24 @@ __device__ __forceinline__ void publish_return_words(const Operation& op, char* 
                            tagged_word(op, choice.encoded_weight()));
     }
     __syncthreads();
-    if (warp_id() == internode_index(op, r) % WARPS) {
+    if (warp_id() == op.internode_index(r) % WARPS) {
       constexpr bool EACH = RETURN_FORMAT == RETURN_BF16 || RETURN_FORMAT == RETURN_LOGFMT;
       u32 rows = count_puts(op, r, batches[r], EACH, RETURN_FORMAT == RETURN_LOGFMT);
       put_words(op, r, RETURN_FORMAT == RETURN_PARTIAL, (u32)p.tokens, false, rows);
     }
   }
 }
-#else
-// Nothing to do: all blocks have published the weights; see publish_weights.
-template <ReturnFormat RETURN_FORMAT>
-__device__ __forceinline__ void publish_return_words(const Operation&, char* const*, const u32*) {}
-#endif
 
-#if EP4J_INTERNODE
 // Imports the weights from internode ranks; all threads. MAPPED: all blocks share the weights of
 // each rank, so that no warp waits longer than for one or two loads; PUTS: one block a rank.
 template <ReturnFormat RETURN_FORMAT>
 __device__ __forceinline__ void import_return_weights(const Operation& op, char* const* areas, const u32* batches) {
   if constexpr (RETURN_FORMAT == RETURN_PARTIAL) {
-#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-    if (blockIdx.x == 0 && warp_id() == 0) {
-      relay<false>(op, areas, [](u32) { return 0u; });
+    if constexpr (PUTS) {
+      if (blockIdx.x == 0 && warp_id() == 0) {
+        relay_counters<false>(op, areas, [](u32) { return 0u; });
+      }
     }
-#endif
     u32 thread = MAPPED ? (warp_id() * gridDim.x + blockIdx.x) * 32 + lane_id() : threadIdx.x;
     u32 threads = MAPPED ? gridDim.x * blockDim.x : blockDim.x;
     for (u32 r = 0; r < op.p.ranks; r++) {
@@ -166,4 +164,3 @@ __device__ __forceinline__ void import_return_weights(const Operation& op, char*
     }
   }
 }
-#endif

@@ -76,11 +76,11 @@ struct Sources {
 
 // Waits for a word that a source publishes, and imports it if this block serves the source.
 __device__ __forceinline__ bool read_published(const Operation& op, u32 s, u64* at, u32& value) {
-#if EP4J_INTERNODE
-  if (serves_rank(op, s)) {
-    return await_words(op, s) && import_word(op, s, at, value, poll_word<WORD_TAGGED>(internode_word(op, s, at)));
+  if constexpr (INTERNODE) {
+    if (serves_rank(op, s)) {
+      return await_words(op, s) && import_word(op, s, at, value, poll_word<WORD_TAGGED>(internode_word(op, s, at)));
+    }
   }
-#endif
   return await_value(op, at, s, PHASE_COUNTS, value, poll_word<WORD_TAGGED>(at));
 }
 
@@ -114,11 +114,11 @@ __device__ __forceinline__ void read_batch(const Operation& op, const Sources& s
 __device__ __forceinline__ void read_routing(const Operation& op, const Sources& sources, Team team) {
   const LowLatencyParameters& p = op.p;
   u32 local = (u32)p.local_experts;
-#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-  if (blockIdx.x == 0 && warp_id() == team.first) {
-    relay<false>(op, sources.areas, [](u32) { return 0u; });
+  if constexpr (PUTS) {
+    if (blockIdx.x == 0 && warp_id() == team.first) {
+      relay_counters<false>(op, sources.areas, [](u32) { return 0u; });
+    }
   }
-#endif
   // One word a thread, so that all waits overlap.
   for (u32 i = team.thread(); i < (local + 1) * p.ranks; i += team.threads()) {
     u32 s = i / (local + 1);
@@ -143,14 +143,14 @@ __device__ __forceinline__ void read_routing(const Operation& op, const Sources&
     }
   }
   team.sync();
-#if EP4J_INTERNODE
-  for (u32 s = 0; s < p.ranks; s++) {
-    if (serves_rank(op, s) && sources.tokens[s] > 0) {
-      bool weights = RANK_MAJOR && (p.kind & KIND_WEIGHTED);
-      import_entries(op, s, sources.tokens[s], sources.choices[s], weights, team.thread(), team.threads());
+  if constexpr (INTERNODE) {
+    for (u32 s = 0; s < p.ranks; s++) {
+      if (serves_rank(op, s) && sources.tokens[s] > 0) {
+        bool weights = RANK_MAJOR && (p.kind & KIND_WEIGHTED);
+        import_entries(op, s, sources.tokens[s], sources.choices[s], weights, team.thread(), team.threads());
+      }
     }
   }
-#endif
 }
 
 // Writes the row counts for the caller, and the batches for the combine: a team of one block.

@@ -1,6 +1,7 @@
 // The warps of a low-latency dispatch that send pieces of tokens.
 #pragma once
 #include "lowlatency/low_latency_formats.cuh"
+#include "lowlatency/low_latency_groups.cuh"
 #include "lowlatency/low_latency_publish.cuh"
 
 // A piece of a token to be sent: lane l has the experts of choices l and l + 32.
@@ -90,8 +91,7 @@ struct Targets {
   __device__ __forceinline__ u32 count() const { return __popc(leaders[0]) + __popc(leaders[1]); }
 };
 
-#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-// A piece for internode ranks: stored to the shadow and, if it is the last one, put to them.
+// A piece for internode ranks, PUTS: stored to the shadow and, if it is the last one, put to them.
 template <class Format>
 __device__ __forceinline__ void put_token(const Operation& op, const Targets& targets,
                                            const Format& encoded, u32 token, u32 piece) {
@@ -116,7 +116,6 @@ __device__ __forceinline__ void put_token(const Operation& op, const Targets& ta
               target, multiple_of_16(p.row_bytes + p.scale_bytes));
   }
 }
-#endif
 
 // Sends this item and every `step`th after it. `warps` of the block send or publish.
 template <class Format>
@@ -124,14 +123,10 @@ __device__ __forceinline__ void send_rows(const Operation& op, const Sources& so
                                           u32 step, u32 warps) {
   const LowLatencyParameters& p = op.p;
   u32 sent = 0;
-#if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
-  GroupProgress groups(warps);
-#endif
+  GroupProgress<MAPPED> groups(warps);
   while (item.there(p)) {
     u32 token = item.token;
-#if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
     groups.reach(token / tokens_of_group(op));
-#endif
     u32 piece = item.piece;
     Targets targets(p, sources, item);
     Format encoded;
@@ -150,9 +145,9 @@ __device__ __forceinline__ void send_rows(const Operation& op, const Sources& so
         }
       });
     }
-#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
-    put_token(op, targets, encoded, token, piece);
-#endif
+    if constexpr (PUTS) {
+      put_token(op, targets, encoded, token, piece);
+    }
     __syncwarp();
     // The rows have time to arrive while the next item is being loaded.
     item.load(p, item.next(p, step));
@@ -165,9 +160,7 @@ __device__ __forceinline__ void send_rows(const Operation& op, const Sources& so
     }
     sent += piece == 0 ? targets.count() : 0;
   }
-#if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
   groups.reach(groups_of(op, (u32)p.tokens));
-#endif
   if (lane_id() == 0 && sent > 0) {
     atomicAdd(&p.control->rows_sent, (u64)sent);
     atomicAdd(&p.control->payload_bytes, sent * (p.row_bytes + p.scale_bytes));
