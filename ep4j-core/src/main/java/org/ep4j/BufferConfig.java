@@ -1,67 +1,61 @@
 package org.ep4j;
 
 import java.time.Duration;
+import java.util.Objects;
+import java.util.Optional;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
  * Shape and limits of an {@link ExpertBuffer}. Every rank passes the same values; {@link
- * ExpertBuffer#open} compares them. Immutable.
- *
- * @param hidden elements per row H
- * @param topK maximum number of choices per token K, 1 to 64
- * @param placement experts and their ranks; null until the world size is known
- * @param experts number of experts E
- * @param maxTokens maximum number of tokens that a rank passes to one high-throughput dispatch; 0 =
- *     high-throughput operations are not used
- * @param rowDType widest row type that is sent; determines the size of the receive region; default
- *     BF16
- * @param maxReceiveRows rows of the receive region; 0 = the worst case for {@code maxTokens}
- * @param expertAlignment maximum expert alignment of EXPERT_MAJOR dispatches; default 128
- * @param lowLatencyMaxTokens fixed maximum M of tokens per rank in low-latency operations; 0 =
- *     low-latency operations are not used
- * @param masking if true, a low-latency operation masks ranks that miss the deadline and completes
- *     without them; if false, it throws
- * @param timeout how long an operation waits for a silent peer; default 30 s
- * @param parallelism SMs (CUDA) or threads (host) that an operation may use; 0 = the engine chooses
- * @param engine {@code auto}, {@code host} or {@code cuda}
- * @param ranksPerNode consecutive ranks that share memory and form a node; the last node may have
- *     fewer. 0 (default): the ranks of a host form a node
- * @param wire kind of wire between nodes; {@link org.ep4j.wire.WireConfig#wire()} lists the kinds
- *     and defines {@code auto} (default)
- * @param backend how GPUs reach each other: {@code direct}, {@code nccl} or {@code nvshmem}. {@code
- *     auto} (default) uses the first of these that is set: system property {@code ep4j.backend},
- *     environment variables {@code EP4J_BACKEND} and {@code DEEP_EP_BACKEND}; otherwise {@code
- *     direct}. Ignored by engines other than {@code cuda}
+ * ExpertBuffer#open} compares them. A buffer has high-throughput operations, low-latency operations
+ * or both: each kind has a part of its own. Immutable.
  */
-public record BufferConfig(
-    int hidden,
-    int topK,
-    int experts,
-    @Nullable ExpertPlacement placement,
-    int maxTokens,
-    DType rowDType,
-    long maxReceiveRows,
-    int expertAlignment,
-    int lowLatencyMaxTokens,
-    boolean masking,
-    Duration timeout,
-    int parallelism,
-    String engine,
-    int ranksPerNode,
-    String wire,
-    String backend) {
+public final class BufferConfig {
   /** Maximum top-k. */
   public static final int MAX_TOP_K = 64;
 
   private static final Pattern BACKEND = Pattern.compile("[a-z0-9_-]+");
 
-  /**
-   * Checks each field on its own; {@link ExpertBuffer#open} checks what depends on the world size.
-   *
-   * @throws InvalidArgumentException if a value is out of range
-   */
-  public BufferConfig {
+  private final int hidden;
+  private final int topK;
+  private final int experts;
+  private final @Nullable ExpertPlacement placement;
+  private final Optional<HighThroughputConfig> highThroughput;
+  private final Optional<LowLatencyConfig> lowLatency;
+  private final Duration timeout;
+  private final int parallelism;
+  private final String engine;
+  private final int ranksPerNode;
+  private final String wire;
+  private final String backend;
+
+  private BufferConfig(Builder b) {
+    hidden = b.hidden;
+    topK = b.topK;
+    experts = b.experts;
+    placement = b.placement;
+    highThroughput = Optional.ofNullable(b.highThroughput);
+    lowLatency = Optional.ofNullable(b.lowLatency);
+    timeout = b.timeout;
+    parallelism = b.parallelism;
+    engine = b.engine;
+    ranksPerNode = b.ranksPerNode;
+    wire = b.wire;
+    backend = b.backend;
+    checkHidden();
+    checkExperts();
+    check(
+        ErrorCode.TOKEN_LIMIT,
+        highThroughput.isPresent() || lowLatency.isPresent(),
+        "highThroughput",
+        "absent",
+        "present unless lowLatency is",
+        "configure at least one kind of operation");
+    checkSettings();
+  }
+
+  private void checkHidden() {
     check(
         ErrorCode.HIDDEN_SIZE,
         hidden >= 1,
@@ -69,25 +63,27 @@ public record BufferConfig(
         hidden,
         ">= 1",
         "pass the row length of the model");
-    check(
-        ErrorCode.ROW_DTYPE,
-        rowDType == DType.BF16
-            || rowDType == DType.FP16
-            || rowDType == DType.FP32
-            || rowDType == DType.FP8_E4M3
-            || rowDType == DType.NVFP4,
-        "rowDType",
-        rowDType,
-        "BF16, FP16, FP32, FP8_E4M3 or NVFP4",
-        "choose a payload type");
-    int multiple = 128 / rowDType.bits();
+    if (highThroughput.isPresent()) {
+      DType rowDType = highThroughput.get().rowDType();
+      int multiple = 128 / rowDType.bits();
+      check(
+          ErrorCode.HIDDEN_SIZE,
+          hidden % multiple == 0,
+          "hidden",
+          hidden,
+          "a multiple of " + multiple + " for " + rowDType + " rows (16-byte rows)",
+          "pad to " + (hidden + multiple - hidden % multiple));
+    }
     check(
         ErrorCode.HIDDEN_SIZE,
-        hidden % multiple == 0,
+        lowLatency.isEmpty() || hidden % 128 == 0,
         "hidden",
         hidden,
-        "a multiple of " + multiple + " for " + rowDType + " rows (16-byte rows)",
-        "pad to " + (hidden + multiple - hidden % multiple));
+        "a multiple of 128 for low-latency operations",
+        "pad to " + (hidden + 127) / 128 * 128);
+  }
+
+  private void checkExperts() {
     check(
         ErrorCode.TOP_K,
         topK >= 1 && topK <= MAX_TOP_K,
@@ -116,48 +112,9 @@ public record BufferConfig(
         placement,
         "a table of " + experts + " experts",
         "pass the same number of experts in both");
-    check(
-        ErrorCode.TOKEN_LIMIT,
-        maxTokens >= 0,
-        "maxTokens",
-        maxTokens,
-        ">= 0",
-        "pass the largest batch");
-    check(
-        ErrorCode.TOKEN_LIMIT,
-        lowLatencyMaxTokens >= 0,
-        "lowLatencyMaxTokens",
-        lowLatencyMaxTokens,
-        ">= 0",
-        "pass the largest decode batch");
-    check(
-        ErrorCode.TOKEN_LIMIT,
-        maxTokens > 0 || lowLatencyMaxTokens > 0,
-        "maxTokens",
-        maxTokens,
-        "positive unless lowLatencyMaxTokens is",
-        "set the maximum of at least one kind of operation");
-    check(
-        ErrorCode.HIDDEN_SIZE,
-        lowLatencyMaxTokens == 0 || hidden % 128 == 0,
-        "hidden",
-        hidden,
-        "a multiple of 128 for low-latency operations",
-        "pad to " + (hidden + 127) / 128 * 128);
-    check(
-        ErrorCode.TOKEN_LIMIT,
-        maxReceiveRows >= 0,
-        "maxReceiveRows",
-        maxReceiveRows,
-        ">= 0",
-        "use 0 for the worst case");
-    check(
-        ErrorCode.EXPERT_ALIGNMENT,
-        expertAlignment >= 1,
-        "expertAlignment",
-        expertAlignment,
-        ">= 1",
-        "use 1 for no alignment");
+  }
+
+  private void checkSettings() {
     check(
         ErrorCode.BUFFER_SETTING,
         !timeout.isNegative() && !timeout.isZero(),
@@ -195,7 +152,7 @@ public record BufferConfig(
         "leave the field out for 'auto'");
   }
 
-  private static void check(
+  static void check(
       ErrorCode code,
       boolean ok,
       String field,
@@ -219,12 +176,8 @@ public record BufferConfig(
     b.topK = topK;
     b.experts = experts;
     b.placement = placement;
-    b.maxTokens = maxTokens;
-    b.rowDType = rowDType;
-    b.maxReceiveRows = maxReceiveRows;
-    b.expertAlignment = expertAlignment;
-    b.lowLatencyMaxTokens = lowLatencyMaxTokens;
-    b.masking = masking;
+    b.highThroughput = highThroughput.orElse(null);
+    b.lowLatency = lowLatency.orElse(null);
     b.timeout = timeout;
     b.parallelism = parallelism;
     b.engine = engine;
@@ -234,18 +187,156 @@ public record BufferConfig(
     return b;
   }
 
-  /** Collects a configuration. Required: hidden, topK, experts and a token maximum. */
+  /** Elements per row H. */
+  public int hidden() {
+    return hidden;
+  }
+
+  /** Maximum number of choices per token K, 1 to {@link #MAX_TOP_K}. */
+  public int topK() {
+    return topK;
+  }
+
+  /** Number of experts E. */
+  public int experts() {
+    return experts;
+  }
+
+  /** Experts and their ranks; null until the world size is known. */
+  public @Nullable ExpertPlacement placement() {
+    return placement;
+  }
+
+  /** The high-throughput operations; empty if the buffer has none. */
+  public Optional<HighThroughputConfig> highThroughput() {
+    return highThroughput;
+  }
+
+  /** The low-latency operations; empty if the buffer has none. */
+  public Optional<LowLatencyConfig> lowLatency() {
+    return lowLatency;
+  }
+
+  /** How long an operation waits for a silent peer; default 30 s. */
+  public Duration timeout() {
+    return timeout;
+  }
+
+  /**
+   * SMs (CUDA) or threads (host) that an operation may use; 0 (default) = the engine chooses. An
+   * open buffer returns the number with which it was opened.
+   */
+  public int parallelism() {
+    return parallelism;
+  }
+
+  /** {@code auto}, {@code host} or {@code cuda}. An open buffer returns its engine. */
+  public String engine() {
+    return engine;
+  }
+
+  /**
+   * Consecutive ranks that share memory and form a node; the last node may have fewer. 0 (default):
+   * the ranks of a host form a node. An open buffer returns the size of its nodes, or 0 if hosts
+   * have different numbers of ranks.
+   */
+  public int ranksPerNode() {
+    return ranksPerNode;
+  }
+
+  /**
+   * Kind of wire between nodes; {@link org.ep4j.wire.WireConfig#wire()} lists the kinds and defines
+   * {@code auto} (default). An open buffer of several nodes returns its wire.
+   */
+  public String wire() {
+    return wire;
+  }
+
+  /**
+   * How GPUs reach each other: {@code direct}, {@code nccl} or {@code nvshmem}. {@code auto}
+   * (default) uses the first of these that is set: system property {@code ep4j.backend},
+   * environment variables {@code EP4J_BACKEND} and {@code DEEP_EP_BACKEND}; otherwise {@code
+   * direct}. Ignored by engines other than {@code cuda}. An open buffer of the engine {@code cuda}
+   * returns its backend.
+   */
+  public String backend() {
+    return backend;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof BufferConfig c
+        && hidden == c.hidden
+        && topK == c.topK
+        && experts == c.experts
+        && Objects.equals(placement, c.placement)
+        && highThroughput.equals(c.highThroughput)
+        && lowLatency.equals(c.lowLatency)
+        && timeout.equals(c.timeout)
+        && parallelism == c.parallelism
+        && engine.equals(c.engine)
+        && ranksPerNode == c.ranksPerNode
+        && wire.equals(c.wire)
+        && backend.equals(c.backend);
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(
+        hidden,
+        topK,
+        experts,
+        placement,
+        highThroughput,
+        lowLatency,
+        timeout,
+        parallelism,
+        engine,
+        ranksPerNode,
+        wire,
+        backend);
+  }
+
+  @Override
+  public String toString() {
+    return "BufferConfig[hidden="
+        + hidden
+        + ", topK="
+        + topK
+        + ", experts="
+        + experts
+        + ", placement="
+        + placement
+        + ", highThroughput="
+        + (highThroughput.isPresent() ? highThroughput.get() : "none")
+        + ", lowLatency="
+        + (lowLatency.isPresent() ? lowLatency.get() : "none")
+        + ", timeout="
+        + timeout
+        + ", parallelism="
+        + parallelism
+        + ", engine="
+        + engine
+        + ", ranksPerNode="
+        + ranksPerNode
+        + ", wire="
+        + wire
+        + ", backend="
+        + backend
+        + "]";
+  }
+
+  /**
+   * Collects a configuration. Required: hidden, topK, experts, and {@code highThroughput} or {@code
+   * lowLatency}.
+   */
   public static final class Builder {
     private int hidden;
     private int topK;
     private int experts;
     private @Nullable ExpertPlacement placement;
-    private int maxTokens;
-    private DType rowDType = DType.BF16;
-    private long maxReceiveRows;
-    private int expertAlignment = 128;
-    private int lowLatencyMaxTokens;
-    private boolean masking;
+    private @Nullable HighThroughputConfig highThroughput;
+    private @Nullable LowLatencyConfig lowLatency;
     private Duration timeout = Duration.ofSeconds(30);
     private int parallelism;
     private String engine = "auto";
@@ -281,40 +372,35 @@ public record BufferConfig(
       return this;
     }
 
-    /** Maximum number of tokens per rank in high-throughput operations. */
-    public Builder maxTokens(int value) {
-      maxTokens = value;
+    /** High-throughput operations with these limits. */
+    public Builder highThroughput(HighThroughputConfig value) {
+      highThroughput = value;
       return this;
     }
 
-    /** Widest row type that is sent. */
-    public Builder rowDType(DType value) {
-      rowDType = value;
+    /**
+     * High-throughput operations of at most {@code maxTokens} tokens per rank; all else has the
+     * defaults of {@link HighThroughputConfig}.
+     *
+     * @throws InvalidArgumentException if the number is not positive
+     */
+    public Builder highThroughput(int maxTokens) {
+      return highThroughput(HighThroughputConfig.of(maxTokens));
+    }
+
+    /** Low-latency operations with these limits. */
+    public Builder lowLatency(LowLatencyConfig value) {
+      lowLatency = value;
       return this;
     }
 
-    /** Rows of the receive region; 0 = worst case. */
-    public Builder maxReceiveRows(long value) {
-      maxReceiveRows = value;
-      return this;
-    }
-
-    /** Maximum expert alignment. */
-    public Builder expertAlignment(int value) {
-      expertAlignment = value;
-      return this;
-    }
-
-    /** Fixed maximum of tokens per rank in low-latency operations. */
-    public Builder lowLatencyMaxTokens(int value) {
-      lowLatencyMaxTokens = value;
-      return this;
-    }
-
-    /** Whether late ranks are masked; otherwise the operation fails. */
-    public Builder masking(boolean value) {
-      masking = value;
-      return this;
+    /**
+     * Low-latency operations of at most {@code maxTokens} tokens per rank, without masking.
+     *
+     * @throws InvalidArgumentException if the number is not positive
+     */
+    public Builder lowLatency(int maxTokens) {
+      return lowLatency(LowLatencyConfig.of(maxTokens));
     }
 
     /** How long an operation waits for a silent peer. */
@@ -323,7 +409,7 @@ public record BufferConfig(
       return this;
     }
 
-    /** SMs or threads that an operation may use. */
+    /** SMs or threads that an operation may use; 0 = the engine chooses. */
     public Builder parallelism(int value) {
       parallelism = value;
       return this;
@@ -353,25 +439,13 @@ public record BufferConfig(
       return this;
     }
 
-    /** The configuration. */
+    /**
+     * The configuration.
+     *
+     * @throws InvalidArgumentException if a value is out of range
+     */
     public BufferConfig build() {
-      return new BufferConfig(
-          hidden,
-          topK,
-          experts,
-          placement,
-          maxTokens,
-          rowDType,
-          maxReceiveRows,
-          expertAlignment,
-          lowLatencyMaxTokens,
-          masking,
-          timeout,
-          parallelism,
-          engine,
-          ranksPerNode,
-          wire,
-          backend);
+      return new BufferConfig(this);
     }
   }
 }

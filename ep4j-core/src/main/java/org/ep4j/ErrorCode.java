@@ -37,8 +37,8 @@ public enum ErrorCode {
 
   TOKEN_LIMIT(
       1004,
-      "A token or row maximum is negative, or a buffer has no token maximum at all.",
-      "Set maxTokens for high-throughput or lowLatencyMaxTokens for low-latency operations."),
+      "A token or row maximum is not positive, or a buffer has no kind of operation.",
+      "Configure highThroughput, lowLatency or both, with the largest batch."),
 
   ROW_DTYPE(
       1005,
@@ -380,7 +380,7 @@ public enum ErrorCode {
 
   CUDA_LOW_LATENCY_TOKENS(
       1712,
-      "BufferConfig.lowLatencyMaxTokens exceeds the limit of low-latency kernels.",
+      "The maxTokens of LowLatencyConfig exceeds the limit of low-latency kernels.",
       "Use high-throughput operations for large batches."),
 
   CUDA_COMBINE_DTYPE(
@@ -589,12 +589,12 @@ public enum ErrorCode {
   HIGH_THROUGHPUT_OFF(
       2300,
       "The buffer was opened without high-throughput operations.",
-      "Set BufferConfig.maxTokens."),
+      "Set BufferConfig.highThroughput."),
 
   LOW_LATENCY_OFF(
       2301,
       "The buffer was opened without low-latency operations.",
-      "Set BufferConfig.lowLatencyMaxTokens."),
+      "Set BufferConfig.lowLatency."),
 
   BUFFER_IN_USE(
       2302,
@@ -865,7 +865,7 @@ public enum ErrorCode {
   RECEIVE_OVERFLOW(
       4001,
       "More rows are routed to a rank than its receive region holds.",
-      "Raise BufferConfig.maxReceiveRows, or the limit of Sizing.atMost(n)."),
+      "Raise HighThroughputConfig.maxReceiveRows, or the limit of Sizing.atMost(n)."),
 
   OUT_OF_SHARED_MEMORY(
       4002,

@@ -77,7 +77,11 @@ public interface ExpertBuffer extends AutoCloseable {
   /** Number of ranks R. */
   int worldSize();
 
-  /** The configuration, with every automatic value resolved. */
+  /**
+   * The configuration with the choices of the engine filled in: engine, placement, rows of the
+   * receive region, ranks per node, parallelism at open, and, where the engine uses them, wire and
+   * backend.
+   */
   BufferConfig config();
 
   /** Name of the engine: {@code host} or {@code cuda}. */
@@ -86,7 +90,7 @@ public interface ExpertBuffer extends AutoCloseable {
   /**
    * Counts tokens per rank, node and expert. Local: sends nothing.
    *
-   * @param routing expert ids [T, K], T at most {@link BufferConfig#maxTokens()}
+   * @param routing expert ids [T, K], T at most {@link HighThroughputConfig#maxTokens()}
    * @throws InvalidArgumentException if a shape is invalid or, on the host engine, an id is invalid
    */
   DispatchLayout dispatchLayout(Routing routing);
@@ -95,8 +99,8 @@ public interface ExpertBuffer extends AutoCloseable {
    * Sends each token once to each rank that owns one of its experts; collective. A token arrives as
    * one row, {@link Layout#FLAT}. Rows and scales arrive bit for bit.
    *
-   * @param tokens rows [T, H], T at most {@link BufferConfig#maxTokens()}, at most as wide as
-   *     {@link BufferConfig#rowDType()}, with optional scales [T, S]
+   * @param tokens rows [T, H], T at most {@link HighThroughputConfig#maxTokens()}, at most as wide
+   *     as {@link HighThroughputConfig#rowDType()}, with optional scales [T, S]
    * @param routing expert ids INT64 or INT32 [T, K] and optional weights FP32 [T, K]
    * @throws InvalidArgumentException if a shape, dtype or id is invalid; nothing is sent
    * @throws ReceiveOverflowException if the rows do not fit with {@link Sizing#EXACT}
@@ -211,8 +215,8 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /**
    * Sends BF16 rows [T, H] to the ranks of their experts, T at most {@link
-   * BufferConfig#lowLatencyMaxTokens()}; collective. Options select quantisation. A row arrives
-   * once per local expert, {@link Layout#EXPERT_MAJOR}.
+   * LowLatencyConfig#maxTokens()}; collective. Options select quantisation. A row arrives once per
+   * local expert, {@link Layout#EXPERT_MAJOR}.
    *
    * @throws InvalidArgumentException if a shape, dtype or option is invalid; nothing is sent
    * @throws IllegalStateException if two low-latency operations are already in flight

@@ -22,7 +22,7 @@ public final class ReceiveOverflowException extends Ep4jException {
             + available
             + " rows but "
             + needed
-            + " are needed: raise BufferConfig.maxReceiveRows, or the limit of Sizing.atMost(n)");
+            + " are needed: raise HighThroughputConfig.maxReceiveRows, or the limit of Sizing.atMost(n)");
     this.rank = rank;
     this.needed = needed;
     this.available = available;

@@ -72,7 +72,7 @@ public final class HighThroughputBenchmark {
                   .hidden(HIDDEN)
                   .topK(TOP_K)
                   .experts(EXPERTS)
-                  .maxTokens(tokens)
+                  .highThroughput(tokens)
                   .build();
           try (Arena arena = Arena.ofShared();
               ExpertBuffer buffer = ExpertBuffer.open(group, config)) {

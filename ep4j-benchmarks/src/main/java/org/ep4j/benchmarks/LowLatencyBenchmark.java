@@ -71,8 +71,8 @@ public final class LowLatencyBenchmark {
             .hidden(HIDDEN)
             .topK(TOP_K)
             .experts(EXPERTS)
-            .maxTokens(tokens)
-            .lowLatencyMaxTokens(tokens)
+            .highThroughput(tokens)
+            .lowLatency(tokens)
             .build();
     System.out.printf(
         Locale.ROOT,

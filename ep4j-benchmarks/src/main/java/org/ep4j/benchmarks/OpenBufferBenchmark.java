@@ -30,8 +30,8 @@ public class OpenBufferBenchmark {
           .hidden(7168)
           .topK(8)
           .experts(256)
-          .maxTokens(4096)
-          .lowLatencyMaxTokens(128)
+          .highThroughput(4096)
+          .lowLatency(128)
           .build();
 
   /** Number of ranks. */

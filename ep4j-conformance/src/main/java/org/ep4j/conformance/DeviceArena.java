@@ -50,7 +50,7 @@ final class DeviceArena implements AutoCloseable {
             .hidden(HIDDEN)
             .topK(1)
             .experts(group.size())
-            .maxTokens(1)
+            .highThroughput(1)
             .engine(engine)
             .build();
     try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {

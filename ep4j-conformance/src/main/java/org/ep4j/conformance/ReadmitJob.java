@@ -38,8 +38,7 @@ final class ReadmitJob implements RankJob {
     int[] victims =
         Arrays.stream(arguments.get(1).split(",")).mapToInt(Integer::parseInt).toArray();
     BufferConfig config =
-        VerifiedRound.shape(nodes.apply(BufferConfig.builder()), true)
-            .masking(true)
+        VerifiedRound.masking(nodes.apply(BufferConfig.builder()))
             .timeout(LONG)
             .engine(arguments.getFirst())
             .build();
@@ -132,7 +131,7 @@ final class ReadmitJob implements RankJob {
     } catch (Ep4jException e) {
       System.out.println(LOST_AGAIN + attempt + ": " + e.getMessage());
       awaitDeath(group, victim);
-      if (buffer.config().ranksPerNode() > 0 || !buffer.engine().equals("host")) {
+      if (buffer.config().ranksPerNode() < buffer.worldSize() || !buffer.engine().equals("host")) {
         // A connection had to be opened, or words to be cleared.
         buffer.reset();
       }

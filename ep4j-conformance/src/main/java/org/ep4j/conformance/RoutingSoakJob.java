@@ -14,6 +14,7 @@ import org.ep4j.DispatchOptions;
 import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.Sizing;
@@ -56,8 +57,8 @@ final class RoutingSoakJob implements RankJob {
             .hidden(HIDDEN)
             .topK(TOP_K)
             .experts(EXPERTS)
-            .maxTokens(TOKENS)
-            .expertAlignment(ALIGNMENT)
+            .highThroughput(
+                HighThroughputConfig.builder().maxTokens(TOKENS).expertAlignment(ALIGNMENT).build())
             .engine(arguments.getFirst())
             .build();
     try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {

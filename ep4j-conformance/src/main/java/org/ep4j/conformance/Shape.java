@@ -5,6 +5,7 @@ import java.util.SplittableRandom;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.HighThroughputConfig;
 
 /**
  * The shape of a random buffer: mostly small, sometimes unusual.
@@ -83,18 +84,26 @@ record Shape(
   }
 
   BufferConfig config(String engine, String wire) {
-    return BufferConfig.builder()
-        .hidden(hidden)
-        .topK(topK)
-        .placement(placement)
-        .maxTokens(maxTokens)
-        .lowLatencyMaxTokens(lowLatencyMaxTokens)
-        .expertAlignment(expertAlignment)
-        .rowDType(rowDType)
-        .timeout(Duration.ofSeconds(60))
-        .engine(engine)
-        .ranksPerNode(ranksPerNode)
-        .wire(wire.isEmpty() ? "auto" : wire)
-        .build();
+    BufferConfig.Builder config =
+        BufferConfig.builder()
+            .hidden(hidden)
+            .topK(topK)
+            .placement(placement)
+            .timeout(Duration.ofSeconds(60))
+            .engine(engine)
+            .ranksPerNode(ranksPerNode)
+            .wire(wire.isEmpty() ? "auto" : wire);
+    if (maxTokens > 0) {
+      config.highThroughput(
+          HighThroughputConfig.builder()
+              .maxTokens(maxTokens)
+              .rowDType(rowDType)
+              .expertAlignment(expertAlignment)
+              .build());
+    }
+    if (lowLatencyMaxTokens > 0) {
+      config.lowLatency(lowLatencyMaxTokens);
+    }
+    return config.build();
   }
 }

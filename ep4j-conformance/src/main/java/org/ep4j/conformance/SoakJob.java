@@ -46,17 +46,18 @@ final class SoakJob implements RankJob {
   public void run(Group group, List<String> arguments) throws IOException {
     boolean lowLatency = Boolean.parseBoolean(arguments.get(2));
     long rounds = Long.parseLong(arguments.get(1)) / (lowLatency ? 4 : 2);
-    BufferConfig config =
+    BufferConfig.Builder config =
         NodeArguments.of(arguments)
             .apply(BufferConfig.builder())
             .hidden(HIDDEN)
             .topK(TOP_K)
             .experts(EXPERTS)
-            .maxTokens(TOKENS)
-            .lowLatencyMaxTokens(lowLatency ? TOKENS : 0)
-            .engine(arguments.getFirst())
-            .build();
-    try (ExpertBuffer buffer = ExpertBuffer.open(group, config);
+            .highThroughput(TOKENS)
+            .engine(arguments.getFirst());
+    if (lowLatency) {
+      config.lowLatency(TOKENS);
+    }
+    try (ExpertBuffer buffer = ExpertBuffer.open(group, config.build());
         Arena arena = Arena.ofShared()) {
       Routing routing =
           new RoutingGenerator(RoutingKind.UNIFORM, 1, EXPERTS, TOP_K)

@@ -13,6 +13,7 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyConfig;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
@@ -44,12 +45,15 @@ final class VerifiedRound {
 
   /** Configuration of buffers for the round. */
   static BufferConfig.Builder shape(BufferConfig.Builder config, boolean lowLatency) {
-    return config
-        .hidden(HIDDEN)
-        .topK(TOP_K)
-        .experts(EXPERTS)
-        .maxTokens(TOKENS)
-        .lowLatencyMaxTokens(lowLatency ? TOKENS : 0);
+    BufferConfig.Builder shape =
+        config.hidden(HIDDEN).topK(TOP_K).experts(EXPERTS).highThroughput(TOKENS);
+    return lowLatency ? shape.lowLatency(TOKENS) : shape;
+  }
+
+  /** The same with low-latency operations that mask late ranks. */
+  static BufferConfig.Builder masking(BufferConfig.Builder config) {
+    return shape(config, false)
+        .lowLatency(LowLatencyConfig.builder().maxTokens(TOKENS).masking(true).build());
   }
 
   /** A low-latency pair whose results are not checked: a rank may be lost meanwhile. */
@@ -105,7 +109,7 @@ final class VerifiedRound {
         boolean combines = operations > 1;
         highThroughput(buffer, world, routings.get(buffer.rank()), inputs, seed, combines, arena);
       }
-      if (buffer.config().lowLatencyMaxTokens() > 0 && operations > 2) {
+      if (buffer.config().lowLatency().isPresent() && operations > 2) {
         boolean combines = operations > 3;
         lowLatency(buffer, world, routings.get(buffer.rank()), inputs, combines, arena);
       }

@@ -43,7 +43,7 @@ public final class HostMemoryEngine implements EngineProvider {
 
   @Override
   public ExpertBuffer open(Group group, BufferConfig config) {
-    if (config.lowLatencyMaxTokens() > 0) {
+    if (config.lowLatency().isPresent()) {
       throw new EngineUnavailableException(
           ErrorCode.ENGINE_UNAVAILABLE, "engine " + NAME + " has no low-latency operations");
     }

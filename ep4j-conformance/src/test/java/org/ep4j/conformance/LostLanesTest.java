@@ -102,7 +102,7 @@ class LostLanesTest {
             .hidden(HIDDEN)
             .topK(TOP_K)
             .placement(PLACEMENT)
-            .maxTokens(TOKENS)
+            .highThroughput(TOKENS)
             .ranksPerNode(RANKS_PER_NODE)
             .wire(FaultyWireProvider.NAME)
             .timeout(LONG)

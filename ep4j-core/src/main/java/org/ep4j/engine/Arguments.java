@@ -111,22 +111,23 @@ public final class Arguments {
 
   /** Requires a buffer that was opened for high-throughput operations. */
   public static void highThroughput(BufferConfig config) {
-    if (config.maxTokens() == 0) {
+    if (config.highThroughput().isEmpty()) {
       throw new IllegalUseException(
           ErrorCode.HIGH_THROUGHPUT_OFF,
-          "the buffer has no high-throughput operations: set BufferConfig.maxTokens");
+          "the buffer has no high-throughput operations: set BufferConfig.highThroughput");
     }
   }
 
   /** Checks the payload of a high-throughput dispatch against the configuration. */
   public static void tokens(BufferConfig config, Tokens tokens, int maxScaleBytes) {
     Tensor x = tokens.x();
-    if (!isPayload(x.dtype()) || x.dtype().bits() > config.rowDType().bits()) {
+    DType widest = Limits.rowDType(config);
+    if (!isPayload(x.dtype()) || x.dtype().bits() > widest.bits()) {
       throw invalid(
           ErrorCode.ROW_TYPE_TOO_WIDE,
           "x",
           x,
-          "a payload type no wider than " + config.rowDType() + " (BufferConfig.rowDType)",
+          "a payload type no wider than " + widest + " (BufferConfig.highThroughput.rowDType)",
           "convert it, or open the buffer with a wider rowDType");
     }
     if (x.size(1) != config.hidden()) {
@@ -138,7 +139,7 @@ public final class Arguments {
           "pass rows of hidden");
     }
     wholeRows("x", x, config.hidden());
-    tokenCount("x", x.size(0), config.maxTokens(), "maxTokens");
+    tokenCount("x", x.size(0), Limits.tokens(config), Limits.HIGH_THROUGHPUT_TOKENS);
     Tensor scales = tokens.scales();
     if (scales != null && scales.size(1) * scales.dtype().bits() / 8 > maxScaleBytes) {
       throw invalid(
@@ -247,12 +248,14 @@ public final class Arguments {
   /** Checks options of a high-throughput dispatch against the configuration. */
   public static void options(
       BufferConfig config, Layout layout, DispatchOptions options, long capacity) {
-    if (layout == Layout.EXPERT_MAJOR && options.expertAlignment() > config.expertAlignment()) {
+    int alignment =
+        config.highThroughput().isPresent() ? config.highThroughput().get().expertAlignment() : 1;
+    if (layout == Layout.EXPERT_MAJOR && options.expertAlignment() > alignment) {
       throw invalid(
           ErrorCode.ALIGNMENT_TOO_LARGE,
           "expertAlignment",
           options.expertAlignment(),
-          "at most " + config.expertAlignment() + " (BufferConfig.expertAlignment)",
+          "at most " + alignment + " (BufferConfig.highThroughput.expertAlignment)",
           "open the buffer with a larger expertAlignment");
     }
     if (options.sizing().maxRows() > capacity) {

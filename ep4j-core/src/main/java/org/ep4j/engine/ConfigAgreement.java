@@ -8,10 +8,13 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
+import java.util.function.Function;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.HighThroughputConfig;
+import org.ep4j.LowLatencyConfig;
 import org.ep4j.group.Group;
 
 /**
@@ -24,6 +27,9 @@ public final class ConfigAgreement {
 
   /** Index of the host among the fields; hosts may differ. */
   private static final int HOST = 1;
+
+  /** Value of the fields of a kind of operation that a buffer does not have. */
+  private static final String ABSENT = "none";
 
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
@@ -92,17 +98,30 @@ public final class ConfigAgreement {
       {"topK", Integer.toString(config.topK())},
       {"experts", Integer.toString(config.experts())},
       {"placement", placement(Objects.requireNonNull(config.placement(), "settled placement"))},
-      {"maxTokens", Integer.toString(config.maxTokens())},
-      {"rowDType", config.rowDType().name()},
-      {"maxReceiveRows", Long.toString(config.maxReceiveRows())},
-      {"expertAlignment", Integer.toString(config.expertAlignment())},
-      {"lowLatencyMaxTokens", Integer.toString(config.lowLatencyMaxTokens())},
-      {"masking", Boolean.toString(config.masking())},
+      {"highThroughput.maxTokens", highThroughput(config, c -> c.maxTokens())},
+      {"highThroughput.rowDType", highThroughput(config, c -> c.rowDType())},
+      {"highThroughput.maxReceiveRows", highThroughput(config, ConfigAgreement::rows)},
+      {"highThroughput.expertAlignment", highThroughput(config, c -> c.expertAlignment())},
+      {"lowLatency.maxTokens", lowLatency(config, c -> c.maxTokens())},
+      {"lowLatency.masking", lowLatency(config, c -> c.masking())},
       {"timeout", config.timeout().toString()},
       {"parallelism", Integer.toString(config.parallelism())},
       {"engine", config.engine()},
       {"backend", config.backend()},
     };
+  }
+
+  private static String highThroughput(
+      BufferConfig config, Function<HighThroughputConfig, Object> field) {
+    return config.highThroughput().map(field).map(Object::toString).orElse(ABSENT);
+  }
+
+  private static String lowLatency(BufferConfig config, Function<LowLatencyConfig, Object> field) {
+    return config.lowLatency().map(field).map(Object::toString).orElse(ABSENT);
+  }
+
+  private static Object rows(HighThroughputConfig part) {
+    return part.maxReceiveRows().isPresent() ? part.maxReceiveRows().getAsLong() : "the worst case";
   }
 
   private static String hostOf(Group group) {

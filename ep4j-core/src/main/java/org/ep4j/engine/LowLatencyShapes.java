@@ -51,8 +51,9 @@ public final class LowLatencyShapes {
           "BF16[tokens, " + config.hidden() + "] (BufferConfig.hidden)",
           "pass BF16 rows; low-latency dispatch quantises them");
     }
-    Arguments.tokenCount("x", x.size(0), config.lowLatencyMaxTokens(), "lowLatencyMaxTokens");
-    Arguments.routing(config, routing, config.lowLatencyMaxTokens(), "lowLatencyMaxTokens");
+    int maxTokens = Limits.lowLatencyTokens(config);
+    Arguments.tokenCount("x", x.size(0), maxTokens, Limits.LOW_LATENCY_TOKENS);
+    Arguments.routing(config, routing, maxTokens, Limits.LOW_LATENCY_TOKENS);
     if (routing.topkIdx().size(0) != x.size(0)) {
       throw Arguments.invalid(
           ErrorCode.TOKENS_DIFFER,
@@ -99,7 +100,7 @@ public final class LowLatencyShapes {
       LowLatencyCombineOptions options) {
     boolean byRanks = layout == Layout.RANK_MAJOR;
     long groups = byRanks ? ranks : localExperts;
-    long capacity = (long) (byRanks ? 1 : ranks) * config.lowLatencyMaxTokens();
+    long capacity = (long) (byRanks ? 1 : ranks) * Limits.lowLatencyTokens(config);
     if (y.dtype() != DType.BF16
         || y.dimensions() != 3
         || y.size(0) != groups
@@ -116,8 +117,8 @@ public final class LowLatencyShapes {
               + ", "
               + config.hidden()
               + (byRanks
-                  ? "] (ranks, lowLatencyMaxTokens, hidden)"
-                  : "] (local experts, ranks * lowLatencyMaxTokens, hidden)"),
+                  ? "] (ranks, lowLatency.maxTokens, hidden)"
+                  : "] (local experts, ranks * lowLatency.maxTokens, hidden)"),
           byRanks
               ? "pass one weighted row for each received row, at the same position"
               : "pass the experts' rows at the positions of their inputs");

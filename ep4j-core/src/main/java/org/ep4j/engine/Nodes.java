@@ -131,6 +131,17 @@ public final class Nodes {
     return first.length - 1;
   }
 
+  /** Ranks of each node, of which the last may have fewer; 0 if nodes differ otherwise. */
+  public int ranksPerNode() {
+    int size = first[1];
+    for (int node = 0; node < first.length; node++) {
+      if (first[node] != Math.min(node * size, nodeOf.length)) {
+        return 0;
+      }
+    }
+    return size;
+  }
+
   /** Number of ranks. */
   public int ranks() {
     return nodeOf.length;

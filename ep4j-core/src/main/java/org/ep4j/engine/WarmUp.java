@@ -9,8 +9,10 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyConfig;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
@@ -43,23 +45,24 @@ final class WarmUp {
     WarmUp warmUp = new WarmUp(buffer);
     int rounds = buffer.engine().equals("host") ? HOST_ROUNDS : DEVICE_ROUNDS;
     try (Arena arena = Arena.ofShared()) {
-      if (warmUp.config.maxTokens() > 0) {
-        warmUp.highThroughput(arena, rounds);
+      if (warmUp.config.highThroughput().isPresent()) {
+        warmUp.highThroughput(arena, rounds, warmUp.config.highThroughput().get());
       }
-      if (warmUp.config.lowLatencyMaxTokens() > 0) {
-        warmUp.lowLatency(arena, rounds);
+      if (warmUp.config.lowLatency().isPresent()) {
+        warmUp.lowLatency(arena, rounds, warmUp.config.lowLatency().get());
       }
       // No rank frees tensors that another rank still reads.
       buffer.barrier();
     }
   }
 
-  private void highThroughput(Arena arena, int rounds) {
-    int tokens = Math.min(TOKENS, config.maxTokens());
+  private void highThroughput(Arena arena, int rounds, HighThroughputConfig part) {
+    int tokens = Math.min(TOKENS, part.maxTokens());
     int hidden = config.hidden();
-    Tokens x = Tokens.of(Tensor.allocate(arena, config.rowDType(), tokens, hidden));
+    Tokens x = Tokens.of(Tensor.allocate(arena, part.rowDType(), tokens, hidden));
     DType summed = hidden % 8 == 0 ? DType.BF16 : DType.FP32; // rows are whole units of 16 bytes
-    long room = config.maxReceiveRows() == 0 ? Long.MAX_VALUE : config.maxReceiveRows();
+    boolean all = ReceiveCapacity.holdsWorstCase(config);
+    long room = all ? Long.MAX_VALUE : ReceiveCapacity.rows(config);
     Routing routing = routing(arena, tokens, room / buffer.worldSize());
     for (int i = 0; i < rounds; i++) {
       for (Layout layout : new Layout[] {Layout.FLAT, Layout.EXPERT_MAJOR}) {
@@ -72,8 +75,8 @@ final class WarmUp {
     }
   }
 
-  private void lowLatency(Arena arena, int rounds) {
-    int tokens = Math.min(TOKENS, config.lowLatencyMaxTokens());
+  private void lowLatency(Arena arena, int rounds, LowLatencyConfig part) {
+    int tokens = Math.min(TOKENS, part.maxTokens());
     Tensor x = Tensor.allocate(arena, DType.BF16, tokens, config.hidden());
     Routing routing = routing(arena, tokens, Long.MAX_VALUE);
     LowLatencyCombineOptions inPlace = LowLatencyCombineOptions.builder().zeroCopy(true).build();

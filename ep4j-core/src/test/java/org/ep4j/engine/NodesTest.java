@@ -18,6 +18,16 @@ class NodesTest {
   }
 
   @Test
+  void sizeOfNodesIsKnownUnlessHostsDiffer() {
+    assertThat(Nodes.one(5).ranksPerNode()).isEqualTo(5);
+    String[] one = {"a", "a", "a", "a", "a"};
+    assertThat(Nodes.declared(2, one).ranksPerNode()).isEqualTo(2);
+    assertThat(Nodes.found(new String[] {"a", "a", "b"}).ranksPerNode()).isEqualTo(2);
+    assertThat(Nodes.found(new String[] {"a", "b", "b"}).ranksPerNode()).isZero();
+    assertThat(Nodes.found(new String[] {"a", "a", "b", "c", "c"}).ranksPerNode()).isZero();
+  }
+
+  @Test
   void aNodeAHostHasTheHostToItself() {
     Nodes nodes = Nodes.found(new String[] {"a", "b", "b"});
     assertThat(nodes.sharers(0)).isEqualTo(1);

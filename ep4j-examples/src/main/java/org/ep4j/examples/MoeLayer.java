@@ -10,6 +10,7 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.GroupedDispatch;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
@@ -50,8 +51,11 @@ public final class MoeLayer implements AutoCloseable {
                 .hidden(model.hidden())
                 .topK(model.topK())
                 .placement(placement)
-                .maxTokens(maxTokens)
-                .rowDType(DType.FP32)
+                .highThroughput(
+                    HighThroughputConfig.builder()
+                        .maxTokens(maxTokens)
+                        .rowDType(DType.FP32)
+                        .build())
                 .build());
   }
 

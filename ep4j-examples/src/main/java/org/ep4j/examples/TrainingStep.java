@@ -12,6 +12,7 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.GroupedDispatch;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
@@ -59,8 +60,8 @@ final class TrainingStep {
             .hidden(hidden)
             .topK(topK)
             .placement(ExpertPlacement.blocks(experts, group.size()))
-            .maxTokens(maxTokens)
-            .rowDType(DType.FP32)
+            .highThroughput(
+                HighThroughputConfig.builder().maxTokens(maxTokens).rowDType(DType.FP32).build())
             .build());
   }
 

@@ -68,7 +68,7 @@ class NcclDeathTest {
           .hidden(128)
           .topK(1)
           .experts(8)
-          .maxTokens(8)
+          .highThroughput(8)
           .engine("cuda")
           .backend("direct")
           .build();

@@ -65,7 +65,7 @@ class NcclWorldsTest {
         .hidden(128)
         .topK(1)
         .experts(64)
-        .maxTokens(8)
+        .highThroughput(8)
         .engine("cuda")
         .backend("nccl")
         .build();

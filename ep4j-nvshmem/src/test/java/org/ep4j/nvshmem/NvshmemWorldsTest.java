@@ -66,7 +66,7 @@ class NvshmemWorldsTest {
         .hidden(128)
         .topK(1)
         .experts(4 * ranks)
-        .maxTokens(8)
+        .highThroughput(8)
         .engine("cuda")
         .backend("nvshmem")
         .build();

@@ -15,6 +15,7 @@ import java.util.stream.Stream;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ErrorCode;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Tensor;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsFile;
@@ -134,12 +135,15 @@ public final class CaseDirectory {
         BufferConfig.builder()
             .hidden(metadata.hidden())
             .topK(metadata.topK())
-            .experts(metadata.experts())
-            .rowDType(widestRow)
-            .expertAlignment(metadata.expertAlignment());
+            .experts(metadata.experts());
     return metadata.lowLatency()
-        ? config.lowLatencyMaxTokens(Math.max(metadata.maxTokens(), Math.max(1, maxTokens)))
-        : config.maxTokens(Math.max(1, maxTokens));
+        ? config.lowLatency(Math.max(metadata.maxTokens(), Math.max(1, maxTokens)))
+        : config.highThroughput(
+            HighThroughputConfig.builder()
+                .maxTokens(Math.max(1, maxTokens))
+                .rowDType(widestRow)
+                .expertAlignment(metadata.expertAlignment())
+                .build());
   }
 
   /** Reads the file of a rank. */

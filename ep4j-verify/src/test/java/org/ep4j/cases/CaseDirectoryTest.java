@@ -48,7 +48,7 @@ class CaseDirectoryTest {
     assertThat(config.hidden()).isEqualTo(128);
     assertThat(config.topK()).isEqualTo(2);
     assertThat(config.experts()).isEqualTo(8);
-    assertThat(config.maxTokens()).isEqualTo(3);
+    assertThat(config.highThroughput().orElseThrow().maxTokens()).isEqualTo(3);
     try (CaseFile file = directory.read(1)) {
       assertThat(file.tensor("x").shape()).containsExactly(3, 128);
       assertThatThrownBy(() -> file.tensor("expert_out"))

@@ -46,7 +46,7 @@ class LowLatencyOracleTest {
           .hidden(HIDDEN)
           .topK(TOP_K)
           .placement(PLACEMENT)
-          .lowLatencyMaxTokens(MAX_TOKENS)
+          .lowLatency(MAX_TOKENS)
           .build();
 
   @ParameterizedTest

@@ -72,7 +72,7 @@ final class BackgroundTraffic implements AutoCloseable {
             .hidden(128)
             .topK(1)
             .experts(context.group().size())
-            .maxTokens(1)
+            .highThroughput(1)
             .engine("cuda")
             .backend("direct")
             .build();

@@ -8,6 +8,7 @@ import java.util.Map;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
 import org.ep4j.bench.NodeChoice;
 import org.ep4j.cli.launch.EngineOptions;
@@ -250,16 +251,20 @@ record BenchSettings(
 
   /** The buffer for high throughput. */
   BufferConfig highThroughputConfig(int ranks) {
+    DType rows = payload().rows();
+    DType sums = payload().sums();
     return config(ranks)
-        .maxTokens(Math.max(1, tokens))
-        .rowDType(
-            payload().rows().bits() > payload().sums().bits() ? payload().rows() : payload().sums())
+        .highThroughput(
+            HighThroughputConfig.builder()
+                .maxTokens(Math.max(1, tokens))
+                .rowDType(rows.bits() > sums.bits() ? rows : sums)
+                .build())
         .build();
   }
 
   /** The buffer for low latency. */
   BufferConfig lowLatencyConfig(int ranks) {
-    return config(ranks).lowLatencyMaxTokens(maxTokens).rowDType(DType.BF16).build();
+    return config(ranks).lowLatency(maxTokens).build();
   }
 
   private BufferConfig.Builder config(int ranks) {

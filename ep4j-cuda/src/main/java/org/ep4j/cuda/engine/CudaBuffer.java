@@ -34,8 +34,10 @@ import org.ep4j.cuda.engine.throughput.HandlePool;
 import org.ep4j.cuda.engine.throughput.HighThroughput;
 import org.ep4j.cuda.struct.Control;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
+import org.ep4j.engine.SettledConfig;
 import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.engine.ThreadGuard;
 import org.ep4j.group.Group;
@@ -56,6 +58,7 @@ final class CudaBuffer implements ExpertBuffer {
   private static final int TRAFFIC_WORDS = 3;
 
   private final CudaContext context;
+  private final BufferConfig settled;
   private final HandlePool pool;
   private final CudaDispatchLayout counting;
   private final CudaBufferOpening owned;
@@ -76,6 +79,7 @@ final class CudaBuffer implements ExpertBuffer {
       LowLatency.@Nullable Resources latency,
       CudaBufferOpening owned) {
     this.context = context;
+    settled = SettledConfig.of(context.config, "cuda", context.nodes, context.sms());
     this.pool = pool;
     this.counting = counting;
     this.owned = owned;
@@ -106,7 +110,7 @@ final class CudaBuffer implements ExpertBuffer {
 
   @Override
   public BufferConfig config() {
-    return context.config;
+    return settled;
   }
 
   @Override
@@ -118,7 +122,8 @@ final class CudaBuffer implements ExpertBuffer {
   public DispatchLayout dispatchLayout(Routing routing) {
     enter();
     try {
-      Arguments.routing(context.config, routing, context.config.maxTokens(), "maxTokens");
+      Arguments.routing(
+          context.config, routing, Limits.tokens(context.config), Limits.HIGH_THROUGHPUT_TOKENS);
       context.staging.check("topkIdx", routing.topkIdx(), false);
       context.completion.requireUsable();
       context.order(context.stream, false, null);
@@ -165,8 +170,7 @@ final class CudaBuffer implements ExpertBuffer {
     if (operations == null) {
       throw new IllegalUseException(
           ErrorCode.LOW_LATENCY_OFF,
-          "the buffer was opened without low-latency operations: set"
-              + " BufferConfig.lowLatencyMaxTokens");
+          "the buffer was opened without low-latency operations: set" + " BufferConfig.lowLatency");
     }
     return operations;
   }

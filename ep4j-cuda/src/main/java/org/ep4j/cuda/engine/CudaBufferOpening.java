@@ -48,6 +48,7 @@ import org.ep4j.cuda.internode.InternodeSizes;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.engine.ConfigAgreement;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.SurvivorAgreement;
@@ -203,7 +204,7 @@ final class CudaBufferOpening implements AutoCloseable {
                 group.size()));
     CudaDispatchLayout counting = own(new CudaDispatchLayout(context));
     LowLatency.Resources lowLatency =
-        config.lowLatencyMaxTokens() > 0 ? lowLatency(context, participants, words) : null;
+        config.lowLatency().isPresent() ? lowLatency(context, participants, words) : null;
     return new CudaBuffer(context, pool, counting, lowLatency, this);
   }
 
@@ -227,7 +228,7 @@ final class CudaBufferOpening implements AutoCloseable {
   private static void prepareNode(int device, BufferConfig config) {
     Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(false));
     files.putAll(Kernels.filesOfOneRank());
-    if (config.lowLatencyMaxTokens() > 0) {
+    if (config.lowLatency().isPresent()) {
       files.putAll(LowLatencyKernels.files(device, config, Reach.NODE));
     }
     KernelCompiler.standard().prepare(files, DeviceProperties.of(device).architecture());
@@ -237,7 +238,7 @@ final class CudaBufferOpening implements AutoCloseable {
   private static void prepare(
       CudaDevice device, BufferConfig config, InternodeConnection internode) {
     Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(true));
-    if (config.lowLatencyMaxTokens() > 0) {
+    if (config.lowLatency().isPresent()) {
       files.putAll(LowLatencyKernels.files(device.ordinal(), config, Reach.of(internode)));
     }
     KernelFiles.of(device, internode).prepare(files);
@@ -253,7 +254,7 @@ final class CudaBufferOpening implements AutoCloseable {
       Nodes nodes,
       RegionLayout layout) {
     LowLatencyLayout latency =
-        config.lowLatencyMaxTokens() > 0 ? new LowLatencyLayout(config, nodes) : null;
+        config.lowLatency().isPresent() ? new LowLatencyLayout(config, nodes) : null;
     if (latency != null) {
       requireNoMasking(config);
     }
@@ -271,7 +272,7 @@ final class CudaBufferOpening implements AutoCloseable {
   }
 
   private static void requireNoMasking(BufferConfig config) {
-    if (config.masking()) {
+    if (Limits.masking(config)) {
       throw new InvalidArgumentException(
           ErrorCode.CUDA_MASKING_INTERNODE,
           "masking",

@@ -48,7 +48,7 @@ public final class CudaEngineProvider implements EngineProvider {
     RegionLayout layout = new RegionLayout(config, nodes);
     int partners = new Rails(nodes, new boolean[nodes.ranks()]).partners(0).length;
     HandleLayout handle = new HandleLayout(config, 0, partners, layout.receiveSlots);
-    long latency = config.lowLatencyMaxTokens() > 0 ? new LowLatencyLayout(config, nodes).bytes : 0;
+    long latency = config.lowLatency().isPresent() ? new LowLatencyLayout(config, nodes).bytes : 0;
     return new BufferSizes(layout.bytes + latency, handle.deviceBytes, latency);
   }
 

@@ -43,7 +43,7 @@ class BackendChoiceTest {
   @Test
   void invalidBackendNameIsRefused() {
     BufferConfig.Builder builder =
-        BufferConfig.builder().hidden(128).topK(1).experts(1).maxTokens(1);
+        BufferConfig.builder().hidden(128).topK(1).experts(1).highThroughput(1);
     for (String bad : new String[] {"", " ", "NCCL", "a b", "x=y"}) {
       assertThatThrownBy(() -> builder.backend(bad).build())
           .isInstanceOf(InvalidArgumentException.class)

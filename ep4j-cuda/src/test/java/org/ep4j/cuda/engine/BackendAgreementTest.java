@@ -29,7 +29,13 @@ class BackendAgreementTest {
   @Test
   void backendNcclImpliesWireNcclUnlessAnotherIsChosen() {
     BufferConfig nccl =
-        BufferConfig.builder().hidden(128).topK(1).experts(4).maxTokens(1).backend("nccl").build();
+        BufferConfig.builder()
+            .hidden(128)
+            .topK(1)
+            .experts(4)
+            .highThroughput(1)
+            .backend("nccl")
+            .build();
     assertThat(WireChoice.of(nccl.backend(), nccl.wire())).isEqualTo("nccl");
     assertThat(WireChoice.of("nccl", "tcp")).isEqualTo("tcp");
     assertThat(WireChoice.of("direct", "auto")).isEqualTo("auto");
@@ -40,7 +46,7 @@ class BackendAgreementTest {
         .hidden(128)
         .topK(1)
         .placement(ExpertPlacement.blocks(4, group.size()))
-        .maxTokens(1)
+        .highThroughput(1)
         .backend(backend)
         .build();
   }

@@ -41,13 +41,13 @@ public final class Batch implements AutoCloseable {
             Tensor.ofDevice(ids.address(), ordinal, DType.INT64, tokens, TOP_K), topkWeights);
   }
 
-  public static BufferConfig.Builder config(int tokens) {
-    return BufferConfig.builder()
-        .engine("cuda")
-        .hidden(HIDDEN)
-        .topK(TOP_K)
-        .experts(EXPERTS)
-        .maxTokens(tokens);
+  /** A configuration to which the caller adds a kind of operation. */
+  public static BufferConfig.Builder config() {
+    return BufferConfig.builder().engine("cuda").hidden(HIDDEN).topK(TOP_K).experts(EXPERTS);
+  }
+
+  static BufferConfig.Builder config(int tokens) {
+    return config().highThroughput(tokens);
   }
 
   /** The routing of a rank for {@link #fill}. */

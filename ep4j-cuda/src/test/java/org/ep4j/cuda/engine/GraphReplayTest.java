@@ -9,6 +9,7 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
 import org.ep4j.Sizing;
 import org.ep4j.Tensor;
@@ -43,7 +44,12 @@ class GraphReplayTest {
     int rank = group.rank();
     try (CudaDevice device = CudaDevice.open(rank % CudaDevice.count());
         ExpertBuffer buffer =
-            ExpertBuffer.open(group, Batch.config(TOKENS).expertAlignment(8).build());
+            ExpertBuffer.open(
+                group,
+                Batch.config()
+                    .highThroughput(
+                        HighThroughputConfig.builder().maxTokens(TOKENS).expertAlignment(8).build())
+                    .build());
         Batch batch = new Batch(device, TOKENS)) {
       device.makeCurrent();
       try (CudaStream stream = CudaStream.create(device)) {

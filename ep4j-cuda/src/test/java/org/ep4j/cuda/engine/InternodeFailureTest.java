@@ -11,6 +11,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyConfig;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.PeerTimeoutException;
@@ -27,8 +28,8 @@ class InternodeFailureTest {
   private static final int TOKENS = 24;
 
   private static BufferConfig.Builder config(String wire) {
-    return Batch.config(0)
-        .lowLatencyMaxTokens(TOKENS)
+    return Batch.config()
+        .lowLatency(TOKENS)
         .ranksPerNode(1)
         .wire(wire)
         .timeout(Duration.ofSeconds(2));
@@ -74,11 +75,12 @@ class InternodeFailureTest {
   @Test
   void masksBetweenNodesAreRefusedImmediately() {
     Gpu.require(1);
+    LowLatencyConfig masking = LowLatencyConfig.builder().maxTokens(TOKENS).masking(true).build();
     ThreadRanks.run(
         2,
         group ->
             assertThatThrownBy(
-                    () -> ExpertBuffer.open(group, config("staged").masking(true).build()))
+                    () -> ExpertBuffer.open(group, config("staged").lowLatency(masking).build()))
                 .isInstanceOf(InvalidArgumentException.class)
                 .hasMessageStartingWith(ErrorCode.CUDA_MASKING_INTERNODE.id()));
   }

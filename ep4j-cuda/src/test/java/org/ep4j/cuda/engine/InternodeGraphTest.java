@@ -44,8 +44,8 @@ class InternodeGraphTest {
 
   private static void run(Group group, String wire, CyclicBarrier step) throws Exception {
     BufferConfig config =
-        Batch.config(0)
-            .lowLatencyMaxTokens(TOKENS)
+        Batch.config()
+            .lowLatency(TOKENS)
             .ranksPerNode(1)
             .wire(wire)
             .timeout(Duration.ofSeconds(2))

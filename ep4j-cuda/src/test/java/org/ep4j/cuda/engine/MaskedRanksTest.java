@@ -13,6 +13,7 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyConfig;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
@@ -47,8 +48,7 @@ class MaskedRanksTest {
         .hidden(Batch.HIDDEN)
         .topK(Batch.TOP_K)
         .experts(EXPERTS)
-        .lowLatencyMaxTokens(TOKENS)
-        .masking(true)
+        .lowLatency(LowLatencyConfig.builder().maxTokens(TOKENS).masking(true).build())
         .timeout(Duration.ofMillis(1500))
         .build();
   }

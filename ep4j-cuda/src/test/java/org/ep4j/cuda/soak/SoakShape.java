@@ -2,6 +2,7 @@ package org.ep4j.cuda.soak;
 
 import java.time.Duration;
 import org.ep4j.BufferConfig;
+import org.ep4j.HighThroughputConfig;
 
 /**
  * The shape of a soak.
@@ -37,15 +38,23 @@ record SoakShape(int ranks, int hidden, int maxTokens) {
   }
 
   BufferConfig config(String engine, int highThroughputTokens, int lowLatencyTokens) {
-    return BufferConfig.builder()
-        .engine(engine)
-        .hidden(hidden)
-        .topK(TOP_K)
-        .experts(EXPERTS)
-        .maxTokens(highThroughputTokens)
-        .lowLatencyMaxTokens(lowLatencyTokens)
-        .expertAlignment(ALIGNMENT)
-        .timeout(TIMEOUT)
-        .build();
+    BufferConfig.Builder config =
+        BufferConfig.builder()
+            .engine(engine)
+            .hidden(hidden)
+            .topK(TOP_K)
+            .experts(EXPERTS)
+            .timeout(TIMEOUT);
+    if (highThroughputTokens > 0) {
+      config.highThroughput(
+          HighThroughputConfig.builder()
+              .maxTokens(highThroughputTokens)
+              .expertAlignment(ALIGNMENT)
+              .build());
+    }
+    if (lowLatencyTokens > 0) {
+      config.lowLatency(lowLatencyTokens);
+    }
+    return config.build();
   }
 }

@@ -51,7 +51,7 @@ class LowLatencyPropertyTest {
                 ? ExpertPlacement.blocks(experts, ranks)
                 : ExpertPlacement.table(rankOf, ranks))
         .topK(1 + random.nextInt(Math.min(experts, BufferConfig.MAX_TOP_K)))
-        .lowLatencyMaxTokens(1 + random.nextInt(12))
+        .lowLatency(1 + random.nextInt(12))
         .build();
   }
 

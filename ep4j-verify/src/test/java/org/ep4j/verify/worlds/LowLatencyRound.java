@@ -70,14 +70,14 @@ final class LowLatencyRound {
     List<Routing> returned = new ArrayList<>();
     int[] tokens = new int[ranks];
     for (int r = 0; r < ranks; r++) {
-      tokens[r] = random.nextInt(config.lowLatencyMaxTokens() + 1);
+      tokens[r] = random.nextInt(config.lowLatency().orElseThrow().maxTokens() + 1);
       Routing drawn = generator.routing(r, tokens[r], masked, arena);
       dispatched.add(narrowIds ? narrow(drawn) : drawn);
       returned.add(random.nextInt(3) == 0 ? thinned(drawn, random.split()) : drawn);
     }
     WorldRouting world = WorldRouting.of(placement, dispatched);
-    oracle = new LowLatencyOracle(world, config.lowLatencyMaxTokens(), hidden);
-    byRanks = new RankMajorOracle(world, config.lowLatencyMaxTokens(), hidden);
+    oracle = new LowLatencyOracle(world, config.lowLatency().orElseThrow().maxTokens(), hidden);
+    byRanks = new RankMajorOracle(world, config.lowLatency().orElseThrow().maxTokens(), hidden);
     combined = WorldRouting.of(placement, returned);
     routing = dispatched.get(rank);
     combineRouting = returned.get(rank);

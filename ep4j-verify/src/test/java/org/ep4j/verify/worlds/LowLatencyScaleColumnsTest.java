@@ -46,7 +46,7 @@ class LowLatencyScaleColumnsTest {
                   .hidden(HIDDEN)
                   .topK(3)
                   .experts(EXPERTS)
-                  .lowLatencyMaxTokens(TOKENS)
+                  .lowLatency(TOKENS)
                   .build();
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config);
               Arena arena = Arena.ofShared()) {

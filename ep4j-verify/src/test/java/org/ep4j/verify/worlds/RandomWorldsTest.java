@@ -18,6 +18,7 @@ import org.ep4j.DispatchOptions;
 import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.Sizing;
@@ -235,10 +236,14 @@ class RandomWorldsTest {
               .hidden(hidden)
               .topK(topK)
               .placement(placement)
-              .maxTokens(tokensMax)
-              .rowDType(DType.FP32)
-              .expertAlignment(8)
-              .maxReceiveRows((long) ranks * tokensMax * topK + 8L * placement.experts() + 8)
+              .highThroughput(
+                  HighThroughputConfig.builder()
+                      .maxTokens(tokensMax)
+                      .rowDType(DType.FP32)
+                      .expertAlignment(8)
+                      .maxReceiveRows(
+                          (long) ranks * tokensMax * topK + 8L * placement.experts() + 8)
+                      .build())
               .parallelism(threads)
               .build();
       DispatchOptions.Builder options =

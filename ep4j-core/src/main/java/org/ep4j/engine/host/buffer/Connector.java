@@ -39,7 +39,7 @@ final class Connector implements AutoCloseable {
             DispatchChunk.max(layout.highThroughput, topK),
             CombineChunk.max(context.config.hidden(), topK));
     ScaleOutLayout chunks = ScaleOut.layout(context.ranks, token);
-    boolean latency = context.config.lowLatencyMaxTokens() > 0;
+    boolean latency = context.config.lowLatency().isPresent();
     plan =
         new ScaleOut.Plan(
             chunks,

@@ -15,6 +15,7 @@ import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.ResultLifetime;
 import org.ep4j.engine.host.combine.Combiner;
 import org.ep4j.engine.host.combine.HostCombine;
@@ -277,7 +278,8 @@ final class HighThroughput {
 
   private void checkRouting(Routing routing) {
     Arguments.highThroughput(context.config);
-    Arguments.routing(context.config, routing, context.config.maxTokens(), "maxTokens");
+    Arguments.routing(
+        context.config, routing, Limits.tokens(context.config), Limits.HIGH_THROUGHPUT_TOKENS);
     Arguments.onHost("topkIdx", routing.topkIdx());
     onHost("topkWeights", routing.topkWeights());
   }

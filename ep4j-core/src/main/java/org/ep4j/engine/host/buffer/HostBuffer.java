@@ -28,6 +28,7 @@ import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
+import org.ep4j.engine.SettledConfig;
 import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.engine.ThreadGuard;
 import org.ep4j.engine.host.context.ExpertTable;
@@ -35,6 +36,7 @@ import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.TrafficCounters;
 import org.ep4j.engine.host.exec.OperationQueue;
 import org.ep4j.engine.host.exec.WorkerTeam;
+import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.layout.RegionLayout;
 import org.ep4j.engine.host.lowlatency.LowLatency;
 import org.ep4j.engine.host.lowlatency.LowLatencyCounters;
@@ -49,6 +51,10 @@ import org.jspecify.annotations.Nullable;
 final class HostBuffer implements ExpertBuffer {
   private final HostContext context;
   private final BufferConfig config;
+
+  /** What {@link #config()} returns; settled by {@link #connect}. */
+  private BufferConfig settled;
+
   private final HostMemory memory;
   private final WorkerTeam team;
   private final OperationQueue queue;
@@ -64,6 +70,7 @@ final class HostBuffer implements ExpertBuffer {
   HostBuffer(
       Group group, BufferConfig config, Nodes nodes, RegionLayout layout, HostMemory memory) {
     this.config = config;
+    settled = config;
     this.memory = memory;
     String name = "ep4j-" + group.rank();
     team = new WorkerTeam(name, WorkerTeam.size(config.parallelism(), nodes, group.rank()));
@@ -95,6 +102,11 @@ final class HostBuffer implements ExpertBuffer {
     } else {
       recovery.rejoin(agreement);
     }
+    settled = SettledConfig.of(config, engine(), context.nodes, team.size());
+    ScaleOut internode = context.scaleOut();
+    if (internode != null) {
+      settled = settled.toBuilder().wire(internode.wireName()).build();
+    }
   }
 
   @Override
@@ -109,7 +121,7 @@ final class HostBuffer implements ExpertBuffer {
 
   @Override
   public BufferConfig config() {
-    return config;
+    return settled;
   }
 
   @Override
@@ -194,10 +206,10 @@ final class HostBuffer implements ExpertBuffer {
   private void enterLowLatency(boolean async) {
     guard.enter();
     try {
-      if (config.lowLatencyMaxTokens() == 0) {
+      if (config.lowLatency().isEmpty()) {
         throw new IllegalUseException(
             ErrorCode.LOW_LATENCY_OFF,
-            "the buffer has no low-latency operations: set" + " BufferConfig.lowLatencyMaxTokens");
+            "the buffer has no low-latency operations: set BufferConfig.lowLatency");
       }
       if (!async) {
         queue.drain();

@@ -165,6 +165,11 @@ public final class ScaleOut implements AutoCloseable {
     return lanes;
   }
 
+  /** Name of the kind of wire. */
+  public String wireName() {
+    return wire.name();
+  }
+
   public Rails rails() {
     return rails;
   }

@@ -4,6 +4,7 @@ import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.ReceiveCapacity;
 
 /**
@@ -69,7 +70,7 @@ public final class HighThroughputLayout {
   HighThroughputLayout(BufferConfig config) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     capacity = ReceiveCapacity.rows(config);
-    maxRowBytes = config.rowDType().bytes(config.hidden());
+    maxRowBytes = Limits.rowDType(config).bytes(config.hidden());
     maxScaleBytes = Math.max(16, config.hidden() / 4);
     countsLayout = new CountsLayout(placement.ranks(), placement.experts());
     counts = 0;
@@ -83,12 +84,15 @@ public final class HighThroughputLayout {
     sourceRanks = page(sourceTokens + capacity * 4L);
     combineRows = page(sourceRanks + capacity * 4L);
     combineWeights = page(combineRows + capacity * DType.FP32.bytes(config.hidden()));
-    bytes = config.maxTokens() == 0 ? 0 : page(combineWeights + capacity * 4L * config.topK());
+    bytes =
+        config.highThroughput().isEmpty()
+            ? 0
+            : page(combineWeights + capacity * 4L * config.topK());
   }
 
   /** Bytes that FLAT dispatches of full batches touch: the minimum for any use. */
   long likelyBytes(BufferConfig config, int ranks) {
-    long received = Math.min(capacity, (long) ranks * config.maxTokens());
+    long received = Math.min(capacity, (long) ranks * Limits.tokens(config));
     return bytes == 0 ? 0 : rows + received * maxRowBytes;
   }
 

@@ -1,6 +1,7 @@
 package org.ep4j.engine.host.layout;
 
 import org.ep4j.BufferConfig;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.host.kernel.LogFmt;
 
 /**
@@ -51,9 +52,9 @@ public final class InternodeLowLatencyLayout {
     this.first = first;
     areaBytes = layout.communicationBytes;
     answerRow = Math.max(2L * config.hidden(), LogFmt.maxBytes(config.hidden()));
-    long rows = (long) config.lowLatencyMaxTokens() * Math.min(config.topK(), localExperts);
+    long rows = (long) Limits.lowLatencyTokens(config) * Math.min(config.topK(), localExperts);
     toOne = ControlPageLayout.align(rows * answerRow, ControlPageLayout.LINE);
-    answerBytes = (long) config.lowLatencyMaxTokens() * config.topK() * answerRow;
+    answerBytes = (long) Limits.lowLatencyTokens(config) * config.topK() * answerRow;
   }
 
   /** Number of counters. */

@@ -3,6 +3,7 @@ package org.ep4j.engine.host.layout;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.host.kernel.LogFmt;
 
 /**
@@ -82,7 +83,7 @@ public final class LowLatencyLayout {
 
   LowLatencyLayout(BufferConfig config) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
-    long maxTokens = config.lowLatencyMaxTokens();
+    long maxTokens = Limits.lowLatencyTokens(config);
     long rowBytes = 2L * config.hidden();
     ranks = placement.ranks();
     maskWords = 2 * ControlPageLayout.LINE;

@@ -3,6 +3,7 @@ package org.ep4j.engine.host.layout;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ScaleLayout;
+import org.ep4j.engine.Limits;
 
 /**
  * The low-latency memory of one rank that no peer accesses. Outputs of dispatch and sums of combine
@@ -39,7 +40,7 @@ public final class LowLatencyMemoryLayout {
 
   public LowLatencyMemoryLayout(BufferConfig config, int ranks, int experts) {
     long hidden = config.hidden();
-    rowsPerRank = config.lowLatencyMaxTokens();
+    rowsPerRank = Limits.lowLatencyTokens(config);
     rowsPerExpert = ranks * rowsPerRank;
     // By ranks there is space for one row per token, also on a rank without experts.
     long rows = Math.max(1, experts) * rowsPerExpert;

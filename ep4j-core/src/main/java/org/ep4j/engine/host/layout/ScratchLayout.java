@@ -5,6 +5,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.ScaleLayout;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.host.streaming.NonTemporalSum;
 
 /**
@@ -59,7 +60,7 @@ public final class ScratchLayout {
 
   ScratchLayout(BufferConfig config, HighThroughputLayout layout) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
-    long tokens = config.maxTokens();
+    long tokens = Limits.tokens(config);
     long choices = tokens * config.topK();
     long sumBytes = tokens * DType.FP32.bytes(config.hidden());
     int local = placement.maxLocalExperts();
@@ -85,7 +86,10 @@ public final class ScratchLayout {
     tokenInRank = page(perExpert + 4L * placement.experts());
     scaleColumns = page(tokenInRank + tokens * ranks);
     long columnRows = ScaleLayout.columnLength(DType.UE8M0, layout.capacity);
-    bytes = config.maxTokens() == 0 ? 0 : page(scaleColumns + columnRows * layout.maxScaleBytes);
+    bytes =
+        config.highThroughput().isEmpty()
+            ? 0
+            : page(scaleColumns + columnRows * layout.maxScaleBytes);
   }
 
   /** Distance in bytes between two partial sums. */

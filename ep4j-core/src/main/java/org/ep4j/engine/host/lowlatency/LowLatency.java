@@ -18,6 +18,7 @@ import org.ep4j.LowLatencyHandle;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.internode.InternodeLowLatency;
@@ -91,7 +92,7 @@ public final class LowLatency implements AutoCloseable {
     this.entry = entry;
     int ranks = context.ranks;
     int local = context.placement.localExperts(context.rank);
-    int maxTokens = config.lowLatencyMaxTokens();
+    int maxTokens = Limits.lowLatencyTokens(config);
     int hidden = config.hidden();
     RowKernels kernels = RowKernels.get();
     memory = new LowLatencyMemory(config, ranks, local, views);
@@ -169,7 +170,7 @@ public final class LowLatency implements AutoCloseable {
     requireRegion(dispatch);
     LowLatencyCombineOperation op = combines[(int) ((combineCount + 1) % OBJECTS)];
     if (!record.byRanks) {
-      op.ensureSlots(config.lowLatencyMaxTokens() * config.topK());
+      op.ensureSlots(Limits.lowLatencyTokens(config) * config.topK());
       Tensor weights = requireNonNull(choices.topkWeights());
       LowLatencyRouting.readAgain(choices.topkIdx(), weights, record, op.kept, op.weights);
     }
@@ -218,7 +219,7 @@ public final class LowLatency implements AutoCloseable {
    */
   public void cleanMask() {
     for (int r = 0; r < context.ranks; r++) {
-      boolean gone = context.excluded[r] || (config.masking() && !context.members.isAlive(r));
+      boolean gone = context.excluded[r] || (Limits.masking(config) && !context.members.isAlive(r));
       if (gone) {
         signals.mask(r);
       } else {

@@ -4,6 +4,7 @@ import java.lang.foreign.Arena;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Tensor;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.host.layout.LowLatencyMemoryLayout;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.PrivateMemory;
@@ -29,7 +30,7 @@ final class LowLatencyMemory implements AutoCloseable {
     this.memory = PrivateMemory.reserve(layout.bytes);
     this.views = views;
     this.hidden = config.hidden();
-    this.sums = new Tensor[2][config.lowLatencyMaxTokens() + 1];
+    this.sums = new Tensor[2][Limits.lowLatencyTokens(config) + 1];
     for (int half = 0; half < 2; half++) {
       byExperts[half] =
           new LowLatencyOutputs(this, config, half, experts, rowsPerExpert(), experts, ranks);

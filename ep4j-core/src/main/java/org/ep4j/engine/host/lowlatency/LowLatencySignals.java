@@ -6,6 +6,7 @@ import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.ErrorCode;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.Tensor;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.Rails;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.PeerWait;
@@ -45,7 +46,7 @@ final class LowLatencySignals {
     this.rank = context.rank;
     this.ranks = context.ranks;
     this.masked = context.masked;
-    this.masking = context.config.masking();
+    this.masking = Limits.masking(context.config);
     this.words = new long[ranks];
     this.known = new long[ranks];
     this.seen = new long[ranks];

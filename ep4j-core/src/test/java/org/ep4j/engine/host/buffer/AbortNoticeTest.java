@@ -99,7 +99,7 @@ class AbortNoticeTest {
 
   @Test
   void lowLatencyTellsTheSame() {
-    BufferConfig config = shape().hidden(WIDE).lowLatencyMaxTokens(1).build();
+    BufferConfig config = shape().hidden(WIDE).lowLatency(1).build();
     ThreadRanks.run(
         RANKS,
         LIMIT,

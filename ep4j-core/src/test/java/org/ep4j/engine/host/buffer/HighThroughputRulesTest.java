@@ -44,13 +44,13 @@ class HighThroughputRulesTest {
         1,
         group -> {
           BufferConfig config =
-              BufferConfig.builder().hidden(128).topK(2).experts(4).lowLatencyMaxTokens(4).build();
+              BufferConfig.builder().hidden(128).topK(2).experts(4).lowLatency(4).build();
           try (ExpertBuffer b = ExpertBuffer.open(group, config)) {
             Tensor x = Tensor.ofBf16(new short[128], 1, 128);
             assertThatThrownBy(() -> b.dispatch(x, ids(0, 1)))
                 .isInstanceOf(IllegalStateException.class)
                 .hasMessageStartingWith(ErrorCode.HIGH_THROUGHPUT_OFF.id())
-                .hasMessageContaining("BufferConfig.maxTokens");
+                .hasMessageContaining("BufferConfig.highThroughput");
           }
         });
   }

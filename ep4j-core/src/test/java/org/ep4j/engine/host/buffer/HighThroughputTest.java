@@ -26,6 +26,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
 import org.ep4j.GroupedDispatch;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Routing;
@@ -48,11 +49,14 @@ import org.junit.jupiter.api.Test;
 class HighThroughputTest {
   static final int HIDDEN = 16;
 
+  static final HighThroughputConfig LIMITS =
+      HighThroughputConfig.builder().maxTokens(8).expertAlignment(4).build();
+
   private static final long[][] IDS = {{3, 1, 0, -1, 2, 3}, {0, 1, -1, 2}};
   private static final float[][] WEIGHTS = {{0.5f, 0.25f, 1f, 9f, 0.75f, 2f}, {3f, 4f, 9f, 5f}};
 
   static BufferConfig.Builder config() {
-    return BufferConfig.builder().hidden(HIDDEN).topK(2).experts(4).maxTokens(8).expertAlignment(4);
+    return BufferConfig.builder().hidden(HIDDEN).topK(2).experts(4).highThroughput(LIMITS);
   }
 
   static Routing routing(int rank) {
@@ -320,13 +324,14 @@ class HighThroughputTest {
     ThreadRanks.run(
         2,
         group -> {
-          BufferConfig small = config().maxReceiveRows(2).build();
+          BufferConfig small =
+              config().highThroughput(LIMITS.toBuilder().maxReceiveRows(2).build()).build();
           try (ExpertBuffer buffer = ExpertBuffer.open(group, small)) {
             assertThatThrownBy(() -> buffer.dispatch(rows(group.rank()), routing(group.rank())))
                 .isInstanceOf(ReceiveOverflowException.class)
                 .hasMessageStartingWith(
                     ErrorCode.RECEIVE_OVERFLOW.message("the receive region of rank 0 "))
-                .hasMessageContaining("raise BufferConfig.maxReceiveRows");
+                .hasMessageContaining("raise HighThroughputConfig.maxReceiveRows");
             // The buffer remains usable: one token per rank fits.
             Routing one = Routing.of(Tensor.of(new long[] {group.rank(), -1}, 1, 2));
             Dispatch d = buffer.dispatch(constant(7, 1), one);

@@ -28,7 +28,7 @@ class LargeRowsTest {
             .hidden(HIDDEN)
             .topK(2)
             .experts(2)
-            .maxTokens(TOKENS)
+            .highThroughput(TOKENS)
             .parallelism(2)
             .build();
     ThreadRanks.run(

@@ -14,6 +14,7 @@ import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
@@ -35,15 +36,25 @@ class OpenBufferTest {
         });
   }
 
+  private static void limits(UnaryOperator<HighThroughputConfig.Builder> change, String expected) {
+    mismatch(
+        b -> b.highThroughput(change.apply(HighThroughputTest.LIMITS.toBuilder()).build()),
+        "highThroughput." + expected);
+  }
+
   @Test
   void ranksThatDisagreeGetRankAndField() {
     mismatch(b -> b.hidden(32), "hidden: 32 there, 16 on rank 0");
     mismatch(b -> b.topK(1), "topK: 1 there, 2 on rank 0");
-    mismatch(b -> b.maxTokens(9), "maxTokens: 9 there, 8 on rank 0");
-    mismatch(b -> b.rowDType(DType.FP32), "rowDType: FP32 there, BF16 on rank 0");
-    mismatch(b -> b.maxReceiveRows(7), "maxReceiveRows: 7 there, 0 on rank 0");
-    mismatch(b -> b.expertAlignment(2), "expertAlignment: 2 there, 4 on rank 0");
-    mismatch(b -> b.masking(true), "masking: true there, false on rank 0");
+    limits(b -> b.maxTokens(9), "maxTokens: 9 there, 8 on rank 0");
+    limits(b -> b.rowDType(DType.FP32), "rowDType: FP32 there, BF16 on rank 0");
+    limits(b -> b.maxReceiveRows(7), "maxReceiveRows: 7 there, the worst case on rank 0");
+    limits(b -> b.expertAlignment(2), "expertAlignment: 2 there, 4 on rank 0");
+    mismatch(
+        b -> b.hidden(128).lowLatency(2),
+        "hidden: 128 there, 16 on rank 0"
+            + "; rank 1 differs in lowLatency.maxTokens: 2 there, none on rank 0"
+            + "; rank 1 differs in lowLatency.masking: false there, none on rank 0");
     mismatch(b -> b.timeout(Duration.ofSeconds(7)), "timeout: PT7S there, PT30S on rank 0");
     mismatch(b -> b.parallelism(3), "parallelism: 3 there, 0 on rank 0");
     mismatch(b -> b.engine("host"), "engine: host there, auto on rank 0");
@@ -58,11 +69,12 @@ class OpenBufferTest {
         2,
         group -> {
           BufferConfig mine =
-              group.rank() == 0 ? config().build() : config().experts(6).maxTokens(3).build();
+              group.rank() == 0 ? config().build() : config().experts(6).highThroughput(3).build();
           assertThatThrownBy(() -> ExpertBuffer.open(group, mine))
               .isInstanceOf(ConfigurationMismatchException.class)
               .hasMessageContaining("rank 1 differs in experts: 6 there, 4 on rank 0")
-              .hasMessageContaining("; rank 1 differs in maxTokens: 3 there, 8 on rank 0");
+              .hasMessageContaining(
+                  "; rank 1 differs in highThroughput.maxTokens: 3 there, 8 on rank 0");
         });
   }
 
@@ -85,7 +97,7 @@ class OpenBufferTest {
             assertThatThrownBy(
                     () ->
                         ExpertBuffer.open(
-                            group, config().topK(2).maxTokens(Integer.MAX_VALUE).build()))
+                            group, config().highThroughput(Integer.MAX_VALUE).build()))
                 .isInstanceOf(InvalidArgumentException.class)
                 .hasMessageStartingWith(ErrorCode.RECEIVE_REGION_TOO_LARGE.id())
                 .hasMessageContaining("worst case of maxTokens"));
@@ -114,6 +126,29 @@ class OpenBufferTest {
                 .isEqualTo(ExpertBuffer.sizes(config, 2).symmetricBytes());
             assertThat(statistics.privateBytes())
                 .isEqualTo(ExpertBuffer.sizes(config, 2).privateBytes());
+          }
+        });
+  }
+
+  @Test
+  void configOfAnOpenBufferHoldsWhatTheEngineChose() {
+    ThreadRanks.run(
+        3,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
+            BufferConfig settled = buffer.config();
+            assertThat(settled.engine()).isEqualTo("host");
+            assertThat(settled.ranksPerNode()).isEqualTo(3);
+            assertThat(settled.parallelism()).isEqualTo(buffer.parallelism()).isPositive();
+            // The worst case: 8 tokens of 3 ranks with both choices, 2 experts aligned to 4 rows.
+            assertThat(settled.highThroughput().orElseThrow().maxReceiveRows())
+                .hasValue(3 * 8 * 2 + 2 * 3);
+            ExpertBuffer.open(group, settled).close();
+          }
+          BufferConfig nodes = config().ranksPerNode(2).build();
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, nodes)) {
+            assertThat(buffer.config().ranksPerNode()).isEqualTo(2);
+            assertThat(buffer.config().wire()).isEqualTo("inproc");
           }
         });
   }

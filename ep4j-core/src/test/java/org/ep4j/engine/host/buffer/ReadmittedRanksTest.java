@@ -18,6 +18,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.LowLatencyConfig;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
@@ -49,9 +50,8 @@ class ReadmittedRanksTest {
           .hidden(HIDDEN)
           .topK(RANKS)
           .experts(RANKS)
-          .maxTokens(4)
-          .lowLatencyMaxTokens(2)
-          .masking(true)
+          .highThroughput(4)
+          .lowLatency(LowLatencyConfig.builder().maxTokens(2).masking(true).build())
           .timeout(LONG)
           .build();
 
@@ -276,10 +276,11 @@ class ReadmittedRanksTest {
   void anotherConfigurationIsRefusedOnAllRanksAndTheNextProcessRejoins() throws Exception {
     lose(0);
     startAgain(0);
-    BufferConfig other = CONFIG.toBuilder().maxTokens(5).build();
+    BufferConfig other = CONFIG.toBuilder().highThroughput(5).build();
     String difference =
         ErrorCode.CONFIGURATIONS_DIFFER.message(
-            "a rank cannot rejoin the buffer: rank 0 differs in maxTokens: 5 there, 4 on rank 1");
+            "a rank cannot rejoin the buffer: rank 0 differs in highThroughput.maxTokens: 5 there,"
+                + " 4 on rank 1");
     FutureTask<Boolean> newcomer =
         start(
             0,

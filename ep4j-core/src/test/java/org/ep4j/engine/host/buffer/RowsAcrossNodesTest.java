@@ -47,7 +47,7 @@ class RowsAcrossNodesTest {
         .hidden(HIDDEN)
         .topK(ranks)
         .experts(ranks)
-        .maxTokens(TOKENS)
+        .highThroughput(TOKENS)
         .parallelism(threads)
         .ranksPerNode(ranksPerNode)
         .wire(wire)

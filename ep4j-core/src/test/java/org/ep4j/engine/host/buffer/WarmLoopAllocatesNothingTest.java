@@ -63,7 +63,7 @@ class WarmLoopAllocatesNothingTest {
             .hidden(hidden)
             .topK(3)
             .experts(8)
-            .maxTokens(TOKENS)
+            .highThroughput(TOKENS)
             .ranksPerNode(ranksPerNode)
             .wire(ranksPerNode == 0 ? "auto" : "tcp")
             .build();

@@ -9,6 +9,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
@@ -27,10 +28,13 @@ class WarmUpTest {
             .hidden(128)
             .topK(3)
             .experts(4)
-            .maxTokens(40)
-            .rowDType(rows)
-            .maxReceiveRows(5) // fewer than the tokens of a warm-up
-            .lowLatencyMaxTokens(2)
+            .highThroughput(
+                HighThroughputConfig.builder()
+                    .maxTokens(40)
+                    .rowDType(rows)
+                    .maxReceiveRows(5) // fewer than the tokens of a warm-up
+                    .build())
+            .lowLatency(2)
             .build();
     ThreadRanks.run(2, group -> assertOperations(group, config, true, true));
   }
@@ -40,10 +44,16 @@ class WarmUpTest {
       value = DType.class,
       names = {"BF16", "FP32"})
   void operationsThatAreNotConfiguredAreLeftOut(DType rows) {
-    BufferConfig.Builder config =
-        BufferConfig.builder().engine("host").topK(2).experts(4).rowDType(rows);
-    BufferConfig prefill = config.hidden(rows == DType.FP32 ? 4 : 8).maxTokens(1).build();
-    BufferConfig decode = config.hidden(128).maxTokens(0).lowLatencyMaxTokens(20).build();
+    BufferConfig prefill =
+        BufferConfig.builder()
+            .engine("host")
+            .topK(2)
+            .experts(4)
+            .hidden(rows == DType.FP32 ? 4 : 8)
+            .highThroughput(HighThroughputConfig.builder().maxTokens(1).rowDType(rows).build())
+            .build();
+    BufferConfig decode =
+        BufferConfig.builder().engine("host").topK(2).experts(4).hidden(128).lowLatency(20).build();
     ThreadRanks.run(2, group -> assertOperations(group, prefill, true, false));
     ThreadRanks.run(2, group -> assertOperations(group, decode, false, true));
   }

@@ -31,7 +31,7 @@ class WorkerTeamTest {
             BufferConfig.builder()
                 .hidden(64)
                 .topK(1)
-                .maxTokens(1)
+                .highThroughput(1)
                 .placement(ExpertPlacement.blocks(4, 4))
                 .ranksPerNode(2)
                 .build());

@@ -14,6 +14,7 @@ import static org.ep4j.engine.host.lowlatency.LowLatencyCase.rows;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.DType;
 import org.ep4j.ErrorCode;
@@ -274,8 +275,9 @@ class LowLatencyArgumentsTest {
     ThreadRanks.run(
         2,
         group -> {
-          try (ExpertBuffer buffer =
-              ExpertBuffer.open(group, config().lowLatencyMaxTokens(0).maxTokens(3).build())) {
+          BufferConfig config =
+              BufferConfig.builder().hidden(HIDDEN).topK(2).experts(4).highThroughput(3).build();
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
             assertThatThrownBy(() -> dispatch(buffer))
                 .isInstanceOf(IllegalStateException.class)
                 .hasMessageStartingWith(ErrorCode.LOW_LATENCY_OFF.id());

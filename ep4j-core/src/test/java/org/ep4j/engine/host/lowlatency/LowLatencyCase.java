@@ -47,7 +47,7 @@ final class LowLatencyCase {
   private LowLatencyCase() {}
 
   static BufferConfig.Builder config() {
-    return BufferConfig.builder().hidden(HIDDEN).topK(2).experts(4).lowLatencyMaxTokens(MAX_TOKENS);
+    return BufferConfig.builder().hidden(HIDDEN).topK(2).experts(4).lowLatency(MAX_TOKENS);
   }
 
   /** Test body of a rank. */

@@ -17,6 +17,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyConfig;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.PeerTimeoutException;
@@ -51,8 +52,7 @@ class LowLatencyMaskTest {
             .hidden(HIDDEN)
             .topK(ranks)
             .experts(ranks)
-            .lowLatencyMaxTokens(2)
-            .masking(masking)
+            .lowLatency(LowLatencyConfig.builder().maxTokens(2).masking(masking).build())
             .timeout(timeout)
             .build();
     ThreadRanks.run(

@@ -43,7 +43,7 @@ import org.junit.jupiter.api.Test;
 /** Low latency on {@link LowLatencyCase}. */
 class LowLatencyTest {
   private static void onBothRanks(LowLatencyCase.Body body) {
-    LowLatencyCase.onBothRanks(config().maxTokens(4).build(), body);
+    LowLatencyCase.onBothRanks(config().highThroughput(4).build(), body);
   }
 
   /** Value of row {@code row} of a local expert. */
@@ -283,13 +283,7 @@ class LowLatencyTest {
   void communicationMemoryIsSmallAtTheUsualSizes() {
     BufferSizes sizes =
         ExpertBuffer.sizes(
-            BufferConfig.builder()
-                .hidden(7168)
-                .topK(8)
-                .experts(288)
-                .lowLatencyMaxTokens(128)
-                .build(),
-            8);
+            BufferConfig.builder().hidden(7168).topK(8).experts(288).lowLatency(128).build(), 8);
     assertThat(sizes.lowLatencyCommunicationBytes()).isLessThanOrEqualTo(64L << 20);
   }
 }

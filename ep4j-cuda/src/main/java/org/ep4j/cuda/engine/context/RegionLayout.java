@@ -5,6 +5,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.cuda.internode.InternodeChunks;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 import org.ep4j.engine.ReceiveCapacity;
@@ -119,9 +120,9 @@ public final class RegionLayout {
   public RegionLayout(BufferConfig config, Nodes nodes) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     int ranks = placement.ranks();
-    long tokens = config.maxTokens();
+    long tokens = Limits.tokens(config);
     capacity = ReceiveCapacity.rows(config);
-    maxRowBytes = config.rowDType().bytes(config.hidden());
+    maxRowBytes = Limits.rowDType(config).bytes(config.hidden());
     maxScaleBytes = scaleBytes(config);
     receiveSlots = Math.min(capacity, ranks * tokens);
     long metadataBytes = RowMetadataSize.bytes(scaleBytes(config), config.topK(), false);

@@ -9,6 +9,7 @@ import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.internode.InternodeConnection;
+import org.ep4j.engine.Limits;
 import org.ep4j.group.GroupException;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
@@ -100,7 +101,7 @@ public final class Completion {
   /** Same as {@link #next} for an operation that masks dead peers if the buffer masks. */
   public long nextMasking(boolean captured) {
     long next = next(captured);
-    masking = config.masking();
+    masking = Limits.masking(config);
     return next;
   }
 

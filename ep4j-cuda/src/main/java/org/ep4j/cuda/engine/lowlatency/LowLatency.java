@@ -24,6 +24,7 @@ import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.LowLatencyFormat;
 import org.ep4j.cuda.struct.LowLatencyParameters;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.LowLatencyShapes;
 import org.ep4j.engine.Operation;
 
@@ -228,7 +229,7 @@ public final class LowLatency {
     context.completion.awaitAll();
     context.completion.requireNotFenced("cleanMask");
     for (int r = 0; r < context.ranks; r++) {
-      boolean dead = context.config.masking() && !context.members.isAlive(r);
+      boolean dead = Limits.masking(context.config) && !context.members.isAlive(r);
       part.mask(r, excluded[r] || dead);
       noticed[r] = excluded[r] || dead;
     }
@@ -403,7 +404,7 @@ public final class LowLatency {
   /** Publishes the call to peers. With masks, ranks may have called different operations. */
   private void remember(LowLatencyOperation op) {
     op.call = 0;
-    if (!context.config.masking()) {
+    if (!Limits.masking(context.config)) {
       op.describe(description);
       op.call = context.calls.add(description);
     }
@@ -435,7 +436,7 @@ public final class LowLatency {
 
   /** Logs the ranks that kernels have masked. */
   private void noticeMasks() {
-    if (!context.config.masking()) {
+    if (!Limits.masking(context.config)) {
       return;
     }
     for (int r = 0; r < context.ranks; r++) {

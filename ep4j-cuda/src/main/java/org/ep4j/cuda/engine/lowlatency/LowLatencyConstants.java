@@ -4,6 +4,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.failure.HostWords;
 import org.ep4j.cuda.struct.LowLatencyParameters;
+import org.ep4j.engine.Limits;
 
 /** Parameters of the low-latency kernels that are constant for a buffer. */
 final class LowLatencyConstants {
@@ -25,7 +26,7 @@ final class LowLatencyConstants {
     p.localExperts.set(context.placement.localExperts(context.rank));
     p.placement.set(context.owners.address());
     p.hidden.set(config.hidden());
-    p.maxTokens.set(config.lowLatencyMaxTokens());
+    p.maxTokens.set(Limits.lowLatencyTokens(config));
     p.maxChoices.set(config.topK());
     p.receivedOffset.set(layout.received);
     p.headersOffset.set(layout.headers);
@@ -42,7 +43,7 @@ final class LowLatencyConstants {
     p.masks.set(part.masks());
     p.waited.set(part.waited());
     p.acknowledged.set(part.acknowledged());
-    p.masking.set(config.masking());
+    p.masking.set(Limits.masking(config));
     p.hostMasks.set(words.masksOnDevice());
     p.hostGone.set(words.goneOnDevice());
     p.tileTokens.set(kernels.tileTokens);

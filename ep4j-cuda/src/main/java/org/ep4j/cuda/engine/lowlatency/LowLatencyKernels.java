@@ -20,6 +20,7 @@ import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.ep4j.cuda.struct.LowLatencyParameters;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.RenamedVariables;
 import org.jspecify.annotations.Nullable;
 
@@ -119,7 +120,7 @@ public final class LowLatencyKernels implements AutoCloseable {
     long counted = localExperts + 1L;
     long tables = (long) RANK_WORDS * ranks + config.experts() + 2 + counted * (ranks + 1L);
     long words = sharedBytes / Integer.BYTES - tables;
-    long max = Math.ceilDiv(config.lowLatencyMaxTokens(), GROUP);
+    long max = Math.ceilDiv(Limits.lowLatencyTokens(config), GROUP);
     // A tile has one counter per expert and rank, and per group of tokens one word for the group
     // and one for each choice.
     long counters = (long) config.experts() + ranks;
@@ -200,7 +201,7 @@ public final class LowLatencyKernels implements AutoCloseable {
     return new KernelConstants(
         llPackets ? PrebuiltKernels.LL_PACKETS : Map.of(),
         PrebuiltKernels.lowLatencyConstants(
-            config.hidden(), ranks, config.experts(), config.topK(), config.masking()));
+            config.hidden(), ranks, config.experts(), config.topK(), Limits.masking(config)));
   }
 
   private CudaModule load(KernelFiles files, String entry) {

@@ -5,6 +5,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.Nodes;
 
 /**
@@ -98,11 +99,11 @@ public final class LowLatencyLayout {
   public LowLatencyLayout(BufferConfig config, Nodes nodes) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     long ranks = placement.ranks();
-    long tokens = config.lowLatencyMaxTokens();
+    long tokens = Limits.lowLatencyTokens(config);
     if (tokens > MAX_TOKENS) {
       throw new InvalidArgumentException(
           ErrorCode.CUDA_LOW_LATENCY_TOKENS,
-          "lowLatencyMaxTokens",
+          "lowLatency.maxTokens",
           String.valueOf(tokens),
           "at most " + MAX_TOKENS,
           "dispatch large batches with the high-throughput operations");
@@ -141,7 +142,7 @@ public final class LowLatencyLayout {
     wordBytes = rows - headers;
     long maxRows = llPackets ? choices : Math.max(ranks, choices);
     areaBytes = page(rows + tokens * maxRows * 2 * config.hidden()) - headers;
-    areas = config.masking() ? 4 : 2;
+    areas = Limits.masking(config) ? 4 : 2;
     bytes = headers + areas * areaBytes;
   }
 

@@ -8,6 +8,7 @@ import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.engine.Limits;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -57,7 +58,7 @@ public final class LowLatencyMemory implements AutoCloseable {
   public LowLatencyMemory(CudaDevice device, BufferConfig config, int ranks, int localExperts) {
     this.device = device;
     hidden = config.hidden();
-    long tokens = config.lowLatencyMaxTokens();
+    long tokens = Limits.lowLatencyTokens(config);
     Shape shape = new Shape(ranks, localExperts, tokens, hidden, config.topK());
     long slots = ranks * tokens;
     long lines = Math.max(1, localExperts);

@@ -12,6 +12,7 @@ import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.Kernels;
 import org.ep4j.cuda.struct.CombineParameters;
+import org.ep4j.engine.Limits;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -65,12 +66,12 @@ final class Combiner {
     int hidden = context.config.hidden();
     long address =
         context.staging.memory(
-            Staging.Buffer.OUT, dtype.bytes((long) context.config.maxTokens() * hidden));
+            Staging.Buffer.OUT, dtype.bytes((long) Limits.tokens(context.config) * hidden));
     return sums.of(address, dtype, tokens, hidden);
   }
 
   Tensor ownWeights(long tokens, int topK) {
-    long bytes = (long) context.config.maxTokens() * context.config.topK() * Float.BYTES;
+    long bytes = (long) Limits.tokens(context.config) * context.config.topK() * Float.BYTES;
     long address = context.staging.memory(Staging.Buffer.OUT_WEIGHTS, bytes);
     return weights.of(address, DType.FP32, tokens, topK);
   }

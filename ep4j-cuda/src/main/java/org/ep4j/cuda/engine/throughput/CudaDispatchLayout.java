@@ -15,6 +15,7 @@ import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.Kernels;
 import org.ep4j.cuda.struct.Control;
 import org.ep4j.cuda.struct.LayoutParameters;
+import org.ep4j.engine.Limits;
 
 /**
  * Counts of a routing: computed on the device, reported in page-locked host memory; the table of
@@ -82,7 +83,7 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
 
   private long table() {
     return context.staging.memory(
-        Staging.Buffer.TOKEN_IN_RANK, (long) context.config.maxTokens() * context.ranks);
+        Staging.Buffer.TOKEN_IN_RANK, (long) Limits.tokens(context.config) * context.ranks);
   }
 
   @Override

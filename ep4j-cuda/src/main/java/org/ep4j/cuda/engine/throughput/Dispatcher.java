@@ -17,6 +17,7 @@ import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.Kernels;
 import org.ep4j.cuda.struct.DispatchParameters;
+import org.ep4j.engine.Limits;
 import org.jspecify.annotations.Nullable;
 
 /** Launches dispatches: writes the parameters of the layout's kernel. The arguments are valid. */
@@ -151,7 +152,7 @@ final class Dispatcher {
 
   private void setExpertConstants() {
     DispatchParameters p = experts.parameters;
-    long choices = (long) context.config.maxTokens() * context.config.topK();
+    long choices = (long) Limits.tokens(context.config) * context.config.topK();
     p.arrivalsOffset.set(layout.arrivals);
     p.metadataOffset.set(layout.returnBuffer);
     p.receiveSlots.set(layout.receiveSlots);

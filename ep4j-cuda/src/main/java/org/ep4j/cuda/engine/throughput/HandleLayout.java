@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine.throughput;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.engine.Limits;
 
 /** Offsets in the memory of a handle: a part on the device and a part that the host reads. */
 public final class HandleLayout {
@@ -42,7 +43,7 @@ public final class HandleLayout {
   public HandleLayout(BufferConfig config, int rank, int partners, long receiveSlots) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     long ranks = placement.ranks();
-    long tokens = config.maxTokens();
+    long tokens = Limits.tokens(config);
     long local = placement.localExperts(rank);
     routes = 0;
     lists = align(routes + tokens * config.topK() * Long.BYTES);

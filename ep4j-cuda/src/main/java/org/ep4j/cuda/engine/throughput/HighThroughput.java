@@ -18,6 +18,7 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.engine.ResultLifetime;
@@ -109,7 +110,8 @@ public final class HighThroughput {
     CudaStream stream = context.stream(execution.stream());
     boolean capturing = execution.stream() != null && stream.capturing();
     checkTokens(tokens, capturing);
-    Arguments.routing(context.config, routing, context.config.maxTokens(), "maxTokens");
+    Arguments.routing(
+        context.config, routing, Limits.tokens(context.config), Limits.HIGH_THROUGHPUT_TOKENS);
     context.staging.check("topkIdx", routing.topkIdx(), capturing);
     context.staging.check("topkWeights", routing.topkWeights(), capturing);
     Arguments.sameTokens(tokens, routing);

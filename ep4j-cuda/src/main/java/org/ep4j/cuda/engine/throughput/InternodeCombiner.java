@@ -11,6 +11,7 @@ import org.ep4j.cuda.engine.launch.Kernels;
 import org.ep4j.cuda.internode.InternodeChunks;
 import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.cuda.struct.CombineParameters;
+import org.ep4j.engine.Limits;
 
 /** Combines between nodes: the additional parameters of {@code internode_combine.cu}. */
 final class InternodeCombiner {
@@ -107,7 +108,7 @@ final class InternodeCombiner {
     int rowsOfToken = options.partialRounding() ? 1 : Math.min(handle.topK, largestNode);
     p.internode.set(internode.world());
     p.internodeRoutes.set(handle.onDevice(handle.at().internodeRoutes));
-    p.internodeTokens.set(context.config.maxTokens());
+    p.internodeTokens.set(Limits.tokens(context.config));
     p.chunkTokens.set(
         InternodeChunks.returnTokens(returnRecordBytes, rowsOfToken, internode.slotBytes()));
     p.rounded.set(options.partialRounding());

@@ -9,6 +9,7 @@ import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.internode.InternodeChunks;
 import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.cuda.struct.DispatchParameters;
+import org.ep4j.engine.Limits;
 
 /**
  * Dispatches between nodes: the additional parameters of {@code internode_dispatch.cu} and {@code
@@ -62,7 +63,7 @@ final class InternodeDispatcher {
   void setConstants(DispatchParameters p) {
     p.nodeOf.set(internode.nodeOf());
     p.internode.set(internode.world());
-    p.internodeTokens.set(context.config.maxTokens());
+    p.internodeTokens.set(Limits.tokens(context.config));
   }
 
   void launchFlat(

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.engine.Nodes;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -53,8 +54,8 @@ class RegionLayoutTest {
             .hidden(hidden)
             .topK(TOP_K)
             .placement(ExpertPlacement.blocks(4, ranks))
-            .maxTokens(tokens)
-            .rowDType(rowDType)
+            .highThroughput(
+                HighThroughputConfig.builder().maxTokens(tokens).rowDType(rowDType).build())
             .build(),
         Nodes.one(ranks));
   }

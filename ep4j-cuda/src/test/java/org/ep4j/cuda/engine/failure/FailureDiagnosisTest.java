@@ -118,7 +118,7 @@ class FailureDiagnosisTest {
   }
 
   private static BufferConfig config() {
-    return BufferConfig.builder().hidden(128).topK(1).experts(RANKS).maxTokens(8).build();
+    return BufferConfig.builder().hidden(128).topK(1).experts(RANKS).highThroughput(8).build();
   }
 
   private static void runLate(CheckedRunnable what) {

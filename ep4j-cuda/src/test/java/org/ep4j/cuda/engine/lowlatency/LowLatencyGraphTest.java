@@ -39,7 +39,7 @@ class LowLatencyGraphTest {
 
   private static void replay(Group group, boolean hooked) {
     int ordinal = group.rank() % CudaDevice.count();
-    BufferConfig config = Batch.config(0).lowLatencyMaxTokens(TOKENS).build();
+    BufferConfig config = Batch.config().lowLatency(TOKENS).build();
     try (CudaDevice device = CudaDevice.open(ordinal);
         ExpertBuffer buffer = ExpertBuffer.open(group, config);
         Batch batch = new Batch(device, TOKENS)) {

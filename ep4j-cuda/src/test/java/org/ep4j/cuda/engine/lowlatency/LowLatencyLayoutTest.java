@@ -26,7 +26,7 @@ class LowLatencyLayoutTest {
             .hidden(7168)
             .topK(7)
             .placement(ExpertPlacement.blocks(288, ranks))
-            .lowLatencyMaxTokens(tokens)
+            .lowLatency(tokens)
             .ranksPerNode(ranksPerNode)
             .build();
     return new LowLatencyLayout(config, Nodes.of(config));

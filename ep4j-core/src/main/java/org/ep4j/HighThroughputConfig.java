@@ -1,0 +1,171 @@
+package org.ep4j;
+
+import java.util.Objects;
+import java.util.OptionalLong;
+
+/**
+ * Limits of the high-throughput operations of an {@link ExpertBuffer}: prefill and training.
+ * Immutable.
+ */
+public final class HighThroughputConfig {
+  private final int maxTokens;
+  private final DType rowDType;
+  private final long maxReceiveRows;
+  private final int expertAlignment;
+
+  private HighThroughputConfig(Builder b) {
+    maxTokens = b.maxTokens;
+    rowDType = b.rowDType;
+    maxReceiveRows = b.maxReceiveRows;
+    expertAlignment = b.expertAlignment;
+    BufferConfig.check(
+        ErrorCode.TOKEN_LIMIT,
+        maxTokens >= 1,
+        "highThroughput.maxTokens",
+        maxTokens,
+        ">= 1",
+        "pass the largest batch, or leave highThroughput out");
+    BufferConfig.check(
+        ErrorCode.ROW_DTYPE,
+        rowDType == DType.BF16
+            || rowDType == DType.FP16
+            || rowDType == DType.FP32
+            || rowDType == DType.FP8_E4M3
+            || rowDType == DType.NVFP4,
+        "highThroughput.rowDType",
+        rowDType,
+        "BF16, FP16, FP32, FP8_E4M3 or NVFP4",
+        "choose a payload type");
+    BufferConfig.check(
+        ErrorCode.EXPERT_ALIGNMENT,
+        expertAlignment >= 1,
+        "highThroughput.expertAlignment",
+        expertAlignment,
+        ">= 1",
+        "use 1 for no alignment");
+  }
+
+  /** At most {@code maxTokens} tokens per rank, otherwise the defaults. */
+  public static HighThroughputConfig of(int maxTokens) {
+    return builder().maxTokens(maxTokens).build();
+  }
+
+  /** A builder with the defaults. */
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  /** A builder that starts from this configuration. */
+  public Builder toBuilder() {
+    Builder b = new Builder();
+    b.maxTokens = maxTokens;
+    b.rowDType = rowDType;
+    b.maxReceiveRows = maxReceiveRows;
+    b.expertAlignment = expertAlignment;
+    return b;
+  }
+
+  /** Maximum number of tokens that a rank passes to one dispatch. */
+  public int maxTokens() {
+    return maxTokens;
+  }
+
+  /** Widest row type that is sent; determines the size of the receive region; default BF16. */
+  public DType rowDType() {
+    return rowDType;
+  }
+
+  /**
+   * Rows of the receive region; empty (default) = the worst case for {@code maxTokens}. An open
+   * buffer returns the number of rows that its region holds.
+   */
+  public OptionalLong maxReceiveRows() {
+    return maxReceiveRows == 0 ? OptionalLong.empty() : OptionalLong.of(maxReceiveRows);
+  }
+
+  /** Maximum expert alignment of grouped dispatches; default 128. */
+  public int expertAlignment() {
+    return expertAlignment;
+  }
+
+  @Override
+  public boolean equals(Object other) {
+    return other instanceof HighThroughputConfig c
+        && maxTokens == c.maxTokens
+        && rowDType == c.rowDType
+        && maxReceiveRows == c.maxReceiveRows
+        && expertAlignment == c.expertAlignment;
+  }
+
+  @Override
+  public int hashCode() {
+    return Objects.hash(maxTokens, rowDType, maxReceiveRows, expertAlignment);
+  }
+
+  @Override
+  public String toString() {
+    return "HighThroughputConfig[maxTokens="
+        + maxTokens
+        + ", rowDType="
+        + rowDType
+        + ", maxReceiveRows="
+        + (maxReceiveRows == 0 ? "worst case" : Long.toString(maxReceiveRows))
+        + ", expertAlignment="
+        + expertAlignment
+        + "]";
+  }
+
+  /** Collects a configuration. Required: maxTokens. */
+  public static final class Builder {
+    private int maxTokens;
+    private DType rowDType = DType.BF16;
+    private long maxReceiveRows;
+    private int expertAlignment = 128;
+
+    private Builder() {}
+
+    /** Maximum number of tokens per rank. */
+    public Builder maxTokens(int value) {
+      maxTokens = value;
+      return this;
+    }
+
+    /** Widest row type that is sent. */
+    public Builder rowDType(DType value) {
+      rowDType = value;
+      return this;
+    }
+
+    /**
+     * Rows of the receive region; without this call, the worst case.
+     *
+     * @throws InvalidArgumentException if the number is not positive
+     */
+    public Builder maxReceiveRows(long value) {
+      BufferConfig.check(
+          ErrorCode.TOKEN_LIMIT,
+          value >= 1,
+          "highThroughput.maxReceiveRows",
+          value,
+          ">= 1",
+          "leave it out for the worst case");
+      maxReceiveRows = value;
+      return this;
+    }
+
+    /** Maximum expert alignment. */
+    public Builder expertAlignment(int value) {
+      expertAlignment = value;
+      return this;
+    }
+
+    /**
+     * The configuration.
+     *
+     * @throws InvalidArgumentException if a value is out of range
+     */
+    public HighThroughputConfig build() {
+      return new HighThroughputConfig(this);
+    }
+  }
+}
