@@ -3,7 +3,7 @@ package org.ep4j;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.regex.Pattern;
+import org.ep4j.engine.Names;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -14,8 +14,6 @@ import org.jspecify.annotations.Nullable;
 public final class BufferConfig {
   /** Maximum top-k. */
   public static final int MAX_TOP_K = 64;
-
-  private static final Pattern BACKEND = Pattern.compile("[a-z0-9_-]+");
 
   private final int hidden;
   private final int topK;
@@ -49,8 +47,8 @@ public final class BufferConfig {
         ErrorCode.TOKEN_LIMIT,
         highThroughput.isPresent() || lowLatency.isPresent(),
         "highThroughput",
-        "absent",
-        "present unless lowLatency is",
+        "none",
+        "set unless lowLatency is",
         "configure at least one kind of operation");
     checkSettings();
   }
@@ -136,20 +134,6 @@ public final class BufferConfig {
         ranksPerNode,
         ">= 0",
         "use 0 for the ranks of a host");
-    check(
-        ErrorCode.BUFFER_SETTING,
-        !wire.isBlank(),
-        "wire",
-        "''",
-        "a kind of wire",
-        "leave the field out for 'auto'");
-    check(
-        ErrorCode.BUFFER_SETTING,
-        BACKEND.matcher(backend).matches(),
-        "backend",
-        "'" + backend + "'",
-        "a lower-case name: auto, direct, nccl or nvshmem",
-        "leave the field out for 'auto'");
   }
 
   static void check(
@@ -230,7 +214,7 @@ public final class BufferConfig {
     return parallelism;
   }
 
-  /** {@code auto}, {@code host} or {@code cuda}. An open buffer returns its engine. */
+  /** Name of the engine, as in {@link EngineName}. An open buffer returns its engine. */
   public String engine() {
     return engine;
   }
@@ -245,18 +229,17 @@ public final class BufferConfig {
   }
 
   /**
-   * Kind of wire between nodes; {@link org.ep4j.wire.WireConfig#wire()} lists the kinds and defines
-   * {@code auto} (default). An open buffer of several nodes returns its wire.
+   * Kind of wire between nodes, as in {@link WireName}; default {@link WireName#AUTO}. An open
+   * buffer of several nodes returns its wire.
    */
   public String wire() {
     return wire;
   }
 
   /**
-   * How GPUs reach each other: {@code direct}, {@code nccl} or {@code nvshmem}. {@code auto}
-   * (default) uses the first of these that is set: system property {@code ep4j.backend},
-   * environment variables {@code EP4J_BACKEND} and {@code DEEP_EP_BACKEND}; otherwise {@code
-   * direct}. Ignored by engines other than {@code cuda}. An open buffer of the engine {@code cuda}
+   * How GPUs reach each other, as in {@link BackendName}. {@link BackendName#AUTO} (default) uses
+   * the first of these that is set: system property {@code ep4j.backend}, environment variables
+   * {@code EP4J_BACKEND} and {@code DEEP_EP_BACKEND}; otherwise {@code direct}. Ignored by engines other than {@code cuda}. An open buffer of the engine {@code cuda}
    * returns its backend.
    */
   public String backend() {
@@ -339,10 +322,10 @@ public final class BufferConfig {
     private @Nullable LowLatencyConfig lowLatency;
     private Duration timeout = Duration.ofSeconds(30);
     private int parallelism;
-    private String engine = "auto";
+    private String engine = EngineName.AUTO;
     private int ranksPerNode;
-    private String wire = "auto";
-    private String backend = "auto";
+    private String wire = WireName.AUTO;
+    private String backend = BackendName.AUTO;
 
     private Builder() {}
 
@@ -415,9 +398,13 @@ public final class BufferConfig {
       return this;
     }
 
-    /** {@code auto}, {@code host} or {@code cuda}. */
+    /**
+     * A name of {@link EngineName}, or of another engine on the class path.
+     *
+     * @throws InvalidArgumentException if there is no engine of this name
+     */
     public Builder engine(String value) {
-      engine = value;
+      engine = Names.engine(value);
       return this;
     }
 
@@ -427,15 +414,24 @@ public final class BufferConfig {
       return this;
     }
 
-    /** Kind of wire between nodes. */
+    /**
+     * Kind of wire between nodes: a name of {@link WireName}, or of another wire on the class path.
+     *
+     * @throws InvalidArgumentException if there is no wire of this name
+     */
     public Builder wire(String value) {
-      wire = value;
+      wire = Names.wire(value);
       return this;
     }
 
-    /** How GPUs reach each other. */
+    /**
+     * How GPUs reach each other: a name of {@link BackendName}, or of another backend on the class
+     * path.
+     *
+     * @throws InvalidArgumentException if there is no backend of this name
+     */
     public Builder backend(String value) {
-      backend = value;
+      backend = Names.backend(value);
       return this;
     }
 

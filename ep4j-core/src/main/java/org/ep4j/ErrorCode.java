@@ -50,6 +50,11 @@ public enum ErrorCode {
       "A setting of a buffer is out of range.",
       "Correct the setting that the message names, or leave it out for the default."),
 
+  NAME_UNKNOWN(
+      1007,
+      "A configuration names an engine, a wire or a backend that does not exist.",
+      "Use one of the names that the message lists, or add the module that provides it."),
+
   TENSOR_SHAPE(
       1010,
       "The shape of a tensor is not valid.",

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.ep4j.wire.WireConfig;
 import org.junit.jupiter.api.Test;
 
 class BufferConfigTest {
@@ -103,6 +104,31 @@ class BufferConfigTest {
     refused(ErrorCode.BUFFER_SETTING, "parallelism", () -> valid.parallelism(-1).build());
     valid.parallelism(0);
     refused(ErrorCode.BUFFER_SETTING, "ranksPerNode", () -> valid.ranksPerNode(-1).build());
+  }
+
+  @Test
+  void unknownNamesAreRefusedWhenSet() {
+    BufferConfig.Builder builder = shape();
+    for (String bad : new String[] {"", " ", "quantum", "HOST", "a b", "x=y"}) {
+      refused(ErrorCode.NAME_UNKNOWN, "engine", () -> builder.engine(bad));
+      refused(ErrorCode.NAME_UNKNOWN, "wire", () -> builder.wire(bad));
+      refused(ErrorCode.NAME_UNKNOWN, "backend", () -> builder.backend(bad));
+      refused(ErrorCode.NAME_UNKNOWN, "wire", () -> WireConfig.builder().wire(bad));
+    }
+    assertThatThrownBy(() -> builder.wire("tcpp"))
+        .hasMessageContaining(
+            "wire = 'tcpp'; it must be one of auto, inproc, shm, tcp, verbs, ucx, nccl, staged,"
+                + " backend: correct the name");
+    for (String name : EngineName.ALL) {
+      assertThat(builder.engine(name)).isSameAs(builder);
+    }
+    for (String name : WireName.ALL) {
+      assertThat(builder.wire(name)).isSameAs(builder);
+      assertThat(WireConfig.builder().wire(name)).isNotNull();
+    }
+    for (String name : BackendName.ALL) {
+      assertThat(builder.backend(name)).isSameAs(builder);
+    }
   }
 
   @Test

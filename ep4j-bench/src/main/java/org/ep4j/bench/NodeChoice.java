@@ -1,5 +1,6 @@
 package org.ep4j.bench;
 
+import org.ep4j.WireName;
 /**
  * Declared nodes of a bench.
  *
@@ -8,7 +9,7 @@ package org.ep4j.bench;
  */
 public record NodeChoice(int ranksPerNode, String wire) {
   /** The ranks of a host are a node. */
-  public static final NodeChoice HOSTS = new NodeChoice(0, "auto");
+  public static final NodeChoice HOSTS = new NodeChoice(0, WireName.AUTO);
 
   /** Whether the ranks belong to several nodes. */
   public boolean several(int ranks) {

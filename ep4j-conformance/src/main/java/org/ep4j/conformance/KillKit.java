@@ -10,6 +10,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
+import org.ep4j.BackendName;
+import org.ep4j.WireName;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -77,7 +79,7 @@ public abstract class KillKit {
 
   /** The wire between nodes. */
   protected String wire() {
-    return "auto";
+    return WireName.AUTO;
   }
 
   /** Losses after which buffers continue; after others the remaining ranks open another buffer. */
@@ -85,9 +87,9 @@ public abstract class KillKit {
     return Survivors.WITHOUT_ANY_RANK;
   }
 
-  /** Backend of the buffer that the remaining ranks open; "auto" (default): unchanged. */
+  /** Backend of the buffer that the remaining ranks open; {@code auto} (default): unchanged. */
   protected String nextBackend() {
-    return "auto";
+    return BackendName.AUTO;
   }
 
   /** Wire of that buffer; unchanged by default. */

@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import org.ep4j.WireName;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -41,7 +42,7 @@ public abstract class ReadmitKit {
 
   /** The wire between nodes. */
   protected String wire() {
-    return "auto";
+    return WireName.AUTO;
   }
 
   /** Number of kills, one after the other: each rank once. */

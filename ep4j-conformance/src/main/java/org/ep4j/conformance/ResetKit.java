@@ -3,6 +3,7 @@ package org.ep4j.conformance;
 import java.util.List;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
+import org.ep4j.WireName;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
@@ -35,7 +36,7 @@ public abstract class ResetKit {
 
   /** The wire between nodes. */
   protected String wire() {
-    return "auto";
+    return WireName.AUTO;
   }
 
   /** What these tests need besides the engine and this machine lacks; empty (default): nothing. */

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import org.ep4j.BufferConfig;
+import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.group.Group;
 
@@ -38,7 +39,7 @@ public final class SeveralBuffersJob implements RankJob {
 
   private static BufferConfig config(String backend) {
     return VerifiedRound.shape(BufferConfig.builder(), true)
-        .engine("cuda")
+        .engine(EngineName.CUDA)
         .backend(backend)
         .build();
   }

@@ -6,6 +6,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.HighThroughputConfig;
+import org.ep4j.WireName;
 
 /**
  * The shape of a random buffer: mostly small, sometimes unusual.
@@ -92,7 +93,7 @@ record Shape(
             .timeout(Duration.ofSeconds(60))
             .engine(engine)
             .ranksPerNode(ranksPerNode)
-            .wire(wire.isEmpty() ? "auto" : wire);
+            .wire(wire.isEmpty() ? WireName.AUTO : wire);
     if (maxTokens > 0) {
       config.highThroughput(
           HighThroughputConfig.builder()

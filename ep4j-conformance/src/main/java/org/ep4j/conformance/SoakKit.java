@@ -1,6 +1,7 @@
 package org.ep4j.conformance;
 
 import java.util.List;
+import org.ep4j.WireName;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -33,7 +34,7 @@ public abstract class SoakKit {
 
   /** The wire between nodes. */
   protected String wire() {
-    return "auto";
+    return WireName.AUTO;
   }
 
   @Test

@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Stream;
+import org.ep4j.WireName;
 import org.ep4j.cases.CaseDirectory;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
@@ -40,7 +41,7 @@ public abstract class VectorKit {
 
   /** Kind of wire between nodes. */
   protected String wire() {
-    return "auto";
+    return WireName.AUTO;
   }
 
   /** What these tests need besides the engine and this machine lacks; empty (default): nothing. */

@@ -29,7 +29,7 @@ public final class ConfigAgreement {
   private static final int HOST = 1;
 
   /** Value of the fields of a kind of operation that a buffer does not have. */
-  private static final String ABSENT = "none";
+  private static final String NONE = "none";
 
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
@@ -113,11 +113,11 @@ public final class ConfigAgreement {
 
   private static String highThroughput(
       BufferConfig config, Function<HighThroughputConfig, Object> field) {
-    return config.highThroughput().map(field).map(Object::toString).orElse(ABSENT);
+    return config.highThroughput().map(field).map(Object::toString).orElse(NONE);
   }
 
   private static String lowLatency(BufferConfig config, Function<LowLatencyConfig, Object> field) {
-    return config.lowLatency().map(field).map(Object::toString).orElse(ABSENT);
+    return config.lowLatency().map(field).map(Object::toString).orElse(NONE);
   }
 
   private static Object rows(HighThroughputConfig part) {

@@ -1,5 +1,6 @@
 package org.ep4j.engine;
 
+import java.util.Set;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.ExpertBuffer;
@@ -25,6 +26,22 @@ public interface EngineProvider {
    */
   default String lacks(BufferConfig config) {
     return "";
+  }
+
+  /**
+   * Kinds of wire that buffers of this engine can use. {@link BufferConfig.Builder#wire}
+   * refuses names that no engine has.
+   */
+  default Set<String> wires() {
+    return Set.of();
+  }
+
+  /**
+   * Backends that buffers of this engine can use. {@link BufferConfig.Builder#backend}
+   * refuses names that no engine has.
+   */
+  default Set<String> backends() {
+    return Set.of();
   }
 
   /** Memory that a buffer would reserve on each rank. {@code config} has a placement. */

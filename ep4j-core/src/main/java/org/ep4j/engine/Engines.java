@@ -3,6 +3,7 @@ package org.ep4j.engine;
 import java.util.ServiceLoader;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
+import org.ep4j.EngineName;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
@@ -86,13 +87,13 @@ public final class Engines {
         best = provider;
       }
     }
-    if (!wanted.equals("auto") || best == null) {
+    if (!wanted.equals(EngineName.AUTO) || best == null) {
       throw new EngineUnavailableException(
           ErrorCode.ENGINE_UNAVAILABLE,
           "engine '"
               + wanted
               + "' is not on the module path or class path"
-              + (wanted.equals("cuda") ? " (add ep4j-cuda)" : "")
+              + (wanted.equals(EngineName.CUDA) ? " (add ep4j-cuda)" : "")
               + "; known: auto"
               + seen);
     }

@@ -7,6 +7,7 @@ import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
+import org.ep4j.EngineName;
 import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.HighThroughputConfig;
@@ -43,7 +44,7 @@ final class WarmUp {
   /** See {@link ExpertBuffer#warmUp()}. */
   static void run(ExpertBuffer buffer) {
     WarmUp warmUp = new WarmUp(buffer);
-    int rounds = buffer.engine().equals("host") ? HOST_ROUNDS : DEVICE_ROUNDS;
+    int rounds = buffer.engine().equals(EngineName.HOST) ? HOST_ROUNDS : DEVICE_ROUNDS;
     try (Arena arena = Arena.ofShared()) {
       if (warmUp.config.highThroughput().isPresent()) {
         warmUp.highThroughput(arena, rounds, warmUp.config.highThroughput().get());

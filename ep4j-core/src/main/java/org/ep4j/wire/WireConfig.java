@@ -3,14 +3,15 @@ package org.ep4j.wire;
 import java.time.Duration;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.WireName;
 import org.jspecify.annotations.Nullable;
 
 /**
  * Configuration of a wire. All ranks pass the same values except {@code affinity}; opening names
  * the rank and the field that differ. Immutable.
  *
- * @param wire kind of wire; {@code auto} (default) uses {@code inproc} for threads of one JVM,
- *     {@code shm} for processes of one host, otherwise {@code tcp}
+ * @param wire kind of wire, as in {@link WireName}; {@code auto} (default) uses {@code inproc} for
+ *     threads of one JVM, {@code shm} for processes of one host, otherwise {@code tcp}
  * @param lanes lanes to each peer; default 4
  * @param progressContexts number of threads that may drive the wire at the same time; default 1
  * @param counters counters of each rank; default 1024
@@ -38,18 +39,6 @@ public record WireConfig(
     boolean encrypted,
     Duration timeout,
     String affinity) {
-  /**
-   * Not a wire of {@link Wires}: connects GPUs of one host that are declared as several nodes;
-   * their kernels write to each other through host memory. Only the CUDA engine supports it.
-   */
-  public static final String STAGED = "staged";
-
-  /**
-   * Not a wire of {@link Wires}: connects GPUs of several nodes by device functions of the buffer's
-   * backend, which kernels call themselves.
-   */
-  public static final String BACKEND = "backend";
-
   /** Maximum number of lanes to a peer. */
   public static final int MAX_LANES = 1024;
 
@@ -144,9 +133,13 @@ public record WireConfig(
 
     private Builder() {}
 
-    /** Kind of wire. */
+    /**
+     * Kind of wire.
+     *
+     * @throws InvalidArgumentException if there is no wire of this name
+     */
     public Builder wire(String wire) {
-      this.wire = wire;
+      this.wire = Wires.requireKnown(wire);
       return this;
     }
 
@@ -216,7 +209,7 @@ public record WireConfig(
     /** The configuration with the values of another environment. */
     WireConfig build(WireEnvironment environment) {
       return new WireConfig(
-          wire == null || wire.equals("auto") ? environment.wire() : wire,
+          wire == null || wire.equals(WireName.AUTO) ? environment.wire() : wire,
           lanes == null ? environment.lanes() : lanes,
           progressContexts,
           counters,

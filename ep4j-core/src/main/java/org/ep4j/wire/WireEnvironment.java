@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.WireName;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -58,7 +59,7 @@ public final class WireEnvironment {
 
   private WireEnvironment(Map<String, String> variables) {
     this.variables = variables;
-    wire = text(WIRE, "auto");
+    wire = text(WIRE, WireName.AUTO);
     lanes = (int) number(LANES, 4, 1, WireConfig.MAX_LANES);
     connections = (int) number(CONNECTIONS, 0, 0, WireConfig.MAX_CONNECTIONS);
     bytesInFlight = number(BYTES_IN_FLIGHT, 64L << 20, 1, Long.MAX_VALUE);

@@ -12,6 +12,8 @@ import java.util.Objects;
 import java.util.ServiceLoader;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.WireName;
 import org.ep4j.group.Group;
 import org.ep4j.memory.SymmetricMemory;
 import org.ep4j.wire.support.CollectiveStep;
@@ -33,8 +35,8 @@ public final class Wires {
   public static Wire open(Group group, WireConfig config) {
     boolean oneHost = agree(group, config);
     String name = config.wire();
-    if (name.equals("auto")) {
-      name = group.inProcess() ? "inproc" : oneHost ? "shm" : "tcp";
+    if (name.equals(WireName.AUTO)) {
+      name = group.inProcess() ? WireName.INPROC : oneHost ? WireName.SHM : WireName.TCP;
     }
     return provider(name, group, config.timeout()).open(group, config);
   }
@@ -44,6 +46,28 @@ public final class Wires {
     List<WireProvider> providers = new ArrayList<>();
     ServiceLoader.load(WireProvider.class, Wires.class.getClassLoader()).forEach(providers::add);
     return providers;
+  }
+
+  /** Returns {@code name} if ep4j or a provider on the module path has it. */
+  static String requireKnown(String name) {
+    if (WireName.ALL.contains(name)) {
+      return name;
+    }
+    List<String> all = new ArrayList<>(WireName.ALL);
+    for (WireProvider provider : providers()) {
+      if (provider.name().equals(name)) {
+        return name;
+      }
+      if (!all.contains(provider.name())) {
+        all.add(provider.name());
+      }
+    }
+    throw new InvalidArgumentException(
+        ErrorCode.NAME_UNKNOWN,
+        "wire",
+        "'" + name + "'",
+        "one of " + String.join(", ", all),
+        "correct the name, or add the module that provides it");
   }
 
   /** Finds a provider; if a single rank has none, the call fails on all ranks. */
@@ -60,9 +84,9 @@ public final class Wires {
           ErrorCode.WIRE_UNKNOWN.message(
               "wire '"
                   + name
-                  + "'is not on the module path or class path(known: auto, "
+                  + "' is not on the module path or class path (known: auto, "
                   + String.join(", ", known)
-                  + "):  correct the name or add its module");
+                  + "): correct the name or add its module");
     } else {
       String reason = found.unavailableBecause(group);
       problem =

@@ -7,6 +7,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
 import org.ep4j.DispatchHandle;
+import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.GroupedDispatch;
@@ -47,7 +48,7 @@ public final class MoeLayer implements AutoCloseable {
         ExpertBuffer.open(
             group,
             BufferConfig.builder()
-                .engine("host") // the experts of this layer are Java code
+                .engine(EngineName.HOST) // the experts of this layer are Java code
                 .hidden(model.hidden())
                 .topK(model.topK())
                 .placement(placement)

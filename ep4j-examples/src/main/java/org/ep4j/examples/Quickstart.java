@@ -6,6 +6,7 @@ import java.util.Arrays;
 import org.ep4j.BufferConfig;
 import org.ep4j.Combine;
 import org.ep4j.DType;
+import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
 import org.ep4j.HighThroughputConfig;
@@ -26,7 +27,7 @@ public final class Quickstart {
   /** Work of each rank with its two tokens of four elements; every expert multiplies by ten. */
   static float[] forward(Group group) {
     var limits = HighThroughputConfig.builder().maxTokens(2).rowDType(DType.FP32).build();
-    var config = BufferConfig.builder().engine("host").hidden(4).topK(2).experts(4);
+    var config = BufferConfig.builder().engine(EngineName.HOST).hidden(4).topK(2).experts(4);
     try (var buffer = ExpertBuffer.open(group, config.highThroughput(limits).build())) {
       Tensor x = Tensor.of(new float[] {1, 2, 3, 4, 5, 6, 7, 8}, 2, 4);
       Routing routing = Routing.of(new int[] {0, 2, 3, 1}, new float[] {.75f, .25f, .5f, .5f}, 2);

@@ -9,6 +9,7 @@ import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
 import org.ep4j.DispatchHandle;
+import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.GroupedDispatch;
@@ -56,7 +57,7 @@ final class TrainingStep {
     return ExpertBuffer.open(
         group,
         BufferConfig.builder()
-            .engine("host") // these experts are Java code
+            .engine(EngineName.HOST) // these experts are Java code
             .hidden(hidden)
             .topK(topK)
             .placement(ExpertPlacement.blocks(experts, group.size()))

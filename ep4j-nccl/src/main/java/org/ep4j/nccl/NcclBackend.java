@@ -3,6 +3,7 @@ package org.ep4j.nccl;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import org.ep4j.BackendName;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendWorld;
@@ -27,7 +28,7 @@ final class NcclBackend implements Backend {
 
   @Override
   public String name() {
-    return "nccl";
+    return BackendName.NCCL;
   }
 
   @Override

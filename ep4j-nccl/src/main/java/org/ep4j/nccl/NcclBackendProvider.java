@@ -6,6 +6,7 @@ import java.lang.foreign.ValueLayout;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.BackendName;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;
@@ -40,7 +41,7 @@ public final class NcclBackendProvider implements BackendProvider {
 
   @Override
   public String name() {
-    return "nccl";
+    return BackendName.NCCL;
   }
 
   @Override

@@ -1,6 +1,7 @@
 package org.ep4j.nccl;
 
 import java.time.Duration;
+import org.ep4j.BackendName;
 import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
@@ -22,7 +23,7 @@ final class NcclScratch implements AutoCloseable {
   static NcclScratch open(Group group, CudaDevice device, long bytes, Duration timeout) {
     device.makeCurrent();
     NcclBackend backend =
-        (NcclBackend) Backends.open("nccl", Participants.ofAll(group), device, timeout);
+        (NcclBackend) Backends.open(BackendName.NCCL, Participants.ofAll(group), device, timeout);
     boolean complete = false;
     try {
       NcclScratch made = new NcclScratch(backend, DeviceMemory.allocate(device, bytes));

@@ -1,6 +1,7 @@
 package org.ep4j.nccl;
 
 import org.ep4j.ErrorCode;
+import org.ep4j.WireName;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.group.Group;
@@ -15,7 +16,7 @@ import org.ep4j.wire.tcp.CarriedWires;
  * transport that it finds, including sockets. Short messages use the TCP connections of the setup.
  */
 public final class NcclWireProvider implements WireProvider {
-  static final String NAME = "nccl";
+  static final String NAME = WireName.NCCL;
 
   /** Used by the service loader. */
   public NcclWireProvider() {}

@@ -5,10 +5,10 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.stream.IntStream;
+import org.ep4j.WireName;
 import org.ep4j.conformance.EngineKit;
 import org.ep4j.conformance.ResetKit;
 import org.ep4j.conformance.World;
-import org.ep4j.wire.WireConfig;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Nested;
@@ -53,7 +53,7 @@ class NcclGinTest {
 
     @Override
     protected String wire() {
-      return WireConfig.BACKEND;
+      return WireName.BACKEND;
     }
 
     @Override
@@ -102,7 +102,7 @@ class NcclGinTest {
 
     @Override
     protected String wire() {
-      return WireConfig.BACKEND;
+      return WireName.BACKEND;
     }
 
     @Override

@@ -1,5 +1,6 @@
 package org.ep4j.nvshmem;
 
+import org.ep4j.BackendName;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendWorld;
@@ -21,7 +22,7 @@ final class NvshmemBackend implements Backend {
 
   @Override
   public String name() {
-    return "nvshmem";
+    return BackendName.NVSHMEM;
   }
 
   @Override

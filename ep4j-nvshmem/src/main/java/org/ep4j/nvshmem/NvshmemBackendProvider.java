@@ -8,6 +8,7 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.function.IntUnaryOperator;
+import org.ep4j.BackendName;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;
@@ -49,7 +50,7 @@ public final class NvshmemBackendProvider implements BackendProvider {
 
   @Override
   public String name() {
-    return "nvshmem";
+    return BackendName.NVSHMEM;
   }
 
   @Override

@@ -2,13 +2,13 @@ package org.ep4j.nvshmem;
 
 import java.time.Duration;
 import java.util.stream.IntStream;
+import org.ep4j.WireName;
 import org.ep4j.conformance.EngineKit;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.ResetKit;
 import org.ep4j.conformance.VectorKit;
 import org.ep4j.conformance.World;
 import org.ep4j.cuda.driver.CudaDevice;
-import org.ep4j.wire.WireConfig;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Nested;
@@ -50,7 +50,7 @@ class NvshmemAcrossNodesTest {
 
     @Override
     protected String wire() {
-      return WireConfig.BACKEND;
+      return WireName.BACKEND;
     }
 
     @Override
@@ -97,7 +97,7 @@ class NvshmemAcrossNodesTest {
 
     @Override
     protected String wire() {
-      return WireConfig.BACKEND;
+      return WireName.BACKEND;
     }
 
     @Override
@@ -131,7 +131,7 @@ class NvshmemAcrossNodesTest {
 
     @Override
     protected String wire() {
-      return WireConfig.BACKEND;
+      return WireName.BACKEND;
     }
 
     @Override

@@ -1,7 +1,7 @@
 package org.ep4j.nvshmem;
 
+import org.ep4j.WireName;
 import org.ep4j.conformance.KillKit;
-import org.ep4j.wire.WireConfig;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Nested;
@@ -64,7 +64,7 @@ class NvshmemKillTest {
 
     @Override
     protected String wire() {
-      return WireConfig.BACKEND;
+      return WireName.BACKEND;
     }
 
     @Override

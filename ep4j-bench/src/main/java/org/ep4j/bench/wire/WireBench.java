@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.LongUnaryOperator;
+import org.ep4j.WireName;
 import org.ep4j.bench.CommandAgreement;
 import org.ep4j.bench.VerificationFailure;
 import org.ep4j.group.Group;
@@ -82,7 +83,7 @@ public final class WireBench implements AutoCloseable {
     long puts = fitting(count -> stream(bytes, count), time, MAX_PUTS);
     long nanos = stream(bytes, puts);
     verify(bytes);
-    boolean connected = wire.name().equals("tcp") || wire.name().equals("ucx");
+    boolean connected = wire.name().equals(WireName.TCP) || wire.name().equals(WireName.UCX);
     return new WireSpeed(
         wire.name(),
         config.lanes(),

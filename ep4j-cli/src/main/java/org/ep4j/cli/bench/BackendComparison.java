@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.BackendName;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.cli.text.Table;
@@ -71,7 +72,7 @@ final class BackendComparison {
   private List<Map<String, Object>> column(RankContext own, String name) {
     boolean plain =
         context.settings().backends().size() == 1 && !context.settings().nccl().background();
-    if (!plain || !name.equals("direct")) {
+    if (!plain || !name.equals(BackendName.DIRECT)) {
       own.print("\n" + own.style().bold("backend " + name) + "\n");
     }
     return parts(own, name);

@@ -2,7 +2,9 @@ package org.ep4j.cli.bench;
 
 import java.time.Duration;
 import java.util.Arrays;
+import org.ep4j.BackendName;
 import org.ep4j.BufferConfig;
+import org.ep4j.EngineName;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
@@ -73,8 +75,8 @@ final class BackgroundTraffic implements AutoCloseable {
             .topK(1)
             .experts(context.group().size())
             .highThroughput(1)
-            .engine("cuda")
-            .backend("direct")
+            .engine(EngineName.CUDA)
+            .backend(BackendName.DIRECT)
             .build();
     try (ExpertBuffer buffer = ExpertBuffer.open(context.group(), config)) {
       Routing anywhere = Routing.of(Tensor.of(new long[] {0}, 1, 1));

@@ -7,6 +7,7 @@ import java.util.Locale;
 import java.util.Map;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
+import org.ep4j.EngineName;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
@@ -269,7 +270,7 @@ record BenchSettings(
 
   private BufferConfig.Builder config(int ranks) {
     return BufferConfig.builder()
-        .engine(onDevice() ? "cuda" : device)
+        .engine(onDevice() ? EngineName.CUDA : device)
         .hidden(hidden)
         .topK(topk)
         .placement(ExpertPlacement.blocks(experts, ranks))

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.BufferSizes;
+import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.bench.NodeLimits;
 import org.ep4j.cli.text.Style;
@@ -29,7 +30,7 @@ final class LatencySession {
    */
   List<Map<String, Object>> run(boolean warm) {
     BenchSettings settings = context.settings();
-    context.print(report.lowLatencyHead(context.style(), "cuda", 0));
+    context.print(report.lowLatencyHead(context.style(), EngineName.CUDA, 0));
     context.print(memory(settings));
     if (!warm) {
       warmUp();

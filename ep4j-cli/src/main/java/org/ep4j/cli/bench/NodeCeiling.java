@@ -3,6 +3,7 @@ package org.ep4j.cli.bench;
 import java.time.Duration;
 import java.util.List;
 import java.util.Set;
+import org.ep4j.WireName;
 import org.ep4j.bench.CommandAgreement;
 import org.ep4j.bench.NodeChoice;
 import org.ep4j.bench.wire.WireCeiling;
@@ -11,7 +12,6 @@ import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.probe.HostLinkProbe;
 import org.ep4j.memory.Participants;
-import org.ep4j.wire.WireConfig;
 
 /**
  * Maximum rate of the exchange between GPUs of several nodes, per rank: the rate of the wire alone
@@ -22,7 +22,7 @@ final class NodeCeiling {
   /**
    * With these wires, kernels write host memory of the other node, and the wire carries no rows.
    */
-  private static final Set<String> MAPPED = Set.of(WireConfig.STAGED, "inproc", "shm");
+  private static final Set<String> MAPPED = Set.of(WireName.STAGED, WireName.INPROC, WireName.SHM);
 
   private static final int STREAMS = 3;
   private static final int TRIAL = 4;
@@ -52,7 +52,7 @@ final class NodeCeiling {
 
   /** GB/s in each direction; NaN if nothing is measured; collective. */
   double gbps() {
-    if (nodes.wire().equals(WireConfig.BACKEND)) {
+    if (nodes.wire().equals(WireName.BACKEND)) {
       name = "none, the backend carries the rows";
       return Double.NaN;
     }

@@ -3,6 +3,7 @@ package org.ep4j.cli.bench;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.Callable;
+import org.ep4j.BackendName;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
@@ -40,7 +41,7 @@ final class PutCommand implements Callable<Integer> {
   @Option(
       names = "--backend",
       split = ",",
-      defaultValue = "auto",
+      defaultValue = BackendName.AUTO,
       paramLabel = "NAME",
       description =
           "direct, nccl, nvshmem or auto; several are measured one by one; default"

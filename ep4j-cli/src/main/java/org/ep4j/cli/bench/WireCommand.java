@@ -4,6 +4,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
+import org.ep4j.WireName;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.launch.WireNames;
 import org.ep4j.cli.launch.WorldOptions;
@@ -100,7 +101,7 @@ final class WireCommand implements Callable<Integer> {
     if (wires != null) {
       return wires;
     }
-    String affinity = world.threads() ? "inproc" : "shm";
-    return List.of(affinity, "tcp");
+    String affinity = world.threads() ? WireName.INPROC : WireName.SHM;
+    return List.of(affinity, WireName.TCP);
   }
 }

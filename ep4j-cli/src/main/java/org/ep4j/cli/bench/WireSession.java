@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.WireName;
 import org.ep4j.bench.CommandAgreement;
 import org.ep4j.bench.Timings;
 import org.ep4j.bench.VerificationFailure;
@@ -137,13 +138,13 @@ record WireSession(
       Group group, CommandAgreement agreement, List<WireSpeed> found, Map<String, Object> others) {
     WireSpeed first = found.getFirst();
     return switch (first.wire()) {
-      case "tcp" -> {
+      case WireName.TCP -> {
         double gbps = Iperf.measure(group, agreement, first.connections());
         others.put("iperf3_%d_connections_gbps".formatted(first.connections()), gbps);
         String program = "iperf3 -P %d -l 1M".formatted(first.connections());
         yield gbps == 0 ? missing("iperf3") : reached(program, gbps, found) + "\n";
       }
-      case "ucx" -> {
+      case WireName.UCX -> {
         UcxPerftest other = UcxPerftest.measure(group, agreement, COMPARED);
         others.put("ucx_perftest_put_gbps", other.gbps());
         others.put("ucx_perftest_put_latency_us", other.micros());
@@ -153,7 +154,7 @@ record WireSession(
                 + latencies("ucx_perftest -t ucp_put_lat", other.micros(), found)
                 + "\n";
       }
-      case "verbs" -> {
+      case WireName.VERBS -> {
         Perftest other = Perftest.measure(group, agreement, COMPARED, first.lanes());
         others.put(
             "ib_write_bw_%d_ports_%d_queue_pairs_gbps".formatted(other.ports(), other.queuePairs()),

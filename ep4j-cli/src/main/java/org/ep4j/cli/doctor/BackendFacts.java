@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import org.ep4j.BackendName;
 import org.ep4j.cuda.backend.BackendChoice;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;
@@ -18,7 +19,7 @@ final class BackendFacts {
   static List<Finding> look(Properties properties, Map<String, String> environment) {
     List<Finding> findings = new ArrayList<>();
     List<BackendProvider> providers = Backends.providers();
-    BackendChoice choice = BackendChoice.of(BackendChoice.AUTO, properties, environment);
+    BackendChoice choice = BackendChoice.of(BackendName.AUTO, properties, environment);
     List<String> names = providers.stream().map(BackendProvider::name).toList();
     findings.add(
         names.contains(choice.name())

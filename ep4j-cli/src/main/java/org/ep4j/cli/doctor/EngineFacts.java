@@ -3,6 +3,7 @@ package org.ep4j.cli.doctor;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.ServiceLoader;
+import org.ep4j.EngineName;
 import org.ep4j.engine.EngineProvider;
 
 /** The engines on the module path, and whether they run on this machine. */
@@ -20,11 +21,11 @@ final class EngineFacts {
               ? Finding.found(TOPIC, provider.name(), "available", "--device " + provider.name())
               : Finding.missing(TOPIC, provider.name(), "cannot run here", problem));
     }
-    if (findings.stream().noneMatch(finding -> finding.name().equals("cuda"))) {
+    if (findings.stream().noneMatch(finding -> finding.name().equals(EngineName.CUDA))) {
       findings.add(
           Finding.missing(
               TOPIC,
-              "cuda",
+              EngineName.CUDA,
               "not on the module path",
               "the module ep4j-cuda is not installed; --device auto takes the host engine"));
     }

@@ -6,7 +6,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import org.ep4j.InvalidArgumentException;
-import org.ep4j.wire.WireConfig;
+import org.ep4j.WireName;
 import org.ep4j.wire.WireEnvironment;
 import org.ep4j.wire.WireProvider;
 import org.ep4j.wire.Wires;
@@ -17,12 +17,12 @@ final class WireFacts {
 
   private static final Map<String, String> USES =
       Map.of(
-          "inproc", "threads of one JVM",
-          "shm", "processes of one host",
-          "tcp", "any hosts",
-          "nccl", "GPUs, one per rank, over the networks of NCCL; the default with backend nccl",
-          "ucx", "any fabric that UCX supports; bench wire --wire ucx",
-          "verbs", "RDMA devices; bench wire --wire verbs");
+          WireName.INPROC, "threads of one JVM",
+          WireName.SHM, "processes of one host",
+          WireName.TCP, "any hosts",
+          WireName.NCCL, "GPUs, one per rank, over the networks of NCCL; the default with backend nccl",
+          WireName.UCX, "any fabric that UCX supports; bench wire --wire ucx",
+          WireName.VERBS, "RDMA devices; bench wire --wire verbs");
 
   private static final String UCX_LIBRARY = "EP4J_UCX_LIBRARY";
 
@@ -30,7 +30,7 @@ final class WireFacts {
 
   static List<Finding> look(Map<String, String> environment) {
     List<Finding> findings = new ArrayList<>();
-    Set<String> names = new TreeSet<>(Set.of("auto", WireConfig.STAGED, WireConfig.BACKEND));
+    Set<String> names = new TreeSet<>(Set.of(WireName.AUTO, WireName.STAGED, WireName.BACKEND));
     for (WireProvider provider : Wires.providers()) {
       names.add(provider.name());
       String problem = provider.unavailableHere();

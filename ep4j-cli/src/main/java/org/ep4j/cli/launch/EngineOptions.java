@@ -2,6 +2,8 @@ package org.ep4j.cli.launch;
 
 import java.util.List;
 import java.util.Locale;
+import org.ep4j.BackendName;
+import org.ep4j.EngineName;
 import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -11,14 +13,14 @@ import picocli.CommandLine.Option;
 
 /** Options for the engine and the backend between its GPUs. */
 public final class EngineOptions {
-  private static final List<String> ENGINES = List.of("auto", "host", "cuda");
+  private static final List<String> ENGINES = EngineName.ALL;
 
   @Option(
       names = "--device",
-      defaultValue = "auto",
+      defaultValue = EngineName.AUTO,
       paramLabel = "auto|host|cuda",
       description = "The engine; default ${DEFAULT-VALUE}: the best one for this machine.")
-  private String device = "auto";
+  private String device = EngineName.AUTO;
 
   @Option(
       names = "--backend",
@@ -41,7 +43,7 @@ public final class EngineOptions {
           ErrorCode.BAD_OPTION_VALUE,
           CommandSpecs.badValue("--device", device, String.join(", ", ENGINES)));
     }
-    if (backends != null && wanted.equals("host")) {
+    if (backends != null && wanted.equals(EngineName.HOST)) {
       throw CommandSpecs.usage(
           spec,
           ErrorCode.CONFLICTING_OPTIONS,
@@ -57,14 +59,14 @@ public final class EngineOptions {
 
   /** The same for a result of {@link #device}. */
   public static boolean onDevice(String engine) {
-    return engine.equals("cuda") || (engine.equals("auto") && CudaDevice.count() > 0);
+    return engine.equals(EngineName.CUDA) || (engine.equals(EngineName.AUTO) && CudaDevice.count() > 0);
   }
 
   /** The backends, at least one. */
   public List<String> backends() {
     List<String> given = backends;
     return given == null
-        ? List.of("auto")
+        ? List.of(BackendName.AUTO)
         : given.stream().map(name -> name.strip().toLowerCase(Locale.ROOT)).toList();
   }
 

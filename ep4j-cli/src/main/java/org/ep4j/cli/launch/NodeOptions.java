@@ -2,8 +2,8 @@ package org.ep4j.cli.launch;
 
 import org.ep4j.BufferConfig;
 import org.ep4j.ErrorCode;
+import org.ep4j.WireName;
 import org.ep4j.cli.CommandSpecs;
-import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
@@ -68,7 +68,7 @@ public final class NodeOptions {
 
   /** The wire between nodes. */
   public String wire() {
-    return wire == null ? "auto" : wire;
+    return wire == null ? WireName.AUTO : wire;
   }
 
   /** Refuses options that do not fit the number of ranks. */
@@ -107,7 +107,7 @@ public final class NodeOptions {
    * @param joins whether this process is a rank
    */
   public void checkWire(CommandSpec spec, boolean device, boolean joins) {
-    boolean own = WireConfig.STAGED.equals(wire) || WireConfig.BACKEND.equals(wire);
+    boolean own = WireName.STAGED.equals(wire) || WireName.BACKEND.equals(wire);
     if (wire != null && !(device && own)) {
       WireNames.check(spec, wire, joins);
     }

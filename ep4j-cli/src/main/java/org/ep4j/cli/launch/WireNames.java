@@ -3,6 +3,7 @@ package org.ep4j.cli.launch;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.ErrorCode;
+import org.ep4j.WireName;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
@@ -23,7 +24,7 @@ public final class WireNames {
    *     refused here
    */
   public static void check(CommandSpec spec, String wire, boolean joins) {
-    List<String> known = new ArrayList<>(List.of("auto"));
+    List<String> known = new ArrayList<>(List.of(WireName.AUTO));
     for (WireProvider provider : Wires.providers()) {
       known.add(provider.name());
       String missing = provider.name().equals(wire) && !joins ? provider.unavailableHere() : "";

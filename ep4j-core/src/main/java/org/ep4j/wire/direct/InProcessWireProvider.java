@@ -1,5 +1,6 @@
 package org.ep4j.wire.direct;
 
+import org.ep4j.WireName;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
@@ -7,7 +8,7 @@ import org.ep4j.wire.WireProvider;
 
 /** The wire {@code inproc}: ranks are threads of one JVM. */
 public final class InProcessWireProvider implements WireProvider {
-  static final String NAME = "inproc";
+  static final String NAME = WireName.INPROC;
 
   /** Used by the service loader. */
   public InProcessWireProvider() {}

@@ -1,5 +1,6 @@
 package org.ep4j.wire.direct;
 
+import org.ep4j.WireName;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
@@ -7,7 +8,7 @@ import org.ep4j.wire.WireProvider;
 
 /** The wire {@code shm}: ranks are processes of one host that map files in /dev/shm. */
 public final class SharedMemoryWireProvider implements WireProvider {
-  static final String NAME = "shm";
+  static final String NAME = WireName.SHM;
 
   /** Used by the service loader. */
   public SharedMemoryWireProvider() {}

@@ -1,5 +1,6 @@
 package org.ep4j.wire.tcp;
 
+import org.ep4j.WireName;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
@@ -7,7 +8,7 @@ import org.ep4j.wire.WireProvider;
 
 /** The wire {@code tcp}: ranks on any hosts. */
 public final class TcpWireProvider implements WireProvider {
-  static final String NAME = "tcp";
+  static final String NAME = WireName.TCP;
 
   /** Used by the service loader. */
   public TcpWireProvider() {}

@@ -3,6 +3,7 @@ package org.ep4j.cuda.backend;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
+import org.ep4j.BackendName;
 
 /**
  * The backend of a buffer and the origin of the choice: the program's setting takes precedence over
@@ -12,9 +13,6 @@ import java.util.Properties;
  * @param source the field, property or variable of the choice
  */
 public record BackendChoice(String name, String source) {
-  /** The default choice. */
-  public static final String AUTO = "auto";
-
   /** Variable of ep4j. */
   public static final String VARIABLE = "EP4J_BACKEND";
 
@@ -28,7 +26,7 @@ public record BackendChoice(String name, String source) {
   private static final String DEFAULT = "default";
 
   /** Meaning of {@code auto}: needs only the driver, and no other backend is faster. */
-  private static final String BEST = "direct";
+  private static final String BEST = BackendName.DIRECT;
 
   /** Another name for nccl, in {@link #FOREIGN_VARIABLE}. */
   private static final String FOREIGN_NCCL = "nccl_gin";
@@ -50,11 +48,11 @@ public record BackendChoice(String name, String source) {
       {field, FIELD},
       {properties.getProperty(PROPERTY, ""), PROPERTY},
       {environment.getOrDefault(VARIABLE, ""), VARIABLE},
-      {foreign.strip().equalsIgnoreCase(FOREIGN_NCCL) ? "nccl" : foreign, FOREIGN_VARIABLE},
+      {foreign.strip().equalsIgnoreCase(FOREIGN_NCCL) ? BackendName.NCCL : foreign, FOREIGN_VARIABLE},
     };
     for (String[] each : said) {
       String name = each[0].strip().toLowerCase(Locale.ROOT);
-      if (!name.isEmpty() && !name.equals(AUTO)) {
+      if (!name.isEmpty() && !name.equals(BackendName.AUTO)) {
         return new BackendChoice(name, each[1]);
       }
     }

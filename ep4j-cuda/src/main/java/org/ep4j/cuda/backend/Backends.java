@@ -9,6 +9,7 @@ import java.util.Objects;
 import java.util.ServiceLoader;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import org.ep4j.BackendName;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.Ep4jException;
@@ -74,7 +75,7 @@ public final class Backends {
     return BackendProbe.failed(
         "no such backend; use one of: auto, "
             + String.join(", ", known)
-            + (name.equals("nccl") || name.equals("nvshmem")
+            + (name.equals(BackendName.NCCL) || name.equals(BackendName.NVSHMEM)
                 ? "; for this one add the jar of the module ep4j-" + name
                 : ""));
   }
@@ -90,7 +91,7 @@ public final class Backends {
                     name,
                     participants.number(i),
                     locations.get(i).problem(),
-                    name.equals("direct") ? "" : "; the backend 'direct' needs no library"));
+                    name.equals(BackendName.DIRECT) ? "" : "; the backend 'direct' needs no library"));
       }
     }
     for (int i = 1; i < locations.size(); i++) {

@@ -12,6 +12,7 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
+import org.ep4j.EngineName;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.Execution;
@@ -79,7 +80,7 @@ final class CudaBuffer implements ExpertBuffer {
       LowLatency.@Nullable Resources latency,
       CudaBufferOpening owned) {
     this.context = context;
-    settled = SettledConfig.of(context.config, "cuda", context.nodes, context.sms());
+    settled = SettledConfig.of(context.config, EngineName.CUDA, context.nodes, context.sms());
     this.pool = pool;
     this.counting = counting;
     this.owned = owned;
@@ -115,7 +116,7 @@ final class CudaBuffer implements ExpertBuffer {
 
   @Override
   public String engine() {
-    return "cuda";
+    return EngineName.CUDA;
   }
 
   @Override

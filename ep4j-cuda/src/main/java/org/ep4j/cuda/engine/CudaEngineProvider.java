@@ -1,8 +1,13 @@
 package org.ep4j.cuda.engine;
 
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
+import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.cuda.backend.BackendProvider;
+import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.cuda.driver.calls.LibrarySearch;
@@ -23,7 +28,7 @@ public final class CudaEngineProvider implements EngineProvider {
 
   @Override
   public String name() {
-    return "cuda";
+    return EngineName.CUDA;
   }
 
   @Override
@@ -40,6 +45,11 @@ public final class CudaEngineProvider implements EngineProvider {
     return CudaDevice.count() > 0
         ? ""
         : "the CUDA driver shows no device to this process: check CUDA_VISIBLE_DEVICES";
+  }
+
+  @Override
+  public Set<String> backends() {
+    return Backends.providers().stream().map(BackendProvider::name).collect(Collectors.toSet());
   }
 
   @Override

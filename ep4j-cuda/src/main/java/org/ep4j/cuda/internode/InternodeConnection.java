@@ -2,6 +2,7 @@ package org.ep4j.cuda.internode;
 
 import java.time.Duration;
 import org.ep4j.BufferConfig;
+import org.ep4j.WireName;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -9,7 +10,6 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 import org.ep4j.group.Group;
-import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -78,7 +78,7 @@ public final class InternodeConnection implements AutoCloseable {
       int partners) {
     String wire = WireChoice.of(backend.name(), config.wire());
     // Windows of a library have equal size on all ranks.
-    return wire.equals(WireConfig.BACKEND)
+    return wire.equals(WireName.BACKEND)
         ? new LibraryLink(group, device, backend, nodes, sizes(maxPartners), config.timeout())
         : new WireLink(
             group,

@@ -7,6 +7,7 @@ import java.util.Map;
 import org.ep4j.BufferConfig;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.WireName;
 import org.ep4j.cuda.internode.proxy.ProxyConfig;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
@@ -18,7 +19,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * How a buffer's wire and proxy are opened.
  *
- * @param wire kind of wire, or {@link WireConfig#STAGED}
+ * @param wire kind of wire, or {@link WireName#STAGED}
  * @param threads threads of the proxy
  * @param cores cores of the threads; null if unset
  * @param timeout limit of the opening
@@ -70,8 +71,8 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
    */
   Wire open(Group group, int counters, String bus) {
     String kind = wire;
-    if (wire.equals(WireConfig.STAGED)) {
-      kind = group.inProcess() ? "inproc" : "shm";
+    if (wire.equals(WireName.STAGED)) {
+      kind = group.inProcess() ? WireName.INPROC : WireName.SHM;
     }
     return Wires.open(
         group,
@@ -86,7 +87,7 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
   }
 
   void requireReach(Wire opened, boolean puts) {
-    if (puts && wire.equals(WireConfig.STAGED)) {
+    if (puts && wire.equals(WireName.STAGED)) {
       throw new WireException(
           ErrorCode.WIRE_FAILED,
           "wire '"

@@ -4,6 +4,7 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
+import org.ep4j.WireName;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.backend.PutTransport;
@@ -14,7 +15,6 @@ import org.ep4j.cuda.struct.InternodeTransport;
 import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
-import org.ep4j.wire.WireConfig;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -100,7 +100,7 @@ final class LibraryLink implements InternodeLink {
       throw new EngineUnavailableException(
           ErrorCode.BACKEND_NO_TRANSPORT,
           "backend '%s' has no transport between nodes, which wire '%s' needs: choose backend 'nccl' or 'nvshmem', or another wire. %s"
-              .formatted(backend.name(), WireConfig.BACKEND, window.obstacle()));
+              .formatted(backend.name(), WireName.BACKEND, window.obstacle()));
     }
     return offered;
   }
@@ -112,7 +112,7 @@ final class LibraryLink implements InternodeLink {
 
   @Override
   public String wire() {
-    return WireConfig.BACKEND;
+    return WireName.BACKEND;
   }
 
   @Override

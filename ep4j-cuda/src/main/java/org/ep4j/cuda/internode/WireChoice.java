@@ -1,14 +1,11 @@
 package org.ep4j.cuda.internode;
 
+import org.ep4j.BackendName;
+import org.ep4j.WireName;
 import org.ep4j.wire.WireConfig;
 
 /** The wire for a backend. */
 public final class WireChoice {
-  private static final String AUTO = "auto";
-
-  /** Name of a backend, and of a wire. */
-  private static final String NCCL = "nccl";
-
   private WireChoice() {}
 
   /**
@@ -16,7 +13,9 @@ public final class WireChoice {
    * a selected wire uses NCCL between nodes too.
    */
   public static String of(String backend, String wire) {
-    String chosen = wire.equals(AUTO) ? WireConfig.builder().build().wire() : wire;
-    return chosen.equals(AUTO) && backend.equals(NCCL) ? NCCL : chosen;
+    String chosen = wire.equals(WireName.AUTO) ? WireConfig.builder().build().wire() : wire;
+    return chosen.equals(WireName.AUTO) && backend.equals(BackendName.NCCL)
+        ? WireName.NCCL
+        : chosen;
   }
 }

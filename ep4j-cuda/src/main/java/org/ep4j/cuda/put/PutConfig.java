@@ -3,6 +3,7 @@ package org.ep4j.cuda.put;
 import java.time.Duration;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.WireName;
 import org.ep4j.cuda.backend.PutShape;
 
 /**
@@ -33,6 +34,6 @@ public record PutConfig(
 
   /** Ranks of a host form a node, with the best available wire between nodes. */
   public static PutConfig of(String backend, PutShape shape) {
-    return new PutConfig(backend, shape, 0, "auto", DEFAULT_TIMEOUT);
+    return new PutConfig(backend, shape, 0, WireName.AUTO, DEFAULT_TIMEOUT);
   }
 }

@@ -45,7 +45,7 @@ class BackendChoiceTest {
     BufferConfig.Builder builder =
         BufferConfig.builder().hidden(128).topK(1).experts(1).highThroughput(1);
     for (String bad : new String[] {"", " ", "NCCL", "a b", "x=y"}) {
-      assertThatThrownBy(() -> builder.backend(bad).build())
+      assertThatThrownBy(() -> builder.backend(bad))
           .isInstanceOf(InvalidArgumentException.class)
           .hasMessageContaining("backend = '" + bad + "'");
     }

@@ -1,6 +1,7 @@
 package org.ep4j.rdma.ucx;
 
 import org.ep4j.ErrorCode;
+import org.ep4j.WireName;
 import org.ep4j.group.Group;
 import org.ep4j.rdma.ucx.bindings.UcxLibrary;
 import org.ep4j.wire.Wire;
@@ -10,7 +11,7 @@ import org.ep4j.wire.WireProvider;
 
 /** The wire {@code ucx}, for ranks on any hosts with libucp. */
 public final class UcxWireProvider implements WireProvider {
-  static final String NAME = "ucx";
+  static final String NAME = WireName.UCX;
 
   /** Used by the service loader. */
   public UcxWireProvider() {}

@@ -1,6 +1,7 @@
 package org.ep4j.rdma.verbs;
 
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.WireName;
 import org.ep4j.group.Group;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.rdma.verbs.bindings.VerbsLibrary;
@@ -15,7 +16,7 @@ import org.ep4j.wire.WireProvider;
 
 /** The wire {@code verbs}, for ranks on hosts with RDMA devices (InfiniBand or RoCE). */
 public final class VerbsWireProvider implements WireProvider {
-  static final String NAME = "verbs";
+  static final String NAME = WireName.VERBS;
 
   /** Used by the service loader. */
   public VerbsWireProvider() {}

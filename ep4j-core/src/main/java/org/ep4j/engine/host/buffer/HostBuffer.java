@@ -10,6 +10,7 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
+import org.ep4j.EngineName;
 import org.ep4j.ErrorCode;
 import org.ep4j.Event;
 import org.ep4j.Execution;
@@ -126,7 +127,7 @@ final class HostBuffer implements ExpertBuffer {
 
   @Override
   public String engine() {
-    return "host";
+    return EngineName.HOST;
   }
 
   @Override

@@ -1,9 +1,12 @@
 package org.ep4j.engine.host.buffer;
 
+import java.util.Set;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
+import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.engine.EngineProvider;
+import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.layout.RegionLayout;
 import org.ep4j.group.Group;
 
@@ -14,7 +17,7 @@ public final class HostEngineProvider implements EngineProvider {
 
   @Override
   public String name() {
-    return "host";
+    return EngineName.HOST;
   }
 
   @Override
@@ -25,6 +28,11 @@ public final class HostEngineProvider implements EngineProvider {
   @Override
   public String unavailableBecause() {
     return "";
+  }
+
+  @Override
+  public Set<String> wires() {
+    return ScaleOut.wires();
   }
 
   @Override

@@ -2,6 +2,8 @@ package org.ep4j.engine.host.internode;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.ep4j.BufferConfig;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
@@ -15,6 +17,7 @@ import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.WireProvider;
 import org.ep4j.wire.Wires;
 import org.jspecify.annotations.Nullable;
 
@@ -163,6 +166,11 @@ public final class ScaleOut implements AutoCloseable {
 
   public InternodeLanes lanes() {
     return lanes;
+  }
+
+  /** Kinds of wire that exist here. */
+  public static Set<String> wires() {
+    return Wires.providers().stream().map(WireProvider::name).collect(Collectors.toSet());
   }
 
   /** Name of the kind of wire. */

@@ -10,6 +10,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.BufferStatistics;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.DType;
+import org.ep4j.EngineName;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
@@ -79,13 +80,15 @@ class OpenBufferTest {
   }
 
   @Test
-  void unknownEngineIsNamedBesideTheKnownOnes() {
+  void engineWhoseModuleIsMissingIsNamedBesideTheOthers() {
     ThreadRanks.run(
         1,
         group ->
-            assertThatThrownBy(() -> ExpertBuffer.open(group, config().engine("quantum").build()))
+            assertThatThrownBy(
+                    () -> ExpertBuffer.open(group, config().engine(EngineName.CUDA).build()))
                 .isInstanceOf(EngineUnavailableException.class)
-                .hasMessageContaining("engine 'quantum' is not on the module path")
+                .hasMessageContaining("engine 'cuda' is not on the module path")
+                .hasMessageContaining("(add ep4j-cuda)")
                 .hasMessageContaining("host: available"));
   }
 

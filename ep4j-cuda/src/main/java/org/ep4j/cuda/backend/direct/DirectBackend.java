@@ -1,5 +1,6 @@
 package org.ep4j.cuda.backend.direct;
 
+import org.ep4j.BackendName;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.SymmetricRegion;
@@ -14,7 +15,7 @@ final class DirectBackend implements Backend {
 
   @Override
   public String name() {
-    return "direct";
+    return BackendName.DIRECT;
   }
 
   @Override

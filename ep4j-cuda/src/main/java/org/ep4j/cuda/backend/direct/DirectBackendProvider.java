@@ -1,6 +1,7 @@
 package org.ep4j.cuda.backend.direct;
 
 import java.util.List;
+import org.ep4j.BackendName;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;
@@ -15,7 +16,7 @@ public final class DirectBackendProvider implements BackendProvider {
 
   @Override
   public String name() {
-    return "direct";
+    return BackendName.DIRECT;
   }
 
   @Override
