@@ -4,7 +4,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Options of {@link ExpertBuffer#combine(Tensor, DispatchHandle, CombineOptions)}. Immutable;
- * create one and reuse it.
+ * create one and reuse it. There is no option that applies routing weights: the caller multiplies
+ * the rows by their weights.
  */
 public final class CombineOptions {
   /** No weights, no bias, partial rounding, synchronous. */
@@ -45,8 +46,8 @@ public final class CombineOptions {
 
   /**
    * Weights to return to the sources, for example gradients: FP32 [N, K] (FLAT) or [N]
-   * (EXPERT_MAJOR); or null. They are summed over ranks like the rows and are not applied to the
-   * rows.
+   * (EXPERT_MAJOR); or null. They are summed over ranks like the rows. Combine does not multiply
+   * rows by them.
    */
   public @Nullable Tensor topkWeights() {
     return topkWeights;
@@ -114,7 +115,7 @@ public final class CombineOptions {
 
     private Builder() {}
 
-    /** Weights to return to the sources. */
+    /** Weights to return to the sources; combine does not multiply rows by them. */
     public Builder topkWeights(Tensor value) {
       topkWeights = value;
       return this;

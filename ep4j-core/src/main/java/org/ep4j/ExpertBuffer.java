@@ -192,8 +192,10 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /**
    * Returns rows to their source ranks and sums them per token; collective. <b>Routing weights are
-   * not applied</b> (as in DeepEP V1): multiply each row by its weight before this call.
-   * Low-latency combine applies the weights.
+   * not applied</b> (as in DeepEP V1), whether the dispatch had weights or not: multiply each row by
+   * its weight before this call. After {@link #dispatchGrouped} the weight of a row is in {@link
+   * GroupedDispatch#rowWeights}; a row of {@link #dispatch} is the weighted sum over its local
+   * experts. Low-latency combine applies the weights.
    *
    * @param y BF16, FP16 or FP32, at least [N, H], in the row order of the handle's dispatch. {@link
    *     Dispatch#combineInput} needs no copy; any other memory, {@link Dispatch#x()} included, is
