@@ -337,6 +337,12 @@ public enum ErrorCode {
       "The handle of a flat dispatch is used for a grouped one, or the reverse.",
       "Call dispatch with handles of dispatch, and dispatchGrouped with handles of dispatchGrouped."),
 
+  ROWS_OF_OTHER_HANDLE(
+      1431,
+      "Debug mode: the rows of a combine are results of another dispatch than that of its handle.",
+      "Pass the rows and the handle of one dispatch, and combine before the next dispatch"
+          + " overwrites the rows."),
+
   // 1700 to 1899: arguments of CUDA bindings, the CUDA engine and backends.
 
   CUDA_LAUNCH_CONFIG(

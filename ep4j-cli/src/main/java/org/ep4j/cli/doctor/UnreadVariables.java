@@ -20,6 +20,7 @@ final class UnreadVariables {
           "EP4J_CUDA_LL_PACKETS",
           "EP4J_CUDA_PREBUILT",
           "EP4J_CUDA_SPECIALIZE",
+          "EP4J_DEBUG",
           "EP4J_HEARTBEAT_MS",
           "EP4J_IB_GID_INDEX",
           "EP4J_IB_GPUDIRECT",

@@ -206,6 +206,7 @@ final class HighThroughput {
                 () -> {
                   try {
                     queue.awaitPrevious(execution.previousEvent(), "combine");
+                    dispatcher.requireRowsOf(hostHandle, y);
                     combiner.combine(y, hostHandle, options, result);
                   } finally {
                     hostHandle.release();
@@ -216,6 +217,7 @@ final class HighThroughput {
       }
       queue.drain();
       queue.awaitPrevious(execution.previousEvent(), "combine");
+      dispatcher.requireRowsOf(hostHandle, y);
       HostCombine result = nextCombine();
       combiner.combine(y, hostHandle, options, result);
       return result;

@@ -3,6 +3,7 @@ package org.ep4j.engine.host.combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.DebugMode;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.engine.host.context.HostContext;
@@ -41,6 +42,11 @@ public final class Combiner {
   private final RowCopy copy = new RowCopy();
   private final Operation operation = new Operation();
   private final TrafficCounters traffic;
+
+  /** Debug mode: bytes of valid sums, and of valid sums of weights, in the buffer's memory. */
+  private long validSums;
+
+  private long validWeights;
 
   /** The internode part; null if there is one node. */
   private @Nullable CombineExchange exchange;
@@ -95,8 +101,26 @@ public final class Combiner {
     if (out != null && !inPlace(out)) {
       NativeMemory.copy(terms.sums, out.segment(), 0, out.byteSize());
     }
+    if (context.debug) {
+      outdateSums(handle, out == null ? handle.tokens * terms.rowBytes : 0);
+    }
     result.delivered(handle, y.dtype(), y.size(1), out, options.topkWeights() != null);
     traffic.combined();
+  }
+
+  /**
+   * Debug mode: overwrites the sums of earlier combines that this one left in the buffer's memory.
+   *
+   * @param valid bytes of the sums of this combine in the buffer's memory
+   */
+  private void outdateSums(HostHandle handle, long valid) {
+    long written = Math.max(validSums, handle.tokens * terms.rowBytes);
+    NativeMemory.fill(staging.at(scratch.sums) + valid, written - valid, DebugMode.POISON);
+    validSums = valid;
+    long weights = terms.weightSums == 0 ? 0 : (long) handle.tokens * handle.topK * Float.BYTES;
+    long old = Math.max(validWeights, weights);
+    NativeMemory.fill(staging.at(scratch.weightSums) + weights, old - weights, DebugMode.POISON);
+    validWeights = weights;
   }
 
   /** Makes rows and weights readable for the peers and writes their addresses. */

@@ -10,6 +10,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.IllegalUseException;
 import org.ep4j.PeerTimeoutException;
+import org.ep4j.engine.DebugMode;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
@@ -65,6 +66,9 @@ public final class HostContext implements PeerWait.InternodeProgress {
 
   /** Ranks that low-latency operations skip: masked by the caller or by a deadline, or excluded. */
   public final boolean[] masked;
+
+  /** Whether the buffer was opened in {@link DebugMode}. */
+  public final boolean debug = DebugMode.isOn();
 
   /** Number of the last started high-throughput operation, barrier or reset. */
   public long epoch;

@@ -6,6 +6,7 @@ import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Routing;
 import org.ep4j.ScaleLayout;
+import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
@@ -50,6 +51,9 @@ public final class Dispatcher {
   private final TrafficCounters traffic;
   private final ExpertTable table;
 
+  /** Null unless the buffer is in debug mode. */
+  private final @Nullable DeliveredRows received;
+
   /** The internode part; null if there is one node. */
   private @Nullable DispatchExchange exchange;
 
@@ -73,7 +77,9 @@ public final class Dispatcher {
     routes = new RoutingScan(table, context.nodes, context.config.topK());
     slots = new SlotAssignment(context, layout, table);
     push = new RowPush(context, layout, table, payload);
-    empty = new EmptySlots(layout, context.highThroughput(context.rank));
+    long part = context.highThroughput(context.rank);
+    empty = new EmptySlots(layout, part);
+    received = context.debug ? new DeliveredRows(layout, part) : null;
   }
 
   /** Sets the connection to other nodes. */
@@ -91,6 +97,7 @@ public final class Dispatcher {
       findRoutes(handle, layout, tokens, routing, options);
       describe(handle, tokens, OperationLayout.DISPATCH).set(OperationLayout.TOP_K, handle.topK);
       slots.publish(routes, handle.limit);
+      outdate();
       context.enter(operation, DISPATCH);
       handle.epoch = context.epoch;
       handle.generation = context.generation;
@@ -125,6 +132,7 @@ public final class Dispatcher {
       payload.clearRouting();
       describe(handle, tokens, OperationLayout.CACHED_DISPATCH)
           .set(OperationLayout.HANDLE, handle.epoch);
+      outdate();
       context.enter(operation, CACHED);
       send(handle, CACHED, result);
     } catch (InternalError e) {
@@ -186,7 +194,24 @@ public final class Dispatcher {
           team);
     }
     result.delivered(handle, payload, overflowOf(handle));
+    if (received != null) {
+      received.delivered(handle, payload);
+    }
     traffic.dispatched(handle, payload);
+  }
+
+  /** Debug mode: overwrites the results of the last dispatch, before any peer sends rows. */
+  private void outdate() {
+    if (received != null) {
+      received.outdate();
+    }
+  }
+
+  /** Debug mode: refuses received rows of another dispatch than that of {@code handle}. */
+  public void requireRowsOf(HostHandle handle, Tensor y) {
+    if (received != null) {
+      received.requireOf(handle, y);
+    }
   }
 
   private @Nullable ReceiveOverflowException overflowOf(HostHandle handle) {

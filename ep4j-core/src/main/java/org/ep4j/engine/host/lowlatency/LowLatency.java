@@ -45,6 +45,10 @@ public final class LowLatency implements AutoCloseable {
   private final BufferConfig config;
   private final LowLatencyEntry entry;
   private final LowLatencyMemory memory;
+
+  /** Null unless the buffer is in debug mode. */
+  private final @Nullable OutdatedResults outdated;
+
   private final LowLatencyPaths paths;
   private final LowLatencySignals signals;
   private final LowLatencyRouting routing;
@@ -96,6 +100,7 @@ public final class LowLatency implements AutoCloseable {
     int hidden = config.hidden();
     RowKernels kernels = RowKernels.get();
     memory = new LowLatencyMemory(config, ranks, local, views);
+    outdated = context.debug ? new OutdatedResults(memory, hidden) : null;
     paths = new LowLatencyPaths(context, layout);
     signals = new LowLatencySignals(context, layout, paths);
     routing = new LowLatencyRouting(config.experts());
@@ -141,6 +146,9 @@ public final class LowLatency implements AutoCloseable {
       Layout rowOrder, Tensor x, Routing choices, LowLatencyDispatchOptions options) {
     LowLatencyArguments.dispatch(context, rowOrder, x, choices, options);
     requirePlace();
+    if (outdated != null) {
+      outdated.outdateRows((int) (dispatchCount + 1 & 1));
+    }
     LowLatencyRecord record = records[(int) ((dispatchCount + 1) % RECORDS)];
     routing.read(choices.topkIdx(), record);
     LowLatencyRouting.readLayout(rowOrder, choices.topkWeights(), record);
@@ -166,6 +174,9 @@ public final class LowLatency implements AutoCloseable {
     LowLatencyRecord record = dispatch.record;
     Tensor region = combineTensor(dispatch);
     LowLatencyArguments.combine(context, y, choices, record, region, options);
+    if (outdated != null) {
+      outdated.requireOf(dispatch, y);
+    }
     requirePlace();
     requireRegion(dispatch);
     LowLatencyCombineOperation op = combines[(int) ((combineCount + 1) % OBJECTS)];
@@ -176,8 +187,12 @@ public final class LowLatency implements AutoCloseable {
     }
     combineCount++;
     Tensor out = options.out();
+    int half = (int) (combineCount & 1);
+    if (outdated != null) {
+      outdated.outdateSums(half, out == null ? record.tokens : 0);
+    }
     if (out == null) {
-      out = memory.sumTensor((int) (combineCount & 1), record.tokens);
+      out = memory.sumTensor(half, record.tokens);
     }
     op.prepare(combineCount, y, dispatch, options, out);
     begin(op, options.returnHook(), options.waitStats(), options.execution());
@@ -283,6 +298,13 @@ public final class LowLatency implements AutoCloseable {
   @Override
   public void close() {
     memory.close();
+  }
+
+  /** Called when a dispatch has been received. */
+  void received(LowLatencyDispatchOperation op) {
+    if (outdated != null) {
+      outdated.received(op);
+    }
   }
 
   LowLatencyEntry entry() {

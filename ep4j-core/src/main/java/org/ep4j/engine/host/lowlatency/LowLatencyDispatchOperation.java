@@ -77,6 +77,7 @@ class LowLatencyDispatchOperation extends LowLatencyOperation
   @Override
   final void complete() {
     owner.dispatchReceiver().receive(this);
+    owner.received(this);
     owner.counters().dispatches++;
     x = null;
     cumulativeStats = null;

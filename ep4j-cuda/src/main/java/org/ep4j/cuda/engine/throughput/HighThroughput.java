@@ -17,7 +17,9 @@ import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.engine.context.CudaContext;
+import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.DebugMode;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
@@ -44,6 +46,14 @@ public final class HighThroughput {
   private final CudaDispatch[] groupedResults = new CudaDispatch[RESULTS];
   private final CudaCombine[] combineResults = new CudaCombine[RESULTS];
   private @Nullable CudaDispatch lastDispatch;
+
+  private final boolean debug = DebugMode.isOn();
+
+  /** Debug mode: the handle of the dispatch whose rows are in the receive region. */
+  private @Nullable CudaHandle received;
+
+  /** Debug mode: whether a graph may have written the receive region since. */
+  private boolean replayed;
   private final Operation operation = new Operation();
 
   /** Number of enqueued operations. */
@@ -146,6 +156,7 @@ public final class HighThroughput {
       }
       CudaDispatch result = nextDispatch(layout, capturing);
       result.enqueued(handle, tokens, false, end, execution.stream() != null, capturing);
+      received(handle, capturing);
       done = true;
       return result;
     } finally {
@@ -173,6 +184,7 @@ public final class HighThroughput {
     long end = finish(ticket, CudaDispatch.CACHED, execution);
     CudaDispatch result = nextDispatch(layout, capturing);
     result.enqueued(handle, tokens, true, end, execution.stream() != null, capturing);
+    received(handle, capturing);
     return result;
   }
 
@@ -182,6 +194,9 @@ public final class HighThroughput {
     boolean capturing = execution.stream() != null && stream.capturing();
     CudaHandle handle = use(given);
     checkCombine(y, handle, options, capturing);
+    if (debug) {
+      requireRowsOf(handle, y);
+    }
     context.order(stream, capturing, execution.previousEvent());
     Tensor wanted = options.out();
     boolean toHost = wanted != null && !wanted.onDevice();
@@ -205,6 +220,25 @@ public final class HighThroughput {
     result.enqueued(
         wanted == null ? out : wanted, outWeights, end, execution.stream() != null, capturing);
     return result;
+  }
+
+  private void received(CudaHandle handle, boolean captured) {
+    received = handle;
+    replayed |= captured;
+  }
+
+  /** Requires that rows in the receive region are those of the handle's dispatch. */
+  private void requireRowsOf(CudaHandle handle, Tensor y) {
+    long region = context.region.address();
+    RegionLayout.Arrays arrays = context.layout.received;
+    boolean inRegion =
+        y.onDevice()
+            && y.address() >= region + arrays.rows
+            && y.address() < region + arrays.scales;
+    CudaHandle last = received;
+    if (inRegion && !replayed && last != null && last != handle) {
+      throw DebugMode.rowsOfOtherHandle(y, "dispatch " + last.call, "dispatch " + handle.call);
+    }
   }
 
   private Operation describe(long kind, CudaHandle handle, Tokens tokens) {

@@ -1,0 +1,64 @@
+package org.ep4j.engine.host.lowlatency;
+
+import org.ep4j.Tensor;
+import org.ep4j.engine.DebugMode;
+import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
+
+/** Debug mode: overwrites low-latency results when they become outdated. */
+final class OutdatedResults {
+  private final LowLatencyMemory memory;
+  private final int hidden;
+
+  /** For each half, the last dispatch that was received into it. */
+  private final @Nullable LowLatencyDispatchOperation[] received =
+      new LowLatencyDispatchOperation[2];
+
+  /** For each half, the number of valid sums. */
+  private final int[] sums = new int[2];
+
+  OutdatedResults(LowLatencyMemory memory, int hidden) {
+    this.memory = memory;
+    this.hidden = hidden;
+  }
+
+  void received(LowLatencyDispatchOperation op) {
+    received[op.half()] = op;
+  }
+
+  /** Overwrites the rows of a half: their dispatch is the second last and complete. */
+  void outdateRows(int half) {
+    LowLatencyDispatchOperation op = received[half];
+    if (op == null) {
+      return;
+    }
+    received[half] = null;
+    LowLatencyRecord record = op.record;
+    long rowBytes = op.format.rowBytes();
+    for (int source = 0; source < record.received.length; source++) {
+      for (int i = 0; i < record.received[source]; i++) {
+        long row = record.rows[source][i];
+        NativeMemory.fill(memory.rows(half) + row * rowBytes, rowBytes, DebugMode.POISON);
+        NativeMemory.fill(
+            memory.sourceInfo(half) + row * Integer.BYTES, Integer.BYTES, DebugMode.POISON);
+      }
+    }
+  }
+
+  /** Overwrites the sums of a half, which the next combine fills with {@code tokens} sums. */
+  void outdateSums(int half, int tokens) {
+    NativeMemory.fill(memory.sums(half), 2L * hidden * sums[half], DebugMode.POISON);
+    sums[half] = tokens;
+  }
+
+  /** Requires that received rows are those of the handle's dispatch. */
+  void requireOf(LowLatencyDispatchOperation handle, Tensor y) {
+    int other = 1 - handle.half();
+    long first = memory.rows(other);
+    if (y.nativeHost() && y.address() >= first && y.address() < memory.scales(other)) {
+      LowLatencyDispatchOperation op = received[other];
+      throw DebugMode.rowsOfOtherHandle(
+          y, op == null ? "an outdated dispatch" : op.name(), handle.name());
+    }
+  }
+}
