@@ -239,8 +239,8 @@ public final class BufferConfig {
   /**
    * How GPUs reach each other, as in {@link BackendName}. {@link BackendName#AUTO} (default) uses
    * the first of these that is set: system property {@code ep4j.backend}, environment variables
-   * {@code EP4J_BACKEND} and {@code DEEP_EP_BACKEND}; otherwise {@code direct}. Ignored by engines other than {@code cuda}. An open buffer of the engine {@code cuda}
-   * returns its backend.
+   * {@code EP4J_BACKEND} and {@code DEEP_EP_BACKEND}; otherwise {@code direct}. Ignored by engines
+   * other than {@code cuda}. An open buffer of the engine {@code cuda} returns its backend.
    */
   public String backend() {
     return backend;

@@ -192,8 +192,8 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /**
    * Returns rows to their source ranks and sums them per token; collective. <b>Routing weights are
-   * not applied</b> (as in DeepEP V1), whether the dispatch had weights or not: multiply each row by
-   * its weight before this call. After {@link #dispatchGrouped} the weight of a row is in {@link
+   * not applied</b> (as in DeepEP V1), whether the dispatch had weights or not: multiply each row
+   * by its weight before this call. After {@link #dispatchGrouped} the weight of a row is in {@link
    * GroupedDispatch#rowWeights}; a row of {@link #dispatch} is the weighted sum over its local
    * experts. Low-latency combine applies the weights.
    *

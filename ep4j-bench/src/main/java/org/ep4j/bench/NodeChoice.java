@@ -1,6 +1,7 @@
 package org.ep4j.bench;
 
 import org.ep4j.WireName;
+
 /**
  * Declared nodes of a bench.
  *

@@ -132,7 +132,8 @@ final class ReadmitJob implements RankJob {
     } catch (Ep4jException e) {
       System.out.println(LOST_AGAIN + attempt + ": " + e.getMessage());
       awaitDeath(group, victim);
-      if (buffer.config().ranksPerNode() < buffer.worldSize() || !buffer.engine().equals(EngineName.HOST)) {
+      if (buffer.config().ranksPerNode() < buffer.worldSize()
+          || !buffer.engine().equals(EngineName.HOST)) {
         // A connection had to be opened, or words to be cleared.
         buffer.reset();
       }

@@ -50,8 +50,7 @@ public final class DebugMode {
    * @param actual the dispatch of the rows
    * @param wanted the dispatch of the handle
    */
-  public static InvalidArgumentException rowsOfOtherHandle(
-      Tensor y, String actual, String wanted) {
+  public static InvalidArgumentException rowsOfOtherHandle(Tensor y, String actual, String wanted) {
     return Arguments.invalid(
         ErrorCode.ROWS_OF_OTHER_HANDLE,
         "y",

@@ -29,16 +29,16 @@ public interface EngineProvider {
   }
 
   /**
-   * Kinds of wire that buffers of this engine can use. {@link BufferConfig.Builder#wire}
-   * refuses names that no engine has.
+   * Kinds of wire that buffers of this engine can use. {@link BufferConfig.Builder#wire} refuses
+   * names that no engine has.
    */
   default Set<String> wires() {
     return Set.of();
   }
 
   /**
-   * Backends that buffers of this engine can use. {@link BufferConfig.Builder#backend}
-   * refuses names that no engine has.
+   * Backends that buffers of this engine can use. {@link BufferConfig.Builder#backend} refuses
+   * names that no engine has.
    */
   default Set<String> backends() {
     return Set.of();

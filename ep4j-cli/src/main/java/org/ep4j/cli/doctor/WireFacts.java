@@ -20,7 +20,8 @@ final class WireFacts {
           WireName.INPROC, "threads of one JVM",
           WireName.SHM, "processes of one host",
           WireName.TCP, "any hosts",
-          WireName.NCCL, "GPUs, one per rank, over the networks of NCCL; the default with backend nccl",
+          WireName.NCCL,
+              "GPUs, one per rank, over the networks of NCCL; the default with backend nccl",
           WireName.UCX, "any fabric that UCX supports; bench wire --wire ucx",
           WireName.VERBS, "RDMA devices; bench wire --wire verbs");
 

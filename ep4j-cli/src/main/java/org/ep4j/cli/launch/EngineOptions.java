@@ -59,7 +59,8 @@ public final class EngineOptions {
 
   /** The same for a result of {@link #device}. */
   public static boolean onDevice(String engine) {
-    return engine.equals(EngineName.CUDA) || (engine.equals(EngineName.AUTO) && CudaDevice.count() > 0);
+    return engine.equals(EngineName.CUDA)
+        || (engine.equals(EngineName.AUTO) && CudaDevice.count() > 0);
   }
 
   /** The backends, at least one. */

@@ -48,7 +48,10 @@ public record BackendChoice(String name, String source) {
       {field, FIELD},
       {properties.getProperty(PROPERTY, ""), PROPERTY},
       {environment.getOrDefault(VARIABLE, ""), VARIABLE},
-      {foreign.strip().equalsIgnoreCase(FOREIGN_NCCL) ? BackendName.NCCL : foreign, FOREIGN_VARIABLE},
+      {
+        foreign.strip().equalsIgnoreCase(FOREIGN_NCCL) ? BackendName.NCCL : foreign,
+        FOREIGN_VARIABLE
+      },
     };
     for (String[] each : said) {
       String name = each[0].strip().toLowerCase(Locale.ROOT);

@@ -91,7 +91,9 @@ public final class Backends {
                     name,
                     participants.number(i),
                     locations.get(i).problem(),
-                    name.equals(BackendName.DIRECT) ? "" : "; the backend 'direct' needs no library"));
+                    name.equals(BackendName.DIRECT)
+                        ? ""
+                        : "; the backend 'direct' needs no library"));
       }
     }
     for (int i = 1; i < locations.size(); i++) {

@@ -121,8 +121,7 @@ class DebugModeBuffersTest {
           DispatchHandle first = buffer.dispatch(rows(rank), routing(rank)).handle();
           FlatDispatch second = buffer.dispatch(rows(rank), routing(rank));
           refused(() -> buffer.combine(second.x(), first));
-          CombineOptions async =
-              CombineOptions.builder().execution(Execution.ASYNCHRONOUS).build();
+          CombineOptions async = CombineOptions.builder().execution(Execution.ASYNCHRONOUS).build();
           refused(() -> buffer.combine(second.x(), first, async).event().await());
           float[] own = buffer.combine(second.x(), second.handle()).x().toFloatArray();
           Tensor copy = Tensor.fromFloats(second.x().toFloatArray(), DType.BF16, 3, HIDDEN);

@@ -54,6 +54,7 @@ public final class HighThroughput {
 
   /** Debug mode: whether a graph may have written the receive region since. */
   private boolean replayed;
+
   private final Operation operation = new Operation();
 
   /** Number of enqueued operations. */
@@ -232,9 +233,7 @@ public final class HighThroughput {
     long region = context.region.address();
     RegionLayout.Arrays arrays = context.layout.received;
     boolean inRegion =
-        y.onDevice()
-            && y.address() >= region + arrays.rows
-            && y.address() < region + arrays.scales;
+        y.onDevice() && y.address() >= region + arrays.rows && y.address() < region + arrays.scales;
     CudaHandle last = received;
     if (inRegion && !replayed && last != null && last != handle) {
       throw DebugMode.rowsOfOtherHandle(y, "dispatch " + last.call, "dispatch " + handle.call);
