@@ -2,8 +2,8 @@ package org.ep4j.engine.host.internode;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.HashSet;
 import java.util.Set;
-import java.util.stream.Collectors;
 import org.ep4j.BufferConfig;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
@@ -170,7 +170,11 @@ public final class ScaleOut implements AutoCloseable {
 
   /** Kinds of wire that exist here. */
   public static Set<String> wires() {
-    return Wires.providers().stream().map(WireProvider::name).collect(Collectors.toSet());
+    Set<String> names = new HashSet<>();
+    for (WireProvider provider : Wires.providers()) {
+      names.add(provider.name());
+    }
+    return names;
   }
 
   /** Name of the kind of wire. */
