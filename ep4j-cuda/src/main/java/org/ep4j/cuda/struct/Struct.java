@@ -160,7 +160,8 @@ public abstract class Struct {
     String first = dot < 0 ? field : field.substring(0, dot);
     for (Member member : members) {
       if (member.name.equals(first)) {
-        return member.offset + (dot < 0 ? 0 : nestedAt(member.offset).offset(field.substring(dot + 1)));
+        return member.offset
+            + (dot < 0 ? 0 : nestedAt(member.offset).offset(field.substring(dot + 1)));
       }
     }
     throw new AssertionError("no field " + field + " in " + name);

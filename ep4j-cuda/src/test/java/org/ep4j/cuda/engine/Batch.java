@@ -46,7 +46,7 @@ public final class Batch implements AutoCloseable {
     return BufferConfig.builder().engine("cuda").hidden(HIDDEN).topK(TOP_K).experts(EXPERTS);
   }
 
-  static BufferConfig.Builder config(int tokens) {
+  public static BufferConfig.Builder config(int tokens) {
     return config().highThroughput(tokens);
   }
 

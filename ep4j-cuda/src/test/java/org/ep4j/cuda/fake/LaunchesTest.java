@@ -37,8 +37,7 @@ class LaunchesTest {
           assertThat(launch.threads()).isEqualTo(Kernels.THREADS);
           assertThat(launch.stream()).isEqualTo(rank.stream.handle());
           assertThat(launch.get("x")).isEqualTo(rank.batch.x.address());
-          assertThat(launch.get("ids"))
-              .isEqualTo(rank.batch.routing.topkIdx().address());
+          assertThat(launch.get("ids")).isEqualTo(rank.batch.routing.topkIdx().address());
           assertThat(launch.get("tokens")).isEqualTo(OneRank.TOKENS);
           assertThat(launch.get("row_bytes")).isEqualTo(ROW_BYTES);
           assertThat(launch.get("cached")).isZero();
@@ -53,14 +52,9 @@ class LaunchesTest {
           FakeDriver.Range region = FakeDriver.memory(dispatch.x().address());
           Launch launch = last();
           assertThat(region.bytes()).isPositive();
-          assertThat(dispatch.x().address())
-              .isEqualTo(region.start() + launch.get("rows_offset"));
+          assertThat(dispatch.x().address()).isEqualTo(region.start() + launch.get("rows_offset"));
           for (String offset :
-              List.of(
-                  "ready_offset",
-                  "counts_offset",
-                  "ids_offset",
-                  "sources_offset")) {
+              List.of("ready_offset", "counts_offset", "ids_offset", "sources_offset")) {
             assertThat(launch.get(offset)).as("%s", offset).isBetween(1L, region.bytes() - 1);
           }
         });
@@ -77,16 +71,10 @@ class LaunchesTest {
           assertThat(device.bytes()).isPositive();
           assertThat(host.bytes()).isPositive();
           assertThat(device).isNotEqualTo(host);
-          for (String each :
-              List.of("lists", "matrix", "group_rows")) {
+          for (String each : List.of("lists", "matrix", "group_rows")) {
             assertThat(FakeDriver.memory(launch.get(each))).as("%s", each).isEqualTo(device);
           }
-          for (String each :
-              List.of(
-                  "rank_offsets",
-                  "expert_offsets",
-                  "received",
-                  "aligned")) {
+          for (String each : List.of("rank_offsets", "expert_offsets", "received", "aligned")) {
             assertThat(FakeDriver.memory(launch.get(each))).as("%s", each).isEqualTo(host);
           }
         });
@@ -104,10 +92,8 @@ class LaunchesTest {
             assertThat(again.get("cached")).isEqualTo(1);
             assertThat(again.get("ids")).isZero();
             assertThat(again.get("routes")).isEqualTo(first.get("routes"));
-            assertThat(again.get("receipt.ticket"))
-                .isEqualTo(first.get("receipt.ticket") + 1);
-            assertThat(again.get("counts_ticket"))
-                .isEqualTo(first.get("counts_ticket"));
+            assertThat(again.get("receipt.ticket")).isEqualTo(first.get("receipt.ticket") + 1);
+            assertThat(again.get("counts_ticket")).isEqualTo(first.get("counts_ticket"));
           }
         });
   }
@@ -127,8 +113,7 @@ class LaunchesTest {
             assertThat(launch.stream()).isEqualTo(rank.stream.handle());
             assertThat(launch.get("y")).isEqualTo(y.address());
             assertThat(launch.get("out")).isEqualTo(sums.address());
-            assertThat(launch.get("routes"))
-                .isEqualTo(dispatched.get("routes"));
+            assertThat(launch.get("routes")).isEqualTo(dispatched.get("routes"));
             assertThat(FakeDriver.memory(sums.address()).bytes())
                 .isGreaterThanOrEqualTo(OneRank.TOKENS * ROW_BYTES);
           }
@@ -175,8 +160,7 @@ class LaunchesTest {
           Launch launch = last();
           assertThat(launch.kernel()).startsWith(FakeKernels.LOW_LATENCY + "combine");
           assertThat(launch.get("phases")).isEqualTo(3);
-          assertThat(launch.get("choice_rows"))
-              .isEqualTo(dispatched.get("choice_rows"));
+          assertThat(launch.get("choice_rows")).isEqualTo(dispatched.get("choice_rows"));
           assertThat(launch.get("out")).isEqualTo(sums.address());
         });
   }

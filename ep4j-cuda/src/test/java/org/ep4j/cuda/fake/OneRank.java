@@ -70,7 +70,7 @@ final class OneRank implements AutoCloseable {
 
   /** A buffer for all operations; the only place that configures one. */
   static ExpertBuffer openBuffer(Group group) {
-    return ExpertBuffer.open(group, Batch.config(TOKENS).lowLatencyMaxTokens(TOKENS).build());
+    return ExpertBuffer.open(group, Batch.config(TOKENS).lowLatency(TOKENS).build());
   }
 
   /** A dispatch that a graph may hold. */
