@@ -268,6 +268,23 @@ public final class Tensor {
   }
 
   /**
+   * The same elements in another shape; shares the memory.
+   *
+   * @throws InvalidArgumentException if the shape is invalid or has another number of elements
+   */
+  public Tensor reshape(long... newShape) {
+    if (TensorShape.checkedBytes(dtype, newShape) != byteSize()) {
+      throw new InvalidArgumentException(
+          ErrorCode.TENSOR_SHAPE,
+          "shape",
+          Arrays.toString(newShape),
+          "a shape of " + elements() + " elements",
+          "keep the number of elements");
+    }
+    return new Tensor(dtype, newShape.clone(), segment, address, device);
+  }
+
+  /**
    * This tensor if it is a host tensor, otherwise a host copy.
    *
    * @param arena owns the copy

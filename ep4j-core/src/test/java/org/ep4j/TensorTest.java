@@ -67,4 +67,17 @@ class TensorTest {
         .isInstanceOf(EngineUnavailableException.class)
         .hasMessageContaining("ep4j-cuda");
   }
+
+  @Test
+  void aReshapedTensorSharesTheMemory() {
+    float[] values = {1, 2, 3, 4, 5, 6};
+    Tensor tensor = Tensor.of(values, 3, 2);
+    Tensor flat = tensor.reshape(6);
+    values[5] = 7;
+    assertThat(flat.shape()).containsExactly(6);
+    assertThat(flat.getFloat(5)).isEqualTo(7);
+    assertThatThrownBy(() -> tensor.reshape(5))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageContaining("6 elements");
+  }
 }

@@ -26,7 +26,7 @@ import org.ep4j.group.ThreadRanks;
  *
  * <p>One rank's part of the layer; used by one thread.
  */
-public final class MoeLayer implements AutoCloseable {
+public final class MoeLayer {
   /** Sums are rounded once, at the end: FP32 partial sums are not rounded. */
   private static final CombineOptions EXACT = CombineOptions.DEFAULT;
 
@@ -35,52 +35,47 @@ public final class MoeLayer implements AutoCloseable {
   private final float[] router;
   private final ToyModel.Expert[] experts;
 
-  /** Opens the layer on every rank of a group. */
-  MoeLayer(Group group, ToyModel model, int maxTokens) {
+  /** Opens a buffer for layers of a shape on every rank of a group. */
+  static ExpertBuffer open(Group group, ToyModel model, int maxTokens) {
+    return ExpertBuffer.open(
+        group,
+        BufferConfig.builder()
+            .engine(EngineName.HOST) // the experts of this layer are Java code
+            .hidden(model.hidden())
+            .topK(model.topK())
+            .placement(ExpertPlacement.blocks(model.experts(), group.size()))
+            .highThroughput(
+                HighThroughputConfig.builder().maxTokens(maxTokens).rowDType(DType.FP32).build())
+            .build());
+  }
+
+  /** A layer on a buffer that the caller closes; layers that do not overlap can share it. */
+  MoeLayer(ExpertBuffer buffer, ToyModel model) {
     this.model = model;
+    this.buffer = buffer;
     this.router = model.router();
-    ExpertPlacement placement = ExpertPlacement.blocks(model.experts(), group.size());
-    this.experts = new ToyModel.Expert[placement.localExperts(group.rank())];
+    ExpertPlacement placement = ExpertPlacement.blocks(model.experts(), buffer.worldSize());
+    this.experts = new ToyModel.Expert[placement.localExperts(buffer.rank())];
     for (int local = 0; local < experts.length; local++) {
-      experts[local] = model.expert(placement.expertAt(group.rank(), local));
+      experts[local] = model.expert(placement.expertAt(buffer.rank(), local));
     }
-    this.buffer =
-        ExpertBuffer.open(
-            group,
-            BufferConfig.builder()
-                .engine(EngineName.HOST) // the experts of this layer are Java code
-                .hidden(model.hidden())
-                .topK(model.topK())
-                .placement(placement)
-                .highThroughput(
-                    HighThroughputConfig.builder()
-                        .maxTokens(maxTokens)
-                        .rowDType(DType.FP32)
-                        .build())
-                .build());
   }
 
   /** The layer's output for this rank's tokens [T, hidden]; collective. */
   float[] forward(float[] x) {
     int tokens = x.length / model.hidden();
-    int[] idx = new int[tokens * model.topK()];
-    float[] weights = new float[idx.length];
-    float[] token = new float[model.hidden()];
-    for (int t = 0; t < tokens; t++) {
-      System.arraycopy(x, t * token.length, token, 0, token.length);
-      model.route(router, token, idx, weights, t * model.topK());
-    }
-    Routing routing = Routing.of(idx, weights, model.topK());
+    Routing routing = model.routing(router, x);
     GroupedDispatch received =
         buffer.dispatchGrouped(Tensor.of(x, tokens, model.hidden()), routing);
     try (DispatchHandle handle = received.handle()) {
-      applyExperts(received, token);
+      applyExperts(received);
       return buffer.combine(received.x(), handle, EXACT).x().segment().toArray(JAVA_FLOAT);
     }
   }
 
   /** Each local expert on its group of rows, in place, weighted. */
-  private void applyExperts(GroupedDispatch received, float[] token) {
+  private void applyExperts(GroupedDispatch received) {
+    float[] token = new float[model.hidden()];
     Tensor starts = received.expertOffsets();
     Tensor weights = received.rowWeights();
     MemorySegment rows = received.x().segment();
@@ -94,11 +89,6 @@ public final class MoeLayer implements AutoCloseable {
         }
       }
     }
-  }
-
-  @Override
-  public void close() {
-    buffer.close();
   }
 
   /** One rank of a launcher's world; without a launcher two ranks as threads. */
@@ -116,7 +106,8 @@ public final class MoeLayer implements AutoCloseable {
   private static void demonstrate(Group group) {
     ToyModel model = new ToyModel(64, 128, 8, 2, 42);
     int tokens = 16;
-    try (MoeLayer layer = new MoeLayer(group, model, tokens)) {
+    try (ExpertBuffer buffer = open(group, model, tokens)) {
+      MoeLayer layer = new MoeLayer(buffer, model);
       float[] y = layer.forward(model.tokens(group.rank(), tokens));
       double norm = 0;
       for (float value : y) {

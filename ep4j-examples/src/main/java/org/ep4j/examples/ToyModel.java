@@ -1,6 +1,7 @@
 package org.ep4j.examples;
 
 import java.util.Random;
+import org.ep4j.Routing;
 
 /**
  * The arithmetic of a small Mixture-of-Experts layer on the heap: a router and experts of two
@@ -72,6 +73,18 @@ record ToyModel(int hidden, int inner, int experts, int topK, long seed) {
     for (int k = 0; k < topK; k++) {
       weights[at + k] /= sum;
     }
+  }
+
+  /** The routing of tokens [T, hidden]. */
+  Routing routing(float[] router, float[] x) {
+    int[] idx = new int[x.length / hidden * topK];
+    float[] weights = new float[idx.length];
+    float[] token = new float[hidden];
+    for (int t = 0; t < x.length / hidden; t++) {
+      System.arraycopy(x, t * hidden, token, 0, hidden);
+      route(router, token, idx, weights, t * topK);
+    }
+    return Routing.of(idx, weights, topK);
   }
 
   private static float dot(float[] matrix, int from, float[] vector, int length) {
