@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.group.Group;
@@ -79,8 +80,7 @@ final class KillJob implements RankJob {
     try {
       buffer.reset();
     } catch (UnsupportedOperationException e) {
-      String text = String.valueOf(e.getMessage());
-      if (text.contains("open another among them")) {
+      if (String.valueOf(e.getMessage()).startsWith(ErrorCode.RESET_UNSUPPORTED.code())) {
         return;
       }
       throw e;
