@@ -80,7 +80,7 @@ final class KillJob implements RankJob {
     try {
       buffer.reset();
     } catch (UnsupportedOperationException e) {
-      if (String.valueOf(e.getMessage()).startsWith(ErrorCode.RESET_UNSUPPORTED.code())) {
+      if (String.valueOf(e.getMessage()).startsWith(ErrorCode.RESET_UNSUPPORTED.id())) {
         return;
       }
       throw e;

@@ -1,12 +1,11 @@
 package org.ep4j.cuda.engine;
 
 import java.util.Set;
-import java.util.stream.Collectors;
+import java.util.TreeSet;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.cuda.backend.BackendProvider;
 import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.calls.CudaDriver;
@@ -49,7 +48,9 @@ public final class CudaEngineProvider implements EngineProvider {
 
   @Override
   public Set<String> backends() {
-    return Backends.providers().stream().map(BackendProvider::name).collect(Collectors.toSet());
+    Set<String> names = new TreeSet<>();
+    Backends.providers().forEach(provider -> names.add(provider.name()));
+    return names;
   }
 
   @Override
