@@ -23,9 +23,9 @@ final class VectorBf16Sums {
     int bytes = 2 * elements;
     int at = 0;
     if (count == 3) {
-      at = VectorBf16FewRows.three(rows[0], rows[1], rows[2], out, bytes);
+      at = three(rows[0], rows[1], rows[2], out, bytes);
     } else if (count == 4) {
-      at = VectorBf16FewRows.four(rows[0], rows[1], rows[2], rows[3], out, bytes);
+      at = four(rows[0], rows[1], rows[2], rows[3], out, bytes);
     }
     for (; at <= bytes - BYTES; at += BYTES) {
       FloatVector even = FloatVector.zero(FLOAT);
@@ -57,6 +57,74 @@ final class VectorBf16Sums {
       low.lanewise(LSHR, 16).or(high.and(0xFFFF0000)).intoMemorySegment(MEMORY, out + at, ORDER);
     }
     PlainSums.bf16Rows(rows, count, out, at / 2, elements);
+  }
+
+  /**
+   * Three rows, and {@link #four} four: the usual case of four ranks. The addresses are in
+   * registers instead of a loop over the rows, which saves a tenth of a combine. Two rows gain
+   * nothing.
+   *
+   * @return the number of bytes done: whole vectors
+   */
+  private static int three(long row0, long row1, long row2, long out, int bytes) {
+    int at = 0;
+    for (; at <= bytes - BYTES; at += BYTES) {
+      IntVector a = loadInts(row0 + at);
+      IntVector b = loadInts(row1 + at);
+      IntVector c = loadInts(row2 + at);
+      FloatVector even =
+          FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).add(FloatVector.zero(FLOAT));
+      FloatVector odd =
+          FLOATS.cast(a.and(0xFFFF0000).reinterpretAsFloats()).add(FloatVector.zero(FLOAT));
+      even = FLOATS.cast(b.lanewise(LSHL, 16).reinterpretAsFloats()).add(even);
+      odd = FLOATS.cast(b.and(0xFFFF0000).reinterpretAsFloats()).add(odd);
+      even = FLOATS.cast(c.lanewise(LSHL, 16).reinterpretAsFloats()).add(even);
+      odd = FLOATS.cast(c.and(0xFFFF0000).reinterpretAsFloats()).add(odd);
+      IntVector low = INTS.cast(FLOATS.cast(even).reinterpretAsInts());
+      IntVector high = INTS.cast(FLOATS.cast(odd).reinterpretAsInts());
+      low =
+          low.add(low.lanewise(LSHR, 16).and(1))
+              .add(0x7FFF)
+              .blend(Fp32.NAN, low.and(0x7FFFFFFF).compare(GT, 0x7F800000));
+      high =
+          high.add(high.lanewise(LSHR, 16).and(1))
+              .add(0x7FFF)
+              .blend(Fp32.NAN, high.and(0x7FFFFFFF).compare(GT, 0x7F800000));
+      low.lanewise(LSHR, 16).or(high.and(0xFFFF0000)).intoMemorySegment(MEMORY, out + at, ORDER);
+    }
+    return at;
+  }
+
+  private static int four(long row0, long row1, long row2, long row3, long out, int bytes) {
+    int at = 0;
+    for (; at <= bytes - BYTES; at += BYTES) {
+      IntVector a = loadInts(row0 + at);
+      IntVector b = loadInts(row1 + at);
+      IntVector c = loadInts(row2 + at);
+      IntVector d = loadInts(row3 + at);
+      FloatVector even =
+          FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).add(FloatVector.zero(FLOAT));
+      FloatVector odd =
+          FLOATS.cast(a.and(0xFFFF0000).reinterpretAsFloats()).add(FloatVector.zero(FLOAT));
+      even = FLOATS.cast(b.lanewise(LSHL, 16).reinterpretAsFloats()).add(even);
+      odd = FLOATS.cast(b.and(0xFFFF0000).reinterpretAsFloats()).add(odd);
+      even = FLOATS.cast(c.lanewise(LSHL, 16).reinterpretAsFloats()).add(even);
+      odd = FLOATS.cast(c.and(0xFFFF0000).reinterpretAsFloats()).add(odd);
+      even = FLOATS.cast(d.lanewise(LSHL, 16).reinterpretAsFloats()).add(even);
+      odd = FLOATS.cast(d.and(0xFFFF0000).reinterpretAsFloats()).add(odd);
+      IntVector low = INTS.cast(FLOATS.cast(even).reinterpretAsInts());
+      IntVector high = INTS.cast(FLOATS.cast(odd).reinterpretAsInts());
+      low =
+          low.add(low.lanewise(LSHR, 16).and(1))
+              .add(0x7FFF)
+              .blend(Fp32.NAN, low.and(0x7FFFFFFF).compare(GT, 0x7F800000));
+      high =
+          high.add(high.lanewise(LSHR, 16).and(1))
+              .add(0x7FFF)
+              .blend(Fp32.NAN, high.and(0x7FFFFFFF).compare(GT, 0x7F800000));
+      low.lanewise(LSHR, 16).or(high.and(0xFFFF0000)).intoMemorySegment(MEMORY, out + at, ORDER);
+    }
+    return at;
   }
 
   static void groups(
