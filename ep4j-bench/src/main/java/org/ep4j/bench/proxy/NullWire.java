@@ -41,11 +41,7 @@ final class NullWire implements Wire {
     this.answer = answer;
     this.posts = new long[rounds];
     this.config =
-        WireConfig.builder()
-            .wire("null")
-            .lanes(progressContexts)
-            .progressContexts(progressContexts)
-            .build();
+        WireConfig.builder().lanes(progressContexts).progressContexts(progressContexts).build();
     this.lanes = new Lane[size * progressContexts];
     for (int i = 0; i < lanes.length; i++) {
       lanes[i] = new NullLane(i / progressContexts, i % progressContexts);
