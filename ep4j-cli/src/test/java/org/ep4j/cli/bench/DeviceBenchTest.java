@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import org.ep4j.cli.CliProcess;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -36,7 +37,7 @@ class DeviceBenchTest {
     "graph, flat",
     "graph, expert-major"
   })
-  void everyModeIsVerifiedAndTimed(String mode, String layout) {
+  void everyModeIsVerifiedAndTimed(String mode, String layout) throws Exception {
     CommandLineRun run = bench("--mode", mode, "--layout", layout, "--dtype", "bf16,fp8,nvfp4");
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
@@ -64,7 +65,8 @@ class DeviceBenchTest {
     assertThat(Files.readString(file)).contains("p999_us", "\"as\" : \"calls\"");
   }
 
-  private static CommandLineRun bench(String... more) {
+  /** Ranks print to the standard output of their process. */
+  private CommandLineRun bench(String... more) throws Exception {
     boolean latency = more[0].equals("ll");
     List<String> arguments =
         new ArrayList<>(
@@ -88,6 +90,6 @@ class DeviceBenchTest {
                 "--warmup",
                 "1"));
     arguments.addAll(List.of(more).subList(latency ? 1 : 0, more.length));
-    return CommandLineRun.of(arguments.toArray(String[]::new));
+    return CliProcess.run(scratch, arguments.toArray(String[]::new));
   }
 }
