@@ -19,7 +19,7 @@ public abstract class Struct {
   /** Directory of the declarations in the includes of kernels. */
   private static final String DIRECTORY = "structs/";
 
-  private record Member(String type, String name, String dimension, long offset, long bytes) {}
+  private record Member(String type, String name, String dimension, long bytes) {}
 
   private record Nested(Struct struct, long offset) {}
 
@@ -135,7 +135,7 @@ public abstract class Struct {
   /** Returns the offset of the member: members are multiples of 8 bytes, without padding. */
   private long add(String type, String field, String dimension, long size) {
     long offset = bytes;
-    members.add(new Member(type, field, dimension, offset, size));
+    members.add(new Member(type, field, dimension, size));
     bytes += size;
     return offset;
   }
@@ -148,32 +148,6 @@ public abstract class Struct {
   /** Size in bytes. */
   public final int bytes() {
     return Math.toIntExact(bytes);
-  }
-
-  /**
-   * Distance of a field from the start of the structure.
-   *
-   * @param field its name in kernels, with the member before a nested one: {@code receipt.ticket}
-   */
-  public final long offset(String field) {
-    int dot = field.indexOf('.');
-    String first = dot < 0 ? field : field.substring(0, dot);
-    for (Member member : members) {
-      if (member.name.equals(first)) {
-        return member.offset
-            + (dot < 0 ? 0 : nestedAt(member.offset).offset(field.substring(dot + 1)));
-      }
-    }
-    throw new AssertionError("no field " + field + " in " + name);
-  }
-
-  private Struct nestedAt(long offset) {
-    for (Nested part : nested) {
-      if (part.offset == offset) {
-        return part.struct;
-      }
-    }
-    throw new AssertionError("no structure at " + offset + " in " + name);
   }
 
   /**

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import org.ep4j.cuda.struct.CombineParameters;
 import org.ep4j.cuda.struct.DispatchParameters;
+import org.ep4j.cuda.struct.FieldOffsets;
 import org.ep4j.cuda.struct.LayoutParameters;
 import org.ep4j.cuda.struct.LowLatencyParameters;
 import org.ep4j.cuda.struct.Struct;
@@ -52,7 +53,7 @@ final class FakeKernels {
       long stream) {
     /** A parameter by its name in kernels. */
     long get(String parameter) {
-      return parameters.get(ValueLayout.JAVA_LONG, struct(kernel).offset(parameter));
+      return parameters.get(ValueLayout.JAVA_LONG, FieldOffsets.of(struct(kernel), parameter));
     }
   }
 
@@ -109,7 +110,7 @@ final class FakeKernels {
 
   /** The kernel writes a parameter to the word {@code offset} behind an address. */
   private static void store(String prefix, String address, long offset, String value) {
-    store(prefix, address, offset, struct(prefix).offset(value), 0);
+    store(prefix, address, offset, FieldOffsets.of(struct(prefix), value), 0);
   }
 
   private static void constant(String prefix, String address, long offset, long value) {
@@ -121,7 +122,7 @@ final class FakeKernels {
     try (Arena arena = Arena.ofConfined()) {
       FakeCalls.store(
           arena.allocateFrom(prefix).address(),
-          struct(prefix).offset(address),
+          FieldOffsets.of(struct(prefix), address),
           offset,
           parameter,
           constant);

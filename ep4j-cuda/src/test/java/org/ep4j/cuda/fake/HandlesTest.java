@@ -120,7 +120,7 @@ class HandlesTest {
   }
 
   @Test
-  void aCaptureThatWouldAllocateTellsWhatToDoBefore() {
+  void aCaptureThatWouldAllocateNamesTheRemedy() {
     OneRank.run(
         rank -> {
           DispatchHandle kept = rank.dispatch(Layout.FLAT).handle();

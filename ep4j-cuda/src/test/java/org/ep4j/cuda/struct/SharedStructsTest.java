@@ -11,7 +11,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
@@ -121,8 +120,8 @@ class SharedStructsTest {
       Struct struct, String type, String outer, long[] memory, StringBuilder checks) {
     int number = 0;
     for (Field field : struct.getClass().getFields()) {
-      String name = outer + inKernels(field.getName());
-      switch (valueOf(field, struct)) {
+      String name = outer + FieldOffsets.inKernels(field.getName());
+      switch (FieldOffsets.valueOf(field, struct)) {
         case Struct.U64 word -> {
           word.set(-1);
           checks.append(check(type, name, memory, false));
@@ -142,14 +141,6 @@ class SharedStructsTest {
     return number;
   }
 
-  private static Object valueOf(Field field, Struct struct) {
-    try {
-      return field.get(struct);
-    } catch (IllegalAccessException e) {
-      throw new AssertionError(e);
-    }
-  }
-
   /** The field is the only word that is not 0. */
   private static String check(String type, String name, long[] memory, boolean pointer) {
     int at = 0;
@@ -160,9 +151,5 @@ class SharedStructsTest {
             .formatted(type, name, at * Long.BYTES)
         + "static_assert(is_pointer<decltype(((%1$s*)0)->%2$s)> == %3$s, \"type of %1$s::%2$s\");\n"
             .formatted(type, name, pointer);
-  }
-
-  private static String inKernels(String name) {
-    return name.replaceAll("(?<=[a-z0-9])(?=[A-Z])", "_").toLowerCase(Locale.ROOT);
   }
 }
