@@ -35,7 +35,7 @@ class HotPathTest {
           "org.ep4j.cuda.engine.context.RegionLayout",
           "runs while a buffer is opened",
           "org.ep4j.cuda.engine.lowlatency.LowLatencyKernels",
-          "the same",
+          "runs while a buffer is opened",
           "org.ep4j.cuda.driver.Launch",
           "its streams describe a launch once",
           "org.ep4j.cuda.engine.failure.FailureDiagnosis",

@@ -43,7 +43,7 @@ class MadeNamespacesTest {
   void dispatchAndCombineRunOnSeveralHostsFromOneCommand(int ranks, int hosts) throws Exception {
     assumeTrue(
         hosts == 3 || Boolean.getBoolean("ep4j.full"),
-        "several ranks a host are tested by HostEngineAcrossNodesTest; -Dep4j.full=true runs it");
+        "NamespacesTest has several ranks a host; -Dep4j.full=true runs it");
     List<String> bench = new ArrayList<>(Arrays.asList(BENCH.split(" ", -1)));
     bench.addAll(List.of("--nodes", String.valueOf(hosts)));
     CommandLineRun run = launch(ranks, hosts, JavaCommand.again(List.of(), bench));

@@ -171,7 +171,7 @@ final class CudaBuffer implements ExpertBuffer {
     if (operations == null) {
       throw new IllegalUseException(
           ErrorCode.LOW_LATENCY_OFF,
-          "the buffer was opened without low-latency operations: set" + " BufferConfig.lowLatency");
+          "the buffer was opened without low-latency operations: set BufferConfig.lowLatency");
     }
     return operations;
   }

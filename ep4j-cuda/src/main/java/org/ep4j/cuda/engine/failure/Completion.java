@@ -140,7 +140,7 @@ public final class Completion {
     check(operation);
   }
 
-  /** Same as {@link #await(long, String)} with a limit. */
+  /** Same as {@link #await(long, Object)} with a limit. */
   public boolean await(long wanted, Object operation, Duration limit) {
     if (!awaitWord(null, 0, wanted, operation, limit.toNanos())) {
       return false;
