@@ -20,8 +20,8 @@ public final class PeerWait {
 
   /**
    * Yields before the first sleep: some twenty milliseconds where no other thread wants the core.
-   * Waits within an operation are shorter. With two milliseconds, low latency took longer where four
-   * ranks share two cores.
+   * Waits within an operation are shorter. With two milliseconds, low latency took longer where
+   * four ranks share two cores.
    */
   private static final int YIELDS = 65_536;
 
