@@ -18,6 +18,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Pattern;
 import org.ep4j.cuda.driver.HostCompiler;
 import org.ep4j.cuda.driver.HostCompiler.Outcome;
@@ -54,12 +55,12 @@ final class EmulatedKernels {
           "low_latency_wire.hpp",
           "low_latency_calls.hpp",
           "main.hpp",
-          "dispatch_world.cpp",
-          "combine_world.cpp",
-          "stale_rank_fence_world.cpp",
-          "timeout_attribution_world.cpp",
-          "internode_world.cpp",
-          "internode_timeout_attribution_world.cpp",
+          "dispatch_world.hpp",
+          "combine_world.hpp",
+          "stale_rank_fence_world.hpp",
+          "timeout_attribution_world.hpp",
+          "internode_world.hpp",
+          "internode_timeout_attribution_world.hpp",
           "low_latency_world.cpp",
           "low_latency_rank_major_world.cpp",
           "low_latency_mixed_world.cpp",
@@ -76,13 +77,28 @@ final class EmulatedKernels {
           "internode_endpoint.hpp",
           "internode_proxies.hpp",
           "internode_library.hpp",
-          "internode_library_world.cpp",
+          "one_node.cpp",
+          "across_nodes.cpp",
+          "across_nodes_library.cpp",
           "put_library.hpp",
           "put_transports.hpp",
           "putting.hpp",
           "put_stores_world.cpp",
           "put_rings_world.cpp",
           "put_library_world.cpp");
+
+  /** Programs of several worlds, which run the same kernels. Other worlds are programs. */
+  private static final Map<String, String> PROGRAMS =
+      Map.of(
+          "dispatch_world", "one_node",
+          "combine_world", "one_node",
+          "stale_rank_fence_world", "one_node",
+          "timeout_attribution_world", "one_node",
+          "internode_world", "across_nodes",
+          "internode_timeout_attribution_world", "across_nodes");
+
+  /** Locks of programs that are compiled, by key: tests that run at once may need the same. */
+  private static final Map<String, Object> COMPILING = new ConcurrentHashMap<>();
 
   /** Architectures that the emulator supports: 64-bit, little-endian. */
   private static final Set<String> ARCHITECTURES = Set.of("amd64", "x86_64", "aarch64");
@@ -143,32 +159,34 @@ final class EmulatedKernels {
     kernels.put(file, text.replace(from, to));
   }
 
-  /** The program of a world: from the cache of an earlier build, or compiled. */
-  Path compile(String world) throws IOException, InterruptedException {
-    Map<String, String> sources = sources(world + ".cpp");
+  /** A program: from the cache of an earlier build, or compiled. */
+  private Path compile(String program) throws IOException, InterruptedException {
+    Map<String, String> sources = sources(program + ".cpp");
     List<String> parts = new ArrayList<>(OPTIONS);
     parts.add(HostCompiler.version());
     sources.forEach((name, text) -> parts.addAll(List.of(name, text)));
     String key = BuildCache.key(parts);
-    Path program = directory.resolve(world);
-    Optional<byte[]> known = BuildCache.get(key);
-    if (known.isPresent()) {
-      Files.write(program, known.get());
-      assertThat(program.toFile().setExecutable(true)).isTrue();
-      return program;
+    Path file = directory.resolve(program);
+    synchronized (COMPILING.computeIfAbsent(key, _ -> new Object())) {
+      Optional<byte[]> known = BuildCache.get(key);
+      if (known.isPresent()) {
+        Files.write(file, known.get());
+        assertThat(file.toFile().setExecutable(true)).isTrue();
+        return file;
+      }
+      for (var source : sources.entrySet()) {
+        Path text = directory.resolve(source.getKey());
+        Files.createDirectories(Objects.requireNonNull(text.getParent()));
+        Files.writeString(text, source.getValue());
+      }
+      // Includes name files from the root of the kernels.
+      List<String> options = new ArrayList<>(OPTIONS);
+      options.add("-I" + directory);
+      HostCompiler.compile(
+          directory.resolve(program + ".cpp"), file, options.toArray(String[]::new));
+      BuildCache.put(key, program, Files.readAllBytes(file));
     }
-    // Includes name files from the root of the kernels.
-    List<String> options = new ArrayList<>(OPTIONS);
-    options.add("-I" + directory);
-    for (var source : sources.entrySet()) {
-      Path file = directory.resolve(source.getKey());
-      Files.createDirectories(Objects.requireNonNull(file.getParent()));
-      Files.writeString(file, source.getValue());
-    }
-    HostCompiler.compile(
-        directory.resolve(world + ".cpp"), program, options.toArray(String[]::new));
-    BuildCache.put(key, world, Files.readAllBytes(program));
-    return program;
+    return file;
   }
 
   /** The text of a file and of its includes, by name. */
@@ -191,11 +209,16 @@ final class EmulatedKernels {
     return inPlaceOfShared(name, Objects.requireNonNull(kernels.get(name), name));
   }
 
-  /** Runs cases from a seed on; kills the program and fails after the limit. */
-  Outcome run(Path program, long seed, int cases) throws IOException, InterruptedException {
-    return HostCompiler.run(
-        List.of(program.toString(), Long.toUnsignedString(seed), String.valueOf(cases)),
-        120 + cases);
+  /** Runs cases of a world from a seed on; kills the program and fails after the limit. */
+  Outcome run(String world, long seed, int cases) throws IOException, InterruptedException {
+    List<String> command = new ArrayList<>();
+    command.add(compile(PROGRAMS.getOrDefault(world, world)).toString());
+    command.add(Long.toUnsignedString(seed));
+    command.add(String.valueOf(cases));
+    if (PROGRAMS.containsKey(world)) {
+      command.add(world);
+    }
+    return HostCompiler.run(command, 120 + cases);
   }
 
   /** Shared memory belongs to the emulated block: declarations become references to it. */

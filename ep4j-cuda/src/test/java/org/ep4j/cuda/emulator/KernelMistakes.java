@@ -33,16 +33,8 @@ final class KernelMistakes {
     }
   }
 
-  /**
-   * All mistakes with {@code -Dep4j.full=true}, which {@code .ci/run} tries; by default the first:
-   * each compiles a world again. The fixed tests of {@link KernelsOnTheHostTest} have mistakes of
-   * dispatch and of low latency.
-   */
-  static Stream<Mistake> tried() {
-    return all().limit(Boolean.getBoolean("ep4j.full") ? Long.MAX_VALUE : 1);
-  }
-
-  private static Stream<Mistake> all() {
+  /** All of them. */
+  static Stream<Mistake> all() {
     return Stream.of(
         new Mistake(
             "rows of a slot are miscounted: tokens get rows of other tokens",
@@ -208,14 +200,14 @@ final class KernelMistakes {
             WRONG_BLOCK),
         new Mistake(
             "a slot is announced before it is put",
-            "internode_library_world",
+            "across_nodes_library",
             "internode/internode.cuh",
             "!world.mapped && lane_id() == 0;",
             "!world.mapped && lane_id() == 2;",
             "FAILED"),
         new Mistake(
             "the library's own count of a signal is ignored",
-            "internode_library_world",
+            "across_nodes_library",
             "internode/internode_transport.cuh",
             "load_acquire_system(counter) + library_count(transport, counter)",
             "load_acquire_system(counter)",

@@ -159,7 +159,7 @@ void let_one_be_fenced_at_reset(Machine& machine, LowLatencyCalls& calls, const 
   machine.go_on(lost);
 }
 
-void run_case(u64 seed) {
+void low_latency_case(u64 seed) {
   Random first{std::mt19937_64(seed)};
   World world(first);
   if (first.once_in(3)) {
@@ -193,5 +193,7 @@ void run_case(u64 seed) {
     }
   }
 }
+
+const Worlds worlds = {{"low_latency_world", low_latency_case}};
 
 }  // namespace emulator

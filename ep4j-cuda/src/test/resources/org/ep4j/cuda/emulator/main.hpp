@@ -1,20 +1,36 @@
-// The program of a world: `SEED CASES` runs the cases SEED, SEED + 1, ... and stops at the first
-// failure with status 1 and a report.
+// The program of worlds: `SEED CASES [WORLD]` runs the cases SEED, SEED + 1, ... of WORLD, by default
+// the first, and stops at the first failure with status 1 and a report.
 #pragma once
 #include <csignal>
+#include <cstring>
+#include <utility>
+#include <vector>
 
 #include "machine.hpp"
 
 namespace emulator {
 
-// Defined by the world.
-void run_case(u64 seed);
+// A world and what runs its case of a seed.
+using Worlds = std::vector<std::pair<const char*, void (*)(u64 seed)>>;
+
+// Defined by the program.
+extern const Worlds worlds;
+
+inline void (*chosen(const char* name))(u64) {
+  for (auto& [known, run_case] : worlds) {
+    if (name == nullptr || std::strcmp(name, known) == 0) {
+      return run_case;
+    }
+  }
+  return nullptr;
+}
 
 }  // namespace emulator
 
 int main(int count, char** arguments) {
-  if (count != 3) {
-    std::printf("usage: SEED CASES\n");
+  auto run_case = emulator::chosen(count == 4 ? arguments[3] : nullptr);
+  if (count < 3 || count > 4 || run_case == nullptr) {
+    std::printf("usage: SEED CASES [WORLD]\n");
     return 2;
   }
   // An invalid address in a plain access, which ptx.cuh does not check.
@@ -23,7 +39,7 @@ int main(int count, char** arguments) {
   u64 cases = std::strtoull(arguments[2], nullptr, 10);
   for (u64 i = 0; i < cases; i++) {
     emulator::about = "case " + std::to_string(seed + i) + ": ";
-    emulator::run_case(seed + i);
+    run_case(seed + i);
   }
   std::printf("%llu cases passed\n", cases);
   return 0;

@@ -190,7 +190,7 @@ void check_ring(u64 ring) {
   }
 }
 
-void run_case(u64 seed) {
+void proxy_case(u64 seed) {
   Random first{std::mt19937_64(seed)};
   Machine machine(seed, 2);
   Memory& memory = machine.memory;
@@ -233,5 +233,7 @@ void run_case(u64 seed) {
     check_ring(ring);
   }
 }
+
+const Worlds worlds = {{"proxy_world", proxy_case}};
 
 }  // namespace emulator

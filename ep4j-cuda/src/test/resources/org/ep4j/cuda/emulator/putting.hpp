@@ -252,7 +252,7 @@ inline void run_probes(PutWorld& world, Machine& machine, u32 blocks) {
   machine.run();
 }
 
-void run_case(u64 seed) {
+void put_case(u64 seed) {
   Random first{std::mt19937_64(seed)};
   bool probes = first.once_in(4);
   Exchange mine{};
@@ -277,5 +277,7 @@ void run_case(u64 seed) {
     run_exchange(world, machine.random, blocks);
   }
 }
+
+const Worlds worlds = {{"put_world", put_case}};
 
 }  // namespace emulator

@@ -1,18 +1,7 @@
 // High-throughput operations with one rank that is stopped until the others have lost it: they
-// continue without it, and it resumes where it stopped. `stale_rank_fence_world SEED CASES`.
-#include "common/ptx.cuh"
-
-#include "dispatch/dispatch.cu"
-#include "dispatch/expert_dispatch.cu"
-
-// Some names equal those of a dispatch; on a GPU the two are never in one program.
-namespace combining {
-#include "combine/combine.cu"
-#include "combine/expert_combine.cu"
-}  // namespace combining
-
+// continue without it, and it resumes where it stopped.
+#pragma once
 #include "combining.hpp"
-#include "main.hpp"
 
 namespace emulator {
 
@@ -35,7 +24,7 @@ void check_fenced(const Dispatching& dispatching, u32 lost, bool told) {
   expect(dispatching.control(lost)->running, 0, "running", lost);
 }
 
-void run_case(u64 seed) {
+inline void stale_rank_fence_case(u64 seed) {
   Random first{std::mt19937_64(seed)};
   World world(first);
   Machine machine(seed, world.ranks);

@@ -1,26 +1,11 @@
 // High-throughput operations across nodes with one missing rank: the other ranks must name it.
-// `internode_timeout_attribution_world SEED CASES`.
-#include "common/ptx.cuh"
-
-#include "dispatch/dispatch.cu"
-#include "dispatch/expert_dispatch.cu"
-#include "internode/internode_dispatch.cu"
-#include "internode/internode_expert_dispatch.cu"
-
-// Some names equal those of a dispatch; on a GPU the two are never in one program.
-namespace combining {
-#include "combine/combine.cu"
-#include "combine/expert_combine.cu"
-#include "internode/internode_combine.cu"
-}  // namespace combining
-
-#include "missing_rank.hpp"
+#pragma once
 #include "internode_worlds.hpp"
-#include "main.hpp"
+#include "missing_rank.hpp"
 
 namespace emulator {
 
-void run_case(u64 seed) {
+inline void internode_timeout_attribution_case(u64 seed) {
   Random first{std::mt19937_64(seed)};
   std::vector<u32> sizes(first.between(2, 3));
   for (u32& size : sizes) {

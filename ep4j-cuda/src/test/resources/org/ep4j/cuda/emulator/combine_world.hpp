@@ -1,22 +1,11 @@
 // Dispatches, and combines of their rows, FLAT and EXPERT_MAJOR, in FP32 and BF16, on random
-// worlds: `combine_world SEED CASES`.
-#include "common/ptx.cuh"
-
-#include "dispatch/dispatch.cu"
-#include "dispatch/expert_dispatch.cu"
-
-// Some names equal those of a dispatch; on a GPU the two are never in one program.
-namespace combining {
-#include "combine/combine.cu"
-#include "combine/expert_combine.cu"
-}  // namespace combining
-
+// worlds.
+#pragma once
 #include "combining.hpp"
-#include "main.hpp"
 
 namespace emulator {
 
-void run_case(u64 seed) {
+inline void combine_case(u64 seed) {
   Random first{std::mt19937_64(seed)};
   World world(first);
   Machine machine(seed, world.ranks);

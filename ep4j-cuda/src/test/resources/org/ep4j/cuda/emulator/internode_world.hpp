@@ -1,24 +1,10 @@
-// High-throughput operations across nodes on random worlds: `internode_world SEED CASES`.
-#include "common/ptx.cuh"
-
-#include "dispatch/dispatch.cu"
-#include "dispatch/expert_dispatch.cu"
-#include "internode/internode_dispatch.cu"
-#include "internode/internode_expert_dispatch.cu"
-
-// Some names equal those of a dispatch; on a GPU the two are never in one program.
-namespace combining {
-#include "combine/combine.cu"
-#include "combine/expert_combine.cu"
-#include "internode/internode_combine.cu"
-}  // namespace combining
-
+// High-throughput operations across nodes on random worlds.
+#pragma once
 #include "internode_worlds.hpp"
-#include "main.hpp"
 
 namespace emulator {
 
-void run_case(u64 seed) {
+inline void internode_case(u64 seed) {
   Random first{std::mt19937_64(seed)};
   std::vector<u32> sizes(first.between(2, 3));
   for (u32& size : sizes) {

@@ -1,16 +1,10 @@
-// High-throughput dispatches, FLAT and EXPERT_MAJOR, new and cached, on random worlds:
-// `dispatch_world SEED CASES`.
-#include "common/ptx.cuh"
-
-#include "dispatch/dispatch.cu"
-#include "dispatch/expert_dispatch.cu"
-
+// High-throughput dispatches, FLAT and EXPERT_MAJOR, new and cached, on random worlds.
+#pragma once
 #include "dispatching.hpp"
-#include "main.hpp"
 
 namespace emulator {
 
-void run_case(u64 seed) {
+inline void dispatch_case(u64 seed) {
   Random first{std::mt19937_64(seed)};
   World world(first);
   Machine machine(seed, world.ranks);
