@@ -33,6 +33,14 @@ public abstract class WireKit {
     return 3;
   }
 
+  /**
+   * Whether the wire is another one with an option: its full kit runs too, so this one has its runs
+   * under faults, and those in which a rank dies, only with {@code -Dep4j.full=true}.
+   */
+  protected boolean variant() {
+    return false;
+  }
+
   /** Number of runs in which a rank dies; a part of them by default, see {@link TestScale}. */
   protected int campaigns() {
     return world().costly() ? 2 : 40;
@@ -45,6 +53,7 @@ public abstract class WireKit {
 
   @TestFactory
   final Stream<DynamicTest> everyPropertyHoldsUnderFaults() {
+    variantsOnlyInFull();
     WireSetup setup = setup();
     return checks(setup.withFaults(setup.seed()));
   }
@@ -65,6 +74,7 @@ public abstract class WireKit {
 
   @Test
   final void aRankThatDiesAtAnyStepIsNamedAndNothingIsTorn() {
+    variantsOnlyInFull();
     WireSetup setup = setup();
     int campaigns = Integer.getInteger("ep4j.campaigns", TestScale.part(campaigns()));
     System.out.printf(
@@ -85,6 +95,12 @@ public abstract class WireKit {
     List<String> arguments = new ArrayList<>(setup.arguments());
     arguments.add(WireJob.HUGE);
     world().run(2, WireJob.class, arguments);
+  }
+
+  private void variantsOnlyInFull() {
+    if (variant()) {
+      TestScale.onlyInFull("the wire without the option runs it");
+    }
   }
 
   private static boolean enoughMemory() {

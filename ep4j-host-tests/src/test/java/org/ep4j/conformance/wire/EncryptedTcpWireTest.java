@@ -13,4 +13,9 @@ class EncryptedTcpWireTest extends WireKit {
   protected World world() {
     return new ThreadWorld();
   }
+
+  @Override
+  protected boolean variant() {
+    return true;
+  }
 }

@@ -14,4 +14,9 @@ class TcpWireOnSeveralConnectionsTest extends WireKit {
   protected World world() {
     return new ThreadWorld();
   }
+
+  @Override
+  protected boolean variant() {
+    return true;
+  }
 }

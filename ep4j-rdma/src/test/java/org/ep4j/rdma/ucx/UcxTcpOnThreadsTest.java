@@ -18,4 +18,9 @@ class UcxTcpOnThreadsTest extends UcxWireKit {
   protected World world() {
     return new ThreadWorld();
   }
+
+  @Override
+  protected boolean variant() {
+    return true;
+  }
 }
