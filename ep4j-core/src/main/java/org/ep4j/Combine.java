@@ -9,7 +9,7 @@ package org.ep4j;
 public interface Combine {
   /**
    * Sums [T, H] over the ranks that hold each token, in the dtype of the rows. Routing weights are
-   * not applied.
+   * applied only with {@link CombineOptions#applyWeights()}.
    */
   Tensor x();
 

@@ -4,14 +4,15 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Options of {@link ExpertBuffer#combine(Tensor, DispatchHandle, CombineOptions)}. Immutable;
- * create one and reuse it. There is no option that applies routing weights: the caller multiplies
- * the rows by their weights.
+ * create one and reuse it. Unless {@link #applyWeights} is set, combine applies no routing weights:
+ * the caller multiplies the rows by their weights.
  */
 public final class CombineOptions {
-  /** No weights, no bias, partial rounding, synchronous. */
+  /** No weights returned or applied, no bias, partial rounding, synchronous. */
   public static final CombineOptions DEFAULT = builder().build();
 
   private final @Nullable Tensor topkWeights;
+  private final boolean applyWeights;
   private final @Nullable Tensor bias0;
   private final @Nullable Tensor bias1;
   private final boolean partialRounding;
@@ -20,6 +21,7 @@ public final class CombineOptions {
 
   private CombineOptions(Builder b) {
     topkWeights = b.topkWeights;
+    applyWeights = b.applyWeights;
     bias0 = b.bias0;
     bias1 = b.bias1;
     partialRounding = b.partialRounding;
@@ -36,6 +38,7 @@ public final class CombineOptions {
   public Builder toBuilder() {
     Builder b = new Builder();
     b.topkWeights = topkWeights;
+    b.applyWeights = applyWeights;
     b.bias0 = bias0;
     b.bias1 = bias1;
     b.partialRounding = partialRounding;
@@ -46,11 +49,30 @@ public final class CombineOptions {
 
   /**
    * Weights to return to the sources, for example gradients: FP32 [N, K] (FLAT) or [N]
-   * (EXPERT_MAJOR); or null. They are summed over ranks like the rows. Combine does not multiply
-   * rows by them.
+   * (EXPERT_MAJOR); or null. They are summed over ranks like the rows. Combine never multiplies
+   * rows by them; {@link #applyWeights} multiplies by the weights of the dispatch.
    */
   public @Nullable Tensor topkWeights() {
     return topkWeights;
+  }
+
+  /**
+   * Whether combine multiplies each row by its routing weight; default false. Only EXPERT_MAJOR,
+   * whose rows have one weight each, and equal on all ranks.
+   *
+   * <p>The weights are those of the dispatch that made the handle, {@link Routing#topkWeights()}.
+   * The handle keeps a copy of them, so neither later dispatches nor writes to {@link
+   * GroupedDispatch#rowWeights()} change them. After a cached dispatch, which has no weights, they
+   * still apply.
+   *
+   * <p>The product of the value in FP32 and the weight is rounded to FP32, then added as without
+   * this option: no fused multiply-add. Biases are not multiplied.
+   *
+   * <p>Combine refuses it for FLAT rows, which stand for several experts, and for a handle whose
+   * dispatch had no weights.
+   */
+  public boolean applyWeights() {
+    return applyWeights;
   }
 
   /** Added first, dtype of the rows, [T, H]; or null. */
@@ -91,6 +113,8 @@ public final class CombineOptions {
   public String toString() {
     return "CombineOptions[topkWeights="
         + topkWeights
+        + ", applyWeights="
+        + applyWeights
         + ", bias0="
         + bias0
         + ", bias1="
@@ -107,6 +131,7 @@ public final class CombineOptions {
   /** Collects options. */
   public static final class Builder {
     private @Nullable Tensor topkWeights;
+    private boolean applyWeights;
     private @Nullable Tensor bias0;
     private @Nullable Tensor bias1;
     private boolean partialRounding = true;
@@ -118,6 +143,12 @@ public final class CombineOptions {
     /** Weights to return to the sources; combine does not multiply rows by them. */
     public Builder topkWeights(Tensor value) {
       topkWeights = value;
+      return this;
+    }
+
+    /** Whether rows are multiplied by the routing weights of their dispatch. */
+    public Builder applyWeights(boolean value) {
+      applyWeights = value;
       return this;
     }
 

@@ -11,8 +11,9 @@ import org.ep4j.group.Group;
  * number of ranks, E experts, L local experts, N received rows, M the low-latency token maximum.
  * Tensors are row-major.
  *
- * <p><b>Weights:</b> high-throughput combine adds rows and does not apply routing weights; the
- * caller multiplies rows by their weights. Low-latency combine applies the routing weights.
+ * <p><b>Weights:</b> high-throughput combine adds rows and does not apply routing weights unless
+ * {@link CombineOptions#applyWeights} is set; otherwise the caller multiplies rows by their
+ * weights. Low-latency combine applies the routing weights.
  *
  * <p><b>Threads:</b> one thread at a time may use a buffer. A call while another thread is inside
  * throws {@link IllegalStateException}. Hooks run on the calling thread.
@@ -192,10 +193,11 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /**
    * Returns rows to their source ranks and sums them per token; collective. <b>Routing weights are
-   * not applied</b> (as in DeepEP V1), whether the dispatch had weights or not: multiply each row
-   * by its weight before this call. After {@link #dispatchGrouped} the weight of a row is in {@link
-   * GroupedDispatch#rowWeights}; a row of {@link #dispatch} is the weighted sum over its local
-   * experts. Low-latency combine applies the weights.
+   * not applied</b> (as in DeepEP V1), whether the dispatch had weights or not, unless {@link
+   * CombineOptions#applyWeights} is set: multiply each row by its weight before this call. After
+   * {@link #dispatchGrouped} the weight of a row is in {@link GroupedDispatch#rowWeights}, or let
+   * combine apply it; a row of {@link #dispatch} is the weighted sum over its local experts, and
+   * combine cannot apply weights. Low-latency combine applies the weights.
    *
    * @param y BF16, FP16 or FP32, at least [N, H], in the row order of the handle's dispatch. {@link
    *     Dispatch#combineInput} needs no copy; any other memory, {@link Dispatch#x()} included, is

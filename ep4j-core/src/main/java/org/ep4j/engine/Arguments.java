@@ -321,6 +321,33 @@ public final class Arguments {
     }
   }
 
+  /**
+   * Checks whether a combine can apply the weights of its dispatch.
+   *
+   * @param weighted whether the dispatch that made the handle had weights
+   */
+  public static void applyWeights(CombineOptions options, DispatchHandle handle, boolean weighted) {
+    if (!options.applyWeights()) {
+      return;
+    }
+    if (handle.layout() == Layout.FLAT) {
+      throw invalid(
+          ErrorCode.OPTION_NOT_FOR_LAYOUT,
+          "applyWeights",
+          true,
+          "false for FLAT rows, each of which stands for several experts with a weight each",
+          "multiply in the experts, or dispatch EXPERT_MAJOR");
+    }
+    if (!weighted) {
+      throw invalid(
+          ErrorCode.WEIGHTS_MISSING,
+          "applyWeights",
+          true,
+          "false, because the dispatch of the handle had no weights",
+          "pass topkWeights in the routing of the dispatch");
+    }
+  }
+
   private static void receivedRows(
       String name, Tensor tensor, DispatchHandle handle, long max, boolean all) {
     if (tensor.size(0) >= max) {

@@ -56,8 +56,11 @@ public final class OperationLayout {
   /** Low-latency combine: 1 if rows travel as LogFMT-10. */
   public static final int LOG_FMT = 14;
 
+  /** High-throughput combine: 1 if rows are multiplied by their weights. */
+  public static final int APPLY_WEIGHTS = 15;
+
   /** Number of words. */
-  public static final int FIELDS = 15;
+  public static final int FIELDS = 16;
 
   /** Bytes of a description. */
   public static final long BYTES = FIELDS * 8L;
@@ -104,7 +107,8 @@ public final class OperationLayout {
     "handle (number of its dispatch)",
     "partialRounding",
     "format of the rows",
-    "logFmt"
+    "logFmt",
+    "applyWeights"
   };
 
   private static final int SCALE_KINDS = ScaleKind.values().length;
@@ -135,7 +139,7 @@ public final class OperationLayout {
       case SCALE_DTYPE -> value == 0 ? "none" : named(DType.values(), value - 1);
       case LAYOUT -> named(Layout.values(), value);
       case ROW_FORMAT -> rowFormatText(value);
-      case GLOBAL_SCALES, WEIGHTS, STATIC_SIZING, PARTIAL_ROUNDING, LOG_FMT ->
+      case GLOBAL_SCALES, WEIGHTS, STATIC_SIZING, PARTIAL_ROUNDING, LOG_FMT, APPLY_WEIGHTS ->
           value == 0 ? "no" : "yes";
       default -> Long.toString(value);
     };

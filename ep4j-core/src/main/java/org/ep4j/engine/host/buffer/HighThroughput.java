@@ -289,6 +289,7 @@ final class HighThroughput {
   private void checkCombine(Tensor y, HostHandle hostHandle, CombineOptions options) {
     Arguments.noStream(options.execution().stream());
     Arguments.combine(context.config, y, hostHandle, options, hostHandle.rows(), true);
+    Arguments.applyWeights(options, hostHandle, hostHandle.weighted);
     Arguments.onHost("y", y);
     onHost("topkWeights", options.topkWeights());
     onHost("bias0", options.bias0());

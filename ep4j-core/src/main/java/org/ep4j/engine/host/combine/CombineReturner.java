@@ -156,7 +156,13 @@ final class CombineReturner {
 
   private void sum(
       NodePartial partial, float[] sum, int first, int end, CombineChunk chunk, int place) {
-    partial.rows(forward.routes, first, end, flat, chunk.rows + place * terms.rowBytes);
+    partial.rows(
+        forward.routes,
+        forward.routeWeights,
+        first,
+        end,
+        flat,
+        chunk.rows + place * terms.rowBytes);
     if (weightBytes != 0) {
       partial.weights(forward.routes, first, end, flat, sum, topK);
       for (int k = 0; k < topK; k++) {

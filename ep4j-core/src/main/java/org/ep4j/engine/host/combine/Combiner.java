@@ -85,6 +85,7 @@ public final class Combiner {
           .set(OperationLayout.DTYPE, y.dtype().ordinal())
           .set(OperationLayout.WEIGHTS, options.topkWeights() != null)
           .set(OperationLayout.PARTIAL_ROUNDING, options.partialRounding())
+          .set(OperationLayout.APPLY_WEIGHTS, options.applyWeights())
           .set(OperationLayout.HANDLE, handle.epoch);
       context.enter(operation, COMBINE);
       locate();
@@ -168,6 +169,7 @@ public final class Combiner {
     terms.dtype = y.dtype();
     terms.rowBytes = y.dtype().bytes(y.size(1));
     terms.partialRounding = options.partialRounding();
+    terms.applyWeights = options.applyWeights();
     terms.bias0 = bias(options.bias0(), out, scratch.bias0);
     terms.bias1 = bias(options.bias1(), out, scratch.bias1);
     terms.sums = out != null && inPlace(out) ? out.address() : staging.at(scratch.sums);

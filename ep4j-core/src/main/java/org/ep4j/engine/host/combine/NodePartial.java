@@ -22,24 +22,30 @@ final class NodePartial {
     list = new TokenRows(maxTopK);
   }
 
-  /** Sums the rows of the routes {@code from} to {@code to} into the row at {@code out}. */
-  void rows(long[] routes, int from, int to, boolean flat, long out) {
+  /**
+   * Sums the rows of the routes {@code from} to {@code to} into the row at {@code out}.
+   *
+   * @param routeWeights weights of the routes; used if {@link SumTerms#applyWeights} is set
+   */
+  void rows(long[] routes, float[] routeWeights, int from, int to, boolean flat, long out) {
+    boolean weighted = terms.applyWeights;
     list.clear();
     int lastRank = -1;
     for (int i = from; i < to; i++) {
       int rank = RowTarget.rank(routes[i]);
       long row = terms.rows[rank] + RowTarget.slot(routes[i]) * terms.rowBytes;
+      float weight = weighted ? routeWeights[i] : 1;
       if (rank == lastRank) {
-        list.add(row);
+        list.add(row, weight);
       } else {
-        list.addGroup(row);
+        list.addGroup(row, weight);
         lastRank = rank;
       }
     }
     if (flat) {
       kernels.reduceRows(terms.dtype, list.rows, list.count, out, hidden);
     } else {
-      kernels.reduceGroups(terms.dtype, list.rows, list.groupEnd, list.groups, true, out, hidden);
+      list.sumGroups(kernels, terms.dtype, weighted, true, out, hidden);
     }
   }
 

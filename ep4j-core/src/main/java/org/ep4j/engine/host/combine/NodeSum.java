@@ -38,6 +38,7 @@ final class NodeSum {
   private boolean flat;
   private int[] start = new int[1];
   private long[] routes = new long[0];
+  private float[] routeWeights = new float[0];
 
   /** State of a worker. */
   private static final class Worker {
@@ -72,6 +73,7 @@ final class NodeSum {
     flat = handle.layout == Layout.FLAT;
     start = handle.start;
     routes = handle.routes;
+    routeWeights = handle.routeWeights;
     if (workerStates.length < team.size()) {
       workerStates = new Worker[team.size()];
       for (int i = 0; i < workerStates.length; i++) {
@@ -100,8 +102,7 @@ final class NodeSum {
       if (flat || terms.partialRounding) {
         kernels.reduceRows(terms.dtype, list.rows, list.count, out, hidden);
       } else {
-        kernels.reduceGroups(
-            terms.dtype, list.rows, list.groupEnd, list.groups, false, out, hidden);
+        list.sumGroups(kernels, terms.dtype, terms.applyWeights, false, out, hidden);
       }
       if (terms.weightSums != 0) {
         sumWeights(mine, t);
@@ -138,11 +139,11 @@ final class NodeSum {
       int rank = RowTarget.rank(routes[i]);
       if (!context.isIntranode(rank)) {
         mine.list.addGroup(internode.row[i]);
-      } else if (next == i + 1) {
+      } else if (next == i + 1 && !terms.applyWeights) {
         // The sum of one row is that row; the final sum below normalises its zero or NaN.
         mine.list.addGroup(terms.rows[rank] + RowTarget.slot(routes[i]) * terms.rowBytes);
       } else {
-        mine.partial.rows(routes, i, next, flat, mine.row);
+        mine.partial.rows(routes, routeWeights, i, next, flat, mine.row);
         mine.list.addGroup(mine.row);
       }
       i = next;
@@ -150,6 +151,7 @@ final class NodeSum {
   }
 
   private void addRows(TokenRows list, int token) {
+    boolean weighted = terms.applyWeights;
     int lastRank = -1;
     int end = start[token + 1];
     for (int i = start[token]; i < end; i++) {
@@ -162,10 +164,11 @@ final class NodeSum {
           context.isIntranode(rank)
               ? terms.rows[rank] + RowTarget.slot(route) * terms.rowBytes
               : internode.row[i];
+      float weight = weighted ? routeWeights[i] : 1;
       if (rank == lastRank) {
-        list.add(row);
+        list.add(row, weight);
       } else {
-        list.addGroup(row);
+        list.addGroup(row, weight);
         lastRank = rank;
       }
     }

@@ -41,6 +41,7 @@ final class RowPull implements WorkerTeam.Task {
   private boolean streaming;
   private int[] start = new int[1];
   private long[] routes = new long[0];
+  private float[] weights = new float[0];
   private Worker[] workerStates = new Worker[0];
 
   /** State of a worker. */
@@ -72,6 +73,7 @@ final class RowPull implements WorkerTeam.Task {
     flat = handle.layout == Layout.FLAT;
     start = handle.start;
     routes = handle.routes;
+    weights = handle.routeWeights;
     streaming =
         terms.streamable
             && team.size() <= ScratchLayout.BLOCKS
@@ -92,6 +94,7 @@ final class RowPull implements WorkerTeam.Task {
     boolean around = streaming;
     DType dtype = terms.dtype;
     long rowBytes = terms.rowBytes;
+    boolean weighted = terms.applyWeights;
     boolean partialRounding = terms.partialRounding;
     int from = (int) ((long) tokens * worker / workers);
     int to = (int) ((long) tokens * (worker + 1) / workers);
@@ -102,12 +105,11 @@ final class RowPull implements WorkerTeam.Task {
       gather(t + 1, to, next);
       long sum = terms.sums + t * rowBytes;
       if (around) {
-        mine.streamed.sum(dtype, !flat, partialRounding, now, next, sum, rowBytes);
+        mine.streamed.sum(dtype, !flat, weighted, partialRounding, now, next, sum, rowBytes);
       } else if (flat) {
         kernels.reduceRows(dtype, now.rows, now.count, sum, hidden);
       } else {
-        kernels.reduceGroups(
-            dtype, now.rows, now.groupEnd, now.groups, partialRounding, sum, hidden);
+        now.sumGroups(kernels, dtype, weighted, partialRounding, sum, hidden);
       }
       if (terms.weightSums != 0) {
         sumWeights(t, mine);
@@ -134,6 +136,7 @@ final class RowPull implements WorkerTeam.Task {
     if (terms.bias1 != 0) {
       list.addGroup(terms.bias1 + token * rowBytes);
     }
+    boolean weighted = terms.applyWeights;
     int lastRank = -1;
     int endOfRoutes = start[token + 1];
     for (int i = start[token]; i < endOfRoutes; i++) {
@@ -141,10 +144,11 @@ final class RowPull implements WorkerTeam.Task {
       if (route >= 0) {
         int rank = RowTarget.rank(route);
         long row = terms.rows[rank] + RowTarget.slot(route) * rowBytes;
+        float weight = weighted ? weights[i] : 1;
         if (rank == lastRank) {
-          list.add(row);
+          list.add(row, weight);
         } else {
-          list.addGroup(row);
+          list.addGroup(row, weight);
           lastRank = rank;
         }
       }

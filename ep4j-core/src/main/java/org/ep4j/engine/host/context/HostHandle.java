@@ -8,6 +8,7 @@ import org.ep4j.Layout;
 import org.ep4j.ScaleLayout;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
+import org.ep4j.memory.NativeMemory;
 
 /**
  * The routes of a dispatch: for each token of this rank the slots of its rows, and what this rank
@@ -46,6 +47,12 @@ public final class HostHandle implements DispatchHandle {
 
   /** See {@link RowTarget}. */
   public long[] routes = new long[0];
+
+  /**
+   * EXPERT_MAJOR with weights: the weight of each route, which a combine may apply. Unlike the
+   * weights that a rank received, these last as long as the handle.
+   */
+  public float[] routeWeights = new float[0];
 
   /**
    * The same routes with {@link RowTarget#NOWHERE} for routes to other nodes; the same array if
@@ -105,6 +112,24 @@ public final class HostHandle implements DispatchHandle {
       routes = new long[Math.multiplyExact(tokens, topK)];
     }
     intranodeRoutes = routes;
+  }
+
+  /**
+   * Copies the weights of the routes. The routes name their choices.
+   *
+   * @param weights address of FP32 [tokens, topK]
+   */
+  public void keepWeights(long weights) {
+    if (routeWeights.length < routes.length) {
+      routeWeights = new float[routes.length];
+    }
+    for (int t = 0; t < tokens; t++) {
+      long ofToken = weights + (long) t * topK * Float.BYTES;
+      for (int i = start[t]; i < start[t + 1]; i++) {
+        long choice = RowTarget.choice(routes[i]);
+        routeWeights[i] = NativeMemory.getFloat(ofToken + choice * Float.BYTES);
+      }
+    }
   }
 
   /** Separates the routes to other nodes. */

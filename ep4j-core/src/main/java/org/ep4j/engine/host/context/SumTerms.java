@@ -12,6 +12,10 @@ public final class SumTerms {
   public DType dtype = DType.BF16;
   public long rowBytes;
   public boolean partialRounding;
+
+  /** Whether rows are multiplied by the weights of their routes; only EXPERT_MAJOR. */
+  public boolean applyWeights;
+
   public long bias0;
   public long bias1;
   public long sums;

@@ -161,6 +161,9 @@ public final class Dispatcher {
       routes.flat(handle, payload.ids, payload.wideIds);
     } else {
       routes.expertMajor(handle, payload.ids, payload.wideIds);
+      if (handle.weighted) {
+        handle.keepWeights(payload.weights);
+      }
     }
   }
 

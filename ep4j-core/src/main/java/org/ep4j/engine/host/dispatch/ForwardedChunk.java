@@ -1,5 +1,6 @@
 package org.ep4j.engine.host.dispatch;
 
+import org.ep4j.Layout;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.Forward;
 import org.ep4j.engine.host.context.HostContext;
@@ -61,6 +62,11 @@ final class ForwardedChunk {
     }
     int first = forward.tokens;
     append(forward);
+    if (handle.layout == Layout.EXPERT_MAJOR && own.weights != 0) {
+      for (int n = 0; n < chunk.tokens; n++) {
+        forward.keepWeights(first + n, chunk.weights + (long) n * handle.topK * Float.BYTES);
+      }
+    }
     locate(own, handle.topK, first);
     push.prepare(handle, forward, first, peer, team);
     unit.set(first, forward.tokens);

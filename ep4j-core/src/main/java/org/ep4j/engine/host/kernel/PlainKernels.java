@@ -30,6 +30,20 @@ final class PlainKernels extends RowKernels {
   }
 
   @Override
+  public void reduceScaledGroups(
+      DType type,
+      long[] rows,
+      float[] weights,
+      int[] groupEnd,
+      int groups,
+      boolean partialRounding,
+      long out,
+      int elements) {
+    PlainSums.scaledGroups(
+        type, rows, weights, groupEnd, groups, partialRounding, out, 0, elements);
+  }
+
+  @Override
   public void weightedReduce(long[] rows, float[] weights, int count, long out, int elements) {
     PlainSums.weighted(rows, weights, count, out, 0, elements);
   }

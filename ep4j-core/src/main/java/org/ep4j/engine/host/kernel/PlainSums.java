@@ -88,6 +88,33 @@ final class PlainSums {
     }
   }
 
+  static void scaledGroups(
+      DType type,
+      long[] rows,
+      float[] weights,
+      int[] groupEnd,
+      int groups,
+      boolean partialRounding,
+      long out,
+      int from,
+      int to) {
+    if (!type.summable()) {
+      throw notSummable(type);
+    }
+    for (int at = from; at < to; at++) {
+      float sum = 0;
+      int row = 0;
+      for (int g = 0; g < groups; g++) {
+        float partial = 0;
+        for (int end = groupEnd[g]; row < end; row++) {
+          partial += load(type, rows[row], at) * weights[row];
+        }
+        sum += partialRounding ? round(type, partial) : partial;
+      }
+      store(type, out, at, sum);
+    }
+  }
+
   static void weighted(long[] rows, float[] weights, int count, long out, int from, int to) {
     for (int at = from; at < to; at++) {
       float sum = 0;

@@ -80,6 +80,30 @@ public abstract class RowKernels {
       int elements);
 
   /**
+   * High-throughput combine that applies weights, EXPERT_MAJOR: as {@link #reduceGroups}, but each
+   * value is first multiplied by the weight of its row in float32. The product is rounded before it
+   * is added: no fused multiply-add. A row of weight 1 is a bias.
+   *
+   * @param type BF16, FP16 or FP32, of rows and result
+   * @param rows addresses of the rows, group after group, in the order of addition
+   * @param weights weight of each row
+   * @param groupEnd for each group the index in {@code rows} after its last row
+   * @param groups groups in use, 0 allowed
+   * @param partialRounding whether each group's sum is rounded to {@code type}
+   * @param out address of the result row
+   * @param elements elements of a row
+   */
+  public abstract void reduceScaledGroups(
+      DType type,
+      long[] rows,
+      float[] weights,
+      int[] groupEnd,
+      int groups,
+      boolean partialRounding,
+      long out,
+      int elements);
+
+  /**
    * Low-latency combine: {@code acc = fma(rows[i], weights[i], acc)} in float32 from +0, in order,
    * rounded once; BF16 rows and result.
    *

@@ -138,4 +138,72 @@ final class VectorFp16Sums {
     }
     PlainSums.groups(DType.FP16, rows, groupEnd, groups, rounded, out, at / 2, elements);
   }
+
+  /** As {@link #groups}, of rows times their weights. */
+  static void scaledGroups(
+      long[] rows,
+      float[] weights,
+      int[] groupEnd,
+      int groups,
+      boolean rounded,
+      long out,
+      int elements) {
+    int bytes = 2 * elements;
+    int at = 0;
+    for (; at <= bytes - STEP; at += STEP) {
+      FloatVector sum = FloatVector.zero(FLOAT);
+      int r = 0;
+      for (int g = 0; g < groups; g++) {
+        FloatVector part = FloatVector.zero(FLOAT);
+        for (int end = groupEnd[g]; r < end; r++) {
+          IntVector half =
+              INTS.cast(loadHalfShorts(rows[r] + at).convertShape(ZERO_EXTEND_S2I, INT, 0));
+          IntVector magnitude = half.and(0x7FFF);
+          IntVector bits = magnitude.lanewise(LSHL, 13).add(REBIAS);
+          bits = bits.blend(bits.add(REBIAS), magnitude.compare(GT, 0x7BFF));
+          FloatVector scaled = FLOATS.cast(bits.add(1 << 23).reinterpretAsFloats()).sub(0x1p-14f);
+          bits = bits.blend(scaled.reinterpretAsInts(), magnitude.compare(LT, 0x400));
+          IntVector sign = half.and(0x8000).lanewise(LSHL, 16);
+          FloatVector w = FloatVector.broadcast(FLOAT, weights[r]);
+          part = FLOATS.cast(sign.or(bits).reinterpretAsFloats()).mul(w).add(part);
+        }
+        if (rounded) {
+          // Adding and subtracting 2^13 times its power of two leaves the 11 bits of binary16.
+          IntVector bits = INTS.cast(FLOATS.cast(part).reinterpretAsInts());
+          IntVector magnitude = bits.and(0x7FFFFFFF);
+          FloatVector power =
+              FLOATS.cast(magnitude.max(SMALLEST_NORMAL).and(INFINITY).reinterpretAsFloats());
+          FloatVector kept =
+              power.fma(FloatVector.broadcast(FLOAT, 0x1p13f), magnitude.reinterpretAsFloats());
+          kept = power.fma(FloatVector.broadcast(FLOAT, -0x1p13f), kept);
+          part =
+              INTS.cast(kept.reinterpretAsInts())
+                  .blend(INFINITY, magnitude.compare(GT, OVERFLOW - 1))
+                  .blend(Fp32.NAN, magnitude.compare(GT, INFINITY))
+                  .or(bits.and(0x80000000))
+                  .reinterpretAsFloats();
+        }
+        sum = FLOATS.cast(part).add(sum);
+      }
+      IntVector bits = INTS.cast(FLOATS.cast(sum).reinterpretAsInts());
+      IntVector magnitude = bits.and(0x7FFFFFFF);
+      FloatVector tiny = FLOATS.cast(magnitude.reinterpretAsFloats()).add(0.5f);
+      IntVector half =
+          magnitude
+              .add(magnitude.lanewise(LSHR, 13).and(1))
+              .add(0xFFF - REBIAS)
+              .lanewise(LSHR, 13)
+              .min(0x7C00)
+              .blend(
+                  INTS.cast(tiny.reinterpretAsInts()).sub(HALF),
+                  magnitude.compare(LT, SMALLEST_NORMAL))
+              .or(bits.lanewise(LSHR, 16).and(0x8000))
+              .blend(Fp16.NAN, magnitude.compare(GT, INFINITY));
+      HALF_SHORTS
+          .cast(half.convertShape(I2S, HALF_SHORT, 0))
+          .intoMemorySegment(MEMORY, out + at, ORDER);
+    }
+    PlainSums.scaledGroups(
+        DType.FP16, rows, weights, groupEnd, groups, rounded, out, at / 2, elements);
+  }
 }

@@ -56,4 +56,28 @@ final class VectorFp32Sums {
     }
     PlainSums.groups(DType.FP32, rows, groupEnd, groups, false, out, (int) (at / 4), elements);
   }
+
+  /** As {@link #groups}, of rows times their weights. */
+  static void scaledGroups(
+      long[] rows, float[] weights, int[] groupEnd, int groups, long out, int elements) {
+    long bytes = 4L * elements;
+    long at = 0;
+    for (; at <= bytes - BYTES; at += BYTES) {
+      FloatVector sum = FloatVector.zero(FLOAT);
+      int r = 0;
+      for (int g = 0; g < groups; g++) {
+        FloatVector part = FloatVector.zero(FLOAT);
+        for (int end = groupEnd[g]; r < end; r++) {
+          FloatVector w = FloatVector.broadcast(FLOAT, weights[r]);
+          part = loadFloats(rows[r] + at).mul(w).add(part);
+        }
+        sum = FLOATS.cast(part).add(sum);
+      }
+      IntVector bits = INTS.cast(FLOATS.cast(sum).reinterpretAsInts());
+      bits.blend(Fp32.NAN, bits.and(0x7FFFFFFF).compare(GT, 0x7F800000))
+          .intoMemorySegment(MEMORY, out + at, ORDER);
+    }
+    PlainSums.scaledGroups(
+        DType.FP32, rows, weights, groupEnd, groups, false, out, (int) (at / 4), elements);
+  }
 }

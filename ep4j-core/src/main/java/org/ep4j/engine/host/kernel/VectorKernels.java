@@ -40,6 +40,28 @@ final class VectorKernels extends RowKernels {
   }
 
   @Override
+  public void reduceScaledGroups(
+      DType type,
+      long[] rows,
+      float[] weights,
+      int[] groupEnd,
+      int groups,
+      boolean partialRounding,
+      long out,
+      int elements) {
+    switch (type) {
+      case BF16 ->
+          VectorBf16WeightedSums.scaledGroups(
+              rows, weights, groupEnd, groups, partialRounding, out, elements);
+      case FP16 ->
+          VectorFp16Sums.scaledGroups(
+              rows, weights, groupEnd, groups, partialRounding, out, elements);
+      case FP32 -> VectorFp32Sums.scaledGroups(rows, weights, groupEnd, groups, out, elements);
+      default -> throw PlainSums.notSummable(type);
+    }
+  }
+
+  @Override
   public void weightedReduce(long[] rows, float[] weights, int count, long out, int elements) {
     VectorBf16WeightedSums.rows(rows, weights, count, out, elements);
   }

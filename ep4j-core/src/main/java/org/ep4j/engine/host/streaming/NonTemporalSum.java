@@ -37,6 +37,7 @@ public final class NonTemporalSum {
    * Sums {@code now} and advances its addresses.
    *
    * @param grouped whether groups are summed first
+   * @param weighted whether rows are multiplied by their weights; only with {@code grouped}
    * @param next rows of the next sum
    * @param out address of the result, a multiple of {@link NonTemporalCopy#ALIGNMENT}
    * @param rowBytes bytes of a row
@@ -44,6 +45,7 @@ public final class NonTemporalSum {
   public void sum(
       DType dtype,
       boolean grouped,
+      boolean weighted,
       boolean partialRounding,
       TokenRows now,
       TokenRows next,
@@ -61,8 +63,7 @@ public final class NonTemporalSum {
       int bytes = (int) Math.min(BLOCK - (out + at & LINE - 1), rowBytes - at);
       int elements = bytes / elementBytes;
       if (grouped) {
-        kernels.reduceGroups(
-            dtype, now.rows, now.groupEnd, now.groups, partialRounding, block, elements);
+        now.sumGroups(kernels, dtype, weighted, partialRounding, block, elements);
       } else {
         kernels.reduceRows(dtype, now.rows, now.count, block, elements);
       }

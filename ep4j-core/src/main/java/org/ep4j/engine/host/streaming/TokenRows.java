@@ -1,5 +1,8 @@
 package org.ep4j.engine.host.streaming;
 
+import org.ep4j.DType;
+import org.ep4j.engine.host.kernel.RowKernels;
+
 /**
  * The rows of the sum of one token, in order of addition. EXPERT_MAJOR rows form groups, one per
  * rank; a bias is a group of its own. Filled for each token, used by one thread.
@@ -7,6 +10,9 @@ package org.ep4j.engine.host.streaming;
 public final class TokenRows {
   /** Addresses. */
   public final long[] rows;
+
+  /** Weight of each row. */
+  private final float[] weights;
 
   /** Number of rows. */
   public int count;
@@ -19,6 +25,7 @@ public final class TokenRows {
 
   public TokenRows(int max) {
     rows = new long[max];
+    weights = new float[max];
     groupEnd = new int[max];
   }
 
@@ -27,15 +34,41 @@ public final class TokenRows {
     groups = 0;
   }
 
-  /** Adds a row as a group of its own. */
+  /** Adds a row of weight 1 as a group of its own. */
   public void addGroup(long row) {
+    addGroup(row, 1);
+  }
+
+  /** Adds a row as a group of its own. */
+  public void addGroup(long row, float weight) {
     groups++;
-    add(row);
+    add(row, weight);
   }
 
   /** Adds a row to the last group. */
-  public void add(long row) {
-    rows[count++] = row;
+  public void add(long row, float weight) {
+    rows[count] = row;
+    weights[count++] = weight;
     groupEnd[groups - 1] = count;
+  }
+
+  /**
+   * Sums the groups into the row at {@code out}.
+   *
+   * @param weighted whether rows are multiplied by their weights
+   */
+  public void sumGroups(
+      RowKernels kernels,
+      DType dtype,
+      boolean weighted,
+      boolean partialRounding,
+      long out,
+      int elements) {
+    if (weighted) {
+      kernels.reduceScaledGroups(
+          dtype, rows, weights, groupEnd, groups, partialRounding, out, elements);
+    } else {
+      kernels.reduceGroups(dtype, rows, groupEnd, groups, partialRounding, out, elements);
+    }
   }
 }

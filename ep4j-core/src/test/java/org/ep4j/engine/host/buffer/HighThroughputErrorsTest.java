@@ -271,6 +271,29 @@ class HighThroughputErrorsTest {
   }
 
   @Test
+  void weightsAreAppliedOnlyWhereEachRowHasOne() {
+    CombineOptions applied = CombineOptions.builder().applyWeights(true).build();
+    Routing weighted = Routing.of(new long[] {0, 1}, new float[] {1, 2}, 2);
+    alone(
+        b -> {
+          Dispatch flat = b.dispatch(constant(1, 1), weighted);
+          refused(
+              () -> b.combine(flat.x(), flat.handle(), applied),
+              ErrorCode.OPTION_NOT_FOR_LAYOUT,
+              "applyWeights",
+              "FLAT",
+              "EXPERT_MAJOR");
+          Dispatch grouped = b.dispatchGrouped(constant(1, 1), ids(0, 1));
+          refused(
+              () -> b.combine(grouped.x(), grouped.handle(), applied),
+              ErrorCode.WEIGHTS_MISSING,
+              "applyWeights",
+              "had no weights",
+              "topkWeights");
+        });
+  }
+
+  @Test
   void resultsMustNotOverwriteTheirTerms() {
     alone(
         b -> {

@@ -25,6 +25,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.Event;
 import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.GroupedDispatch;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
@@ -124,6 +125,17 @@ class HighThroughputRulesTest {
         b -> b.dispatch(constant(1, 1), weighted),
         "differs in the presence of topkWeights: ",
         "yes");
+    different(
+        b -> combine(b, weighted, false),
+        b -> combine(b, weighted, true),
+        "differs in the applyWeights: ",
+        "yes");
+  }
+
+  private static void combine(ExpertBuffer b, Routing routing, boolean applyWeights) {
+    GroupedDispatch d = b.dispatchGrouped(constant(1, 1), routing);
+    CombineOptions options = CombineOptions.builder().applyWeights(applyWeights).build();
+    b.combine(d.x(), d.handle(), options);
   }
 
   private static void different(

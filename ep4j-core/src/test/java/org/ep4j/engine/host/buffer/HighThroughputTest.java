@@ -217,6 +217,67 @@ class HighThroughputTest {
   }
 
   @Test
+  void appliedWeightsAreThoseOfTheDispatchWhateverHappensToReceivedOnes() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          int rank = group.rank();
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
+            GroupedDispatch d = buffer.dispatchGrouped(rows(rank), routing(rank));
+            DispatchHandle handle = d.handle();
+            d.rowWeights().segment().fill((byte) 0);
+            // Another dispatch reuses the memory of the rows and their weights.
+            buffer.dispatchGrouped(rows(rank), Routing.of(IDS[rank], new float[6 - 2 * rank], 2));
+            Tensor y = constant(2, (int) handle.rows());
+            CombineOptions applied =
+                CombineOptions.builder()
+                    .applyWeights(true)
+                    .bias(constant(1, handle.tokens()))
+                    .build();
+            assertWeighted(rank, buffer.combine(y, handle, applied));
+            // A cached dispatch has no weights.
+            buffer.dispatchGrouped(Tokens.of(rows(rank)), handle);
+            assertWeighted(rank, buffer.combine(y, handle, applied));
+            float[] unweighted = rank == 0 ? new float[] {4, 2, 4} : new float[] {4, 2};
+            assertThat(heads(buffer.combine(y, handle).x())).containsExactly(unweighted);
+            handle.close();
+          }
+        });
+  }
+
+  /** Rows of 2 times the weights of {@link #WEIGHTS} that have an expert, and a bias of 1. */
+  private static void assertWeighted(int rank, Combine combine) {
+    float[] expected = rank == 0 ? new float[] {2.5f, 3, 6.5f} : new float[] {15, 11};
+    assertThat(heads(combine.x())).containsExactly(expected);
+  }
+
+  @Test
+  void productsWithWeightsAreRoundedBeforeTheyAreAdded() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          HighThroughputConfig wide =
+              HighThroughputConfig.builder().maxTokens(8).rowDType(DType.FP32).build();
+          try (ExpertBuffer buffer =
+              ExpertBuffer.open(group, config().highThroughput(wide).build())) {
+            float third = 1 / 3f;
+            Routing routing = Routing.of(new long[] {0, 1}, new float[] {1, third}, 2);
+            GroupedDispatch d = buffer.dispatchGrouped(constant(1, 1), routing);
+            // The rounded product of 3 and 1/3 is 1. A fused multiply-add would keep that 3 times
+            // the
+            // float 1/3 is 1 + 2^-25, and the sum with -1 would be 2^-25 instead of 0.
+            float[] y = new float[2 * HIDDEN];
+            Arrays.fill(y, 0, HIDDEN, -1);
+            Arrays.fill(y, HIDDEN, 2 * HIDDEN, 3);
+            CombineOptions applied =
+                CombineOptions.builder().applyWeights(true).partialRounding(false).build();
+            Tensor sums = buffer.combine(Tensor.of(y, 2, HIDDEN), d.handle(), applied).x();
+            assertThat(heads(sums)).containsExactly(0);
+          }
+        });
+  }
+
+  @Test
   void resultsOfAnEarlierOperationAreRefused() {
     ThreadRanks.run(
         1,

@@ -8,6 +8,7 @@ import java.lang.foreign.ValueLayout;
 import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.Combine;
+import org.ep4j.CombineOptions;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
@@ -112,6 +113,9 @@ class WarmLoopAllocatesNothingTest {
     private final Routing routing;
     private final DispatchOptions options;
 
+    /** Of the second combine: only EXPERT_MAJOR rows have a weight each. */
+    private final CombineOptions applied;
+
     Iteration(
         ExpertBuffer buffer, Layout layout, Tokens x, Routing routing, DispatchOptions options) {
       this.buffer = buffer;
@@ -119,6 +123,7 @@ class WarmLoopAllocatesNothingTest {
       this.x = x;
       this.routing = routing;
       this.options = options;
+      applied = CombineOptions.builder().applyWeights(layout == Layout.EXPERT_MAJOR).build();
     }
 
     void run() {
@@ -128,7 +133,7 @@ class WarmLoopAllocatesNothingTest {
       Combine c = buffer.combine(d.x(), handle);
       c.x();
       look(buffer.dispatch(layout, x, handle, Execution.SYNCHRONOUS));
-      buffer.combine(d.combineInput(DType.BF16), handle).x();
+      buffer.combine(d.combineInput(DType.BF16), handle, applied).x();
       buffer.dispatchLayout(routing).tokensPerExpert();
       buffer.barrier();
       handle.close();

@@ -22,7 +22,7 @@ import org.ep4j.ScaleKind;
  */
 final class KernelAllocations {
   /** Number of printed lines. */
-  static final int CALLS = 20;
+  static final int CALLS = 24;
 
   private static final int HIDDEN = 1024;
   private static final int ROWS = 7;
@@ -89,6 +89,10 @@ final class KernelAllocations {
     count("BF16 groups, one rounding", () -> groups(DType.BF16, false));
     count("FP16 groups", () -> groups(DType.FP16, true));
     count("FP32 groups", () -> groups(DType.FP32, true));
+    count("BF16 scaled groups", () -> scaledGroups(DType.BF16, true));
+    count("BF16 scaled groups, one rounding", () -> scaledGroups(DType.BF16, false));
+    count("FP16 scaled groups", () -> scaledGroups(DType.FP16, true));
+    count("FP32 scaled groups", () -> scaledGroups(DType.FP32, true));
     count("weighted rows", () -> kernels.weightedReduce(rows, weights, ROWS, out, HIDDEN));
     count(
         "weighted groups",
@@ -116,6 +120,11 @@ final class KernelAllocations {
 
   private void groups(DType type, boolean partialRounding) {
     kernels.reduceGroups(type, rows, groupEnd, groupEnd.length, partialRounding, out, HIDDEN);
+  }
+
+  private void scaledGroups(DType type, boolean partialRounding) {
+    kernels.reduceScaledGroups(
+        type, rows, weights, groupEnd, groupEnd.length, partialRounding, out, HIDDEN);
   }
 
   private static void count(String what, Runnable call) {

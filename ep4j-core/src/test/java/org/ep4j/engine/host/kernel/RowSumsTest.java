@@ -180,19 +180,71 @@ class RowSumsTest {
 
   @ParameterizedTest
   @MethodSource("org.ep4j.engine.host.kernel.KernelWidths#all")
+  void productsAreRoundedBeforeGroupsAreSummed(RowKernels kernels) {
+    Random random = new Random(SEED + 3);
+    for (int run = 0; run < 150; run++) {
+      DType type = TYPES[run % TYPES.length];
+      boolean partialRounding = random.nextBoolean();
+      int count = random.nextInt(10);
+      int[] groupEnd = someGroups(random, count);
+      int elements = someElements(random, run / 2);
+      float[] weights = someWeights(random, count);
+      try (GuardedMemory memory = new GuardedMemory()) {
+        Rows rows = Rows.random(memory, random, type, count, elements);
+        int[] expected = new int[elements];
+        for (int i = 0; i < elements; i++) {
+          float sum = 0;
+          int r = 0;
+          for (int end : groupEnd) {
+            float part = 0;
+            for (; r < end; r++) {
+              float product = rows.values[r][i] * weights[r];
+              part += product;
+            }
+            sum += partialRounding ? widened(type, rounded(type, part)) : part;
+          }
+          expected[i] = rounded(type, sum);
+        }
+        MemorySegment out = memory.allocate((long) elements * bytes(type));
+        kernels.reduceScaledGroups(
+            type,
+            rows.addresses,
+            weights,
+            groupEnd,
+            groupEnd.length,
+            partialRounding,
+            out.address(),
+            elements);
+        assertResult(
+            out,
+            type,
+            expected,
+            "scaled groups " + Arrays.toString(groupEnd) + " of " + type + ", seed " + (SEED + 3));
+        memory.assertMarginsUntouched();
+      }
+    }
+  }
+
+  private static float[] someWeights(Random random, int count) {
+    float[] weights = new float[count];
+    for (int r = 0; r < count; r++) {
+      weights[r] =
+          random.nextInt(8) == 0
+              ? Float.intBitsToFloat(random.nextInt())
+              : (float) random.nextGaussian();
+    }
+    return weights;
+  }
+
+  @ParameterizedTest
+  @MethodSource("org.ep4j.engine.host.kernel.KernelWidths#all")
   void weightsMultiplyWithOneRounding(RowKernels kernels) {
     Random random = new Random(SEED + 2);
     for (int run = 0; run < 120; run++) {
       int count = random.nextInt(10);
       int[] groupEnd = someGroups(random, count);
       int elements = someElements(random, run);
-      float[] weights = new float[count];
-      for (int r = 0; r < count; r++) {
-        weights[r] =
-            random.nextInt(8) == 0
-                ? Float.intBitsToFloat(random.nextInt())
-                : (float) random.nextGaussian();
-      }
+      float[] weights = someWeights(random, count);
       try (GuardedMemory memory = new GuardedMemory()) {
         Rows rows = Rows.random(memory, random, DType.BF16, count, elements);
         int[] whole = new int[elements];
