@@ -225,6 +225,7 @@ final class HighThroughputStep {
     Inputs inputs = new Inputs(in.shared().nextLong());
     int biases = in.shared().nextInt(3);
     boolean weighted = in.shared().nextBoolean();
+    boolean applied = !flat && batch.world().weighted() && in.shared().nextInt(3) != 0;
     int weightColumns = flat ? batch.world().topK() : 1;
     Terms terms =
         new Terms(
@@ -232,6 +233,7 @@ final class HighThroughputStep {
             hidden,
             inputs.rows(Part.EXPERT_OUTPUT, dtype, hidden),
             in.shared().nextBoolean(),
+            applied,
             biases > 0 ? inputs.rows(Part.BIAS0, dtype, hidden) : null,
             biases > 1 ? inputs.rows(Part.BIAS1, dtype, hidden) : null,
             weighted ? inputs.rows(Part.SCALES, DType.FP32, weightColumns) : null);
@@ -239,6 +241,7 @@ final class HighThroughputStep {
     CombineOptions.Builder combining =
         CombineOptions.builder()
             .partialRounding(terms.partialRounding())
+            .applyWeights(terms.applyWeights())
             .execution(in.own().nextInt(3) == 0 ? Execution.ASYNCHRONOUS : Execution.SYNCHRONOUS);
     if (terms.weights() != null) {
       long[] shape = flat ? new long[] {handle.rows(), weightColumns} : new long[] {handle.rows()};

@@ -156,6 +156,7 @@ class LostLanesTest {
                 HIDDEN,
                 inputs.rows(Part.EXPERT_OUTPUT, DType.BF16, HIDDEN),
                 false,
+                false,
                 null,
                 null,
                 null);

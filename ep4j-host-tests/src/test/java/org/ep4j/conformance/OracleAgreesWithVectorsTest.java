@@ -83,6 +83,7 @@ class OracleAgreesWithVectorsTest {
             metadata.hidden(),
             rows(files, "expert_out"),
             true,
+            false,
             null,
             null,
             rows(files, "recv_topk_weights"));

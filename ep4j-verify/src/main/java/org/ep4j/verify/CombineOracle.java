@@ -53,6 +53,8 @@ public final class CombineOracle {
    * @param y rows by (rank that holds them, row of its dispatch)
    * @param partialRounding whether partial sums are rounded: EXPERT_MAJOR those of ranks, between
    *     nodes those of nodes
+   * @param applyWeights whether rows are multiplied by the weights of the routing: only
+   *     EXPERT_MAJOR, and if the routing has weights
    * @param bias0 by (rank, token), or null
    * @param bias1 by (rank, token), or null
    * @param weights by (rank that holds them, row of its dispatch): FP32 [K] (FLAT) or [1]
@@ -63,12 +65,13 @@ public final class CombineOracle {
       int hidden,
       Rows y,
       boolean partialRounding,
+      boolean applyWeights,
       @Nullable Rows bias0,
       @Nullable Rows bias1,
       @Nullable Rows weights) {
     /** Rows only, with the default of {@code partialRounding}. */
     public static Terms of(DType dtype, int hidden, Rows y) {
-      return new Terms(dtype, hidden, y, true, null, null, null);
+      return new Terms(dtype, hidden, y, true, false, null, null, null);
     }
   }
 
@@ -186,7 +189,13 @@ public final class CombineOracle {
       any = true;
       last = next;
       int row = rows[token * world.topK() + choice];
-      Floats.add(partial, terms.y().row(holder, row), terms.dtype());
+      MemorySegment values = terms.y().row(holder, row);
+      if (terms.applyWeights()) {
+        float weight = world.weight(rank, token, choice);
+        Floats.addProducts(partial, values, weight, terms.dtype());
+      } else {
+        Floats.add(partial, values, terms.dtype());
+      }
       if (terms.weights() != null) {
         MemorySegment weight = terms.weights().row(holder, row);
         sumOfWeights[choice] += weight.get(ValueLayout.JAVA_FLOAT_UNALIGNED, 0);

@@ -75,6 +75,16 @@ final class Floats {
     }
   }
 
+  /** sum[i] += row[i] * weight, the product rounded before it is added. */
+  static void addProducts(float[] sum, MemorySegment row, float weight, DType dtype) {
+    float[] products = new float[sum.length];
+    add(products, row, dtype); // turns -0 into +0: neither changes a sum that began at +0
+    for (int i = 0; i < products.length; i++) {
+      products[i] *= weight;
+    }
+    add(sum, products);
+  }
+
   /** sum[i] += row[i]. */
   static void add(float[] sum, float[] row) {
     for (int i = 0; i < sum.length; i++) {

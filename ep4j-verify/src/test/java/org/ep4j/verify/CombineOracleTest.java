@@ -53,8 +53,8 @@ class CombineOracleTest {
     for (int t = 0; t < tokens; t++) {
       float[] total = new float[HIDDEN];
       if (biased && terms.bias0() != null && terms.bias1() != null) {
-        addTo(total, terms.bias0().row(RANK, t), terms.dtype());
-        addTo(total, terms.bias1().row(RANK, t), terms.dtype());
+        addTo(total, terms.bias0().row(RANK, t), 1, terms.dtype());
+        addTo(total, terms.bias1().row(RANK, t), 1, terms.dtype());
       }
       for (int d = 0; d < world.ranks(); d++) {
         float[] partial = new float[HIDDEN];
@@ -62,7 +62,8 @@ class CombineOracleTest {
         for (int i = 0; i < rows.size(); i++) {
           Pair pair = rows.get(i);
           if (pair != null && pair.rank() == RANK && pair.token() == t) {
-            addTo(partial, terms.y().row(d, i), terms.dtype());
+            float weight = terms.applyWeights() ? world.weight(RANK, t, pair.choice()) : 1;
+            addTo(partial, terms.y().row(d, i), weight, terms.dtype());
           }
         }
         for (int h = 0; h < HIDDEN; h++) {
@@ -81,11 +82,12 @@ class CombineOracleTest {
     return sums;
   }
 
-  private static void addTo(float[] sum, MemorySegment row, DType dtype) {
+  private static void addTo(float[] sum, MemorySegment row, float weight, DType dtype) {
     int bytes = dtype.bits() / 8;
     for (int h = 0; h < HIDDEN; h++) {
       byte[] element = row.asSlice((long) h * bytes, bytes).toArray(ValueLayout.JAVA_BYTE);
-      sum[h] += read(element, dtype);
+      // A product of two floats is exact in double, so the cast is its only rounding.
+      sum[h] += (float) ((double) read(element, dtype) * weight);
     }
   }
 
@@ -118,17 +120,20 @@ class CombineOracleTest {
 
   @ParameterizedTest
   @CsvSource({
-    "FLAT, BF16, true, false",
-    "FLAT, BF16, true, true",
-    "FLAT, FP16, true, true",
-    "FLAT, FP32, true, true",
-    "EXPERT_MAJOR, BF16, true, false",
-    "EXPERT_MAJOR, BF16, false, true",
-    "EXPERT_MAJOR, FP16, true, true",
-    "EXPERT_MAJOR, FP32, false, false",
+    "FLAT, BF16, true, false, false",
+    "FLAT, BF16, true, false, true",
+    "FLAT, FP16, true, false, true",
+    "FLAT, FP32, true, false, true",
+    "EXPERT_MAJOR, BF16, true, false, false",
+    "EXPERT_MAJOR, BF16, false, false, true",
+    "EXPERT_MAJOR, FP16, true, false, true",
+    "EXPERT_MAJOR, FP32, false, false, false",
+    "EXPERT_MAJOR, BF16, true, true, true",
+    "EXPERT_MAJOR, FP16, false, true, true",
+    "EXPERT_MAJOR, FP32, true, true, false",
   })
   void rightSumsPassAndEveryFlippedBitIsFound(
-      Layout layout, DType dtype, boolean partialRounding, boolean biased) {
+      Layout layout, DType dtype, boolean partialRounding, boolean applyWeights, boolean biased) {
     WorldRouting world = world();
     Inputs inputs = new Inputs(8);
     Rows weights = inputs.rows(Inputs.Part.SCALES, DType.FP32, layout == Layout.FLAT ? 4 : 1);
@@ -138,6 +143,7 @@ class CombineOracleTest {
             HIDDEN,
             inputs.rows(Inputs.Part.EXPERT_OUTPUT, dtype, HIDDEN),
             partialRounding,
+            applyWeights,
             biased ? inputs.rows(Inputs.Part.BIAS0, dtype, HIDDEN) : null,
             biased ? inputs.rows(Inputs.Part.BIAS1, dtype, HIDDEN) : null,
             weights);

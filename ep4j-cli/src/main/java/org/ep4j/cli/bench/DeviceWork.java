@@ -189,7 +189,7 @@ final class DeviceWork implements AutoCloseable {
     Inputs inputs = sets.getFirst().set().inputs();
     Rows weights = weighted ? inputs.rows(Part.SCALES, DType.FP32, weightColumns()) : null;
     Rows y = inputs.rows(Part.EXPERT_OUTPUT, dtype, settings.hidden());
-    Terms terms = new Terms(dtype, settings.hidden(), y, true, null, null, weights);
+    Terms terms = new Terms(dtype, settings.hidden(), y, true, false, null, null, weights);
     context.verify(
         () ->
             new CombineOracle(

@@ -260,8 +260,12 @@ class RandomWorldsTest {
         Poison.fill(d);
         d = buffer.dispatch(layout, tokens(rank, again), handle, Execution.SYNCHRONOUS);
         oracle.checkCached(rank, layout, d, expected(again), options.build());
-        combine(buffer, rank, world, d, null, true);
-        combine(buffer, rank, world, d, bias.get(rank), false);
+        combine(buffer, rank, world, d, null, true, false);
+        combine(buffer, rank, world, d, bias.get(rank), false, false);
+        if (weighted && layout == Layout.EXPERT_MAJOR) {
+          combine(buffer, rank, world, d, bias.get(rank), true, true);
+          combine(buffer, rank, world, d, null, false, true);
+        }
         handle.close();
       }
     }
@@ -272,9 +276,13 @@ class RandomWorldsTest {
         WorldRouting world,
         Dispatch d,
         @Nullable Tensor added,
-        boolean partialRounding) {
+        boolean partialRounding,
+        boolean applyWeights) {
       CombineOptions.Builder options =
-          CombineOptions.builder().partialRounding(partialRounding).topkWeights(weights.get(rank));
+          CombineOptions.builder()
+              .partialRounding(partialRounding)
+              .applyWeights(applyWeights)
+              .topkWeights(weights.get(rank));
       if (added != null) {
         options.bias(added, added);
       }
@@ -290,7 +298,14 @@ class RandomWorldsTest {
               rank,
               c,
               new CombineOracle.Terms(
-                  summed, hidden, Rows.of(y), partialRounding, biases, biases, Rows.of(weights)));
+                  summed,
+                  hidden,
+                  Rows.of(y),
+                  partialRounding,
+                  applyWeights,
+                  biases,
+                  biases,
+                  Rows.of(weights)));
       Poison.fill(c);
       buffer.barrier();
     }
