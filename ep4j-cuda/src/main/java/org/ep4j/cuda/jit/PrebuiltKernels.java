@@ -33,6 +33,11 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel("combine", "combine/combine.cu", Map.of(), true),
                   new PrebuiltKernel("expert-combine", "combine/expert_combine.cu", Map.of(), true),
                   new PrebuiltKernel(
+                      "weighted expert-combine",
+                      "combine/weighted_expert_combine.cu",
+                      Map.of(),
+                      true),
+                  new PrebuiltKernel(
                       "internode dispatch", "internode/internode_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel(
                       "internode expert-dispatch",
@@ -41,6 +46,11 @@ public final class PrebuiltKernels {
                       true),
                   new PrebuiltKernel(
                       "internode combine", "internode/internode_combine.cu", Map.of(), true),
+                  new PrebuiltKernel(
+                      "internode weighted combine",
+                      "internode/internode_weighted_combine.cu",
+                      Map.of(),
+                      true),
                   new PrebuiltKernel("layout", "dispatch/layout.cu", Map.of(), false),
                   new PrebuiltKernel(
                       "transpose scales", "dispatch/transpose_scales.cu", Map.of(), true),

@@ -95,6 +95,9 @@ public final class CombineParameters extends Struct {
   /** Within one node: parts of a token, each summed by one warp. */
   public final U64 parts = u64("parts");
 
+  /** EXPERT_MAJOR: weights beside slot_rows that the rows are multiplied by; else null. */
+  public final Pointer slotWeights = pointer("const float*", "slot_weights");
+
   public CombineParameters() {
     super("CombineParameters");
   }

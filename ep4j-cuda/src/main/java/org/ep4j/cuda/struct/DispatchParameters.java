@@ -209,6 +209,9 @@ public final class DispatchParameters extends Struct {
   /** Warps that forward the rows of slots. */
   public final U64 forwardWarps = u64("forward_warps");
 
+  /** EXPERT_MAJOR with weights, the handle: weights beside slot_rows, which a combine may apply. */
+  public final Pointer slotWeights = pointer("float*", "slot_weights");
+
   public DispatchParameters() {
     super("DispatchParameters");
   }

@@ -65,6 +65,20 @@ final class KernelMistakes {
             "if constexpr (H::ELEMENTS > E) {",
             "the sum of token"),
         new Mistake(
+            "weights are saved in the order of choices, not of rows",
+            "combine_world",
+            "dispatch/expert_receive.cuh",
+            "p.slot_weights[(u64)slot * p.top_k + before[round]]",
+            "p.slot_weights[(u64)slot * p.top_k + choices[round]]",
+            "the sum of token"),
+        new Mistake(
+            "pushed rows are not multiplied by their weights",
+            "internode_world",
+            "combine/push_return_rows.cuh",
+            "add_input_rows<T, U, ROWS>(p, sum, rows, weights, count, first, (u32)p.columns);",
+            "add_rows<T, T, U, ROWS>(sum, MemoryRows{rows}, count, first, (u32)p.columns);",
+            "the sum of token"),
+        new Mistake(
             "rows that are not pushed are read from the return buffer",
             "internode_world",
             "internode/internode_return_layout.cuh",

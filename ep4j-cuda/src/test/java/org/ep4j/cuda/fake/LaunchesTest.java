@@ -1,11 +1,14 @@
 package org.ep4j.cuda.fake;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.List;
+import org.ep4j.CombineOptions;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
+import org.ep4j.ErrorCode;
 import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.Tensor;
@@ -117,6 +120,37 @@ class LaunchesTest {
             assertThat(FakeDriver.memory(sums.address()).bytes())
                 .isGreaterThanOrEqualTo(OneRank.TOKENS * ROW_BYTES);
           }
+        });
+  }
+
+  @Test
+  void aCombineThatAppliesWeightsReadsThoseOfItsHandle() {
+    OneRank.run(
+        rank -> {
+          Dispatch dispatch = rank.dispatch(Layout.EXPERT_MAJOR);
+          Launch dispatched = last();
+          try (DispatchHandle handle = dispatch.handle()) {
+            assertThat(FakeDriver.memory(dispatched.get("slot_weights")))
+                .isEqualTo(FakeDriver.memory(dispatched.get("slot_rows")));
+            Tensor y = dispatch.combineInput(DType.BF16);
+            rank.buffer.combine(y, handle, rank.combining());
+            Launch plain = last();
+            CombineOptions applying = rank.combining().toBuilder().applyWeights(true).build();
+            rank.buffer.combine(y, handle, applying);
+            Launch weighted = last();
+            assertThat(plain.get("slot_weights")).isZero();
+            assertThat(weighted.get("slot_weights")).isEqualTo(dispatched.get("slot_weights"));
+            // A warp lists a float beside each of 64 pointers.
+            assertThat(weighted.sharedBytes() - plain.sharedBytes())
+                .isEqualTo(Kernels.WARPS * 64L * Float.BYTES);
+          }
+          FakeDriver.forgetCalls();
+          Dispatch flat = rank.dispatch(Layout.FLAT);
+          CombineOptions applying = rank.combining().toBuilder().applyWeights(true).build();
+          assertThatThrownBy(
+                  () -> rank.buffer.combine(flat.combineInput(DType.BF16), flat.handle(), applying))
+              .hasMessageStartingWith(ErrorCode.OPTION_NOT_FOR_LAYOUT.id());
+          assertThat(FakeKernels.launches()).hasSize(1);
         });
   }
 

@@ -62,8 +62,8 @@ class KernelsCompileTest {
 
   /**
    * By default one kernel of each protocol. The others differ by a constant: rows by rank instead
-   * of by expert, one shape instead of all, flags instead of packed flags, commands instead of
-   * stores.
+   * of by expert, rows times their weights, one shape instead of all, flags instead of packed
+   * flags, commands instead of stores.
    */
   private static List<PrebuiltKernel> kernels() {
     return PrebuiltKernels.all().stream().filter(kernel -> FULL || usual(kernel)).toList();
@@ -74,6 +74,7 @@ class KernelsCompileTest {
     boolean variant =
         defines.containsKey("EP4J_HIDDEN")
             || kernel.entry().contains("_rank_major")
+            || kernel.entry().contains("weighted_")
             || kernel.name().equals("put probe by rings");
     boolean oneNode = kernel.entry().matches("lowlatency/low_latency_(dispatch|combine)\\.cu");
     return !variant && (!oneNode || defines.equals(PrebuiltKernels.LL_PACKETS));

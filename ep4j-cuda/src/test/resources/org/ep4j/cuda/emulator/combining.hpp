@@ -42,6 +42,7 @@ struct Combine {
   u32 hidden;
   u32 biases;
   bool weighted;
+  bool applied;  // rows are multiplied by the weights of their choices
   bool rounded;  // across nodes: a node's sum for a token is one row
   std::vector<std::vector<char>> y, bias0, bias1, expected;
   std::vector<std::vector<float>> weights, expected_weights;
@@ -53,6 +54,7 @@ struct Combine {
         hidden(world.row_bytes / values.bytes()),
         biases(random.below(3)),
         weighted(random.once_in(2)),
+        applied(handle->by_experts && handle->routing.weighted && random.once_in(2)),
         rounded(world.nodes() > 1 && type != BF16_EXACT && (type == BF16 || random.once_in(2))) {
     for (u32 r = 0; r < world.ranks; r++) {
       u64 rows = handle->deliveries[r].rows.size();
@@ -129,8 +131,10 @@ struct Combine {
         continue;
       }
       some = true;
+      float weight = applied ? handle->routing.weights[source][token * top_k + rows[i].choice] : 1;
       for (u32 h = 0; h < hidden; h++) {
-        partial[h] += values.get(y[holder], i * hidden + h);
+        float product = values.get(y[holder], i * hidden + h) * weight;
+        partial[h] += product;
       }
       if (handle->by_experts) {
         sums[rows[i].choice] += weights[holder][i];
@@ -159,6 +163,11 @@ class CombineAcross {
   virtual void set_launch(combining::CombineParameters& p, u32 rank, const Combine& combine,
                           Launch& launch) = 0;
 };
+
+// Shared memory of a warp for the rows of a token and the weights to apply.
+inline u32 row_list(const combining::CombineParameters& p) {
+  return 64 * (p.slot_weights == nullptr ? 8 : 12);
+}
 
 class Combining {
  public:
@@ -192,6 +201,7 @@ class Combining {
     p.routes = handle.parameters[r].routes;
     p.matrix = handle.parameters[r].matrix;
     p.slot_rows = handle.by_experts ? handle.parameters[r].slot_rows : nullptr;
+    p.slot_weights = combine->applied ? handle.parameters[r].slot_weights : nullptr;
     p.internode = handle.parameters[r].internode;
     p.internode_routes = handle.parameters[r].internode_routes;
     p.internode_tokens = handle.parameters[r].internode_tokens;
@@ -243,7 +253,7 @@ class Combining {
     launch.blocks = world.random.between(1, world.blocks_of_device);
     launch.threads = warps * LANES;
     launch.shared_bytes =
-        p.push_warps * STAGES * (p.stage_bytes + 8) + warps * 64 * 8 + 5 * p.ranks * 4;
+        p.push_warps * STAGES * (p.stage_bytes + 8) + warps * row_list(p) + 5 * p.ranks * 4;
     launch.body = [p, flat, type = combine->type] {
       if (flat) {
         type == FP32 ? combining::ep4j_combine_fp32(p) : combining::ep4j_combine_bf16(p);

@@ -231,6 +231,7 @@ class Dispatching {
     p.group_rows = memory.allocate<u32>(local, "group_rows", (int)r);
     p.targets = memory.allocate<u32>(choices, "targets", (int)r);
     p.slot_rows = memory.allocate<u64>(at.receive_slots * p.top_k, "slot rows", (int)r);
+    p.slot_weights = memory.allocate<float>(at.receive_slots * p.top_k, "slot weights", (int)r);
     p.limit = handle.limits[r];
     p.alignment = handle.alignments[r];
     p.totals = memory.zeroed<u64>(8, "totals", (int)r);

@@ -89,7 +89,7 @@ class InternodeWorlds : public Across, public CombineAcross {
     u64 node_ranks = p.internode->end - p.internode->first;
     launch.shared_bytes = p.push_warps * STAGES * (p.stage_bytes + 8) + p.return_warps * 8192 +
                           p.sum_warps * (p.load_stage_bytes + 8) +
-                          warps * (64 * 8 + p.internode->nodes * 12) +
+                          warps * (row_list(p) + p.internode->nodes * 12) +
                           (3 * p.internode->partners + 2 + 6 * p.ranks + 2 * (1 + p.internode->partners) * node_ranks) * 4;
     nodes.open++;
     launch.body = [p, flat = p.slot_rows == nullptr, type = combine.type] {

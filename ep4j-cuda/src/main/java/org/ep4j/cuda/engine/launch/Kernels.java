@@ -36,9 +36,12 @@ public final class Kernels implements AutoCloseable {
   private static final String EXPERT_DISPATCH = "dispatch/expert_dispatch.cu";
   private static final String COMBINE = "combine/combine.cu";
   private static final String EXPERT_COMBINE = "combine/expert_combine.cu";
+  private static final String WEIGHTED_EXPERT_COMBINE = "combine/weighted_expert_combine.cu";
   private static final String INTERNODE_DISPATCH = "internode/internode_dispatch.cu";
   private static final String INTERNODE_EXPERT_DISPATCH = "internode/internode_expert_dispatch.cu";
   private static final String INTERNODE_COMBINE = "internode/internode_combine.cu";
+  private static final String INTERNODE_WEIGHTED_COMBINE =
+      "internode/internode_weighted_combine.cu";
   private static final String LAYOUT = "dispatch/layout.cu";
   private static final String TRANSPOSE_SCALES = "dispatch/transpose_scales.cu";
 
@@ -56,12 +59,20 @@ public final class Kernels implements AutoCloseable {
   public final KernelCall<TransposeParameters> transposeScales;
 
   private final Map<DType, KernelCall<CombineParameters>> flatCombines = new EnumMap<>(DType.class);
-  private final Map<DType, KernelCall<CombineParameters>> expertCombines =
-      new EnumMap<>(DType.class);
+  private final ExpertCombines expertCombines;
 
-  /** Partial sums of EXPERT_MAJOR are sent as float32. */
-  private final Map<DType, KernelCall<CombineParameters>> exactCombines =
-      new EnumMap<>(DType.class);
+  /** Multiply the rows by their weights. */
+  private final ExpertCombines weightedCombines;
+
+  /**
+   * The combines of EXPERT_MAJOR rows.
+   *
+   * @param rounding by type of the rows, in which partial sums are sent
+   * @param exact by type of the rows; partial sums are sent as float32
+   */
+  private record ExpertCombines(
+      Map<DType, KernelCall<CombineParameters>> rounding,
+      Map<DType, KernelCall<CombineParameters>> exact) {}
 
   /**
    * @param files source of the kernels that access other ranks
@@ -87,14 +98,18 @@ public final class Kernels implements AutoCloseable {
       expertDispatch = call(grouping.kernel(names + "expert_dispatch"), new DispatchParameters());
       if (internode) {
         // One kernel for both layouts.
-        loadCombines(load(files, INTERNODE_COMBINE), "ep4j_internode_combine");
-        flatCombines.putAll(expertCombines);
+        String name = "ep4j_internode_combine";
+        expertCombines = combines(load(files, INTERNODE_COMBINE), name);
+        weightedCombines = combines(load(files, INTERNODE_WEIGHTED_COMBINE), name);
+        flatCombines.putAll(expertCombines.rounding);
       } else {
         CudaModule flat = load(files, COMBINE);
         for (DType dtype : SUMMED) {
           flatCombines.put(dtype, combine(flat, "ep4j_combine", dtype, ""));
         }
-        loadCombines(load(files, EXPERT_COMBINE), "ep4j_expert_combine");
+        String name = "ep4j_expert_combine";
+        expertCombines = combines(load(files, EXPERT_COMBINE), name);
+        weightedCombines = combines(load(files, WEIGHTED_EXPERT_COMBINE), name);
       }
       layout =
           owned.own(
@@ -120,8 +135,12 @@ public final class Kernels implements AutoCloseable {
     Map<String, KernelConstants> entries = new LinkedHashMap<>();
     List<String> files =
         internode
-            ? List.of(INTERNODE_DISPATCH, INTERNODE_EXPERT_DISPATCH, INTERNODE_COMBINE)
-            : List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, EXPERT_COMBINE);
+            ? List.of(
+                INTERNODE_DISPATCH,
+                INTERNODE_EXPERT_DISPATCH,
+                INTERNODE_COMBINE,
+                INTERNODE_WEIGHTED_COMBINE)
+            : List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, EXPERT_COMBINE, WEIGHTED_EXPERT_COMBINE);
     for (String entry : files) {
       entries.put(entry, KernelConstants.NONE);
     }
@@ -137,14 +156,14 @@ public final class Kernels implements AutoCloseable {
     return files.load(owned, entry, KernelConstants.NONE);
   }
 
-  /** Loads the combines of EXPERT_MAJOR rows. */
-  private void loadCombines(CudaModule module, String name) {
+  private ExpertCombines combines(CudaModule module, String name) {
+    ExpertCombines all = new ExpertCombines(new EnumMap<>(DType.class), new EnumMap<>(DType.class));
     for (DType dtype : SUMMED) {
       KernelCall<CombineParameters> rounding = combine(module, name, dtype, "");
-      expertCombines.put(dtype, rounding);
-      exactCombines.put(
-          dtype, dtype == DType.FP32 ? rounding : combine(module, name, dtype, "_exact"));
+      all.rounding.put(dtype, rounding);
+      all.exact.put(dtype, dtype == DType.FP32 ? rounding : combine(module, name, dtype, "_exact"));
     }
+    return all;
   }
 
   private KernelCall<CombineParameters> combine(
@@ -167,9 +186,11 @@ public final class Kernels implements AutoCloseable {
    * The combine of EXPERT_MAJOR rows of a summed type.
    *
    * @param exact whether partial sums are sent as float32
+   * @param weighted whether rows are multiplied by their weights
    */
-  public KernelCall<CombineParameters> expertCombine(DType dtype, boolean exact) {
-    return of(exact ? exactCombines : expertCombines, dtype);
+  public KernelCall<CombineParameters> expertCombine(DType dtype, boolean exact, boolean weighted) {
+    ExpertCombines combines = weighted ? weightedCombines : expertCombines;
+    return of(exact ? combines.exact : combines.rounding, dtype);
   }
 
   private static KernelCall<CombineParameters> of(

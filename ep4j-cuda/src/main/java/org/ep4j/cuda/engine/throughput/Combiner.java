@@ -10,7 +10,6 @@ import org.ep4j.cuda.engine.context.DeviceView;
 import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
-import org.ep4j.cuda.engine.launch.Kernels;
 import org.ep4j.cuda.struct.CombineParameters;
 import org.ep4j.engine.Limits;
 import org.jspecify.annotations.Nullable;
@@ -37,8 +36,6 @@ final class Combiner {
   /** Warps that sum rows before they push the sums. */
   private static final int SUM_WARPS = 10;
 
-  private static final long POINTERS = 64L * Long.BYTES;
-
   private final CudaContext context;
 
   /** Combines between nodes; null with one node. */
@@ -52,7 +49,7 @@ final class Combiner {
   private final Stages sumStages;
 
   Combiner(CudaContext context) {
-    long words = POINTERS * Kernels.WARPS + 5L * context.ranks * Integer.BYTES;
+    long words = Stages.ROW_LISTS + 5L * context.ranks * Integer.BYTES;
     rowStages = new Stages.Cache(context.kernels.sharedBytes, words);
     sumStages = new Stages(SUM_WARPS, 0, (int) words + SUM_WARPS * Stages.BARRIERS_OF_WARP);
     this.context = context;
@@ -95,7 +92,9 @@ final class Combiner {
     boolean exact = !flat && !options.partialRounding();
     DType traveling = exact ? DType.FP32 : dtype;
     KernelCall<CombineParameters> call =
-        flat ? context.kernels.flatCombine(dtype) : context.kernels.expertCombine(dtype, exact);
+        flat
+            ? context.kernels.flatCombine(dtype)
+            : context.kernels.expertCombine(dtype, exact, options.applyWeights());
     CombineParameters p = call.parameters;
     setConstants(p);
     int hidden = context.config.hidden();
@@ -105,6 +104,7 @@ final class Combiner {
     p.routes.set(handle.onDevice(at.routes));
     p.matrix.set(handle.onDevice(at.matrix));
     p.slotRows.set(flat ? 0 : handle.slotRows());
+    p.slotWeights.set(options.applyWeights() ? handle.slotWeights() : 0);
     p.y.set(address(Staging.Buffer.Y, y, stream));
     p.hidden.set(hidden);
     p.weights.set(address(Staging.Buffer.ROW_WEIGHTS, options.topkWeights(), stream));
@@ -131,7 +131,8 @@ final class Combiner {
           p.pushWarps.set(stages.warps());
           p.stageBytes.set(stages.stageBytes());
           p.parts.set(work.parts);
-          call.launch(context.sms(), stages.bytes(), stream.handle());
+          int bytes = stages.bytes() + Stages.weightLists(options);
+          call.launch(context.sms(), bytes, stream.handle());
         }
       }
       launched = true;

@@ -31,7 +31,7 @@ final class CudaHandle implements DispatchHandle {
   private final HandleLayout at;
   private final DeviceMemory device;
   private final PinnedMemory host;
-  private @Nullable DeviceMemory slotRows;
+  private @Nullable DeviceMemory slots;
   private final AtomicInteger closed = new AtomicInteger();
 
   /** The handle that was returned before this one; only the pool uses it. */
@@ -111,16 +111,28 @@ final class CudaHandle implements DispatchHandle {
 
   /** Whether a dispatch with these rows needs no more memory. */
   boolean isComplete(Layout rows) {
-    return rows == Layout.FLAT || slotRows != null;
+    return rows == Layout.FLAT || slots != null;
   }
 
   /** Target rows of an EXPERT_MAJOR dispatch. */
   long slotRows() {
-    DeviceMemory memory = slotRows;
+    return slots() + at.slotRows;
+  }
+
+  /**
+   * Weights of these rows, which a combine may apply. The weights that were received last only
+   * until the next dispatch.
+   */
+  long slotWeights() {
+    return slots() + at.slotWeights;
+  }
+
+  private long slots() {
+    DeviceMemory memory = slots;
     if (memory == null) {
-      memory = owned.own(DeviceMemory.allocate(device.device(), at.slotRowsBytes));
-      slotRows = memory;
-      pool.grew(at.slotRowsBytes);
+      memory = owned.own(DeviceMemory.allocate(device.device(), at.slotsBytes));
+      slots = memory;
+      pool.grew(at.slotsBytes);
     }
     return memory.address();
   }

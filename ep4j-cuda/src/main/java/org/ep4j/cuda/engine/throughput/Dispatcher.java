@@ -263,6 +263,7 @@ final class Dispatcher {
       boolean eager = blocks == MAX_PUSH_BLOCKS;
       int warps = eager ? EAGER_WARPS : MAX_WARPS;
       p.slotRows.set(handle.slotRows());
+      p.slotWeights.set(handle.slotWeights());
       p.zero.set(handle.zeroPadding);
       p.metadataBytes.set(metadataBytes);
       if (internode != null) {

@@ -26,7 +26,10 @@ public final class HandleLayout {
   public final long deviceBytes;
 
   /** On the device, only for EXPERT_MAJOR, in a separate allocation. */
-  final long slotRowsBytes;
+  final long slotRows;
+
+  final long slotWeights;
+  final long slotsBytes;
 
   /** In page-locked memory. */
   final long totals;
@@ -54,7 +57,10 @@ public final class HandleLayout {
     groupRows = align(groupStarts + (local + 1) * Integer.BYTES);
     internodeRoutes = align(groupRows + Math.max(1, local) * Integer.BYTES);
     deviceBytes = align(internodeRoutes + partners * tokens * config.topK() * Long.BYTES);
-    slotRowsBytes = Math.max(1, receiveSlots * config.topK()) * Long.BYTES;
+    long choices = Math.max(1, receiveSlots * config.topK());
+    slotRows = 0;
+    slotWeights = align(slotRows + choices * Long.BYTES);
+    slotsBytes = slotWeights + choices * Float.BYTES;
     totals = 0;
     rankOffsets = TOTALS;
     expertOffsets = align(rankOffsets + (ranks + 1) * Long.BYTES);

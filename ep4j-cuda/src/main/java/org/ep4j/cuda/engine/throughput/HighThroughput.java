@@ -211,6 +211,7 @@ public final class HighThroughput {
         .set(OperationLayout.DTYPE, y.dtype().ordinal())
         .set(OperationLayout.WEIGHTS, options.topkWeights() != null)
         .set(OperationLayout.PARTIAL_ROUNDING, options.partialRounding())
+        .set(OperationLayout.APPLY_WEIGHTS, options.applyWeights())
         .set(OperationLayout.HANDLE, handle.call);
     context.calls.add(operation);
     long end = finish(ticket, "combine", toHost ? Execution.SYNCHRONOUS : execution);
@@ -295,6 +296,7 @@ public final class HighThroughput {
   private void checkCombine(
       Tensor y, CudaHandle handle, CombineOptions options, boolean capturing) {
     Arguments.combine(context.config, y, handle, options, handle.limit, capturing);
+    Arguments.applyWeights(options, handle, handle.weighted);
     Arguments.wholeRows("y", y, context.config.hidden());
     context.staging.checkRows("y", y, capturing);
     context.staging.check("topkWeights", options.topkWeights(), capturing);

@@ -36,8 +36,6 @@ final class InternodeCombiner {
 
   private static final long LOAD_STAGE_BARRIER = 8;
 
-  private static final long POINTERS = 64L * Long.BYTES;
-
   /**
    * Words of a rank, of a partner, and of a pair of return buffer and rank of the node: see
    * internode_return_layout.cuh.
@@ -66,8 +64,8 @@ final class InternodeCombiner {
     int others = Kernels.WARPS - PUSH_WARPS_FLAT - NOTIFY_WARPS;
     words =
         Math.max(stageBytesOf(others, 1), stageBytesOf(others, MAX_RETURNING))
-            + Kernels.WARPS
-                * (POINTERS + context.nodes.count() * (long) (Long.BYTES + Integer.BYTES))
+            + Stages.ROW_LISTS
+            + (long) Kernels.WARPS * context.nodes.count() * (Long.BYTES + Integer.BYTES)
             + Integer.BYTES
                 * (PARTNER_WORDS * internode.partners()
                     + 2
@@ -96,7 +94,7 @@ final class InternodeCombiner {
     int pushing = flat ? PUSH_WARPS_FLAT : PUSH_WARPS_EXPERT;
     int summing = Kernels.WARPS - pushing - returning - NOTIFY_WARPS;
     int stageBytes = 0;
-    long bytes = words + PUSH_WARPS_EXPERT * Stages.BARRIERS_OF_WARP;
+    long bytes = words + PUSH_WARPS_EXPERT * Stages.BARRIERS_OF_WARP + Stages.weightLists(options);
     if (flat) {
       Stages stages = rows.of(pieceBytes, 0, PUSH_WARPS_FLAT);
       pushing = stages.warps();

@@ -1,7 +1,9 @@
 package org.ep4j.cuda.engine.throughput;
 
+import org.ep4j.CombineOptions;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
+import org.ep4j.cuda.engine.launch.Kernels;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -18,6 +20,14 @@ record Stages(int warps, int stageBytes, int bytes) {
 
   /** Barriers of a warp. */
   static final int BARRIERS_OF_WARP = STAGES * BARRIER_BYTES;
+
+  /** Rows of a token that a warp of a combine lists, as in {@code combine_parameters.cuh}. */
+  private static final long MAX_ROWS = 64;
+
+  /** Shared memory of a combine for the addresses of these rows. */
+  static final long ROW_LISTS = Kernels.WARPS * MAX_ROWS * Long.BYTES;
+
+  private static final long WEIGHT_LISTS = Kernels.WARPS * MAX_ROWS * Float.BYTES;
 
   /** Longer rows are moved in pieces, so that several warps have stages. */
   private static final int LONGEST_PIECE = 16384;
@@ -83,6 +93,11 @@ record Stages(int warps, int stageBytes, int bytes) {
     }
     int warps = (int) Math.min(maxWarps, room / warp);
     return new Stages(warps, (int) piece, (int) (warps * warp + wordBytes));
+  }
+
+  /** Shared memory of a combine for the weights of the rows that its warps list. */
+  static int weightLists(CombineOptions options) {
+    return options.applyWeights() ? (int) WEIGHT_LISTS : 0;
   }
 
   /** The largest of the equal pieces of a row, none longer than {@code longest}. */

@@ -53,7 +53,8 @@ struct FlatToken {
     return true;
   }
 
-  __device__ __forceinline__ void add_to(float (*sum)[T::ELEMENTS], u32 first, u32 end) const {
+  __device__ __forceinline__ void add_to(const CombineParameters&, float (*sum)[T::ELEMENTS],
+                                         u32 first, u32 end) const {
     add_rows<T, T, VECTORS, 2>(sum, MemoryRows{rows}, count, first, end);
   }
 

@@ -5,6 +5,23 @@
 
 constexpr u64 NO_ROUTE = ~0ull;
 
+// Whether EXPERT_MAJOR rows are multiplied by their weights, p.slot_weights.
+#ifndef EP4J_APPLY_WEIGHTS
+#define EP4J_APPLY_WEIGHTS 0
+#endif
+constexpr bool APPLIES_WEIGHTS = EP4J_APPLY_WEIGHTS;
+
+// The rows of a token and, if it applies them, their weights: shared memory of a warp
+// (org.ep4j.cuda.engine.throughput.Stages).
+constexpr u32 MAX_ROWS = 64;
+
+__device__ __forceinline__ u32 pointers_of_warp(const CombineParameters& p) {
+  return APPLIES_WEIGHTS ? MAX_ROWS + MAX_ROWS / 2 : MAX_ROWS;
+}
+
+// The weights of the rows that a warp lists at `rows`.
+__device__ __forceinline__ float* weights_of(const char** rows) { return (float*)(rows + MAX_ROWS); }
+
 // The words that show a combine which ranks of this node have entered.
 struct CombineEntrySignals {
   const CombineParameters& p;

@@ -1,6 +1,7 @@
 // High-throughput combine of EXPERT_MAJOR rows within one node, see token_sums.cuh.
 //
-// The pusher first adds the rows of a token on its rank, in ascending local expert order. The sum
+// The pusher first adds the rows of a token on its rank, in ascending local expert order; in
+// weighted_expert_combine.cu it multiplies each by its weight before. The sum
 // travels in the type of the rows (rounded) or as float32. The rank that owns the token does the
 // same with the rows of its own experts, and rounds their sum as if it had travelled.
 //
@@ -47,7 +48,8 @@ struct ExpertToken {
         u32 lane = __ffs(local_mask) - 1;
         own_flat = __shfl_sync(0xffffffff, (u32)route, lane);
         before = __shfl_sync(0xffffffff, (int)at, lane);
-        own = list_input_rows(p, own_flat, 16 / T::ELEMENTS, rows + before);
+        own = list_input_rows(p, own_flat, 16 / T::ELEMENTS, rows + before,
+                              weights_of(rows) + before);
         at += lane_id() > lane ? own : 0;
       }
       bool there = true;
@@ -66,10 +68,11 @@ struct ExpertToken {
     return true;
   }
 
-  __device__ __forceinline__ void add_to(float (*sum)[T::ELEMENTS], u32 first, u32 end) const {
+  __device__ __forceinline__ void add_to(const CombineParameters& p, float (*sum)[T::ELEMENTS],
+                                         u32 first, u32 end) const {
     add_rows<T, H, VECTORS, RETURN_ROWS>(sum, MemoryRows{rows}, before, first, end);
     if (own > 0) {
-      add_own(sum, first, end);
+      add_own(p, sum, first, end);
       add_rows<T, H, VECTORS, RETURN_ROWS>(sum, MemoryRows{rows + before + own}, after, first, end);
     }
   }
@@ -91,10 +94,12 @@ struct ExpertToken {
   }
 
  private:
-  __device__ __forceinline__ void add_own(float (*sum)[T::ELEMENTS], u32 first, u32 end) const {
+  __device__ __forceinline__ void add_own(const CombineParameters& p, float (*sum)[T::ELEMENTS],
+                                          u32 first, u32 end) const {
     constexpr u32 E = T::ELEMENTS;
     float part[VECTORS][E] = {};
-    add_rows<T, T, VECTORS, OWN_ROWS>(part, MemoryRows{rows + before}, own, first, end);
+    add_input_rows<T, VECTORS, OWN_ROWS>(p, part, rows + before, weights_of(rows) + before, own,
+                                         first, end);
 #pragma unroll
     for (u32 u = 0; u < VECTORS; u++) {
       if constexpr (H::ELEMENTS == E) {

@@ -18,18 +18,19 @@ __device__ __forceinline__ void push_weights(const CombineParameters& p, const G
 }
 
 // Adds the rows of FLAT row `flat` in expert order and writes the sum; all lanes. `rows` is shared
-// memory of the warp, [64].
+// memory of the warp, pointers_of_warp.
 template <class T, class H, u32 ROWS>
 __device__ __forceinline__ void push_partial(const CombineParameters& p, u64 flat, char* destination,
                                              const char** rows) {
   constexpr u32 E = T::ELEMENTS;
   constexpr u32 U = 2;
   __syncwarp();
-  int count = list_input_rows(p, flat, 16 / E, rows);
+  float* weights = weights_of(rows);
+  int count = list_input_rows(p, flat, 16 / E, rows, weights);
   __syncwarp();
   for (u32 first = lane_id() * E; first < p.columns; first += 32 * E * U) {
     float sum[U][E] = {};
-    add_rows<T, T, U, ROWS>(sum, MemoryRows{rows}, count, first, (u32)p.columns);
+    add_input_rows<T, U, ROWS>(p, sum, rows, weights, count, first, (u32)p.columns);
 #pragma unroll
     for (u32 u = 0; u < U; u++) {
       u32 at = first + u * 32 * E;

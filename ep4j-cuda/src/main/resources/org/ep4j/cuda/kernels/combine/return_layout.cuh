@@ -20,18 +20,26 @@ __device__ __forceinline__ const char* input_row(const CombineParameters& p, u32
   return p.y + (row * p.hidden + p.column) * element_bytes;
 }
 
-// EXPERT_MAJOR: lists the rows of FLAT row `flat` in ascending local expert order; returns their
-// number. All lanes; `rows` is shared memory.
+// EXPERT_MAJOR: lists the rows of FLAT row `flat`, and the weights to apply, in ascending local
+// expert order; returns their number. All lanes; `rows` and `weights` are shared memory.
 __device__ __forceinline__ int list_input_rows(const CombineParameters& p, u64 flat,
-                                               u32 element_bytes, const char** rows) {
+                                               u32 element_bytes, const char** rows,
+                                               float* weights) {
   int count = 0;
   for (u32 first = 0; first < p.top_k; first += 32) {
     u32 k = first + lane_id();
     u64 slot_row = k < p.top_k ? p.slot_rows[flat * p.top_k + k] : NO_ROUTE;
+    float weight = 0;
+    if (APPLIES_WEIGHTS && k < p.top_k) {
+      weight = p.slot_weights[flat * p.top_k + k];
+    }
     u32 mask = __ballot_sync(0xffffffff, slot_row != NO_ROUTE);
     if (slot_row != NO_ROUTE) {
-      rows[count + __popc(mask & ((1u << lane_id()) - 1))] =
-          input_row(p, (u32)slot_row, element_bytes);
+      u32 at = count + __popc(mask & ((1u << lane_id()) - 1));
+      rows[at] = input_row(p, (u32)slot_row, element_bytes);
+      if (APPLIES_WEIGHTS) {
+        weights[at] = weight;
+      }
     }
     count += __popc(mask);
   }

@@ -4,11 +4,58 @@
 #include "combine/combine_parameters.cuh"
 #include "common/convert.cuh"
 
+template <class T>
+__device__ __forceinline__ void unpack_vector(float* values, uint4 v) {
+  u32 words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+  for (u32 i = 0; i < 4; i++) {
+    T::unpack(words[i], values[2 * i], values[2 * i + 1]);
+  }
+}
+
+template <>
+__device__ __forceinline__ void unpack_vector<Fp32>(float* values, uint4 v) {
+  values[0] = __uint_as_float(v.x);
+  values[1] = __uint_as_float(v.y);
+  values[2] = __uint_as_float(v.z);
+  values[3] = __uint_as_float(v.w);
+}
+
+// Adds products that are rounded before they are added: never a fused multiply-add.
+template <class T>
+__device__ __forceinline__ void add_products(float* sum, uint4 v, float weight) {
+  float values[T::ELEMENTS];
+  unpack_vector<T>(values, v);
+#pragma unroll
+  for (u32 i = 0; i < T::ELEMENTS; i++) {
+    sum[i] = __fadd_rn(sum[i], __fmul_rn(values[i], weight));
+  }
+}
+
 // Rows in memory.
 struct MemoryRows {
   const char* const* rows;
 
   __device__ __forceinline__ uint4 load(int i, u32 at) const { return load_row(rows[i] + at); }
+
+  // Adds a vector of row i.
+  template <class Vector>
+  __device__ __forceinline__ void add(float* sum, int, const Vector& vector) const {
+    vector.add_to(sum);
+  }
+};
+
+// Rows in memory that are multiplied by their weights.
+struct WeightedRows {
+  const char* const* rows;
+  const float* weights;
+
+  __device__ __forceinline__ uint4 load(int i, u32 at) const { return load_row(rows[i] + at); }
+
+  template <class Vector>
+  __device__ __forceinline__ void add(float* sum, int i, const Vector& vector) const {
+    vector.add_products_to(sum, weights[i]);
+  }
 };
 
 // Rows, or the same piece of each row, in shared memory.
@@ -18,6 +65,11 @@ struct StagedRows {
 
   __device__ __forceinline__ uint4 load(int i, u32 at) const {
     return *(const uint4*)(first + (u32)i * bytes + at);
+  }
+
+  template <class Vector>
+  __device__ __forceinline__ void add(float* sum, int, const Vector& vector) const {
+    vector.add_to(sum);
   }
 };
 
@@ -41,8 +93,12 @@ struct ReturnedVector {
       add_vector<H>(sum + H::ELEMENTS, high);
     }
   }
-};
 
+  // Rows of experts: they have not travelled.
+  __device__ __forceinline__ void add_products_to(float* sum, float weight) const {
+    add_products<T>(sum, low, weight);
+  }
+};
 
 // Adds columns of rows, in row order, to the sums of a lane: U vectors, 32 vectors apart; the first
 // begins at column `first`.
@@ -67,10 +123,22 @@ __device__ __forceinline__ void add_rows(float (*sum)[T::ELEMENTS], const Rows& 
 #pragma unroll
       for (u32 u = 0; u < U; u++) {
         if (i + (int)r < count && first + u * STEP < columns) {
-          held[r][u].add_to(sum[u]);
+          rows.add(sum[u], i + (int)r, held[r][u]);
         }
       }
     }
+  }
+}
+
+// Adds columns of rows of own experts, as add_rows does, times their weights if weights are applied.
+template <class T, u32 U, u32 ROWS>
+__device__ __forceinline__ void add_input_rows(const CombineParameters& p, float (*sum)[T::ELEMENTS],
+                                               const char* const* rows, const float* weights,
+                                               int count, u32 first, u32 columns) {
+  if (APPLIES_WEIGHTS) {
+    add_rows<T, T, U, ROWS>(sum, WeightedRows{rows, weights}, count, first, columns);
+  } else {
+    add_rows<T, T, U, ROWS>(sum, MemoryRows{rows}, count, first, columns);
   }
 }
 

@@ -16,12 +16,12 @@
 // The part that depends on the layout is a `Token`, the rows of one token as a warp finds them:
 //   Element                        of rows and results
 //   VECTORS                        that a lane sums at a time
-//   Token(rows)                    shared memory of the warp, [64]
+//   Token(rows)                    shared memory of the warp, pointers_of_warp
 //   find(p, w, return_layout, routes)  waits for the rows; false on abort
-//   add_to(sum, first, end)        adds VECTORS vectors of all rows, from column `first` on
+//   add_to(p, sum, first, end)     adds VECTORS vectors of all rows, from column `first` on
 //   weight(p, k)                   the sum of the weights of choice k; lanes with a choice
 //   push(p, w, groups, stages, barriers, rows)   static: pushes the rows of `groups`; stages, barriers
-//                                  and rows [64] are shared memory of the warp
+//                                  and rows are shared memory of the warp
 // All lanes call the others together.
 #pragma once
 #include "combine/push_return_rows.cuh"
@@ -63,7 +63,7 @@ __device__ __forceinline__ void sum_columns(const CombineParameters& p, u32 numb
   for (u32 first = begin + lane_id() * E; first < end; first += 32 * E * U) {
     float sum[U][E] = {};
     add_biases<T, U>(p, sum, row, first, end);
-    token.add_to(sum, first, end);
+    token.add_to(p, sum, first, end);
     store_results<T, U>(p, sum, row, first, end);
   }
 }
@@ -101,7 +101,8 @@ __device__ __forceinline__ void combine(const CombineParameters& p) {
   extern __shared__ __align__(128) char shared[];
   u64* barriers = (u64*)(shared + p.push_warps * STAGES * p.stage_bytes);
   const char** pointers = (const char**)(barriers + p.push_warps * STAGES);
-  ReturnLayout return_layout((u32*)(pointers + 64 * (blockDim.x >> 5)), p.ranks);
+  u32 pointers_each = pointers_of_warp(p);
+  ReturnLayout return_layout((u32*)(pointers + pointers_each * (blockDim.x >> 5)), p.ranks);
 
   Control* control = (Control*)p.peers[p.rank];
   WaitContext w = make_wait_context(control, p.record, p.host_abort, p.timeout);
@@ -113,7 +114,7 @@ __device__ __forceinline__ void combine(const CombineParameters& p) {
   }
   return_layout.fill(p);
   u32 warp = warp_id();
-  const char** rows = pointers + 64 * warp;
+  const char** rows = pointers + pointers_each * warp;
   if (warp < p.push_warps) {
     RowGroups<ReturnLayout> groups(p, return_layout, w);
     Token::push(p, w, groups, shared + warp * STAGES * p.stage_bytes, barriers + warp * STAGES,

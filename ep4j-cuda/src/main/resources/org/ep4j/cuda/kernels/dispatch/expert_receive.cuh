@@ -95,8 +95,10 @@ struct RowDestinations {
     count();
   }
 
-  // Into the handle, in ascending order: a combine sums in this order.
-  __device__ __forceinline__ void save(const DispatchParameters& p, u32 slot) const {
+  // Into the handle, in ascending order: a combine sums in this order. `weights` are those of this
+  // lane's choices.
+  __device__ __forceinline__ void save(const DispatchParameters& p, u32 slot,
+                                       const float* weights) const {
     u64* slot_rows = p.slot_rows + (u64)slot * p.top_k;
     u32 before[2] = {0, 0};
     each([&](u32 row) {
@@ -108,6 +110,9 @@ struct RowDestinations {
     for (u32 round = 0; round < 2; round++) {
       if (rows[round] != NO_ROW) {
         slot_rows[before[round]] = pack_route(choices[round], rows[round]);
+        if (p.weights != nullptr) {
+          p.slot_weights[(u64)slot * p.top_k + before[round]] = weights[round];
+        }
       }
       u32 i = round * 32 + lane_id();
       if (i >= count && i < p.top_k) {
@@ -177,7 +182,7 @@ __device__ __forceinline__ void receive_row(const DispatchParameters& p, const R
     destinations.restore(p, slot);
   } else {
     destinations.read(p, parts.entries);
-    destinations.save(p, slot);
+    destinations.save(p, slot, parts.weights);
   }
   if (__popc(destinations.masks[0]) + __popc(destinations.masks[1]) > 1) {
     copy_row(p, destinations);

@@ -40,7 +40,8 @@ __device__ __forceinline__ void internode_combine(const CombineParameters& p) {
   u64* barriers = (u64*)(load_stages + p.sum_warps * p.load_stage_bytes);
   u64* load_barriers = barriers + p.push_warps * STAGES;
   const char** pointers = (const char**)(load_barriers + p.sum_warps);
-  const char** slots = pointers + 64 * warps;
+  u32 pointers_each = pointers_of_warp(p);
+  const char** slots = pointers + pointers_each * warps;
   u32* taken = (u32*)(slots + world.nodes * warps);
   u32* schedule_words = taken + world.nodes * warps;
   u32* return_words = schedule_words + ChunkSchedule::words(world.partners);
@@ -55,7 +56,7 @@ __device__ __forceinline__ void internode_combine(const CombineParameters& p) {
   u32 warp = warp_id();
   u32 returning = warp - (u32)p.push_warps;
   u32 summing = returning - (u32)p.return_warps - 1;
-  const char** rows = pointers + 64 * warp;
+  const char** rows = pointers + pointers_each * warp;
   if (warp < p.push_warps) {
     RowGroups<InternodeReturnLayout> groups(p, return_layout, w);
 #if EP4J_TMA
