@@ -120,6 +120,11 @@ public final class BenchCommand implements Callable<Integer> {
   private String layout = "flat";
 
   @Option(
+      names = "--apply-weights",
+      description = "Combines multiply rows by their weights (ht, expert-major).")
+  private boolean applyWeights;
+
+  @Option(
       names = "--mode",
       defaultValue = "exact",
       paramLabel = "exact|static|cached|graph",
@@ -287,6 +292,16 @@ public final class BenchCommand implements Callable<Integer> {
     int max = maxTokens == null ? Math.max(1, lowLatency) : maxTokens;
     range(
         "--max-tokens", max, Math.max(1, kind == BenchSettings.Kind.HT ? 1 : lowLatency), 1 << 20);
+    Layout rows =
+        word("--layout", layout, "flat", "expert-major").equals("flat")
+            ? Layout.FLAT
+            : Layout.EXPERT_MAJOR;
+    CommandSpecs.check(
+        spec,
+        !applyWeights || rows == Layout.EXPERT_MAJOR,
+        ErrorCode.INAPPLICABLE_OPTION,
+        "--apply-weights is for expert-major rows only: add --layout expert-major, or leave it"
+            + " out");
     List<Payload> wanted = payloads;
     String engine = engines.device(CommandSpecs.require(spec));
     boolean all = only && tokens == null && maxTokens == null && EngineOptions.onDevice(engine);
@@ -307,9 +322,8 @@ public final class BenchCommand implements Callable<Integer> {
         topk,
         experts,
         wanted == null ? List.of(Payload.BF16, Payload.FP8) : wanted,
-        word("--layout", layout, "flat", "expert-major").equals("flat")
-            ? Layout.FLAT
-            : Layout.EXPERT_MAJOR,
+        rows,
+        applyWeights,
         BenchSettings.Mode.valueOf(
             word("--mode", mode, "exact", "static", "cached", "graph").toUpperCase(Locale.ROOT)),
         routing,

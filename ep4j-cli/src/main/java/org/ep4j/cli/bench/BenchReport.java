@@ -2,7 +2,6 @@ package org.ep4j.cli.bench;
 
 import java.util.List;
 import java.util.Map;
-import org.ep4j.Layout;
 import org.ep4j.bench.Timings;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
@@ -19,7 +18,6 @@ import org.ep4j.cuda.driver.CudaDevice;
 record BenchReport(BenchSettings settings, int ranks, boolean threads) {
   /** Heading of the high-throughput part. */
   String highThroughputHead(Style style, String engine, int threadsOfRank) {
-    String grouped = settings.layout() == Layout.FLAT ? "flat" : "expert-major";
     return style.bold("High throughput")
         + "  "
         + where(engine, threadsOfRank)
@@ -30,7 +28,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
                 settings.topk(),
                 settings.experts(),
                 BenchSettings.word(settings.payload()),
-                grouped,
+                settings.layoutWords(),
                 BenchSettings.word(settings.mode()))
         + common();
   }

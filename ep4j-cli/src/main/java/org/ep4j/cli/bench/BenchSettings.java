@@ -29,6 +29,7 @@ import org.ep4j.verify.RoutingKind;
  * @param experts number of experts
  * @param payloads formats of the rows: high throughput on the host uses the first, others all
  * @param layout row order at the receiver
+ * @param applyWeights whether combines of high throughput apply weights
  * @param mode calls of high throughput
  * @param routing how tokens choose experts
  * @param plan numbers of iterations
@@ -51,6 +52,7 @@ record BenchSettings(
     int experts,
     List<Payload> payloads,
     Layout layout,
+    boolean applyWeights,
     Mode mode,
     RoutingKind routing,
     IterationPlan plan,
@@ -204,6 +206,7 @@ record BenchSettings(
         experts,
         payloads,
         layout,
+        applyWeights,
         mode,
         routing,
         plan,
@@ -234,6 +237,7 @@ record BenchSettings(
         experts,
         rowsTravelAs,
         layout,
+        applyWeights,
         mode,
         routing,
         work,
@@ -243,6 +247,13 @@ record BenchSettings(
         nodes,
         backends,
         nccl);
+  }
+
+  /** Row order at the receiver and what combines do with it, for tables. */
+  String layoutWords() {
+    return layout == Layout.FLAT
+        ? "flat"
+        : applyWeights ? "expert-major, weights applied" : "expert-major";
   }
 
   /** Format of rows in high throughput. */
@@ -294,6 +305,7 @@ record BenchSettings(
     tree.put("experts", experts);
     tree.put("dtypes", payloads.stream().map(BenchSettings::word).toList());
     tree.put("layout", word(layout).replace('_', '-'));
+    tree.put("apply_weights", applyWeights);
     tree.put("mode", word(mode));
     tree.put("routing", word(routing));
     tree.put("iterations", plan.iterations());

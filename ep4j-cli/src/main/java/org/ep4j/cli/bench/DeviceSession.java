@@ -5,7 +5,6 @@ import java.util.List;
 import java.util.Map;
 import org.ep4j.BufferSizes;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Layout;
 import org.ep4j.bench.DeviceCeiling;
 import org.ep4j.bench.NodeLimits;
 import org.ep4j.cli.text.Style;
@@ -145,7 +144,7 @@ final class DeviceSession {
                 settings.topk(),
                 settings.experts(),
                 BenchSettings.word(settings.payload()),
-                settings.layout() == Layout.FLAT ? "flat" : "expert-major",
+                settings.layoutWords(),
                 BenchSettings.word(settings.mode()))
         + "          %s routing, seed %d, %d input sets in rotation%n"
             .formatted(

@@ -143,6 +143,7 @@ final class DeviceWork implements AutoCloseable {
     CombineOptions.Builder options =
         CombineOptions.builder()
             .out(out)
+            .applyWeights(settings.applyWeights())
             .execution(Execution.on(new DeviceStream(stream.handle())));
     return weighted ? options.topkWeights(rowWeights).build() : options.build();
   }
@@ -189,7 +190,8 @@ final class DeviceWork implements AutoCloseable {
     Inputs inputs = sets.getFirst().set().inputs();
     Rows weights = weighted ? inputs.rows(Part.SCALES, DType.FP32, weightColumns()) : null;
     Rows y = inputs.rows(Part.EXPERT_OUTPUT, dtype, settings.hidden());
-    Terms terms = new Terms(dtype, settings.hidden(), y, true, false, null, null, weights);
+    Terms terms =
+        new Terms(dtype, settings.hidden(), y, true, settings.applyWeights(), null, null, weights);
     context.verify(
         () ->
             new CombineOracle(

@@ -68,7 +68,8 @@ final class HighThroughputBench implements AutoCloseable {
       long bytes = payload.combineBytes(settings.hidden()) * settings.tokens();
       MemorySegment out = arena.allocate(Math.max(1, bytes), 64);
       Tensor sums = Tensor.of(out, payload.sums(), settings.tokens(), settings.hidden());
-      combineOptions.add(CombineOptions.builder().out(sums).build());
+      combineOptions.add(
+          CombineOptions.builder().out(sums).applyWeights(settings.applyWeights()).build());
     }
     List<WorldRouting> worlds = sets.stream().map(InputSet::world).toList();
     boolean grouped = settings.layout() == Layout.EXPERT_MAJOR;
@@ -145,10 +146,15 @@ final class HighThroughputBench implements AutoCloseable {
   private void checkCombine(InputSet input, Combine combine) {
     DType dtype = payload.sums();
     CombineOracle.Terms terms =
-        CombineOracle.Terms.of(
+        new CombineOracle.Terms(
             dtype,
             settings.hidden(),
-            input.inputs().rows(Inputs.Part.EXPERT_OUTPUT, dtype, settings.hidden()));
+            input.inputs().rows(Inputs.Part.EXPERT_OUTPUT, dtype, settings.hidden()),
+            true,
+            settings.applyWeights(),
+            null,
+            null,
+            null);
     new CombineOracle(
             input.world(),
             settings.layout(),

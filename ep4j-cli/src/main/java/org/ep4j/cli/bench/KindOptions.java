@@ -8,7 +8,8 @@ import picocli.CommandLine.ParseResult;
 
 /** Refuses options of the kind of operation that is not measured: they would have no effect. */
 final class KindOptions {
-  private static final List<String> HIGH_THROUGHPUT = List.of("--layout", "--mode");
+  private static final List<String> HIGH_THROUGHPUT =
+      List.of("--layout", "--mode", "--apply-weights");
   private static final List<String> LOW_LATENCY =
       List.of("--max-tokens", "--logfmt", "--hook", "--partial", "--rank-major", "--zero-copy");
 

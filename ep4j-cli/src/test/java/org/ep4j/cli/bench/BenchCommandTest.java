@@ -33,7 +33,7 @@ class BenchCommandTest {
       strings = {
         "all --threads --ranks 3",
         "all --processes --ranks 2",
-        "ht --threads --ranks 2 --dtype fp8 --layout expert-major",
+        "ht --threads --ranks 2 --dtype fp8 --layout expert-major --apply-weights",
         "ht --threads --ranks 2 --dtype nvfp4 --mode static --routing hot",
         "ht --threads --ranks 2 --dtype fp32 --layout expert-major --mode static --routing zipf",
         "ll --threads --ranks 2 --hook --zero-copy",

@@ -87,6 +87,7 @@ class BenchOptionsTest {
             "fp8,nvfp4",
             "--layout",
             "expert-major",
+            "--apply-weights",
             "--mode",
             "static",
             "--routing",
@@ -107,6 +108,7 @@ class BenchOptionsTest {
     assertThat(settings.kind()).isEqualTo(BenchSettings.Kind.ALL);
     assertThat(settings.payloads()).isEqualTo(List.of(Payload.FP8, Payload.NVFP4));
     assertThat(settings.layout()).isEqualTo(Layout.EXPERT_MAJOR);
+    assertThat(settings.applyWeights()).isTrue();
     assertThat(settings.staticSizes()).isTrue();
     assertThat(settings.routing()).isEqualTo(RoutingKind.ZIPF);
     assertThat(settings.plan()).isEqualTo(new IterationPlan(7, 0, 4));
@@ -164,6 +166,8 @@ class BenchOptionsTest {
         "wire --join --wire pigeon | EP4J-1906: --wire = pigeon; it must be one of auto, ",
         "ll --layout expert-major | EP4J-1905: --layout is for ht",
         "ll --mode static     | EP4J-1905: --mode is for ht",
+        "ll --apply-weights   | EP4J-1905: --apply-weights is for ht",
+        "ht --apply-weights   | EP4J-1905: --apply-weights is for expert-major rows only",
         "ht --logfmt          | EP4J-1905: --logfmt is for ll",
         "ht --hook --tokens 8 | EP4J-1905: --hook is for ll",
         "ht --max-tokens 8    | EP4J-1905: --max-tokens is for ll",
