@@ -84,7 +84,7 @@ final class CudaBuffer implements ExpertBuffer {
     this.pool = pool;
     this.counting = counting;
     this.owned = owned;
-    guard = new CudaThreadGuard(threads, context.device);
+    guard = new CudaThreadGuard(threads, context);
     highThroughput = new HighThroughput(context, pool);
     lowLatency = latency == null ? null : new LowLatency(context, latency, guard);
     recovery = new Recovery(context, lowLatency, latency == null ? null : latency.part());
@@ -125,7 +125,7 @@ final class CudaBuffer implements ExpertBuffer {
     try {
       Arguments.routing(
           context.config, routing, Limits.tokens(context.config), Limits.HIGH_THROUGHPUT_TOKENS);
-      context.staging.check("topkIdx", routing.topkIdx(), false);
+      context.staging.accepted(false).readable("topkIdx", routing.topkIdx());
       context.completion.requireUsable();
       context.order(context.stream, false, null);
       counting.count(routing);

@@ -52,6 +52,7 @@ import org.ep4j.engine.Limits;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.SurvivorAgreement;
+import org.ep4j.engine.lowlatency.OutputShape;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
@@ -289,7 +290,8 @@ final class CudaBufferOpening implements AutoCloseable {
     CudaDevice device = context.device;
     int local = context.placement.localExperts(context.rank);
     LowLatencyLayout layout = new LowLatencyLayout(config, context.nodes);
-    LowLatencyMemory memory = own(new LowLatencyMemory(device, config, context.ranks, local));
+    LowLatencyMemory memory =
+        own(new LowLatencyMemory(device, OutputShape.of(config, context.ranks, local)));
     SymmetricRegion region = own(context.backend.allocate(layout.bytes));
     LowLatencyRegion part =
         own(

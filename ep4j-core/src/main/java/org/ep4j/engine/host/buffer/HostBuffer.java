@@ -230,7 +230,7 @@ final class HostBuffer implements ExpertBuffer {
     }
 
     @Override
-    public void exit() {
+    public void leave() {
       guard.leave();
     }
 

@@ -1,9 +1,9 @@
 package org.ep4j.engine.host.layout;
 
-import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ScaleLayout;
-import org.ep4j.engine.Limits;
+import org.ep4j.engine.lowlatency.LowLatencyFormat;
+import org.ep4j.engine.lowlatency.OutputShape;
 
 /**
  * The low-latency memory of one rank that no peer accesses. Outputs of dispatch and sums of combine
@@ -38,9 +38,11 @@ public final class LowLatencyMemoryLayout {
 
   public final long bytes;
 
-  public LowLatencyMemoryLayout(BufferConfig config, int ranks, int experts) {
-    long hidden = config.hidden();
-    rowsPerRank = Limits.lowLatencyTokens(config);
+  public LowLatencyMemoryLayout(OutputShape shape) {
+    long hidden = shape.hidden();
+    int ranks = shape.ranks();
+    int experts = shape.experts();
+    rowsPerRank = shape.tokens();
     rowsPerExpert = ranks * rowsPerRank;
     // By ranks there is space for one row per token, also on a rank without experts.
     long rows = Math.max(1, experts) * rowsPerExpert;
@@ -49,15 +51,15 @@ public final class LowLatencyMemoryLayout {
         Math.max(
             experts * ScaleLayout.columnLength(DType.UE8M0, rowsPerExpert),
             ranks * ScaleLayout.columnLength(DType.UE8M0, rowsPerRank));
-    sourceInfo = scales + pages(scaleRows * LowLatencyFormat.maxScaleBytes(config.hidden()));
+    sourceInfo = scales + pages(scaleRows * LowLatencyFormat.maxScaleBytes(shape.hidden()));
     layoutRange = sourceInfo + pages(rows * 4);
     receiveCount = layoutRange + pages(8L * Math.max(1, experts) * ranks);
     choices = receiveCount + pages(4L * Math.max(experts, ranks));
-    choiceWeights = choices + pages(8 * rowsPerExpert * config.topK());
-    sums = choiceWeights + pages(4 * rowsPerExpert * config.topK());
+    choiceWeights = choices + pages(8 * rowsPerExpert * shape.topK());
+    sums = choiceWeights + pages(4 * rowsPerExpert * shape.topK());
     half = sums + pages(2 * rowsPerRank * hidden);
     scratch = 2 * half;
-    bytes = scratch + 2 * hidden * config.topK();
+    bytes = scratch + 2 * hidden * shape.topK();
   }
 
   private static long pages(long bytes) {

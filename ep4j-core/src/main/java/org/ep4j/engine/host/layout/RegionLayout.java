@@ -5,6 +5,7 @@ import static java.util.Objects.requireNonNull;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.engine.lowlatency.OutputShape;
 
 /**
  * A rank's symmetric region: control page, high-throughput part, low-latency part; and the rank's
@@ -42,7 +43,9 @@ public final class RegionLayout {
             + highThroughput.likelyBytes(config, placement.ranks())
             + lowLatency.communicationBytes;
     lowLatencyPrivateBytes =
-        new LowLatencyMemoryLayout(config, placement.ranks(), placement.maxLocalExperts()).bytes;
+        new LowLatencyMemoryLayout(
+                OutputShape.of(config, placement.ranks(), placement.maxLocalExperts()))
+            .bytes;
   }
 
   /** Bytes at the start of the region that ranks of other nodes mirror: control page and counts. */

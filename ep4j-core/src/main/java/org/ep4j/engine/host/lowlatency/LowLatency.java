@@ -3,7 +3,6 @@ package org.ep4j.engine.host.lowlatency;
 import static java.util.Objects.requireNonNull;
 
 import java.lang.foreign.Arena;
-import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
@@ -20,30 +19,32 @@ import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.host.context.ExpertTable;
+import org.ep4j.engine.host.context.HostCallMemory;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.internode.InternodeLowLatency;
 import org.ep4j.engine.host.kernel.RowKernels;
-import org.ep4j.engine.host.layout.LowLatencyFormat;
 import org.ep4j.engine.host.layout.LowLatencyLayout;
+import org.ep4j.engine.lowlatency.Flights;
+import org.ep4j.engine.lowlatency.LowLatencyChecks;
+import org.ep4j.engine.lowlatency.LowLatencyFormat;
+import org.ep4j.engine.lowlatency.OutputShape;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Low-latency dispatch and combine of one rank: numbers the operations, limits them to two in
- * flight, and rotates their results. {@link LowLatencyLayout} is the protocol between ranks.
+ * Low-latency dispatch and combine of one rank. {@link Flights} has the order of the operations,
+ * {@link LowLatencyLayout} is the protocol between ranks.
  *
  * <p>Used by one thread at a time; the operations of asynchronous calls run on the thread of {@link
  * LowLatencyEntry#later}, in order.
  */
 public final class LowLatency implements AutoCloseable {
-  /** Number of objects of each kind, used in rotation. */
-  private static final int OBJECTS = 16;
-
   private static final int RECORDS = 3;
 
   private final HostContext context;
-  private final BufferConfig config;
   private final LowLatencyEntry entry;
+  private final OutputShape shape;
+  private final Flights flights;
   private final LowLatencyMemory memory;
 
   /** Null unless the buffer is in debug mode. */
@@ -59,28 +60,13 @@ public final class LowLatency implements AutoCloseable {
   private final LowLatencyCounters counters = new LowLatencyCounters();
   private final LowLatencyFormat[] formats;
   private final LowLatencyRecord[] records = new LowLatencyRecord[RECORDS];
-  private final LowLatencyDispatchOperation[] dispatches = new LowLatencyDispatchOperation[OBJECTS];
-  private final LowLatencyDispatchOperation[] dispatchesByRank =
-      new LowLatencyDispatchOperation[OBJECTS];
-  private final LowLatencyCombineOperation[] combines = new LowLatencyCombineOperation[OBJECTS];
+  private final LowLatencyDispatchOperation[] dispatches =
+      new LowLatencyDispatchOperation[Flights.OBJECTS];
+  private final LowLatencyCombineOperation[] combines =
+      new LowLatencyCombineOperation[Flights.OBJECTS];
 
   /** The combine regions with rows by experts, then with rows by ranks. */
   private final Tensor[] combineTensors = new Tensor[4];
-
-  /** The last operation of each parity. */
-  private final LowLatencyOperation[] last = new LowLatencyOperation[2];
-
-  /** Number of the last operation. */
-  private long number;
-
-  /**
-   * Numbers of begun dispatches and combines, and the last ones whose results a reset discarded.
-   */
-  private long dispatchCount;
-
-  private long combineCount;
-  private long resetDispatch;
-  private long resetCombine;
 
   /**
    * @param views arena of the tensors for callers; the owner closes it before this object
@@ -92,18 +78,16 @@ public final class LowLatency implements AutoCloseable {
       LowLatencyEntry entry,
       Arena views) {
     this.context = context;
-    this.config = context.config;
     this.entry = entry;
-    int ranks = context.ranks;
+    flights = new Flights(entry);
     int local = context.placement.localExperts(context.rank);
-    int maxTokens = Limits.lowLatencyTokens(config);
-    int hidden = config.hidden();
+    shape = OutputShape.of(context.config, context.ranks, local);
     RowKernels kernels = RowKernels.get();
-    memory = new LowLatencyMemory(config, ranks, local, views);
-    outdated = context.debug ? new OutdatedResults(memory, hidden) : null;
+    memory = new LowLatencyMemory(shape, views);
+    outdated = context.debug ? new OutdatedResults(memory, shape.hidden()) : null;
     paths = new LowLatencyPaths(context, layout);
     signals = new LowLatencySignals(context, layout, paths);
-    routing = new LowLatencyRouting(config.experts());
+    routing = new LowLatencyRouting(context.config.experts());
     dispatchSender =
         new LowLatencyDispatchSender(context, paths, signals, memory, experts, kernels, counters);
     dispatchReceiver =
@@ -111,22 +95,18 @@ public final class LowLatency implements AutoCloseable {
     combineSender = new LowLatencyCombineSender(context, layout, paths, signals, memory, kernels);
     combineReceiver =
         new LowLatencyCombineReceiver(context, layout, paths, signals, memory, experts, kernels);
-    formats = LowLatencyFormat.all(hidden);
+    formats = LowLatencyFormat.all(shape.hidden());
     for (int i = 0; i < RECORDS; i++) {
-      records[i] = new LowLatencyRecord(ranks, maxTokens, config.topK(), local);
+      records[i] = new LowLatencyRecord(context.ranks, shape.tokens(), shape.topK(), local);
     }
-    for (int i = 0; i < OBJECTS; i++) {
+    for (int i = 0; i < Flights.OBJECTS; i++) {
       dispatches[i] = new LowLatencyDispatchOperation(this, memory, records[0], formats[0]);
-      dispatchesByRank[i] =
-          new LowLatencyDispatchOperation.ByRank(this, memory, records[0], formats[0]);
       combines[i] = new LowLatencyCombineOperation(this, records[0]);
     }
-    last[0] = dispatches[0];
-    last[1] = dispatches[0];
     for (int half = 0; half < 2; half++) {
       long address = context.lowLatency(context.rank) + layout.combine(half);
-      combineTensors[half] = region(address, local, memory.rowsPerExpert(), views);
-      combineTensors[2 + half] = region(address, ranks, maxTokens, views);
+      combineTensors[half] = region(address, Layout.EXPERT_MAJOR, views);
+      combineTensors[2 + half] = region(address, Layout.RANK_MAJOR, views);
     }
   }
 
@@ -136,76 +116,88 @@ public final class LowLatency implements AutoCloseable {
     signals.connected();
   }
 
-  private Tensor region(long address, long groups, long rows, Arena views) {
-    long bytes = 2 * groups * rows * config.hidden();
+  private Tensor region(long address, Layout rowOrder, Arena views) {
+    long groups = shape.groups(rowOrder);
+    long rows = shape.capacity(rowOrder);
+    long bytes = 2 * groups * rows * shape.hidden();
     return Tensor.of(
-        NativeMemory.view(address, bytes, views), DType.BF16, groups, rows, config.hidden());
+        NativeMemory.view(address, bytes, views), DType.BF16, groups, rows, shape.hidden());
   }
 
   public LowLatencyDispatch dispatch(
       Layout rowOrder, Tensor x, Routing choices, LowLatencyDispatchOptions options) {
-    LowLatencyArguments.dispatch(context, rowOrder, x, choices, options);
-    requirePlace();
+    Arguments.noStream(options.execution().stream());
+    LowLatencyChecks.dispatch(
+        context.config, shape, rowOrder, x, choices, options, HostCallMemory.ANY);
+    flights.requirePlace();
+    long ordinal = flights.dispatches.next();
     if (outdated != null) {
-      outdated.outdateRows((int) (dispatchCount + 1 & 1));
+      outdated.outdateRows((int) (ordinal & 1));
     }
-    LowLatencyRecord record = records[(int) ((dispatchCount + 1) % RECORDS)];
+    LowLatencyRecord record = records[(int) (ordinal % RECORDS)];
     routing.read(choices.topkIdx(), record);
     LowLatencyRouting.readLayout(rowOrder, choices.topkWeights(), record);
-    dispatchCount++;
-    LowLatencyDispatchOperation op =
-        (rowOrder == Layout.RANK_MAJOR ? dispatchesByRank : dispatches)
-            [(int) (dispatchCount % OBJECTS)];
+    LowLatencyDispatchOperation op = dispatches[(int) (ordinal % Flights.OBJECTS)];
     LowLatencyFormat format =
         formats[LowLatencyFormat.index(options.format(), options.scaleKind())];
-    op.prepare(dispatchCount, x, record, format, options);
-    begin(op, options.returnHook(), options.waitStats(), options.execution());
-    return op;
+    op.prepare(x, record, format, options);
+    flights.start(op.flight, flights.dispatches, options.returnHook(), true);
+    flights.add(op.flight);
+    op.begin(options.returnHook(), options.waitStats(), options.execution());
+    return op.result();
   }
 
   public LowLatencyCombine combine(
       Tensor y, Routing choices, LowLatencyHandle handle, LowLatencyCombineOptions options) {
-    LowLatencyDispatchOperation dispatch = current(handle);
-    if (dispatch.awaitsHook()) {
-      throw new IllegalUseException(
-          ErrorCode.HOOK_NOT_CALLED,
-          dispatch.name() + " has not been received: call its hook before its combine");
-    }
+    Arguments.noStream(options.execution().stream());
+    LowLatencyDispatchOperation dispatch = dispatchOf(handle);
+    Flights.requireReceived(dispatch.flight);
     LowLatencyRecord record = dispatch.record;
-    Tensor region = combineTensor(dispatch);
-    LowLatencyArguments.combine(context, y, choices, record, region, options);
+    LowLatencyChecks.combine(
+        shape,
+        y,
+        choices,
+        record.tokens,
+        record.topK,
+        record.byRanks ? Layout.RANK_MAJOR : Layout.EXPERT_MAJOR,
+        combineTensor(dispatch),
+        options,
+        HostCallMemory.ANY);
     if (outdated != null) {
       outdated.requireOf(dispatch, y);
     }
-    requirePlace();
+    flights.requirePlace();
     requireRegion(dispatch);
-    LowLatencyCombineOperation op = combines[(int) ((combineCount + 1) % OBJECTS)];
+    long ordinal = flights.combines.next();
+    LowLatencyCombineOperation op = combines[(int) (ordinal % Flights.OBJECTS)];
     if (!record.byRanks) {
-      op.ensureSlots(Limits.lowLatencyTokens(config) * config.topK());
+      op.ensureSlots(shape.tokens() * shape.topK());
       Tensor weights = requireNonNull(choices.topkWeights());
       LowLatencyRouting.readAgain(choices.topkIdx(), weights, record, op.kept, op.weights);
     }
-    combineCount++;
     Tensor out = options.out();
-    int half = (int) (combineCount & 1);
+    boolean own = out == null;
+    int half = (int) (ordinal & 1);
     if (outdated != null) {
-      outdated.outdateSums(half, out == null ? record.tokens : 0);
+      outdated.outdateSums(half, own ? record.tokens : 0);
     }
     if (out == null) {
-      out = memory.sumTensor(half, record.tokens);
+      out = memory.half(half).sumTensor(record.tokens);
     }
-    op.prepare(combineCount, y, dispatch, options, out);
-    begin(op, options.returnHook(), options.waitStats(), options.execution());
+    op.prepare(y, dispatch, options, out);
+    flights.start(op.flight, flights.combines, options.returnHook(), own);
+    flights.add(op.flight);
+    op.begin(options.returnHook(), options.waitStats(), options.execution());
     return op;
   }
 
   /** The region that the combine of {@code handle} reads from with zeroCopy. */
   public Tensor combineBuffer(LowLatencyHandle handle) {
-    LowLatencyDispatchOperation dispatch = current(handle);
+    LowLatencyDispatchOperation dispatch = dispatchOf(handle);
     requireRegion(dispatch);
     try {
-      long lastUse = combineSender.lastUse(dispatch.half());
-      signals.awaitReceived(lastUse, number, "low-latency combine buffer");
+      long lastUse = combineSender.lastUse(dispatch.flight.half());
+      signals.awaitReceived(lastUse, flights.number(), "low-latency combine buffer");
     } catch (Ep4jException e) {
       entry.failed("low-latency combine buffer: " + e.getMessage(), e);
       throw e;
@@ -213,13 +205,18 @@ public final class LowLatency implements AutoCloseable {
     return combineTensor(dispatch);
   }
 
+  private LowLatencyDispatchOperation dispatchOf(LowLatencyHandle handle) {
+    return (LowLatencyDispatchOperation) flights.dispatchOf(handle);
+  }
+
   private Tensor combineTensor(LowLatencyDispatchOperation dispatch) {
-    return combineTensors[dispatch.record.byRanks ? 2 + dispatch.half() : dispatch.half()];
+    int half = dispatch.flight.half();
+    return combineTensors[dispatch.record.byRanks ? 2 + half : half];
   }
 
   /** Masks or admits one rank. */
   public void updateMask(int rank, boolean masked) {
-    LowLatencyArguments.maskedRank(context, rank);
+    LowLatencyChecks.maskedRank(rank, context.rank, context.ranks, context.excluded);
     if (masked) {
       signals.mask(rank);
     } else {
@@ -234,7 +231,7 @@ public final class LowLatency implements AutoCloseable {
    */
   public void cleanMask() {
     for (int r = 0; r < context.ranks; r++) {
-      boolean gone = context.excluded[r] || (Limits.masking(config) && !context.members.isAlive(r));
+      boolean gone = context.excluded[r] || (Limits.masking(context.config) && !context.members.isAlive(r));
       if (gone) {
         signals.mask(r);
       } else {
@@ -246,7 +243,7 @@ public final class LowLatency implements AutoCloseable {
 
   /** Number of the last begun operation. */
   public long number() {
-    return number;
+    return flights.number();
   }
 
   /**
@@ -256,16 +253,12 @@ public final class LowLatency implements AutoCloseable {
    * @param highest the highest number that a live rank has begun
    */
   public void reset(long highest) {
-    last[0].drop();
-    last[1].drop();
-    resetDispatch = dispatchCount;
-    resetCombine = combineCount;
     for (int r = 0; r < context.ranks; r++) {
       if (context.excluded[r]) {
         signals.mask(r);
       }
     }
-    number = highest;
+    flights.reset(highest);
     signals.start(highest);
     signals.received(highest);
   }
@@ -307,6 +300,10 @@ public final class LowLatency implements AutoCloseable {
     }
   }
 
+  Flights flights() {
+    return flights;
+  }
+
   LowLatencyEntry entry() {
     return entry;
   }
@@ -327,104 +324,28 @@ public final class LowLatency implements AutoCloseable {
     return combineReceiver;
   }
 
-  /**
-   * Receives {@code op} after the operation sent before it: all ranks receive in the same order.
-   */
-  void receiveUpTo(LowLatencyOperation op) {
-    LowLatencyOperation other = last[(int) (op.number + 1 & 1)];
-    if (other.number < op.number) {
-      other.receiveNow();
-    }
-    op.receiveNow();
-  }
-
-  boolean isOutdated(LowLatencyDispatchOperation op) {
-    return op.ordinal <= resetDispatch || dispatchCount - op.ordinal >= 2;
-  }
-
-  boolean isOutdated(LowLatencyCombineOperation op) {
-    return op.ordinal <= resetCombine || combineCount - op.ordinal >= 2;
-  }
-
-  private void begin(
-      LowLatencyOperation op, boolean hooked, @Nullable Tensor waitStats, Execution execution) {
-    number++;
-    op.start(number, hooked, waitStats, execution.previousEvent());
-    last[(int) (number & 1)] = op;
-    if (execution.isAsync()) {
-      op.runsAsync(entry.later(op));
-    } else {
-      op.run();
-    }
-  }
-
-  /** Refuses a third operation in flight; waits if the earlier one is asynchronous. */
-  private void requirePlace() {
-    LowLatencyOperation before = last[(int) (number + 1 & 1)];
-    before.awaitRun();
-    if (before.awaitsHook()) {
-      throw new IllegalUseException(
-          ErrorCode.TOO_MANY_IN_FLIGHT,
-          "a third low-latency operation would be in flight: call the hook of "
-              + before.name()
-              + " first");
-    }
-  }
-
   /** Refuses access to the combine region of a dispatch while peers may read it. */
   private void requireRegion(LowLatencyDispatchOperation dispatch) {
-    for (LowLatencyOperation op : last) {
-      if (op instanceof LowLatencyCombineOperation combine
-          && combine.half == dispatch.half()
-          && combine.awaitsHook()) {
+    for (LowLatencyCombineOperation combine : combines) {
+      if (combine.half == dispatch.flight.half() && combine.flight.awaitsHook()) {
         throw new IllegalUseException(
             ErrorCode.COMBINE_REGION_IN_USE,
             "the rows of "
-                + combine.name()
+                + combine.flight
                 + " are still in the combine region of this handle: call its hook first");
       }
     }
   }
 
-  private LowLatencyDispatchOperation current(LowLatencyHandle handle) {
-    if (!(handle instanceof LowLatencyDispatchOperation dispatch) || !dispatch.isOf(this)) {
-      throw Arguments.invalid(
-          ErrorCode.WRONG_HANDLE,
-          "handle",
-          handle,
-          "a handle of a lowLatencyDispatch of this buffer",
-          "pass the handle of the dispatch");
-    }
-    dispatch.requireCurrent();
-    return dispatch;
-  }
-
   /** Continues with the highest number of all ranks. */
   private void catchUp() {
     long highest = signals.highestStartedWithout();
-    if (highest > number) {
-      requireNothingInFlight(highest);
-      number = highest;
+    if (highest > number()) {
+      flights.catchUp(highest, number());
       signals.start(highest);
       signals.received(highest);
     }
     // Last: a refused caller tries again.
     signals.caughtUp();
-  }
-
-  private void requireNothingInFlight(long highest) {
-    for (LowLatencyOperation op : last) {
-      if (op.awaitsHook()) {
-        throw new IllegalUseException(
-            ErrorCode.HOOK_NOT_CALLED,
-            "other ranks are at low-latency operation "
-                + highest
-                + ", this one at "
-                + number
-                + " with "
-                + op.name()
-                + " in flight: call its hook before ranks are admitted");
-      }
-    }
   }
 }

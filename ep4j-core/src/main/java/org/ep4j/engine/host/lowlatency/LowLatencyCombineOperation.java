@@ -1,6 +1,5 @@
 package org.ep4j.engine.host.lowlatency;
 
-import org.ep4j.Event;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.ReceiveHook;
@@ -10,9 +9,6 @@ import org.jspecify.annotations.Nullable;
 /** A low-latency combine: its arguments, its result and its hook. */
 final class LowLatencyCombineOperation extends LowLatencyOperation implements LowLatencyCombine {
   private final LowLatency owner;
-
-  /** Number among the combines. */
-  long ordinal;
 
   /** The dispatch whose rows return. */
   LowLatencyRecord record;
@@ -39,31 +35,25 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   /** Destination of the sums. */
   private @Nullable Tensor out;
 
-  /** Whether {@link #out} is memory of the buffer. */
-  private boolean ownOut;
-
   LowLatencyCombineOperation(LowLatency owner, LowLatencyRecord record) {
-    super(owner, "low-latency combine");
+    super(owner, owner.flights().combines);
     this.owner = owner;
     this.record = record;
   }
 
   void prepare(
-      long ordinal,
       Tensor y,
       LowLatencyDispatchOperation dispatch,
       LowLatencyCombineOptions options,
       Tensor out) {
-    this.ordinal = ordinal;
     this.y = y;
     this.record = dispatch.record;
-    this.half = dispatch.half();
+    this.half = dispatch.flight.half();
     this.logFmt = options.logFmt();
     this.zeroCopy = options.zeroCopy();
     this.partialRounding = options.partialRounding();
     this.ownInPlace = !options.returnHook() && !zeroCopy && !logFmt && y.nativeHost();
     this.out = out;
-    this.ownOut = options.out() == null;
   }
 
   /** Makes space for the choices of a full batch. */
@@ -74,15 +64,10 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     }
   }
 
-  /** Half of the buffer's own sums that this combine uses. */
-  int sumsHalf() {
-    return (int) (ordinal & 1);
-  }
-
   Tensor out() {
     Tensor sums = out;
     if (sums == null) {
-      throw new IllegalStateException(name() + " was never started");
+      throw new IllegalStateException(flight + " was never started");
     }
     return sums;
   }
@@ -100,23 +85,13 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   }
 
   @Override
-  boolean outdated() {
-    return ownOut && owner.isOutdated(this);
-  }
-
-  @Override
   public Tensor x() {
-    requireResults();
+    flight.requireResults();
     return out();
   }
 
   @Override
   public ReceiveHook hook() {
-    return ownHook();
-  }
-
-  @Override
-  public Event event() {
-    return ownEvent();
+    return flight.hook();
   }
 }

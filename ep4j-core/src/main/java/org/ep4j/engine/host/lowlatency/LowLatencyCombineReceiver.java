@@ -78,35 +78,35 @@ final class LowLatencyCombineReceiver {
       }
     }
     Tensor out = op.out();
-    long sums = out.nativeHost() ? out.address() : memory.sums(op.sumsHalf());
+    long sums = out.nativeHost() ? out.address() : memory.half(op.flight.half()).sums();
     do {
       reduce(op, sums);
     } while (lost(op));
     if (!out.nativeHost()) {
       NativeMemory.copy(sums, out.segment(), 0, out.byteSize());
     }
-    signals.received(op.number);
-    signals.awaitSent(op.number, op.operation);
+    signals.received(op.number());
+    signals.awaitSent(op.number(), op.operation);
   }
 
   /** Finds this rank's rows at an owner. */
   private void locate(LowLatencyCombineOperation op, int owner) {
-    long header = signals.await(owner, op.number, op.operation, op.waitStats);
+    long header = signals.await(owner, op.number(), op.operation, op.waitStats);
     if (header == 0) {
       return;
     }
     long kind = NativeMemory.getLong(header + LowLatencyLayout.KIND);
     if (!LowLatencyKind.isCombine(kind)) {
-      signals.requireSame(owner, op.number, LowLatencyKind.DENSE, kind);
+      signals.requireSame(owner, op.number(), LowLatencyKind.DENSE, kind);
     }
     signals.requireSameDispatch(
         owner,
-        op.number,
+        op.number(),
         op.record.number,
         NativeMemory.getLong(header + LowLatencyLayout.DISPATCH));
     long held = NativeMemory.getLong(header + LowLatencyLayout.COUNT);
     if (held != op.record.sent[owner]) {
-      signals.hasNoRows(owner, op.number, op.operation, op.record.sent[owner], held);
+      signals.hasNoRows(owner, op.number(), op.operation, op.record.sent[owner], held);
       return;
     }
     encoded[owner] = kind == LowLatencyKind.DENSE_LOGFMT;
@@ -116,7 +116,7 @@ final class LowLatencyCombineReceiver {
     base[owner] =
         internode == null
             ? context.lowLatency(owner) + NativeMemory.getLong(header + LowLatencyLayout.PLACE)
-            : internode.answers(op.number, op.record.answerFrom[owner]);
+            : internode.answers(op.number(), op.record.answerFrom[owner]);
   }
 
   private void reduce(LowLatencyCombineOperation op, long sums) {
@@ -200,7 +200,7 @@ final class LowLatencyCombineReceiver {
   /** Address at which row {@code row} of an owner is readable as BF16. */
   private long address(LowLatencyCombineOperation op, int owner, int row, int scratch) {
     if (stride[owner] == 0) {
-      long list = context.lowLatency(context.rank) + layout.list(op.number, owner);
+      long list = context.lowLatency(context.rank) + layout.list(op.number(), owner);
       return base[owner] + 2L * hidden * NativeMemory.getInt(list + 4L * row);
     }
     long address = base[owner] + (long) row * stride[owner];
@@ -246,7 +246,7 @@ final class LowLatencyCombineReceiver {
     for (int owner = 0; owner < context.ranks; owner++) {
       if (owner != context.rank
           && base[owner] != 0
-          && !signals.stillHolds(owner, op.number, op.operation)) {
+          && !signals.stillHolds(owner, op.number(), op.operation)) {
         base[owner] = 0;
         lost = true;
       }

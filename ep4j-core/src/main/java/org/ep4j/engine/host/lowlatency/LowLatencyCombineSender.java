@@ -54,12 +54,12 @@ final class LowLatencyCombineSender {
   }
 
   void send(LowLatencyCombineOperation op) {
-    signals.start(op.number);
-    signals.awaitReceived(op.number - 2, op.number, op.operation);
+    signals.start(op.number());
+    signals.awaitReceived(op.number() - 2, op.number(), op.operation);
     if (!op.zeroCopy) {
-      signals.awaitReceived(lastUse[op.half], op.number, op.operation);
+      signals.awaitReceived(lastUse[op.half], op.number(), op.operation);
     }
-    lastUse[op.half] = op.number;
+    lastUse[op.half] = op.number();
     Tensor y = requireNonNull(op.y);
     long place = layout.combine(op.half);
     for (int i = 1; i <= context.ranks; i++) {
@@ -77,7 +77,7 @@ final class LowLatencyCombineSender {
         sendListed(op, r, y.address() - own);
       } else {
         long bytes = write(op, y, r, own + place);
-        signals.send(r, op.number, denseKind(op), rows, place, op.record.number, 0, 0);
+        signals.send(r, op.number(), denseKind(op), rows, place, op.record.number, 0, 0);
         place += bytes;
       }
     }
@@ -86,9 +86,9 @@ final class LowLatencyCombineSender {
   /** Sends the rows that {@code r}, a rank of another node, waits for. */
   private void answer(
       InternodeLowLatency internode, LowLatencyCombineOperation op, Tensor y, int r) {
-    long bytes = write(op, y, r, internode.answersTo(r, op.number));
-    internode.answer(r, op.number, op.record.answerTo[r], bytes);
-    signals.send(r, op.number, denseKind(op), op.record.received[r], 0, op.record.number, 0, 0);
+    long bytes = write(op, y, r, internode.answersTo(r, op.number()));
+    internode.answer(r, op.number(), op.record.answerTo[r], bytes);
+    signals.send(r, op.number(), denseKind(op), op.record.received[r], 0, op.record.number, 0, 0);
   }
 
   private static long denseKind(LowLatencyCombineOperation op) {
@@ -104,11 +104,11 @@ final class LowLatencyCombineSender {
   private void sendListed(LowLatencyCombineOperation op, int r, long place) {
     int rows = op.record.received[r];
     int[] numbers = op.record.rows[r];
-    long list = paths.listTo(r, op.number);
+    long list = paths.listTo(r, op.number());
     for (int i = 0; i < rows; i++) {
       NativeMemory.putInt(list + 4L * i, numbers[i]);
     }
-    signals.send(r, op.number, LowLatencyKind.LISTED, rows, place, op.record.number, rows, 0);
+    signals.send(r, op.number(), LowLatencyKind.LISTED, rows, place, op.record.number, rows, 0);
   }
 
   private long copy(LowLatencyCombineOperation op, Tensor y, int r, long begin) {

@@ -1,26 +1,24 @@
 package org.ep4j.engine.host.lowlatency;
 
-import org.ep4j.Event;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.LowLatencyHandle;
-import org.ep4j.RankMajorDispatch;
-import org.ep4j.ReceiveHook;
+import org.ep4j.Layout;
 import org.ep4j.RowFormat;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
-import org.ep4j.engine.Arguments;
-import org.ep4j.engine.host.layout.LowLatencyFormat;
+import org.ep4j.engine.lowlatency.Flight;
+import org.ep4j.engine.lowlatency.LowLatencyFormat;
+import org.ep4j.engine.lowlatency.LowLatencyResult;
+import org.ep4j.engine.lowlatency.LowLatencyViews;
 import org.jspecify.annotations.Nullable;
 
-/** A low-latency dispatch: its arguments, its result, its handle and its hook. */
-class LowLatencyDispatchOperation extends LowLatencyOperation
-    implements LowLatencyDispatch, LowLatencyHandle {
+/** A low-latency dispatch: its arguments, and what its result shows. */
+final class LowLatencyDispatchOperation extends LowLatencyOperation
+    implements LowLatencyResult.Dispatched {
   private final LowLatency owner;
   private final LowLatencyMemory memory;
-
-  /** Number among the dispatches. */
-  long ordinal;
+  private final LowLatencyResult byExperts = LowLatencyResult.of(Layout.EXPERT_MAJOR, this);
+  private final LowLatencyResult byRanks = LowLatencyResult.of(Layout.RANK_MAJOR, this);
 
   LowLatencyRecord record;
   LowLatencyFormat format;
@@ -36,46 +34,45 @@ class LowLatencyDispatchOperation extends LowLatencyOperation
 
   LowLatencyDispatchOperation(
       LowLatency owner, LowLatencyMemory memory, LowLatencyRecord record, LowLatencyFormat format) {
-    super(owner, "low-latency dispatch");
+    super(owner, owner.flights().dispatches);
     this.owner = owner;
     this.memory = memory;
     this.record = record;
     this.format = format;
   }
 
-  final void prepare(
-      long ordinal,
-      Tensor x,
-      LowLatencyRecord record,
-      LowLatencyFormat format,
+  void prepare(
+      Tensor rows,
+      LowLatencyRecord wanted,
+      LowLatencyFormat rowFormat,
       LowLatencyDispatchOptions options) {
-    this.ordinal = ordinal;
-    this.record = record;
-    this.format = format;
-    this.globalScale = options.globalScale();
-    this.scaleLayout = options.scaleLayout();
-    this.cumulativeStats = options.cumulativeStats();
-    this.x = x;
-    boolean inPlace = format.format() == RowFormat.BF16 && x.nativeHost() && !options.returnHook();
-    this.ownRows = inPlace ? x.address() : 0;
+    record = wanted;
+    format = rowFormat;
+    globalScale = options.globalScale();
+    scaleLayout = options.scaleLayout();
+    cumulativeStats = options.cumulativeStats();
+    x = rows;
+    boolean inPlace =
+        format.format() == RowFormat.BF16 && rows.nativeHost() && !options.returnHook();
+    ownRows = inPlace ? rows.address() : 0;
   }
 
-  /** Half of the outputs, and combine region, that this dispatch uses. */
-  final int half() {
-    return (int) (ordinal & 1);
+  /** The outputs of this dispatch. */
+  LowLatencyMemory.Half out() {
+    return memory.half(flight.half());
   }
 
-  final boolean isOf(LowLatency buffer) {
-    return owner == buffer;
+  LowLatencyDispatch result() {
+    return record.byRanks ? byRanks : byExperts;
   }
 
   @Override
-  final void send() {
+  void send() {
     owner.dispatchSender().send(this);
   }
 
   @Override
-  final void complete() {
+  void complete() {
     owner.dispatchReceiver().receive(this);
     owner.received(this);
     owner.counters().dispatches++;
@@ -84,93 +81,32 @@ class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  final boolean outdated() {
-    return owner.isOutdated(this);
-  }
-
-  final LowLatencyOutputs outputs() {
-    requireResults();
-    return memory.outputs(half(), record.byRanks);
+  public Flight flight() {
+    return flight;
   }
 
   @Override
-  public final Tensor x() {
-    return outputs().rows(format);
+  public LowLatencyViews views() {
+    return out().views(record.byRanks);
   }
 
   @Override
-  public final boolean hasScales() {
-    requireResults();
-    return format.format() != RowFormat.BF16;
+  public LowLatencyFormat format() {
+    return format;
   }
 
   @Override
-  public final Tensor scales() {
-    Tensor scales = outputs().scales(format, scaleLayout);
-    if (scales == null) {
-      throw Arguments.missing("scales", "the rows are BF16");
-    }
-    return scales;
+  public ScaleLayout scaleLayout() {
+    return scaleLayout;
   }
 
   @Override
-  public final Tensor counts() {
-    return outputs().receiveCount();
+  public int topK() {
+    return record.topK;
   }
 
   @Override
-  public final Tensor srcInfo() {
-    return outputs().sourceInfo();
-  }
-
-  @Override
-  public final Tensor layoutRange() {
-    return outputs().layoutRange();
-  }
-
-  @Override
-  public final LowLatencyHandle handle() {
-    return this;
-  }
-
-  @Override
-  public final ReceiveHook hook() {
-    return ownHook();
-  }
-
-  @Override
-  public final Event event() {
-    return ownEvent();
-  }
-
-  /** A dispatch with RANK_MAJOR rows. */
-  static final class ByRank extends LowLatencyDispatchOperation implements RankMajorDispatch {
-    ByRank(
-        LowLatency owner,
-        LowLatencyMemory memory,
-        LowLatencyRecord record,
-        LowLatencyFormat format) {
-      super(owner, memory, record, format);
-    }
-
-    @Override
-    public Tensor topkIdx() {
-      return outputs().choices(record.topK);
-    }
-
-    @Override
-    public boolean hasWeights() {
-      requireResults();
-      return record.weighted;
-    }
-
-    @Override
-    public Tensor topkWeights() {
-      LowLatencyOutputs outputs = outputs();
-      if (!record.weighted) {
-        throw Arguments.missing("topkWeights", "the routing of the dispatch had none");
-      }
-      return outputs.choiceWeights(record.topK);
-    }
+  public boolean weighted() {
+    return record.weighted;
   }
 }

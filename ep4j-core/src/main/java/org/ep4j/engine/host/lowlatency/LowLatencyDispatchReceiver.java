@@ -6,8 +6,8 @@ import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.kernel.RowKernels;
-import org.ep4j.engine.host.layout.LowLatencyFormat;
 import org.ep4j.engine.host.layout.LowLatencyLayout;
+import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.memory.NativeMemory;
 
 /**
@@ -56,11 +56,11 @@ final class LowLatencyDispatchReceiver {
     boolean byRanks = op.record.byRanks;
     for (int source = 0; source < context.ranks; source++) {
       System.arraycopy(next, 0, first, 0, experts);
-      long header = signals.await(source, op.number, op.operation, op.waitStats);
+      long header = signals.await(source, op.number(), op.operation, op.waitStats);
       op.record.received[source] = 0;
       if (header != 0) {
         signals.requireSame(
-            source, op.number, kind, NativeMemory.getLong(header + LowLatencyLayout.KIND));
+            source, op.number(), kind, NativeMemory.getLong(header + LowLatencyLayout.KIND));
         int entries = (int) NativeMemory.getLong(header + LowLatencyLayout.COUNT);
         op.record.received[source] =
             byRanks ? placeByRank(op, source, entries) : place(op, source, entries);
@@ -69,12 +69,12 @@ final class LowLatencyDispatchReceiver {
       if (byRanks) {
         writeRange(op, source);
       } else {
-        writeRanges(op.half(), source);
+        writeRanges(op.out(), source);
       }
     }
     writeCounts(op);
-    signals.received(op.number);
-    signals.awaitSent(op.number, op.operation);
+    signals.received(op.number());
+    signals.awaitSent(op.number(), op.operation);
   }
 
   /** Places the rows of one source; returns their number. */
@@ -83,16 +83,16 @@ final class LowLatencyDispatchReceiver {
     int rowBytes = format.rowBytes();
     int scaleBytes = format.scaleBytes();
     boolean byColumns = op.scaleLayout == ScaleLayout.COLUMN_MAJOR;
-    int half = op.half();
-    long rows = memory.rows(half);
-    long scales = memory.scales(half);
-    long sourceInfo = memory.sourceInfo(half);
+    LowLatencyMemory.Half out = op.out();
+    long rows = out.rows();
+    long scales = out.scales();
+    long sourceInfo = out.sourceTokens();
     long capacity = memory.rowsPerExpert();
     int[] placed = op.record.rows[source];
     long from = paths.from(source);
-    long list = from + layout.list(op.number, source);
+    long list = from + layout.list(op.number(), source);
     long inPlace = source == context.rank ? op.ownRows : 0;
-    long row = from + layout.row(op.number, source) - format.stride();
+    long row = from + layout.row(op.number(), source) - format.stride();
     int token = 0;
     int count = 0;
     int tokens = 0;
@@ -123,36 +123,36 @@ final class LowLatencyDispatchReceiver {
   private int placeByRank(LowLatencyDispatchOperation op, int source, int words) {
     LowLatencyFormat format = op.format;
     LowLatencyRecord record = op.record;
-    int half = op.half();
+    LowLatencyMemory.Half out = op.out();
     int topK = record.topK;
     long stride = 4L * (1 + (record.weighted ? 2 * topK : topK));
     long capacity = memory.rowsPerRank();
     long area = paths.from(source);
-    long list = area + layout.list(op.number, source);
-    long row = area + layout.row(op.number, source);
+    long list = area + layout.list(op.number(), source);
+    long row = area + layout.row(op.number(), source);
     boolean inPlace = source == context.rank && op.ownRows != 0;
     int count = (int) (4L * words / stride);
     for (int i = 0; i < count; i++, list += stride, row += format.stride()) {
       int token = NativeMemory.getInt(list);
       long at = source * capacity + i;
       long from = inPlace ? op.ownRows + (long) token * format.rowBytes() : row;
-      kernels.copy(from, memory.rows(half) + at * format.rowBytes(), format.rowBytes());
+      kernels.copy(from, out.rows() + at * format.rowBytes(), format.rowBytes());
       long scales = from + format.rowBytes();
       if (format.scaleBytes() != 0 && op.scaleLayout == ScaleLayout.COLUMN_MAJOR) {
-        scatter(scales, memory.scales(half), format, source, i, capacity);
+        scatter(scales, out.scales(), format, source, i, capacity);
       } else if (format.scaleBytes() != 0) {
-        kernels.copy(scales, memory.scales(half) + at * format.scaleBytes(), format.scaleBytes());
+        kernels.copy(scales, out.scales() + at * format.scaleBytes(), format.scaleBytes());
       }
-      NativeMemory.putInt(memory.sourceInfo(half) + 4 * at, token);
+      NativeMemory.putInt(out.sourceTokens() + 4 * at, token);
       for (int k = 0; k < topK; k++) {
         int expert = NativeMemory.getInt(list + 4L * (1 + k));
-        NativeMemory.putLong(memory.choices(half) + 8 * (at * topK + k), expert);
+        NativeMemory.putLong(out.rowChoices() + 8 * (at * topK + k), expert);
         if (expert >= 0) {
           next[expert]++;
         }
         if (record.weighted) {
           int bits = NativeMemory.getInt(list + 4L * (1 + topK + k));
-          NativeMemory.putInt(memory.choiceWeights(half) + 4 * (at * topK + k), bits);
+          NativeMemory.putInt(out.rowWeights() + 4 * (at * topK + k), bits);
         }
       }
       record.rows[source][i] = (int) at;
@@ -165,8 +165,8 @@ final class LowLatencyDispatchReceiver {
   private void writeRange(LowLatencyDispatchOperation op, int source) {
     int count = op.record.received[source];
     long first = source * memory.rowsPerRank();
-    NativeMemory.putLong(memory.layoutRange(op.half()) + 8L * source, first << 32 | count);
-    NativeMemory.putInt(memory.receiveCount(op.half()) + 4L * source, count);
+    NativeMemory.putLong(op.out().ranges() + 8L * source, first << 32 | count);
+    NativeMemory.putInt(op.out().rowCounts() + 4L * source, count);
   }
 
   /** Writes the scales of a row into the columns of its group. */
@@ -187,8 +187,8 @@ final class LowLatencyDispatchReceiver {
     }
   }
 
-  private void writeRanges(int half, int source) {
-    long ranges = memory.layoutRange(half) + 8L * source;
+  private void writeRanges(LowLatencyMemory.Half out, int source) {
+    long ranges = out.ranges() + 8L * source;
     long stride = 8L * context.ranks;
     for (int e = 0; e < experts; e++) {
       long range = (long) first[e] << 32 | (next[e] - first[e]);
@@ -197,7 +197,7 @@ final class LowLatencyDispatchReceiver {
   }
 
   private void writeCounts(LowLatencyDispatchOperation op) {
-    long counts = memory.receiveCount(op.half());
+    long counts = op.out().rowCounts();
     Tensor stats = op.cumulativeStats;
     for (int e = 0; e < experts; e++) {
       if (!op.record.byRanks) {

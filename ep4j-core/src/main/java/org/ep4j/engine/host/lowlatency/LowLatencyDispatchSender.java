@@ -8,7 +8,7 @@ import org.ep4j.Tensor;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.kernel.RowKernels;
-import org.ep4j.engine.host.layout.LowLatencyFormat;
+import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.memory.NativeMemory;
 
 /**
@@ -61,8 +61,8 @@ final class LowLatencyDispatchSender {
   }
 
   void send(LowLatencyDispatchOperation op) {
-    signals.start(op.number);
-    signals.awaitReceived(op.number - 2, op.number, op.operation);
+    signals.start(op.number());
+    signals.awaitReceived(op.number() - 2, op.number(), op.operation);
     begin(op);
     Tensor x = requireNonNull(op.x);
     int tokens = op.record.tokens;
@@ -77,11 +77,11 @@ final class LowLatencyDispatchSender {
 
   private void begin(LowLatencyDispatchOperation op) {
     LowLatencyRecord record = op.record;
-    record.number = op.number;
+    record.number = op.number();
     Arrays.fill(record.sent, 0);
     for (int r = 0; r < context.ranks; r++) {
-      list[r] = context.masked[r] ? 0 : paths.listTo(r, op.number);
-      rowsAt[r] = context.masked[r] ? 0 : paths.rowsTo(r, op.number);
+      list[r] = context.masked[r] ? 0 : paths.listTo(r, op.number());
+      rowsAt[r] = context.masked[r] ? 0 : paths.rowsTo(r, op.number());
       listed[r] = 0;
       rows[r] = 0;
       lastToken[r] = -1;
@@ -193,7 +193,7 @@ final class LowLatencyDispatchSender {
       if (!context.masked[r]) {
         op.record.answerFrom[r] = answers;
         long rowBytes = (long) rows[r] * op.format.stride();
-        signals.send(r, op.number, kind, listed[r], answers, op.number, listed[r], rowBytes);
+        signals.send(r, op.number(), kind, listed[r], answers, op.number(), listed[r], rowBytes);
         answers += context.isIntranode(r) ? 0 : op.record.sent[r];
         counters.sent(rows[r], (long) rows[r] * (op.format.rowBytes() + op.format.scaleBytes()));
       }

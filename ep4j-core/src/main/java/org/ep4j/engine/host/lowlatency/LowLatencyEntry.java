@@ -1,25 +1,14 @@
 package org.ep4j.engine.host.lowlatency;
 
 import org.ep4j.Event;
+import org.ep4j.engine.lowlatency.Flights;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The functions of the buffer that low-latency operations use. Callers invoke hooks directly,
- * without a method of the buffer, so hooks call these.
+ * The functions of the buffer that low-latency operations use. {@link #enter} also waits until no
+ * asynchronous operation is queued.
  */
-public interface LowLatencyEntry {
-  /**
-   * Begins a call: refuses a closed or failed buffer and a second thread, and waits until no
-   * asynchronous operation is queued.
-   */
-  void enter();
-
-  /** Ends the call that {@link #enter} began. */
-  void exit();
-
-  /** Throws if the buffer has {@link #failed}. */
-  void requireUsable();
-
+public interface LowLatencyEntry extends Flights.Entry {
   /** Accepts only reset and close from now on, and notifies the other ranks. */
   void failed(String reason, RuntimeException cause);
 

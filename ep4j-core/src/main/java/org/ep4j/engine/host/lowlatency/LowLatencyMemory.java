@@ -1,11 +1,13 @@
 package org.ep4j.engine.host.lowlatency;
 
 import java.lang.foreign.Arena;
-import org.ep4j.BufferConfig;
 import org.ep4j.DType;
+import org.ep4j.Layout;
 import org.ep4j.Tensor;
-import org.ep4j.engine.Limits;
 import org.ep4j.engine.host.layout.LowLatencyMemoryLayout;
+import org.ep4j.engine.lowlatency.LowLatencyFormat;
+import org.ep4j.engine.lowlatency.LowLatencyViews;
+import org.ep4j.engine.lowlatency.OutputShape;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.PrivateMemory;
 import org.jspecify.annotations.Nullable;
@@ -15,26 +17,16 @@ final class LowLatencyMemory implements AutoCloseable {
   private final LowLatencyMemoryLayout layout;
   private final PrivateMemory memory;
   private final Arena views;
-  private final int hidden;
+  private final OutputShape shape;
+  private final Half[] halves = new Half[2];
 
-  /** Outputs by experts and by ranks, for each half. */
-  private final LowLatencyOutputs[] byExperts = new LowLatencyOutputs[2];
-
-  private final LowLatencyOutputs[] byRanks = new LowLatencyOutputs[2];
-
-  /** Views of sums, created on first use: [half][tokens]. */
-  private final @Nullable Tensor[][] sums;
-
-  LowLatencyMemory(BufferConfig config, int ranks, int experts, Arena views) {
-    this.layout = new LowLatencyMemoryLayout(config, ranks, experts);
-    this.memory = PrivateMemory.reserve(layout.bytes);
+  LowLatencyMemory(OutputShape shape, Arena views) {
+    this.shape = shape;
     this.views = views;
-    this.hidden = config.hidden();
-    this.sums = new Tensor[2][Limits.lowLatencyTokens(config) + 1];
-    for (int half = 0; half < 2; half++) {
-      byExperts[half] =
-          new LowLatencyOutputs(this, config, half, experts, rowsPerExpert(), experts, ranks);
-      byRanks[half] = new LowLatencyOutputs(this, config, half, ranks, rowsPerRank(), ranks);
+    layout = new LowLatencyMemoryLayout(shape);
+    memory = PrivateMemory.reserve(layout.bytes);
+    for (int i = 0; i < halves.length; i++) {
+      halves[i] = new Half(memory.address() + i * layout.half);
     }
   }
 
@@ -52,70 +44,99 @@ final class LowLatencyMemory implements AutoCloseable {
     return layout.rowsPerRank;
   }
 
-  long rows(int half) {
-    return memory.address() + half * layout.half;
-  }
-
-  long scales(int half) {
-    return rows(half) + layout.scales;
-  }
-
-  long sourceInfo(int half) {
-    return rows(half) + layout.sourceInfo;
-  }
-
-  long layoutRange(int half) {
-    return rows(half) + layout.layoutRange;
-  }
-
-  long receiveCount(int half) {
-    return rows(half) + layout.receiveCount;
-  }
-
-  long sums(int half) {
-    return rows(half) + layout.sums;
-  }
-
   /** Scratch row {@code i}. */
   long scratch(int i) {
-    return memory.address() + layout.scratch + 2L * i * hidden;
+    return memory.address() + layout.scratch + 2L * i * shape.hidden();
   }
 
-  /** By ranks: choices of each row. */
-  long choices(int half) {
-    return rows(half) + layout.choices;
+  Half half(int i) {
+    return halves[i];
   }
 
-  /** By ranks: weights of the choices. */
-  long choiceWeights(int half) {
-    return rows(half) + layout.choiceWeights;
-  }
+  /** One of the two sets of outputs. */
+  final class Half implements LowLatencyViews.Outputs {
+    private final long start;
+    private final LowLatencyViews byExperts;
+    private final LowLatencyViews byRanks;
 
-  /** Views of the outputs. */
-  LowLatencyOutputs outputs(int half, boolean asRanks) {
-    return (asRanks ? byRanks : byExperts)[half];
-  }
+    /** Views of sums by tokens, made on first use. */
+    private final @Nullable Tensor[] sumViews = new Tensor[shape.tokens() + 1];
 
-  Tensor sumTensor(int half, int tokens) {
-    Tensor tensor = sums[half][tokens];
-    if (tensor == null) {
-      tensor = view(sums(half), DType.BF16, tokens, hidden);
-      sums[half][tokens] = tensor;
+    private Half(long start) {
+      this.start = start;
+      byExperts = new LowLatencyViews(this, shape, Layout.EXPERT_MAJOR);
+      byRanks = new LowLatencyViews(this, shape, Layout.RANK_MAJOR);
     }
-    return tensor;
+
+    LowLatencyViews views(boolean asRanks) {
+      return asRanks ? byRanks : byExperts;
+    }
+
+    @Override
+    public long rows() {
+      return start;
+    }
+
+    @Override
+    public long scales(LowLatencyFormat format, long rows) {
+      return scales();
+    }
+
+    /** The scales of every format and layout. */
+    long scales() {
+      return start + layout.scales;
+    }
+
+    @Override
+    public long sourceTokens() {
+      return start + layout.sourceInfo;
+    }
+
+    @Override
+    public long ranges() {
+      return start + layout.layoutRange;
+    }
+
+    @Override
+    public long rowCounts() {
+      return start + layout.receiveCount;
+    }
+
+    @Override
+    public long rowChoices() {
+      return start + layout.choices;
+    }
+
+    @Override
+    public long rowWeights() {
+      return start + layout.choiceWeights;
+    }
+
+    long sums() {
+      return start + layout.sums;
+    }
+
+    Tensor sumTensor(int tokens) {
+      Tensor tensor = sumViews[tokens];
+      if (tensor == null) {
+        tensor = view(sums(), DType.BF16, tokens, shape.hidden());
+        sumViews[tokens] = tensor;
+      }
+      return tensor;
+    }
+
+    @Override
+    public Tensor view(long address, DType dtype, long... extents) {
+      long elements = 1;
+      for (long extent : extents) {
+        elements *= extent;
+      }
+      return Tensor.of(NativeMemory.view(address, dtype.bytes(elements), views), dtype, extents);
+    }
   }
 
   @Override
   public void close() {
     memory.close();
-  }
-
-  /** A view of this memory. */
-  Tensor view(long address, DType dtype, long... shape) {
-    long elements = 1;
-    for (long s : shape) {
-      elements *= s;
-    }
-    return Tensor.of(NativeMemory.view(address, dtype.bytes(elements), views), dtype, shape);
   }
 }

@@ -23,7 +23,7 @@ final class OutdatedResults {
   }
 
   void received(LowLatencyDispatchOperation op) {
-    received[op.half()] = op;
+    received[op.flight.half()] = op;
   }
 
   /** Overwrites the rows of a half: their dispatch is the second last and complete. */
@@ -38,27 +38,27 @@ final class OutdatedResults {
     for (int source = 0; source < record.received.length; source++) {
       for (int i = 0; i < record.received[source]; i++) {
         long row = record.rows[source][i];
-        NativeMemory.fill(memory.rows(half) + row * rowBytes, rowBytes, DebugMode.POISON);
+        NativeMemory.fill(op.out().rows() + row * rowBytes, rowBytes, DebugMode.POISON);
         NativeMemory.fill(
-            memory.sourceInfo(half) + row * Integer.BYTES, Integer.BYTES, DebugMode.POISON);
+            op.out().sourceTokens() + row * Integer.BYTES, Integer.BYTES, DebugMode.POISON);
       }
     }
   }
 
   /** Overwrites the sums of a half, which the next combine fills with {@code tokens} sums. */
   void outdateSums(int half, int tokens) {
-    NativeMemory.fill(memory.sums(half), 2L * hidden * sums[half], DebugMode.POISON);
+    NativeMemory.fill(memory.half(half).sums(), 2L * hidden * sums[half], DebugMode.POISON);
     sums[half] = tokens;
   }
 
   /** Requires that received rows are those of the handle's dispatch. */
   void requireOf(LowLatencyDispatchOperation handle, Tensor y) {
-    int other = 1 - handle.half();
-    long first = memory.rows(other);
-    if (y.nativeHost() && y.address() >= first && y.address() < memory.scales(other)) {
+    int other = 1 - handle.flight.half();
+    LowLatencyMemory.Half half = memory.half(other);
+    if (y.nativeHost() && y.address() >= half.rows() && y.address() < half.scales()) {
       LowLatencyDispatchOperation op = received[other];
       throw DebugMode.rowsOfOtherHandle(
-          y, op == null ? "an outdated dispatch" : op.name(), handle.name());
+          y, op == null ? "an outdated dispatch" : op.flight.toString(), handle.flight.toString());
     }
   }
 }

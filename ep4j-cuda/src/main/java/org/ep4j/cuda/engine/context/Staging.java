@@ -14,6 +14,7 @@ import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.failure.Completion;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.CallMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -59,6 +60,9 @@ public final class Staging implements AutoCloseable {
   /** All memory, including outgrown memory. */
   private final ResourceStack owned = new ResourceStack();
 
+  private final CallMemory anywhere = new Accepted(false);
+  private final CallMemory onDevice = new Accepted(true);
+
   private long bytes;
 
   public Staging(CudaDevice device, Completion completion) {
@@ -66,49 +70,73 @@ public final class Staging implements AutoCloseable {
     this.completion = completion;
   }
 
-  /** Requires memory that this engine supports, before anything is sent. */
-  public void check(String name, @Nullable Tensor tensor, boolean capturing) {
-    if (tensor == null) {
-      return;
+  /**
+   * What this engine accepts as tensors of a call.
+   *
+   * @param capturing whether a graph is being captured: a replay cannot copy from the host
+   */
+  public CallMemory accepted(boolean capturing) {
+    return capturing ? onDevice : anywhere;
+  }
+
+  private final class Accepted implements CallMemory {
+    private final boolean capturing;
+
+    private Accepted(boolean capturing) {
+      this.capturing = capturing;
     }
-    if (!tensor.onDevice()) {
-      if (capturing) {
+
+    @Override
+    public void readable(String name, @Nullable Tensor tensor) {
+      if (tensor == null) {
+        return;
+      }
+      if (!tensor.onDevice()) {
+        if (capturing) {
+          throw new InvalidArgumentException(
+              ErrorCode.CUDA_TENSOR_MEMORY,
+              name,
+              tensor.toString(),
+              "on the device while a graph is captured",
+              "copy it to the device first");
+        }
+        Arguments.onHost(name, tensor);
+      } else if (tensor.device() != device.ordinal()) {
         throw new InvalidArgumentException(
             ErrorCode.CUDA_TENSOR_MEMORY,
             name,
             tensor.toString(),
-            "on the device while a graph is captured",
-            "copy it to the device first");
+            "on device " + device.ordinal() + ", the device of this rank",
+            "copy it there");
       }
-      Arguments.onHost(name, tensor);
-    } else if (tensor.device() != device.ordinal()) {
-      throw new InvalidArgumentException(
-          ErrorCode.CUDA_TENSOR_MEMORY,
-          name,
-          tensor.toString(),
-          "on device " + device.ordinal() + ", the device of this rank",
-          "copy it there");
     }
-  }
 
-  /** Same as {@link #check} for rows, which are moved in units of 16 bytes. */
-  public void checkRows(String name, @Nullable Tensor tensor, boolean capturing) {
-    check(name, tensor, capturing);
-    if (tensor != null && tensor.onDevice() && tensor.address() % ROW_ALIGNMENT != 0) {
-      throw new InvalidArgumentException(
-          ErrorCode.CUDA_TENSOR_MEMORY,
-          name,
-          tensor + " at 0x" + Long.toHexString(tensor.address()),
-          "at a multiple of " + ROW_ALIGNMENT + " bytes",
-          "allocate it aligned");
+    /** Rows are moved in units of 16 bytes. */
+    @Override
+    public void rows(String name, @Nullable Tensor tensor) {
+      readable(name, tensor);
+      if (tensor != null && tensor.onDevice() && tensor.address() % ROW_ALIGNMENT != 0) {
+        throw new InvalidArgumentException(
+            ErrorCode.CUDA_TENSOR_MEMORY,
+            name,
+            tensor + " at 0x" + Long.toHexString(tensor.address()),
+            "at a multiple of " + ROW_ALIGNMENT + " bytes",
+            "allocate it aligned");
+      }
     }
-  }
 
-  /** Same as {@link #check} for a tensor that the call itself writes on the host. */
-  public void checkWritable(String name, @Nullable Tensor tensor, boolean capturing) {
-    check(name, tensor, capturing);
-    if (tensor != null && !tensor.onDevice()) {
-      Arguments.writableOnHost(name, tensor);
+    @Override
+    public void writable(String name, @Nullable Tensor tensor) {
+      readable(name, tensor);
+      if (tensor != null && !tensor.onDevice()) {
+        Arguments.writableOnHost(name, tensor);
+      }
+    }
+
+    @Override
+    public void writableRows(String name, @Nullable Tensor tensor) {
+      rows(name, tensor);
+      writable(name, tensor);
     }
   }
 

@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine.launch;
 
+import org.ep4j.engine.lowlatency.LowLatencyFormat;
+
 /**
  * Kind of a dispatch, as sent in the headers: the properties that all ranks must share to read each
  * other's rows. The lowest bits are the index of a {@link LowLatencyFormat}.
@@ -21,12 +23,7 @@ public final class LowLatencyKind {
 
   /** Text for messages of a kind with the number of choices above it, as kernels record it. */
   public static String text(long word) {
-    String format = LowLatencyFormat.text(word & FORMAT);
-    return (word & RANK_MAJOR) == 0
-        ? format
-        : format
-            + ", RANK_MAJOR, topK "
-            + (word >>> KIND_BITS)
-            + ((word & WEIGHTED) == 0 ? " without weights" : " with weights");
+    return LowLatencyFormat.text(
+        word & FORMAT, (word & RANK_MAJOR) != 0, word >>> KIND_BITS, (word & WEIGHTED) != 0);
   }
 }

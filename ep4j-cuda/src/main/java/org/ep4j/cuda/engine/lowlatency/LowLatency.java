@@ -1,13 +1,7 @@
 package org.ep4j.cuda.engine.lowlatency;
 
-import static java.util.Objects.requireNonNull;
-
 import java.lang.System.Logger.Level;
-import java.util.ArrayDeque;
 import org.ep4j.DeviceStream;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
@@ -21,46 +15,31 @@ import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.failure.Completion;
 import org.ep4j.cuda.engine.launch.KernelCall;
-import org.ep4j.cuda.engine.launch.LowLatencyFormat;
 import org.ep4j.cuda.struct.LowLatencyParameters;
-import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Limits;
-import org.ep4j.engine.LowLatencyShapes;
 import org.ep4j.engine.Operation;
+import org.ep4j.engine.lowlatency.Flights;
+import org.ep4j.engine.lowlatency.LowLatencyChecks;
+import org.ep4j.engine.lowlatency.LowLatencyFormat;
 
 /**
- * Low-latency dispatch and combine of one rank: checks and enqueues, keeps at most two operations
- * in flight, and rotates their results. {@code kernels/lowlatency/low_latency.cuh} documents the
- * protocol between ranks. Used by one thread at a time.
+ * Low-latency dispatch and combine of one rank: checks and enqueues. {@link Flights} has the order
+ * of the operations; {@code kernels/lowlatency/low_latency.cuh} documents the protocol between
+ * ranks. Used by one thread at a time.
  */
 public final class LowLatency {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
-
-  /** Objects of each kind, used in rotation. */
-  private static final int OBJECTS = 16;
-
-  private static final int MAX_IN_FLIGHT = 2;
-
-  /** Thread guard of the buffer: hooks enter through it. */
-  public interface Entry {
-    void enter();
-
-    void leave();
-  }
 
   private final CudaContext context;
   private final LowLatencyRegion part;
   private final LowLatencyMemory memory;
   private final LowLatencyKernels kernels;
   private final LowLatencyFormat[] formats;
-  private final Entry entry;
-  private final LowLatencyDispatchOperation[] dispatched = new LowLatencyDispatchOperation[OBJECTS];
-  private final LowLatencyDispatchOperation[] dispatchedByRank =
-      new LowLatencyDispatchOperation[OBJECTS];
-  private final LowLatencyCombineOperation[] combined = new LowLatencyCombineOperation[OBJECTS];
-
-  /** Operations sent and not received, in order. */
-  private final ArrayDeque<LowLatencyOperation> inFlight = new ArrayDeque<>(MAX_IN_FLIGHT);
+  private final Flights flights;
+  private final LowLatencyDispatchOperation[] dispatched =
+      new LowLatencyDispatchOperation[Flights.OBJECTS];
+  private final LowLatencyCombineOperation[] combined =
+      new LowLatencyCombineOperation[Flights.OBJECTS];
 
   private final Operation description = new Operation();
   private final boolean[] excluded;
@@ -68,16 +47,6 @@ public final class LowLatency {
 
   /** For each half the last combine that sent from its region. */
   private final LowLatencyCombineOperation[] lastUse = new LowLatencyCombineOperation[2];
-
-  /** Number of the last operation; kernels count separately. */
-  private long number;
-
-  /** Number of started dispatches and combines, and the last ones that a reset invalidated. */
-  private long dispatchCount;
-
-  private long combineCount;
-  private long resetDispatch;
-  private long resetCombine;
 
   /** Number of completely enqueued operations. */
   public long dispatches;
@@ -88,28 +57,26 @@ public final class LowLatency {
   public record Resources(
       LowLatencyRegion part, LowLatencyMemory memory, LowLatencyKernels kernels) {}
 
-  public LowLatency(CudaContext context, Resources resources, Entry entry) {
+  public LowLatency(CudaContext context, Resources resources, Flights.Entry entry) {
     this.context = context;
     this.part = resources.part();
     this.memory = resources.memory();
     this.kernels = resources.kernels();
-    this.entry = entry;
+    flights = new Flights(entry);
     excluded = new boolean[context.ranks];
     noticed = new boolean[context.ranks];
     formats = LowLatencyFormat.all(context.config.hidden());
     kernels
         .calls()
         .forEach(call -> LowLatencyConstants.set(call.parameters, context, part, kernels));
-    for (int i = 0; i < OBJECTS; i++) {
+    for (int i = 0; i < Flights.OBJECTS; i++) {
       dispatched[i] = new LowLatencyDispatchOperation(this, context, kernels, memory, formats[0]);
-      dispatchedByRank[i] =
-          new LowLatencyDispatchOperation.ByRank(this, context, kernels, memory, formats[0]);
       combined[i] = new LowLatencyCombineOperation(this, context, kernels, memory);
     }
   }
 
-  Entry entry() {
-    return entry;
+  Flights flights() {
+    return flights;
   }
 
   Completion completion() {
@@ -121,29 +88,26 @@ public final class LowLatency {
     DeviceStream callers = options.execution().stream();
     CudaStream stream = context.stream(callers);
     boolean capturing = callers != null && stream.capturing();
-    Staging staging = context.staging;
-    LowLatencyShapes.dispatch(
-        context.config, context.ranks, localExperts(), layout, x, routing, options);
-    staging.checkRows("x", x, capturing);
-    staging.check("topkIdx", routing.topkIdx(), capturing);
-    if (layout == Layout.RANK_MAJOR) {
-      staging.check("topkWeights", routing.topkWeights(), capturing);
-    }
-    staging.checkWritable("cumulativeStats", options.cumulativeStats(), capturing);
-    staging.checkWritable("waitStats", options.waitStats(), capturing);
+    LowLatencyChecks.dispatch(
+        context.config,
+        memory.shape(),
+        layout,
+        x,
+        routing,
+        options,
+        context.staging.accepted(capturing));
     context.completion.requireUsable();
-    requirePlace();
+    flights.requirePlace();
     context.order(stream, capturing, options.execution().previousEvent());
-    LowLatencyDispatchOperation op =
-        (layout == Layout.RANK_MAJOR ? dispatchedByRank : dispatched)
-            [(int) ((dispatchCount + 1) % OBJECTS)];
+    long ordinal = flights.dispatches.next();
+    LowLatencyDispatchOperation op = dispatched[(int) (ordinal % Flights.OBJECTS)];
     LowLatencyFormat format =
         formats[LowLatencyFormat.index(options.format(), options.scaleKind())];
-    op.prepare(dispatchCount + 1, layout, x, routing, format, options, stream, capturing);
-    dispatchCount++;
-    op.start(number + 1, options.returnHook(), callers, options.waitStats());
-    begin(op, stream, capturing, options.returnHook(), options.execution().isAsync());
-    return op;
+    op.prepare(ordinal, layout, x, routing, format, options, stream, capturing);
+    op.begin(callers, options.waitStats());
+    flights.start(op.flight, flights.dispatches, options.returnHook(), true);
+    enqueue(op, stream, capturing, options.returnHook(), options.execution().isAsync());
+    return op.result();
   }
 
   public LowLatencyCombine combine(
@@ -152,64 +116,52 @@ public final class LowLatency {
     CudaStream stream = context.stream(callers);
     boolean capturing = callers != null && stream.capturing();
     context.completion.requireUsable();
-    LowLatencyDispatchOperation dispatch = current(handle);
-    if (dispatch.awaitsReceipt()) {
-      throw new IllegalUseException(
-          ErrorCode.HOOK_NOT_CALLED,
-          dispatch.name() + " has not been received: call its hook before its combine");
-    }
-    Staging staging = context.staging;
-    LowLatencyShapes.combine(
-        context.config,
-        context.ranks,
-        localExperts(),
+    LowLatencyDispatchOperation dispatch = dispatchOf(handle);
+    Flights.requireReceived(dispatch.flight);
+    LowLatencyChecks.combine(
+        memory.shape(),
         y,
         routing,
         dispatch.tokens,
-        dispatch.topK,
-        dispatch.rankMajor ? Layout.RANK_MAJOR : Layout.EXPERT_MAJOR,
-        options);
-    staging.checkRows("y", y, capturing);
-    Tensor region = dispatch.results().combineRegion();
-    boolean isRegion = region != null && y.onDevice() && y.address() == region.address();
-    boolean overlaps = region != null && Arguments.overlap(y, region);
-    LowLatencyShapes.combineRegion(y, isRegion, overlaps, options);
-    if (!dispatch.rankMajor) {
-      staging.check("topkIdx", routing.topkIdx(), capturing);
-      staging.check("topkWeights", requireNonNull(routing.topkWeights()), capturing);
-    }
-    staging.checkRows("out", options.out(), capturing);
-    staging.checkWritable("out", options.out(), capturing);
-    staging.checkWritable("waitStats", options.waitStats(), capturing);
-    requirePlace();
+        dispatch.topK(),
+        dispatch.layout(),
+        dispatch.out().combineRegion(dispatch.layout()),
+        options,
+        context.staging.accepted(capturing));
+    flights.requirePlace();
     context.order(stream, capturing, options.execution().previousEvent());
-    LowLatencyCombineOperation op = combined[(int) ((combineCount + 1) % OBJECTS)];
-    op.prepare(combineCount + 1, y, routing, dispatch, options, stream);
-    combineCount++;
-    op.start(number + 1, options.returnHook(), callers, options.waitStats());
+    long ordinal = flights.combines.next();
+    LowLatencyCombineOperation op = combined[(int) (ordinal % Flights.OBJECTS)];
+    op.prepare(ordinal, y, routing, dispatch, options, stream);
+    op.begin(callers, options.waitStats());
+    flights.start(op.flight, flights.combines, options.returnHook(), options.out() == null);
     if (options.zeroCopy()) {
-      lastUse[dispatch.half()] = op;
+      lastUse[dispatch.flight.half()] = op;
     }
-    begin(op, stream, capturing, options.returnHook(), options.execution().isAsync());
+    enqueue(op, stream, capturing, options.returnHook(), options.execution().isAsync());
     return op;
   }
 
   /** The region that a zero-copy combine of {@code handle} sends from. */
   public Tensor combineBuffer(LowLatencyHandle handle) {
     context.completion.requireUsable();
-    LowLatencyDispatchOperation dispatch = current(handle);
-    LowLatencyCombineOperation before = lastUse[dispatch.half()];
+    LowLatencyDispatchOperation dispatch = dispatchOf(handle);
+    LowLatencyCombineOperation before = lastUse[dispatch.flight.half()];
     if (before != null) {
       // The first half of a combine sends rows from the region.
       before.settle();
     }
-    return dispatch.results().combineBuffer();
+    return dispatch.out().makeCombineRegion(dispatch.layout());
+  }
+
+  private LowLatencyDispatchOperation dispatchOf(LowLatencyHandle handle) {
+    return (LowLatencyDispatchOperation) flights.dispatchOf(handle);
   }
 
   /** Masks or admits one rank. */
   public void updateMask(int rank, boolean masked) {
     context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
-    LowLatencyShapes.maskedRank(rank, context.rank, context.ranks, excluded);
+    LowLatencyChecks.maskedRank(rank, context.rank, context.ranks, excluded);
     context.completion.awaitAll();
     context.completion.requireNotFenced("updateMask");
     part.mask(rank, masked);
@@ -245,21 +197,10 @@ public final class LowLatency {
         highest = Math.max(highest, part.sent(r));
       }
     }
+    flights.catchUp(highest, own);
     if (highest > own) {
-      if (!inFlight.isEmpty()) {
-        throw new IllegalUseException(
-            ErrorCode.HOOK_NOT_CALLED,
-            "other ranks are at low-latency operation "
-                + highest
-                + ", this one at "
-                + own
-                + " with "
-                + inFlight.getFirst().name()
-                + " in flight: call its hook before ranks are admitted");
-      }
       part.resumeAt(highest);
     }
-    number = highest;
   }
 
   /**
@@ -267,14 +208,10 @@ public final class LowLatency {
    * runs.
    */
   public void reset(boolean[] gone, long last) {
-    inFlight.forEach(LowLatencyOperation::drop);
-    inFlight.clear();
     System.arraycopy(gone, 0, excluded, 0, gone.length);
     part.exclude(gone);
     part.resumeAfter(last, context.stream);
-    number = last;
-    resetDispatch = dispatchCount;
-    resetCombine = combineCount;
+    flights.reset(last);
     lastUse[0] = null;
     lastUse[1] = null;
   }
@@ -289,55 +226,34 @@ public final class LowLatency {
     return memory.bytes();
   }
 
-  boolean isOutdated(LowLatencyDispatchOperation op) {
-    return op.ordinal <= resetDispatch || dispatchCount - op.ordinal >= 2;
-  }
-
-  boolean isOutdated(LowLatencyCombineOperation op) {
-    return op.ordinal <= resetCombine || combineCount - op.ordinal >= 2;
-  }
-
   /** Staging buffer of ids of the next operation; the previous one may still be in flight. */
   Staging.Buffer idsBuffer() {
-    return (number & 1) == 0 ? Staging.Buffer.LATENCY_IDS_ODD : Staging.Buffer.LATENCY_IDS_EVEN;
+    return (flights.number() & 1) == 0 ? Staging.Buffer.LATENCY_IDS_ODD : Staging.Buffer.LATENCY_IDS_EVEN;
   }
 
   /** Staging buffer of weights of the next operation. */
   Staging.Buffer weightsBuffer() {
-    return (number & 1) == 0
+    return (flights.number() & 1) == 0
         ? Staging.Buffer.LATENCY_WEIGHTS_ODD
         : Staging.Buffer.LATENCY_WEIGHTS_EVEN;
   }
 
-  /**
-   * Receives {@code op} after all operations sent before it: all ranks receive in the same order.
-   */
-  void receiveUpTo(LowLatencyOperation op) {
-    context.completion.requireUsable();
-    while (op.awaitsReceipt()) {
-      LowLatencyOperation first = inFlight.getFirst();
-      CudaStream stream = context.stream(first.callers);
-      boolean capturing = first.callers != null && stream.capturing();
-      context.order(stream, capturing, null);
-      enqueue(first, stream, capturing, LowLatencyPhase.RECEIVE, false);
-    }
-    op.settle();
+  /** Enqueues the receiving half of an operation. */
+  void receive(LowLatencyOperation op) {
+    CudaStream stream = context.stream(op.callers);
+    boolean capturing = op.callers != null && stream.capturing();
+    context.order(stream, capturing, null);
+    enqueue(op, stream, capturing, LowLatencyPhase.RECEIVE, false);
   }
 
-  private int localExperts() {
-    return context.placement.localExperts(context.rank);
-  }
-
-  private void begin(
+  private void enqueue(
       LowLatencyOperation op, CudaStream stream, boolean capturing, boolean hooked, boolean async) {
     if (hooked) {
       enqueue(op, stream, capturing, LowLatencyPhase.SEND, false);
       op.settle();
       return;
     }
-    while (!inFlight.isEmpty()) {
-      receiveUpTo(inFlight.getFirst());
-    }
+    flights.receiveAll();
     enqueue(op, stream, capturing, LowLatencyPhase.BOTH, async);
   }
 
@@ -359,22 +275,17 @@ public final class LowLatency {
     // Only a stream waits for replayed work: a notification of the host would cost a fence.
     p.receipt.ticket.set(capturing ? 0 : ticket);
     launch(op, call, ticket, stream);
-    if (phases == LowLatencyPhase.RECEIVE) {
-      inFlight.removeFirst();
-    } else {
-      number++;
+    if (phases != LowLatencyPhase.RECEIVE) {
+      flights.add(op.flight);
       remember(op);
     }
+    op.enqueued(ticket);
     if (phases == LowLatencyPhase.SEND) {
-      inFlight.add(op);
-    } else {
-      op.count();
-    }
-    if (phases == LowLatencyPhase.SEND) {
-      op.sent(ticket);
+      op.flight.sent();
       return;
     }
-    op.enqueued(ticket);
+    op.flight.received();
+    op.count();
     if (op.endsOnHost()) {
       op.awaitEnd();
       op.toHost();
@@ -410,30 +321,6 @@ public final class LowLatency {
     }
   }
 
-  /** Refuses a third operation in flight. */
-  private void requirePlace() {
-    if (inFlight.size() == MAX_IN_FLIGHT) {
-      throw new IllegalUseException(
-          ErrorCode.TOO_MANY_IN_FLIGHT,
-          "a third low-latency operation would be in flight: call the hook of "
-              + inFlight.getFirst().name()
-              + " first");
-    }
-  }
-
-  private LowLatencyDispatchOperation current(LowLatencyHandle handle) {
-    if (!(handle instanceof LowLatencyDispatchOperation dispatch) || !dispatch.isOf(this)) {
-      throw new InvalidArgumentException(
-          ErrorCode.CUDA_LOW_LATENCY_HANDLE,
-          "handle",
-          String.valueOf(handle),
-          "of a lowLatencyDispatch of this buffer",
-          "pass that one");
-    }
-    dispatch.requireCurrent();
-    return dispatch;
-  }
-
   /** Logs the ranks that kernels have masked. */
   private void noticeMasks() {
     if (!Limits.masking(context.config)) {
@@ -447,7 +334,7 @@ public final class LowLatency {
             Level.WARNING,
             "low-latency operation {0}: rank {1} is {2} and is masked; operations continue without"
                 + " it",
-            number,
+            flights.number(),
             r,
             death == null ? "silent" : "dead (" + death + ")");
       }

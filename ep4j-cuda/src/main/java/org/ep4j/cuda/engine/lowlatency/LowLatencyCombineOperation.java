@@ -3,7 +3,7 @@ package org.ep4j.cuda.engine.lowlatency;
 import static java.util.Objects.requireNonNull;
 
 import org.ep4j.DType;
-import org.ep4j.Event;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.ReceiveHook;
@@ -26,9 +26,6 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   private final LowLatencyKernels kernels;
   private final LowLatencyMemory memory;
 
-  /** Number among the combines. */
-  long ordinal;
-
   private boolean rankMajor;
   private boolean logFmt;
   private boolean partialRounding;
@@ -48,7 +45,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
 
   LowLatencyCombineOperation(
       LowLatency owner, CudaContext context, LowLatencyKernels kernels, LowLatencyMemory memory) {
-    super(owner, "low-latency combine");
+    super(owner, owner.flights().combines);
     this.owner = owner;
     this.context = context;
     this.kernels = kernels;
@@ -57,20 +54,19 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
 
   /** Stores the arguments; copies host tensors to the device in the order of {@code stream}. */
   void prepare(
-      long number,
+      long ordinal,
       Tensor given,
       Routing routing,
       LowLatencyDispatchOperation dispatch,
       LowLatencyCombineOptions options,
       CudaStream stream) {
-    ordinal = number;
-    rankMajor = dispatch.rankMajor;
+    rankMajor = dispatch.layout() == Layout.RANK_MAJOR;
     logFmt = options.logFmt();
     partialRounding = options.partialRounding();
     record = dispatch.record();
     dispatchCall = dispatch.call;
     tokens = dispatch.tokens;
-    topK = dispatch.topK;
+    topK = dispatch.topK();
     y = context.staging.address(Staging.Buffer.Y, given, stream);
     if (!rankMajor) {
       wideIds = routing.topkIdx().dtype() == DType.INT64;
@@ -79,7 +75,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
       weights = context.staging.address(owner.weightsBuffer(), factors, stream);
     }
     out = options.out();
-    sums = out != null && out.onDevice() ? out : memory.half((int) (number & 1)).sumTensor(tokens);
+    sums = out != null && out.onDevice() ? out : memory.half((int) (ordinal & 1)).sumTensor(tokens);
   }
 
   @Override
@@ -142,27 +138,17 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   }
 
   @Override
-  boolean outdated() {
-    return out == null && owner.isOutdated(this);
-  }
-
-  @Override
   public Tensor x() {
-    requireResults();
+    flight.requireResults();
     Tensor result = out == null ? sums : out;
     if (result == null) {
-      throw new IllegalStateException(name() + " was never started");
+      throw new IllegalStateException(flight + " was never started");
     }
     return result;
   }
 
   @Override
   public ReceiveHook hook() {
-    return ownHook();
-  }
-
-  @Override
-  public Event event() {
-    return ownEvent();
+    return flight.hook();
   }
 }

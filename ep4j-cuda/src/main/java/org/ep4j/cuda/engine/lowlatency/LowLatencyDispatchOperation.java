@@ -1,44 +1,41 @@
 package org.ep4j.cuda.engine.lowlatency;
 
 import org.ep4j.DType;
-import org.ep4j.Event;
 import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.LowLatencyHandle;
-import org.ep4j.RankMajorDispatch;
-import org.ep4j.ReceiveHook;
 import org.ep4j.Routing;
-import org.ep4j.RowFormat;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
-import org.ep4j.cuda.engine.launch.LowLatencyFormat;
 import org.ep4j.cuda.engine.launch.LowLatencyKind;
 import org.ep4j.cuda.struct.LowLatencyParameters;
-import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
+import org.ep4j.engine.lowlatency.Flight;
+import org.ep4j.engine.lowlatency.LowLatencyFormat;
+import org.ep4j.engine.lowlatency.LowLatencyResult;
+import org.ep4j.engine.lowlatency.LowLatencyViews;
 import org.jspecify.annotations.Nullable;
 
-/** A low-latency dispatch: its arguments, its result, its handle and its hook. */
-class LowLatencyDispatchOperation extends LowLatencyOperation
-    implements LowLatencyDispatch, LowLatencyHandle {
+/** A low-latency dispatch: its arguments, and what its result shows. */
+final class LowLatencyDispatchOperation extends LowLatencyOperation
+    implements LowLatencyResult.Dispatched {
   private final LowLatency owner;
   private final CudaContext context;
   private final LowLatencyKernels kernels;
   private final LowLatencyMemory memory;
 
-  /** Number among the dispatches. */
-  long ordinal;
+  private final LowLatencyResult byExpert = LowLatencyResult.of(Layout.EXPERT_MAJOR, this);
+  private final LowLatencyResult byRank = LowLatencyResult.of(Layout.RANK_MAJOR, this);
 
-  int topK;
+  private int topK;
 
-  /** Whether rows are grouped by source rank. */
-  boolean rankMajor;
+  /** Groups of rows: by expert, or by source rank. */
+  private Layout layout = Layout.EXPERT_MAJOR;
 
   private LowLatencyFormat format;
   private boolean wideIds;
@@ -49,9 +46,8 @@ class LowLatencyDispatchOperation extends LowLatencyOperation
   private long weights;
 
   private boolean weighted;
-  private LowLatencyViews results;
   private float globalScale;
-  private boolean scalesByColumns;
+  private ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
   private @Nullable Tensor cumulativeStats;
 
   LowLatencyDispatchOperation(
@@ -60,19 +56,18 @@ class LowLatencyDispatchOperation extends LowLatencyOperation
       LowLatencyKernels kernels,
       LowLatencyMemory memory,
       LowLatencyFormat format) {
-    super(owner, "low-latency dispatch");
+    super(owner, owner.flights().dispatches);
     this.owner = owner;
     this.context = context;
     this.kernels = kernels;
     this.memory = memory;
     this.format = format;
-    results = memory.half(0).views(false);
   }
 
   /** Stores the arguments; copies host tensors to the device in the order of {@code stream}. */
   void prepare(
-      long number,
-      Layout layout,
+      long ordinal,
+      Layout rowOrder,
       Tensor rows,
       Routing routing,
       LowLatencyFormat wanted,
@@ -80,61 +75,53 @@ class LowLatencyDispatchOperation extends LowLatencyOperation
       CudaStream stream,
       boolean capturing) {
     format = wanted;
-    rankMajor = layout == Layout.RANK_MAJOR;
-    LowLatencyMemory.Half out = memory.half((int) (number & 1));
-    results = out.views(rankMajor);
-    out.makeRoom(results.bytes(wanted), capturing);
-    ordinal = number;
+    layout = rowOrder;
+    memory.half((int) (ordinal & 1)).makeRoom(layout, wanted, capturing);
     tokens = Math.toIntExact(rows.size(0));
     topK = Math.toIntExact(routing.topkIdx().size(1));
     wideIds = routing.topkIdx().dtype() == DType.INT64;
     x = context.staging.address(Staging.Buffer.X, rows, stream);
     ids = context.staging.address(owner.idsBuffer(), routing.topkIdx(), stream);
     Tensor given = routing.topkWeights();
-    weighted = rankMajor && given != null;
+    weighted = layout == Layout.RANK_MAJOR && given != null;
     weights = weighted ? context.staging.address(owner.weightsBuffer(), given, stream) : 0;
     globalScale = options.globalScale();
-    scalesByColumns = options.scaleLayout() == ScaleLayout.COLUMN_MAJOR;
+    scaleLayout = options.scaleLayout();
     cumulativeStats = options.cumulativeStats();
   }
 
-  /** Half of the outputs of this dispatch. */
-  int half() {
-    return (int) (ordinal & 1);
+  /** The outputs of this dispatch. */
+  LowLatencyMemory.Half out() {
+    return memory.half(flight.half());
   }
 
-  final boolean weighted() {
-    return weighted;
+  LowLatencyDispatch result() {
+    return layout == Layout.RANK_MAJOR ? byRank : byExpert;
   }
 
-  /** Results in the layout of this dispatch. */
-  LowLatencyViews results() {
-    return results;
+  Layout layout() {
+    return layout;
   }
 
   /** Record of this dispatch. */
   int record() {
-    return (int) (ordinal % LowLatencyMemory.RECORDS);
-  }
-
-  boolean isOf(LowLatency buffer) {
-    return owner == buffer;
+    return (int) (flight.ordinal() % LowLatencyMemory.RECORDS);
   }
 
   @Override
-  final KernelCall<LowLatencyParameters> call() {
-    return kernels.dispatch(format.format(), rankMajor);
+  KernelCall<LowLatencyParameters> call() {
+    return kernels.dispatch(format.format(), layout == Layout.RANK_MAJOR);
   }
 
   @Override
-  final int sharedBytes() {
+  int sharedBytes() {
     return kernels.dispatchBytes;
   }
 
   @Override
-  final void prepareSend(LowLatencyParameters p) {
-    LowLatencyMemory.Half out = memory.half(half());
-    p.kind.set(LowLatencyKind.of(format, rankMajor, weighted));
+  void prepareSend(LowLatencyParameters p) {
+    LowLatencyMemory.Half out = out();
+    p.kind.set(LowLatencyKind.of(format, layout == Layout.RANK_MAJOR, weighted));
     p.tokens.set(tokens);
     p.topK.set(topK);
     p.ids.set(ids);
@@ -149,8 +136,10 @@ class LowLatencyDispatchOperation extends LowLatencyOperation
     p.batches.set(memory.batches(record()));
     p.choices.set(memory.choices(record()));
     p.rows.set(out.rows());
-    p.scales.set(out.rows() + results.scalesOffset(format));
-    p.scaleColumns.set(scalesByColumns ? format.columnLength(results.capacity) : 0);
+    long capacity = memory.shape().capacity(layout);
+    p.scales.set(out.scales(format, memory.shape().groups(layout) * capacity));
+    p.scaleColumns.set(
+        scaleLayout == ScaleLayout.COLUMN_MAJOR ? format.columnLength(capacity) : 0);
     p.sourceTokens.set(out.sourceTokens());
     p.rowChoices.set(out.rowChoices());
     p.rowWeights.set(out.rowWeights());
@@ -162,19 +151,19 @@ class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  final void prepareReceive(LowLatencyParameters p, CudaStream stream) {
+  void prepareReceive(LowLatencyParameters p, CudaStream stream) {
     Staging staging = context.staging;
     p.cumulative.set(staging.address(Staging.Buffer.CUMULATIVE_STATS, cumulativeStats, stream));
     p.waits.set(staging.address(Staging.Buffer.WAIT_STATS, waitStats, stream));
   }
 
   @Override
-  final void count() {
+  void count() {
     owner.dispatches++;
   }
 
   @Override
-  final void describe(Operation description) {
+  void describe(Operation description) {
     description
         .begin(OperationLayout.LOW_LATENCY_DISPATCH)
         .set(
@@ -183,7 +172,7 @@ class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  final boolean endsOnHost() {
+  boolean endsOnHost() {
     return onHost(cumulativeStats) || onHost(waitStats);
   }
 
@@ -192,101 +181,38 @@ class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
-  final void toHost() {
+  void toHost() {
     context.staging.back(Staging.Buffer.CUMULATIVE_STATS, cumulativeStats);
     context.staging.back(Staging.Buffer.WAIT_STATS, waitStats);
   }
 
   @Override
-  final boolean outdated() {
-    return owner.isOutdated(this);
+  public Flight flight() {
+    return flight;
   }
 
   @Override
-  public final Tensor x() {
-    requireResults();
-    return results.rows(format);
+  public LowLatencyViews views() {
+    return out().views(layout);
   }
 
   @Override
-  public final boolean hasScales() {
-    requireResults();
-    return format.format() != RowFormat.BF16;
+  public LowLatencyFormat format() {
+    return format;
   }
 
   @Override
-  public final Tensor scales() {
-    requireResults();
-    Tensor scales = scalesByColumns ? results.scaleColumns(format) : results.scales(format);
-    if (scales == null) {
-      throw Arguments.missing("scales", "the rows are BF16");
-    }
-    return scales;
+  public ScaleLayout scaleLayout() {
+    return scaleLayout;
   }
 
   @Override
-  public final Tensor counts() {
-    requireResults();
-    return results.receiveCount();
+  public int topK() {
+    return topK;
   }
 
   @Override
-  public final Tensor srcInfo() {
-    requireResults();
-    return results.sourceInfo();
-  }
-
-  @Override
-  public final Tensor layoutRange() {
-    requireResults();
-    return results.layoutRange();
-  }
-
-  @Override
-  public final LowLatencyHandle handle() {
-    return this;
-  }
-
-  @Override
-  public final ReceiveHook hook() {
-    return ownHook();
-  }
-
-  @Override
-  public final Event event() {
-    return ownEvent();
-  }
-
-  /** A dispatch with RANK_MAJOR rows. */
-  static final class ByRank extends LowLatencyDispatchOperation implements RankMajorDispatch {
-    ByRank(
-        LowLatency owner,
-        CudaContext context,
-        LowLatencyKernels kernels,
-        LowLatencyMemory memory,
-        LowLatencyFormat format) {
-      super(owner, context, kernels, memory, format);
-    }
-
-    @Override
-    public Tensor topkIdx() {
-      requireResults();
-      return results().choices(topK);
-    }
-
-    @Override
-    public boolean hasWeights() {
-      requireResults();
-      return weighted();
-    }
-
-    @Override
-    public Tensor topkWeights() {
-      requireResults();
-      if (!weighted()) {
-        throw Arguments.missing("topkWeights", "the routing of the dispatch had none");
-      }
-      return results().choiceWeights(topK);
-    }
+  public boolean weighted() {
+    return weighted;
   }
 }

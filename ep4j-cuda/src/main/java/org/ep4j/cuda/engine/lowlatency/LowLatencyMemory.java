@@ -1,14 +1,16 @@
 package org.ep4j.cuda.engine.lowlatency;
 
-import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
+import org.ep4j.Layout;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.engine.Limits;
+import org.ep4j.engine.lowlatency.LowLatencyFormat;
+import org.ep4j.engine.lowlatency.LowLatencyViews;
+import org.ep4j.engine.lowlatency.OutputShape;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -29,7 +31,7 @@ public final class LowLatencyMemory implements AutoCloseable {
 
   private final CudaDevice device;
   private final DeviceMemory fixed;
-  private final int hidden;
+  private final OutputShape shape;
   private final long ranges;
   private final long rowCounts;
   private final long rowChoices;
@@ -42,45 +44,37 @@ public final class LowLatencyMemory implements AutoCloseable {
   private final Half[] halves = new Half[HALVES];
   private long grown;
 
-  /** Dimensions of the groups of rows: {@code experts} are this rank's. */
-  record Shape(int ranks, int experts, long tokens, int hidden, int topK) {
-    /** Groups of rows. */
-    int groups(boolean rankMajor) {
-      return rankMajor ? ranks : experts;
-    }
-
-    /** Capacity of a group in rows. */
-    long capacity(boolean rankMajor) {
-      return rankMajor ? tokens : ranks * tokens;
-    }
-  }
-
-  public LowLatencyMemory(CudaDevice device, BufferConfig config, int ranks, int localExperts) {
+  public LowLatencyMemory(CudaDevice device, OutputShape shape) {
     this.device = device;
-    hidden = config.hidden();
-    long tokens = Limits.lowLatencyTokens(config);
-    Shape shape = new Shape(ranks, localExperts, tokens, hidden, config.topK());
+    this.shape = shape;
+    long tokens = shape.tokens();
+    int ranks = shape.ranks();
+    int topK = shape.topK();
     long slots = ranks * tokens;
-    long lines = Math.max(1, localExperts);
+    long lines = Math.max(1, shape.experts());
     // Offsets from the start of a half: source tokens, then these.
     ranges = align(lines * slots * Integer.BYTES);
     rowCounts = align(ranges + lines * ranks * Long.BYTES);
     rowChoices = align(rowCounts + Math.max(ranks, lines) * Integer.BYTES);
-    rowWeights = align(rowChoices + slots * config.topK() * Long.BYTES);
-    sums = align(rowWeights + slots * config.topK() * Float.BYTES);
-    half = align(sums + tokens * 2 * hidden);
+    rowWeights = align(rowChoices + slots * topK * Long.BYTES);
+    sums = align(rowWeights + slots * topK * Float.BYTES);
+    half = align(sums + tokens * 2 * shape.hidden());
     // Offsets from the start of a record: rows, then these.
-    batches = align(slots * config.topK() * Integer.BYTES);
+    batches = align(slots * topK * Integer.BYTES);
     choices = align(batches + (long) ranks * Integer.BYTES);
-    record = align(choices + tokens * config.topK() * Long.BYTES);
+    record = align(choices + tokens * topK * Long.BYTES);
     fixed = owned.own(DeviceMemory.allocate(device, HALVES * half + RECORDS * record));
     for (int i = 0; i < HALVES; i++) {
-      halves[i] = new Half(fixed.address() + i * half, shape);
+      halves[i] = new Half(fixed.address() + i * half);
     }
   }
 
   static long align(long offset) {
     return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  }
+
+  OutputShape shape() {
+    return shape;
   }
 
   /** Allocated bytes on the device. */
@@ -120,46 +114,65 @@ public final class LowLatencyMemory implements AutoCloseable {
   }
 
   /** One of the two sets of outputs. */
-  final class Half {
+  final class Half implements LowLatencyViews.Outputs {
     private final long start;
     private final LowLatencyViews expertMajor;
     private final LowLatencyViews rankMajor;
-    private final @Nullable Tensor[] sumViews;
+    private final @Nullable Tensor[] sumViews = new Tensor[shape.tokens() + 1];
     private @Nullable DeviceMemory output;
 
-    private Half(long start, Shape shape) {
+    /** Regions that callers fill for zero-copy combines, by layout; null before their first use. */
+    private final @Nullable Tensor[] combineRegions = new Tensor[Layout.values().length];
+
+    private Half(long start) {
       this.start = start;
-      sumViews = new Tensor[(int) shape.tokens() + 1];
-      expertMajor = new LowLatencyViews(this, false, shape, device.ordinal());
-      rankMajor = new LowLatencyViews(this, true, shape, device.ordinal());
+      expertMajor = new LowLatencyViews(this, shape, Layout.EXPERT_MAJOR);
+      rankMajor = new LowLatencyViews(this, shape, Layout.RANK_MAJOR);
     }
 
-    LowLatencyViews views(boolean asRankMajor) {
-      return asRankMajor ? rankMajor : expertMajor;
+    LowLatencyViews views(Layout layout) {
+      return layout == Layout.RANK_MAJOR ? rankMajor : expertMajor;
     }
 
-    long sourceTokens() {
+    @Override
+    public Tensor view(long address, DType dtype, long... extents) {
+      return Tensor.ofDevice(address, device.ordinal(), dtype, extents);
+    }
+
+    @Override
+    public long sourceTokens() {
       return start;
     }
 
-    long ranges() {
+    @Override
+    public long ranges() {
       return start + ranges;
     }
 
-    long rowCounts() {
+    @Override
+    public long rowCounts() {
       return start + rowCounts;
     }
 
-    long rowChoices() {
+    @Override
+    public long rowChoices() {
       return start + rowChoices;
     }
 
-    long rowWeights() {
+    @Override
+    public long rowWeights() {
       return start + rowWeights;
     }
 
-    /** Allocates rows with their scales if the memory is too small. */
-    void makeRoom(long needed, boolean capturing) {
+    /** Allocates the rows of a dispatch with their scales if the memory is too small. */
+    void makeRoom(Layout layout, LowLatencyFormat format, boolean capturing) {
+      int groups = shape.groups(layout);
+      long capacity = shape.capacity(layout);
+      long columns = (long) groups * format.columns() * format.columnLength(capacity);
+      long scaleBytes =
+          Math.max(
+              groups * capacity * format.scaleBytes(), format.columnDType().bytes(columns));
+      long needed = scalesOffset(format, groups * capacity) + scaleBytes;
       DeviceMemory memory = output;
       if (memory == null || memory.bytes() < needed) {
         DeviceMemory larger = allocate(needed, capturing);
@@ -169,8 +182,9 @@ public final class LowLatencyMemory implements AutoCloseable {
       }
     }
 
-    /** Start of the rows; requires allocated rows. */
-    long rows() {
+    /** Requires allocated rows. */
+    @Override
+    public long rows() {
       DeviceMemory memory = output;
       if (memory == null) {
         throw new IllegalStateException("rows are not allocated yet");
@@ -178,18 +192,40 @@ public final class LowLatencyMemory implements AutoCloseable {
       return memory.address();
     }
 
+    @Override
+    public long scales(LowLatencyFormat format, long rows) {
+      return rows() + scalesOffset(format, rows);
+    }
+
+    private static long scalesOffset(LowLatencyFormat format, long rows) {
+      return align(rows * format.rowBytes());
+    }
+
     Tensor sumTensor(int tokens) {
       Tensor tensor = sumViews[tokens];
       if (tensor == null) {
-        tensor = Tensor.ofDevice(start + sums, device.ordinal(), DType.BF16, tokens, hidden);
+        tensor = view(start + sums, DType.BF16, tokens, shape.hidden());
         sumViews[tokens] = tensor;
       }
       return tensor;
     }
 
-    /** Allocates the memory that callers fill before a zero-copy combine. */
-    long makeCombineRegion(long bytes) {
-      return allocate(bytes, false).address();
+    /** The region for zero-copy combines of a layout; null before its first use. */
+    @Nullable Tensor combineRegion(Layout layout) {
+      return combineRegions[layout.ordinal()];
+    }
+
+    /** The same region, allocated if necessary. */
+    Tensor makeCombineRegion(Layout layout) {
+      Tensor region = combineRegion(layout);
+      if (region == null) {
+        long groups = shape.groups(layout);
+        long capacity = shape.capacity(layout);
+        long address = allocate(groups * capacity * 2 * shape.hidden(), false).address();
+        region = view(address, DType.BF16, groups, capacity, shape.hidden());
+        combineRegions[layout.ordinal()] = region;
+      }
+      return region;
     }
   }
 

@@ -1,36 +1,24 @@
 package org.ep4j.cuda.engine.lowlatency;
 
 import org.ep4j.DeviceStream;
-import org.ep4j.ErrorCode;
 import org.ep4j.Event;
-import org.ep4j.IllegalUseException;
-import org.ep4j.ReceiveHook;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.OperationEnd;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.struct.LowLatencyParameters;
 import org.ep4j.engine.Operation;
+import org.ep4j.engine.lowlatency.Flight;
+import org.ep4j.engine.lowlatency.Flights;
 import org.jspecify.annotations.Nullable;
 
-/**
- * One low-latency operation from its start until its results are outdated: state, hook, and the
- * checks of its accessors. Objects are created once and reused in rotation; after a few reuses an
- * outdated reference is no longer distinguishable from a new one.
- */
-abstract class LowLatencyOperation implements ReceiveHook {
-  private static final int FRESH = 0;
-  private static final int SENT = 1;
-  private static final int ENQUEUED = 2;
-  private static final int FAILED = 3;
-
-  /** The kind of operation, for messages. */
-  final String operation;
+/** One low-latency operation: its kernel, its parameters, and the end of its work. */
+abstract class LowLatencyOperation implements Flight.Work {
+  /** Its state. */
+  final Flight flight;
 
   private final LowLatency owner;
-
-  /** Number among all low-latency operations since the last reset; 0 before the first use. */
-  long number;
+  private final String operation;
 
   /** Number in the call log; 0 if not logged. */
   long call;
@@ -43,17 +31,13 @@ abstract class LowLatencyOperation implements ReceiveHook {
 
   @Nullable Tensor waitStats;
 
-  private boolean hooked;
-  private boolean hookCalled;
-
   /** The end of the enqueued half. */
   private final OperationEnd end;
 
-  private int state = FRESH;
-
-  LowLatencyOperation(LowLatency owner, String operation) {
+  LowLatencyOperation(LowLatency owner, Flights.Kind kind) {
     this.owner = owner;
-    this.operation = operation;
+    operation = kind.toString();
+    flight = new Flight(owner.flights(), kind, this);
     end = new OperationEnd(owner.completion());
   }
 
@@ -81,53 +65,32 @@ abstract class LowLatencyOperation implements ReceiveHook {
   /** Copies results to the host; the operation has ended. */
   abstract void toHost();
 
-  /** Whether the memory of the results has been reused. */
-  abstract boolean outdated();
-
-  /** Starts the object's next use as operation {@code next}. */
-  final void start(
-      long next, boolean split, @Nullable DeviceStream stream, @Nullable Tensor stats) {
-    number = next;
-    hooked = split;
-    hookCalled = false;
+  /** Prepares the started operation. */
+  final void begin(@Nullable DeviceStream stream, @Nullable Tensor stats) {
     callers = stream;
     waitStats = stats;
     end.none();
-    state = FRESH;
   }
 
-  /** Marks the sending half as enqueued. */
-  final void sent(long ticket) {
-    end.enqueued(operation, number, ticket);
-    state = SENT;
-  }
-
-  /** Marks the whole operation as enqueued. */
+  /** Work has been enqueued. */
   final void enqueued(long ticket) {
-    end.enqueued(operation, number, ticket);
-    state = ENQUEUED;
+    end.enqueued(operation, flight.number(), ticket);
   }
 
-  /** The hook. */
   @Override
   public final void receive() {
-    owner.entry().enter();
-    try {
-      requireHook();
-      try {
-        owner.receiveUpTo(this);
-      } finally {
-        // After a failed launch the hook can be called again.
-        hookCalled = !awaitsReceipt();
-      }
-    } finally {
-      owner.entry().leave();
-    }
+    owner.receive(this);
   }
 
-  /** Whether the receiving half is still to be enqueued. */
-  final boolean awaitsReceipt() {
-    return state == SENT;
+  @Override
+  public final void awaitSent() {
+    // The thread in the buffer has enqueued it.
+  }
+
+  /** Results are in the order of the caller's stream if there is one. */
+  @Override
+  public final void awaitResults() {
+    settle();
   }
 
   /** Waits for the enqueued work, unless it runs on the caller's stream. */
@@ -142,66 +105,8 @@ abstract class LowLatencyOperation implements ReceiveHook {
     end.await();
   }
 
-  /** Drops the operation: it never gets results. */
-  final void drop() {
-    state = FAILED;
-  }
-
-  final ReceiveHook ownHook() {
-    if (!hooked) {
-      throw new IllegalUseException(
-          ErrorCode.NO_HOOK,
-          name() + " was started without returnHook: its results are complete and it has no hook");
-    }
-    return this;
-  }
-
-  final Event ownEvent() {
+  /** The end of the enqueued work. */
+  public final Event event() {
     return end.event();
-  }
-
-  /** Requires readable results, in the order of the caller's stream if there is one. */
-  final void requireResults() {
-    requireCurrent();
-    if (state == SENT) {
-      throw new IllegalUseException(
-          ErrorCode.HOOK_NOT_CALLED, name() + " has not been received: call its hook first");
-    }
-    if (state == FAILED) {
-      throw new IllegalUseException(
-          ErrorCode.NO_RESULTS,
-          name() + " failed or was aborted by reset(): start a new operation");
-    }
-    settle();
-  }
-
-  final void requireCurrent() {
-    if (outdated()) {
-      throw new IllegalUseException(
-          ErrorCode.RESULTS_OVERWRITTEN,
-          "the results of "
-              + name()
-              + " are overwritten; they are valid until the second next "
-              + operation
-              + ": use or copy them before");
-    }
-  }
-
-  /** Name in messages. */
-  final String name() {
-    return operation + " " + number;
-  }
-
-  private void requireHook() {
-    if (hookCalled) {
-      throw new IllegalUseException(
-          ErrorCode.HOOK_CALLED_TWICE, "the hook of " + name() + " has been called: call it once");
-    }
-    if (state == FAILED) {
-      throw new IllegalUseException(
-          ErrorCode.NO_RESULTS,
-          name() + " failed or was aborted by reset(): start a new operation");
-    }
-    ownHook();
   }
 }

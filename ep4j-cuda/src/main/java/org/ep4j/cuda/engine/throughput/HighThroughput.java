@@ -123,8 +123,8 @@ public final class HighThroughput {
     checkTokens(tokens, capturing);
     Arguments.routing(
         context.config, routing, Limits.tokens(context.config), Limits.HIGH_THROUGHPUT_TOKENS);
-    context.staging.check("topkIdx", routing.topkIdx(), capturing);
-    context.staging.check("topkWeights", routing.topkWeights(), capturing);
+    context.staging.accepted(capturing).readable("topkIdx", routing.topkIdx());
+    context.staging.accepted(capturing).readable("topkWeights", routing.topkWeights());
     Arguments.sameTokens(tokens, routing);
     Arguments.options(context.config, layout, options, context.layout.capacity);
     boolean exact = !options.sizing().isStatic();
@@ -288,9 +288,9 @@ public final class HighThroughput {
   private void checkTokens(Tokens tokens, boolean capturing) {
     Arguments.highThroughput(context.config);
     Arguments.tokens(context.config, tokens, context.layout.maxScaleBytes);
-    context.staging.checkRows("x", tokens.x(), capturing);
-    context.staging.check("scales", tokens.scales(), capturing);
-    context.staging.check("globalScales", tokens.globalScales(), capturing);
+    context.staging.accepted(capturing).rows("x", tokens.x());
+    context.staging.accepted(capturing).readable("scales", tokens.scales());
+    context.staging.accepted(capturing).readable("globalScales", tokens.globalScales());
   }
 
   private void checkCombine(
@@ -298,12 +298,12 @@ public final class HighThroughput {
     Arguments.combine(context.config, y, handle, options, handle.limit, capturing);
     Arguments.applyWeights(options, handle, handle.weighted);
     Arguments.wholeRows("y", y, context.config.hidden());
-    context.staging.checkRows("y", y, capturing);
-    context.staging.check("topkWeights", options.topkWeights(), capturing);
-    context.staging.checkRows("bias0", options.bias0(), capturing);
-    context.staging.checkRows("bias1", options.bias1(), capturing);
+    context.staging.accepted(capturing).rows("y", y);
+    context.staging.accepted(capturing).readable("topkWeights", options.topkWeights());
+    context.staging.accepted(capturing).rows("bias0", options.bias0());
+    context.staging.accepted(capturing).rows("bias1", options.bias1());
     Tensor out = options.out();
-    context.staging.checkRows("out", out, capturing);
+    context.staging.accepted(capturing).rows("out", out);
     if (out != null && !out.onDevice()) {
       Arguments.writableOnHost("out", out);
     }

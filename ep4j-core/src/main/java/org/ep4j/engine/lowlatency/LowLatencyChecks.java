@@ -1,4 +1,4 @@
-package org.ep4j.engine;
+package org.ep4j.engine.lowlatency;
 
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
@@ -10,31 +10,30 @@ import org.ep4j.Routing;
 import org.ep4j.RowFormat;
 import org.ep4j.ScaleKind;
 import org.ep4j.Tensor;
+import org.ep4j.engine.Arguments;
+import org.ep4j.engine.CallMemory;
+import org.ep4j.engine.Limits;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Checks of the arguments of low-latency operations that are the same for every engine: shapes,
- * types and options. Passing checks allocate nothing.
+ * The checks of the arguments of low-latency operations, in their order: shapes, types and options,
+ * then memory. Passing checks allocate nothing. The pass that reads the ids of a routing checks
+ * them.
  */
-public final class LowLatencyShapes {
+public final class LowLatencyChecks {
   private static final int UE8M0_BLOCK = 512;
 
-  private LowLatencyShapes() {}
+  private LowLatencyChecks() {}
 
-  /**
-   * Checks a dispatch.
-   *
-   * @param ranks number of ranks
-   * @param localExperts experts of this rank
-   */
+  /** Checks a dispatch. */
   public static void dispatch(
       BufferConfig config,
-      int ranks,
-      int localExperts,
+      OutputShape shape,
       Layout layout,
       Tensor x,
       Routing routing,
-      LowLatencyDispatchOptions options) {
+      LowLatencyDispatchOptions options,
+      CallMemory memory) {
     if (layout == Layout.FLAT) {
       throw Arguments.invalid(
           ErrorCode.OPTION_NOT_FOR_LAYOUT,
@@ -51,9 +50,8 @@ public final class LowLatencyShapes {
           "BF16[tokens, " + config.hidden() + "] (BufferConfig.hidden)",
           "pass BF16 rows; low-latency dispatch quantises them");
     }
-    int maxTokens = Limits.lowLatencyTokens(config);
-    Arguments.tokenCount("x", x.size(0), maxTokens, Limits.LOW_LATENCY_TOKENS);
-    Arguments.routing(config, routing, maxTokens, Limits.LOW_LATENCY_TOKENS);
+    Arguments.tokenCount("x", x.size(0), shape.tokens(), Limits.LOW_LATENCY_TOKENS);
+    Arguments.routing(config, routing, shape.tokens(), Limits.LOW_LATENCY_TOKENS);
     if (routing.topkIdx().size(0) != x.size(0)) {
       throw Arguments.invalid(
           ErrorCode.TOKENS_DIFFER,
@@ -74,38 +72,45 @@ public final class LowLatencyShapes {
     }
     Tensor cumulative = options.cumulativeStats();
     if (cumulative != null) {
-      Arguments.shape("cumulativeStats", cumulative, DType.INT32, localExperts);
+      Arguments.shape("cumulativeStats", cumulative, DType.INT32, shape.experts());
     }
-    waitStats(ranks, options.waitStats());
+    waitStats(shape, options.waitStats());
+    memory.rows("x", x);
+    memory.readable("topkIdx", routing.topkIdx());
+    if (layout == Layout.RANK_MAJOR) {
+      memory.readable("topkWeights", routing.topkWeights());
+    }
+    memory.writable("cumulativeStats", cumulative);
+    memory.writable("waitStats", options.waitStats());
   }
 
   /**
    * Checks a combine.
    *
-   * @param ranks number of ranks
-   * @param localExperts experts of this rank
    * @param tokens tokens of the dispatch
    * @param topK its choices a token
    * @param layout its layout
+   * @param region its combine region; null if the caller has not asked for it
    */
   public static void combine(
-      BufferConfig config,
-      int ranks,
-      int localExperts,
+      OutputShape shape,
       Tensor y,
       Routing routing,
       int tokens,
       int topK,
       Layout layout,
-      LowLatencyCombineOptions options) {
+      @Nullable Tensor region,
+      LowLatencyCombineOptions options,
+      CallMemory memory) {
     boolean byRanks = layout == Layout.RANK_MAJOR;
-    long groups = byRanks ? ranks : localExperts;
-    long capacity = (long) (byRanks ? 1 : ranks) * Limits.lowLatencyTokens(config);
+    int groups = shape.groups(layout);
+    long capacity = shape.capacity(layout);
+    int hidden = shape.hidden();
     if (y.dtype() != DType.BF16
         || y.dimensions() != 3
         || y.size(0) != groups
         || y.size(1) != capacity
-        || y.size(2) != config.hidden()) {
+        || y.size(2) != hidden) {
       throw Arguments.invalid(
           ErrorCode.WRONG_TENSOR,
           "y",
@@ -115,7 +120,7 @@ public final class LowLatencyShapes {
               + ", "
               + capacity
               + ", "
-              + config.hidden()
+              + hidden
               + (byRanks
                   ? "] (ranks, lowLatency.maxTokens, hidden)"
                   : "] (local experts, ranks * lowLatency.maxTokens, hidden)"),
@@ -150,14 +155,27 @@ public final class LowLatencyShapes {
     }
     Tensor out = options.out();
     if (out != null) {
-      Arguments.shape("out", out, DType.BF16, tokens, config.hidden());
+      Arguments.shape("out", out, DType.BF16, tokens, hidden);
     }
-    waitStats(ranks, options.waitStats());
+    waitStats(shape, options.waitStats());
+    memory.rows("y", y);
+    combineRegion(y, region, options);
+    memory.readable("topkIdx", routing.topkIdx());
+    if (!byRanks) {
+      memory.readable("topkWeights", routing.topkWeights());
+    }
+    memory.writableRows("out", out);
+    memory.writable("waitStats", options.waitStats());
   }
 
   /** Requires the combine region with zeroCopy, and other memory without it. */
-  public static void combineRegion(
-      Tensor y, boolean isRegion, boolean overlapsRegion, LowLatencyCombineOptions options) {
+  private static void combineRegion(
+      Tensor y, @Nullable Tensor region, LowLatencyCombineOptions options) {
+    boolean isRegion =
+        region != null
+            && y.device() == region.device()
+            && (y.onDevice() || y.nativeHost())
+            && y.address() == region.address();
     if (options.zeroCopy() && !isRegion) {
       throw Arguments.invalid(
           ErrorCode.ZERO_COPY_MISMATCH,
@@ -166,7 +184,7 @@ public final class LowLatencyShapes {
           "lowLatencyCombineBuffer(handle) with zeroCopy",
           "write the experts' rows there, or leave zeroCopy out");
     }
-    if (!options.zeroCopy() && overlapsRegion) {
+    if (!options.zeroCopy() && region != null && Arguments.overlap(y, region)) {
       throw Arguments.invalid(
           ErrorCode.ZERO_COPY_MISMATCH,
           "y",
@@ -196,9 +214,9 @@ public final class LowLatencyShapes {
     }
   }
 
-  private static void waitStats(int ranks, @Nullable Tensor stats) {
+  private static void waitStats(OutputShape shape, @Nullable Tensor stats) {
     if (stats != null) {
-      Arguments.shape("waitStats", stats, DType.INT64, ranks);
+      Arguments.shape("waitStats", stats, DType.INT64, shape.ranks());
     }
   }
 }

@@ -1,20 +1,20 @@
-package org.ep4j.engine.host.layout;
+package org.ep4j.engine.lowlatency;
 
 import org.ep4j.DType;
 import org.ep4j.RowFormat;
 import org.ep4j.ScaleKind;
+import org.ep4j.ScaleLayout;
 
 /**
- * Layout of a row in one format: in transfer, a row is its values followed by its scales.
+ * A dispatched row in one format: in transfer, a row is its values followed by its scales.
  *
  * @param format format of the values
  * @param scaleKind scales of FP8
  * @param dtype type of the values
  * @param rowBytes bytes of the values
- * @param scaleDType type of the scales; unused without scales
+ * @param scaleDType type of the scales; undefined without scales
  * @param scales number of scales, 0 for BF16
  * @param scaleBytes bytes of the scales
- * @param stride stride of rows in transfer
  */
 public record LowLatencyFormat(
     RowFormat format,
@@ -23,15 +23,14 @@ public record LowLatencyFormat(
     int rowBytes,
     DType scaleDType,
     int scales,
-    int scaleBytes,
-    int stride) {
+    int scaleBytes) {
   private static final int CACHE_LINE = 64;
 
   /** Values that share a scale in FP8. */
-  static final int FP8_BLOCK = 128;
+  private static final int FP8_BLOCK = 128;
 
   /** Values that share a scale in NVFP4. */
-  static final int NVFP4_BLOCK = 16;
+  private static final int NVFP4_BLOCK = 16;
 
   /** Number of formats. */
   public static final int COUNT = 5;
@@ -47,6 +46,7 @@ public record LowLatencyFormat(
     return all;
   }
 
+  /** Number of a format, below {@link #COUNT}. Only FP8 has scale kinds. */
   public static int index(RowFormat format, ScaleKind scaleKind) {
     return switch (format) {
       case BF16 -> 0;
@@ -55,8 +55,33 @@ public record LowLatencyFormat(
     };
   }
 
+  /** Number of this format. */
   public int index() {
     return index(format, scaleKind);
+  }
+
+  /**
+   * Text of the properties of a dispatch that all ranks must share, for messages.
+   *
+   * @param index number of the format
+   */
+  public static String text(long index, boolean rankMajor, long topK, boolean weighted) {
+    String format =
+        index == 0
+            ? RowFormat.BF16.toString()
+            : index == 1
+                ? RowFormat.NVFP4.toString()
+                : index < COUNT
+                    ? RowFormat.FP8 + " with " + ScaleKind.values()[(int) index - 2] + " scales"
+                    : "format " + index;
+    return rankMajor
+        ? format + ", RANK_MAJOR, topK " + topK + (weighted ? " with weights" : " without weights")
+        : format;
+  }
+
+  /** Bytes from row to row where rows and their scales are packed into whole cache lines. */
+  public int stride() {
+    return (rowBytes + scaleBytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
   }
 
   /** Type of the elements of a column of scales: a word holds four UE8M0. */
@@ -67,6 +92,11 @@ public record LowLatencyFormat(
   /** Number of columns of scales. */
   public int columns() {
     return scaleDType == DType.UE8M0 ? scales / Integer.BYTES : scales;
+  }
+
+  /** Elements of a column of scales for {@code rows} rows, padding included. */
+  public long columnLength(long rows) {
+    return ScaleLayout.columnLength(columnDType(), rows);
   }
 
   private static LowLatencyFormat of(RowFormat format, ScaleKind scaleKind, int hidden) {
@@ -92,15 +122,18 @@ public record LowLatencyFormat(
       DType scaleDType,
       int hidden,
       int scales) {
-    int rowBytes = Math.toIntExact(dtype.bytes(hidden));
-    int scaleBytes = Math.toIntExact(scaleDType.bytes(scales));
-    int stride = Math.toIntExact(ControlPageLayout.align(rowBytes + scaleBytes, CACHE_LINE));
     return new LowLatencyFormat(
-        format, scaleKind, dtype, rowBytes, scaleDType, scales, scaleBytes, stride);
+        format,
+        scaleKind,
+        dtype,
+        Math.toIntExact(dtype.bytes(hidden)),
+        scaleDType,
+        scales,
+        Math.toIntExact(scaleDType.bytes(scales)));
   }
 
-  /** Maximum bytes of scales of a row over all formats. */
-  static int maxScaleBytes(int hidden) {
+  /** Largest number of bytes of scales of a row. */
+  public static int maxScaleBytes(int hidden) {
     return hidden / NVFP4_BLOCK;
   }
 }

@@ -1,0 +1,138 @@
+package org.ep4j.engine.lowlatency;
+
+import org.ep4j.Event;
+import org.ep4j.Layout;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyHandle;
+import org.ep4j.RankMajorDispatch;
+import org.ep4j.ReceiveHook;
+import org.ep4j.RowFormat;
+import org.ep4j.ScaleLayout;
+import org.ep4j.Tensor;
+import org.ep4j.engine.Arguments;
+
+/** The result of a low-latency dispatch, and its handle. */
+public sealed class LowLatencyResult implements LowLatencyDispatch, LowLatencyHandle {
+  /** The dispatch that a result shows. */
+  public interface Dispatched {
+    /** Its state. */
+    Flight flight();
+
+    /** Its outputs in its layout. */
+    LowLatencyViews views();
+
+    /** Its format. */
+    LowLatencyFormat format();
+
+    /** Order of the scales. */
+    ScaleLayout scaleLayout();
+
+    /** Choices of a token. */
+    int topK();
+
+    /** Whether weights travel. */
+    boolean weighted();
+
+    /** Its end. */
+    Event event();
+  }
+
+  private final Dispatched dispatched;
+
+  private LowLatencyResult(Dispatched dispatched) {
+    this.dispatched = dispatched;
+  }
+
+  /** The result of a dispatch with rows in {@code layout}. */
+  public static LowLatencyResult of(Layout layout, Dispatched dispatched) {
+    return layout == Layout.RANK_MAJOR
+        ? new ByRank(dispatched)
+        : new LowLatencyResult(dispatched);
+  }
+
+  final Dispatched dispatched() {
+    return dispatched;
+  }
+
+  final LowLatencyViews views() {
+    dispatched.flight().requireResults();
+    return dispatched.views();
+  }
+
+  @Override
+  public final Tensor x() {
+    return views().rows(dispatched.format());
+  }
+
+  @Override
+  public final boolean hasScales() {
+    dispatched.flight().requireResults();
+    return dispatched.format().format() != RowFormat.BF16;
+  }
+
+  @Override
+  public final Tensor scales() {
+    Tensor scales = views().scales(dispatched.format(), dispatched.scaleLayout());
+    if (scales == null) {
+      throw Arguments.missing("scales", "the rows are BF16");
+    }
+    return scales;
+  }
+
+  @Override
+  public final Tensor counts() {
+    return views().receiveCount();
+  }
+
+  @Override
+  public final Tensor srcInfo() {
+    return views().sourceInfo();
+  }
+
+  @Override
+  public final Tensor layoutRange() {
+    return views().layoutRange();
+  }
+
+  @Override
+  public final LowLatencyHandle handle() {
+    return this;
+  }
+
+  @Override
+  public final ReceiveHook hook() {
+    return dispatched.flight().hook();
+  }
+
+  @Override
+  public final Event event() {
+    return dispatched.event();
+  }
+
+  /** The result of a dispatch with RANK_MAJOR rows. */
+  private static final class ByRank extends LowLatencyResult implements RankMajorDispatch {
+    ByRank(Dispatched dispatched) {
+      super(dispatched);
+    }
+
+    @Override
+    public Tensor topkIdx() {
+      return views().choices(dispatched().topK());
+    }
+
+    @Override
+    public boolean hasWeights() {
+      dispatched().flight().requireResults();
+      return dispatched().weighted();
+    }
+
+    @Override
+    public Tensor topkWeights() {
+      LowLatencyViews views = views();
+      if (!dispatched().weighted()) {
+        throw Arguments.missing("topkWeights", "the routing of the dispatch had none");
+      }
+      return views.choiceWeights(dispatched().topK());
+    }
+  }
+}

@@ -1,0 +1,144 @@
+package org.ep4j.engine.lowlatency;
+
+import java.util.Arrays;
+import org.ep4j.DType;
+import org.ep4j.Layout;
+import org.ep4j.ScaleLayout;
+import org.ep4j.Tensor;
+import org.ep4j.engine.TensorMemory;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * What callers see of one set of outputs in one {@link Layout}. Tensors are made on first use and
+ * then kept.
+ */
+public final class LowLatencyViews {
+  /** One set of outputs: the addresses of its arrays. */
+  public interface Outputs extends TensorMemory {
+    /** The rows. */
+    long rows();
+
+    /**
+     * The scales of the rows.
+     *
+     * @param rows all rows of the layout, with padding
+     */
+    long scales(LowLatencyFormat format, long rows);
+
+    /** For each row, the number of its token on its source. */
+    long sourceTokens();
+
+    /** Rows of each source in a group; RANK_MAJOR: of each source. */
+    long ranges();
+
+    /** Rows in each group. */
+    long rowCounts();
+
+    /** RANK_MAJOR: the choices of each row. */
+    long rowChoices();
+
+    /** RANK_MAJOR: the weights of the choices. */
+    long rowWeights();
+  }
+
+  private final Outputs outputs;
+  private final int groups;
+  private final long capacity;
+  private final int hidden;
+
+  /** By format. */
+  private final @Nullable Tensor[] rows = new Tensor[LowLatencyFormat.COUNT];
+
+  private final @Nullable Tensor[] scales = new Tensor[LowLatencyFormat.COUNT];
+  private final @Nullable Tensor[] scaleColumns = new Tensor[LowLatencyFormat.COUNT];
+
+  /** By topK. */
+  private final @Nullable Tensor[] choices;
+
+  private final @Nullable Tensor[] choiceWeights;
+  private final Tensor sourceInfo;
+  private final Tensor layoutRange;
+  private final Tensor receiveCount;
+
+  /** Views of {@code outputs}, whose arrays beside rows and scales never move. */
+  public LowLatencyViews(Outputs outputs, OutputShape shape, Layout layout) {
+    this.outputs = outputs;
+    groups = shape.groups(layout);
+    capacity = shape.capacity(layout);
+    hidden = shape.hidden();
+    choices = new Tensor[shape.topK() + 1];
+    choiceWeights = new Tensor[shape.topK() + 1];
+    sourceInfo = outputs.view(outputs.sourceTokens(), DType.INT32, groups, capacity);
+    layoutRange =
+        layout == Layout.RANK_MAJOR
+            ? outputs.view(outputs.ranges(), DType.INT64, groups)
+            : outputs.view(outputs.ranges(), DType.INT64, groups, shape.ranks());
+    receiveCount = outputs.view(outputs.rowCounts(), DType.INT32, groups);
+  }
+
+  /** Drops the views of rows and scales after these have moved. */
+  public void forgetRows() {
+    Arrays.fill(rows, null);
+    Arrays.fill(scales, null);
+    Arrays.fill(scaleColumns, null);
+  }
+
+  Tensor rows(LowLatencyFormat format) {
+    Tensor tensor = rows[format.index()];
+    if (tensor == null) {
+      tensor = outputs.view(outputs.rows(), format.dtype(), groups, capacity, hidden);
+      rows[format.index()] = tensor;
+    }
+    return tensor;
+  }
+
+  /** Null if the format has no scales. */
+  @Nullable Tensor scales(LowLatencyFormat format, ScaleLayout order) {
+    boolean byColumns = order == ScaleLayout.COLUMN_MAJOR;
+    @Nullable Tensor[] made = byColumns ? scaleColumns : scales;
+    Tensor tensor = made[format.index()];
+    if (tensor == null && format.scales() > 0) {
+      long address = outputs.scales(format, groups * capacity);
+      tensor =
+          byColumns
+              ? outputs.view(
+                  address,
+                  format.columnDType(),
+                  groups,
+                  format.columns(),
+                  format.columnLength(capacity))
+              : outputs.view(address, format.scaleDType(), groups, capacity, format.scales());
+      made[format.index()] = tensor;
+    }
+    return tensor;
+  }
+
+  Tensor sourceInfo() {
+    return sourceInfo;
+  }
+
+  Tensor layoutRange() {
+    return layoutRange;
+  }
+
+  Tensor receiveCount() {
+    return receiveCount;
+  }
+
+  Tensor choices(int topK) {
+    return choices(choices, outputs.rowChoices(), DType.INT64, topK);
+  }
+
+  Tensor choiceWeights(int topK) {
+    return choices(choiceWeights, outputs.rowWeights(), DType.FP32, topK);
+  }
+
+  private Tensor choices(@Nullable Tensor[] made, long address, DType dtype, int topK) {
+    Tensor tensor = made[topK];
+    if (tensor == null) {
+      tensor = outputs.view(address, dtype, groups, capacity, topK);
+      made[topK] = tensor;
+    }
+    return tensor;
+  }
+}
