@@ -26,7 +26,10 @@ import org.junit.jupiter.api.Test;
  */
 class HotPathTest {
   private static final String[] TOKEN_ROOMS = {
-    "org.ep4j.engine.host..", "org.ep4j.cuda.engine..", "org.ep4j.cuda.driver"
+    "org.ep4j.engine.host..",
+    "org.ep4j.cuda.engine..",
+    "org.ep4j.cuda.internode..",
+    "org.ep4j.cuda.driver"
   };
 
   /** Classes of those rooms that may use streams and locks, each with the reason. */
@@ -36,6 +39,8 @@ class HotPathTest {
           "runs while a buffer is opened",
           "org.ep4j.cuda.engine.lowlatency.LowLatencyKernels",
           "runs while a buffer is opened",
+          "org.ep4j.cuda.internode.proxy.ProxyConfig",
+          "checks settings",
           "org.ep4j.cuda.driver.Launch",
           "its streams describe a launch once",
           "org.ep4j.cuda.engine.failure.FailureDiagnosis",
@@ -48,6 +53,7 @@ class HotPathTest {
           entry("Completion.breakWith", "a wait has failed"),
           entry("Completion.needsReset", "a recovery has failed"),
           entry("Completion.reset", "ends a recovery"),
+          entry("Proxy.problem", "a wait has already spun for long"),
           entry("FailureDiagnosis.ofTimeout", "a wait has failed"),
           entry("FailureDiagnosis.missing", "a wait has failed"),
           entry("StaleRankFence.fenceStep", "a rank is lost"),

@@ -203,8 +203,11 @@ public final class InternodeConnection implements AutoCloseable {
     for (int r = 0; r < gone.length; r++) {
       for (int other = 0; gone[r] && other < gone.length; other++) {
         if (nodes.together(r, other) && !gone[other]) {
-          return "rank %d is dead but rank %d of its node is alive: only whole nodes can be excluded"
-              .formatted(r, other);
+          return "rank "
+              + r
+              + " is dead but rank "
+              + other
+              + " of its node is alive: only whole nodes can be excluded";
         }
       }
       String refused = gone[r] ? link.refusesLossOf(r) : "";

@@ -127,12 +127,16 @@ final class InternodeQuiesce {
     for (int peer = 0; peer < counts.length; peer++) {
       long missing = lanes * time - wire.counters().get(counter + peer);
       if (counts[peer] && missing > 0) {
-        return "%d of %d final adds of rank %d did not arrive in time"
-            .formatted(missing, lanes * time, peer);
+        return missing
+            + " of "
+            + lanes * time
+            + " final adds of rank "
+            + peer
+            + " did not arrive in time";
       }
       for (int lane = 0; gone[peer] && lane < lanes; lane++) {
         if (wire.lane(peer, lane).failure() == null) {
-          return "lane %d to dead rank %d did not end in time".formatted(lane, peer);
+          return "lane " + lane + " to dead rank " + peer + " did not end in time";
         }
       }
     }

@@ -99,8 +99,12 @@ final class LibraryLink implements InternodeLink {
     if (offered == null) {
       throw new EngineUnavailableException(
           ErrorCode.BACKEND_NO_TRANSPORT,
-          "backend '%s' has no transport between nodes, which wire '%s' needs: choose backend 'nccl' or 'nvshmem', or another wire. %s"
-              .formatted(backend.name(), WireName.BACKEND, window.obstacle()));
+          "backend '"
+              + backend.name()
+              + "' has no transport between nodes, which wire '"
+              + WireName.BACKEND
+              + "' needs: choose backend 'nccl' or 'nvshmem', or another wire. "
+              + window.obstacle());
     }
     return offered;
   }
@@ -182,8 +186,11 @@ final class LibraryLink implements InternodeLink {
 
   @Override
   public String refusesLossOf(int rank) {
-    return "rank %d is dead, but puts of its kernels by backend '%s' may still arrive"
-        .formatted(rank, backend.name());
+    return "rank "
+        + rank
+        + " is dead, but puts of its kernels by backend '"
+        + backend.name()
+        + "' may still arrive";
   }
 
   @Override

@@ -101,8 +101,11 @@ final class LibraryQuiesce implements AutoCloseable {
     missing.copyTo(0, MemorySegment.ofArray(found));
     return found[0] == 0
         ? ""
-        : "final adds of rank %d did not arrive within %d ms"
-            .formatted(found[0] - 1, timeout.toMillis());
+        : "final adds of rank "
+            + (found[0] - 1)
+            + " did not arrive within "
+            + timeout.toMillis()
+            + " ms";
   }
 
   /** Sets the first counters to 0. */

@@ -227,8 +227,11 @@ final class WireLink implements InternodeLink {
   public String refusesLossOf(int rank) {
     return puts && wire.severs()
         ? ""
-        : "rank %d is dead, but a stopped process may still write over wire '%s'"
-            .formatted(rank, puts ? wire.name() : settings.wire());
+        : "rank "
+            + rank
+            + " is dead, but a stopped process may still write over wire '"
+            + (puts ? wire.name() : settings.wire())
+            + "'";
   }
 
   @Override

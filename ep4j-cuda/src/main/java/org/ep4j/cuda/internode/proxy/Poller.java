@@ -147,7 +147,7 @@ final class Poller implements Runnable, CommandRing.Taker {
         fail(
             new Ep4jException(
                 ErrorCode.PROXY_UNSENT,
-                "%d ms after it was closed %s".formatted(timeoutNanos / 1_000_000, rest(unsent))));
+                timeoutNanos / 1_000_000 + " ms after it was closed " + rest(unsent)));
       }
     }
   }
@@ -166,13 +166,17 @@ final class Poller implements Runnable, CommandRing.Taker {
   private static String rest(@Nullable LaneQueue unsent) {
     return unsent == null
         ? "kernels were still pushing"
-        : "lane %d to rank %d had not sent all: %d commands waited, %d of %d accepted were delivered"
-            .formatted(
-                unsent.lane.index(),
-                unsent.lane.peer(),
-                unsent.size(),
-                unsent.lane.delivered(),
-                unsent.lane.accepted());
+        : "lane "
+            + unsent.lane.index()
+            + " to rank "
+            + unsent.lane.peer()
+            + " had not sent all: "
+            + unsent.size()
+            + " commands waited, "
+            + unsent.lane.delivered()
+            + " of "
+            + unsent.lane.accepted()
+            + " accepted were delivered";
   }
 
   private int round() {
@@ -285,17 +289,21 @@ final class Poller implements Runnable, CommandRing.Taker {
     fail(
         new Ep4jException(
             ErrorCode.PROXY_STOPPED,
-            ("a kernel pushed an invalid command: operation %d, destination %d, lane %d,"
-                    + " source %d, target %d, %d bytes, counter %d%s")
-                .formatted(
-                    Command.operation(first),
-                    Command.destination(second),
-                    Command.lane(first),
-                    Command.source(first),
-                    Command.target(second),
-                    Command.bytes(first),
-                    Command.counter(second),
-                    cause == null ? "" : ": " + cause.getMessage()),
+            "a kernel pushed an invalid command: operation "
+                + Command.operation(first)
+                + ", destination "
+                + Command.destination(second)
+                + ", lane "
+                + Command.lane(first)
+                + ", source "
+                + Command.source(first)
+                + ", target "
+                + Command.target(second)
+                + ", "
+                + Command.bytes(first)
+                + " bytes, counter "
+                + Command.counter(second)
+                + (cause == null ? "" : ": " + cause.getMessage()),
             cause));
     return false;
   }

@@ -213,7 +213,11 @@ public final class Proxy implements AutoCloseable {
   }
 
   private long sum(ToLongFunction<Poller> count) {
-    return pollers.stream().mapToLong(count).sum();
+    long sum = 0;
+    for (Poller poller : pollers) {
+      sum += count.applyAsLong(poller);
+    }
+    return sum;
   }
 
   /**
@@ -237,12 +241,15 @@ public final class Proxy implements AutoCloseable {
     for (int ring = 0; ring < memory.rings(); ring++) {
       long record = memory.record(ring);
       if (NativeMemory.getLongAcquire(record + RingMemory.STATE) != 0) {
-        return "a push into ring %d found no room in time: ticket %d, %d commands read, %d ns left"
-            .formatted(
-                ring,
-                NativeMemory.getLong(record + RingMemory.TICKET),
-                NativeMemory.getLong(record + RingMemory.TAIL_SEEN) & ~RingMemory.STOPPED,
-                NativeMemory.getLong(record + RingMemory.LEFT));
+        return "a push into ring "
+            + ring
+            + " found no room in time: ticket "
+            + NativeMemory.getLong(record + RingMemory.TICKET)
+            + ", "
+            + (NativeMemory.getLong(record + RingMemory.TAIL_SEEN) & ~RingMemory.STOPPED)
+            + " commands read, "
+            + NativeMemory.getLong(record + RingMemory.LEFT)
+            + " ns left";
       }
     }
     return null;
