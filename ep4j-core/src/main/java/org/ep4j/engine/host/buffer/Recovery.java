@@ -103,20 +103,22 @@ final class Recovery {
     boolean[] gone = agreement.gone();
     System.arraycopy(gone, 0, context.excluded, 0, gone.length);
     Group live = agreement.live();
-    boolean connected = false;
+    String unfinished = "its connection to other nodes could not be opened again";
+    boolean done = false;
     try {
       if (connector.reconnect(live, agreement.participants().numbers())) {
         agreement.keep();
       }
-      connected = true;
+      unfinished = "not all ranks have completed the reset";
+      context.restart(agreement.highest(EPOCH) + 1);
+      lowLatency.reset(agreement.highest(LOW_LATENCY));
+      // No rank begins an operation before all ranks have left the old epochs.
+      live.barrier(timeout);
+      done = true;
     } finally {
-      if (!connected) {
-        context.needsReset("its connection to other nodes could not be opened again");
+      if (!done) {
+        context.needsReset(unfinished);
       }
     }
-    context.restart(agreement.highest(EPOCH) + 1);
-    lowLatency.reset(agreement.highest(LOW_LATENCY));
-    // No rank begins an operation before all ranks have left the old epochs.
-    live.barrier(timeout);
   }
 }

@@ -1,0 +1,44 @@
+package org.ep4j.engine.host.buffer;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.ep4j.engine.host.buffer.HighThroughputTest.config;
+
+import java.time.Duration;
+import org.ep4j.ErrorCode;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.engine.Members;
+import org.ep4j.engine.SurvivorAgreement;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+
+/** A reset that not all ranks complete. */
+class FailedResetTest {
+  private static final Duration TIMEOUT = Duration.ofMillis(300);
+
+  /** The other ranks may still use numbers from before the reset. */
+  @Test
+  void theBufferIsNotUsableUntilAnotherReset() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().timeout(TIMEOUT).build())) {
+            if (group.rank() == 0) {
+              assertThatThrownBy(buffer::reset).isInstanceOf(RuntimeException.class);
+              assertThatThrownBy(buffer::barrier)
+                  .hasMessageStartingWith(ErrorCode.RESET_NEEDED.id())
+                  .hasMessageContaining("reset");
+            } else {
+              // This rank agrees, and then does not arrive.
+              Members members = new Members(group);
+              SurvivorAgreement.ofSurvivors(
+                      group, members, TIMEOUT.multipliedBy(2), new long[Recovery.AGREED_WORDS])
+                  .close();
+            }
+            buffer.reset();
+            buffer.barrier();
+            assertThat(buffer.isMasked(0)).isFalse();
+          }
+        });
+  }
+}
