@@ -3,7 +3,6 @@ package org.ep4j.engine.lowlatency;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.ReceiveHook;
-import org.jspecify.annotations.Nullable;
 
 /**
  * One low-latency operation from its start until its results are overwritten: its numbers, its

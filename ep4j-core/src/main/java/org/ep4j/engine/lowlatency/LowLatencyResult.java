@@ -45,9 +45,7 @@ public sealed class LowLatencyResult implements LowLatencyDispatch, LowLatencyHa
 
   /** The result of a dispatch with rows in {@code layout}. */
   public static LowLatencyResult of(Layout layout, Dispatched dispatched) {
-    return layout == Layout.RANK_MAJOR
-        ? new ByRank(dispatched)
-        : new LowLatencyResult(dispatched);
+    return layout == Layout.RANK_MAJOR ? new ByRank(dispatched) : new LowLatencyResult(dispatched);
   }
 
   final Dispatched dispatched() {

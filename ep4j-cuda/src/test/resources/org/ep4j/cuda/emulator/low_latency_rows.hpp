@@ -77,7 +77,7 @@ inline u32 e2m1(float value) { return std::isnan(value) ? 7 : E2M1.code(value); 
 
 // --- dispatched rows ---------------------------------------------------------------------------
 
-// Numbered as in org.ep4j.cuda.engine.launch.LowLatencyFormat.
+// Numbered as in org.ep4j.engine.lowlatency.LowLatencyFormat.
 enum Format { BF16_ROWS, NVFP4_ROWS, FP8_ROWS, FP8_POW2_ROWS, FP8_UE8M0_ROWS, FORMATS };
 
 struct Encoding {

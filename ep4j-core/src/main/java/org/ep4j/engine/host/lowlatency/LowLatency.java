@@ -6,7 +6,6 @@ import java.lang.foreign.Arena;
 import org.ep4j.DType;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
-import org.ep4j.Execution;
 import org.ep4j.IllegalUseException;
 import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
@@ -231,7 +230,8 @@ public final class LowLatency implements AutoCloseable {
    */
   public void cleanMask() {
     for (int r = 0; r < context.ranks; r++) {
-      boolean gone = context.excluded[r] || (Limits.masking(context.config) && !context.members.isAlive(r));
+      boolean gone =
+          context.excluded[r] || (Limits.masking(context.config) && !context.members.isAlive(r));
       if (gone) {
         signals.mask(r);
       } else {

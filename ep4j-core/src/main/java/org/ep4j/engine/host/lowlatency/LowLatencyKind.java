@@ -7,6 +7,7 @@ import org.ep4j.engine.lowlatency.LowLatencyFormat;
 final class LowLatencyKind {
   private static final long DISPATCH = 1;
   private static final long COMBINE = 2;
+
   /** Place of the index of the format. */
   private static final int FORMAT = 8;
 
@@ -47,6 +48,7 @@ final class LowLatencyKind {
       return "unknown operation " + kind;
     }
     return "dispatch of "
-        + LowLatencyFormat.text(format, (kind & BY_RANKS) != 0, kind >>> 32, (kind & WEIGHTED) != 0);
+        + LowLatencyFormat.text(
+            format, (kind & BY_RANKS) != 0, kind >>> 32, (kind & WEIGHTED) != 0);
   }
 }
