@@ -8,9 +8,10 @@ import java.util.Optional;
  * the number of ranks, L the number of local experts, K the top-k width.
  *
  * <p>A result is valid until the next high-throughput dispatch on the same buffer. From then on
- * every accessor except {@link #event()} throws {@link IllegalStateException}. Tensors are views
- * into the buffer's receive region: {@link Tensor#copyTo} makes an owned copy. The buffer reuses
- * result objects in turn, so a reference that is several dispatches old can describe a newer one.
+ * every accessor except {@link #event()} and {@link #combineInput} throws {@link
+ * IllegalStateException}. Tensors are views into the buffer's receive region: {@link Tensor#copyTo}
+ * makes an owned copy. The buffer reuses result objects in turn, so a reference that is several
+ * dispatches old can describe a newer one.
  *
  * <p>Accessors of an asynchronous dispatch wait for {@link #event()}.
  */

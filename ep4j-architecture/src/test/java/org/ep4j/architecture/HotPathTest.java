@@ -27,6 +27,8 @@ import org.junit.jupiter.api.Test;
 class HotPathTest {
   private static final String[] TOKEN_ROOMS = {
     "org.ep4j.engine.host..",
+    "org.ep4j.engine.lowlatency",
+    "org.ep4j.engine.throughput",
     "org.ep4j.cuda.engine..",
     "org.ep4j.cuda.internode..",
     "org.ep4j.cuda.driver"

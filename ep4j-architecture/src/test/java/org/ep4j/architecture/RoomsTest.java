@@ -42,34 +42,39 @@ class RoomsTest {
           wire.tcp.pipe: wire group
           engine.host.buffer: engine.host.lowlatency engine.host.dispatch \
           engine.host.combine engine.host.context engine.host.internode \
-          engine.host.layout engine.host.exec engine memory group
+          engine.host.layout engine.host.exec engine.throughput engine memory group
           engine.host.lowlatency: engine.host.context engine.host.internode \
-          engine.host.layout engine.host.kernel engine memory
+          engine.host.layout engine.host.kernel engine.lowlatency engine memory
           engine.host.dispatch: engine.host.context engine.host.internode engine.host.layout \
-          engine.host.streaming engine.host.exec wire engine memory
+          engine.host.streaming engine.host.exec wire engine.throughput engine memory
           engine.host.combine: engine.host.context engine.host.internode engine.host.layout \
-          engine.host.streaming engine.host.kernel engine.host.exec engine memory
+          engine.host.streaming engine.host.kernel engine.host.exec engine.throughput \
+          engine memory
           engine.host.context: engine.host.internode engine.host.layout engine.host.exec \
-          engine memory group
+          engine.throughput engine memory group
           engine.host.internode: engine.host.layout wire engine memory group
-          engine.host.layout: engine.host.streaming engine.host.kernel engine
+          engine.host.layout: engine.host.streaming engine.host.kernel engine.lowlatency engine
           engine.host.streaming: engine.host.kernel engine.host.exec memory
           engine.host.kernel: memory
-          engine.host.exec: engine
+          engine.host.exec: engine.throughput engine
           cuda.put: cuda.internode cuda.backend cuda.jit cuda.internode.proxy cuda.struct \
           cuda.driver engine memory group
           cuda.engine: cuda.engine.throughput cuda.engine.lowlatency cuda.engine.context \
           cuda.engine.failure cuda.engine.launch cuda.internode cuda.backend cuda.jit \
-          cuda.struct cuda.driver cuda.driver.calls engine memory group
+          cuda.struct cuda.driver cuda.driver.calls engine.lowlatency engine.throughput \
+          engine memory group
           cuda.engine.throughput: cuda.engine.context cuda.engine.failure cuda.engine.launch \
-          cuda.internode cuda.struct cuda.driver engine
+          cuda.internode cuda.struct cuda.driver engine.throughput engine
           cuda.engine.lowlatency: cuda.engine.context cuda.engine.failure cuda.engine.launch \
-          cuda.internode cuda.backend cuda.jit cuda.struct cuda.driver engine memory
+          cuda.internode cuda.backend cuda.jit cuda.struct cuda.driver engine.lowlatency \
+          engine memory
           cuda.engine.context: cuda.engine.failure cuda.engine.launch cuda.internode \
-          cuda.backend cuda.struct cuda.driver cuda.driver.calls engine memory group
+          cuda.backend cuda.struct cuda.driver cuda.driver.calls engine.throughput engine \
+          memory group
           cuda.engine.failure: cuda.engine.launch cuda.internode cuda.struct cuda.driver \
           cuda.driver.calls engine memory group
-          cuda.engine.launch: cuda.internode cuda.backend cuda.jit cuda.struct cuda.driver
+          cuda.engine.launch: cuda.internode cuda.backend cuda.jit cuda.struct cuda.driver \
+          engine.lowlatency
           cuda.internode: cuda.backend cuda.internode.proxy cuda.struct wire cuda.driver \
           cuda.driver.calls engine memory group
           cuda.backend.direct: cuda.backend cuda.driver cuda.driver.calls memory group
@@ -92,6 +97,8 @@ class RoomsTest {
           cuda.driver: cuda.driver.calls engine
           cuda.driver.calls:
           API: engine group
+          engine.lowlatency: engine
+          engine.throughput: engine
           engine: memory group
           memory: group
           group: group.rendezvous group.protocol

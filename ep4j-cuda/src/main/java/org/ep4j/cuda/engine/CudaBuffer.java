@@ -31,16 +31,16 @@ import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.lowlatency.LowLatency;
 import org.ep4j.cuda.engine.throughput.CudaDispatchLayout;
-import org.ep4j.cuda.engine.throughput.HandlePool;
+import org.ep4j.cuda.engine.throughput.CudaHandles;
 import org.ep4j.cuda.engine.throughput.HighThroughput;
 import org.ep4j.cuda.struct.Control;
 import org.ep4j.engine.Arguments;
-import org.ep4j.engine.Limits;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.engine.SettledConfig;
 import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.engine.ThreadGuard;
+import org.ep4j.engine.throughput.HighThroughputChecks;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
@@ -60,7 +60,7 @@ final class CudaBuffer implements ExpertBuffer {
 
   private final CudaContext context;
   private final BufferConfig settled;
-  private final HandlePool pool;
+  private final CudaHandles handles;
   private final CudaDispatchLayout counting;
   private final CudaBufferOpening owned;
   private final HighThroughput highThroughput;
@@ -75,17 +75,17 @@ final class CudaBuffer implements ExpertBuffer {
 
   CudaBuffer(
       CudaContext context,
-      HandlePool pool,
+      CudaHandles handles,
       CudaDispatchLayout counting,
       LowLatency.@Nullable Resources latency,
       CudaBufferOpening owned) {
     this.context = context;
     settled = SettledConfig.of(context.config, EngineName.CUDA, context.nodes, context.sms());
-    this.pool = pool;
+    this.handles = handles;
     this.counting = counting;
     this.owned = owned;
     guard = new CudaThreadGuard(threads, context);
-    highThroughput = new HighThroughput(context, pool);
+    highThroughput = new HighThroughput(context, handles);
     lowLatency = latency == null ? null : new LowLatency(context, latency, guard);
     recovery = new Recovery(context, lowLatency, latency == null ? null : latency.part());
     live = context.group;
@@ -123,9 +123,7 @@ final class CudaBuffer implements ExpertBuffer {
   public DispatchLayout dispatchLayout(Routing routing) {
     enter();
     try {
-      Arguments.routing(
-          context.config, routing, Limits.tokens(context.config), Limits.HIGH_THROUGHPUT_TOKENS);
-      context.staging.accepted(false).readable("topkIdx", routing.topkIdx());
+      HighThroughputChecks.routing(context.config, routing, context.staging.accepted(false));
       context.completion.requireUsable();
       context.order(context.stream, false, null);
       counting.count(routing);
@@ -220,17 +218,31 @@ final class CudaBuffer implements ExpertBuffer {
 
   @Override
   public boolean isMasked(int rank) {
-    Arguments.rank(rank, context.ranks);
-    return lowLatency == null ? context.completion.isExcluded(rank) : lowLatency.isMasked(rank);
+    enter();
+    try {
+      Arguments.rank(rank, context.ranks);
+      return masked(rank);
+    } finally {
+      leave();
+    }
   }
 
   @Override
   public void queryMask(Tensor mask) {
-    Arguments.shape("mask", mask, DType.INT32, context.ranks);
-    Arguments.writableOnHost("mask", mask);
-    for (int r = 0; r < context.ranks; r++) {
-      mask.segment().set(ValueLayout.JAVA_INT_UNALIGNED, 4L * r, isMasked(r) ? 1 : 0);
+    enter();
+    try {
+      Arguments.shape("mask", mask, DType.INT32, context.ranks);
+      Arguments.writableOnHost("mask", mask);
+      for (int r = 0; r < context.ranks; r++) {
+        mask.segment().set(ValueLayout.JAVA_INT_UNALIGNED, 4L * r, masked(r) ? 1 : 0);
+      }
+    } finally {
+      leave();
     }
+  }
+
+  private boolean masked(int rank) {
+    return lowLatency == null ? context.completion.isExcluded(rank) : lowLatency.isMasked(rank);
   }
 
   @Override
@@ -248,7 +260,12 @@ final class CudaBuffer implements ExpertBuffer {
 
   @Override
   public int parallelism() {
-    return context.sms();
+    enter();
+    try {
+      return context.sms();
+    } finally {
+      leave();
+    }
   }
 
   @Override
@@ -346,7 +363,7 @@ final class CudaBuffer implements ExpertBuffer {
 
   private long privateBytes() {
     return context.staging.bytes()
-        + pool.deviceBytes()
+        + handles.deviceBytes()
         + (lowLatency == null ? 0 : lowLatency.privateBytes());
   }
 

@@ -41,8 +41,8 @@ import org.ep4j.cuda.engine.lowlatency.LowLatencyMemory;
 import org.ep4j.cuda.engine.lowlatency.LowLatencyPuts;
 import org.ep4j.cuda.engine.lowlatency.LowLatencyRegion;
 import org.ep4j.cuda.engine.throughput.CudaDispatchLayout;
+import org.ep4j.cuda.engine.throughput.CudaHandles;
 import org.ep4j.cuda.engine.throughput.HandleLayout;
-import org.ep4j.cuda.engine.throughput.HandlePool;
 import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.cuda.internode.InternodeSizes;
 import org.ep4j.cuda.jit.KernelCompiler;
@@ -192,9 +192,9 @@ final class CudaBufferOpening implements AutoCloseable {
                 kernels,
                 staging,
                 stream));
-    HandlePool pool =
+    CudaHandles handles =
         own(
-            new HandlePool(
+            new CudaHandles(
                 device,
                 new HandleLayout(
                     config,
@@ -206,7 +206,7 @@ final class CudaBufferOpening implements AutoCloseable {
     CudaDispatchLayout counting = own(new CudaDispatchLayout(context));
     LowLatency.Resources lowLatency =
         config.lowLatency().isPresent() ? lowLatency(context, participants, words) : null;
-    return new CudaBuffer(context, pool, counting, lowLatency, this);
+    return new CudaBuffer(context, handles, counting, lowLatency, this);
   }
 
   /**

@@ -4,39 +4,42 @@ import java.lang.foreign.MemorySegment;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
+import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
-import org.ep4j.ErrorCode;
 import org.ep4j.Execution;
-import org.ep4j.IllegalUseException;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
-import org.ep4j.engine.Limits;
-import org.ep4j.engine.ResultLifetime;
+import org.ep4j.engine.SegmentMemory;
 import org.ep4j.engine.host.combine.Combiner;
-import org.ep4j.engine.host.combine.HostCombine;
 import org.ep4j.engine.host.context.ExpertTable;
-import org.ep4j.engine.host.context.HandlePool;
+import org.ep4j.engine.host.context.HostCallMemory;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.Staging;
 import org.ep4j.engine.host.context.TrafficCounters;
 import org.ep4j.engine.host.dispatch.Dispatcher;
-import org.ep4j.engine.host.dispatch.HostDispatch;
+import org.ep4j.engine.host.dispatch.HostDelivery;
 import org.ep4j.engine.host.dispatch.HostDispatchLayout;
 import org.ep4j.engine.host.dispatch.RoutingScan;
+import org.ep4j.engine.host.exec.HostEnd;
 import org.ep4j.engine.host.exec.OperationQueue;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.engine.host.layout.RegionLayout;
 import org.ep4j.engine.host.layout.ScratchLayout;
+import org.ep4j.engine.throughput.CombineResult;
+import org.ep4j.engine.throughput.DispatchResult;
+import org.ep4j.engine.throughput.HandlePool;
+import org.ep4j.engine.throughput.HighThroughputChecks;
+import org.ep4j.engine.throughput.LentResult;
+import org.ep4j.engine.throughput.Results;
 import org.ep4j.memory.NativeMemory;
-import org.jspecify.annotations.Nullable;
 
 /**
  * The high-throughput operations of one buffer on one rank: checks the arguments, then runs the
@@ -46,26 +49,21 @@ import org.jspecify.annotations.Nullable;
  * them first. An asynchronous dispatch therefore reports a bad id through its event.
  */
 final class HighThroughput {
-  /**
-   * Result objects of each kind, used in turn: a result is outdated for at least three operations.
-   */
-  private static final int RESULTS = 4;
-
   private final HostContext context;
   private final HighThroughputLayout layout;
   private final ScratchLayout scratch;
   private final Staging staging;
   private final OperationQueue queue;
-  private final HandlePool pool;
+  private final HandlePool<HostHandle> pool;
   private final RoutingScan routes;
   private final Dispatcher dispatcher;
   private final Combiner combiner;
   private final TrafficCounters traffic = new TrafficCounters();
-  private final ResultLifetime dispatchLifetime = new ResultLifetime("dispatch");
-  private final ResultLifetime combineLifetime = new ResultLifetime("combine");
-  private final HostDispatch[] flatResults = new HostDispatch[RESULTS];
-  private final HostDispatch[] groupedResults = new HostDispatch[RESULTS];
-  private final HostCombine[] combineResults = new HostCombine[RESULTS];
+  private final LentResult.Lifetime dispatchLifetime = new LentResult.Lifetime("dispatch");
+  private final LentResult.Lifetime combineLifetime = new LentResult.Lifetime("combine");
+  private final Results<DispatchResult<HostEnd>> flatResults;
+  private final Results<DispatchResult<HostEnd>> groupedResults;
+  private final Results<CombineResult<HostEnd>> combineResults;
   private final HostDispatchLayout layoutResult;
 
   HighThroughput(
@@ -81,19 +79,30 @@ final class HighThroughput {
     this.queue = queue;
     MemorySegment part = memory.region().asSlice(context.highThroughputOffset, layout.bytes);
     MemorySegment own = memory.scratch();
-    int hidden = context.config.hidden();
     staging = new Staging(own.address(), memory.region().address(), memory.region().byteSize());
-    pool = new HandlePool(context.placement.localExperts(context.rank), context.ranks);
+    int localExperts = context.placement.localExperts(context.rank);
+    pool = HostHandle.pool(localExperts, context.ranks);
     routes = new RoutingScan(table, context.nodes, context.config.topK());
-    for (int i = 0; i < RESULTS; i++) {
-      flatResults[i] = new HostDispatch.Flat(dispatchLifetime, hidden, layout, part, scratch, own);
-      groupedResults[i] =
-          new HostDispatch.Grouped(dispatchLifetime, hidden, layout, part, scratch, own);
-      combineResults[i] = new HostCombine(combineLifetime, scratch, own);
-    }
+    HostDelivery delivery = new HostDelivery(layout, part, scratch, own);
+    DispatchResult.Sizes sizes =
+        new DispatchResult.Sizes(
+            context.rank, context.ranks, localExperts, context.config.hidden(), layout.capacity);
+    flatResults = dispatchResults(Layout.FLAT, sizes, delivery);
+    groupedResults = dispatchResults(Layout.EXPERT_MAJOR, sizes, delivery);
+    combineResults =
+        new Results<>(combineLifetime, () -> new CombineResult<>(combineLifetime, new HostEnd()));
     layoutResult = new HostDispatchLayout(scratch, own, context);
-    dispatcher = new Dispatcher(context, layout, scratch, table, staging, team, pool, traffic);
-    combiner = new Combiner(context, layout, scratch, staging, team, traffic);
+    dispatcher =
+        new Dispatcher(context, layout, scratch, table, staging, team, pool, delivery, traffic);
+    combiner =
+        new Combiner(context, layout, scratch, staging, team, traffic, new SegmentMemory(own));
+  }
+
+  private Results<DispatchResult<HostEnd>> dispatchResults(
+      Layout rowOrder, DispatchResult.Sizes sizes, HostDelivery delivery) {
+    return new Results<>(
+        dispatchLifetime,
+        () -> DispatchResult.of(rowOrder, sizes, delivery, dispatchLifetime, new HostEnd()));
   }
 
   /** Sets the connection to other nodes. */
@@ -107,7 +116,7 @@ final class HighThroughput {
   }
 
   DispatchLayout layout(Routing routing) {
-    checkRouting(routing);
+    HighThroughputChecks.routing(context.config, routing, HostCallMemory.ANY);
     queue.drain();
     int tokens = routing.tokens();
     Tensor ids = routing.topkIdx();
@@ -132,18 +141,22 @@ final class HighThroughput {
     return layoutResult;
   }
 
-  HostDispatch dispatch(Layout layout, Tokens tokens, Routing routing, DispatchOptions options) {
-    Arguments.highThroughputLayout(layout);
-    checkTokens(tokens);
-    checkRouting(routing);
-    Arguments.sameTokens(tokens, routing);
-    Arguments.options(context.config, layout, options, this.layout.capacity);
+  Dispatch dispatch(Layout layout, Tokens tokens, Routing routing, DispatchOptions options) {
     Execution execution = options.execution();
     Arguments.noStream(execution.stream());
+    HighThroughputChecks.dispatch(
+        context.config,
+        layout,
+        tokens,
+        routing,
+        options,
+        this.layout.maxScaleBytes,
+        this.layout.capacity,
+        HostCallMemory.ANY);
     if (execution.isAsync()) {
       context.requireUsable();
-      HostDispatch result = nextDispatch(layout);
-      result.await(
+      DispatchResult<HostEnd> result = nextDispatch(layout, tokens, false);
+      result.end.queued(
           queue.submit(
               () -> {
                 queue.awaitPrevious(execution.previousEvent(), "dispatch");
@@ -153,29 +166,29 @@ final class HighThroughput {
     }
     queue.drain();
     queue.awaitPrevious(execution.previousEvent(), "dispatch");
-    HostDispatch result = nextDispatch(layout);
+    DispatchResult<HostEnd> result = nextDispatch(layout, tokens, false);
     dispatcher.dispatch(layout, tokens, routing, options, result);
     return result;
   }
 
-  HostDispatch dispatch(Layout layout, Tokens tokens, DispatchHandle handle, Execution execution) {
-    checkTokens(tokens);
+  Dispatch dispatch(Layout layout, Tokens tokens, DispatchHandle given, Execution execution) {
     Arguments.noStream(execution.stream());
-    HostHandle hostHandle = use(handle);
+    HighThroughputChecks.tokens(
+        context.config, tokens, this.layout.maxScaleBytes, HostCallMemory.ANY);
+    HostHandle handle = use(given);
     boolean queued = false;
     try {
-      Arguments.sameLayout(layout, hostHandle);
-      Arguments.sameTokens(tokens, hostHandle);
+      HighThroughputChecks.cached(layout, tokens, handle);
       if (execution.isAsync()) {
-        HostDispatch result = nextDispatch(layout);
-        result.await(
+        DispatchResult<HostEnd> result = nextDispatch(layout, tokens, true);
+        result.end.queued(
             queue.submit(
                 () -> {
                   try {
                     queue.awaitPrevious(execution.previousEvent(), "cached dispatch");
-                    dispatcher.dispatch(tokens, hostHandle, result);
+                    dispatcher.dispatch(tokens, handle, result);
                   } finally {
-                    hostHandle.release();
+                    handle.release();
                   }
                 }));
         queued = true;
@@ -183,33 +196,35 @@ final class HighThroughput {
       }
       queue.drain();
       queue.awaitPrevious(execution.previousEvent(), "cached dispatch");
-      HostDispatch result = nextDispatch(layout);
-      dispatcher.dispatch(tokens, hostHandle, result);
+      DispatchResult<HostEnd> result = nextDispatch(layout, tokens, true);
+      dispatcher.dispatch(tokens, handle, result);
       return result;
     } finally {
       if (!queued) {
-        hostHandle.release();
+        handle.release();
       }
     }
   }
 
-  Combine combine(Tensor y, DispatchHandle handle, CombineOptions options) {
-    HostHandle hostHandle = use(handle);
+  Combine combine(Tensor y, DispatchHandle given, CombineOptions options) {
+    Execution execution = options.execution();
+    Arguments.noStream(execution.stream());
+    HostHandle handle = use(given);
     boolean queued = false;
     try {
-      checkCombine(y, hostHandle, options);
-      Execution execution = options.execution();
+      HighThroughputChecks.combine(
+          context.config, y, handle, options, handle.rows(), true, HostCallMemory.ANY);
       if (execution.isAsync()) {
-        HostCombine result = nextCombine();
-        result.await(
+        CombineResult<HostEnd> result = nextCombine();
+        result.end.queued(
             queue.submit(
                 () -> {
                   try {
                     queue.awaitPrevious(execution.previousEvent(), "combine");
-                    dispatcher.requireRowsOf(hostHandle, y);
-                    combiner.combine(y, hostHandle, options, result);
+                    dispatcher.requireRowsOf(handle, y);
+                    combiner.combine(y, handle, options, result);
                   } finally {
-                    hostHandle.release();
+                    handle.release();
                   }
                 }));
         queued = true;
@@ -217,13 +232,13 @@ final class HighThroughput {
       }
       queue.drain();
       queue.awaitPrevious(execution.previousEvent(), "combine");
-      dispatcher.requireRowsOf(hostHandle, y);
-      HostCombine result = nextCombine();
-      combiner.combine(y, hostHandle, options, result);
+      dispatcher.requireRowsOf(handle, y);
+      CombineResult<HostEnd> result = nextCombine();
+      combiner.combine(y, handle, options, result);
       return result;
     } finally {
       if (!queued) {
-        hostHandle.release();
+        handle.release();
       }
     }
   }
@@ -234,75 +249,26 @@ final class HighThroughput {
     combineLifetime.next();
   }
 
-  private HostDispatch nextDispatch(Layout layout) {
-    long number = dispatchLifetime.next();
-    HostDispatch[] results = layout == Layout.FLAT ? flatResults : groupedResults;
-    HostDispatch result = results[(int) (number % RESULTS)];
-    result.begin(number);
+  private DispatchResult<HostEnd> nextDispatch(Layout layout, Tokens tokens, boolean cached) {
+    DispatchResult<HostEnd> result =
+        (layout == Layout.FLAT ? flatResults : groupedResults).next(false);
+    result.describe(tokens, cached);
+    result.end.none();
     return result;
   }
 
-  private HostCombine nextCombine() {
-    long number = combineLifetime.next();
-    HostCombine result = combineResults[(int) (number % RESULTS)];
-    result.begin(number);
+  private CombineResult<HostEnd> nextCombine() {
+    CombineResult<HostEnd> result = combineResults.next(false);
+    result.end.none();
     return result;
   }
 
-  /** Checks that the handle belongs to this buffer and is valid, and holds it until release. */
-  private HostHandle use(DispatchHandle handle) {
+  /** The handle that a caller passes, held until its release. */
+  private HostHandle use(DispatchHandle given) {
     Arguments.highThroughput(context.config);
     context.requireUsable();
-    if (!(handle instanceof HostHandle hostHandle) || !hostHandle.isOf(pool)) {
-      throw new IllegalUseException(
-          ErrorCode.HANDLE_OF_OTHER_BUFFER,
-          "the dispatch handle belongs to another buffer: use it with the buffer that made"
-              + " it");
-    }
-    hostHandle.acquire();
-    if (hostHandle.generation != context.generation) {
-      hostHandle.release();
-      throw new IllegalUseException(
-          ErrorCode.HANDLE_STALE,
-          "the dispatch handle is older than the last reset(), which discarded its rows:"
-              + " dispatch again");
-    }
-    return hostHandle;
-  }
-
-  private void checkTokens(Tokens tokens) {
-    Arguments.highThroughput(context.config);
-    Arguments.tokens(context.config, tokens, layout.maxScaleBytes);
-    Arguments.onHost("x", tokens.x());
-    onHost("scales", tokens.scales());
-    onHost("globalScales", tokens.globalScales());
-  }
-
-  private void checkRouting(Routing routing) {
-    Arguments.highThroughput(context.config);
-    Arguments.routing(
-        context.config, routing, Limits.tokens(context.config), Limits.HIGH_THROUGHPUT_TOKENS);
-    Arguments.onHost("topkIdx", routing.topkIdx());
-    onHost("topkWeights", routing.topkWeights());
-  }
-
-  private void checkCombine(Tensor y, HostHandle hostHandle, CombineOptions options) {
-    Arguments.noStream(options.execution().stream());
-    Arguments.combine(context.config, y, hostHandle, options, hostHandle.rows(), true);
-    Arguments.applyWeights(options, hostHandle, hostHandle.weighted);
-    Arguments.onHost("y", y);
-    onHost("topkWeights", options.topkWeights());
-    onHost("bias0", options.bias0());
-    onHost("bias1", options.bias1());
-    Tensor out = options.out();
-    if (out != null) {
-      Arguments.writableOnHost("out", out);
-    }
-  }
-
-  private static void onHost(String name, @Nullable Tensor tensor) {
-    if (tensor != null) {
-      Arguments.onHost(name, tensor);
-    }
+    HostHandle handle = pool.require(given, context.generation);
+    handle.acquire();
+    return handle;
   }
 }

@@ -1,22 +1,27 @@
 package org.ep4j.engine.host.combine;
 
 import org.ep4j.CombineOptions;
+import org.ep4j.DType;
 import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.DebugMode;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
+import org.ep4j.engine.SegmentMemory;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.Staging;
 import org.ep4j.engine.host.context.SumTerms;
 import org.ep4j.engine.host.context.TrafficCounters;
+import org.ep4j.engine.host.exec.HostEnd;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.layout.CombineLayout;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.engine.host.layout.ScratchLayout;
 import org.ep4j.engine.host.streaming.RowCopy;
+import org.ep4j.engine.throughput.CombineResult;
+import org.ep4j.engine.throughput.TensorView;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
@@ -42,6 +47,9 @@ public final class Combiner {
   private final RowCopy copy = new RowCopy();
   private final Operation operation = new Operation();
   private final TrafficCounters traffic;
+  private final SegmentMemory memory;
+  private final TensorView sums = new TensorView();
+  private final TensorView weightSums = new TensorView();
 
   /** Debug mode: bytes of valid sums, and of valid sums of weights, in the buffer's memory. */
   private long validSums;
@@ -51,19 +59,24 @@ public final class Combiner {
   /** The internode part; null if there is one node. */
   private @Nullable CombineExchange exchange;
 
+  /**
+   * @param memory the private memory
+   */
   public Combiner(
       HostContext context,
       HighThroughputLayout layout,
       ScratchLayout scratch,
       Staging staging,
       WorkerTeam team,
-      TrafficCounters traffic) {
+      TrafficCounters traffic,
+      SegmentMemory memory) {
     this.context = context;
     this.layout = layout;
     this.scratch = scratch;
     this.staging = staging;
     this.team = team;
     this.traffic = traffic;
+    this.memory = memory;
     terms = new SumTerms(context.ranks);
     pull =
         new RowPull(
@@ -76,7 +89,8 @@ public final class Combiner {
     exchange = new CombineExchange(context, connection, terms, partials, team);
   }
 
-  public void combine(Tensor y, HostHandle handle, CombineOptions options, HostCombine result) {
+  public void combine(
+      Tensor y, HostHandle handle, CombineOptions options, CombineResult<HostEnd> result) {
     context.requireUsable();
     try {
       publish(y, handle, options);
@@ -105,7 +119,14 @@ public final class Combiner {
     if (context.debug) {
       outdateSums(handle, out == null ? handle.tokens * terms.rowBytes : 0);
     }
-    result.delivered(handle, y.dtype(), y.size(1), out, options.topkWeights() != null);
+    result.deliver(
+        out != null
+            ? out
+            : sums.of(memory, staging.at(scratch.sums), y.dtype(), handle.tokens, y.size(1)),
+        options.topkWeights() == null
+            ? null
+            : weightSums.of(
+                memory, staging.at(scratch.weightSums), DType.FP32, handle.tokens, handle.topK));
     traffic.combined();
   }
 

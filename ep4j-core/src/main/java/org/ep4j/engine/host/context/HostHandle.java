@@ -1,46 +1,21 @@
 package org.ep4j.engine.host.context;
 
-import java.util.concurrent.atomic.AtomicInteger;
-import org.ep4j.DispatchHandle;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
-import org.ep4j.Layout;
-import org.ep4j.ScaleLayout;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
+import org.ep4j.engine.throughput.HandlePool;
+import org.ep4j.engine.throughput.PooledHandle;
 import org.ep4j.memory.NativeMemory;
 
 /**
  * The routes of a dispatch: for each token of this rank the slots of its rows, and what this rank
  * received. Arrays grow to the largest size needed and are reused with the handle.
- *
- * <p>Life cycle: taken from the pool (open); used by operations, several of which may be queued;
- * closed by the caller; returned to the pool once it is closed and no operation uses it.
  */
-public final class HostHandle implements DispatchHandle {
-  private static final int CLOSED = 1;
-  private static final int USE = 2;
-
-  private final HandlePool pool;
-
-  /** {@link #CLOSED} bit and, above it, the number of operations that use the handle. */
-  private final AtomicInteger state = new AtomicInteger();
-
-  public Layout layout = Layout.FLAT;
-  public int tokens;
-  public int topK;
+public final class HostHandle extends PooledHandle {
+  /** Closed handles that a buffer keeps. */
+  private static final int KEPT = 64;
 
   /** Epoch of the dispatch: identifies the handle across ranks. */
   public long epoch;
-
-  /** Number of resets before the dispatch. */
-  public int generation;
-
-  public boolean staticSizing;
-  public boolean zeroPadding;
-  public ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
-  public boolean weighted;
-  public int alignment;
 
   /** The routes of token t are start[t] to start[t + 1], in order of (rank, local expert). */
   public int[] start = new int[1];
@@ -69,10 +44,7 @@ public final class HostHandle implements DispatchHandle {
   /** Number of routes that lead to a rank. */
   public int rowsSent;
 
-  /** Rows that this rank's region takes: slots from here on were not written. */
-  public int limit;
-
-  /** Rows routed to this rank, EXPERT_MAJOR with padding; may exceed {@link #limit}. */
+  /** Rows routed to this rank, EXPERT_MAJOR with padding; may exceed {@code limit}. */
   public long neededRows;
 
   /** Rows routed to this rank, without padding. */
@@ -90,17 +62,17 @@ public final class HostHandle implements DispatchHandle {
   /** FLAT: first row from each source rank, and the end. */
   public final long[] rankOffsets;
 
-  HostHandle(HandlePool pool, int localExperts, int ranks) {
-    this.pool = pool;
+  private HostHandle(HandlePool<HostHandle> pool, int localExperts, int ranks) {
+    super(pool);
     received = new int[localExperts];
     aligned = new int[localExperts];
     expertOffsets = new long[localExperts + 1];
     rankOffsets = new long[ranks + 1];
   }
 
-  /** Prepares the handle for a new dispatch. */
-  void open() {
-    state.set(0);
+  /** The handles of one buffer. */
+  public static HandlePool<HostHandle> pool(int localExperts, int ranks) {
+    return new HandlePool<>(KEPT, pool -> new HostHandle(pool, localExperts, ranks));
   }
 
   /** Makes space for the routes of {@code tokens} tokens with {@code topK} choices each. */
@@ -161,74 +133,19 @@ public final class HostHandle implements DispatchHandle {
     return forwards;
   }
 
-  /** Keeps the handle from reuse while an operation needs it. */
-  public void acquire() {
-    int now;
-    do {
-      now = state.get();
-      if ((now & CLOSED) != 0) {
-        throw new IllegalUseException(
-            ErrorCode.HANDLE_CLOSED,
-            "the dispatch handle has been closed: close it after its last use");
-      }
-    } while (!state.compareAndSet(now, now + USE));
-  }
-
-  public void release() {
-    if (state.addAndGet(-USE) == CLOSED) {
-      pool.give(this);
-    }
-  }
-
-  public boolean isOf(HandlePool other) {
-    return pool == other;
+  /** They arrive with the rows. */
+  @Override
+  public void awaitCounts() {
+    // Callers get the handle after the rows have arrived.
   }
 
   @Override
-  public Layout layout() {
-    return layout;
+  public long neededRows() {
+    return neededRows;
   }
 
   @Override
-  public int tokens() {
-    return tokens;
-  }
-
-  @Override
-  public int topK() {
-    return topK;
-  }
-
-  @Override
-  public long rows() {
-    return Math.min(neededRows, limit);
-  }
-
-  @Override
-  public void close() {
-    int now;
-    do {
-      now = state.get();
-      if ((now & CLOSED) != 0) {
-        return;
-      }
-    } while (!state.compareAndSet(now, now | CLOSED));
-    if (now == 0) {
-      pool.give(this);
-    }
-  }
-
-  @Override
-  public String toString() {
-    return "handle of dispatch "
-        + epoch
-        + " ("
-        + layout
-        + ", "
-        + tokens
-        + " tokens, "
-        + rows()
-        + " rows"
-        + ((state.get() & CLOSED) != 0 ? ", closed)" : ")");
+  public long receivedRows() {
+    return receivedRows;
   }
 }

@@ -9,18 +9,19 @@ import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Operation;
-import org.ep4j.engine.OperationLayout;
 import org.ep4j.engine.host.context.ExpertTable;
-import org.ep4j.engine.host.context.HandlePool;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.Payload;
 import org.ep4j.engine.host.context.Staging;
 import org.ep4j.engine.host.context.TrafficCounters;
+import org.ep4j.engine.host.exec.HostEnd;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.engine.host.layout.ScratchLayout;
+import org.ep4j.engine.throughput.DispatchResult;
+import org.ep4j.engine.throughput.HandlePool;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -40,7 +41,8 @@ public final class Dispatcher {
   private final ScratchLayout scratch;
   private final Staging staging;
   private final WorkerTeam team;
-  private final HandlePool pool;
+  private final HandlePool<HostHandle> pool;
+  private final HostDelivery delivery;
   private final RoutingScan routes;
   private final SlotAssignment slots;
   private final Payload payload = new Payload();
@@ -64,7 +66,8 @@ public final class Dispatcher {
       ExpertTable table,
       Staging staging,
       WorkerTeam team,
-      HandlePool pool,
+      HandlePool<HostHandle> pool,
+      HostDelivery delivery,
       TrafficCounters traffic) {
     this.context = context;
     this.layout = layout;
@@ -72,6 +75,7 @@ public final class Dispatcher {
     this.staging = staging;
     this.team = team;
     this.pool = pool;
+    this.delivery = delivery;
     this.traffic = traffic;
     this.table = table;
     routes = new RoutingScan(table, context.nodes, context.config.topK());
@@ -89,13 +93,18 @@ public final class Dispatcher {
 
   /** A dispatch that computes new routes. */
   public void dispatch(
-      Layout layout, Tokens tokens, Routing routing, DispatchOptions options, HostDispatch result) {
+      Layout layout,
+      Tokens tokens,
+      Routing routing,
+      DispatchOptions options,
+      DispatchResult<HostEnd> result) {
     context.requireUsable();
     HostHandle handle = pool.take();
+    pool.dispatched(handle);
     boolean done = false;
     try {
       findRoutes(handle, layout, tokens, routing, options);
-      describe(handle, tokens, OperationLayout.DISPATCH).set(OperationLayout.TOP_K, handle.topK);
+      handle.describe(operation, tokens);
       slots.publish(routes, handle.limit);
       outdate();
       context.enter(operation, DISPATCH);
@@ -125,13 +134,13 @@ public final class Dispatcher {
   }
 
   /** A dispatch along the routes of {@code handle}. */
-  public void dispatch(Tokens tokens, HostHandle handle, HostDispatch result) {
+  public void dispatch(Tokens tokens, HostHandle handle, DispatchResult<HostEnd> result) {
     context.requireUsable();
+    pool.dispatched(handle);
     try {
       payload.load(tokens, staging, scratch);
       payload.clearRouting();
-      describe(handle, tokens, OperationLayout.CACHED_DISPATCH)
-          .set(OperationLayout.HANDLE, handle.epoch);
+      handle.describeCached(operation, tokens, handle.epoch);
       outdate();
       context.enter(operation, CACHED);
       send(handle, CACHED, result);
@@ -148,15 +157,7 @@ public final class Dispatcher {
       HostHandle handle, Layout rowOrder, Tokens tokens, Routing routing, DispatchOptions options) {
     payload.load(tokens, staging, scratch);
     payload.load(routing, staging, scratch);
-    handle.layout = rowOrder;
-    handle.alignment = options.expertAlignment();
-    handle.zeroPadding = options.zeroPadding();
-    handle.scaleLayout = options.scaleLayout();
-    handle.staticSizing = options.sizing().isStatic();
-    handle.limit = handle.staticSizing ? (int) options.sizing().maxRows() : layout.capacity;
-    handle.weighted = payload.weights != 0;
-    handle.tokens = tokens.tokens();
-    handle.topK = routing.topK();
+    handle.describe(rowOrder, routing, options, layout.capacity);
     if (handle.layout == Layout.FLAT) {
       routes.flat(handle, payload.ids, payload.wideIds);
     } else {
@@ -167,17 +168,7 @@ public final class Dispatcher {
     }
   }
 
-  private Operation describe(HostHandle handle, Tokens tokens, long kind) {
-    return operation
-        .begin(kind)
-        .payload(tokens)
-        .set(OperationLayout.WEIGHTS, payload.weights != 0)
-        .set(OperationLayout.LAYOUT, handle.layout.ordinal())
-        .set(OperationLayout.STATIC_SIZING, handle.staticSizing)
-        .set(OperationLayout.EXPERT_ALIGNMENT, handle.alignment);
-  }
-
-  private void send(HostHandle handle, String name, HostDispatch result) {
+  private void send(HostHandle handle, String name, DispatchResult<HostEnd> result) {
     if (exchange == null) {
       push.push(handle, team);
     } else {
@@ -196,7 +187,8 @@ public final class Dispatcher {
           payload.scalesPerRow,
           team);
     }
-    result.delivered(handle, payload, overflowOf(handle));
+    delivery.deliver(handle);
+    result.deliver(handle);
     if (received != null) {
       received.delivered(handle, payload);
     }
@@ -215,11 +207,5 @@ public final class Dispatcher {
     if (received != null) {
       received.requireOf(handle, y);
     }
-  }
-
-  private @Nullable ReceiveOverflowException overflowOf(HostHandle handle) {
-    return handle.neededRows > handle.limit
-        ? new ReceiveOverflowException(context.rank, handle.neededRows, handle.limit)
-        : null;
   }
 }

@@ -4,52 +4,57 @@ import java.lang.foreign.MemorySegment;
 import org.ep4j.DType;
 import org.ep4j.DispatchLayout;
 import org.ep4j.Tensor;
+import org.ep4j.engine.SegmentMemory;
 import org.ep4j.engine.host.context.HostContext;
-import org.ep4j.engine.host.context.TensorView;
 import org.ep4j.engine.host.layout.ScratchLayout;
+import org.ep4j.engine.throughput.TensorView;
 
 /** The result of the last layout of a buffer. One object per buffer. */
 public final class HostDispatchLayout implements DispatchLayout {
   private final int ranks;
   private final int nodes;
   private final int experts;
-  private final TensorView perRank;
-  private final TensorView perNode;
-  private final TensorView perExpert;
-  private final TensorView tokenInRank;
+  private final ScratchLayout scratch;
+  private final SegmentMemory memory;
+  private final TensorView perRank = new TensorView();
+  private final TensorView perNode = new TensorView();
+  private final TensorView perExpert = new TensorView();
+  private final TensorView tokenInRank = new TensorView();
   private int tokens;
 
   public HostDispatchLayout(ScratchLayout scratch, MemorySegment memory, HostContext context) {
     ranks = context.ranks;
     nodes = context.nodes.count();
     experts = context.placement.experts();
-    perRank = new TensorView(memory, scratch.perRank);
-    perNode = new TensorView(memory, scratch.perNode);
-    perExpert = new TensorView(memory, scratch.perExpert);
-    tokenInRank = new TensorView(memory, scratch.tokenInRank);
+    this.scratch = scratch;
+    this.memory = new SegmentMemory(memory);
   }
 
   public void delivered(int tokens) {
     this.tokens = tokens;
   }
 
+  private long at(long offset) {
+    return memory.segment().address() + offset;
+  }
+
   @Override
   public Tensor tokensPerRank() {
-    return perRank.of(DType.INT32, ranks);
+    return perRank.of(memory, at(scratch.perRank), DType.INT32, ranks);
   }
 
   @Override
   public Tensor tokensPerNode() {
-    return perNode.of(DType.INT32, nodes);
+    return perNode.of(memory, at(scratch.perNode), DType.INT32, nodes);
   }
 
   @Override
   public Tensor tokensPerExpert() {
-    return perExpert.of(DType.INT32, experts);
+    return perExpert.of(memory, at(scratch.perExpert), DType.INT32, experts);
   }
 
   @Override
   public Tensor tokenInRank() {
-    return tokenInRank.of(DType.UINT8, tokens, ranks);
+    return tokenInRank.of(memory, at(scratch.tokenInRank), DType.UINT8, tokens, ranks);
   }
 }

@@ -7,8 +7,8 @@ import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.RowTarget;
-import org.ep4j.engine.host.layout.CountsLayout;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
+import org.ep4j.engine.host.layout.HighThroughputLayout.CountsLayout;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
@@ -73,7 +73,7 @@ public final class SlotAssignment {
     } else {
       computeExpertMajor(handle);
     }
-    handle.limit = (int) limit[context.rank];
+    handle.limit = limit[context.rank];
     handle.neededRows = needed[context.rank];
     long rows = 0;
     for (int l = 0; l < handle.received.length; l++) {

@@ -6,12 +6,12 @@ import org.ep4j.engine.Rails;
  * Memory that ranks keep for ranks of other nodes, and the counters that these add to.
  *
  * <p>Protocol. <b>Mirrors.</b> A rank keeps for every rank of another node a mirror of the head of
- * its region: control page ({@link ControlPageLayout}) and counts ({@link CountsLayout}). Only the
- * owner of a region writes its mirrors: it puts changed bytes on lane 0, then adds the increase of
- * its progress to the counter {@link #progress}. An add follows the puts before it on its lane, so
- * a reader that observes the progress also sees the mirror; the rules of {@link ControlPageLayout}
- * define when the mirror may change. The counter replaces the word PROGRESS, which is unused in a
- * mirror.
+ * its region: control page ({@link ControlPageLayout}) and counts ({@link
+ * HighThroughputLayout.CountsLayout}). Only the owner of a region writes its mirrors: it puts
+ * changed bytes on lane 0, then adds the increase of its progress to the counter {@link #progress}.
+ * An add follows the puts before it on its lane, so a reader that observes the progress also sees
+ * the mirror; the rules of {@link ControlPageLayout} define when the mirror may change. The counter
+ * replaces the word PROGRESS, which is unused in a mirror.
  *
  * <p><b>Chunks.</b> Rows travel between partners ({@link Rails}) in chunks, through a ring of
  * {@link #SLOTS} chunks at the receiver for each partner. Chunks of a direction are numbered from 0

@@ -11,6 +11,7 @@ import java.lang.foreign.MemorySegment;
 import java.util.List;
 import java.util.function.Consumer;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.ep4j.BufferConfig;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
@@ -18,6 +19,7 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
@@ -267,6 +269,34 @@ class HighThroughputErrorsTest {
               ErrorCode.TOO_FEW_ROWS,
               "topkWeights",
               "of at least 3 rows");
+        });
+  }
+
+  /** Rows of a multiple of 16 bytes in the widest type may be shorter in another. */
+  @Test
+  void rowsToCombineAreWholeUnitsOfTransfer() {
+    int hidden = 4;
+    BufferConfig config =
+        BufferConfig.builder()
+            .hidden(hidden)
+            .topK(2)
+            .experts(4)
+            .highThroughput(
+                HighThroughputConfig.builder().maxTokens(4).rowDType(DType.FP32).build())
+            .build();
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+            Tensor x = Tensor.of(new float[hidden], 1, hidden);
+            Dispatch dispatch = buffer.dispatch(Tokens.of(x), ids(0, 1));
+            refused(
+                () ->
+                    buffer.combine(Tensor.ofBf16(new short[hidden], 1, hidden), dispatch.handle()),
+                ErrorCode.ROWS_NOT_ALIGNED,
+                "y",
+                "16-byte rows");
+          }
         });
   }
 

@@ -57,6 +57,35 @@ class WarmLoopAllocatesNothingTest {
     ThreadRanks.run(2, group -> loop(group, LONG_ROW, Layout.FLAT, false, 1));
   }
 
+  @Test
+  void dispatchesWhoseHandleNobodyAsksForToo() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          BufferConfig config =
+              BufferConfig.builder()
+                  .hidden(SHORT_ROW)
+                  .topK(3)
+                  .experts(8)
+                  .highThroughput(TOKENS)
+                  .build();
+          try (Arena arena = Arena.ofConfined();
+              ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+            Tokens x = Tokens.of(Tensor.allocate(arena, DType.BF16, TOKENS, SHORT_ROW));
+            Routing routing = routing(arena, group.rank());
+            long least =
+                AllocationWindows.least(
+                    group,
+                    () -> {
+                      for (int i = 0; i < WINDOW; i++) {
+                        buffer.dispatch(x, routing).x();
+                      }
+                    });
+            assertThat(least).as("bytes in %d dispatches", WINDOW).isZero();
+          }
+        });
+  }
+
   private static void loop(
       Group group, int hidden, Layout layout, boolean limited, int ranksPerNode) {
     BufferConfig config =

@@ -10,7 +10,6 @@ import java.util.Random;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.host.context.ExpertTable;
-import org.ep4j.engine.host.context.HandlePool;
 import org.ep4j.engine.host.context.HostHandle;
 import org.junit.jupiter.api.Test;
 
@@ -50,7 +49,7 @@ class RoutingScanTest {
       ExpertPlacement placement = ExpertPlacement.table(rankOf, ranks);
       RoutingScan routes =
           new RoutingScan(new ExpertTable(placement), Nodes.one(placement.ranks()), TOP_K);
-      HostHandle handle = new HandlePool(placement.localExperts(0), ranks).take();
+      HostHandle handle = HostHandle.pool(placement.localExperts(0), ranks).take();
       handle.tokens = TOKENS;
       handle.topK = TOP_K;
       routes.flat(handle, ids.address(), true);

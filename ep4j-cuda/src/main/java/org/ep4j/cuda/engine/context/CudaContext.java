@@ -8,6 +8,7 @@ import org.ep4j.DeviceStream;
 import org.ep4j.ErrorCode;
 import org.ep4j.Event;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.Tensor;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
@@ -21,6 +22,7 @@ import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.cuda.struct.Control;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
+import org.ep4j.engine.TensorMemory;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
@@ -76,6 +78,9 @@ public final class CudaContext {
   /** The buffer's own stream. */
   public final CudaStream stream;
 
+  /** Memory on the device that results show. */
+  public final TensorMemory deviceMemory;
+
   /** Number of resets; handles of an earlier generation are stale. */
   public int generation;
 
@@ -101,6 +106,8 @@ public final class CudaContext {
     this.rank = group.rank();
     this.ranks = group.size();
     this.device = device;
+    this.deviceMemory =
+        (address, dtype, shape) -> Tensor.ofDevice(address, device.ordinal(), dtype, shape);
     this.layout = layout;
     this.nodes = nodes;
     this.internode = resources.internode();

@@ -2,19 +2,23 @@ package org.ep4j.cuda.engine.context;
 
 import org.ep4j.Event;
 import org.ep4j.cuda.engine.failure.Completion;
+import org.ep4j.engine.throughput.ResultEnd;
 import org.jspecify.annotations.Nullable;
 
 /**
  * The end of the operation whose result an object shows. Objects of results are reused, so this one
  * is too: an event is made only for a caller that asks for it. Used by one thread at a time.
  */
-public final class OperationEnd {
+public final class OperationEnd implements ResultEnd {
   private final Completion completion;
   private String operation = "";
   private long number;
 
   /** Ticket of the enqueued work; 0 if nothing needs a wait. */
   private long ticket;
+
+  /** Whether results are in the order of the caller's stream, so that no thread waits for them. */
+  private boolean inStreamOrder;
 
   private @Nullable Event event;
 
@@ -33,22 +37,34 @@ public final class OperationEnd {
    *
    * @param name the operation, for messages
    * @param ordinal its number, for messages; 0 if it has none
+   * @param end its ticket; 0 if it has ended
+   * @param callersStream whether it runs on the caller's stream
    */
-  public void enqueued(String name, long ordinal, long end) {
+  public void enqueued(String name, long ordinal, long end, boolean callersStream) {
+    inStreamOrder = callersStream;
     operation = name;
     number = ordinal;
     ticket = end;
     event = null;
   }
 
-  /** Waits for the work; throws its error. Allocates nothing. */
+  /** Waits for the work, unless it runs on the caller's stream. */
+  @Override
   public void await() {
+    if (!inStreamOrder) {
+      awaitHere();
+    }
+  }
+
+  /** Waits for the work; throws its error. Allocates nothing. */
+  public void awaitHere() {
     if (ticket != 0) {
       completion.await(ticket, this);
     }
   }
 
   /** The event of the work. */
+  @Override
   public Event event() {
     if (ticket == 0) {
       return Event.completed();

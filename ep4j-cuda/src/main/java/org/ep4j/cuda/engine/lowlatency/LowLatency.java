@@ -228,7 +228,9 @@ public final class LowLatency {
 
   /** Staging buffer of ids of the next operation; the previous one may still be in flight. */
   Staging.Buffer idsBuffer() {
-    return (flights.number() & 1) == 0 ? Staging.Buffer.LATENCY_IDS_ODD : Staging.Buffer.LATENCY_IDS_EVEN;
+    return (flights.number() & 1) == 0
+        ? Staging.Buffer.LATENCY_IDS_ODD
+        : Staging.Buffer.LATENCY_IDS_EVEN;
   }
 
   /** Staging buffer of weights of the next operation. */

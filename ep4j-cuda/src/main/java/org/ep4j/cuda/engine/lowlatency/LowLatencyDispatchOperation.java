@@ -138,8 +138,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     p.rows.set(out.rows());
     long capacity = memory.shape().capacity(layout);
     p.scales.set(out.scales(format, memory.shape().groups(layout) * capacity));
-    p.scaleColumns.set(
-        scaleLayout == ScaleLayout.COLUMN_MAJOR ? format.columnLength(capacity) : 0);
+    p.scaleColumns.set(scaleLayout == ScaleLayout.COLUMN_MAJOR ? format.columnLength(capacity) : 0);
     p.sourceTokens.set(out.sourceTokens());
     p.rowChoices.set(out.rowChoices());
     p.rowWeights.set(out.rowWeights());

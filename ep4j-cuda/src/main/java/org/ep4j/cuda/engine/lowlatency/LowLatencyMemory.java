@@ -170,8 +170,7 @@ public final class LowLatencyMemory implements AutoCloseable {
       long capacity = shape.capacity(layout);
       long columns = (long) groups * format.columns() * format.columnLength(capacity);
       long scaleBytes =
-          Math.max(
-              groups * capacity * format.scaleBytes(), format.columnDType().bytes(columns));
+          Math.max(groups * capacity * format.scaleBytes(), format.columnDType().bytes(columns));
       long needed = scalesOffset(format, groups * capacity) + scaleBytes;
       DeviceMemory memory = output;
       if (memory == null || memory.bytes() < needed) {

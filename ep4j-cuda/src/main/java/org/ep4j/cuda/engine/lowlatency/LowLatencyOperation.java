@@ -74,7 +74,7 @@ abstract class LowLatencyOperation implements Flight.Work {
 
   /** Work has been enqueued. */
   final void enqueued(long ticket) {
-    end.enqueued(operation, flight.number(), ticket);
+    end.enqueued(operation, flight.number(), ticket, callers != null);
   }
 
   @Override
@@ -95,14 +95,12 @@ abstract class LowLatencyOperation implements Flight.Work {
 
   /** Waits for the enqueued work, unless it runs on the caller's stream. */
   final void settle() {
-    if (callers == null) {
-      awaitEnd();
-    }
+    end.await();
   }
 
   /** Waits for the enqueued work. */
   final void awaitEnd() {
-    end.await();
+    end.awaitHere();
   }
 
   /** The end of the enqueued work. */

@@ -6,12 +6,12 @@ import org.ep4j.Layout;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
-import org.ep4j.cuda.engine.context.DeviceView;
 import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.struct.CombineParameters;
 import org.ep4j.engine.Limits;
+import org.ep4j.engine.throughput.TensorView;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -41,8 +41,8 @@ final class Combiner {
   /** Combines between nodes; null with one node. */
   private final @Nullable InternodeCombiner internode;
 
-  private final DeviceView sums;
-  private final DeviceView weights;
+  private final TensorView sums = new TensorView();
+  private final TensorView weights = new TensorView();
   private final Stages.Cache rowStages;
 
   /** Sums are pushed from registers: the warps that sum need no stages. */
@@ -54,8 +54,6 @@ final class Combiner {
     sumStages = new Stages(SUM_WARPS, 0, (int) words + SUM_WARPS * Stages.BARRIERS_OF_WARP);
     this.context = context;
     internode = context.internode == null ? null : new InternodeCombiner(context);
-    sums = new DeviceView(context.device.ordinal());
-    weights = new DeviceView(context.device.ordinal());
   }
 
   /** Output of the sums if the caller passed none. */
@@ -64,13 +62,13 @@ final class Combiner {
     long address =
         context.staging.memory(
             Staging.Buffer.OUT, dtype.bytes((long) Limits.tokens(context.config) * hidden));
-    return sums.of(address, dtype, tokens, hidden);
+    return sums.of(context.deviceMemory, address, dtype, tokens, hidden);
   }
 
   Tensor ownWeights(long tokens, int topK) {
     long bytes = (long) Limits.tokens(context.config) * context.config.topK() * Float.BYTES;
     long address = context.staging.memory(Staging.Buffer.OUT_WEIGHTS, bytes);
-    return weights.of(address, DType.FP32, tokens, topK);
+    return weights.of(context.deviceMemory, address, DType.FP32, tokens, topK);
   }
 
   /**

@@ -8,14 +8,14 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.engine.context.CudaContext;
-import org.ep4j.cuda.engine.context.DeviceView;
-import org.ep4j.cuda.engine.context.HostView;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.Kernels;
 import org.ep4j.cuda.struct.Control;
 import org.ep4j.cuda.struct.LayoutParameters;
 import org.ep4j.engine.Limits;
+import org.ep4j.engine.SegmentMemory;
+import org.ep4j.engine.throughput.TensorView;
 
 /**
  * Counts of a routing: computed on the device, reported in page-locked host memory; the table of
@@ -31,10 +31,11 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
   /** Start of the counts of experts, after those of ranks and nodes. */
   private final long experts;
 
-  private final DeviceView tokenInRank;
-  private final HostView perRank = new HostView();
-  private final HostView perNode = new HostView();
-  private final HostView perExpert = new HostView();
+  private final SegmentMemory hostMemory;
+  private final TensorView tokenInRank = new TensorView();
+  private final TensorView perRank = new TensorView();
+  private final TensorView perNode = new TensorView();
+  private final TensorView perExpert = new TensorView();
   private long tokens;
 
   public CudaDispatchLayout(CudaContext context) {
@@ -43,7 +44,7 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
     experts = (context.ranks + (long) nodes) * Integer.BYTES;
     countBytes = experts + (long) context.config.experts() * Integer.BYTES;
     counts = PinnedMemory.allocate(context.device, countBytes);
-    tokenInRank = new DeviceView(context.device.ordinal());
+    hostMemory = new SegmentMemory(counts.segment());
   }
 
   /** Counts a valid routing; returns when the counts have arrived. */
@@ -81,6 +82,10 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
     context.completion.check("dispatchLayout");
   }
 
+  private long at(long offset) {
+    return counts.hostAddress() + offset;
+  }
+
   private long table() {
     return context.staging.memory(
         Staging.Buffer.TOKEN_IN_RANK, (long) Limits.tokens(context.config) * context.ranks);
@@ -88,23 +93,23 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
 
   @Override
   public Tensor tokensPerRank() {
-    return perRank.of(counts, 0, DType.INT32, context.ranks);
+    return perRank.of(hostMemory, at(0), DType.INT32, context.ranks);
   }
 
   @Override
   public Tensor tokensPerNode() {
     return perNode.of(
-        counts, (long) context.ranks * Integer.BYTES, DType.INT32, context.nodes.count());
+        hostMemory, at((long) context.ranks * Integer.BYTES), DType.INT32, context.nodes.count());
   }
 
   @Override
   public Tensor tokensPerExpert() {
-    return perExpert.of(counts, experts, DType.INT32, context.config.experts());
+    return perExpert.of(hostMemory, at(experts), DType.INT32, context.config.experts());
   }
 
   @Override
   public Tensor tokenInRank() {
-    return tokenInRank.of(table(), DType.UINT8, tokens, context.ranks);
+    return tokenInRank.of(context.deviceMemory, table(), DType.UINT8, tokens, context.ranks);
   }
 
   @Override

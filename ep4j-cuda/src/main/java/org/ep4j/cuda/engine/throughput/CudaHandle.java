@@ -1,16 +1,14 @@
 package org.ep4j.cuda.engine.throughput;
 
 import java.lang.foreign.ValueLayout;
-import java.util.concurrent.atomic.AtomicInteger;
-import org.ep4j.DispatchHandle;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.Layout;
-import org.ep4j.ScaleLayout;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.engine.SegmentMemory;
+import org.ep4j.engine.throughput.HandlePool;
+import org.ep4j.engine.throughput.PooledHandle;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -18,7 +16,7 @@ import org.jspecify.annotations.Nullable;
  * page-locked memory. Kernels of a buffer run in order, so a new dispatch may reuse a handle while
  * an older operation with it is still queued.
  */
-final class CudaHandle implements DispatchHandle {
+final class CudaHandle extends PooledHandle {
   private static final int TICKET = 0;
   private static final int NEEDED = 8;
   private static final int RECEIVED = 16;
@@ -27,28 +25,12 @@ final class CudaHandle implements DispatchHandle {
   private static final int OVERFLOW_LIMIT = 40;
 
   private final ResourceStack owned = new ResourceStack();
-  private final HandlePool pool;
+  private final CudaHandles handles;
   private final HandleLayout at;
   private final DeviceMemory device;
   private final PinnedMemory host;
   private @Nullable DeviceMemory slots;
-  private final AtomicInteger closed = new AtomicInteger();
-
-  /** The handle that was returned before this one; only the pool uses it. */
-  @Nullable CudaHandle before;
-
-  Layout layout = Layout.FLAT;
-  int tokens;
-  int topK;
-  boolean weighted;
-  boolean staticSizing;
-  boolean zeroPadding;
-  ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
-  int alignment;
-  int generation;
-
-  /** Receive capacity of this rank in rows. */
-  long limit;
+  private final SegmentMemory counts;
 
   /** Value that the kernel writes when the counts are complete. */
   long ticket;
@@ -59,8 +41,9 @@ final class CudaHandle implements DispatchHandle {
   /** Whether the dispatch is part of a graph: its counts are then those of the last replay. */
   boolean captured;
 
-  CudaHandle(HandlePool pool, CudaDevice memory, HandleLayout at) {
-    this.pool = pool;
+  CudaHandle(HandlePool<CudaHandle> pool, CudaHandles handles, CudaDevice memory, HandleLayout at) {
+    super(pool);
+    this.handles = handles;
     this.at = at;
     boolean complete = false;
     try {
@@ -72,23 +55,7 @@ final class CudaHandle implements DispatchHandle {
         owned.close();
       }
     }
-  }
-
-  /** Resets the handle for a new dispatch. */
-  void open() {
-    closed.set(0);
-  }
-
-  boolean isOf(HandlePool other) {
-    return pool == other;
-  }
-
-  void requireOpen() {
-    if (closed.get() != 0) {
-      throw new IllegalUseException(
-          ErrorCode.HANDLE_CLOSED,
-          "the dispatch handle has been closed: close it after its last use");
-    }
+    counts = new SegmentMemory(host.segment());
   }
 
   /** Device address of an array of {@link HandleLayout}. */
@@ -101,8 +68,9 @@ final class CudaHandle implements DispatchHandle {
     return host.deviceAddress() + offset;
   }
 
-  PinnedMemory host() {
-    return host;
+  /** The page-locked arrays, which the host reads. */
+  SegmentMemory counts() {
+    return counts;
   }
 
   HandleLayout at() {
@@ -132,15 +100,16 @@ final class CudaHandle implements DispatchHandle {
     if (memory == null) {
       memory = owned.own(DeviceMemory.allocate(device.device(), at.slotsBytes));
       slots = memory;
-      pool.grew(at.slotsBytes);
+      handles.grew(at.slotsBytes);
     }
     return memory.address();
   }
 
-  /** Waits until the counts are written. */
-  void awaitCounts() {
+  /** Those of a captured dispatch are those of the last replay. */
+  @Override
+  public void awaitCounts() {
     if (!captured) {
-      pool.completion().awaitAt(host.segment(), at.totals + TICKET, ticket, "dispatch");
+      handles.completion().awaitAt(host.segment(), at.totals + TICKET, ticket, "dispatch");
     }
   }
 
@@ -148,18 +117,20 @@ final class CudaHandle implements DispatchHandle {
     return host.segment().get(ValueLayout.JAVA_LONG, at.totals + word);
   }
 
-  long neededRows() {
+  @Override
+  public long neededRows() {
     return total(NEEDED);
   }
 
-  long receivedRows() {
+  @Override
+  public long receivedRows() {
     return total(RECEIVED);
   }
 
   /** The first rank whose region is too small, or -1. */
   int overflowRank() {
     int rank = (int) total(OVERFLOW_RANK);
-    return rank == pool.ranks() ? -1 : rank;
+    return rank == handles.ranks() ? -1 : rank;
   }
 
   long overflowNeeded() {
@@ -170,42 +141,8 @@ final class CudaHandle implements DispatchHandle {
     return total(OVERFLOW_LIMIT);
   }
 
-  @Override
-  public Layout layout() {
-    return layout;
-  }
-
-  @Override
-  public int tokens() {
-    return tokens;
-  }
-
-  @Override
-  public int topK() {
-    return topK;
-  }
-
-  @Override
-  public long rows() {
-    awaitCounts();
-    return Math.min(neededRows(), limit);
-  }
-
-  @Override
-  public void close() {
-    if (closed.compareAndSet(0, 1)) {
-      pool.give(this);
-    }
-  }
-
   /** Frees the memory when the buffer closes. */
   void free() {
-    closed.set(1);
     owned.close();
-  }
-
-  @Override
-  public String toString() {
-    return "handle of a dispatch (" + layout + ", " + tokens + " tokens)";
   }
 }

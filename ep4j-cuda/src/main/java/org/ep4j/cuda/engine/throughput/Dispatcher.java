@@ -6,7 +6,6 @@ import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
-import org.ep4j.Sizing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaStream;
@@ -169,16 +168,7 @@ final class Dispatcher {
       DispatchOptions options,
       CudaHandle handle,
       CudaStream stream) {
-    Sizing sizing = options.sizing();
-    handle.layout = rowOrder;
-    handle.tokens = routing.tokens();
-    handle.topK = routing.topK();
-    handle.weighted = routing.topkWeights() != null;
-    handle.staticSizing = sizing.isStatic();
-    handle.zeroPadding = options.zeroPadding();
-    handle.scaleLayout = options.scaleLayout();
-    handle.alignment = options.expertAlignment();
-    handle.limit = sizing.isStatic() ? sizing.maxRows() : layout.capacity;
+    handle.describe(rowOrder, routing, options, layout.capacity);
     Tensor ids = routing.topkIdx();
     KernelCall<DispatchParameters> call = kernel(handle);
     DispatchParameters p = call.parameters;

@@ -7,7 +7,6 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
 import org.ep4j.Execution;
-import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
@@ -17,13 +16,17 @@ import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.engine.context.CudaContext;
+import org.ep4j.cuda.engine.context.OperationEnd;
 import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.DebugMode;
-import org.ep4j.engine.Limits;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
-import org.ep4j.engine.ResultLifetime;
+import org.ep4j.engine.throughput.CombineResult;
+import org.ep4j.engine.throughput.DispatchResult;
+import org.ep4j.engine.throughput.HighThroughputChecks;
+import org.ep4j.engine.throughput.LentResult;
+import org.ep4j.engine.throughput.Results;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -31,21 +34,21 @@ import org.jspecify.annotations.Nullable;
  * caller requests. Used by one thread at a time.
  */
 public final class HighThroughput {
-  /**
-   * Result objects of each kind, used in turn: a result is outdated for at least three operations.
-   */
-  private static final int RESULTS = 4;
+  /** Names of operations in messages. */
+  private static final String DISPATCH = "dispatch";
+
+  private static final String CACHED = "cached dispatch";
+  private static final String COMBINE = "combine";
 
   private final CudaContext context;
-  private final HandlePool pool;
+  private final CudaHandles handles;
   private final Dispatcher dispatcher;
   private final Combiner combiner;
-  private final ResultLifetime dispatchLifetime = new ResultLifetime("dispatch");
-  private final ResultLifetime combineLifetime = new ResultLifetime("combine");
-  private final CudaDispatch[] flatResults = new CudaDispatch[RESULTS];
-  private final CudaDispatch[] groupedResults = new CudaDispatch[RESULTS];
-  private final CudaCombine[] combineResults = new CudaCombine[RESULTS];
-  private @Nullable CudaDispatch lastDispatch;
+  private final LentResult.Lifetime dispatchLifetime = new LentResult.Lifetime("dispatch");
+  private final LentResult.Lifetime combineLifetime = new LentResult.Lifetime("combine");
+  private final Results<DispatchResult<OperationEnd>> flatResults;
+  private final Results<DispatchResult<OperationEnd>> groupedResults;
+  private final Results<CombineResult<OperationEnd>> combineResults;
 
   private final boolean debug = DebugMode.isOn();
 
@@ -62,22 +65,33 @@ public final class HighThroughput {
 
   public long combines;
 
-  public HighThroughput(CudaContext context, HandlePool pool) {
+  public HighThroughput(CudaContext context, CudaHandles handles) {
     this.context = context;
-    this.pool = pool;
+    this.handles = handles;
     dispatcher = new Dispatcher(context);
     combiner = new Combiner(context);
-    for (int i = 0; i < RESULTS; i++) {
-      flatResults[i] = newDispatch(Layout.FLAT);
-      groupedResults[i] = newDispatch(Layout.EXPERT_MAJOR);
-      combineResults[i] = new CudaCombine(context.completion, combineLifetime);
-    }
+    flatResults = dispatchResults(Layout.FLAT);
+    groupedResults = dispatchResults(Layout.EXPERT_MAJOR);
+    combineResults =
+        new Results<>(
+            combineLifetime,
+            () -> new CombineResult<>(combineLifetime, new OperationEnd(context.completion)));
   }
 
-  private CudaDispatch newDispatch(Layout layout) {
-    return layout == Layout.FLAT
-        ? new CudaDispatch.Flat(context, dispatchLifetime)
-        : new CudaDispatch.Grouped(context, dispatchLifetime);
+  private Results<DispatchResult<OperationEnd>> dispatchResults(Layout layout) {
+    CudaDelivery delivery = new CudaDelivery(context);
+    DispatchResult.Sizes sizes =
+        new DispatchResult.Sizes(
+            context.rank,
+            context.ranks,
+            context.placement.localExperts(context.rank),
+            context.config.hidden(),
+            context.layout.capacity);
+    return new Results<>(
+        dispatchLifetime,
+        () ->
+            DispatchResult.of(
+                layout, sizes, delivery, dispatchLifetime, new OperationEnd(context.completion)));
   }
 
   /** Outdates all results: a reset discards the memory that they show. */
@@ -86,47 +100,42 @@ public final class HighThroughput {
     combineLifetime.next();
   }
 
-  /** The next result; that of a captured dispatch serves all replays and is not used again. */
-  private CudaDispatch nextDispatch(Layout layout, boolean captured) {
-    long number = dispatchLifetime.next();
-    CudaDispatch last = lastDispatch;
-    if (last != null) {
-      last.end();
-    }
-    CudaDispatch[] results = layout == Layout.FLAT ? flatResults : groupedResults;
-    int place = (int) (number % RESULTS);
-    CudaDispatch result = results[place];
+  /** The result of an enqueued dispatch; {@code ticket} is 0 if it has ended. */
+  private Dispatch result(
+      CudaHandle handle,
+      Tokens tokens,
+      boolean cached,
+      long ticket,
+      boolean callersStream,
+      boolean captured) {
     if (captured) {
-      results[place] = newDispatch(layout);
+      // The graph has the handle.
+      handle.handOut();
     }
-    result.begin(number);
-    lastDispatch = result;
-    return result;
-  }
-
-  private CudaCombine nextCombine(boolean captured) {
-    long number = combineLifetime.next();
-    int place = (int) (number % RESULTS);
-    CudaCombine result = combineResults[place];
-    if (captured) {
-      combineResults[place] = new CudaCombine(context.completion, combineLifetime);
-    }
-    result.begin(number);
+    DispatchResult<OperationEnd> result =
+        (handle.layout == Layout.FLAT ? flatResults : groupedResults).next(captured);
+    handles.pool().dispatched(handle);
+    result.describe(tokens, cached);
+    result.end.enqueued(cached ? CACHED : DISPATCH, 0, ticket, callersStream);
+    result.deliver(handle);
+    received = handle;
+    replayed |= captured;
     return result;
   }
 
   public Dispatch dispatch(Layout layout, Tokens tokens, Routing routing, DispatchOptions options) {
-    Arguments.highThroughputLayout(layout);
     Execution execution = options.execution();
     CudaStream stream = context.stream(execution.stream());
     boolean capturing = execution.stream() != null && stream.capturing();
-    checkTokens(tokens, capturing);
-    Arguments.routing(
-        context.config, routing, Limits.tokens(context.config), Limits.HIGH_THROUGHPUT_TOKENS);
-    context.staging.accepted(capturing).readable("topkIdx", routing.topkIdx());
-    context.staging.accepted(capturing).readable("topkWeights", routing.topkWeights());
-    Arguments.sameTokens(tokens, routing);
-    Arguments.options(context.config, layout, options, context.layout.capacity);
+    HighThroughputChecks.dispatch(
+        context.config,
+        layout,
+        tokens,
+        routing,
+        options,
+        context.layout.maxScaleBytes,
+        context.layout.capacity,
+        context.staging.accepted(capturing));
     boolean exact = !options.sizing().isStatic();
     if (capturing && exact) {
       throw new InvalidArgumentException(
@@ -139,27 +148,21 @@ public final class HighThroughput {
     }
     context.completion.requireUsable();
     context.order(stream, capturing, execution.previousEvent());
-    CudaHandle handle = pool.take(layout, capturing);
+    CudaHandle handle = handles.take(layout, capturing);
     boolean done = false;
     try {
       handle.generation = context.generation;
       handle.captured = capturing;
       dispatcher.dispatch(layout, tokens, routing, options, handle, stream);
       dispatches++;
-      describe(OperationLayout.DISPATCH, handle, tokens)
-          .set(OperationLayout.TOP_K, handle.topK)
-          .set(OperationLayout.WEIGHTS, handle.weighted);
-      handle.call = context.calls.add(operation);
-      long end = finish(handle.ticket, CudaDispatch.NAME, execution);
+      handle.call = context.calls.add(handle.describe(operation, tokens));
+      long end = finish(handle.ticket, DISPATCH, execution);
       if (exact && (end == 0 || execution.stream() != null)) {
         handle.awaitCounts();
         refuseOverflow(handle);
       }
-      CudaDispatch result = nextDispatch(layout, capturing);
-      result.enqueued(handle, tokens, false, end, execution.stream() != null, capturing);
-      received(handle, capturing);
       done = true;
-      return result;
+      return result(handle, tokens, false, end, execution.stream() != null, capturing);
     } finally {
       if (!done) {
         // The caller never gets this handle, so it is closed here.
@@ -172,21 +175,16 @@ public final class HighThroughput {
       Layout layout, Tokens tokens, DispatchHandle given, Execution execution) {
     CudaStream stream = context.stream(execution.stream());
     boolean capturing = execution.stream() != null && stream.capturing();
-    checkTokens(tokens, capturing);
+    HighThroughputChecks.tokens(
+        context.config, tokens, context.layout.maxScaleBytes, context.staging.accepted(capturing));
     CudaHandle handle = use(given);
-    Arguments.sameLayout(layout, handle);
-    Arguments.sameTokens(tokens, handle);
+    HighThroughputChecks.cached(layout, tokens, handle);
     context.order(stream, capturing, execution.previousEvent());
     long ticket = dispatcher.dispatchAgain(tokens, handle, stream, capturing);
     dispatches++;
-    describe(OperationLayout.CACHED_DISPATCH, handle, tokens)
-        .set(OperationLayout.HANDLE, handle.call);
-    context.calls.add(operation);
-    long end = finish(ticket, CudaDispatch.CACHED, execution);
-    CudaDispatch result = nextDispatch(layout, capturing);
-    result.enqueued(handle, tokens, true, end, execution.stream() != null, capturing);
-    received(handle, capturing);
-    return result;
+    context.calls.add(handle.describeCached(operation, tokens, handle.call));
+    long end = finish(ticket, CACHED, execution);
+    return result(handle, tokens, true, end, execution.stream() != null, capturing);
   }
 
   public Combine combine(Tensor y, DispatchHandle given, CombineOptions options) {
@@ -194,7 +192,14 @@ public final class HighThroughput {
     CudaStream stream = context.stream(execution.stream());
     boolean capturing = execution.stream() != null && stream.capturing();
     CudaHandle handle = use(given);
-    checkCombine(y, handle, options, capturing);
+    HighThroughputChecks.combine(
+        context.config,
+        y,
+        handle,
+        options,
+        handle.limit,
+        capturing,
+        context.staging.accepted(capturing));
     if (debug) {
       requireRowsOf(handle, y);
     }
@@ -214,19 +219,14 @@ public final class HighThroughput {
         .set(OperationLayout.APPLY_WEIGHTS, options.applyWeights())
         .set(OperationLayout.HANDLE, handle.call);
     context.calls.add(operation);
-    long end = finish(ticket, "combine", toHost ? Execution.SYNCHRONOUS : execution);
+    long end = finish(ticket, COMBINE, toHost ? Execution.SYNCHRONOUS : execution);
     if (wanted != null && toHost && wanted.byteSize() > 0) {
       DeviceCopies.toHost(context.device, wanted.segment(), out.address());
     }
-    CudaCombine result = nextCombine(capturing);
-    result.enqueued(
-        wanted == null ? out : wanted, outWeights, end, execution.stream() != null, capturing);
+    CombineResult<OperationEnd> result = combineResults.next(capturing);
+    result.end.enqueued(COMBINE, 0, end, execution.stream() != null);
+    result.deliver(wanted == null ? out : wanted, outWeights);
     return result;
-  }
-
-  private void received(CudaHandle handle, boolean captured) {
-    received = handle;
-    replayed |= captured;
   }
 
   /** Requires that rows in the receive region are those of the handle's dispatch. */
@@ -239,15 +239,6 @@ public final class HighThroughput {
     if (inRegion && !replayed && last != null && last != handle) {
       throw DebugMode.rowsOfOtherHandle(y, "dispatch " + last.call, "dispatch " + handle.call);
     }
-  }
-
-  private Operation describe(long kind, CudaHandle handle, Tokens tokens) {
-    return operation
-        .begin(kind)
-        .payload(tokens)
-        .set(OperationLayout.LAYOUT, handle.layout.ordinal())
-        .set(OperationLayout.STATIC_SIZING, handle.staticSizing)
-        .set(OperationLayout.EXPERT_ALIGNMENT, handle.alignment);
   }
 
   /** Waits for the end unless the caller waits itself; returns what is left to wait for, or 0. */
@@ -270,42 +261,6 @@ public final class HighThroughput {
   private CudaHandle use(DispatchHandle given) {
     Arguments.highThroughput(context.config);
     context.completion.requireUsable();
-    if (!(given instanceof CudaHandle handle) || !handle.isOf(pool)) {
-      throw new IllegalUseException(
-          ErrorCode.HANDLE_OF_OTHER_BUFFER,
-          "the dispatch handle belongs to another buffer: use it with the buffer that made it");
-    }
-    handle.requireOpen();
-    if (handle.generation != context.generation) {
-      throw new IllegalUseException(
-          ErrorCode.HANDLE_STALE,
-          "the dispatch handle is older than the last reset(), which discarded its rows: dispatch"
-              + " again");
-    }
-    return handle;
-  }
-
-  private void checkTokens(Tokens tokens, boolean capturing) {
-    Arguments.highThroughput(context.config);
-    Arguments.tokens(context.config, tokens, context.layout.maxScaleBytes);
-    context.staging.accepted(capturing).rows("x", tokens.x());
-    context.staging.accepted(capturing).readable("scales", tokens.scales());
-    context.staging.accepted(capturing).readable("globalScales", tokens.globalScales());
-  }
-
-  private void checkCombine(
-      Tensor y, CudaHandle handle, CombineOptions options, boolean capturing) {
-    Arguments.combine(context.config, y, handle, options, handle.limit, capturing);
-    Arguments.applyWeights(options, handle, handle.weighted);
-    Arguments.wholeRows("y", y, context.config.hidden());
-    context.staging.accepted(capturing).rows("y", y);
-    context.staging.accepted(capturing).readable("topkWeights", options.topkWeights());
-    context.staging.accepted(capturing).rows("bias0", options.bias0());
-    context.staging.accepted(capturing).rows("bias1", options.bias1());
-    Tensor out = options.out();
-    context.staging.accepted(capturing).rows("out", out);
-    if (out != null && !out.onDevice()) {
-      Arguments.writableOnHost("out", out);
-    }
+    return handles.pool().require(given, context.generation);
   }
 }

@@ -41,15 +41,14 @@ final class ScaleTranspose {
     if (scales == null || handle.scaleLayout == ScaleLayout.ROW_MAJOR) {
       return null;
     }
-    call.parameters.to.set(memory(context, scales));
+    call.parameters.to.set(memory(context, scales.dtype().bytes(scales.size(1))));
     return scales;
   }
 
-  /** Target of the transposed scales. */
-  static long memory(CudaContext context, Tensor scales) {
+  /** Target of the transposed scales of rows with {@code rowBytes} bytes of scales. */
+  static long memory(CudaContext context, long rowBytes) {
     long rows = ScaleLayout.columnLength(SMALLEST, context.layout.capacity);
-    return context.staging.memory(
-        Staging.Buffer.SCALE_COLUMNS, rows * scales.dtype().bytes(scales.size(1)));
+    return context.staging.memory(Staging.Buffer.SCALE_COLUMNS, rows * rowBytes);
   }
 
   /**

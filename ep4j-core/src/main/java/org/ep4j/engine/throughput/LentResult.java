@@ -1,0 +1,92 @@
+package org.ep4j.engine.throughput;
+
+import org.ep4j.ErrorCode;
+import org.ep4j.Event;
+import org.ep4j.IllegalUseException;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * A result that callers can read until the next operation of its kind, which overwrites the memory
+ * that it shows.
+ *
+ * @param <E> the engine's end of an operation
+ */
+public abstract class LentResult<E extends ResultEnd> {
+  /**
+   * Tells the last result of a buffer's dispatches, or of its combines, from older ones. Used by
+   * the thread in the buffer.
+   */
+  public static final class Lifetime {
+    private final String operation;
+    private long current;
+
+    /**
+     * No result yet.
+     *
+     * @param operation {@code dispatch} or {@code combine}, for messages
+     */
+    public Lifetime(String operation) {
+      this.operation = operation;
+    }
+
+    /** Outdates all results; returns the number of the next. */
+    public long next() {
+      return ++current;
+    }
+
+    private void require(long number) {
+      if (number != current) {
+        throw new IllegalUseException(
+            ErrorCode.RESULTS_OVERWRITTEN,
+            "the results of this "
+                + operation
+                + " are overwritten; they are valid until the next "
+                + operation
+                + " or reset() of the buffer: use or copy them before it");
+      }
+    }
+  }
+
+  /** The end of the operation. */
+  public final E end;
+
+  private final Lifetime lifetime;
+  private long number;
+
+  /** Whether a graph replays the operation, which writes the result again. */
+  private boolean captured;
+
+  LentResult(Lifetime lifetime, E end) {
+    this.lifetime = lifetime;
+    this.end = end;
+  }
+
+  /** Begins the use as result {@code next}. */
+  void begin(long next, boolean inGraph) {
+    number = next;
+    captured = inGraph;
+  }
+
+  /** Requires that the result is neither outdated nor without its operation's outcome. */
+  final void awaitEnd() {
+    if (!captured) {
+      lifetime.require(number);
+    }
+    end.await();
+  }
+
+  /** The outcome of the ended operation. */
+  final <T> T delivered(@Nullable T outcome) {
+    if (outcome == null) {
+      throw new IllegalUseException(
+          ErrorCode.NO_RESULTS,
+          "the " + lifetime.operation + " has failed: read the error from its event");
+    }
+    return outcome;
+  }
+
+  /** The event of the operation, which is never outdated. */
+  public final Event event() {
+    return end.event();
+  }
+}

@@ -1,0 +1,79 @@
+package org.ep4j.cuda.engine.throughput;
+
+import java.util.concurrent.atomic.AtomicLong;
+import org.ep4j.Layout;
+import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.engine.failure.Completion;
+import org.ep4j.engine.throughput.HandlePool;
+
+/** The handles of one buffer and their memory, which is freed when the buffer closes. */
+public final class CudaHandles implements AutoCloseable {
+  private final CudaDevice device;
+  private final HandleLayout layout;
+  private final Completion completion;
+  private final int ranks;
+  private final HandlePool<CudaHandle> pool = new HandlePool<>(Integer.MAX_VALUE, this::make);
+
+  /** The memory of all handles. */
+  private final ResourceStack owned = new ResourceStack();
+
+  private int handles;
+
+  /** Bytes that handles have allocated for EXPERT_MAJOR dispatches. */
+  private final AtomicLong expertMajorBytes = new AtomicLong();
+
+  public CudaHandles(CudaDevice device, HandleLayout layout, Completion completion, int ranks) {
+    this.ranks = ranks;
+    this.device = device;
+    this.layout = layout;
+    this.completion = completion;
+  }
+
+  private CudaHandle make(HandlePool<CudaHandle> of) {
+    CudaHandle handle = new CudaHandle(of, this, device, layout);
+    owned.own(handle::free);
+    handles++;
+    return handle;
+  }
+
+  HandlePool<CudaHandle> pool() {
+    return pool;
+  }
+
+  Completion completion() {
+    return completion;
+  }
+
+  int ranks() {
+    return ranks;
+  }
+
+  /**
+   * An open handle.
+   *
+   * @param capturing whether a graph is being captured: allocation is impossible then, so any free
+   *     handle with the memory for {@code rows} is used
+   */
+  CudaHandle take(Layout rows, boolean capturing) {
+    return capturing ? pool.take(handle -> handle.isComplete(rows)) : pool.take();
+  }
+
+  /** A handle has allocated memory for its first EXPERT_MAJOR dispatch. */
+  void grew(long bytes) {
+    expertMajorBytes.addAndGet(bytes);
+  }
+
+  /** Bytes on the device. */
+  public long deviceBytes() {
+    return handles * layout.deviceBytes + expertMajorBytes.get();
+  }
+
+  /** Frees the memory of all handles. */
+  @Override
+  public void close() {
+    handles = 0;
+    expertMajorBytes.set(0);
+    owned.close();
+  }
+}
