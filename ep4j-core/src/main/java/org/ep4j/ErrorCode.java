@@ -394,9 +394,6 @@ public enum ErrorCode {
       "The maxTokens of LowLatencyConfig exceeds the limit of low-latency kernels.",
       "Use high-throughput operations for large batches."),
 
-  CUDA_COMBINE_DTYPE(
-      1713, "Combine does not sum rows of this type.", "Pass BF16, FP16 or FP32 rows."),
-
   CUDA_MASKING_INTERNODE(
       1714,
       "The CUDA engine does not support masking between several nodes.",
@@ -416,11 +413,6 @@ public enum ErrorCode {
       1717,
       "A tensor is on the wrong device, on the host during a capture, or not aligned.",
       "Copy it to the device of this rank, aligned to 16 bytes."),
-
-  CUDA_LOW_LATENCY_HANDLE(
-      1718,
-      "The handle of a low-latency operation is not from this buffer.",
-      "Pass the result of lowLatencyDispatch of the same buffer."),
 
   CUDA_CAPTURE_EXACT(
       1719,
