@@ -15,6 +15,19 @@ fail() {
   exit 1
 }
 
+# Ends the script on a system that ep4j does not support.
+require_linux() {
+  local system
+  system="$(uname -s) on $(uname -m)"
+  case $system in
+    "Linux on x86_64" | "Linux on aarch64") ;;
+    *)
+      fail EP4J-8105 "this machine runs $system, which is not supported:" \
+        "use Linux on x86-64 or AArch64: another machine, a virtual one, or WSL 2 on Windows"
+      ;;
+  esac
+}
+
 # Prints the feature version of the JDK in directory $1, from its release file; 0 if $1 has no JDK.
 feature_version() {
   local line
@@ -43,8 +56,9 @@ find_jdk() {
   if java=$(command -v java); then
     candidates+=("$(dirname "$(dirname "$(readlink -f "$java")")")")
   fi
-  candidates+=(/usr/lib/jvm/* /usr/java/* /opt/*jdk* /opt/java/* "$HOME"/.sdkman/candidates/java/*
-    "$HOME"/.jdks/* /Library/Java/JavaVirtualMachines/*/Contents/Home)
+  candidates+=(/usr/lib/jvm/* /usr/java/* /opt/*jdk* /opt/java/*)
+  # A container may run as a user without a home.
+  [[ -z ${HOME:-} ]] || candidates+=("$HOME"/.sdkman/candidates/java/* "$HOME"/.jdks/*)
   for home in "${candidates[@]}"; do
     if (($(feature_version "$home") >= NEEDED_JDK)); then
       echo "$home"

@@ -1485,6 +1485,11 @@ public enum ErrorCode {
       "A script needs a program or a file that this machine does not have.",
       "Install what the message names."),
 
+  UNSUPPORTED_SYSTEM(
+      8105,
+      "This operating system or processor is not supported.",
+      "Use Linux on x86-64 or AArch64: another machine, a virtual one, or WSL 2 on Windows."),
+
   UNEXPECTED_ERROR(
       8900,
       "An error occurred that ep4j does not expect.",

@@ -79,9 +79,23 @@ public final class CubinCache {
       return Path.of(named);
     }
     String caches = environment.getOrDefault("XDG_CACHE_HOME", "");
-    Path parent =
-        caches.isEmpty() ? Path.of(System.getProperty("user.home"), ".cache") : Path.of(caches);
+    Path parent = caches.isEmpty() ? home(environment).resolve(".cache") : Path.of(caches);
     return parent.resolve("ep4j").resolve("cubin");
+  }
+
+  /**
+   * The home directory. The JVM takes it from the user database, and reports {@code ?} for a user
+   * without an entry there. A user without any home has no directory that others cannot write:
+   * kernels are then compiled in each process, below a path that cannot be created.
+   */
+  private static Path home(Map<String, String> environment) {
+    for (String home :
+        List.of(System.getProperty("user.home", ""), environment.getOrDefault("HOME", ""))) {
+      if (home.startsWith("/")) {
+        return Path.of(home);
+      }
+    }
+    return Path.of("/dev/null");
   }
 
   private static long mebibytes(Map<String, String> environment) {

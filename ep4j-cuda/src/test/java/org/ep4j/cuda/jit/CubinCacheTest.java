@@ -228,6 +228,22 @@ class CubinCacheTest {
     }
   }
 
+  @Test
+  void aUserWithoutAHomeHasNoCacheInTheWorkingDirectory() {
+    String home = System.getProperty("user.home");
+    // What the JVM reports for a user without an entry in the user database.
+    System.setProperty("user.home", "?");
+    try {
+      assertThat(CubinCache.standard(Map.of("HOME", "/h")).directory())
+          .isEqualTo(Path.of("/h/.cache/ep4j/cubin"));
+      Path none = CubinCache.standard(Map.of()).directory();
+      assertThat(none).isAbsolute();
+      assertThatThrownBy(() -> Files.createDirectories(none)).isInstanceOf(IOException.class);
+    } finally {
+      System.setProperty("user.home", home);
+    }
+  }
+
   private void age(String key, int minutes) throws IOException {
     Files.setLastModifiedTime(
         directory.resolve(key + ".cubin"),

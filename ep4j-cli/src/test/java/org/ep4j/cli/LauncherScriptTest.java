@@ -1,0 +1,145 @@
+package org.ep4j.cli;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assumptions.assumeThat;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Instant;
+import java.util.List;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * The script {@code ep4j} in a clone whose java and mvn are scripts: they print their arguments,
+ * and the build leaves jars behind.
+ */
+class LauncherScriptTest {
+  /** What the script calls: Maven of this machine must not be found. */
+  private static final List<String> TOOLS =
+      List.of(
+          "basename",
+          "bash",
+          "cat",
+          "cksum",
+          "date",
+          "dirname",
+          "find",
+          "flock",
+          "mkdir",
+          "readlink",
+          "rm",
+          "sort",
+          "touch",
+          "uname",
+          "xargs");
+
+  @TempDir Path folder;
+
+  private Path clone = Path.of("");
+  private Path lib = Path.of("");
+  private Path source = Path.of("");
+
+  @BeforeEach
+  void copyTheScript() throws IOException {
+    Path script = Path.of("..", "ep4j");
+    assumeThat(script).as("missing in a bundle").exists();
+    clone = Files.createDirectories(folder.resolve("clone/tools")).getParent();
+    Files.copy(script, clone.resolve("ep4j"), java.nio.file.StandardCopyOption.COPY_ATTRIBUTES);
+    Files.copy(Path.of("..", "tools", "jdk.sh"), clone.resolve("tools/jdk.sh"));
+    Files.writeString(clone.resolve("pom.xml"), "");
+    for (String module :
+        List.of("core", "verify", "rdma", "cuda", "nccl", "nvshmem", "bench", "cli")) {
+      Path main = Files.createDirectories(clone.resolve("ep4j-" + module + "/src/main"));
+      Files.writeString(clone.resolve("ep4j-" + module + "/pom.xml"), "");
+      source = Files.writeString(main.resolve("Source.java"), "class Source {}");
+    }
+    lib = clone.resolve("ep4j-cli/target/quick/lib");
+    program("jdk/bin/java", "echo runs ${@: -1}");
+    Files.writeString(folder.resolve("jdk/release"), "JAVA_VERSION=\"25.0.1\"\n");
+    for (String tool : TOOLS) {
+      Path link = folder.resolve("bin").resolve(tool);
+      Files.createDirectories(link.getParent());
+      Files.createSymbolicLink(link, Path.of("/usr/bin", tool));
+    }
+    program(
+        "bin/mvn",
+        "mkdir -p " + lib + "; rm -f " + lib + "/*; echo built >&2; touch " + lib + "/built");
+  }
+
+  @Test
+  void aChangedSourceIsBuiltAndTheBuildRunsWithoutMavenAfterwards() throws Exception {
+    assertThat(run()).contains("built", "runs version");
+    assertThat(run()).doesNotContain("built").contains("runs version");
+
+    Files.writeString(source, "class Changed {}");
+    Files.setLastModifiedTime(source, FileTime.from(Instant.now().plusSeconds(5)));
+    assertThat(run()).contains("built");
+  }
+
+  @Test
+  void aCopiedCloneNeedsNoMavenWhateverItsTimes() throws Exception {
+    assertThat(run()).contains("built");
+    Files.setLastModifiedTime(source, FileTime.from(Instant.now().plusSeconds(5)));
+
+    assertThat(run()).doesNotContain("built").contains("runs version");
+  }
+
+  @Test
+  void withoutMavenAnEarlierBuildRunsWithAWarning() throws Exception {
+    assertThat(run()).contains("built");
+    Files.writeString(source, "class Changed {}");
+    Files.setLastModifiedTime(source, FileTime.from(Instant.now().plusSeconds(5)));
+    Files.delete(folder.resolve("bin/mvn"));
+
+    assertThat(run()).contains("Maven is missing", "runs version");
+  }
+
+  @Test
+  void noHomeIsNeeded() throws Exception {
+    ProcessBuilder script = script();
+    script.environment().keySet().removeAll(List.of("HOME", "EP4J_JAVA_HOME"));
+    script.environment().put("JAVA_HOME", folder.resolve("jdk").toString());
+
+    assertThat(said(script)).contains("runs version").doesNotContain("HOME");
+  }
+
+  @Test
+  void otherSystemsAreRefused() throws Exception {
+    Files.delete(folder.resolve("bin/uname"));
+    program("bin/uname", "[ \"$1\" = -s ] && echo Darwin || echo arm64");
+
+    assertThat(run()).contains("EP4J-8105: this machine runs Darwin on arm64");
+  }
+
+  private String run() throws Exception {
+    ProcessBuilder script = script();
+    script.environment().put("EP4J_JAVA_HOME", folder.resolve("jdk").toString());
+    return said(script);
+  }
+
+  private ProcessBuilder script() {
+    ProcessBuilder script = new ProcessBuilder(clone.resolve("ep4j").toString(), "version");
+    script.environment().put("PATH", folder.resolve("bin").toString());
+    return script.redirectErrorStream(true);
+  }
+
+  private static String said(ProcessBuilder script) throws Exception {
+    Process process = script.start();
+    String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    process.waitFor();
+    return said;
+  }
+
+  private void program(String name, String body) throws IOException {
+    Path path = folder.resolve(name);
+    Files.createDirectories(path.getParent());
+    Files.writeString(path, "#!/usr/bin/env bash\n" + body + "\n");
+    Files.setPosixFilePermissions(path, PosixFilePermissions.fromString("rwxr-xr-x"));
+  }
+}
