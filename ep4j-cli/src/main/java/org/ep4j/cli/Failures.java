@@ -1,5 +1,6 @@
 package org.ep4j.cli;
 
+import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.UncheckedIOException;
 import java.util.Arrays;
@@ -7,11 +8,18 @@ import java.util.Set;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.cli.text.Style;
+import org.jspecify.annotations.Nullable;
 import picocli.CommandLine;
 import picocli.CommandLine.ParameterException;
 
 /** Reports failures: one message with its code; a stack trace only with {@code --verbose}. */
 final class Failures {
+  /** What the system says about a pipe whose reader has left. */
+  private static final String READER_LEFT = "Broken pipe";
+
+  /** What the JVM says when the kernel finds no page for mapped memory (SIGBUS). */
+  private static final String FAULT = "unsafe memory access";
+
   private Failures() {}
 
   /** Reports the failure; returns its exit code. */
@@ -27,15 +35,34 @@ final class Failures {
     return ExitCodes.of(failure);
   }
 
+  /**
+   * Reports lost standard output; returns the exit code. A reader that has seen enough closes its
+   * end of a pipe: that needs no message.
+   */
+  static int reportOutput(@Nullable IOException failure, int code) {
+    if (failure == null) {
+      return code;
+    }
+    String reason = String.valueOf(failure.getMessage());
+    if (!reason.contains(READER_LEFT)) {
+      System.err.println(
+          "ep4j: "
+              + ErrorCode.OUTPUT_NOT_WRITTEN.message(
+                  "standard output cannot be written: " + reason));
+    }
+    return code == ExitCodes.OK ? ExitCodes.FAILED : code;
+  }
+
   /** Reports the wrong argument. */
   static int reportUsage(ParameterException failure, String[] arguments) {
     CommandLine command = failure.getCommandLine();
     PrintWriter err = command.getErr();
     String name = command.getCommandSpec().qualifiedName();
     err.println(Style.detect().bad(name + ": " + usage(failure, arguments)));
-    if (!CommandLine.UnmatchedArgumentException.printSuggestions(failure, err)) {
-      err.println("Try: " + name + " --help");
-    }
+    err.println(
+        Spelling.of(failure)
+            .map(near -> "Did you mean: " + near)
+            .orElse("Try: " + name + " --help"));
     err.flush();
     return ExitCodes.USAGE;
   }
@@ -80,6 +107,18 @@ final class Failures {
     String message = failure.getMessage();
     if (message != null && ErrorCode.of(failure).isPresent()) {
       return message;
+    }
+    if (failure instanceof OutOfMemoryError) {
+      return ErrorCode.NOT_ENOUGH_MEMORY.message(
+          "the JVM is out of memory ("
+              + message
+              + "): raise -Xmx in JAVA_TOOL_OPTIONS, or use fewer ranks or tokens");
+    }
+    if (failure instanceof InternalError && String.valueOf(message).contains(FAULT)) {
+      return ErrorCode.NOT_ENOUGH_MEMORY.message(
+          "a page of mapped memory could not be read or written: the memory of /dev/shm or of the"
+              + " machine is used up, or another process shortened a file that is read; free"
+              + " memory, or use fewer ranks or tokens");
     }
     boolean expected =
         failure instanceof Ep4jException

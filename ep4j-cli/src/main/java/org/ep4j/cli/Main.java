@@ -1,11 +1,13 @@
 package org.ep4j.cli;
 
 import java.io.PrintWriter;
+import java.util.Locale;
 import org.ep4j.ErrorCode;
 import org.ep4j.cli.bench.BenchCommand;
 import org.ep4j.cli.cache.CacheCommand;
 import org.ep4j.cli.doctor.DoctorCommand;
 import org.ep4j.cli.launch.LaunchCommand;
+import org.ep4j.cli.text.StandardOutput;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.vectors.RunCommand;
 import org.ep4j.cli.vectors.VerifyCommand;
@@ -57,8 +59,12 @@ public final class Main implements Runnable {
 
   /** Runs the command line and ends the JVM with its exit code. */
   public static void main(String... arguments) {
-    int code = run(arguments);
+    // Digits and separators of every message and table, for readers that are programs.
+    Locale.setDefault(Locale.Category.FORMAT, Locale.ROOT);
+    StandardOutput out = StandardOutput.install();
+    int code = Platform.isSupported() ? run(arguments) : Platform.refuse();
     System.out.flush();
+    code = Failures.reportOutput(out.failure(), code);
     System.err.flush();
     // exit() instead of a return: a rank that hangs in a thread must not keep a failed command
     // alive.
@@ -69,8 +75,20 @@ public final class Main implements Runnable {
   @SuppressWarnings("DefaultCharset") // the writer uses the charset of the PrintStream
   public static int run(String... arguments) {
     PrintWriter err = new PrintWriter(System.err, true);
-    return commandLine(new PrintWriter(System.out, true), err)
-        .execute(RenamedOptions.replace(arguments, err));
+    CommandLine line = commandLine(new PrintWriter(System.out, true), err);
+    return execute(line, RenamedOptions.replace(arguments, err));
+  }
+
+  /**
+   * Runs the command line. picocli reports exceptions and passes errors on, such as a full heap.
+   */
+  static int execute(CommandLine line, String... arguments) {
+    try {
+      return line.execute(arguments);
+    } catch (Error e) {
+      Main main = line.getCommand();
+      return Failures.report(e, line.getErr(), main.verbose);
+    }
   }
 
   /** The command line with other output streams. */

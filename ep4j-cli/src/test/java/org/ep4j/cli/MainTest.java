@@ -2,18 +2,26 @@ package org.ep4j.cli;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.io.File;
 import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.PeerTimeoutException;
+import org.ep4j.cli.launch.JavaCommand;
 import org.ep4j.group.GroupException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import picocli.CommandLine;
 
 class MainTest {
   @TempDir Path scratch;
@@ -47,6 +55,77 @@ class MainTest {
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(run.err()).contains("Did you mean").contains("doctor").doesNotContain("\tat ");
+  }
+
+  @Test
+  void aMisspelledOptionOrOperationGetsASuggestion() {
+    assertThat(CommandLineRun.of("bnech").err()).contains("Did you mean: bench\n");
+    assertThat(CommandLineRun.of("bench", "--iteratoins", "3").err())
+        .contains("Did you mean: --iterations\n");
+    assertThat(CommandLineRun.of("bench", "wrie").err()).contains("did you mean wire?");
+  }
+
+  @Test
+  void anErrorOfTheJvmIsAMessageWithoutAStackTrace() {
+    StringWriter err = new StringWriter();
+    CommandLine line = Main.commandLine(new PrintWriter(err), new PrintWriter(err, true));
+    line.addSubcommand(new Faulty());
+
+    assertThat(Main.execute(line, "faulty")).isEqualTo(ExitCodes.FAILED);
+    assertThat(err.toString())
+        .contains(ErrorCode.NOT_ENOUGH_MEMORY.id() + ": a page of mapped memory")
+        .doesNotContain("InternalError", "\tat ");
+  }
+
+  /** Fails as a read of mapped memory does for which the kernel has no page. */
+  @CommandLine.Command(name = "faulty")
+  static final class Faulty implements Runnable {
+    @Override
+    public void run() {
+      throw new InternalError(
+          "a fault occurred in a recent unsafe memory access operation in compiled Java code");
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"version", "bench --help", "errors"})
+  void lostOutputIsAFailure(String command) throws Exception {
+    List<String> arguments = JavaCommand.again(List.of(), List.of(command.split(" ", -1)));
+    Path err = scratch.resolve("err");
+    Process process =
+        new ProcessBuilder(arguments)
+            .redirectOutput(new File("/dev/full"))
+            .redirectError(err.toFile())
+            .start();
+
+    assertThat(process.waitFor(60, TimeUnit.SECONDS)).isTrue();
+    assertThat(process.exitValue()).isEqualTo(ExitCodes.FAILED);
+    assertThat(Files.readString(err))
+        .contains(ErrorCode.OUTPUT_NOT_WRITTEN.id() + ": standard output cannot be written");
+  }
+
+  @Test
+  void otherSystemsAreRefused() throws Exception {
+    try (CliProcess process =
+        CliProcess.start(scratch, Map.of("JAVA_TOOL_OPTIONS", "-Dos.name=Darwin"), "version")) {
+      CommandLineRun run = process.end();
+      assertThat(run.code()).isEqualTo(ExitCodes.UNAVAILABLE);
+      assertThat(run.err())
+          .contains(ErrorCode.UNSUPPORTED_SYSTEM.id() + ": this machine runs Darwin");
+    }
+  }
+
+  @Test
+  void digitsDoNotFollowTheLocale() throws Exception {
+    try (CliProcess process =
+        CliProcess.start(
+            scratch,
+            Map.of("JAVA_TOOL_OPTIONS", "-Duser.language=ar -Duser.country=EG"),
+            "bench",
+            "--tokens",
+            "-1")) {
+      assertThat(process.end().err()).contains("--tokens = -1; it must be 0..2147483647");
+    }
   }
 
   @Test

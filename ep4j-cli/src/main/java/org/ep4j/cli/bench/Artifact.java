@@ -1,18 +1,18 @@
 package org.ep4j.cli.bench;
 
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
+import java.io.PrintStream;
+import java.io.PrintWriter;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import org.ep4j.ErrorCode;
 import org.ep4j.cli.Build;
 import org.ep4j.cli.doctor.Machine;
 import org.ep4j.cli.text.Json;
+import org.ep4j.cli.text.OutputFile;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine;
+import picocli.CommandLine.Model.CommandSpec;
 
 /** The JSON file of a measurement. */
 final class Artifact {
@@ -28,15 +28,23 @@ final class Artifact {
     return tree;
   }
 
-  /** Writes the file atomically. */
-  static void write(Path file, Map<String, Object> tree) {
-    Path unfinished = file.resolveSibling(file.getFileName() + ".unfinished");
-    try {
-      Files.writeString(unfinished, Json.text(tree));
-      Files.move(unfinished, file, StandardCopyOption.REPLACE_EXISTING);
-    } catch (IOException e) {
-      throw new UncheckedIOException(
-          ErrorCode.OUTPUT_NOT_WRITTEN.message(file + ": cannot be written: " + e), e);
-    }
+  /** Writes the file. */
+  static void write(OutputFile file, Map<String, Object> tree) {
+    file.write(Json.text(tree));
+  }
+
+  /** The stream for tables: standard error if the artifact is written to standard output. */
+  static PrintStream tables(@Nullable OutputFile artifact) {
+    return isStandardOutput(artifact) ? System.err : System.out;
+  }
+
+  /** The same as the writer of a command. */
+  static PrintWriter tables(@Nullable OutputFile artifact, CommandSpec spec) {
+    CommandLine line = spec.commandLine();
+    return isStandardOutput(artifact) ? line.getErr() : line.getOut();
+  }
+
+  private static boolean isStandardOutput(@Nullable OutputFile artifact) {
+    return artifact != null && artifact.isStandardOutput();
   }
 }

@@ -1,6 +1,5 @@
 package org.ep4j.cli.bench;
 
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -10,9 +9,11 @@ import org.ep4j.Layout;
 import org.ep4j.bench.CommandAgreement;
 import org.ep4j.bench.NodeChoice;
 import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.Spelling;
 import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
+import org.ep4j.cli.text.OutputFile;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.verify.RoutingKind;
 import org.jspecify.annotations.Nullable;
@@ -222,7 +223,7 @@ public final class BenchCommand implements Callable<Integer> {
   @Override
   public Integer call() throws Exception {
     BenchSettings settings = settings();
-    Path artifact = json.file(spec);
+    OutputFile artifact = json.file(spec);
     int worldSize = ranks(settings);
     nodes.checkWire(CommandSpecs.require(spec), settings.onDevice(), world.join());
     if (!world.join()) {
@@ -239,7 +240,8 @@ public final class BenchCommand implements Callable<Integer> {
                         group,
                         new CommandAgreement(group),
                         across(settings, group.size()),
-                        progress),
+                        progress,
+                        Artifact.tables(artifact)),
                     artifact)
                 .run(threads));
   }
@@ -267,12 +269,14 @@ public final class BenchCommand implements Callable<Integer> {
       known.add(kind.name().toLowerCase(Locale.ROOT));
     }
     known.addAll(CommandSpecs.require(spec).subcommands().keySet());
+    String near =
+        Spelling.nearest(operations, known).map("; did you mean %s?"::formatted).orElse("");
     String last = known.removeLast();
     throw CommandSpecs.usage(
         CommandSpecs.require(spec),
         ErrorCode.UNKNOWN_COMMAND,
-        "unknown operation '%s': use %s or %s"
-            .formatted(operations, String.join(", ", known), last));
+        "unknown operation '%s': use %s or %s%s"
+            .formatted(operations, String.join(", ", known), last, near));
   }
 
   /** The settings of the options. */

@@ -1,19 +1,19 @@
 package org.ep4j.cli.bench;
 
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.bench.VerificationFailure;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.text.OutputFile;
 import org.jspecify.annotations.Nullable;
 
 /** A bench on one rank. Rank 0 prints. */
 final class BenchSession {
   private final RankContext context;
-  private final @Nullable Path artifact;
+  private final @Nullable OutputFile artifact;
 
-  BenchSession(RankContext context, @Nullable Path artifact) {
+  BenchSession(RankContext context, @Nullable OutputFile artifact) {
     this.context = context;
     this.artifact = artifact;
   }

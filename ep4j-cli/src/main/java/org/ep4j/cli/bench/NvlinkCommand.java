@@ -1,7 +1,6 @@
 package org.ep4j.cli.bench;
 
 import java.io.PrintWriter;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -9,6 +8,7 @@ import java.util.Map;
 import java.util.concurrent.Callable;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.text.OutputFile;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
@@ -81,10 +81,10 @@ final class NvlinkCommand implements Callable<Integer> {
 
   @Override
   public Integer call() {
-    Path artifact = json.file(spec);
+    OutputFile artifact = json.file(spec);
     CudaDriver.require();
     int devices = gpus == null ? CudaDevice.count() : gpus;
-    PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
+    PrintWriter out = Artifact.tables(artifact, CommandSpecs.require(spec));
     Style style = Style.detect();
     List<ProbeSpeed> speeds = new ArrayList<>();
     try (LinkProbe probe = LinkProbe.open(devices)) {

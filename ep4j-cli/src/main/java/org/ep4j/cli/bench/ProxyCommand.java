@@ -1,7 +1,6 @@
 package org.ep4j.cli.bench;
 
 import java.io.PrintWriter;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -14,6 +13,7 @@ import org.ep4j.bench.proxy.ProxyBench;
 import org.ep4j.bench.proxy.RoundTimes;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.text.OutputFile;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
@@ -106,7 +106,7 @@ final class ProxyCommand implements Callable<Integer> {
 
   @Override
   public Integer call() {
-    Path artifact = json.file(spec);
+    OutputFile artifact = json.file(spec);
     CommandSpecs.checkValue(
         spec, warps >= 8 && warps % 8 == 0, "--warps", warps, "a multiple of 8");
     CommandSpecs.checkValue(
@@ -130,7 +130,7 @@ final class ProxyCommand implements Callable<Integer> {
     }
     CudaDriver.require();
     long each = commands / warps;
-    PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
+    PrintWriter out = Artifact.tables(artifact, CommandSpecs.require(spec));
     Style style = Style.detect();
     out.printf(
         "%s  %s, %d warps, %d commands, %d rings of %d per thread%n%n",

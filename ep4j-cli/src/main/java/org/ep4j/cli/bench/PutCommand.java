@@ -1,12 +1,12 @@
 package org.ep4j.cli.bench;
 
-import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.Callable;
 import org.ep4j.BackendName;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
+import org.ep4j.cli.text.OutputFile;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
@@ -88,7 +88,7 @@ final class PutCommand implements Callable<Integer> {
     CommandSpec command = CommandSpecs.require(spec);
     nodes.check(command, RankPair.RANKS);
     nodes.checkWire(command, true, world.join());
-    Path artifact = json.file(spec);
+    OutputFile artifact = json.file(spec);
     CudaDriver.require();
     PutSession session =
         new PutSession(

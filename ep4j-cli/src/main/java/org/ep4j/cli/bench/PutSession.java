@@ -1,6 +1,5 @@
 package org.ep4j.cli.bench;
 
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -11,6 +10,7 @@ import org.ep4j.EngineUnavailableException;
 import org.ep4j.bench.CommandAgreement;
 import org.ep4j.bench.VerificationFailure;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.text.OutputFile;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
@@ -37,7 +37,7 @@ record PutSession(
     int warps,
     int ranksPerNode,
     String wire,
-    @Nullable Path artifact) {
+    @Nullable OutputFile artifact) {
   private static final Duration TIMEOUT = Duration.ofSeconds(30);
   private static final int EXCHANGES = 20;
   private static final int ROUNDS = 500;
@@ -75,9 +75,9 @@ record PutSession(
     return code;
   }
 
-  private static void print(Group group, Progress progress, String text) {
+  private void print(Group group, Progress progress, String text) {
     if (group.rank() == 0) {
-      progress.above(() -> System.out.print(text));
+      progress.above(() -> Artifact.tables(artifact).print(text));
     }
   }
 

@@ -17,9 +17,14 @@ import org.ep4j.verify.VerificationException;
  * @param agreement exchange of numbers and texts with the other ranks
  * @param settings settings of the bench
  * @param progress progress line of rank 0
+ * @param out stream of the tables
  */
 record RankContext(
-    Group group, CommandAgreement agreement, BenchSettings settings, Progress progress) {
+    Group group,
+    CommandAgreement agreement,
+    BenchSettings settings,
+    Progress progress,
+    PrintStream out) {
   /** A check by the oracle. */
   @FunctionalInterface
   interface Check {
@@ -39,7 +44,6 @@ record RankContext(
   /** Prints on rank 0. */
   void print(String text) {
     if (printing()) {
-      PrintStream out = System.out;
       progress.above(
           () -> {
             out.print(text);
@@ -74,7 +78,7 @@ record RankContext(
 
   /** This context with other settings. */
   RankContext with(BenchSettings others) {
-    return new RankContext(group, agreement, others, progress);
+    return new RankContext(group, agreement, others, progress, out);
   }
 
   /** Style of the output. */

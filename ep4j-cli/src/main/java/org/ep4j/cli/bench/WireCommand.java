@@ -1,6 +1,5 @@
 package org.ep4j.cli.bench;
 
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -8,6 +7,7 @@ import org.ep4j.WireName;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.launch.WireNames;
 import org.ep4j.cli.launch.WorldOptions;
+import org.ep4j.cli.text.OutputFile;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
@@ -89,7 +89,7 @@ final class WireCommand implements Callable<Integer> {
     }
     CommandSpecs.checkValue(spec, millis > 0, "--millis", millis, "at least 1");
     CommandSpec command = CommandSpecs.require(spec);
-    Path artifact = json.file(spec);
+    OutputFile artifact = json.file(spec);
     chosen().forEach(name -> WireNames.check(command, name, world.join()));
     WireSession session =
         new WireSession(

@@ -1,6 +1,5 @@
 package org.ep4j.cli.bench;
 
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -16,6 +15,7 @@ import org.ep4j.bench.wire.UcxPerftest;
 import org.ep4j.bench.wire.WireBench;
 import org.ep4j.bench.wire.WireSpeed;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.text.OutputFile;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
@@ -42,7 +42,7 @@ record WireSession(
     boolean encrypted,
     List<Long> sizes,
     Duration stream,
-    @Nullable Path artifact) {
+    @Nullable OutputFile artifact) {
   private static final Duration WARM_UP = Duration.ofMillis(300);
   private static final long COMPARED = 1 << 20;
 
@@ -61,14 +61,14 @@ record WireSession(
           String comparison = compare(group, agreement, found, others);
           if (group.rank() == 0) {
             String text = text(style, found, comparison);
-            progress.above(() -> System.out.print(text));
+            progress.above(() -> Artifact.tables(artifact).print(text));
           }
         }
       }
     } catch (VerificationFailure e) {
       if (group.rank() == 0) {
         String text = style.bad("WRONG BYTES: " + e.getMessage()) + "\n";
-        progress.above(() -> System.out.print(text));
+        progress.above(() -> Artifact.tables(artifact).print(text));
       }
       return ExitCodes.FAILED;
     }

@@ -2,6 +2,7 @@ package org.ep4j.cli.launch;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Model.CommandSpec;
@@ -9,6 +10,10 @@ import picocli.CommandLine.Option;
 
 /** Options of every command with several ranks. */
 public final class WorldOptions {
+  /** An argument, or a value behind an option, that names an open file other than 0, 1 and 2. */
+  private static final Pattern OPEN_FILE =
+      Pattern.compile("^(--[a-z-]+=)?/(?:dev|proc/self)/fd/([3-9]|[1-9]\\d+)$");
+
   /** Mutually exclusive options. */
   static final class RankHosting {
     @SuppressWarnings("UnusedVariable") // the default
@@ -88,10 +93,15 @@ public final class WorldOptions {
 
   /**
    * The arguments with {@code --join} behind the name of the command, instead of {@code
-   * --processes}.
+   * --processes}. Open files of this process have another name in a child, which does not inherit
+   * them: a shell passes {@code >(command)} as one.
    */
   static List<String> joining(List<String> arguments, String command) {
-    List<String> joining = new ArrayList<>(arguments);
+    String openFiles = "$1/proc/" + ProcessHandle.current().pid() + "/fd/$2";
+    List<String> joining = new ArrayList<>();
+    for (String argument : arguments) {
+      joining.add(OPEN_FILE.matcher(argument).replaceFirst(openFiles));
+    }
     joining.remove("--processes");
     joining.add(joining.indexOf(command) + 1, "--join");
     return joining;

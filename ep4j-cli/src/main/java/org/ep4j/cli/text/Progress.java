@@ -24,6 +24,10 @@ public final class Progress implements AutoCloseable {
   private final boolean visible;
   private final boolean relayed;
   private final long start = System.nanoTime();
+
+  /** Ctrl-C ends the process without {@link #close}: half a line would stay on the terminal. */
+  private final Thread atExit = new Thread(this::end, "ep4j-erase-progress");
+
   private String now = "";
   private boolean drawn;
   private boolean closed;
@@ -34,6 +38,7 @@ public final class Progress implements AutoCloseable {
     this.relayed = relayed;
     if (visible) {
       Thread.ofPlatform().daemon().name("progress").start(this::drawRepeatedly);
+      Runtime.getRuntime().addShutdownHook(atExit);
     }
   }
 
@@ -51,6 +56,9 @@ public final class Progress implements AutoCloseable {
   /** Reports the step that begins. */
   public synchronized void at(String text) {
     now = text;
+    if (closed) {
+      return;
+    }
     if (relayed) {
       stream.println(MARK + text);
     } else if (drawn) {
@@ -104,10 +112,21 @@ public final class Progress implements AutoCloseable {
     }
   }
 
-  /** Removes the line. */
-  @Override
-  public synchronized void close() {
+  private synchronized void end() {
     erase();
     closed = true;
+  }
+
+  /** Removes the line. */
+  @Override
+  public void close() {
+    end();
+    if (visible) {
+      try {
+        Runtime.getRuntime().removeShutdownHook(atExit);
+      } catch (IllegalStateException e) {
+        // The JVM is shutting down: its shutdown hook does the same.
+      }
+    }
   }
 }
