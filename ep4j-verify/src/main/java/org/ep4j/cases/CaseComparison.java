@@ -27,6 +27,7 @@ public record CaseComparison(List<String> compared, List<Mismatch> wrong) {
           "is_token_in_rank",
           "recv_x",
           "recv_x_scales",
+          "recv_x_global_scales",
           "recv_topk_idx",
           "recv_topk_weights",
           "num_recv_tokens_per_expert",

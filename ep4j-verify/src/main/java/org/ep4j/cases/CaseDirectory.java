@@ -15,7 +15,9 @@ import java.util.stream.Stream;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ErrorCode;
+import org.ep4j.ExpertBuffer;
 import org.ep4j.HighThroughputConfig;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.Tensor;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsFile;
@@ -23,7 +25,7 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A directory with {@code rank0.safetensors}, {@code rank1.safetensors} and so on: one case. Reads
- * only the headers of the files.
+ * the headers and the expert ids of all files, and checks that they fit together.
  */
 public final class CaseDirectory {
   private static final Pattern RANK_FILE = Pattern.compile("rank(\\d{1,9})\\.safetensors");
@@ -42,6 +44,7 @@ public final class CaseDirectory {
     CaseMetadata first = null;
     long tokens = 0;
     DType widest = DType.BF16;
+    CaseInputs inputs = new CaseInputs(files.size());
     for (Path file : files) {
       try (SafetensorsFile header = SafetensorsFile.open(file)) {
         CaseMetadata own = CaseMetadata.of(header, CaseFile.completed(header, defaults));
@@ -49,11 +52,24 @@ public final class CaseDirectory {
         first = first == null ? own : agreed(header.name(), first, own);
         tokens = Math.max(tokens, header.tensor("x").size(0));
         widest = wider(widest, header.tensor("x"), header.find("expert_out"));
+        inputs.add(header, own);
       }
     }
+    inputs.finish();
     this.metadata = Objects.requireNonNull(first, "a directory has a file");
     this.maxTokens = Math.toIntExact(tokens);
     this.widestRow = widest;
+    checkConfig();
+  }
+
+  /** Refuses a case that no buffer can run, with the name of the case. */
+  private void checkConfig() {
+    try {
+      ExpertBuffer.sizes(config().build(), files.size());
+    } catch (InvalidArgumentException e) {
+      throw new SafetensorsException(
+          ErrorCode.CASE_INCONSISTENT, path.toString(), null, CaseInputs.withoutCode(e));
+    }
   }
 
   /** Opens a directory whose files have all metadata. */
@@ -167,11 +183,20 @@ public final class CaseDirectory {
 
   private static CaseMetadata agreed(String file, CaseMetadata first, CaseMetadata own) {
     if (!own.equals(first)) {
+      Map<String, Object> expected = first.fields();
+      List<String> differences = new ArrayList<>();
+      own.fields()
+          .forEach(
+              (name, value) -> {
+                if (!value.equals(expected.get(name))) {
+                  differences.add(name + " is " + value + " instead of " + expected.get(name));
+                }
+              });
       throw new SafetensorsException(
           ErrorCode.CASE_INCONSISTENT,
           file,
           null,
-          "contradicts rank 0: " + own + " instead of " + first);
+          "contradicts rank 0: " + String.join(", ", differences));
     }
     return first;
   }

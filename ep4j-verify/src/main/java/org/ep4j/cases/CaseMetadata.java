@@ -1,5 +1,6 @@
 package org.ep4j.cases;
 
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -75,6 +76,22 @@ public record CaseMetadata(
         nvFp4 ? RowFormat.NVFP4 : fp8 ? RowFormat.FP8 : RowFormat.BF16,
         ue8m0 ? ScaleKind.UE8M0 : round ? ScaleKind.FLOAT32_POW2 : ScaleKind.FLOAT32,
         in.flag("use_logfmt", in.flag("logfmt", false)));
+  }
+
+  /** The parameters by their names in files. */
+  Map<String, Object> fields() {
+    Map<String, Object> fields = new LinkedHashMap<>();
+    fields.put("kind", lowLatency ? "ll" : "ht");
+    fields.put("ranks", ranks);
+    fields.put("experts", experts);
+    fields.put("topk", topK);
+    fields.put("hidden", hidden);
+    fields.put("expert_alignment", expertAlignment);
+    fields.put("max_tokens", maxTokens);
+    fields.put("format of the rows", format);
+    fields.put("kind of the scales", scaleKind);
+    fields.put("use_logfmt", logFmt);
+    return fields;
   }
 
   private record Reader(SafetensorsFile file, Map<String, String> strings) {

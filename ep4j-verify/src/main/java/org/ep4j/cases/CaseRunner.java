@@ -4,6 +4,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
@@ -14,6 +15,7 @@ import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -31,25 +33,58 @@ import org.jspecify.annotations.Nullable;
  * runs its own file on its own buffer.
  */
 public final class CaseRunner {
+  private static final List<String> INPUTS =
+      List.of(
+          "x",
+          "x_scales",
+          "x_global_scales",
+          "topk_idx",
+          "topk_weights",
+          "expert_out",
+          "max_tokens");
+
   private CaseRunner() {}
 
   /**
    * Runs the file of this rank.
    *
    * <p>Outputs have the names of the recorded vectors and the row order of this library. Rows of
-   * low-latency outputs without a token are zero, and -1 in {@code src_info}.
+   * low-latency outputs without a token are zero, and -1 in {@code src_info}. Low latency also
+   * returns {@code expert_out}, in that row order.
    *
    * @param buffer opened with {@link CaseDirectory#config()}
    * @param file inputs {@code x}, {@code x_scales}, {@code topk_idx}, {@code topk_weights}, {@code
    *     expert_out}
    * @param out memory for the outputs
    * @return outputs by name, owned by {@code out}
-   * @throws SafetensorsException if {@code expert_out} does not match the dispatch
+   * @throws SafetensorsException if the file does not match the buffer, or {@code expert_out} the
+   *     dispatch
    */
   public static Map<String, Tensor> run(ExpertBuffer buffer, CaseFile file, Arena out) {
-    return file.metadata().lowLatency()
-        ? runLowLatency(buffer, file, out)
-        : runHighThroughput(buffer, file, out);
+    try {
+      return file.metadata().lowLatency()
+          ? runLowLatency(buffer, file, out)
+          : runHighThroughput(buffer, file, out);
+    } catch (InvalidArgumentException e) {
+      // The caller passed a file, and no argument of that name.
+      SafetensorsException named =
+          new SafetensorsException(
+              ErrorCode.CASE_INCONSISTENT, file.name(), null, CaseInputs.withoutCode(e));
+      named.initCause(e);
+      throw named;
+    }
+  }
+
+  /** The inputs of a file that {@link #run} reads, by name. */
+  public static Map<String, Tensor> inputs(CaseFile file) {
+    Map<String, Tensor> inputs = new LinkedHashMap<>();
+    for (String name : INPUTS) {
+      Tensor tensor = file.find(name);
+      if (tensor != null) {
+        inputs.put(name, tensor);
+      }
+    }
+    return inputs;
   }
 
   private static Routing routing(CaseFile file) {
@@ -133,6 +168,7 @@ public final class CaseRunner {
     Tensor y = file.find("expert_out");
     if (y != null) {
       Tensor placed = place(file, y, ours, out);
+      outputs.put("expert_out", placed);
       LowLatencyCombine combine =
           buffer.lowLatencyCombine(
               placed,

@@ -37,8 +37,9 @@ public final class SafetensorsWriter {
     List<Map.Entry<String, Tensor>> sorted = new ArrayList<>(tensors.entrySet());
     sorted.sort(Comparator.comparingInt(e -> -e.getValue().dtype().bits()));
     byte[] header = header(metadata, sorted).getBytes(StandardCharsets.UTF_8);
-    Path unfinished = path.resolveSibling(path.getFileName() + ".unfinished");
     try {
+      Path target = target(path);
+      Path unfinished = target.resolveSibling(target.getFileName() + ".unfinished");
       try (FileChannel out =
           FileChannel.open(
               unfinished,
@@ -52,11 +53,26 @@ public final class SafetensorsWriter {
           writeTensor(out, e.getValue(), buffer);
         }
       }
-      Files.move(unfinished, path, StandardCopyOption.REPLACE_EXISTING);
+      Files.move(unfinished, target, StandardCopyOption.REPLACE_EXISTING);
     } catch (IOException e) {
       throw new UncheckedIOException(
           ErrorCode.FILE_WRITE.message(path + ": cannot be written: " + e), e);
     }
+  }
+
+  /**
+   * The file behind symbolic links, which stay.
+   *
+   * @throws IOException if something other than a file is there, such as a device
+   */
+  private static Path target(Path path) throws IOException {
+    if (!Files.exists(path)) {
+      return path;
+    }
+    if (!Files.isRegularFile(path)) {
+      throw new IOException("it is no regular file: name another");
+    }
+    return path.toRealPath();
   }
 
   private static void writeTensor(FileChannel out, Tensor tensor, ByteBuffer buffer)

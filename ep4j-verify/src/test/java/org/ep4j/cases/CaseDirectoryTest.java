@@ -21,6 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class CaseDirectoryTest {
   @TempDir Path folder;
@@ -107,6 +108,70 @@ class CaseDirectoryTest {
     assertThatThrownBy(() -> CaseDirectory.open(folder))
         .hasMessageStartingWith(ErrorCode.CASE_INCONSISTENT.id())
         .hasMessageContaining("rank1.safetensors");
+  }
+
+  @Test
+  void theFieldsThatDifferAreNamed() {
+    write(0);
+    tensors.put("x", Tensor.ofBf16(new short[3 * 256], 3, 256));
+    tensors.put("topk_idx", Tensor.of(new long[] {0, 1, 2}, 3, 1));
+    write(1);
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .hasMessageEndingWith(
+            "rank1.safetensors: contradicts rank 0: topk is 1 instead of 2, hidden is 256 instead"
+                + " of 128");
+  }
+
+  @ParameterizedTest
+  @ValueSource(longs = {8, -2, 1L << 40})
+  void idsOutOfRangeAreNamedWithFileAndToken(long id) {
+    write(0);
+    tensors.put("topk_idx", Tensor.of(new long[] {0, 1, 2, 3, -1, id}, 3, 2));
+    write(1);
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .isInstanceOf(SafetensorsException.class)
+        .hasMessageContaining("rank1.safetensors: tensor 'topk_idx': token 2 chooses expert " + id)
+        .hasMessageContaining("0 to 7");
+  }
+
+  @Test
+  void elementTypesAndShapesAreNamedWithTheFile() {
+    tensors.put("topk_weights", Tensor.of(new float[3], 3, 1));
+    assertRefused("tensor 'topk_weights': ");
+    tensors.remove("topk_weights");
+    tensors.put("x_scales", Tensor.of(new float[3], 3, 1));
+    assertRefused("tensor 'x_scales': ");
+    tensors.remove("x_scales");
+    tensors.put("expert_out", Tensor.ofBf16(new short[2 * 64], 2, 64));
+    assertRefused(
+        "tensor 'expert_out': BF16[2, 64] is not BF16 or FP16 or FP32[received rows, 128]");
+    tensors.put("expert_out", Tensor.ofBf16(new short[2 * 128], 2, 128));
+    assertRefused("tensor 'expert_out': has 2 rows, but rank 0 receives 3");
+    tensors.remove("expert_out");
+    tensors.put("x", Tensor.of(new int[3 * 128], 3, 128));
+    assertRefused("tensor 'x': ");
+    tensors.put("x", Tensor.ofBf16(new short[3 * 4], 3, 4));
+    write(0);
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .isInstanceOf(SafetensorsException.class)
+        .hasMessageContaining(folder + ": hidden = 4");
+  }
+
+  private void assertRefused(String problem) {
+    write(0);
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .isInstanceOf(SafetensorsException.class)
+        .hasMessageContaining("rank0.safetensors: " + problem);
+  }
+
+  @Test
+  void whatOnlyOneFileHoldsIsNamed() {
+    write(0);
+    tensors.put("topk_weights", Tensor.of(new float[6], 3, 2));
+    write(1);
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .hasMessageContaining(
+            "rank1.safetensors: tensor 'topk_weights': is FP32, but missing in the file of rank 0");
   }
 
   @Test

@@ -13,6 +13,9 @@ import java.util.stream.Stream;
 import org.ep4j.ErrorCode;
 import org.ep4j.Tensor;
 import org.ep4j.bench.CommandAgreement;
+import org.ep4j.cli.CommandFailure;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.text.OutputFile;
 import org.ep4j.io.SafetensorsWriter;
 
 /**
@@ -28,11 +31,49 @@ final class OutputFiles implements AutoCloseable {
   OutputFiles(Path output, int rank) {
     this.output = output;
     this.unfinished = unfinished(output);
-    this.name = "rank" + rank + ".safetensors";
+    this.name = name(rank);
+  }
+
+  private static String name(int rank) {
+    return "rank" + rank + ".safetensors";
   }
 
   private static Path unfinished(Path output) {
     return output.resolve(".unfinished");
+  }
+
+  /**
+   * Refuses an output directory that cannot be written, before the work.
+   *
+   * @param ranks number of files
+   */
+  static void check(Path output, int ranks) {
+    String problem = problem(output);
+    for (int rank = 0; rank < ranks && problem.isEmpty(); rank++) {
+      Path file = output.resolve(name(rank));
+      if (Files.exists(file) && !Files.isRegularFile(file)) {
+        problem = file.getFileName() + " in it is no regular file: name another directory";
+      }
+    }
+    if (!problem.isEmpty()) {
+      throw new CommandFailure(
+          ErrorCode.OUTPUT_NOT_WRITTEN, ExitCodes.FAILED, output + ": " + problem);
+    }
+  }
+
+  private static String problem(Path output) {
+    if (Files.exists(output)) {
+      return !Files.isDirectory(output)
+          ? "is not a directory: name another"
+          : Files.isWritable(output) ? "" : "is not writable: name another directory";
+    }
+    Path parent = output.toAbsolutePath().normalize();
+    while (parent != null && !Files.exists(parent)) {
+      parent = parent.getParent();
+    }
+    return parent == null || !Files.isDirectory(parent) || !Files.isWritable(parent)
+        ? "cannot be created in " + parent + ": name another directory"
+        : "";
   }
 
   /** Writes the file of this rank, and creates the directory if needed; collective. */
@@ -48,7 +89,9 @@ final class OutputFiles implements AutoCloseable {
     agreement.barrier();
     try {
       Files.move(
-          unfinished.resolve(name), output.resolve(name), StandardCopyOption.REPLACE_EXISTING);
+          unfinished.resolve(name),
+          OutputFile.target(output.resolve(name)),
+          StandardCopyOption.REPLACE_EXISTING);
     } catch (IOException e) {
       throw new UncheckedIOException(
           ErrorCode.OUTPUT_NOT_WRITTEN.message(output.resolve(name) + ": cannot be written: " + e),

@@ -39,9 +39,10 @@ import picocli.CommandLine.Spec;
       "",
       "The input directory has a file per rank, rank0.safetensors, rank1.safetensors and so on,"
           + " with x (and x_scales), topk_idx, topk_weights. expert_out, if present, is combined;"
-          + " layout_range and src_info of the file place its low-latency rows. The results are"
-          + " written to the output directory under the same file names, in the row order of ep4j:"
-          + " all files or none.",
+          + " layout_range and src_info of the file place its low-latency rows. Inputs and results"
+          + " are written to the output directory under the same file names, in the row order of"
+          + " ep4j: all files or none. That directory is a case for ep4j verify."
+          + " docs/command-line.md describes the files.",
       "",
       "Metadata strings describe the case: kind (ht or ll), experts, expert_alignment,"
           + " max_tokens, use_fp8, ...; the options below supply missing ones.",
@@ -109,6 +110,7 @@ public final class RunCommand implements Callable<Integer> {
         ErrorCode.OUTPUT_IS_INPUT,
         "--output is --input: name another directory, results do not replace inputs");
     CaseDirectory directory = CaseDirectory.open(input, defaults());
+    OutputFiles.check(output, directory.ranks());
     int ranks = directory.ranks();
     nodes.check(command, ranks);
     nodes.checkWire(command, engines.onDevice(command), world.join());
@@ -148,13 +150,24 @@ public final class RunCommand implements Callable<Integer> {
       progress.at("running " + directory.path());
       Map<String, Tensor> outputs = CaseRunner.run(buffer, file, arena);
       progress.at("writing " + output);
-      files.write(file.strings(), outputs, agreement);
+      // With its inputs, a result is a case again: verify can repeat it.
+      Map<String, Tensor> all = new LinkedHashMap<>(CaseRunner.inputs(file));
+      all.putAll(outputs);
+      files.write(file.strings(), all, agreement);
       if (group.rank() == 0) {
+        String combined =
+            file.find("expert_out") == null
+                ? "nothing was combined: the files have no expert_out\n"
+                : "";
         progress.above(
             () ->
                 System.out.printf(
-                    "%s: %d files, %s engine: %s%n",
-                    output, group.size(), buffer.engine(), String.join(", ", outputs.keySet())));
+                    "%s: %d files, %s engine: %s%n%s",
+                    output,
+                    group.size(),
+                    buffer.engine(),
+                    String.join(", ", outputs.keySet()),
+                    combined));
       }
     }
     return ExitCodes.OK;

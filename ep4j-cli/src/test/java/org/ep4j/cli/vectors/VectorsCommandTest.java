@@ -111,6 +111,39 @@ class VectorsCommandTest {
     }
   }
 
+  @ParameterizedTest
+  @ValueSource(strings = {"ht-fp8", "ll-fp8"})
+  void aResultIsACaseThatVerifies(String name) {
+    Path input = RecordedVectors.directory().resolve(name);
+    Path output = scratch.resolve("out");
+    CommandLineRun run =
+        CommandLineRun.of(
+            "run", "--threads", "--input", input.toString(), "--output", output.toString());
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    run = CommandLineRun.of("verify", "--threads", "--vectors", output.toString());
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+  }
+
+  @Test
+  void aBadFileIsNamedBeforeAnyRankStarts() throws Exception {
+    Path input = copy("ht-onetoken");
+    Path path = input.resolve("rank2.safetensors");
+    try (SafetensorsFile file = SafetensorsFile.open(path)) {
+      Map<String, Tensor> tensors = new HashMap<>();
+      file.names().forEach(name -> tensors.put(name, file.tensor(name)));
+      tensors.remove("expert_out");
+      SafetensorsWriter.write(path, file.metadata(), tensors);
+    }
+    CommandLineRun run =
+        CommandLineRun.of(
+            "run", "--input", input.toString(), "--output", scratch.resolve("out").toString());
+
+    assertThat(run.code()).isEqualTo(ExitCodes.FAILED);
+    assertThat(run.err())
+        .contains(path + ": tensor 'expert_out': is missing, but BF16 in the file of rank 0");
+  }
+
   @Test
   void aFlippedBitIsReported() throws Exception {
     Path broken = copy("ht-bf16");

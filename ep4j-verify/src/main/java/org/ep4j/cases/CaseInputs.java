@@ -1,0 +1,182 @@
+package org.ep4j.cases;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.ep4j.DType;
+import org.ep4j.ErrorCode;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.Tokens;
+import org.ep4j.io.SafetensorsException;
+import org.ep4j.io.SafetensorsFile;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Checks of the inputs of a case, over the files of all ranks: every rank of a world reads all
+ * files, so each finds the same error before any of them opens a buffer or waits for another.
+ */
+final class CaseInputs {
+  private static final List<DType> ROWS =
+      List.of(DType.BF16, DType.FP16, DType.FP32, DType.FP8_E4M3, DType.NVFP4);
+  private static final List<DType> SUMS = List.of(DType.BF16, DType.FP16, DType.FP32);
+  private static final List<DType> LOW_LATENCY = List.of(DType.BF16);
+
+  /** Tensors that all files must have alike, or none. */
+  private static final List<String> ALIKE =
+      List.of("x", "x_scales", "x_global_scales", "topk_weights", "expert_out");
+
+  /** The names in files of arguments of the API. */
+  private static final Map<String, String> NAMES =
+      Map.of(
+          "topkIdx", "topk_idx",
+          "topkWeights", "topk_weights",
+          "scales", "x_scales",
+          "globalScales", "x_global_scales");
+
+  private final int ranks;
+  private final List<String> files = new ArrayList<>();
+  private final List<Map<String, String>> types = new ArrayList<>();
+  private final List<Long> expertRows = new ArrayList<>();
+  private long[] received = {};
+
+  CaseInputs(int ranks) {
+    this.ranks = ranks;
+  }
+
+  /** Checks the file of the next rank. */
+  void add(SafetensorsFile file, CaseMetadata metadata) {
+    checkTokens(file, metadata);
+    Tensor y = file.find("expert_out");
+    if (y != null) {
+      checkExpertRows(file, metadata, y);
+    }
+    files.add(file.name());
+    types.add(types(file));
+    // The rows of low latency have slots of their own, which the run checks.
+    expertRows.add(y == null || metadata.lowLatency() ? -1 : y.size(0));
+    count(file, metadata);
+  }
+
+  /** Compares the files; after the last one. */
+  void finish() {
+    for (int rank = 1; rank < files.size(); rank++) {
+      for (String tensor : ALIKE) {
+        String own = types.get(rank).getOrDefault(tensor, "missing");
+        String first = types.getFirst().getOrDefault(tensor, "missing");
+        if (!own.equals(first)) {
+          throw inconsistent(
+              files.get(rank),
+              tensor,
+              "is %s, but %s in the file of rank 0: all ranks need the same".formatted(own, first));
+        }
+      }
+    }
+    for (int rank = 0; rank < files.size(); rank++) {
+      long rows = expertRows.get(rank);
+      if (rows >= 0 && rows != received[rank]) {
+        throw inconsistent(
+            files.get(rank),
+            "expert_out",
+            "has %d rows, but rank %d receives %d".formatted(rows, rank, received[rank]));
+      }
+    }
+  }
+
+  private static void checkTokens(SafetensorsFile file, CaseMetadata metadata) {
+    Tensor x = file.tensor("x");
+    List<DType> allowed = metadata.lowLatency() ? LOW_LATENCY : ROWS;
+    if (!allowed.contains(x.dtype())) {
+      throw inconsistent(file.name(), "x", text(x) + " has none of the element types " + allowed);
+    }
+    try {
+      var _ = new Tokens(x, file.find("x_scales"), file.find("x_global_scales"));
+      var _ = new Routing(file.tensor("topk_idx"), file.find("topk_weights"));
+    } catch (InvalidArgumentException e) {
+      throw inconsistent(
+          file.name(), NAMES.getOrDefault(e.argument(), e.argument()), withoutCode(e));
+    }
+  }
+
+  private static void checkExpertRows(SafetensorsFile file, CaseMetadata metadata, Tensor y) {
+    List<DType> allowed = metadata.lowLatency() ? LOW_LATENCY : SUMS;
+    int dimensions = metadata.lowLatency() ? 3 : 2;
+    if (!allowed.contains(y.dtype())
+        || y.dimensions() != dimensions
+        || y.size(dimensions - 1) != metadata.hidden()) {
+      throw inconsistent(
+          file.name(),
+          "expert_out",
+          "%s is not %s[%s, %d]"
+              .formatted(
+                  text(y),
+                  String.join(" or ", allowed.stream().map(DType::name).toList()),
+                  metadata.lowLatency() ? "local experts, ranks * max_tokens" : "received rows",
+                  metadata.hidden()));
+    }
+  }
+
+  /** Checks the ids of a file, and counts the rows that each rank receives. */
+  private void count(SafetensorsFile file, CaseMetadata metadata) {
+    int experts = metadata.experts();
+    ExpertPlacement placement = ExpertPlacement.blocks(experts, ranks);
+    received = received.length == 0 ? new long[ranks] : received;
+    Tensor ids = file.tensor("topk_idx");
+    long topK = ids.size(1);
+    for (long token = 0; token < ids.size(0); token++) {
+      boolean[] sent = new boolean[ranks];
+      for (long k = 0; k < topK; k++) {
+        long id = integer(ids, token * topK + k);
+        if (id < -1 || id >= experts) {
+          throw inconsistent(
+              file.name(),
+              "topk_idx",
+              "token %d chooses expert %d: an id is 0 to %d, or -1 for none"
+                  .formatted(token, id, experts - 1));
+        }
+        if (id >= 0) {
+          sent[placement.rankOf((int) id)] = true;
+        }
+      }
+      for (int rank = 0; rank < ranks; rank++) {
+        received[rank] += sent[rank] ? 1 : 0;
+      }
+    }
+  }
+
+  /** Element type and shape. */
+  private static String text(Tensor tensor) {
+    return tensor.dtype() + Arrays.toString(tensor.shape());
+  }
+
+  private static long integer(Tensor tensor, long i) {
+    return tensor.dtype() == DType.INT64 ? tensor.getLong(i) : tensor.getInt(i);
+  }
+
+  private static Map<String, String> types(SafetensorsFile file) {
+    Map<String, String> types = new LinkedHashMap<>();
+    for (String tensor : ALIKE) {
+      Tensor found = file.find(tensor);
+      if (found != null) {
+        types.put(tensor, found.dtype().name());
+      }
+    }
+    return types;
+  }
+
+  /** The text of an error of the API without its code: the error of the file has another. */
+  static String withoutCode(InvalidArgumentException e) {
+    String message = String.valueOf(e.getMessage());
+    String code = e.errorCode().message("");
+    return message.startsWith(code) ? message.substring(code.length()) : message;
+  }
+
+  private static SafetensorsException inconsistent(
+      String file, @Nullable String tensor, String problem) {
+    return new SafetensorsException(ErrorCode.CASE_INCONSISTENT, file, tensor, problem);
+  }
+}
