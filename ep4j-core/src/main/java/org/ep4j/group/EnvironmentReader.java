@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalInt;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.group.rendezvous.HostNames;
@@ -23,7 +24,12 @@ final class EnvironmentReader {
     TORCHRUN("torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"),
     OPEN_MPI(
         "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    MVAPICH("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK"),
+    FLUX("Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID"),
+    // Before SLURM: a Hydra that SLURM starts passes the number of its own step on to its ranks.
+    HYDRA("MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
     SLURM("SLURM", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS SLURM_NTASKS", "SLURM_LOCALID"),
+    PMIX("PMIx", "PMIX_RANK", "", ""),
     KUBERNETES("Kubernetes indexed job", "JOB_COMPLETION_INDEX", "WORLD_SIZE", "");
 
     final String text;
@@ -45,6 +51,10 @@ final class EnvironmentReader {
 
   /** A value and the variable that holds it. */
   private record Found(String value, String source) {}
+
+  /** Names of variables that launchers use for numbers of processes. */
+  private static final Pattern LIKE_A_RANK =
+      Pattern.compile("[A-Z0-9_]*(RANK|RANKID|PROCID|APP_PE)");
 
   private static final Found NOWHERE =
       new Found("127.0.0.1:" + LaunchEnvironment.DEFAULT_PORT, "not needed for one rank");
@@ -126,8 +136,35 @@ final class EnvironmentReader {
           "set EP4J_RANK too");
     }
     note("launcher", "none", "no rank variable is set");
+    warnOfLookAlikes();
     note("world size", "1", "alone");
     return new LaunchEnvironment("none", null, 0, findings, warnings);
+  }
+
+  /**
+   * A process that an unknown launcher started would be a world of its own: its results would be
+   * wrong without an error.
+   */
+  private void warnOfLookAlikes() {
+    List<String> found =
+        variables.entrySet().stream()
+            .filter(variable -> LIKE_A_RANK.matcher(variable.getKey()).matches())
+            .filter(variable -> variable.getValue().matches("\\d{1,9}"))
+            .filter(variable -> !variable.getKey().equals(Launcher.SLURM.rank))
+            .map(variable -> variable.getKey() + " = " + variable.getValue())
+            .sorted()
+            .toList();
+    if (!found.isEmpty()) {
+      warnings.add(
+          "this process is a world of one rank, but %s may be the variable of a launcher: set"
+                  .formatted(String.join(", ", found))
+              + " EP4J_RANK and EP4J_WORLD_SIZE if the world has more ranks");
+    }
+  }
+
+  /** The variables that hold the rank, of each launcher. */
+  static List<String> rankVariables() {
+    return Stream.of(Launcher.values()).map(launcher -> launcher.rank).toList();
   }
 
   private String sizeRemedy() {
@@ -152,11 +189,12 @@ final class EnvironmentReader {
     if (master != null) {
       return atMaster(bracketed(master), jobKey);
     }
-    if (launcher == Launcher.OPEN_MPI
-        && same("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE")) {
+    if (isOnOneHost(launcher)) {
       return new Found("127.0.0.1:" + derivedPort(jobKey), "all ranks are on this host");
     }
-    if (launcher == Launcher.SLURM && lookup("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST") != null) {
+    boolean inSlurm =
+        launcher == Launcher.SLURM || launcher == Launcher.HYDRA || launcher == Launcher.PMIX;
+    if (inSlurm && lookup("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST") != null) {
       return inStep(jobKey);
     }
     throw new InvalidArgumentException(
@@ -165,6 +203,17 @@ final class EnvironmentReader {
         "unset",
         "host:port of rank 0, because " + launcher.rank + " is set",
         "set it, or set MASTER_ADDR and MASTER_PORT");
+  }
+
+  /** Whether the launcher says that all ranks are on this host. */
+  private boolean isOnOneHost(Launcher launcher) {
+    return switch (launcher) {
+      case OPEN_MPI -> same("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE");
+      case MVAPICH -> same("MV2_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_SIZE");
+      case HYDRA -> same("MPI_LOCALNRANKS", "PMI_SIZE");
+      case FLUX -> "1".equals(lookup("FLUX_JOB_NNODES"));
+      case EP4J, TORCHRUN, SLURM, PMIX, KUBERNETES -> false;
+    };
   }
 
   private Found atMaster(String master, String jobKey) {
@@ -229,7 +278,11 @@ final class EnvironmentReader {
           case EP4J -> "";
           case TORCHRUN -> both("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT");
           case OPEN_MPI -> both("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid");
+          case MVAPICH -> both("MPIRUN_ID", "PMI_JOBID");
+          case FLUX -> both("FLUX_JOB_ID", "FLUX_JOB_NNODES");
+          case HYDRA -> lookup("PMI_JOBID") + "." + both("SLURM_JOB_ID", "SLURM_STEP_ID");
           case SLURM -> both("SLURM_JOB_ID", "SLURM_STEP_ID");
+          case PMIX -> both("PMIX_NAMESPACE", "SLURM_JOB_ID");
           case KUBERNETES -> "";
         };
     return launcher.text + "/" + key + "/" + jobName();
@@ -295,7 +348,7 @@ final class EnvironmentReader {
   private @Nullable Found localRankVariable(@Nullable Launcher launcher) {
     Found found = find("EP4J_LOCAL_RANK", launcher == null ? "" : launcher.localRank);
     for (Launcher other : Launcher.values()) {
-      if (found == null && !isBatchScript(other)) {
+      if (found == null && !other.localRank.isEmpty() && !isBatchScript(other)) {
         found = find(other.localRank);
       }
     }

@@ -25,11 +25,23 @@ import org.jspecify.annotations.Nullable;
  * <tr><td>Open MPI</td><td>OMPI_COMM_WORLD_RANK</td><td>OMPI_COMM_WORLD_SIZE</td>
  *     <td>OMPI_COMM_WORLD_LOCAL_RANK</td><td>MASTER_ADDR, or this host if all ranks are on it</td>
  *     </tr>
+ * <tr><td>MVAPICH</td><td>MV2_COMM_WORLD_RANK</td><td>MV2_COMM_WORLD_SIZE</td>
+ *     <td>MV2_COMM_WORLD_LOCAL_RANK</td><td>MASTER_ADDR, or this host if all ranks are on it</td>
+ *     </tr>
+ * <tr><td>Flux</td><td>FLUX_TASK_RANK</td><td>FLUX_JOB_SIZE</td><td>FLUX_TASK_LOCAL_ID</td>
+ *     <td>MASTER_ADDR, or this host if all ranks are on it</td></tr>
+ * <tr><td>MPICH, Intel MPI</td><td>PMI_RANK</td><td>PMI_SIZE</td><td>MPI_LOCALRANKID</td>
+ *     <td>MASTER_ADDR, this host if all ranks are on it, or the first host of SLURM's job</td></tr>
  * <tr><td>SLURM (srun)</td><td>SLURM_PROCID</td><td>SLURM_STEP_NUM_TASKS, SLURM_NTASKS</td>
  *     <td>SLURM_LOCALID</td><td>MASTER_ADDR, or the first host of the step</td></tr>
+ * <tr><td>PMIx</td><td>PMIX_RANK</td><td>EP4J_WORLD_SIZE</td><td>0</td>
+ *     <td>MASTER_ADDR, or the first host of SLURM's job</td></tr>
  * <tr><td>Kubernetes indexed job</td><td>JOB_COMPLETION_INDEX</td><td>WORLD_SIZE</td><td>0</td>
  *     <td>MASTER_ADDR</td></tr>
  * </table>
+ *
+ * <p>Without any of them the process is a world of one rank; a warning names variables that look
+ * like a rank of another launcher.
  *
  * <p>Further variables: {@code EP4J_SECRET}; {@code EP4J_JOB}, a name that distinguishes jobs;
  * {@code EP4J_RENDEZVOUS_EXTERNAL=true} if the launcher hosts the rendezvous instead of rank 0;
@@ -93,9 +105,14 @@ public record LaunchEnvironment(
     return new EnvironmentReader(variables).localRank();
   }
 
+  /** The variables that may hold the rank, one for each launcher of the table. */
+  public static List<String> rankVariables() {
+    return EnvironmentReader.rankVariables();
+  }
+
   /** Joins the group; rank 0 logs the warnings. Without a rank the group has size 1. */
   public Group join() {
-    if (config != null && config.rank() == 0) {
+    if (config == null || config.rank() == 0) {
       for (String warning : warnings) {
         LOG.log(System.Logger.Level.WARNING, "ep4j: " + warning);
       }

@@ -122,6 +122,58 @@ class LaunchEnvironmentTest {
         .hasMessageContaining("EP4J_RENDEZVOUS");
   }
 
+  @ParameterizedTest
+  @CsvSource({
+    "MPICH or Intel MPI, PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS, 4",
+    "MVAPICH, MV2_COMM_WORLD_RANK, MV2_COMM_WORLD_SIZE, MV2_COMM_WORLD_LOCAL_RANK,"
+        + " MV2_COMM_WORLD_LOCAL_SIZE, 4",
+    "Flux, FLUX_TASK_RANK, FLUX_JOB_SIZE, FLUX_TASK_LOCAL_ID, FLUX_JOB_NNODES, 1",
+  })
+  void otherLaunchersAreUnderstood(
+      String launcher, String rank, String size, String localRank, String hosts, String all) {
+    String[] job = {rank, "2", size, "4", localRank, "1", hosts, all};
+    assertPlace(config(job), 2, 4, "127.0.0.1:" + config(job).port());
+    assertThat(of(job).launcher()).isEqualTo(launcher);
+    assertThat(of(job).localRank()).isEqualTo(1);
+    assertThatThrownBy(() -> of(rank, "2", size, "4", localRank, "1"))
+        .hasMessageStartingWith(ErrorCode.LAUNCH_VARIABLE_MISSING.id())
+        .hasMessageContaining("EP4J_RENDEZVOUS");
+  }
+
+  @Test
+  void ranksOfHydraInAJobOfSlurmMeetAtItsFirstHost() {
+    GroupConfig config =
+        config(
+            "PMI_RANK", "5",
+            "PMI_SIZE", "8",
+            "SLURM_PROCID", "1",
+            "SLURM_STEP_NUM_TASKS", "2",
+            "SLURM_STEP_ID", "0",
+            "SLURM_JOB_NODELIST", "gpu[07-08]");
+    assertPlace(config, 5, 8, "gpu07:" + config.port());
+  }
+
+  @Test
+  void pmixAloneNeedsTheWorldSize() {
+    assertThatThrownBy(() -> of("PMIX_RANK", "1"))
+        .hasMessageStartingWith(ErrorCode.LAUNCH_VARIABLE_MISSING.id())
+        .hasMessageContaining("EP4J_WORLD_SIZE");
+    assertPlace(
+        config("PMIX_RANK", "1", "EP4J_WORLD_SIZE", "2", "EP4J_RENDEZVOUS", "h:1"), 1, 2, "h:1");
+  }
+
+  @Test
+  void aVariableThatLooksLikeARankIsWarnedOf() {
+    LaunchEnvironment environment = of("PALS_RANKID", "3", "SLURM_PROCID", "0", "A_RANK", "high");
+    assertThat(environment.config()).isNull();
+    assertThat(environment.warnings())
+        .singleElement()
+        .asString()
+        .contains("world of one rank", "PALS_RANKID = 3", "EP4J_WORLD_SIZE")
+        .doesNotContain("SLURM_PROCID", "A_RANK");
+    assertThat(of("PATH", "/bin").warnings()).isEmpty();
+  }
+
   @Test
   void slurmMeetsAtTheFirstHostOfTheStep() {
     GroupConfig config =

@@ -47,6 +47,7 @@ final class UnreadVariables {
           "EP4J_RANK",
           "EP4J_RENDEZVOUS",
           "EP4J_RENDEZVOUS_EXTERNAL",
+          "EP4J_RESTART",
           "EP4J_SECRET",
           "EP4J_SHM_DIR",
           "EP4J_UCX_LIBRARY",
@@ -61,7 +62,7 @@ final class UnreadVariables {
 
   /** Variables of the launcher of a bundle, of tests, and of the command line for its own ranks. */
   private static final Set<String> OTHERS =
-      Set.of("EP4J_HEAP", "EP4J_VECTORS", "EP4J_PARENT_PID", "EP4J_RELAY_PROGRESS");
+      Set.of("EP4J_HEAP", "EP4J_VECTORS", "EP4J_RELAY_PROGRESS");
 
   private UnreadVariables() {}
 
