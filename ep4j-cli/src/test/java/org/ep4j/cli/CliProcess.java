@@ -89,9 +89,9 @@ public final class CliProcess implements AutoCloseable {
     }
   }
 
-  /** Its child processes: the ranks. */
+  /** Its child processes that run Java: the ranks, but not the shell that watches over them. */
   public Stream<ProcessHandle> ranks() {
-    return process.children();
+    return process.children().filter(child -> child.info().command().orElse("").endsWith("java"));
   }
 
   /** Sends a signal. */

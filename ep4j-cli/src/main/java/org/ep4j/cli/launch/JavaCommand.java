@@ -42,6 +42,26 @@ public final class JavaCommand {
   }
 
   /**
+   * The command that runs another program on the JVM of this program, with the options that ep4j
+   * needs.
+   *
+   * @param arguments options of java, the main class and its arguments
+   */
+  public static List<String> program(List<String> arguments) {
+    List<String> command = new ArrayList<>();
+    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    if (ModuleLayer.boot().findModule(VECTOR).isPresent()) {
+      command.addAll(List.of("--add-modules", VECTOR));
+    }
+    boolean modular =
+        arguments.stream()
+            .anyMatch(argument -> argument.equals("-p") || argument.startsWith("--module-path"));
+    command.add("--enable-native-access=" + (modular ? NATIVE_CALLERS : "ALL-UNNAMED"));
+    command.addAll(arguments);
+    return command;
+  }
+
+  /**
    * Options of this JVM that a child inherits: sizes, tuning and system properties. If this program
    * was not started by its module or class name (in a test), only system properties are known.
    */

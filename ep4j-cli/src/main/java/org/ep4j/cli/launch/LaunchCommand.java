@@ -27,7 +27,8 @@ import picocli.CommandLine.Spec;
       "The launcher hosts the rendezvous and creates a new secret; Group.fromEnvironment() uses"
           + " both. RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT are set for other"
           + " programs. Every line of output begins with its rank. When a rank fails, the launcher"
-          + " terminates the others (SIGTERM), then kills them.",
+          + " terminates the others (SIGTERM), then kills them; a shell does the same if the launcher"
+          + " itself is killed.",
       "",
       "Exit code: 0 if all ranks ended with 0, otherwise that of the first rank that failed (128 +"
           + " n after signal n).",
@@ -74,6 +75,22 @@ public final class LaunchCommand implements Callable<Integer> {
       description = "End all ranks after this time; default 0: never.")
   private int timeoutSeconds;
 
+  @Option(
+      names = "--java",
+      description =
+          "COMMAND is the arguments of java: run them on the JDK of ep4j, with the options that ep4j"
+              + " needs (vector module, native access).")
+  private boolean java;
+
+  @Option(
+      names = "--restart",
+      paramLabel = "N",
+      defaultValue = "0",
+      description =
+          "Restart a rank that fails, at most N times each, instead of ending the others; default"
+              + " ${DEFAULT-VALUE}. EP4J_RESTART tells it how often; it joins with Group.rejoin.")
+  private int restarts;
+
   @Option(names = "--no-prefix", description = "Do not prefix lines.")
   private boolean noPrefix;
 
@@ -81,7 +98,7 @@ public final class LaunchCommand implements Callable<Integer> {
       arity = "1..*",
       paramLabel = "COMMAND",
       description = "The command and its arguments, behind -- if it has options.")
-  private List<String> command = new ArrayList<>();
+  private List<String> arguments = new ArrayList<>();
 
   @Spec private @Nullable CommandSpec spec;
 
@@ -93,6 +110,8 @@ public final class LaunchCommand implements Callable<Integer> {
     CommandSpecs.checkValue(spec, ranks >= 1 && ranks <= MAX_RANKS, "-n", ranks, "1.." + MAX_RANKS);
     CommandSpecs.checkValue(spec, graceSeconds >= 0, "--grace", graceSeconds, ">= 0");
     CommandSpecs.checkValue(spec, timeoutSeconds >= 0, "--timeout", timeoutSeconds, ">= 0");
+    CommandSpecs.checkValue(spec, restarts >= 0, "--restart", restarts, ">= 0");
+    List<String> command = java ? JavaCommand.program(arguments) : arguments;
     Duration limit = timeoutSeconds == 0 ? Launcher.NO_LIMIT : Duration.ofSeconds(timeoutSeconds);
     boolean counted = hosts.size() == 1 && hosts.getFirst().matches("\\d{1,9}");
     int count = counted ? Integer.parseInt(hosts.getFirst()) : hosts.size();
@@ -110,24 +129,25 @@ public final class LaunchCommand implements Callable<Integer> {
             .formatted(count, ranks, NamespaceJob.hosts(ranks, Math.max(1, count))));
     if (counted) {
       try (MadeNamespaces made = MadeNamespaces.make(count)) {
-        return run(NamespaceJob.open(ranks, made.names()), limit);
+        return run(NamespaceJob.open(ranks, made.names()), command, limit);
       }
     }
     if (!hosts.isEmpty()) {
-      return run(NamespaceJob.open(ranks, hosts), limit);
+      return run(NamespaceJob.open(ranks, hosts), command, limit);
     }
     try (LocalJob job = LocalJob.open(ranks)) {
       return run(processes(job::environment, rank -> command), limit);
     }
   }
 
-  private int run(NamespaceJob job, Duration limit) throws InterruptedException {
+  private int run(NamespaceJob job, List<String> command, Duration limit)
+      throws InterruptedException {
     return run(processes(job::environment, rank -> job.command(rank, command)), limit);
   }
 
   private int run(List<RankProcess> processes, Duration limit) throws InterruptedException {
     try (Launcher launcher = new Launcher(Duration.ofSeconds(graceSeconds))) {
-      Outcome outcome = launcher.run(processes, limit);
+      Outcome outcome = launcher.run(processes, limit, restarts);
       if (outcome.exitCode() != 0) {
         throw outcome.failure(outcome.exitCode());
       }

@@ -2,11 +2,14 @@ package org.ep4j.cli.launch;
 
 import java.io.IOException;
 import java.lang.ProcessBuilder.Redirect;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -28,8 +31,15 @@ public final class Launcher implements AutoCloseable {
 
   private record Ended(int rank, int exitCode) {}
 
+  /** Variable of a rank that was restarted: how often. */
+  public static final String RESTART = "EP4J_RESTART";
+
   private final Duration grace;
+  private final OrphanWatch watch;
+
+  /** The process of each rank; of a restarted rank the latest. */
   private final List<Process> processes = new ArrayList<>();
+
   private final List<Thread> relays = new ArrayList<>();
   private final BlockingQueue<Ended> ended = new LinkedBlockingQueue<>();
   private final Thread atExit = new Thread(this::close, "ep4j-end-ranks");
@@ -40,6 +50,7 @@ public final class Launcher implements AutoCloseable {
    */
   public Launcher(Duration grace) {
     this.grace = grace;
+    watch = OrphanWatch.start(grace);
     Runtime.getRuntime().addShutdownHook(atExit);
   }
 
@@ -49,15 +60,32 @@ public final class Launcher implements AutoCloseable {
    * @param limit time limit of the ranks
    */
   public Outcome run(List<RankProcess> ranks, Duration limit) throws InterruptedException {
-    for (RankProcess rank : ranks) {
-      start(rank);
+    return run(ranks, limit, 0);
+  }
+
+  /**
+   * The same with restarts of failed ranks, which the others outlive.
+   *
+   * @param restarts how often each rank may be restarted
+   */
+  public Outcome run(List<RankProcess> ranks, Duration limit, int restarts)
+      throws InterruptedException {
+    for (int rank = 0; rank < ranks.size(); rank++) {
+      start(rank, ranks.get(rank));
     }
+    int[] restarted = new int[ranks.size()];
     long end = System.nanoTime() + limit.toNanos();
     Outcome outcome = Outcome.SUCCESS;
     int running = ranks.size();
     while (running > 0) {
       Ended next = ended.poll(1, TimeUnit.SECONDS);
-      if (next != null) {
+      if (next != null
+          && next.exitCode != 0
+          && outcome.exitCode() == 0
+          && restarted[next.rank] < restarts) {
+        restarted[next.rank]++;
+        restart(ranks.get(next.rank), next, restarted[next.rank], restarts);
+      } else if (next != null) {
         running--;
         if (next.exitCode != 0 && outcome.exitCode() == 0) {
           outcome = Outcome.failed(next.rank, next.exitCode);
@@ -76,12 +104,23 @@ public final class Launcher implements AutoCloseable {
     return outcome;
   }
 
-  private synchronized void start(RankProcess what) {
+  private void restart(RankProcess what, Ended ended, int count, int restarts) {
+    String report = "ep4j: rank %d %s: restarted (%d of %d)";
+    byte[] line =
+        report
+            .formatted(ended.rank, Outcome.describe(ended.exitCode), count, restarts)
+            .getBytes(StandardCharsets.UTF_8);
+    what.err().line(line, line.length);
+    Map<String, String> environment = new LinkedHashMap<>(what.environment());
+    environment.put(RESTART, String.valueOf(count));
+    start(ended.rank, new RankProcess(what.command(), environment, what.out(), what.err()));
+  }
+
+  private synchronized void start(int rank, RankProcess what) {
     if (ending) {
       throw new CommandFailure(
           ErrorCode.LAUNCH_INTERRUPTED, ExitCodes.PEER, "interrupted while it started ranks");
     }
-    int rank = processes.size();
     ProcessBuilder builder = new ProcessBuilder(what.command());
     builder.environment().putAll(what.environment());
     builder.redirectInput(Redirect.from(Path.of("/dev/null").toFile()));
@@ -99,10 +138,22 @@ public final class Launcher implements AutoCloseable {
               + "; name an executable file or a command on the PATH",
           e);
     }
-    processes.add(process);
+    watch.add(process);
+    if (rank < processes.size()) {
+      processes.set(rank, process);
+    } else {
+      processes.add(process);
+    }
     relay(rank, "out", new LineRelay(process.getInputStream(), what.out()));
     relay(rank, "err", new LineRelay(process.getErrorStream(), what.err()));
-    var _ = process.onExit().thenAccept(gone -> ended.add(new Ended(rank, gone.exitValue())));
+    var _ =
+        process
+            .onExit()
+            .thenAccept(
+                gone -> {
+                  watch.remove(gone);
+                  ended.add(new Ended(rank, gone.exitValue()));
+                });
   }
 
   private void relay(int rank, String stream, LineRelay relay) {
@@ -158,6 +209,7 @@ public final class Launcher implements AutoCloseable {
   @Override
   public void close() {
     endAll();
+    watch.close();
     if (Thread.currentThread() != atExit) {
       try {
         Runtime.getRuntime().removeShutdownHook(atExit);

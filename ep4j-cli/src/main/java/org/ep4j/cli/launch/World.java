@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
@@ -62,13 +63,13 @@ public final class World {
       throw new CommandFailure(
           ErrorCode.JOIN_WITHOUT_LAUNCHER,
           ExitCodes.USAGE,
-          "--join needs a launcher, but no variable holds the number of this rank (EP4J_RANK,"
-              + " RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID, JOB_COMPLETION_INDEX): start it with"
-              + " mpirun, srun, torchrun or ep4j launch, or leave --join out");
+          "--join needs a launcher, but no variable holds the number of this rank (%s): start it with"
+                  .formatted(String.join(", ", LaunchEnvironment.rankVariables()))
+              + " mpirun, srun, flux run, torchrun or ep4j launch, or leave --join out"
+              + environment.warnings().stream().map("; "::concat).collect(Collectors.joining()));
     }
     try (Group group = environment.join();
         Progress progress = group.rank() == 0 ? Progress.start() : Progress.silent()) {
-      OrphanGuard.start();
       return body.run(group, progress);
     }
   }
@@ -87,7 +88,6 @@ public final class World {
       List<RankProcess> processes = new ArrayList<>();
       for (int rank = 0; rank < ranks; rank++) {
         Map<String, String> variables = job.environment(rank);
-        OrphanGuard.arm(variables);
         if (style == Style.COLOURED) {
           variables.put(Style.FORCE, "1");
         }

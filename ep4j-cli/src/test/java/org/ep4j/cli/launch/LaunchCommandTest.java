@@ -86,6 +86,79 @@ class LaunchCommandTest {
         .doesNotContain("\tat ");
   }
 
+  @Test
+  void killingTheLauncherEndsTheRanksAndTheirChildren() throws Exception {
+    String script = "sleep 1000 & echo $! $$ > " + scratch + "/pid$RANK; echo up; wait";
+    try (CliProcess launch =
+        CliProcess.start(scratch, Map.of(), "launch", "-n", "2", "sh", "-c", script)) {
+      launch.awaitOut("[0] up");
+      launch.awaitOut("[1] up");
+      launch.signal("KILL");
+    }
+    for (String file : List.of("pid0", "pid1")) {
+      for (String pid : Files.readString(scratch.resolve(file)).strip().split(" ", -1)) {
+        CliProcess.awaitGone(Long.parseLong(pid));
+      }
+    }
+  }
+
+  @Test
+  void javaProgramsRunOnTheJdkOfTheLauncher() throws Exception {
+    Path program = scratch.resolve("Program.java");
+    Files.writeString(
+        program,
+        """
+        class Program {
+          public static void main(String[] arguments) {
+            System.out.println(System.getProperty("java.home") + " " + arguments[0]);
+            System.out.println(ModuleLayer.boot().findModule("jdk.incubator.vector").isPresent());
+            System.out.println(Program.class.getModule().isNativeAccessEnabled());
+          }
+        }
+        """);
+    CommandLineRun run =
+        CliProcess.run(scratch, "launch", "-n", "1", "--java", "--", program.toString(), "--hello");
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out().lines())
+        .containsExactly(
+            "[0] " + System.getProperty("java.home") + " --hello", "[0] true", "[0] true");
+  }
+
+  @Test
+  void aRankThatFailsIsRestartedAndTheOthersContinue() throws Exception {
+    String script =
+        "[ $RANK = 0 ] && { while [ ! -e done ]; do sleep 0.02; done; echo waited; exit; };"
+            + " echo restart ${EP4J_RESTART:-none}; [ \"$EP4J_RESTART\" = 2 ] || exit 7; touch done";
+    CommandLineRun run =
+        CliProcess.run(
+            scratch,
+            "launch",
+            "-n",
+            "2",
+            "--restart",
+            "2",
+            "sh",
+            "-c",
+            "cd " + scratch + "; " + script);
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out().lines())
+        .containsExactlyInAnyOrder(
+            "[1] restart none", "[1] restart 1", "[1] restart 2", "[0] waited");
+    assertThat(run.err())
+        .contains("rank 1 ended with exit code 7: restarted (1 of 2)")
+        .contains("restarted (2 of 2)");
+  }
+
+  @Test
+  void aRankThatFailsOnceMoreThanItIsRestartedFailsTheLaunch() throws Exception {
+    CommandLineRun run =
+        CliProcess.run(scratch, "launch", "-n", "1", "--restart", "1", "sh", "-c", "exit 9");
+
+    assertThat(run.code()).isEqualTo(9);
+  }
+
   @ParameterizedTest
   @CsvSource({"INT, 130", "TERM, 143"})
   void endingTheLauncherEndsTheRanks(String signal, int code) throws Exception {
