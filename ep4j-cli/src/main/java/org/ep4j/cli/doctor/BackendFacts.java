@@ -1,8 +1,10 @@
 package org.ep4j.cli.doctor;
 
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Properties;
 import org.ep4j.BackendName;
 import org.ep4j.cuda.backend.BackendChoice;
@@ -14,23 +16,20 @@ import org.ep4j.cuda.backend.Backends;
 final class BackendFacts {
   private static final String TOPIC = "Backends";
 
+  /** The source of a choice that nobody made. */
+  private static final String DEFAULT = "default";
+
   private BackendFacts() {}
 
   static List<Finding> look(Properties properties, Map<String, String> environment) {
     List<Finding> findings = new ArrayList<>();
     List<BackendProvider> providers = Backends.providers();
     BackendChoice choice = BackendChoice.of(BackendName.AUTO, properties, environment);
-    List<String> names = providers.stream().map(BackendProvider::name).toList();
-    findings.add(
-        names.contains(choice.name())
-            ? Finding.found(TOPIC, "backend", choice.name(), choice.source())
-            : Finding.warning(
-                TOPIC,
-                "backend",
-                choice.name(),
-                choice.source() + ": unknown backend: set it to one of " + names));
+    Map<String, BackendProbe> probes = new LinkedHashMap<>();
+    providers.forEach(provider -> probes.put(provider.name(), provider.probe()));
+    findings.add(chosen(choice, probes));
     for (BackendProvider provider : providers) {
-      BackendProbe probe = provider.probe();
+      BackendProbe probe = Objects.requireNonNull(probes.get(provider.name()));
       findings.addAll(probe(provider.name(), probe));
       if (probe.usable()) {
         findings.add(
@@ -38,6 +37,28 @@ final class BackendFacts {
       }
     }
     return findings;
+  }
+
+  /** The backend that buffers on GPUs take, usable or not. */
+  static Finding chosen(BackendChoice choice, Map<String, BackendProbe> probes) {
+    BackendProbe probe = probes.get(choice.name());
+    if (probe == null) {
+      return Finding.warning(
+          TOPIC,
+          "backend",
+          choice.name(),
+          choice.source()
+              + ": unknown backend: set it to one of "
+              + String.join(", ", probes.keySet()));
+    }
+    if (probe.usable()) {
+      return Finding.found(TOPIC, "backend", choice.name(), choice.source());
+    }
+    String value = choice.name() + ", not usable";
+    return choice.source().equals(DEFAULT)
+        ? Finding.missing(TOPIC, "backend", value, "default; only buffers on GPUs need one")
+        : Finding.warning(
+            TOPIC, "backend", value, choice.source() + "; buffers on GPUs cannot be opened");
   }
 
   /** Result and advice of a probe. */

@@ -2,16 +2,21 @@ package org.ep4j.cli.doctor;
 
 import java.io.PrintWriter;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.Callable;
+import java.util.stream.Collectors;
 import org.ep4j.cli.Build;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Json;
 import org.ep4j.cli.text.Style;
+import org.ep4j.cli.text.Table;
+import org.ep4j.cli.text.Wrapped;
 import org.ep4j.rdma.verbs.ports.RdmaPorts;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
@@ -23,9 +28,18 @@ import picocli.CommandLine.Spec;
 @Command(
     name = "doctor",
     description =
-        "Report what this machine has, what is missing, the consequences, and each setting.")
+        "Report what this machine has, what is missing, the consequences, each setting, and a"
+            + " verdict.")
 public final class DoctorCommand implements Callable<Integer> {
-  private static final int NAME_WIDTH = 24;
+  private static final int NAME_WIDTH = 31;
+
+  /** Width of a mark with the blanks around it. */
+  private static final int MARK_WIDTH = 6;
+
+  private static final int TEXT_WIDTH = Table.WIDTH - MARK_WIDTH - NAME_WIDTH;
+
+  /** A longer text is not printed twice. */
+  private static final int LONG = TEXT_WIDTH;
 
   @Option(names = "--json", description = "Print JSON instead of text.")
   private boolean json;
@@ -58,6 +72,7 @@ public final class DoctorCommand implements Callable<Integer> {
     findings.addAll(StatusFacts.look());
     findings.addAll(SettingFacts.look(environment));
     findings.addAll(RdmaFacts.settings(environment, RdmaPorts.discover(), RdmaFacts.senders()));
+    findings.addAll(Verdict.of(findings));
     return findings;
   }
 
@@ -81,6 +96,7 @@ public final class DoctorCommand implements Callable<Integer> {
   static String text(List<Finding> findings, Style style) {
     StringBuilder text = new StringBuilder();
     String topic = "";
+    Set<String> printed = new HashSet<>();
     for (Finding finding : findings) {
       if (!finding.topic().equals(topic)) {
         topic = finding.topic();
@@ -95,12 +111,22 @@ public final class DoctorCommand implements Callable<Integer> {
       String name = finding.name();
       text.append("  ").append(mark).append("  ").append(name);
       text.append(" ".repeat(Math.max(1, NAME_WIDTH - name.length())));
-      text.append(finding.value()).append('\n');
-      if (!finding.meaning().isEmpty()) {
-        text.append(" ".repeat(NAME_WIDTH + 6));
-        text.append(style.faint(finding.meaning())).append('\n');
+      text.append(wrapped(finding.value(), Style.PLAIN)).append('\n');
+      String meaning = finding.meaning();
+      if (!meaning.isEmpty()) {
+        boolean again = meaning.length() > LONG && !printed.add(meaning);
+        text.append(" ".repeat(NAME_WIDTH + MARK_WIDTH));
+        text.append(wrapped(again ? "for the same reason as above" : meaning, style)).append('\n');
       }
     }
     return text.toString();
+  }
+
+  /** The text in lines below each other, to the right of the names. */
+  private static String wrapped(String text, Style style) {
+    return Wrapped.lines(text, TEXT_WIDTH)
+        .lines()
+        .map(style::faint)
+        .collect(Collectors.joining("\n" + " ".repeat(NAME_WIDTH + MARK_WIDTH)));
   }
 }

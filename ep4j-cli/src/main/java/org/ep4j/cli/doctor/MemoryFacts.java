@@ -89,13 +89,14 @@ final class MemoryFacts {
   private static Finding hugePages() {
     String anonymous = chosen(HUGE.resolve("enabled"));
     String shared = chosen(HUGE.resolve("shmem_enabled"));
-    return Finding.found(
-        TOPIC,
-        "transparent huge pages",
-        "threads " + anonymous + ", processes (shmem) " + shared,
-        shared.equals("never") || shared.equals("deny")
-            ? "first touch of shared regions is slow: set it to advise"
-            : "");
+    String value = "threads " + anonymous + ", processes (shmem) " + shared;
+    return shared.equals("never") || shared.equals("deny")
+        ? Finding.warning(
+            TOPIC,
+            "transparent huge pages",
+            value,
+            "first touch of shared regions is slow: write advise to " + HUGE + "/shmem_enabled")
+        : Finding.found(TOPIC, "transparent huge pages", value, "");
   }
 
   private static String chosen(Path file) {

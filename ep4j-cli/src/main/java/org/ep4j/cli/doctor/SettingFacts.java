@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.regex.Pattern;
 import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.cuda.driver.compiler.NvJitLink;
@@ -60,6 +61,8 @@ final class SettingFacts {
 
   private static final String DEFAULT = "default";
 
+  private static final Pattern VARIABLE = Pattern.compile("[A-Z0-9_, ]+");
+
   private SettingFacts() {}
 
   static List<Finding> look(Map<String, String> environment) {
@@ -71,11 +74,11 @@ final class SettingFacts {
       if (!value.isBlank()) {
         findings.add(
             Finding.found(
-                TOPIC, variable.name, value, variable.meaning + "; from the environment"));
+                TOPIC, variable.name, value, "from the environment; " + variable.meaning));
       } else if (!variable.byDefault.isEmpty()) {
         findings.add(
             Finding.found(
-                TOPIC, variable.name, variable.byDefault, variable.meaning + "; " + DEFAULT));
+                TOPIC, variable.name, variable.byDefault, DEFAULT + "; " + variable.meaning));
       }
     }
     findings.add(property("ep4j.host.vectorBits"));
@@ -83,6 +86,11 @@ final class SettingFacts {
     environment.keySet().stream().sorted().forEach(name -> renamed(name, findings));
     UnreadVariables.of(environment).forEach(name -> findings.add(unread(name)));
     return findings;
+  }
+
+  /** The source in words; some values come from a variable, others from a rule. */
+  private static String source(String source) {
+    return VARIABLE.matcher(source).matches() ? "from " + source : source;
   }
 
   private static Finding property(String name) {
@@ -120,7 +128,7 @@ final class SettingFacts {
     }
     for (LaunchEnvironment.Finding finding : launch.findings()) {
       findings.add(
-          Finding.found(TOPIC, finding.setting(), finding.value(), "from " + finding.source()));
+          Finding.found(TOPIC, finding.setting(), finding.value(), source(finding.source())));
     }
     if (launch.findings().isEmpty()) {
       findings.add(

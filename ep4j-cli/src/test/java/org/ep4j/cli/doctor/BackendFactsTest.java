@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import org.ep4j.BackendName;
+import org.ep4j.cuda.backend.BackendChoice;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.junit.jupiter.api.Test;
 
@@ -18,17 +20,40 @@ class BackendFactsTest {
 
   @Test
   void theChoiceIsReportedWithItsSource() {
-    assertThat(look(Map.of()).getFirst())
+    Map<String, BackendProbe> probes =
+        Map.of(
+            "direct", BackendProbe.found("", "libcuda.so.1", List.of()),
+            "nccl", BackendProbe.failed("no libnccl.so.2: install it"));
+    assertThat(BackendFacts.chosen(choice(Map.of()), probes))
         .isEqualTo(Finding.found("Backends", "backend", "direct", "default"));
-    assertThat(look(Map.of("DEEP_EP_BACKEND", "nccl_gin")).getFirst())
-        .isEqualTo(Finding.found("Backends", "backend", "nccl", "DEEP_EP_BACKEND"));
+    assertThat(BackendFacts.chosen(choice(Map.of("DEEP_EP_BACKEND", "nccl_gin")), probes))
+        .extracting(Finding::state, Finding::value)
+        .containsExactly(Finding.State.WARNING, "nccl, not usable");
+  }
+
+  @Test
+  void aBackendThatCannotBeUsedIsNotCalledInOrder() {
+    for (Finding finding : look(Map.of())) {
+      if (finding.name().equals("direct") && finding.state() == Finding.State.MISSING) {
+        assertThat(look(Map.of()).getFirst().state()).isEqualTo(Finding.State.MISSING);
+      }
+    }
+    assertThat(
+            BackendFacts.chosen(
+                    choice(Map.of()), Map.of("direct", BackendProbe.failed("no driver")))
+                .state())
+        .isEqualTo(Finding.State.MISSING);
+  }
+
+  private static BackendChoice choice(Map<String, String> environment) {
+    return BackendChoice.of(BackendName.AUTO, new Properties(), environment);
   }
 
   @Test
   void anUnknownNameIsAWarningWithTheKnownOnes() {
     Finding finding = look(Map.of("EP4J_BACKEND", "ncll")).getFirst();
     assertThat(finding.state()).isEqualTo(Finding.State.WARNING);
-    assertThat(finding.meaning()).contains("EP4J_BACKEND").contains("[direct, nccl, nvshmem]");
+    assertThat(finding.meaning()).contains("EP4J_BACKEND").contains("direct, nccl, nvshmem");
   }
 
   @Test

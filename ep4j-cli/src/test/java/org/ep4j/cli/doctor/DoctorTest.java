@@ -46,6 +46,42 @@ class DoctorTest {
   }
 
   @Test
+  void theReportEndsWithAVerdictAndFitsIntoATerminal() {
+    List<Finding> findings = DoctorCommand.look(System.getenv());
+    String text = DoctorCommand.text(findings, Style.PLAIN);
+
+    assertThat(text).containsPattern("\nVerdict\n  ok  ready +engine (host|cuda)\n");
+    assertThat(text.lines().filter(line -> line.length() > 100 && line.strip().contains("  ")))
+        .isEmpty();
+    String pages = "Memory: transparent huge pages";
+    List<Finding> warned =
+        List.of(
+            Finding.found("Engines", "host", "available", ""),
+            Finding.warning("Memory", "transparent huge pages", "never", "slow"),
+            Finding.missing("Memory", "/dev/shm", "not a directory", "mount it"),
+            Finding.missing("GPU", "driver", "none", "not loaded"));
+    assertThat(DoctorCommand.text(Verdict.of(warned), Style.PLAIN))
+        .contains("ready", "engine host", pages, "Memory: /dev/shm")
+        .containsPattern("!!  warnings +2\n")
+        .doesNotContain("driver");
+    assertThat(Verdict.of(List.of())).first().extracting(Finding::name).isEqualTo("not ready");
+  }
+
+  @Test
+  void longTextIsWrappedAndNotRepeated() {
+    String reason = "word ".repeat(30).strip();
+    String text =
+        DoctorCommand.text(
+            List.of(
+                Finding.missing("GPU", "one", "none", reason),
+                Finding.missing("GPU", "two", "none", reason)),
+            Style.PLAIN);
+
+    assertThat(text.lines()).allMatch(line -> line.length() <= 100);
+    assertThat(text).containsOnlyOnce("for the same reason as above");
+  }
+
+  @Test
   void jsonHasEveryFindingOfTheText() {
     String json = CommandLineRun.of("doctor", "--json").out();
 
