@@ -365,7 +365,9 @@ final class MachinePage {
                     word(operation(result)),
                     Values.micros(Values.number(result.get("median_us"))),
                     Values.micros(Values.number(result.get("min_us"))),
-                    Values.micros(Values.number(result.get("p99_us"))),
+                    result.get("p99_us") == null
+                        ? "–"
+                        : Values.micros(Values.number(result.get("p99_us"))),
                     Values.significant(result.get("logical_gbps")),
                     ceiling == null ? "–" : Math.round(Values.number(ceiling)) + " %",
                     String.valueOf(result.get("iterations"))));

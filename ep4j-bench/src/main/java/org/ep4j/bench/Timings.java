@@ -33,19 +33,21 @@ public record Timings(double[] micros) {
     return sorted.length % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
   }
 
-  /** The shortest duration that at least 99 of 100 do not exceed. */
+  /** The shortest duration that at least 99 of 100 do not exceed; NaN of fewer than 100. */
   public double p99() {
-    return percentile(0.99);
+    return percentile(0.99, 100);
   }
 
-  /** The same for 999 of 1000; the maximum of fewer than 1000. */
+  /** The same for 999 of 1000; NaN of fewer than 1000. */
   public double p999() {
-    return percentile(0.999);
+    return percentile(0.999, 1000);
   }
 
-  private double percentile(double share) {
+  private double percentile(double share, int fewest) {
     double[] sorted = sorted();
-    return sorted[(int) Math.ceil(share * sorted.length) - 1];
+    return sorted.length < fewest
+        ? Double.NaN
+        : sorted[(int) Math.ceil(share * sorted.length) - 1];
   }
 
   public double min() {

@@ -3,6 +3,7 @@ package org.ep4j.verify;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.Arrays;
 import org.ep4j.DType;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
@@ -21,6 +22,12 @@ public final class RoutingGenerator {
   private final int experts;
   private final int topK;
   private final int hot;
+
+  /** Experts form this number of groups; all of a token are in {@code topKGroups} of them. */
+  private final int groups;
+
+  private final int topKGroups;
+  private final boolean[] chosen;
   private final int[] expertAt;
   private final int[] bound;
   private final SplitMix random = new SplitMix(0);
@@ -30,14 +37,39 @@ public final class RoutingGenerator {
    * @param topK distinct experts per token, at most E
    */
   public RoutingGenerator(RoutingKind kind, long seed, int experts, int topK) {
-    if (topK < 1 || topK > experts) {
+    this(kind, seed, experts, topK, 1, 1);
+  }
+
+  /**
+   * A generator with grouped gating: each token first chooses groups, then experts in them.
+   *
+   * @param experts number of experts E, a multiple of {@code groups}
+   * @param topK distinct experts per token, at most those of {@code topKGroups} groups
+   * @param groups groups of consecutive experts
+   * @param topKGroups groups that a token chooses
+   */
+  public RoutingGenerator(
+      RoutingKind kind, long seed, int experts, int topK, int groups, int topKGroups) {
+    if (groups < 1 || topKGroups < 1 || topKGroups > groups || experts % groups != 0) {
+      throw new InvalidArgumentException(
+          ErrorCode.ROUTINGS_DO_NOT_MATCH,
+          "topKGroups",
+          topKGroups + " of " + groups + " groups of " + experts + " experts",
+          "1 to the number of groups, which divides the number of experts",
+          "choose fewer groups");
+    }
+    int eligible = experts / groups * topKGroups;
+    if (topK < 1 || topK > eligible) {
       throw new InvalidArgumentException(
           ErrorCode.ROUTINGS_DO_NOT_MATCH,
           "topK",
           String.valueOf(topK),
-          "1.." + experts,
+          "1.." + eligible,
           "choose among the experts that exist");
     }
+    this.groups = groups;
+    this.topKGroups = topKGroups;
+    this.chosen = new boolean[groups];
     this.kind = kind;
     this.seed = seed;
     this.experts = experts;
@@ -68,9 +100,10 @@ public final class RoutingGenerator {
    */
   public void draw(int rank, int token, long[] idx, float[] weights) {
     random.restart(SplitMix.tokenState(seed, rank, token));
+    chooseGroups();
     for (int k = 0; k < topK; ) {
-      long expert = draw();
-      if (!contains(idx, k, expert)) {
+      int expert = draw();
+      if (chosen[expert / (experts / groups)] && !contains(idx, k, expert)) {
         idx[k++] = expert;
       }
     }
@@ -110,6 +143,18 @@ public final class RoutingGenerator {
     }
     return Routing.of(
         Tensor.of(idx, DType.INT64, tokens, topK), Tensor.of(weights, DType.FP32, tokens, topK));
+  }
+
+  /** Without a choice to make, draws nothing. */
+  private void chooseGroups() {
+    Arrays.fill(chosen, topKGroups == groups);
+    for (int n = 0; topKGroups < groups && n < topKGroups; ) {
+      int group = random.below(groups);
+      if (!chosen[group]) {
+        chosen[group] = true;
+        n++;
+      }
+    }
   }
 
   private int draw() {

@@ -107,6 +107,36 @@ class InputsTest {
   }
 
   @ParameterizedTest
+  @EnumSource(RoutingKind.class)
+  void groupedGatingChoosesExpertsOfSoManyGroups(RoutingKind kind) {
+    RoutingGenerator grouped = new RoutingGenerator(kind, 3, 64, 6, 4, 2);
+    Set<Long> all = new HashSet<>();
+    for (int token = 0; token < 300; token++) {
+      long[] idx = new long[6];
+      grouped.draw(1, token, idx, new float[6]);
+      Set<Long> groups = new HashSet<>();
+      for (long expert : idx) {
+        groups.add(expert / 16);
+      }
+      all.addAll(groups);
+      assertThat(groups).hasSizeLessThanOrEqualTo(2);
+      assertThat(idx).doesNotHaveDuplicates();
+    }
+    assertThat(all).hasSize(4);
+    assertThatThrownBy(() -> new RoutingGenerator(kind, 3, 64, 6, 4, 5)).hasMessageContaining("5 of 4");
+    assertThatThrownBy(() -> new RoutingGenerator(kind, 3, 64, 17, 4, 1)).hasMessageContaining("1..16");
+  }
+
+  @Test
+  void allGroupsAreTheSameAsNone() {
+    long[] plain = new long[6];
+    long[] grouped = new long[6];
+    new RoutingGenerator(RoutingKind.UNIFORM, 3, 64, 6).draw(1, 2, plain, new float[6]);
+    new RoutingGenerator(RoutingKind.UNIFORM, 3, 64, 6, 4, 4).draw(1, 2, grouped, new float[6]);
+    assertThat(grouped).isEqualTo(plain);
+  }
+
+  @ParameterizedTest
   @EnumSource(DType.class)
   void rowsMadeOnDemandAreThoseOfTheTensor(DType dtype) {
     Inputs inputs = new Inputs(5);

@@ -9,6 +9,7 @@ import org.ep4j.Layout;
 import org.ep4j.bench.CommandAgreement;
 import org.ep4j.bench.NodeChoice;
 import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.HelpGroup;
 import org.ep4j.cli.Spelling;
 import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.cli.launch.NodeOptions;
@@ -46,7 +47,11 @@ import picocli.CommandLine.Spec;
     })
 public final class BenchCommand implements Callable<Integer> {
   private static final int MAX_RANKS = 1024;
-  private static final int HOST_RANKS = 4;
+
+  /** Ranks on the host, at least and at most; between, one for each core. */
+  private static final int FEWEST_RANKS = 2;
+
+  private static final int MOST_RANKS = 4;
   private static final int MAX_SMS = 4096;
   private static final int MAX_ITERATIONS = 100_000;
   private static final int LOW_LATENCY_TOKENS = 128;
@@ -64,10 +69,11 @@ public final class BenchCommand implements Callable<Integer> {
       description = "What to measure; default ${DEFAULT-VALUE}.")
   private String operations = "all";
 
+  @HelpGroup(HelpGroup.RANKS)
   @Option(
       names = {"--ranks", "--num-processes"},
       paramLabel = "N",
-      description = "Number of ranks; default 4, or the number of GPUs.")
+      description = "Number of ranks; default: the number of cores, 2 to 4, or the number of GPUs.")
   private @Nullable Integer ranks;
 
   @Mixin private WorldOptions world = new WorldOptions();
@@ -75,6 +81,7 @@ public final class BenchCommand implements Callable<Integer> {
 
   @Mixin private EngineOptions engines = new EngineOptions();
 
+  @HelpGroup(HelpGroup.LOAD)
   @Option(
       names = {"--tokens", "--num-tokens"},
       paramLabel = "N",
@@ -83,6 +90,7 @@ public final class BenchCommand implements Callable<Integer> {
               + " on GPUs: 1 to 1024).")
   private @Nullable Integer tokens;
 
+  @HelpGroup(HelpGroup.LOAD)
   @Option(
       names = "--hidden",
       defaultValue = "7168",
@@ -90,6 +98,7 @@ public final class BenchCommand implements Callable<Integer> {
       description = "Elements of a row; default ${DEFAULT-VALUE}.")
   private int hidden;
 
+  @HelpGroup(HelpGroup.LOAD)
   @Option(
       names = {"--topk", "--num-topk"},
       defaultValue = "8",
@@ -97,6 +106,7 @@ public final class BenchCommand implements Callable<Integer> {
       description = "Experts of each token; default ${DEFAULT-VALUE}.")
   private int topk;
 
+  @HelpGroup(HelpGroup.LOAD)
   @Option(
       names = {"--experts", "--num-experts"},
       defaultValue = "256",
@@ -104,6 +114,7 @@ public final class BenchCommand implements Callable<Integer> {
       description = "Experts of all ranks; default ${DEFAULT-VALUE}.")
   private int experts;
 
+  @HelpGroup(HelpGroup.LOAD)
   @Option(
       names = "--dtype",
       split = ",",
@@ -113,6 +124,7 @@ public final class BenchCommand implements Callable<Integer> {
               + " host uses only the first.")
   private @Nullable List<Payload> payloads;
 
+  @HelpGroup(HelpGroup.LOAD)
   @Option(
       names = "--layout",
       defaultValue = "flat",
@@ -120,6 +132,7 @@ public final class BenchCommand implements Callable<Integer> {
       description = "Row order at the receiver (ht); default ${DEFAULT-VALUE}.")
   private String layout = "flat";
 
+  @HelpGroup(HelpGroup.LOAD)
   @Option(
       names = "--apply-weights",
       description = "Combines multiply rows by their weights (ht, expert-major).")
@@ -135,6 +148,7 @@ public final class BenchCommand implements Callable<Integer> {
               + " captured in a graph with their combines (graph); default ${DEFAULT-VALUE}.")
   private String mode = "exact";
 
+  @HelpGroup(HelpGroup.LOAD)
   @Option(
       names = "--routing",
       defaultValue = "uniform",
@@ -142,20 +156,35 @@ public final class BenchCommand implements Callable<Integer> {
       description = "How tokens choose experts; default ${DEFAULT-VALUE}.")
   private RoutingKind routing = RoutingKind.UNIFORM;
 
+  @HelpGroup(HelpGroup.LOAD)
+  @Option(
+      names = {"--topk-groups", "--num-topk-groups"},
+      defaultValue = "0",
+      paramLabel = "N",
+      description =
+          "Grouped gating: the experts of a token are on N nodes; default 0: on any. Needs declared"
+              + " nodes.")
+  private int topkGroups;
+
+  @HelpGroup(HelpGroup.TIMING)
   @Option(
       names = "--iterations",
       paramLabel = "N",
       description =
-          "Timed iterations; default: as many as fit into some seconds, 5 to 300 (ht) or 20 to 1000"
+          "Timed iterations; default: as many as fit into some seconds, 10 to 300 (ht) or 20 to 1000"
               + " (ll).")
   private @Nullable Integer iterations;
 
+  @HelpGroup(HelpGroup.TIMING)
   @Option(
       names = "--warmup",
       paramLabel = "N",
-      description = "Untimed iterations before; default: as many as fit into part of a second.")
+      description =
+          "Untimed iterations before; default: until the operation stops becoming faster, at most"
+              + " some seconds.")
   private @Nullable Integer warmup;
 
+  @HelpGroup(HelpGroup.TIMING)
   @Option(
       names = "--buffers",
       paramLabel = "N",
@@ -165,6 +194,7 @@ public final class BenchCommand implements Callable<Integer> {
               + " tokens and more, which exceed every cache.")
   private @Nullable Integer buffers;
 
+  @HelpGroup(HelpGroup.LOAD)
   @Option(
       names = "--seed",
       defaultValue = "1",
@@ -172,25 +202,30 @@ public final class BenchCommand implements Callable<Integer> {
       description = "Seed of inputs and routing; default ${DEFAULT-VALUE}.")
   private long seed;
 
+  @HelpGroup(HelpGroup.LOW_LATENCY)
   @Option(
       names = "--max-tokens",
       paramLabel = "N",
       description = "Maximum of tokens per rank (ll); default: the number of tokens.")
   private @Nullable Integer maxTokens;
 
+  @HelpGroup(HelpGroup.LOW_LATENCY)
   @Option(names = "--logfmt", description = "Combine in LogFMT-10 (ll).")
   private boolean logFmt;
 
+  @HelpGroup(HelpGroup.LOW_LATENCY)
   @Option(
       names = "--hook",
       description = "Split operations into a sending and a receiving half (ll).")
   private boolean hook;
 
+  @HelpGroup(HelpGroup.LOW_LATENCY)
   @Option(
       names = "--partial",
       description = "Each rank sums its rows of a token before it sends them (ll).")
   private boolean partial;
 
+  @HelpGroup(HelpGroup.LOW_LATENCY)
   @Option(
       names = "--rank-major",
       description =
@@ -198,9 +233,11 @@ public final class BenchCommand implements Callable<Integer> {
               + " (ll).")
   private boolean rankMajor;
 
+  @HelpGroup(HelpGroup.LOW_LATENCY)
   @Option(names = "--zero-copy", description = "Combine from the region of the buffer (ll).")
   private boolean zeroCopy;
 
+  @HelpGroup(HelpGroup.RANKS)
   @Option(
       names = "--sms",
       split = ",",
@@ -257,7 +294,12 @@ public final class BenchCommand implements Callable<Integer> {
     if (ranks != null) {
       return ranks;
     }
-    return nodes.ranks(settings.onDevice() ? Math.max(1, CudaDevice.count()) : HOST_RANKS);
+    return nodes.ranks(settings.onDevice() ? Math.max(1, CudaDevice.count()) : hostRanks());
+  }
+
+  /** Ranks of the host engine poll: more ranks than cores measure the scheduler. */
+  static int hostRanks() {
+    return Math.clamp(Runtime.getRuntime().availableProcessors(), FEWEST_RANKS, MOST_RANKS);
   }
 
   private BenchSettings.Kind kind() {
@@ -331,6 +373,7 @@ public final class BenchCommand implements Callable<Integer> {
         BenchSettings.Mode.valueOf(
             word("--mode", mode, "exact", "static", "cached", "graph").toUpperCase(Locale.ROOT)),
         routing,
+        topkGroups,
         new IterationPlan(iterations == null ? 0 : iterations, warmup == null ? -1 : warmup, sets),
         seed,
         new BenchSettings.LowLatencyVariant(logFmt, hook, zeroCopy, partial, rankMajor),

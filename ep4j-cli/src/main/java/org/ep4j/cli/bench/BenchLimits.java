@@ -16,6 +16,7 @@ final class BenchLimits {
 
   static void check(CommandSpec spec, BenchSettings settings, int worldSize) {
     rows(spec, settings);
+    groups(spec, settings, worldSize);
     checkVariant(spec, settings.options());
     if (settings.highThroughput()) {
       ExpertBuffer.sizes(settings.highThroughputConfig(worldSize), worldSize);
@@ -28,6 +29,19 @@ final class BenchLimits {
     if (settings.lowLatency()) {
       ExpertBuffer.sizes(settings.lowLatencyConfig(worldSize), worldSize);
     }
+  }
+
+  private static void groups(CommandSpec spec, BenchSettings settings, int worldSize) {
+    int groups = settings.topkGroups();
+    int nodes = settings.nodes().count(worldSize);
+    CommandSpecs.checkValue(
+        spec,
+        groups >= 0 && (groups == 0 || (nodes > 1 && groups <= nodes)),
+        "--topk-groups",
+        groups,
+        nodes > 1 ? "0.." + nodes + ", the nodes" : "0 on one node: declare --nodes");
+    // The generator knows the other limits.
+    var _ = settings.generator(0, worldSize);
   }
 
   private static void rows(CommandSpec spec, BenchSettings settings) {

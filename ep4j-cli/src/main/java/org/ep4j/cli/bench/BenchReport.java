@@ -6,6 +6,8 @@ import org.ep4j.bench.Timings;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
+import org.ep4j.cli.text.Wrapped;
+import org.jspecify.annotations.Nullable;
 import org.ep4j.cuda.driver.CudaDevice;
 
 /**
@@ -16,6 +18,14 @@ import org.ep4j.cuda.driver.CudaDevice;
  * @param threads whether the ranks are threads of one JVM
  */
 record BenchReport(BenchSettings settings, int ranks, boolean threads) {
+  private static final String NOTE =
+      "n iterations, the slowest rank of each; p99 of 100 and more; GB/s per rank; ceiling: copying"
+          + " (dispatch) or reading (combine) the same bytes on all ranks at once, in this run";
+
+  private static final String UNSTEADY =
+      "* no steady state: the operation was still becoming faster while it was timed; repeat it on"
+          + " an idle machine, or with more --warmup";
+
   /** Heading of the high-throughput part. */
   String highThroughputHead(Style style, String engine, int threadsOfRank) {
     return style.bold("High throughput")
@@ -80,9 +90,16 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
   }
 
   private String common() {
-    return "          %s routing, seed %d, %d input sets in rotation\n"
+    String grouped =
+        settings.topkGroups() == 0
+            ? ""
+            : ", experts of a token on %d of the nodes".formatted(settings.topkGroups());
+    return "          %s routing%s, seed %d, %d input sets in rotation\n"
         .formatted(
-            BenchSettings.word(settings.routing()), settings.seed(), settings.plan().buffers());
+            BenchSettings.word(settings.routing()),
+            grouped,
+            settings.seed(),
+            settings.plan().buffers());
   }
 
   /** The results and a note on the columns. */
@@ -90,19 +107,21 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
     Table table =
         new Table(
             "operation",
+            "n",
             "median",
             "p99",
             "min",
             "max",
-            "logical GB/s",
-            "remote GB/s",
-            "ceiling GB/s",
+            "logical\nGB/s",
+            "remote\nGB/s",
+            "ceiling\nGB/s",
             "% of it");
     for (Result result : results) {
       Timings timings = result.timings();
       boolean ceiling = !Double.isNaN(result.ceilingMicros());
       table.row(
-          result.operation() + " " + result.payload(),
+          result.operation() + " " + result.payload() + mark(result),
+          String.valueOf(timings.micros().length),
           Units.micros(timings.median()),
           Units.micros(timings.p99()),
           Units.micros(timings.min()),
@@ -112,11 +131,22 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
           ceiling ? Units.significant(result.bytes() / result.ceilingMicros() / 1e3) : "",
           ceiling ? Units.fixed(result.ceilingPercent(), 0) : "");
     }
-    String note =
-        "%d iterations, the slowest rank of each; GB/s per rank; ceiling: copying (dispatch) or"
-                .formatted(iterations(results))
-            + " reading (combine) the same bytes on all ranks at once, in this run";
-    return table.render(style) + style.faint(note) + "\n" + crossings(style, results);
+    return table.render(style)
+        + Wrapped.faint(style, NOTE)
+        + unsteady(style, results)
+        + crossings(style, results);
+  }
+
+  /** A mark on the name of a row that {@link #unsteady} explains. */
+  static String mark(Result result) {
+    return result.warmUp().isIncomplete() ? " *" : "";
+  }
+
+  /** A note on rows that were timed before they had stopped becoming faster. */
+  static String unsteady(Style style, List<Result> results) {
+    return results.stream().anyMatch(result -> result.warmUp().isIncomplete())
+        ? Wrapped.faint(style, UNSTEADY)
+        : "";
   }
 
   /** The traffic between nodes; empty for one node. */
@@ -145,16 +175,20 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
             + " over "
             + wire
             + ", 4 lanes, all ranks at once, alternating with the operations";
-    return "\n" + table.render(style) + style.faint(note) + "\n";
+    return "\n" + table.render(style) + Wrapped.faint(style, note);
   }
 
-  private static int iterations(List<Result> results) {
-    return results.stream().mapToInt(r -> r.timings().micros().length).min().orElse(0);
-  }
-
-  /** The artifact. */
-  Map<String, Object> tree(List<Map<String, Object>> results) {
+  /**
+   * The artifact.
+   *
+   * @param engine the engine that ran
+   * @param wire the wire that ran between nodes; null for one node
+   */
+  Map<String, Object> tree(
+      List<Map<String, Object>> results, String engine, @Nullable String wire) {
     Map<String, Object> configuration = settings.tree();
+    configuration.put("device", engine);
+    configuration.put("wire", wire);
     configuration.put("ranks", ranks);
     configuration.put("ranks_are", threads ? "threads" : "processes");
     Map<String, Object> tree = Artifact.head();

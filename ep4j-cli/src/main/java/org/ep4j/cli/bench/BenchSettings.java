@@ -13,6 +13,7 @@ import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
 import org.ep4j.bench.NodeChoice;
 import org.ep4j.cli.launch.EngineOptions;
+import org.ep4j.verify.RoutingGenerator;
 import org.ep4j.verify.RoutingKind;
 
 /**
@@ -32,6 +33,7 @@ import org.ep4j.verify.RoutingKind;
  * @param applyWeights whether combines of high throughput apply weights
  * @param mode calls of high throughput
  * @param routing how tokens choose experts
+ * @param topkGroups nodes that the experts of a token are on, at most; 0: all nodes
  * @param plan numbers of iterations
  * @param seed of inputs and routing
  * @param options variant of low latency
@@ -55,6 +57,7 @@ record BenchSettings(
     boolean applyWeights,
     Mode mode,
     RoutingKind routing,
+    int topkGroups,
     IterationPlan plan,
     long seed,
     LowLatencyVariant options,
@@ -209,6 +212,7 @@ record BenchSettings(
         applyWeights,
         mode,
         routing,
+        topkGroups,
         plan,
         seed,
         options,
@@ -240,6 +244,7 @@ record BenchSettings(
         applyWeights,
         mode,
         routing,
+        topkGroups,
         work,
         seed,
         options,
@@ -254,6 +259,13 @@ record BenchSettings(
     return layout == Layout.FLAT
         ? "flat"
         : applyWeights ? "expert-major, weights applied" : "expert-major";
+  }
+
+  /** Draws the routing of an input set. */
+  RoutingGenerator generator(int set, int ranks) {
+    int groups = topkGroups == 0 ? 1 : nodes.count(ranks);
+    return new RoutingGenerator(
+        routing, seed + set, experts, topk, groups, topkGroups == 0 ? 1 : topkGroups);
   }
 
   /** Format of rows in high throughput. */
@@ -308,8 +320,10 @@ record BenchSettings(
     tree.put("apply_weights", applyWeights);
     tree.put("mode", word(mode));
     tree.put("routing", word(routing));
-    tree.put("iterations", plan.iterations());
-    tree.put("warmup", plan.warmup());
+    tree.put("topk_groups", topkGroups);
+    // Each result has its own numbers; these are the user's.
+    tree.put("iterations", plan.iterations() > 0 ? plan.iterations() : null);
+    tree.put("warmup", plan.warmup() >= 0 ? plan.warmup() : null);
     tree.put("buffers", plan.buffers());
     tree.put("seed", seed);
     tree.put("logfmt", options.logFmt);
@@ -319,8 +333,7 @@ record BenchSettings(
     tree.put("rank_major", options.rankMajor);
     tree.put("sms", sms);
     tree.put("ranks_per_node", nodes.ranksPerNode());
-    tree.put("wire", nodes.wire());
-    tree.put("backends", backends);
+    tree.put("backends", onDevice() ? backends : List.of());
     tree.put("beside_nccl", nccl.background());
     return tree;
   }

@@ -97,16 +97,17 @@ final class DeviceBench implements AutoCloseable {
    * @param combineCeiling the same for the combine
    */
   List<DeviceResult> measure(double dispatchCeiling, double combineCeiling) {
-    work.settings.plan().spend(BUDGET, work.context.agreement(), this::run);
+    WarmUp warm = work.settings.plan().spend(BUDGET, work.context.agreement(), this::run);
     String sums = BenchSettings.word(work.payload.sums());
     long sent = work.payload.dispatchBytes(work.settings.hidden());
     long back = work.payload.combineBytes(work.settings.hidden());
     List<DeviceResult> results = new ArrayList<>();
     results.add(
         work.result(
-            "dispatch", BenchSettings.word(work.payload), dispatches, sent, dispatchCeiling));
-    results.add(work.result("combine", sums, combines, back, combineCeiling));
-    results.add(work.result("combine + weights", sums, weightedCombines, back, combineCeiling));
+            "dispatch", BenchSettings.word(work.payload), dispatches, sent, dispatchCeiling, warm));
+    results.add(work.result("combine", sums, combines, back, combineCeiling, warm));
+    results.add(
+        work.result("combine + weights", sums, weightedCombines, back, combineCeiling, warm));
     return results;
   }
 

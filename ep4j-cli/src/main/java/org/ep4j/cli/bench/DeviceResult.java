@@ -28,13 +28,14 @@ record DeviceResult(
   static final String[] COLUMNS = {
     "operation",
     "SMs",
+    "n",
     "median",
     "p99",
     "min",
     "kernel",
     "host",
-    "logical GB/s",
-    "remote GB/s",
+    "logical\nGB/s",
+    "remote\nGB/s",
     "ceiling",
     "% of it"
   };
@@ -43,16 +44,17 @@ record DeviceResult(
   static final String[] NODE_COLUMNS = {
     "operation",
     "SMs",
+    "n",
     "median",
     "p99",
     "min",
     "kernel",
     "host",
-    "logical GB/s",
-    "scale-out GB/s",
+    "logical\nGB/s",
+    "scale-out\nGB/s",
     "ceiling",
     "% of it",
-    "scale-up GB/s"
+    "scale-up\nGB/s"
   };
 
   /** This result with its limits. */
@@ -69,8 +71,9 @@ record DeviceResult(
       double crossing = several.scaleOutGbps(median);
       NodeLimits bounds = limits != null && limits.isMeasured() ? limits : null;
       return new String[] {
-        result.operation() + " " + result.payload(),
+        result.operation() + " " + result.payload() + BenchReport.mark(result),
         String.valueOf(sms),
+        String.valueOf(timings.micros().length),
         Units.micros(median),
         Units.micros(timings.p99()),
         Units.micros(timings.min()),
@@ -85,8 +88,9 @@ record DeviceResult(
     }
     boolean ceiling = !Double.isNaN(result.ceilingMicros());
     return new String[] {
-      result.operation() + " " + result.payload(),
+      result.operation() + " " + result.payload() + BenchReport.mark(result),
       String.valueOf(sms),
+      String.valueOf(timings.micros().length),
       Units.micros(timings.median()),
       Units.micros(timings.p99()),
       Units.micros(timings.min()),

@@ -10,6 +10,7 @@ import org.ep4j.bench.NodeLimits;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
+import org.ep4j.cli.text.Wrapped;
 import org.ep4j.cuda.driver.CudaDevice;
 
 /** The high-throughput part of a bench on GPUs, one payload after the other. */
@@ -162,31 +163,28 @@ final class DeviceSession {
     NodeLimits limits = results.getFirst().limits();
     Table table = new Table(limits == null ? DeviceResult.COLUMNS : DeviceResult.NODE_COLUMNS);
     results.forEach(result -> table.row(result.cells()));
-    int calls =
-        results.stream().mapToInt(each -> each.result().timings().micros().length).min().orElse(0);
     return "verified  "
         + style.good("every byte equals the oracle, before and after the timing of each row")
         + "\n\n"
         + table.render(style)
-        + style.faint(
-            calls
-                + " calls, the slowest rank of each, events around the whole call; GB/s per rank,"
-                + " of the whole call;\n"
-                + "kernel: median of as many further calls on a stream that is held until all"
-                + " kernels are enqueued: GPU time alone;\n"
-                + "host: host time of a call;"
+        + Wrapped.faint(
+            style,
+            "n calls, the slowest rank of each, events around the whole call; p99 of 100 and more;"
+                + " GB/s per rank, of the whole call; kernel: median of as many further calls on a"
+                + " stream that is held until all kernels are enqueued: GPU time alone; host: host"
+                + " time of a call;"
                 + (limits == null
-                    ? " ceiling: bare pushes of the same rows on all GPUs at once, in this run\n"
-                    : betweenNodes(limits)));
+                    ? " ceiling: bare pushes of the same rows on all GPUs at once, in this run"
+                    : betweenNodes(limits)))
+        + BenchReport.unsteady(style, results.stream().map(DeviceResult::result).toList());
   }
 
   private static String betweenNodes(NodeLimits limits) {
-    return (" scale-out: rows sent to other nodes, each once per node;\n"
-            + "ceiling: %s;\n"
-            + "scale-up: rows from other ranks of the node, including forwarded rows;\n%s")
+    return (" scale-out: rows sent to other nodes, each once per node; ceiling: %s; scale-up: rows"
+            + " from other ranks of the node, including forwarded rows; %s")
         .formatted(
             limits.ceiling()
                 + (limits.isMeasured() ? ", all ranks at once, GB/s each way, in this run" : ""),
-            limits.cores());
+            limits.cores().strip());
   }
 }

@@ -206,21 +206,28 @@ final class DeviceWork implements AutoCloseable {
    * A measured operation, the same on every rank.
    *
    * @param rowBytes bytes of a sent row
+   * @param warm what ran before the timed calls
    */
   DeviceResult result(
-      String operation, String dtype, CallTimer timer, long rowBytes, double ceilingMicros) {
+      String operation,
+      String dtype,
+      CallTimer timer,
+      long rowBytes,
+      double ceilingMicros,
+      WarmUp warm) {
     Timings called = Timings.longestOf(context.agreement().numbers(timer.deviceNanos()));
     Timings kernel = Timings.longestOf(context.agreement().numbers(timer.kernelNanos()));
     Timings host = Timings.longestOf(context.agreement().numbers(timer.hostNanos()));
     Result result =
         new Result(
-            operation,
-            dtype,
-            called,
-            delivered.mean(),
-            delivered.mean() * rowBytes,
-            flat.meanRemote() * rowBytes,
-            ceilingMicros);
+                operation,
+                dtype,
+                called,
+                delivered.mean(),
+                delivered.mean() * rowBytes,
+                flat.meanRemote() * rowBytes,
+                ceilingMicros)
+            .after(warm);
     NodeTraffic nodes = new NodeTraffic(crossing * rowBytes, scaleUp * rowBytes);
     return new DeviceResult(
         result, kernel, host, buffer.parallelism(), severalNodes() ? nodes : null, null);

@@ -89,7 +89,7 @@ final class GraphBench implements AutoCloseable {
 
   /** Times replays with the number of SMs of the capture. */
   List<DeviceResult> measure(double dispatchCeiling, double combineCeiling) {
-    work.settings.plan().spend(BUDGET, work.context.agreement(), this::run);
+    WarmUp warm = work.settings.plan().spend(BUDGET, work.context.agreement(), this::run);
     long bytes =
         work.payload.dispatchBytes(work.settings.hidden())
             + work.payload.combineBytes(work.settings.hidden());
@@ -99,7 +99,8 @@ final class GraphBench implements AutoCloseable {
             BenchSettings.word(work.payload),
             replays,
             bytes,
-            dispatchCeiling + combineCeiling));
+            dispatchCeiling + combineCeiling,
+            warm));
   }
 
   private void run(int first, int count) {

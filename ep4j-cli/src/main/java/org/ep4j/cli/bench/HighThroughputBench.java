@@ -54,6 +54,7 @@ final class HighThroughputBench implements AutoCloseable {
   private final ExpertBuffer buffer;
   private long[] dispatchNanos = {};
   private long[] combineNanos = {};
+  private WarmUp warm = WarmUp.NONE;
 
   HighThroughputBench(RankContext context) {
     this.context = context;
@@ -185,7 +186,14 @@ final class HighThroughputBench implements AutoCloseable {
   private List<Result> measure(@Nullable WireCeiling wire) {
     context.at("timing dispatch and combine");
     measureWire(wire);
-    settings.plan().spend(BUDGET, context.agreement(), (first, count) -> run(first, count, wire));
+    warm =
+        settings
+            .plan()
+            .spend(
+                BUDGET,
+                context.agreement(),
+                this::run,
+                (first, count) -> run(first, count, wire));
     context.at("measuring the ceilings");
     Ceilings ceilings = new Ceilings(buffer, context.agreement());
     return List.of(dispatchResult(ceilings, wire), combineResult(ceilings, wire));
@@ -274,7 +282,8 @@ final class HighThroughputBench implements AutoCloseable {
         bytes,
         bytes * share,
         ceilingMicros,
-        crossing);
+        crossing,
+        warm);
   }
 
   @Override

@@ -41,8 +41,7 @@ record InputSet(Inputs inputs, Tokens tokens, Routing routing, WorldRouting worl
       Arena arena) {
     Inputs inputs = new Inputs((settings.seed() + set) ^ PAYLOAD_SEED);
     RoutingGenerator generator =
-        new RoutingGenerator(
-            settings.routing(), settings.seed() + set, settings.experts(), settings.topk());
+        settings.generator(set, placement.ranks());
     Routing routing = generator.routing(rank, count, arena);
     List<Routing> all = new ArrayList<>();
     try (Arena others = Arena.ofConfined()) {

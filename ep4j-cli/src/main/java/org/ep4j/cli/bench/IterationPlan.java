@@ -12,6 +12,18 @@ import org.ep4j.bench.CommandAgreement;
 record IterationPlan(int iterations, int warmup, int buffers) {
   private static final int TRIAL = 3;
 
+  /** Rounds in a row without progress, after which an operation is warm. */
+  private static final int QUIET_ROUNDS = 3;
+
+  /** The time for warming up is exceeded by this factor at most. */
+  private static final int LONGEST = 10;
+
+  /** Of the time of the fastest round: noise makes no round this much faster. */
+  private static final double FASTER = 0.9;
+
+  /** How often the timed iterations may turn out to be warm-up. */
+  private static final int ATTEMPTS = 3;
+
   /**
    * Limits of the derived numbers.
    *
@@ -34,32 +46,106 @@ record IterationPlan(int iterations, int warmup, int buffers) {
     void run(int first, int count);
   }
 
-  /** Warms up, then times; all ranks use the same numbers. */
-  void spend(Budget budget, CommandAgreement agreement, Iterations operation) {
-    int done = 0;
+  /**
+   * Warms up, then times; all ranks use the same numbers. Code that the JVM still compiles becomes
+   * faster, so an operation is warm when it has stopped doing so. If the timed iterations are faster
+   * than the warm-up, they belong to it, and are repeated.
+   */
+  WarmUp spend(Budget budget, CommandAgreement agreement, Iterations operation) {
+    return spend(budget, agreement, operation, operation);
+  }
+
+  /**
+   * The same with more work around the timed iterations.
+   *
+   * @param untimed runs iterations to warm up
+   * @param timed runs and times iterations
+   */
+  WarmUp spend(Budget budget, CommandAgreement agreement, Iterations untimed, Iterations timed) {
+    Spending spending = new Spending(budget, agreement, untimed, timed);
     if (warmup >= 0) {
-      operation.run(0, warmup);
-      done = warmup;
+      untimed.run(0, warmup);
+      spending.done = warmup;
     } else {
-      long trial = nanosEach(agreement, operation, 0, TRIAL);
-      int more = (int) Math.min(budget.max, budget.warmupNanos / trial);
-      operation.run(TRIAL, more);
-      done = TRIAL + more;
+      spending.untilSteady();
     }
     int count = iterations;
     if (count == 0) {
-      long each = nanosEach(agreement, operation, done, TRIAL);
-      done += TRIAL;
+      long each = warmup >= 0 ? spending.nanosEach(untimed, TRIAL) : spending.latest;
       count = (int) Math.clamp(budget.nanos / each, (long) budget.fewest, (long) budget.max);
     }
-    operation.run(done, count);
+    if (warmup >= 0) {
+      timed.run(spending.done, count);
+      return new WarmUp(spending.done, null);
+    }
+    return spending.timed(count);
   }
 
-  /** Nanoseconds of an iteration on the slowest rank. */
-  private static long nanosEach(
-      CommandAgreement agreement, Iterations operation, int first, int count) {
-    long start = System.nanoTime();
-    operation.run(first, count);
-    return Math.max(1, agreement.max((System.nanoTime() - start) / count));
+  /** The iterations of an operation so far. */
+  private static final class Spending {
+    final Budget budget;
+    final CommandAgreement agreement;
+    final Iterations untimed;
+    final Iterations timed;
+    int done;
+
+    /** Nanoseconds of an iteration: in the fastest round, and in the latest. */
+    long fastest = Long.MAX_VALUE;
+
+    long latest;
+    boolean steady;
+
+    Spending(
+        Budget budget, CommandAgreement agreement, Iterations untimed, Iterations timed) {
+      this.budget = budget;
+      this.agreement = agreement;
+      this.untimed = untimed;
+      this.timed = timed;
+    }
+
+    /** Runs rounds until several in a row are not faster than those before. */
+    void untilSteady() {
+      long spent = 0;
+      int quiet = 0;
+      latest = nanosEach(untimed, TRIAL);
+      fastest = latest;
+      while (quiet < QUIET_ROUNDS && spent < LONGEST * budget.warmupNanos) {
+        int round =
+            (int) Math.clamp(budget.warmupNanos / QUIET_ROUNDS / latest, 1L, (long) budget.max);
+        latest = nanosEach(untimed, round);
+        spent += latest * round;
+        quiet = isFaster(latest) ? 0 : quiet + 1;
+        fastest = Math.min(fastest, latest);
+      }
+      steady = quiet == QUIET_ROUNDS;
+    }
+
+    /** Times; repeats what turns out to be warm-up. */
+    WarmUp timed(int count) {
+      for (int attempt = 1; ; attempt++) {
+        int before = done;
+        long each = nanosEach(timed, count);
+        boolean faster = isFaster(each);
+        fastest = Math.min(fastest, each);
+        if (!faster) {
+          return new WarmUp(before, steady || attempt > 1);
+        }
+        if (attempt == ATTEMPTS) {
+          return new WarmUp(before, false);
+        }
+      }
+    }
+
+    private boolean isFaster(long nanos) {
+      return nanos < FASTER * fastest;
+    }
+
+    /** Nanoseconds of an iteration on the slowest rank. */
+    long nanosEach(Iterations operation, int count) {
+      long start = System.nanoTime();
+      operation.run(done, count);
+      done += count;
+      return Math.max(1, agreement.max((System.nanoTime() - start) / count));
+    }
   }
 }

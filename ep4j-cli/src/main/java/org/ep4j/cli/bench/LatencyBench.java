@@ -69,6 +69,9 @@ final class LatencyBench implements AutoCloseable {
   private long[] deviceNanos = {};
   private long[] hostNanos = {};
 
+  /** What ran before the latest times. */
+  private WarmUp warm = WarmUp.NONE;
+
   /**
    * @param sms SMs that the buffer is set to, 0 = chosen by the engine
    */
@@ -131,7 +134,7 @@ final class LatencyBench implements AutoCloseable {
   }
 
   private void spend(Runnable chain) {
-    work.settings.plan().spend(BUDGET, work.context.agreement(), (_, n) -> run(n, chain));
+    warm = work.settings.plan().spend(BUDGET, work.context.agreement(), (_, n) -> run(n, chain));
   }
 
   private void run(int count, Runnable chain) {
@@ -158,6 +161,7 @@ final class LatencyBench implements AutoCloseable {
    * and an empty kernel of one thread, which shows the overhead of the measurement.
    */
   private void phases() {
+    warm = WarmUp.NONE;
     int count = Math.min(MAX_HALVES, deviceNanos.length);
     long[][] halves = new long[5][count];
     deviceNanos = new long[1];
@@ -200,13 +204,14 @@ final class LatencyBench implements AutoCloseable {
         bytes(moved, work.internodeOnce, once ? work.internodeOnce : work.internodePerRow);
     Result result =
         new Result(
-            operation,
-            rows,
-            timings(deviceNanos, chain),
-            (work.settings.options().rankMajor() ? work.once : work.each).mean(),
-            remote,
-            remote,
-            Double.NaN);
+                operation,
+                rows,
+                timings(deviceNanos, chain),
+                (work.settings.options().rankMajor() ? work.once : work.each).mean(),
+                remote,
+                remote,
+                Double.NaN)
+            .after(warm);
     results.add(
         new LatencyResult(
             result,

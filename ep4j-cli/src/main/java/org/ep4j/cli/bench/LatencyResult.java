@@ -31,12 +31,12 @@ record LatencyResult(
     @Nullable NodeLimits limits) {
   /** Columns of the table. */
   static final String[] COLUMNS = {
-    "operation", "as", "tokens", "SMs", "median", "p99", "p99.9", "min", "host", "remote GB/s"
+    "operation", "as", "tokens", "SMs", "n", "median", "p99", "p99.9", "min", "host", "remote\nGB/s"
   };
 
   /** Columns of the table for several nodes. */
   static final String[] NODE_COLUMNS =
-      Stream.concat(Stream.of(COLUMNS), Stream.of("ceiling", "times it")).toArray(String[]::new);
+      Stream.concat(Stream.of(COLUMNS), Stream.of("ceiling", "times\nit")).toArray(String[]::new);
 
   /** This result with its limits. */
   LatencyResult withLimits(NodeLimits known) {
@@ -47,10 +47,11 @@ record LatencyResult(
   String[] cells() {
     Timings timings = result.timings();
     List<String> cells = new ArrayList<>();
-    cells.add(result.operation() + " " + result.payload());
+    cells.add(result.operation() + " " + result.payload() + BenchReport.mark(result));
     cells.add(how);
     cells.add(String.valueOf(tokens));
     cells.add(sms == 0 ? "auto" : String.valueOf(sms));
+    cells.add(String.valueOf(timings.micros().length));
     cells.add(Units.micros(timings.median()));
     cells.add(Units.micros(timings.p99()));
     cells.add(Units.micros(timings.p999()));

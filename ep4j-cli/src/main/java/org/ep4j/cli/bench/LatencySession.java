@@ -10,6 +10,7 @@ import org.ep4j.bench.NodeLimits;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
+import org.ep4j.cli.text.Wrapped;
 
 /** The low-latency part of a bench on GPUs: all numbers of tokens and all payloads. */
 final class LatencySession {
@@ -101,14 +102,15 @@ final class LatencySession {
         + style.good("every byte equals the oracle, before and after the timing of each row")
         + "\n\n"
         + table.render(style)
-        + style.faint(
+        + Wrapped.faint(
+            style,
             "calls, graph: period of an operation in a chain back to back in a stream, the slowest"
-                + " rank of each chain;\n"
-                + "host: host time; alone: GPU time of a half with a hook, started after all ranks"
-                + " had ended the earlier work\n"
-                + "and the half was enqueued; nothing: an empty kernel measured in the same way:"
-                + " the overhead\n"
-                + (limits == null ? "" : betweenNodes(limits)));
+                + " rank of each of n chains; p99 of 100 and more, p99.9 of 1000 and more; host:"
+                + " host time; alone: GPU time of a half with a hook, started after all ranks had"
+                + " ended the earlier work and the half was enqueued; nothing: an empty kernel"
+                + " measured in the same way: the overhead"
+                + (limits == null ? "" : "; " + betweenNodes(limits)))
+        + BenchReport.unsteady(style, results.stream().map(LatencyResult::result).toList());
   }
 
   /** The note on the ceiling of the first number of tokens; each number has its own ceiling. */
@@ -118,6 +120,6 @@ final class LatencySession {
             ? "time of %s for the bytes to other nodes, %s GB/s each way, all ranks at once, in this run"
                 .formatted(limits.ceiling(), Units.significant(limits.ceilingGbps()))
             : limits.ceiling();
-    return "ceiling: " + ceiling + ";\n" + limits.cores();
+    return "ceiling: " + ceiling + "; " + limits.cores().strip();
   }
 }

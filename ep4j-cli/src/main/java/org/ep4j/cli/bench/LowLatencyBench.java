@@ -210,7 +210,7 @@ final class LowLatencyBench implements AutoCloseable {
           result(
               "ll_dispatch",
               name,
-              time(set -> timeDispatch(set, options)),
+              set -> timeDispatch(set, options),
               dispatchBytes,
               copyMicros));
       if (payload == settings.payload()) {
@@ -218,7 +218,7 @@ final class LowLatencyBench implements AutoCloseable {
             result(
                 "ll_combine",
                 settings.options().returnedWord(),
-                time(set -> timeCombine(set, options)),
+                set -> timeCombine(set, options),
                 combineBytes,
                 readMicros));
       }
@@ -226,7 +226,7 @@ final class LowLatencyBench implements AutoCloseable {
           result(
               "ll_pair",
               name,
-              time(set -> timePair(set, options)),
+              set -> timePair(set, options),
               dispatchBytes + combineBytes,
               Double.NaN));
     }
@@ -262,10 +262,6 @@ final class LowLatencyBench implements AutoCloseable {
     return System.nanoTime() - start;
   }
 
-  private Timings time(Timed timed) {
-    settings.plan().spend(BUDGET, context.agreement(), (first, count) -> run(timed, first, count));
-    return Timings.longestOf(context.agreement().numbers(nanos));
-  }
 
   private void run(Timed timed, int first, int count) {
     nanos = new long[count];
@@ -276,11 +272,18 @@ final class LowLatencyBench implements AutoCloseable {
     }
   }
 
+  /** Times an operation. */
   private Result result(
-      String operation, String dtype, Timings timings, double bytes, double ceilingMicros) {
+      String operation, String dtype, Timed timed, double bytes, double ceilingMicros) {
+    WarmUp warm =
+        settings
+            .plan()
+            .spend(BUDGET, context.agreement(), (first, count) -> run(timed, first, count));
+    Timings timings = Timings.longestOf(context.agreement().numbers(nanos));
     double share = traffic.mean() == 0 ? 0 : traffic.meanRemote() / traffic.mean();
     return new Result(
-        operation, dtype, timings, traffic.mean(), bytes, bytes * share, ceilingMicros);
+            operation, dtype, timings, traffic.mean(), bytes, bytes * share, ceilingMicros)
+        .after(warm);
   }
 
   @Override

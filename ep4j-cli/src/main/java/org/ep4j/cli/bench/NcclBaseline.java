@@ -12,6 +12,7 @@ import org.ep4j.bench.Timings;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
+import org.ep4j.cli.text.Wrapped;
 import org.ep4j.nccl.NcclExchange;
 
 /**
@@ -75,11 +76,11 @@ final class NcclBaseline {
         trees.get(i).put("nccl_exchange_us", timings.micros());
       }
       return table.render(style)
-          + style.faint(
+          + Wrapped.faint(
+              style,
               "grouped ncclSend and ncclRecv of the same bytes with each partner, over the"
-                  + " transport that NCCL selects;\n"
-                  + "NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 restrict it to its network on one"
-                  + " host\n");
+                  + " transport that NCCL selects; NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 restrict"
+                  + " it to its network on one host");
     } catch (EngineUnavailableException | ConfigurationMismatchException e) {
       // All ranks throw the same error: they have agreed on it.
       return style.bad("NCCL is not measured: " + e.getMessage()) + "\n";

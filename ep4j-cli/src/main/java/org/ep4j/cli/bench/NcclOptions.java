@@ -2,11 +2,13 @@ package org.ep4j.cli.bench;
 
 import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.HelpGroup;
 import org.ep4j.cli.launch.EngineOptions;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 
 /** Options for work of NCCL on the same GPUs. */
+@HelpGroup("NCCL beside it")
 final class NcclOptions {
   @Option(
       names = "--with-nccl-traffic",

@@ -18,6 +18,7 @@ import org.jspecify.annotations.Nullable;
  * @param ceilingMicros time in which the memory of this machine moves those bytes; NaN if not
  *     measured
  * @param crossing traffic between nodes; null for one node, or if not measured
+ * @param warmUp what ran before the timed iterations
  */
 record Result(
     String operation,
@@ -27,7 +28,8 @@ record Result(
     double bytes,
     double remoteBytes,
     double ceilingMicros,
-    @Nullable InternodeTraffic crossing) {
+    @Nullable InternodeTraffic crossing,
+    WarmUp warmUp) {
   /** A result in one node. */
   Result(
       String operation,
@@ -37,7 +39,13 @@ record Result(
       double bytes,
       double remoteBytes,
       double ceilingMicros) {
-    this(operation, payload, timings, rows, bytes, remoteBytes, ceilingMicros, null);
+    this(operation, payload, timings, rows, bytes, remoteBytes, ceilingMicros, null, WarmUp.NONE);
+  }
+
+  /** This result with what ran before it. */
+  Result after(WarmUp warm) {
+    return new Result(
+        operation, payload, timings, rows, bytes, remoteBytes, ceilingMicros, crossing, warm);
   }
 
   /** GB/s of received rows over the median. */
@@ -77,6 +85,8 @@ record Result(
     if (crossing != null) {
       tree.put("between_nodes", crossing.tree(timings.median()));
     }
+    tree.put("warmup", warmUp.iterations());
+    tree.put("steady", warmUp.steady());
     tree.put("iterations", timings.micros().length);
     tree.put("iterations_us", timings.micros());
     return tree;

@@ -10,7 +10,7 @@ import java.io.UncheckedIOException;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** Trees of maps, iterables, strings, numbers, booleans and number arrays as JSON text. */
+/** Trees of maps, iterables, strings, numbers, booleans and number arrays as JSON text. NaN is null. */
 public final class Json {
   private Json() {}
 
@@ -48,6 +48,7 @@ public final class Json {
       }
       case double[] numbers -> out.writeArray(numbers, 0, numbers.length);
       case Boolean flag -> out.writeBoolean(flag);
+      case Double number when number.isNaN() -> out.writeNull();
       case Double number -> out.writeNumber(number);
       case Number number -> out.writeNumber(number.longValue());
       default -> out.writeString(node.toString());

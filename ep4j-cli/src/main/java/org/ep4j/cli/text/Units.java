@@ -19,8 +19,11 @@ public final class Units {
     return unit == 0 ? bytes + " B" : fixed(value, value < 100 ? 1 : 0) + " " + BINARY[unit];
   }
 
-  /** Microseconds with significant digits, in a unit that fits the size. */
+  /** Microseconds with significant digits, in a unit that fits the size; a dash for NaN. */
   public static String micros(double us) {
+    if (Double.isNaN(us)) {
+      return "-";
+    }
     if (us >= 1e6) {
       return significant(us / 1e6) + " s";
     }

@@ -49,10 +49,10 @@ class BenchCommandTest {
     assertThat(run.out()).contains("equal the oracle bit for bit").contains("% of it");
     assertThat(run.out()).doesNotContain("\u001b");
     if (!arguments.startsWith("ll")) {
-      assertThat(run.out()).containsPattern("dispatch \\w+ +[0-9.]+ [um]s");
+      assertThat(run.out()).containsPattern("dispatch \\w+ +5 +[0-9.]+ [um]s");
     }
     if (!arguments.startsWith("ht")) {
-      assertThat(run.out()).containsPattern("ll_pair \\w+ +[0-9.]+ [um]s");
+      assertThat(run.out()).containsPattern("ll_pair \\w+ +5 +[0-9.]+ [um]s");
     }
   }
 
@@ -61,7 +61,7 @@ class BenchCommandTest {
       strings = {
         "ht --threads --nodes 3 --wire inproc",
         "ht --threads --ranks 3 --ranks-per-node 2 --wire tcp --layout expert-major --dtype fp8",
-        "all --processes --nodes 2 --ranks-per-node 1 --wire shm"
+        "all --processes --nodes 2 --ranks-per-node 1 --wire shm --topk-groups 1"
       })
   void acrossNodesASecondTableShowsTheTraffic(String arguments) throws Exception {
     Path file = scratch.resolve("nodes.json");
@@ -70,8 +70,20 @@ class BenchCommandTest {
     assertThat(run.err()).isEmpty();
     assertThat(run.code()).isEqualTo(ExitCodes.OK);
     assertThat(run.out()).contains("equal the oracle bit for bit", "nodes (", "wire alone GB/s");
+    assertThat(Files.readString(file)).contains("\"wire\" : \"" + wire(arguments) + "\",");
     assertThat(fields(Files.readString(file)))
         .contains("ranks_per_node", "between_nodes", "gbps_each_way", "wire_alone_gbps_each_way");
+  }
+
+  private static String wire(String arguments) {
+    return arguments.replaceFirst(".*--wire (\\w+).*", "$1");
+  }
+
+  @Test
+  void theDefaultNumberOfRanksFollowsTheCores() {
+    int cores = Runtime.getRuntime().availableProcessors();
+
+    assertThat(BenchCommand.hostRanks()).isEqualTo(Math.max(2, Math.min(4, cores)));
   }
 
   @Test
@@ -106,6 +118,7 @@ class BenchCommandTest {
             "remote_gbps",
             "recv_rows",
             "ceiling_percent");
+    assertThat(json).contains("\"device\" : \"host\"", "\"wire\" : null", "\"warmup\" : 1,");
     assertThat(json).contains("\"dispatch\"", "\"combine\"", "\"ll_dispatch\"", "\"ll_combine\"");
     assertThat(json.replaceAll("\\s", "")).containsPattern("\"iterations_us\":\\[([0-9.E-]+,){4}");
     try (Stream<Path> files = Files.list(scratch)) {

@@ -229,7 +229,7 @@ class BenchOptionsTest {
     assertThat(run.err()).contains(ErrorCode.NOT_ENOUGH_MEMORY.id());
   }
 
-  private static BenchSettings parse(String... arguments) {
+  static BenchSettings parse(String... arguments) {
     BenchCommand command = new BenchCommand();
     new CommandLine(command).setCaseInsensitiveEnumValuesAllowed(true).parseArgs(arguments);
     return command.settings();

@@ -17,6 +17,8 @@ import org.ep4j.bench.NodeTraffic;
 import org.ep4j.bench.RowCopies;
 import org.ep4j.bench.Timings;
 import org.ep4j.bench.TrafficVolume;
+import org.ep4j.cli.text.Json;
+import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Units;
 import org.ep4j.verify.RoutingGenerator;
 import org.ep4j.verify.RoutingKind;
@@ -43,7 +45,9 @@ class FiguresTest {
     assertThat(timings.median()).isEqualTo(100.5);
     assertThat(timings.p99()).isEqualTo(198);
     assertThat(micros[0]).as("the order of iterations is kept").isEqualTo(200);
-    assertThat(new Timings(new double[] {7}).p99()).isEqualTo(7);
+    assertThat(timings.p999()).as("of 1000 and more").isNaN();
+    assertThat(new Timings(new double[99]).p99()).as("of 100 and more").isNaN();
+    assertThat(new Timings(new double[1000]).p999()).isZero();
   }
 
   @Test
@@ -54,6 +58,30 @@ class FiguresTest {
     assertThat(result.logicalGbps()).isEqualTo(20);
     assertThat(result.remoteGbps()).isEqualTo(10);
     assertThat(result.ceilingPercent()).isEqualTo(80);
+  }
+
+  @Test
+  void aRowSaysHowOftenItWasTimedAndWhetherItWasWarm() {
+    BenchReport report = new BenchReport(BenchOptionsTest.parse("all", "--device", "host"), 2, true);
+    Result cold =
+        new Result("dispatch", "bf16", new Timings(new double[] {3, 4, 5}), 10, 2e6, 1e6, 80)
+            .after(new WarmUp(7, false));
+    Result warm =
+        new Result("combine", "bf16", new Timings(new double[120]), 10, 2e6, 1e6, 80)
+            .after(new WarmUp(9, true));
+
+    String table = report.table(Style.PLAIN, List.of(cold, warm));
+    assertThat(table)
+        .containsPattern("dispatch bf16 \\* +3 +4.00 us +- ")
+        .containsPattern("combine bf16 +120 +0.00 us +0.00 us ")
+        .contains("* no steady state");
+    assertThat(table.lines()).allMatch(line -> line.length() <= 100);
+    assertThat(report.table(Style.PLAIN, List.of(warm))).doesNotContain("steady");
+    assertThat(cold.tree())
+        .containsEntry("warmup", 7)
+        .containsEntry("steady", false)
+        .containsEntry("iterations", 3);
+    assertThat(Json.text(cold.tree())).contains("\"p99_us\" : null");
   }
 
   @Test
@@ -193,10 +221,10 @@ class FiguresTest {
     List<String> columns = List.of(DeviceResult.NODE_COLUMNS);
     String[] cells = measured.cells();
     assertThat(cells).hasSameSizeAs(DeviceResult.NODE_COLUMNS);
-    assertThat(cells[columns.indexOf("scale-out GB/s")]).isEqualTo(Units.significant(30));
+    assertThat(cells[columns.indexOf("scale-out\nGB/s")]).isEqualTo(Units.significant(30));
     assertThat(cells[columns.indexOf("ceiling")]).isEqualTo(Units.significant(40));
     assertThat(cells[columns.indexOf("% of it")]).isEqualTo(Units.fixed(75, 0));
-    assertThat(cells[columns.indexOf("scale-up GB/s")]).isEqualTo(Units.significant(10));
+    assertThat(cells[columns.indexOf("scale-up\nGB/s")]).isEqualTo(Units.significant(10));
     assertThat(measured.tree())
         .extractingByKey("nodes", InstanceOfAssertFactories.map(String.class, Object.class))
         .containsEntry("percent_of_ceiling", 75.0)

@@ -26,6 +26,32 @@ class TextTest {
   }
 
   @Test
+  void headingsOfSeveralLinesEndOnOneLine() {
+    Table table = new Table("operation", "logical\nGB/s");
+    table.row("dispatch", "1.23");
+
+    assertThat(table.render(Style.PLAIN).lines())
+        .containsExactly("           logical", "operation     GB/s", "dispatch      1.23");
+  }
+
+  @Test
+  void columnsThatDoNotFitContinueBelow() {
+    Table table = new Table("operation", "a".repeat(40), "b".repeat(40), "c".repeat(40));
+    table.row("dispatch", "1", "2", "3");
+
+    String text = table.render(Style.PLAIN);
+    assertThat(text.lines()).allMatch(line -> line.length() <= Table.WIDTH);
+    assertThat(text.lines().filter(line -> line.startsWith("dispatch"))).hasSize(2);
+    assertThat(text).contains("a".repeat(40), "b".repeat(40), "c".repeat(40));
+  }
+
+  @Test
+  void textIsWrappedBetweenWords() {
+    assertThat(Wrapped.lines("one two three", 7)).isEqualTo("one two\nthree");
+    assertThat(Wrapped.lines("extraordinary", 5)).isEqualTo("extraordinary");
+  }
+
+  @Test
   void coloursDoNotMoveColumns() {
     Table table = new Table("a", "b");
     table.row("long name", "1");
