@@ -109,7 +109,7 @@ public final class Main implements Runnable {
   }
 
   private static void configure(CommandLine line) {
-    line.getCommandSpec().usageMessage().exitCodeList(ExitCodes.meanings());
+    HelpText.configure(line);
     // The first non-option after launch begins the launched command; the options behind it belong
     // to it.
     line.setStopAtPositional(line.getCommandName().equals("launch"));

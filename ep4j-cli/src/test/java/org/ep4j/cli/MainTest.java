@@ -150,6 +150,46 @@ class MainTest {
   }
 
   @Test
+  void everyCommandHasExamplesThatParse() {
+    CommandLine root = Main.commandLine(new PrintWriter(System.out), new PrintWriter(System.err));
+    assertExamples(root);
+  }
+
+  private static void assertExamples(CommandLine command) {
+    String name = command.getCommandSpec().qualifiedName();
+    assertThat(HelpText.EXAMPLES).containsKey(name);
+    assertThat(CommandLineRun.of((name + " --help").substring("ep4j ".length()).split(" ")).out())
+        .contains("Examples:", HelpText.EXAMPLES.get(name).getFirst());
+    for (String example : HelpText.EXAMPLES.get(name)) {
+      String[] arguments = example.substring("ep4j ".length()).split(" ");
+      Main.commandLine(new PrintWriter(System.out), new PrintWriter(System.err))
+          .parseArgs(arguments);
+    }
+    command.getSubcommands().values().forEach(MainTest::assertExamples);
+  }
+
+  @Test
+  void theOptionsOfBenchAreGrouped() {
+    String help = CommandLineRun.of("bench", "--help").out();
+
+    assertThat(help)
+        .containsSubsequence(
+            "\nRanks and engine:\n",
+            "--ranks",
+            "--join",
+            "--wire",
+            "\nWhat is measured:\n",
+            "--tokens",
+            "\nTiming and results:\n",
+            "--iterations",
+            "\nLow latency:\n",
+            "--hook",
+            "\nOther options:\n",
+            "--help");
+    assertThat(CommandLineRun.of("completion", "--help").out()).contains("\nOptions:\n");
+  }
+
+  @Test
   void noColoursWithoutATerminal() {
     assertThat(CommandLineRun.of("--help").out()).doesNotContain("\u001b");
     assertThat(CommandLineRun.of("nonsense").err()).doesNotContain("\u001b");

@@ -6,12 +6,14 @@ import org.ep4j.BackendName;
 import org.ep4j.EngineName;
 import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.HelpGroup;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 
 /** Options for the engine and the backend between its GPUs. */
+@HelpGroup(HelpGroup.RANKS)
 public final class EngineOptions {
   private static final List<String> ENGINES = EngineName.ALL;
 

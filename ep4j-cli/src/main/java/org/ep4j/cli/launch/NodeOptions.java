@@ -4,11 +4,13 @@ import org.ep4j.BufferConfig;
 import org.ep4j.ErrorCode;
 import org.ep4j.WireName;
 import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.HelpGroup;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 
 /** Options that declare several nodes, which exchange rows over a wire. */
+@HelpGroup(HelpGroup.RANKS)
 public final class NodeOptions {
   @Option(
       names = "--nodes",

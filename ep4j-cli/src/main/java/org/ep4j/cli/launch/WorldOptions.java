@@ -3,12 +3,14 @@ package org.ep4j.cli.launch;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Pattern;
+import org.ep4j.cli.HelpGroup;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 
 /** Options of every command with several ranks. */
+@HelpGroup(HelpGroup.RANKS)
 public final class WorldOptions {
   /** An argument, or a value behind an option, that names an open file other than 0, 1 and 2. */
   private static final Pattern OPEN_FILE =
