@@ -69,7 +69,7 @@ class LauncherScriptTest {
     }
     program(
         "bin/mvn",
-        "mkdir -p " + lib + "; rm -f " + lib + "/*; echo built >&2; touch " + lib + "/built");
+        BASH + "mkdir -p " + lib + "; rm -f " + lib + "/*; echo built >&2; touch " + lib + "/built");
   }
 
   @Test

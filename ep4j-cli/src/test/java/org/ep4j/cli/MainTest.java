@@ -121,10 +121,13 @@ class MainTest {
         CliProcess.start(
             scratch,
             Map.of("JAVA_TOOL_OPTIONS", "-Duser.language=ar -Duser.country=EG"),
-            "bench",
-            "--tokens",
-            "-1")) {
-      assertThat(process.end().err()).contains("--tokens = -1; it must be 0..2147483647");
+            "launch",
+            "-n",
+            "2",
+            "--hosts",
+            "3",
+            "true")) {
+      assertThat(process.end().err()).contains("--hosts = 3, but 2 ranks fill only 2 hosts");
     }
   }
 
