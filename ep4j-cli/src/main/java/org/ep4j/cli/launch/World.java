@@ -48,6 +48,9 @@ public final class World {
       if (e.getCause() instanceof RuntimeException cause) {
         throw cause;
       }
+      if (e.getCause() instanceof Error error) {
+        throw error;
+      }
       throw e;
     }
   }
