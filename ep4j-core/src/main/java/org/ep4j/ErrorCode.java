@@ -335,7 +335,8 @@ public enum ErrorCode {
   HANDLE_OF_OTHER_LAYOUT(
       1430,
       "The handle of a flat dispatch is used for a grouped one, or the reverse.",
-      "Call dispatch with handles of dispatch, and dispatchGrouped with handles of dispatchGrouped."),
+      "Call dispatch with handles of dispatch, and dispatchGrouped with handles of"
+          + " dispatchGrouped."),
 
   ROWS_OF_OTHER_HANDLE(
       1431,
@@ -416,7 +417,8 @@ public enum ErrorCode {
 
   CUDA_CAPTURE_EXACT(
       1719,
-      "A captured dispatch needs a fixed number of rows, because a replay cannot report counts to the host.",
+      "A captured dispatch needs a fixed number of rows, because a replay cannot report counts to"
+          + " the host.",
       "Use Sizing.atMost."),
 
   PUT_SHAPE(
@@ -435,12 +437,14 @@ public enum ErrorCode {
   PROXY_CONFIG(
       1730,
       "A setting of the proxy is outside the limits or does not match the wire.",
-      "The message names the setting. Unset EP4J_PROXY_THREADS and EP4J_PROXY_CORES to use the defaults."),
+      "The message names the setting. Unset EP4J_PROXY_THREADS and EP4J_PROXY_CORES to use the"
+          + " defaults."),
 
   KERNEL_SPEC(
       1740,
       "The architecture, a macro or the source of a kernel is not valid.",
-      "Pass an architecture such as sm_90a, macro names of letters, digits and _, and a kernel file of this jar."),
+      "Pass an architecture such as sm_90a, macro names of letters, digits and _, and a kernel file"
+          + " of this jar."),
 
   KERNEL_CACHE_SETTING(
       1741,
@@ -1233,7 +1237,8 @@ public enum ErrorCode {
   FILE_DESCRIPTOR_COPY(
       6304,
       "A file descriptor could not be copied from another process or closed.",
-      "Run both processes as one user with kernel.yama.ptrace_scope 0, in a container with SYS_PTRACE."),
+      "Run both processes as one user with kernel.yama.ptrace_scope 0, in a container with"
+          + " SYS_PTRACE."),
 
   NCCL_CALL_FAILED(6400, "A call of NCCL failed.", "Set NCCL_DEBUG=WARN for details."),
 
@@ -1248,7 +1253,8 @@ public enum ErrorCode {
   NCCL_GIN_UNAVAILABLE(
       6403,
       "NCCL's GIN is not available.",
-      "Install the version of NCCL that the message names, with InfiniBand or RoCE ports and GPUDirect on all nodes."),
+      "Install the version of NCCL that the message names, with InfiniBand or RoCE ports and"
+          + " GPUDirect on all nodes."),
 
   NCCL_WINDOW_UNAVAILABLE(
       6404,

@@ -45,9 +45,7 @@ public record Timings(double[] micros) {
 
   private double percentile(double share, int fewest) {
     double[] sorted = sorted();
-    return sorted.length < fewest
-        ? Double.NaN
-        : sorted[(int) Math.ceil(share * sorted.length) - 1];
+    return sorted.length < fewest ? Double.NaN : sorted[(int) Math.ceil(share * sorted.length) - 1];
   }
 
   public double min() {

@@ -61,7 +61,7 @@ final class Failures {
     err.println(Style.detect().bad(name + ": " + usage(failure, arguments)));
     err.println(
         Spelling.of(failure)
-            .map(near -> "Did you mean: " + near)
+            .map(nearest -> "Did you mean: " + nearest)
             .orElse("Try: " + name + " --help"));
     err.flush();
     return ExitCodes.USAGE;

@@ -29,7 +29,8 @@ final class HelpText {
               "ep4j bench nvlink",
               List.of("ep4j bench nvlink", "ep4j bench nvlink --gpus 2 --sms 8,16")),
           Map.entry(
-              "ep4j bench proxy", List.of("ep4j bench proxy --threads 1,2 --batch 1 --json p.json")),
+              "ep4j bench proxy",
+              List.of("ep4j bench proxy --threads 1,2 --batch 1 --json p.json")),
           Map.entry(
               "ep4j bench put",
               List.of("ep4j bench put --backend direct,nccl", "ep4j bench put --sizes 1024,65536")),

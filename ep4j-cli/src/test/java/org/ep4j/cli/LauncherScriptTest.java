@@ -51,7 +51,8 @@ class LauncherScriptTest {
   void copyTheScript() throws IOException {
     Path script = Path.of("..", "ep4j");
     assumeThat(script).as("missing in a bundle").exists();
-    clone = Files.createDirectories(folder.resolve("clone/tools")).getParent();
+    clone = folder.resolve("clone");
+    Files.createDirectories(clone.resolve("tools"));
     Files.copy(script, clone.resolve("ep4j"), java.nio.file.StandardCopyOption.COPY_ATTRIBUTES);
     Files.copy(Path.of("..", "tools", "jdk.sh"), clone.resolve("tools/jdk.sh"));
     Files.writeString(clone.resolve("pom.xml"), "");
@@ -69,7 +70,14 @@ class LauncherScriptTest {
     }
     program(
         "bin/mvn",
-        BASH + "mkdir -p " + lib + "; rm -f " + lib + "/*; echo built >&2; touch " + lib + "/built");
+        BASH
+            + "mkdir -p "
+            + lib
+            + "; rm -f "
+            + lib
+            + "/*; echo built >&2; touch "
+            + lib
+            + "/built");
   }
 
   @Test
@@ -101,7 +109,7 @@ class LauncherScriptTest {
   }
 
   @Test
-  void noHomeIsNeeded() throws Exception {
+  void aUserWithoutADirectoryCanRunIt() throws Exception {
     ProcessBuilder script = script();
     script.environment().keySet().removeAll(List.of("HOME", "EP4J_JAVA_HOME"));
     script.environment().put("JAVA_HOME", folder.resolve("jdk").toString());

@@ -123,8 +123,10 @@ class InputsTest {
       assertThat(idx).doesNotHaveDuplicates();
     }
     assertThat(all).hasSize(4);
-    assertThatThrownBy(() -> new RoutingGenerator(kind, 3, 64, 6, 4, 5)).hasMessageContaining("5 of 4");
-    assertThatThrownBy(() -> new RoutingGenerator(kind, 3, 64, 17, 4, 1)).hasMessageContaining("1..16");
+    assertThatThrownBy(() -> new RoutingGenerator(kind, 3, 64, 6, 4, 5))
+        .hasMessageContaining("5 of 4");
+    assertThatThrownBy(() -> new RoutingGenerator(kind, 3, 64, 17, 4, 1))
+        .hasMessageContaining("1..16");
   }
 
   @Test

@@ -49,9 +49,9 @@ public final class BenchCommand implements Callable<Integer> {
   private static final int MAX_RANKS = 1024;
 
   /** Ranks on the host, at least and at most; between, one for each core. */
-  private static final int FEWEST_RANKS = 2;
+  private static final int MIN_HOST_RANKS = 2;
 
-  private static final int MOST_RANKS = 4;
+  private static final int MAX_HOST_RANKS = 4;
   private static final int MAX_SMS = 4096;
   private static final int MAX_ITERATIONS = 100_000;
   private static final int LOW_LATENCY_TOKENS = 128;
@@ -171,8 +171,8 @@ public final class BenchCommand implements Callable<Integer> {
       names = "--iterations",
       paramLabel = "N",
       description =
-          "Timed iterations; default: as many as fit into some seconds, 10 to 300 (ht) or 20 to 1000"
-              + " (ll).")
+          "Timed iterations; default: as many as fit into some seconds, 10 to 300 (ht) or 20 to"
+              + " 1000 (ll).")
   private @Nullable Integer iterations;
 
   @HelpGroup(HelpGroup.TIMING)
@@ -299,7 +299,7 @@ public final class BenchCommand implements Callable<Integer> {
 
   /** Ranks of the host engine poll: more ranks than cores measure the scheduler. */
   static int hostRanks() {
-    return Math.clamp(Runtime.getRuntime().availableProcessors(), FEWEST_RANKS, MOST_RANKS);
+    return Math.clamp(Runtime.getRuntime().availableProcessors(), MIN_HOST_RANKS, MAX_HOST_RANKS);
   }
 
   private BenchSettings.Kind kind() {
@@ -311,14 +311,14 @@ public final class BenchCommand implements Callable<Integer> {
       known.add(kind.name().toLowerCase(Locale.ROOT));
     }
     known.addAll(CommandSpecs.require(spec).subcommands().keySet());
-    String near =
+    String nearest =
         Spelling.nearest(operations, known).map("; did you mean %s?"::formatted).orElse("");
     String last = known.removeLast();
     throw CommandSpecs.usage(
         CommandSpecs.require(spec),
         ErrorCode.UNKNOWN_COMMAND,
         "unknown operation '%s': use %s or %s%s"
-            .formatted(operations, String.join(", ", known), last, near));
+            .formatted(operations, String.join(", ", known), last, nearest));
   }
 
   /** The settings of the options. */

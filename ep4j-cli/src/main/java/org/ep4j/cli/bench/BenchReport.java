@@ -7,8 +7,8 @@ import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
 import org.ep4j.cli.text.Wrapped;
-import org.jspecify.annotations.Nullable;
 import org.ep4j.cuda.driver.CudaDevice;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The report of a bench, as text and as JSON.

@@ -40,8 +40,7 @@ record InputSet(Inputs inputs, Tokens tokens, Routing routing, WorldRouting worl
       ExpertPlacement placement,
       Arena arena) {
     Inputs inputs = new Inputs((settings.seed() + set) ^ PAYLOAD_SEED);
-    RoutingGenerator generator =
-        settings.generator(set, placement.ranks());
+    RoutingGenerator generator = settings.generator(set, placement.ranks());
     Routing routing = generator.routing(rank, count, arena);
     List<Routing> all = new ArrayList<>();
     try (Arena others = Arena.ofConfined()) {

@@ -13,7 +13,7 @@ record IterationPlan(int iterations, int warmup, int buffers) {
   private static final int TRIAL = 3;
 
   /** Rounds in a row without progress, after which an operation is warm. */
-  private static final int QUIET_ROUNDS = 3;
+  private static final int STEADY_ROUNDS = 3;
 
   /** The time for warming up is exceeded by this factor at most. */
   private static final int LONGEST = 10;
@@ -48,8 +48,8 @@ record IterationPlan(int iterations, int warmup, int buffers) {
 
   /**
    * Warms up, then times; all ranks use the same numbers. Code that the JVM still compiles becomes
-   * faster, so an operation is warm when it has stopped doing so. If the timed iterations are faster
-   * than the warm-up, they belong to it, and are repeated.
+   * faster, so an operation is warm when it has stopped doing so. If the timed iterations are
+   * faster than the warm-up, they belong to it, and are repeated.
    */
   WarmUp spend(Budget budget, CommandAgreement agreement, Iterations operation) {
     return spend(budget, agreement, operation, operation);
@@ -95,8 +95,7 @@ record IterationPlan(int iterations, int warmup, int buffers) {
     long latest;
     boolean steady;
 
-    Spending(
-        Budget budget, CommandAgreement agreement, Iterations untimed, Iterations timed) {
+    Spending(Budget budget, CommandAgreement agreement, Iterations untimed, Iterations timed) {
       this.budget = budget;
       this.agreement = agreement;
       this.untimed = untimed;
@@ -106,18 +105,18 @@ record IterationPlan(int iterations, int warmup, int buffers) {
     /** Runs rounds until several in a row are not faster than those before. */
     void untilSteady() {
       long spent = 0;
-      int quiet = 0;
+      int steadyRounds = 0;
       latest = nanosEach(untimed, TRIAL);
       fastest = latest;
-      while (quiet < QUIET_ROUNDS && spent < LONGEST * budget.warmupNanos) {
+      while (steadyRounds < STEADY_ROUNDS && spent < LONGEST * budget.warmupNanos) {
         int round =
-            (int) Math.clamp(budget.warmupNanos / QUIET_ROUNDS / latest, 1L, (long) budget.max);
+            (int) Math.clamp(budget.warmupNanos / STEADY_ROUNDS / latest, 1L, (long) budget.max);
         latest = nanosEach(untimed, round);
         spent += latest * round;
-        quiet = isFaster(latest) ? 0 : quiet + 1;
+        steadyRounds = isFaster(latest) ? 0 : steadyRounds + 1;
         fastest = Math.min(fastest, latest);
       }
-      steady = quiet == QUIET_ROUNDS;
+      steady = steadyRounds == STEADY_ROUNDS;
     }
 
     /** Times; repeats what turns out to be warm-up. */

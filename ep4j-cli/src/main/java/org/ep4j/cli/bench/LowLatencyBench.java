@@ -208,11 +208,7 @@ final class LowLatencyBench implements AutoCloseable {
       double copyMicros = copyMicros(ceilings, payload, (long) dispatchBytes);
       results.add(
           result(
-              "ll_dispatch",
-              name,
-              set -> timeDispatch(set, options),
-              dispatchBytes,
-              copyMicros));
+              "ll_dispatch", name, set -> timeDispatch(set, options), dispatchBytes, copyMicros));
       if (payload == settings.payload()) {
         results.add(
             result(
@@ -261,7 +257,6 @@ final class LowLatencyBench implements AutoCloseable {
     combine(set, dispatch(set, options).handle());
     return System.nanoTime() - start;
   }
-
 
   private void run(Timed timed, int first, int count) {
     nanos = new long[count];

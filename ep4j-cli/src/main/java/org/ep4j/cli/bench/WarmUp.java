@@ -6,8 +6,8 @@ import org.jspecify.annotations.Nullable;
  * What ran before the timed iterations; the same on every rank.
  *
  * @param iterations untimed iterations
- * @param steady whether the operation had stopped becoming faster; null if nobody looked, because
- *     the user chose the number of iterations
+ * @param steady whether the operation had stopped becoming faster; null with a number of iterations
+ *     that the user chose
  */
 record WarmUp(int iterations, @Nullable Boolean steady) {
   /** No warm-up of its own. */

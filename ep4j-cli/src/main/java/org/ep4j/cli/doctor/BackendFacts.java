@@ -16,7 +16,7 @@ import org.ep4j.cuda.backend.Backends;
 final class BackendFacts {
   private static final String TOPIC = "Backends";
 
-  /** The source of a choice that nobody made. */
+  /** The source of a choice that neither a program nor a variable made. */
   private static final String DEFAULT = "default";
 
   private BackendFacts() {}

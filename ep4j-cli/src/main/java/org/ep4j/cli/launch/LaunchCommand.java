@@ -27,8 +27,8 @@ import picocli.CommandLine.Spec;
       "The launcher hosts the rendezvous and creates a new secret; Group.fromEnvironment() uses"
           + " both. RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT are set for other"
           + " programs. Every line of output begins with its rank. When a rank fails, the launcher"
-          + " terminates the others (SIGTERM), then kills them; a shell does the same if the launcher"
-          + " itself is killed.",
+          + " terminates the others (SIGTERM), then kills them; a shell does the same if the"
+          + " launcher itself is killed.",
       "",
       "Exit code: 0 if all ranks ended with 0, otherwise that of the first rank that failed (128 +"
           + " n after signal n).",
@@ -78,8 +78,8 @@ public final class LaunchCommand implements Callable<Integer> {
   @Option(
       names = "--java",
       description =
-          "COMMAND is the arguments of java: run them on the JDK of ep4j, with the options that ep4j"
-              + " needs (vector module, native access).")
+          "COMMAND is the arguments of java: run them on the JDK of ep4j, with the options that"
+              + " ep4j needs (vector module, native access).")
   private boolean java;
 
   @Option(

@@ -35,7 +35,7 @@ public final class Launcher implements AutoCloseable {
   public static final String RESTART = "EP4J_RESTART";
 
   private final Duration grace;
-  private final OrphanWatch watch;
+  private final OrphanGuard guard;
 
   /** The process of each rank; of a restarted rank the latest. */
   private final List<Process> processes = new ArrayList<>();
@@ -50,7 +50,7 @@ public final class Launcher implements AutoCloseable {
    */
   public Launcher(Duration grace) {
     this.grace = grace;
-    watch = OrphanWatch.start(grace);
+    guard = OrphanGuard.start(grace);
     Runtime.getRuntime().addShutdownHook(atExit);
   }
 
@@ -105,9 +105,8 @@ public final class Launcher implements AutoCloseable {
   }
 
   private void restart(RankProcess what, Ended ended, int count, int restarts) {
-    String report = "ep4j: rank %d %s: restarted (%d of %d)";
     byte[] line =
-        report
+        "ep4j: rank %d %s: restarted (%d of %d)"
             .formatted(ended.rank, Outcome.describe(ended.exitCode), count, restarts)
             .getBytes(StandardCharsets.UTF_8);
     what.err().line(line, line.length);
@@ -138,7 +137,7 @@ public final class Launcher implements AutoCloseable {
               + "; name an executable file or a command on the PATH",
           e);
     }
-    watch.add(process);
+    guard.add(process);
     if (rank < processes.size()) {
       processes.set(rank, process);
     } else {
@@ -151,7 +150,7 @@ public final class Launcher implements AutoCloseable {
             .onExit()
             .thenAccept(
                 gone -> {
-                  watch.remove(gone);
+                  guard.remove(gone);
                   ended.add(new Ended(rank, gone.exitValue()));
                 });
   }
@@ -209,7 +208,7 @@ public final class Launcher implements AutoCloseable {
   @Override
   public void close() {
     endAll();
-    watch.close();
+    guard.close();
     if (Thread.currentThread() != atExit) {
       try {
         Runtime.getRuntime().removeShutdownHook(atExit);

@@ -10,7 +10,9 @@ import java.io.UncheckedIOException;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
-/** Trees of maps, iterables, strings, numbers, booleans and number arrays as JSON text. NaN is null. */
+/**
+ * Trees of maps, iterables, strings, numbers, booleans and number arrays as JSON text. NaN is null.
+ */
 public final class Json {
   private Json() {}
 

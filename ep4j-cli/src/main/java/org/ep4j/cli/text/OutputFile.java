@@ -33,7 +33,7 @@ public final class OutputFile {
   /** A named pipe without a reader blocks its writer. */
   private static final Duration LONGEST_WRITE = Duration.ofSeconds(60);
 
-  private static final int MOST_LINKS = 40;
+  private static final int MAX_LINKS = 40;
 
   private final Path path;
 
@@ -104,7 +104,7 @@ public final class OutputFile {
   public static Path target(Path path) throws IOException {
     Path target = path;
     for (int links = 0; Files.isSymbolicLink(target); links++) {
-      if (links == MOST_LINKS) {
+      if (links == MAX_LINKS) {
         throw new IOException("its symbolic links lead in a circle");
       }
       target = target.resolveSibling(Files.readSymbolicLink(target));

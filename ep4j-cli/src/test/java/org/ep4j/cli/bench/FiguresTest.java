@@ -62,7 +62,8 @@ class FiguresTest {
 
   @Test
   void aRowSaysHowOftenItWasTimedAndWhetherItWasWarm() {
-    BenchReport report = new BenchReport(BenchOptionsTest.parse("all", "--device", "host"), 2, true);
+    BenchReport report =
+        new BenchReport(BenchOptionsTest.parse("all", "--device", "host"), 2, true);
     Result cold =
         new Result("dispatch", "bf16", new Timings(new double[] {3, 4, 5}), 10, 2e6, 1e6, 80)
             .after(new WarmUp(7, false));

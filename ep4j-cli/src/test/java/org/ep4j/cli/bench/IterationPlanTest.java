@@ -11,7 +11,9 @@ import org.ep4j.group.Group;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The operations sleep: they are slow for a number of iterations, as code is before it is compiled. */
+/**
+ * The operations sleep: they are slow for a number of iterations, as code is before it is compiled.
+ */
 @Timeout(60)
 class IterationPlanTest {
   private static final IterationPlan.Budget BUDGET =
@@ -49,7 +51,7 @@ class IterationPlanTest {
   }
 
   @Test
-  void timedIterationsThatTurnOutToBeWarmUpAreRepeated() {
+  void timedIterationsThatAreStillWarmUpAreRepeated() {
     // The slow iterations outlast the rounds, which see no progress.
     WarmUp warm = spend(new IterationPlan(5, -1, 1), 9);
 
@@ -72,7 +74,7 @@ class IterationPlanTest {
     IterationPlan.Iterations hastening =
         (_, count) -> {
           runs.add(count);
-          LockSupport.parkNanos((long) (millis[0] * 1e6) * count);
+          LockSupport.parkNanos(((long) (millis[0] * 1e6)) * count);
           millis[0] *= 0.85;
         };
     try (Group group = Group.inProcess(1).getFirst()) {

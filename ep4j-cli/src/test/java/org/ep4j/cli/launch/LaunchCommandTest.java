@@ -128,8 +128,8 @@ class LaunchCommandTest {
   @Test
   void aRankThatFailsIsRestartedAndTheOthersContinue() throws Exception {
     String script =
-        "[ $RANK = 0 ] && { while [ ! -e done ]; do sleep 0.02; done; echo waited; exit; };"
-            + " echo restart ${EP4J_RESTART:-none}; [ \"$EP4J_RESTART\" = 2 ] || exit 7; touch done";
+        "[ $RANK = 0 ] && { while [ ! -e done ]; do sleep 0.02; done; echo waited; exit; }; echo"
+            + " restart ${EP4J_RESTART:-none}; [ \"$EP4J_RESTART\" = 2 ] || exit 7; touch done";
     CommandLineRun run =
         CliProcess.run(
             scratch,

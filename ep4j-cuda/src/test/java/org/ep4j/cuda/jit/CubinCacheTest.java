@@ -229,7 +229,7 @@ class CubinCacheTest {
   }
 
   @Test
-  void aUserWithoutAHomeHasNoCacheInTheWorkingDirectory() {
+  void aUserWithoutADirectoryHasNoCacheInTheWorkingDirectory() {
     String home = System.getProperty("user.home");
     // What the JVM reports for a user without an entry in the user database.
     System.setProperty("user.home", "?");

@@ -10,9 +10,9 @@ import org.jspecify.annotations.Nullable;
 /**
  * Ends the ranks after a {@code kill -9} of this process, which then cannot: a shell that waits for
  * the end of a pipe from this process, and knows the ranks that run. It ignores the signals of the
- * terminal. Without a shell on this machine nothing watches. Thread-safe.
+ * terminal. Without a shell on this machine there is no guard. Thread-safe.
  */
-final class OrphanWatch implements AutoCloseable {
+final class OrphanGuard implements AutoCloseable {
   /** Arguments: tenths of a second between SIGTERM and SIGKILL. Parents come before children. */
   private static final String SCRIPT =
       """
@@ -48,7 +48,7 @@ final class OrphanWatch implements AutoCloseable {
 
   private final @Nullable OutputStream ranks;
 
-  private OrphanWatch(@Nullable OutputStream ranks) {
+  private OrphanGuard(@Nullable OutputStream ranks) {
     this.ranks = ranks;
   }
 
@@ -57,14 +57,14 @@ final class OrphanWatch implements AutoCloseable {
    *
    * @param grace time between SIGTERM and SIGKILL
    */
-  static OrphanWatch start(Duration grace) {
+  static OrphanGuard start(Duration grace) {
     String tenths = String.valueOf(grace.toMillis() / 100);
     ProcessBuilder shell = new ProcessBuilder("sh", "-c", SCRIPT, "ep4j-end-ranks", tenths);
     shell.redirectOutput(Redirect.DISCARD).redirectError(Redirect.DISCARD);
     try {
-      return new OrphanWatch(shell.start().getOutputStream());
+      return new OrphanGuard(shell.start().getOutputStream());
     } catch (IOException e) {
-      return new OrphanWatch(null);
+      return new OrphanGuard(null);
     }
   }
 
@@ -86,11 +86,11 @@ final class OrphanWatch implements AutoCloseable {
       ranks.write(line.getBytes(StandardCharsets.US_ASCII));
       ranks.flush();
     } catch (IOException e) {
-      // The shell was killed: nothing watches, and this process ends its ranks itself.
+      // The shell was killed: there is no guard, and this process ends its ranks itself.
     }
   }
 
-  /** Ends the watch; after the last rank. */
+  /** Ends the guard; after the last rank. */
   @Override
   public synchronized void close() {
     if (ranks != null) {
