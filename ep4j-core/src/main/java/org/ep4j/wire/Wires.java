@@ -88,15 +88,20 @@ public final class Wires {
                   + String.join(", ", known)
                   + "): correct the name or add its module");
     } else {
-      String reason = found.unavailableBecause(group);
-      problem =
-          reason.isEmpty()
-              ? ""
-              : ErrorCode.WIRE_UNSUITABLE.message(
-                  "wire '" + name + "' cannot connect these ranks: " + reason);
+      WireProvider chosen = found;
+      problem = CollectiveStep.attempt(() -> requireSuitable(chosen, group));
     }
     CollectiveStep.exchange(group, problem, new byte[0], timeout);
     return Objects.requireNonNull(found, "the exchange fails without a provider");
+  }
+
+  private static void requireSuitable(WireProvider provider, Group group) {
+    String reason = provider.unavailableBecause(group);
+    if (!reason.isEmpty()) {
+      throw new WireException(
+          ErrorCode.WIRE_UNSUITABLE,
+          "wire '" + provider.name() + "' cannot connect these ranks: " + reason);
+    }
   }
 
   /** Compares the configurations. Returns whether all ranks see the same host and shared memory. */

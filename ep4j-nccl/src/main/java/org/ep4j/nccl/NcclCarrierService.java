@@ -7,7 +7,6 @@ import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
-import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.DeviceChoice;
@@ -174,14 +173,8 @@ final class NcclCarrierService implements CarrierService {
   }
 
   /** A step that fails on all ranks if it fails on one. */
-  private static void agree(Group group, Duration timeout, Runnable step) {
-    String error = "";
-    try {
-      step.run();
-    } catch (Ep4jException e) {
-      error = "wire 'nccl': " + e.getMessage();
-    }
-    CollectiveStep.exchange(group, error, new byte[0], timeout);
+  private static void agree(Group group, Duration timeout, CollectiveStep.Step step) {
+    CollectiveStep.exchange(group, CollectiveStep.attempt(step), new byte[0], timeout);
   }
 
   private static void await(Group group, long end, String what, BooleanSupplier condition) {

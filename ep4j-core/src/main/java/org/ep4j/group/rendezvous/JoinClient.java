@@ -220,7 +220,12 @@ final class JoinClient {
     } else if (last instanceof SocketTimeoutException || last instanceof EOFException) {
       what =
           last.getMessage()
-              + ": check that it is an ep4j rendezvous and that its process is not stopped";
+              + ": check that it is an ep4j rendezvous, that its process is not stopped, and that"
+              + " its log reports no lack of file descriptors";
+    } else if (isLocal(last)) {
+      what =
+          "this process cannot open a connection (%s): raise its limit of open files (ulimit -n)"
+              .formatted(last.getMessage());
     } else if (last instanceof SocketException) {
       what =
           "no process listens there (%s): start the rank or launcher that hosts the rendezvous"
@@ -244,6 +249,11 @@ final class JoinClient {
                 what),
         missing,
         last);
+  }
+
+  /** Whether this process, and not the network or the rendezvous, is the cause. */
+  private static boolean isLocal(IOException failure) {
+    return failure.getMessage() != null && failure.getMessage().contains("Too many open files");
   }
 
   private void pause(long millis) {

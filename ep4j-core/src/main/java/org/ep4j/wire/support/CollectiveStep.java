@@ -1,8 +1,10 @@
 package org.ep4j.wire.support;
 
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.WireException;
@@ -17,9 +19,34 @@ public final class CollectiveStep {
 
   private CollectiveStep() {}
 
+  /** A local part of opening; its error is for all ranks. */
+  public interface Step {
+    void run() throws IOException;
+  }
+
+  /**
+   * Runs the local part of a collective step.
+   *
+   * @return the error for {@link #exchange}, with its code; empty if the step succeeded
+   */
+  public static String attempt(Step step) {
+    try {
+      step.run();
+      return "";
+    } catch (Ep4jException e) {
+      return String.valueOf(e.getMessage());
+    } catch (IOException | RuntimeException | OutOfMemoryError e) {
+      // The other ranks wait in the exchange: without this error they would blame a silent rank.
+      return ErrorCode.WIRE_FAILED.message(e.toString());
+    }
+  }
+
   /**
    * All-gathers some bytes, or fails on all ranks if one rank passes an error. The error keeps the
    * code with which its text begins.
+   *
+   * <p>The timeout belongs to the exchange alone. Time that a step before it has used must not
+   * shorten it: a rank whose step failed late still has to reach the others with its error.
    *
    * @param error empty if this rank's step succeeded
    * @throws WireException naming the first rank with an error

@@ -18,7 +18,6 @@ import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
-import org.ep4j.wire.WireException;
 import org.ep4j.wire.support.CollectiveStep;
 import org.ep4j.wire.tcp.pipe.DeadlinePipe;
 import org.ep4j.wire.tcp.pipe.Handshake;
@@ -37,18 +36,26 @@ final class TcpConnectionSetup {
   private static final Duration PROVING = Duration.ofSeconds(10);
   private static final Duration ACCEPT_PAUSE = Duration.ofMillis(1);
 
+  /** Pause after a failed accept: most failures pass only when descriptors become free. */
+  private static final Duration RETRY_PAUSE = Duration.ofMillis(20);
+
   private final String name;
   private final Group group;
   private final WireConfig config;
   private final @Nullable CarrierService carriers;
   private final Security security;
   private final byte[] ticket = Handshake.random(Handshake.TICKET_BYTES);
-  private final long end;
   // Each client writes its own element once; the latch publishes them.
   private final @Nullable Pipe[][] pipes;
   private final CountDownLatch missing;
   private final Semaphore unauthenticated = new Semaphore(MAX_UNAUTHENTICATED);
   private volatile boolean done;
+
+  /** The last failure to accept a connection, of this process or of the system; null if none. */
+  private volatile @Nullable IOException acceptFailure;
+
+  /** When connecting ends; starts when all ranks have announced their ports. */
+  private long end;
 
   /**
    * @param name kind of wire
@@ -61,7 +68,6 @@ final class TcpConnectionSetup {
     this.config = config;
     this.carriers = carriers;
     security = config.encrypted() ? Security.tls() : Security.none();
-    end = System.nanoTime() + config.timeout().toNanos();
     pipes = new Pipe[group.size()][config.connections()];
     missing = new CountDownLatch((group.size() - 1 - group.rank()) * config.connections());
   }
@@ -80,18 +86,20 @@ final class TcpConnectionSetup {
       }
       byte[] offer = ByteBuffer.allocate(4 + ticket.length).putInt(port).put(ticket).array();
       byte[][] offers = CollectiveStep.exchange(group, error, offer, config.timeout());
+      end = System.nanoTime() + config.timeout().toNanos();
       error = connect(server, offers);
-      CollectiveStep.exchange(group, error, new byte[0], remaining());
+      CollectiveStep.exchange(group, error, new byte[0], config.timeout());
       Pipe[][] complete = complete();
       if (carriers != null) {
         load(complete, carriers.open(group, config));
       }
-      TcpWire wire = new TcpWire(name, group, config, complete, carriers);
+      TcpWire[] made = new TcpWire[1];
+      error =
+          CollectiveStep.attempt(
+              () -> made[0] = new TcpWire(name, group, config, complete, carriers));
+      CollectiveStep.exchange(group, error, new byte[0], config.timeout());
       opened = true;
-      return wire;
-    } catch (IOException e) {
-      throw new WireException(
-          ErrorCode.WIRE_CONNECT, "wire '" + name + "' cannot be opened: " + e.getMessage(), e);
+      return made[0];
     } finally {
       done = true;
       if (carriers != null && !opened) {
@@ -140,8 +148,8 @@ final class TcpConnectionSetup {
       }
       if (!missing.await(remaining().toNanos(), TimeUnit.NANOSECONDS)) {
         return ErrorCode.WIRE_CONNECT.message(
-            "no connection from ranks %s within %d ms: check for a firewall between the hosts"
-                .formatted(missingRanks(), config.timeout().toMillis()));
+            "no connection from ranks %s within %d ms: %s"
+                .formatted(missingRanks(), config.timeout().toMillis(), whyNone()));
       }
     } catch (IOException e) {
       return ErrorCode.WIRE_CONNECT.message(String.valueOf(e.getMessage()));
@@ -156,6 +164,14 @@ final class TcpConnectionSetup {
 
   private Duration remaining() {
     return Duration.ofNanos(Math.max(1_000_000, end - System.nanoTime()));
+  }
+
+  private String whyNone() {
+    IOException failure = acceptFailure;
+    return failure == null
+        ? "check for a firewall between the hosts"
+        : "this rank could not accept connections (%s): its process needs %d connections for this wire; raise its limit of open files (ulimit -n), or lower connections or progressContexts"
+            .formatted(failure.getMessage(), (group.size() - 1) * config.connections());
   }
 
   private List<Integer> missingRanks() {
@@ -177,9 +193,10 @@ final class TcpConnectionSetup {
     int port = offer.getInt();
     byte[] peersTicket = new byte[Handshake.TICKET_BYTES];
     offer.get(peersTicket);
-    SocketChannel channel = SocketChannel.open();
+    SocketChannel channel = null;
     boolean connected = false;
     try {
+      channel = SocketChannel.open();
       channel
           .socket()
           .connect(
@@ -195,7 +212,7 @@ final class TcpConnectionSetup {
               .formatted(peer, host.getHostAddress(), port, e.getMessage()),
           e);
     } finally {
-      if (!connected) {
+      if (!connected && channel != null) {
         channel.close();
       }
     }
@@ -214,18 +231,23 @@ final class TcpConnectionSetup {
 
   private void accept(ServerSocketChannel server) {
     try {
-      while (!done) {
-        SocketChannel client = server.accept();
-        if (client == null) {
-          Thread.sleep(ACCEPT_PAUSE);
-        } else if (unauthenticated.tryAcquire()) {
-          Thread.ofVirtual().start(() -> receive(client));
-        } else {
-          client.close();
+      // A closed port ends the loop: all connections exist, or opening has failed.
+      while (!done && server.isOpen()) {
+        try {
+          SocketChannel client = server.accept();
+          if (client == null) {
+            Thread.sleep(ACCEPT_PAUSE);
+          } else if (unauthenticated.tryAcquire()) {
+            Thread.ofVirtual().start(() -> receive(client));
+          } else {
+            client.close();
+          }
+        } catch (IOException e) {
+          // Out of descriptors or of memory, or a client that has gone: later clients may succeed.
+          acceptFailure = e;
+          Thread.sleep(RETRY_PAUSE);
         }
       }
-    } catch (IOException e) {
-      // The port is closed: all connections exist, or opening has failed.
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
@@ -268,14 +290,15 @@ final class TcpConnectionSetup {
     }
   }
 
-  private Pipe[][] complete() throws IOException {
+  private Pipe[][] complete() {
     Pipe[][] all = new Pipe[pipes.length][];
     for (int peer = 0; peer < all.length; peer++) {
       all[peer] = new Pipe[peer == group.rank() ? 0 : config.connections()];
       for (int i = 0; i < all[peer].length; i++) {
         Pipe pipe = pipes[peer][i];
         if (pipe == null) {
-          throw new IOException("connection " + i + " to rank " + peer + " is missing");
+          throw new IllegalStateException(
+              "all ranks agreed, but connection " + i + " to rank " + peer + " is missing");
         }
         all[peer][i] = pipe;
       }

@@ -1,7 +1,9 @@
 package org.ep4j.wire.tcp;
 
+import static org.assertj.core.api.Assertions.as;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.InstanceOfAssertFactories.STRING;
 
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -11,6 +13,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.engine.host.kernel.ForkedJvm;
 import org.ep4j.group.Group;
 import org.ep4j.group.RankFailedException;
 import org.ep4j.group.ThreadRanks;
@@ -57,6 +60,53 @@ class TcpConnectionSetupTest {
         .hasMessageContaining("no connection from ranks [1] within 300 ms");
   }
 
+  /** Connecting has used its whole timeout; the others still have to hear why it failed. */
+  @Test
+  void theErrorOfARankReachesAllThatAreLate() {
+    WireConfig config = WireConfig.builder().timeout(Duration.ofMillis(300)).build();
+
+    ThreadRanks.run(
+        3,
+        TIMEOUT,
+        group -> {
+          if (group.rank() == 0) {
+            assertThatThrownBy(() -> new TcpConnectionSetup("tcp", group, config, null).open())
+                .isInstanceOf(WireException.class)
+                .hasMessageContaining("rank 0: no connection from ranks [1, 2] within 300 ms");
+          } else {
+            offers(group);
+            Thread.sleep(300 + 50L * group.rank());
+            assertThatThrownBy(
+                    () -> CollectiveStep.exchange(group, "", new byte[0], config.timeout()))
+                .isInstanceOf(WireException.class)
+                .hasMessageContaining("rank 0: no connection from ranks [1, 2] within 300 ms");
+          }
+        });
+  }
+
+  /** Prints a line per round; see {@link ScarceDescriptors}. */
+  private static List<String> withFewDescriptors(String arguments) throws Exception {
+    return ForkedJvm.run(
+            List.of("sh", "-c", "ulimit -n 200; exec \"$@\"", "sh"),
+            ScarceDescriptors.class,
+            List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx64m"),
+            List.of(arguments))
+        .lines();
+  }
+
+  @Test
+  void acceptingOutlivesALackOfDescriptors() throws Exception {
+    assertThat(withFewDescriptors("passing")).endsWith("opened");
+  }
+
+  @Test
+  void aLackOfDescriptorsIsNotBlamedOnAFirewall() throws Exception {
+    assertThat(withFewDescriptors("lasting"))
+        .last(as(STRING))
+        .contains("rank 0: no connection from ranks [1]", "Too many open files", "ulimit -n")
+        .doesNotContain("firewall");
+  }
+
   /** Unauthenticated clients that connect, send and disconnect do not disturb the ranks. */
   @Test
   void unauthenticatedConnectionsDoNotDisturb() {
@@ -77,6 +127,7 @@ class TcpConnectionSetupTest {
             offer.get(ticket);
             List<Socket> unauthenticatedSockets = unauthenticatedSockets(port);
             SocketPair pair = call(group, port, ticket);
+            CollectiveStep.exchange(group, "", new byte[0], TIMEOUT);
             CollectiveStep.exchange(group, "", new byte[0], TIMEOUT);
             group.barrier(TIMEOUT);
             for (Socket unauthenticatedSocket : unauthenticatedSockets) {

@@ -7,7 +7,6 @@ import java.io.UncheckedIOException;
 import java.lang.foreign.Arena;
 import java.nio.ByteBuffer;
 import java.security.SecureRandom;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.TreeSet;
@@ -31,7 +30,6 @@ final class UcxConnectionSetup {
   private final Group group;
   private final WireConfig config;
   private final Arena arena = Arena.ofShared();
-  private final long end;
   private final List<UcxProgressContext> progressContexts = new ArrayList<>();
   private @Nullable UcxContext context;
   private @Nullable UcxWire wire;
@@ -39,19 +37,18 @@ final class UcxConnectionSetup {
   UcxConnectionSetup(Group group, WireConfig config) {
     this.group = group;
     this.config = config;
-    end = System.nanoTime() + config.timeout().toNanos();
   }
 
   UcxWire open() {
     boolean opened = false;
     try {
       long ticket = new SecureRandom().nextLong();
-      String error = attempt(() -> openWorkers(ticket));
+      String error = CollectiveStep.attempt(() -> openWorkers(ticket));
       byte[][] offers = CollectiveStep.exchange(group, error, offer(ticket), config.timeout());
-      error = attempt(() -> connect(offers));
-      CollectiveStep.exchange(group, error, new byte[0], remaining());
-      error = attempt(this::greet);
-      CollectiveStep.exchange(group, error, new byte[0], remaining());
+      error = CollectiveStep.attempt(() -> connect(offers));
+      CollectiveStep.exchange(group, error, new byte[0], config.timeout());
+      error = CollectiveStep.attempt(this::greet);
+      CollectiveStep.exchange(group, error, new byte[0], config.timeout());
       UcxWire open = wire;
       if (open == null) {
         throw new IllegalStateException("all ranks agreed on a wire that does not exist");
@@ -63,20 +60,6 @@ final class UcxConnectionSetup {
         abandon();
       }
     }
-  }
-
-  /** Runs a step; returns its error, or an empty text. */
-  private static String attempt(Runnable step) {
-    try {
-      step.run();
-      return "";
-    } catch (WireException e) {
-      return String.valueOf(e.getMessage());
-    }
-  }
-
-  private Duration remaining() {
-    return Duration.ofNanos(Math.max(1_000_000, end - System.nanoTime()));
   }
 
   private void openWorkers(long ticket) {
@@ -149,6 +132,7 @@ final class UcxConnectionSetup {
   /** Polls until every peer has answered. */
   private void greet() {
     TreeSet<Integer> silent = new TreeSet<>();
+    long end = System.nanoTime() + config.timeout().toNanos();
     do {
       if (System.nanoTime() - end > 0) {
         throw new WireException(

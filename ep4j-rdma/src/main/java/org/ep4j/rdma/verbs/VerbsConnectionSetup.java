@@ -1,5 +1,7 @@
 package org.ep4j.rdma.verbs;
 
+import static java.util.Objects.requireNonNull;
+
 import java.nio.ByteBuffer;
 import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
@@ -10,6 +12,7 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.support.CollectiveStep;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Connects the ranks with four exchanges over the group: usable ports, closest first; settings;
@@ -22,6 +25,8 @@ final class VerbsConnectionSetup {
   private final WireConfig config;
   private final RdmaSettings settings;
   private final int localRank;
+  private @Nullable VerbsResources resources;
+  private @Nullable Wire wire;
 
   VerbsConnectionSetup(Group group, WireConfig config, RdmaSettings settings, int localRank) {
     this.group = group;
@@ -38,27 +43,20 @@ final class VerbsConnectionSetup {
     }
     PortChoice chosen =
         RdmaPorts.agree(group, config.affinity(), config.timeout(), settings, localRank);
-    String error = "";
-    compare(CollectiveStep.exchange(group, error, plan(chosen), config.timeout()));
-    VerbsResources resources = null;
+    compare(CollectiveStep.exchange(group, "", plan(chosen), config.timeout()));
     boolean opened = false;
     try {
-      byte[] offer = {};
-      try {
-        resources = new VerbsResources(group.rank(), group.size(), config, settings, chosen);
-        offer = resources.offer();
-      } catch (WireException e) {
-        error = String.valueOf(e.getMessage());
-      }
+      String error =
+          CollectiveStep.attempt(
+              () ->
+                  resources =
+                      new VerbsResources(group.rank(), group.size(), config, settings, chosen));
+      byte[] offer = resources == null ? new byte[0] : resources.offer();
       byte[][] offers = CollectiveStep.exchange(group, error, offer, config.timeout());
-      if (resources == null) {
-        throw new IllegalStateException("the exchange hid an error of this rank");
-      }
-      error = connect(resources, offers);
+      error = CollectiveStep.attempt(() -> connect(offers));
       CollectiveStep.exchange(group, error, new byte[0], config.timeout());
-      Wire wire = new VerbsWire(group, config, resources, settings.gpuDirect());
       opened = true;
-      return wire;
+      return requireNonNull(wire, "all ranks agreed on a wire");
     } finally {
       if (!opened && resources != null) {
         resources.close();
@@ -66,17 +64,21 @@ final class VerbsConnectionSetup {
     }
   }
 
-  private String connect(VerbsResources resources, byte[][] offers) {
+  private void connect(byte[][] offers) {
+    VerbsResources open = requireNonNull(resources, "the exchange reports an error of this rank");
     for (int peer = 0; peer < group.size(); peer++) {
       if (peer != group.rank()) {
         try {
-          resources.connect(peer, offers[peer], settings);
+          open.connect(peer, offers[peer], settings);
         } catch (WireException e) {
-          return "cannot connect to rank %d: %s".formatted(peer, e.getMessage());
+          throw new WireException(
+              ErrorCode.WIRE_CONNECT,
+              "cannot connect to rank %d: %s".formatted(peer, e.getMessage()),
+              e);
         }
       }
     }
-    return "";
+    wire = new VerbsWire(group, config, open, settings.gpuDirect());
   }
 
   /** The settings that must be equal on all ranks. */

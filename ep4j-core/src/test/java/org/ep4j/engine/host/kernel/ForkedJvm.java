@@ -14,10 +14,28 @@ import java.util.concurrent.TimeUnit;
 public final class ForkedJvm {
   private ForkedJvm() {}
 
+  /**
+   * A JVM that has ended.
+   *
+   * @param lines what it printed to both streams
+   */
+  public record Ended(int exitCode, List<String> lines) {}
+
   /** The lines that {@code main} prints to both streams until it ends. */
   public static List<String> run(Class<?> main, List<String> options, List<String> arguments)
       throws Exception {
-    List<String> command = new ArrayList<>();
+    return run(List.of(), main, options, arguments).lines();
+  }
+
+  /**
+   * Runs {@code main} in an environment of its own.
+   *
+   * @param launcher a command that runs the one behind it, such as {@code unshare}
+   */
+  public static Ended run(
+      List<String> launcher, Class<?> main, List<String> options, List<String> arguments)
+      throws Exception {
+    List<String> command = new ArrayList<>(launcher);
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     command.addAll(options);
     command.add("-cp");
@@ -30,7 +48,7 @@ public final class ForkedJvm {
       lines = reader.lines().toList();
     }
     assertThat(process.waitFor(60, TimeUnit.SECONDS)).isTrue();
-    return lines;
+    return new Ended(process.exitValue(), lines);
   }
 
   /** The folder or jar of a class; tests are patched into the module that they test. */

@@ -84,15 +84,15 @@ public final class RdmaPorts {
 
   public static PortChoice agree(
       Group group, String affinity, Duration timeout, RdmaSettings settings, int localRank) {
-    List<RdmaPort> all = discover();
-    String error = "";
-    byte[] mine = {};
-    try {
-      mine = request(all, settings, localRank, PcieLocation.of(affinity)).bytes();
-    } catch (WireException e) {
-      error = String.valueOf(e.getMessage());
-    }
-    byte[][] theirs = CollectiveStep.exchange(group, error, mine, timeout);
+    List<RdmaPort> all = new ArrayList<>();
+    byte[][] mine = {{}};
+    String error =
+        CollectiveStep.attempt(
+            () -> {
+              all.addAll(discover());
+              mine[0] = request(all, settings, localRank, PcieLocation.of(affinity)).bytes();
+            });
+    byte[][] theirs = CollectiveStep.exchange(group, error, mine[0], timeout);
     List<PortRequest> requests = Arrays.stream(theirs).map(PortRequest::of).toList();
     return choice(all, PortAssignment.of(requests, group.rank()));
   }
