@@ -877,8 +877,8 @@ public enum ErrorCode {
   OUT_OF_SHARED_MEMORY(
       4002,
       "The system cannot provide a page of shared memory.",
-      "Enlarge /dev/shm (or EP4J_SHM_DIR), or lower maxTokens. Then call reset() on all"
-          + " live ranks."),
+      "Call reset() on all live ranks and send fewer tokens, or close the buffer on all ranks and"
+          + " open one with lower maxTokens, or enlarge /dev/shm (or EP4J_SHM_DIR)."),
 
   OPERATION_INTERRUPTED(
       4003,

@@ -64,6 +64,10 @@ final class InProcessMemory implements SymmetricMemory {
   @Override
   public void leave(Participants participants, boolean leaves, Duration timeout) {}
 
+  /** No action: anonymous memory is limited by the system, which does not report its lack. */
+  @Override
+  public void require(long start, long end) {}
+
   @Override
   public boolean sameAddressSpace() {
     return true;

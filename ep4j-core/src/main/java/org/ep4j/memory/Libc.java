@@ -3,9 +3,12 @@ package org.ep4j.memory;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
+import java.lang.foreign.MemoryLayout;
 import java.lang.foreign.MemorySegment;
+import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
+import java.lang.invoke.VarHandle;
 import java.nio.file.Path;
 import org.ep4j.ErrorCode;
 
@@ -24,8 +27,17 @@ final class Libc {
   private static final int MAP_NORESERVE = 0x4000;
   private static final long MAP_FAILED = -1L;
   private static final int MADV_HUGEPAGE = 14;
+  private static final int FALLOC_FL_KEEP_SIZE = 1;
   private static final int O_RDWR = 2;
   private static final int O_CLOEXEC = 0x80000;
+  private static final int EINTR = 4;
+  private static final int ENOSYS = 38;
+
+  /** ENOSPC: the file system is full. */
+  static final int NO_SPACE = 28;
+
+  /** EOPNOTSUPP: the file system does not support the call. */
+  static final int NOT_SUPPORTED = 95;
 
   private static final Linker LINKER = Linker.nativeLinker();
   private static final MethodHandle MMAP =
@@ -71,7 +83,41 @@ final class Libc {
   private static final MethodHandle CLOSE =
       handle("close", FunctionDescriptor.of(ValueLayout.JAVA_INT, ValueLayout.JAVA_INT));
 
+  private static final StructLayout CALL_STATE = Linker.Option.captureStateLayout();
+  private static final VarHandle ERRNO =
+      CALL_STATE.varHandle(MemoryLayout.PathElement.groupElement("errno"));
+  private static final MethodHandle FALLOCATE =
+      LINKER.downcallHandle(
+          LINKER.defaultLookup().findOrThrow("fallocate"),
+          FunctionDescriptor.of(
+              ValueLayout.JAVA_INT,
+              ValueLayout.JAVA_INT,
+              ValueLayout.JAVA_INT,
+              ValueLayout.JAVA_LONG,
+              ValueLayout.JAVA_LONG),
+          Linker.Option.captureCallState("errno"));
+
   private Libc() {}
+
+  /**
+   * Makes the file system provide memory for a part of a file, as a whole or not at all; bytes that
+   * exist do not change.
+   *
+   * @return 0, {@link #NOT_SUPPORTED}, {@link #NO_SPACE}, or another number of an error
+   */
+  static int provide(int descriptor, long offset, long bytes) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment state = arena.allocate(CALL_STATE);
+      int error = EINTR;
+      while (error == EINTR) {
+        int rc = (int) FALLOCATE.invokeExact(state, descriptor, FALLOC_FL_KEEP_SIZE, offset, bytes);
+        error = rc == 0 ? 0 : (int) ERRNO.get(state, 0L);
+      }
+      return error == ENOSYS ? NOT_SUPPORTED : error;
+    } catch (Throwable t) {
+      throw new AssertionError("fallocate cannot throw", t);
+    }
+  }
 
   /** Reserves {@code bytes} bytes of zeroed memory and returns the address. */
   static long mapAnonymous(long bytes) {

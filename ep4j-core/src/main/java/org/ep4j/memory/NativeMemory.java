@@ -29,6 +29,11 @@ public final class NativeMemory {
     LONG.setRelease(ALL, address, value);
   }
 
+  /** Writes a word without changing it, also while others write: its page then has memory. */
+  static void touch(long address) {
+    long ignored = (long) LONG.getAndAdd(ALL, address, 0L);
+  }
+
   /** Load with acquire order; throws instead of crashing if the arena of the segment is closed. */
   public static long getLongAcquire(MemorySegment segment, long offset) {
     return (long) LONG.getAcquire(segment, offset);

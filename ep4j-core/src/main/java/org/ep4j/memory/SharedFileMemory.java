@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
@@ -34,7 +35,12 @@ import org.jspecify.annotations.Nullable;
 final class SharedFileMemory implements SymmetricMemory {
   private static final byte OK = 0;
   private static final byte FAILED = 1;
+  private static final long PAGE = 4096;
 
+  /** Arrays of a region that callers ask for in each step. */
+  private static final int PRESENT_RANGES = 8;
+
+  private final MemoryPlan plan;
   private final long bytes;
   private final int rank;
   private final int first;
@@ -51,10 +57,19 @@ final class SharedFileMemory implements SymmetricMemory {
   /** See {@link SharedFiles#descriptorPath}. */
   private String path = "";
 
+  /** Ranges of this rank that {@link #require} has found to have memory. */
+  private final long[] presentStart = new long[PRESENT_RANGES];
+
+  private final long[] presentEnd = new long[PRESENT_RANGES];
+
+  /** The range that the next new one replaces. */
+  private int oldest;
+
   private boolean closed;
 
-  private SharedFileMemory(int ranks, int rank, int first, int end, long bytes) {
-    this.bytes = bytes;
+  private SharedFileMemory(int ranks, int rank, int first, int end, MemoryPlan plan) {
+    this.plan = plan;
+    this.bytes = plan.bytes();
     this.rank = rank;
     this.first = first;
     this.end = end;
@@ -62,29 +77,22 @@ final class SharedFileMemory implements SymmetricMemory {
   }
 
   static SharedFileMemory allocate(
-      Group group, int first, int end, long bytes, long likelyBytes, Duration timeout) {
-    SharedFileMemory memory = new SharedFileMemory(group.size(), group.rank(), first, end, bytes);
-    Participants all = Participants.ofAll(group);
-    memory.create(all, likelyBytes, timeout, true);
+      Group group, int first, int end, MemoryPlan plan, Duration timeout) {
+    SharedFileMemory memory = new SharedFileMemory(group.size(), group.rank(), first, end, plan);
+    memory.create(Participants.ofAll(group), timeout, true);
     return memory;
   }
 
   static SharedFileMemory rejoin(
-      Participants participants,
-      int first,
-      int end,
-      long bytes,
-      long likelyBytes,
-      Duration timeout) {
+      Participants participants, int first, int end, MemoryPlan plan, Duration timeout) {
     SharedFileMemory memory =
-        new SharedFileMemory(participants.ranks(), participants.rank(), first, end, bytes);
-    memory.create(participants, likelyBytes, timeout, false);
+        new SharedFileMemory(participants.ranks(), participants.rank(), first, end, plan);
+    memory.create(participants, timeout, false);
     return memory;
   }
 
   /** Creates the file of this rank, and maps those of the others. */
-  private void create(
-      Participants participants, long likelyBytes, Duration timeout, boolean sweep) {
+  private void create(Participants participants, Duration timeout, boolean sweep) {
     SharedFiles.removeAbandoned();
     String job = participants.group().jobId();
     boolean done = false;
@@ -92,12 +100,15 @@ final class SharedFileMemory implements SymmetricMemory {
       String error = "";
       String name = "";
       try {
-        requireSpace(likelyBytes * (sweep ? end - first : 1));
+        requireSpace(plan.likelyBytes(), sweep ? end - first : 1);
         SharedFiles.Owned file = SharedFiles.create(job, rank);
         own = file;
         name = file.path().toString();
         path = SharedFiles.descriptorPath(file);
         map(rank, file.channel());
+        for (MemoryPlan.Range range : plan.present()) {
+          provide(file, addresses[rank], range.start(), range.end());
+        }
       } catch (IOException | Ep4jException e) {
         error = cannotCreate(e);
       }
@@ -158,6 +169,9 @@ final class SharedFileMemory implements SymmetricMemory {
         fresh = createWhole(participants.group().jobId());
         // Before other threads of this process can have the file open.
         freshPath = SharedFiles.descriptorPath(fresh);
+        for (MemoryPlan.Range range : plan.present()) {
+          provide(fresh, 0, range.start(), range.end());
+        }
       } catch (IOException e) {
         error = cannotCreate(e);
       }
@@ -215,6 +229,7 @@ final class SharedFileMemory implements SymmetricMemory {
     SharedFiles.Owned old = own;
     own = fresh;
     path = freshPath;
+    Arrays.fill(presentEnd, 0);
     if (old != null) {
       close(old);
     }
@@ -303,15 +318,82 @@ final class SharedFileMemory implements SymmetricMemory {
    * Checks the free space: files are sparse, so only the bytes that will be used must be free. The
    * ranks share one file system.
    */
-  private static void requireSpace(long likelyBytesOfAll) throws IOException {
+  private static void requireSpace(long likelyBytes, int ranks) throws IOException {
     long usable = Files.getFileStore(SharedFiles.directory()).getUsableSpace();
-    if (usable < likelyBytesOfAll) {
+    if (usable < likelyBytes * ranks) {
       throw new IOException(
-          "only "
-              + usable
-              + " bytes are free there, the ranks will use "
-              + likelyBytesOfAll
-              + ": lower maxTokens, mount a larger /dev/shm, or set EP4J_SHM_DIR");
+          "%d bytes are free there, %d ranks use %d each with full batches, %d together: lower maxTokens, mount a larger /dev/shm, or set EP4J_SHM_DIR"
+              .formatted(usable, ranks, likelyBytes, likelyBytes * ranks));
+    }
+  }
+
+  @Override
+  public void require(long start, long end) {
+    int known = -1;
+    for (int i = 0; i < PRESENT_RANGES; i++) {
+      if (start >= presentStart[i] && start <= presentEnd[i]) {
+        known = i;
+        if (end <= presentEnd[i]) {
+          return;
+        }
+      }
+    }
+    SharedFiles.Owned file = own;
+    if (file == null) {
+      throw new IllegalStateException("no memory of this rank");
+    }
+    try {
+      provide(file, addresses[rank], start, end);
+    } catch (IOException e) {
+      throw new Ep4jException(
+          ErrorCode.OUT_OF_SHARED_MEMORY,
+          "%s; call reset() on all live ranks and send fewer tokens, or close the buffer on all ranks and open one with lower maxTokens, or enlarge the directory"
+              .formatted(e.getMessage()),
+          e);
+    }
+    if (known < 0) {
+      known = oldest;
+      presentStart[known] = start;
+      oldest = (oldest + 1) % PRESENT_RANGES;
+    }
+    presentEnd[known] = end;
+  }
+
+  /**
+   * Provides memory for a range of a file.
+   *
+   * @param address where the file is mapped; 0 if it is not mapped yet
+   */
+  private static void provide(SharedFiles.Owned file, long address, long start, long end)
+      throws IOException {
+    if (start >= end) {
+      return;
+    }
+    int error = Libc.NOT_SUPPORTED;
+    int descriptor = file.descriptor();
+    if (descriptor >= 0) {
+      error = Libc.provide(descriptor, start, end - start);
+    }
+    if (error == Libc.NOT_SUPPORTED && address != 0) {
+      error = touch(address + start, address + end);
+    }
+    if (error != 0 && error != Libc.NOT_SUPPORTED) {
+      throw new IOException(
+          "the system cannot provide %d bytes of shared memory (error %d): %s"
+              .formatted(end - start, error, SharedFiles.freeText()));
+    }
+  }
+
+  /** Makes the file system provide pages; returns 0, or an error. */
+  private static int touch(long start, long end) {
+    try {
+      for (long at = start & -PAGE; at < end; at += PAGE) {
+        NativeMemory.touch(at);
+      }
+      return 0;
+    } catch (InternalError e) {
+      // The way in which the JVM reports a page that the system cannot provide.
+      return Libc.NO_SPACE;
     }
   }
 

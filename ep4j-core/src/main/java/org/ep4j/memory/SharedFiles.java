@@ -4,7 +4,9 @@ import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.channels.FileLock;
 import java.nio.channels.OverlappingFileLockException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
+import java.nio.file.FileStore;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -36,6 +38,18 @@ final class SharedFiles {
     return SymmetricMemory.directory(System.getenv());
   }
 
+  /** How much space the directory has, for messages. */
+  static String freeText() {
+    Path directory = directory();
+    try {
+      FileStore store = Files.getFileStore(directory);
+      return "%s has %d of %d bytes free"
+          .formatted(directory, store.getUsableSpace(), store.getTotalSpace());
+    } catch (IOException e) {
+      return "the free space of " + directory + " is unknown (" + e.getMessage() + ")";
+    }
+  }
+
   /** A name that was never used before. */
   private static String name(String job, int rank) {
     return PREFIX
@@ -53,8 +67,9 @@ final class SharedFiles {
    *
    * @param path its name
    * @param channel holds the lock until it is closed
+   * @param descriptor of the channel; -1 if /proc does not tell
    */
-  record Owned(Path path, FileChannel channel) {}
+  record Owned(Path path, FileChannel channel, int descriptor) {}
 
   /** Creates and locks a file. */
   static Owned create(String job, int rank) throws IOException {
@@ -68,7 +83,7 @@ final class SharedFiles {
               PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
       channel.lock();
       if (Files.exists(file)) {
-        return new Owned(file, channel);
+        return new Owned(file, channel, descriptor(file));
       }
       // A sweeper removed the file between its creation and our lock.
       channel.close();
@@ -97,8 +112,9 @@ final class SharedFiles {
    * its open descriptor. Empty if /proc lacks it.
    */
   static String descriptorPath(Owned file) {
-    int descriptor = descriptor(file.path());
-    return descriptor < 0 ? "" : "/proc/" + ProcessHandle.current().pid() + "/fd/" + descriptor;
+    return file.descriptor() < 0
+        ? ""
+        : "/proc/" + ProcessHandle.current().pid() + "/fd/" + file.descriptor();
   }
 
   private static @Nullable Path target(Path descriptor) {
@@ -124,15 +140,19 @@ final class SharedFiles {
     String own = "-" + ProcessHandle.current().pid() + "-";
     try (DirectoryStream<Path> files = Files.newDirectoryStream(directory(), pattern)) {
       for (Path file : files) {
-        if (!onlyAbandoned) {
-          Files.deleteIfExists(file);
-        } else if (!file.toString().contains(own)) {
-          // Opening and closing our own file would release our own lock (POSIX record locks).
-          removeIfAbandoned(file);
+        try {
+          if (!onlyAbandoned) {
+            Files.deleteIfExists(file);
+          } else if (!file.toString().contains(own)) {
+            // Opening and closing our own file would release our own lock (POSIX record locks).
+            removeIfAbandoned(file);
+          }
+        } catch (IOException e) {
+          // Another user's file, or another sweeper is faster: the files behind it still count.
         }
       }
-    } catch (IOException e) {
-      // Sweeping is best effort: another sweeper may be faster, or another user may own the file.
+    } catch (IOException | DirectoryIteratorException e) {
+      // The directory cannot be read: the next open sweeps again.
     }
   }
 

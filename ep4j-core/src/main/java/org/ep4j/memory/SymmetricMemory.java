@@ -29,15 +29,12 @@ public sealed interface SymmetricMemory extends AutoCloseable
   }
 
   /**
-   * Allocates on every rank; collective. All ranks pass the same numbers.
+   * Allocates on every rank; collective. All ranks pass the same plan.
    *
-   * @param bytes bytes per rank
-   * @param likelyBytes the part of {@code bytes} that ordinary use touches; the call fails if that
-   *     much is not free
    * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory; names the rank
    */
-  static SymmetricMemory allocate(Group group, long bytes, long likelyBytes, Duration timeout) {
-    return allocate(group, 0, group.size(), bytes, likelyBytes, timeout);
+  static SymmetricMemory allocate(Group group, MemoryPlan plan, Duration timeout) {
+    return allocate(group, 0, group.size(), plan, timeout);
   }
 
   /**
@@ -47,10 +44,10 @@ public sealed interface SymmetricMemory extends AutoCloseable
    * @param end behind the last of them
    */
   static SymmetricMemory allocate(
-      Group group, int first, int end, long bytes, long likelyBytes, Duration timeout) {
+      Group group, int first, int end, MemoryPlan plan, Duration timeout) {
     return group.inProcess()
-        ? InProcessMemory.allocate(group, first, end, bytes, timeout)
-        : SharedFileMemory.allocate(group, first, end, bytes, likelyBytes, timeout);
+        ? InProcessMemory.allocate(group, first, end, plan.bytes(), timeout)
+        : SharedFileMemory.allocate(group, first, end, plan, timeout);
   }
 
   /**
@@ -61,13 +58,13 @@ public sealed interface SymmetricMemory extends AutoCloseable
    * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory; names the rank
    */
   static SymmetricMemory rejoin(
-      Participants participants,
-      int first,
-      int end,
-      long bytes,
-      long likelyBytes,
-      Duration timeout) {
-    return SharedFileMemory.rejoin(participants, first, end, bytes, likelyBytes, timeout);
+      Participants participants, int first, int end, MemoryPlan plan, Duration timeout) {
+    return SharedFileMemory.rejoin(participants, first, end, plan, timeout);
+  }
+
+  /** How much memory ranks in processes can still share, for messages. */
+  static String freeText() {
+    return SharedFiles.freeText();
   }
 
   /**
@@ -89,6 +86,17 @@ public sealed interface SymmetricMemory extends AutoCloseable
    *     bytes may then be new and some not, until this is called again
    */
   void leave(Participants participants, boolean leaves, Duration timeout);
+
+  /**
+   * Ensures that bytes of this rank have memory, before callers or native code write them: an
+   * access to a page that the system cannot provide ends the process. Pages stay until {@link
+   * #close()}. Repeated calls with ranges that overlap cost nothing; no two threads call at a time.
+   *
+   * @param start offset of the first byte
+   * @param end offset behind the last byte
+   * @throws org.ep4j.Ep4jException if the system has no memory left
+   */
+  void require(long start, long end);
 
   /** Bytes per rank. */
   long bytes();

@@ -20,7 +20,7 @@ class MemoryOwnersTest {
     ThreadRanks.run(
         3,
         group -> {
-          try (SymmetricMemory memory = SymmetricMemory.allocate(group, 8192, 8192, TIMEOUT)) {
+          try (SymmetricMemory memory = SymmetricMemory.allocate(group, MemoryPlan.whole(8192), TIMEOUT)) {
             assertThat(memory.sameAddressSpace()).isTrue();
             assertThat(memory.bytes()).isEqualTo(8192);
             assertThat(NativeMemory.getLong(memory.address(group.rank()) + 8184)).isZero();
@@ -41,7 +41,7 @@ class MemoryOwnersTest {
     ThreadRanks.run(
         2,
         group -> {
-          SymmetricMemory memory = SymmetricMemory.allocate(group, 4096, 4096, TIMEOUT);
+          SymmetricMemory memory = SymmetricMemory.allocate(group, MemoryPlan.whole(4096), TIMEOUT);
           if (group.rank() == 0) {
             memory.close();
             group.barrier(TIMEOUT);

@@ -60,6 +60,24 @@ class SharedFilesTest {
     assertThat(names).hasSameSizeAs(removed);
   }
 
+  /** Another user's file cannot be opened; a directory cannot be opened by root either. */
+  @Test
+  void sweepingContinuesBehindAFileThatCannotBeOpened() throws Exception {
+    String prefix = SharedFiles.directory() + "/ep4j-" + JOB + "-sweep-";
+    // Before and behind the file, whether a directory lists new names first or last.
+    Path before = Files.createDirectory(Path.of(prefix + "a"));
+    Path abandoned = Files.createFile(Path.of(prefix + "b"));
+    Path behind = Files.createDirectory(Path.of(prefix + "c"));
+    try {
+      SharedFiles.removeAbandoned();
+      assertThat(abandoned).doesNotExist();
+    } finally {
+      Files.delete(before);
+      Files.delete(behind);
+      Files.deleteIfExists(abandoned);
+    }
+  }
+
   private static void remove(List<Path> removed) {
     try (DirectoryStream<Path> files =
         Files.newDirectoryStream(SharedFiles.directory(), "ep4j-" + JOB + "-*")) {

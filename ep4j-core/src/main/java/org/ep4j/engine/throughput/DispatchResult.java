@@ -70,6 +70,22 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
      */
     long address(Array array, long rowBytes);
 
+    /**
+     * Whether the system provides memory only when it is touched. Then an array that callers write,
+     * or read as a whole, is required first: experts may be native code, which a page that is
+     * missing would end.
+     */
+    default boolean isLazy() {
+      return false;
+    }
+
+    /**
+     * Makes the first bytes of an array exist.
+     *
+     * @throws org.ep4j.Ep4jException if the system has no memory left
+     */
+    default void require(Array array, long bytes) {}
+
     /** Memory of the counts of a dispatch. */
     TensorMemory memory(PooledHandle handle);
 
@@ -160,6 +176,20 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
     return routes;
   }
 
+  /** Rows behind those that were routed here are unused and need no memory. */
+  private void require(Array array, DType type, long elements) {
+    if (!delivery.isLazy()) {
+      return;
+    }
+    end.await();
+    PooledHandle routes = handle;
+    if (routes != null) {
+      routes.awaitCounts();
+      long used = Math.min(routes.rows(), sizes.capacity);
+      delivery.require(array, type.bytes(used * elements));
+    }
+  }
+
   private static long rows(PooledHandle routes) {
     return routes.staticSizing ? routes.limit : routes.rows();
   }
@@ -197,7 +227,9 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
 
   @Override
   public final Tensor x() {
-    return view(Array.ROWS, arrived(), dtype, sizes.hidden);
+    PooledHandle routes = arrived();
+    require(Array.ROWS, dtype, sizes.hidden);
+    return view(Array.ROWS, routes, dtype, sizes.hidden);
   }
 
   @Override
@@ -213,14 +245,16 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
     if (type == null) {
       throw Arguments.missing("scales", "the payload had none");
     }
-    return routes.scaleLayout == ScaleLayout.ROW_MAJOR
-        ? view(Array.SCALES, routes, type, scalesPerRow)
-        : view(
-            Array.SCALE_COLUMNS,
-            type,
-            scalesPerRow,
-            ScaleLayout.columnLength(type, rows(routes)),
-            scalesPerRow);
+    if (routes.scaleLayout != ScaleLayout.ROW_MAJOR) {
+      return view(
+          Array.SCALE_COLUMNS,
+          type,
+          scalesPerRow,
+          ScaleLayout.columnLength(type, rows(routes)),
+          scalesPerRow);
+    }
+    require(Array.SCALES, type, scalesPerRow);
+    return view(Array.SCALES, routes, type, scalesPerRow);
   }
 
   @Override
@@ -282,6 +316,7 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
           "BF16, FP16 or FP32",
           "pass a type that combine can sum");
     }
+    require(Array.COMBINE_INPUT, type, sizes.hidden);
     return combineInputs[type.ordinal()].of(
         delivery.memory(Array.COMBINE_INPUT),
         delivery.address(Array.COMBINE_INPUT, type.bytes(sizes.hidden)),

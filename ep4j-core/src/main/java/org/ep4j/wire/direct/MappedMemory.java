@@ -3,7 +3,9 @@ package org.ep4j.wire.direct;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.List;
 import org.ep4j.group.Group;
+import org.ep4j.memory.MemoryPlan;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.SymmetricMemory;
 import org.ep4j.wire.support.CollectiveStep;
@@ -35,7 +37,10 @@ final class MappedMemory implements AutoCloseable {
     }
     // Files are sparse, so ranks with less memory use no more than they need.
     SymmetricMemory memory =
-        SymmetricMemory.allocate(group, max, Math.ceilDiv(all, sizes.length), timeout);
+        SymmetricMemory.allocate(
+            group,
+            new MemoryPlan(max, Math.ceilDiv(all, sizes.length), List.of()),
+            timeout);
     Arena arena = Arena.ofShared();
     MemorySegment[] parts = new MemorySegment[sizes.length];
     for (int rank = 0; rank < parts.length; rank++) {

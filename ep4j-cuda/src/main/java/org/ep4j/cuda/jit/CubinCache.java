@@ -2,6 +2,7 @@ package org.ep4j.cuda.jit;
 
 import java.io.IOException;
 import java.lang.System.Logger.Level;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -261,11 +262,11 @@ public final class CubinCache {
       for (Path file : stream) {
         try {
           found.add(new Aged(file, Files.size(file), Files.getLastModifiedTime(file)));
-        } catch (NoSuchFileException e) {
-          // Another process evicted it.
+        } catch (IOException e) {
+          // Another process evicted it, or it is another user's: the files behind it still count.
         }
       }
-    } catch (IOException e) {
+    } catch (IOException | DirectoryIteratorException e) {
       LOG.log(Level.WARNING, "The cubin cache {0} cannot be listed: {1}", directory, e);
     }
     return found;

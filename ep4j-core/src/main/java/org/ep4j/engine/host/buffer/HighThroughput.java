@@ -83,7 +83,7 @@ final class HighThroughput {
     int localExperts = context.placement.localExperts(context.rank);
     pool = HostHandle.pool(localExperts, context.ranks);
     routes = new RoutingScan(table, context.nodes, context.config.topK());
-    HostDelivery delivery = new HostDelivery(layout, part, scratch, own);
+    HostDelivery delivery = new HostDelivery(context, layout, part, scratch, own);
     DispatchResult.Sizes sizes =
         new DispatchResult.Sizes(
             context.rank, context.ranks, localExperts, context.config.hidden(), layout.capacity);

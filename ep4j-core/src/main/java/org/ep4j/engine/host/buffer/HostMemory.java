@@ -35,7 +35,7 @@ final class HostMemory implements AutoCloseable {
     int node = nodes.of(group.rank());
     SymmetricMemory symmetric =
         SymmetricMemory.allocate(
-            group, nodes.first(node), nodes.end(node), layout.bytes, layout.likelyBytes, timeout);
+            group, nodes.first(node), nodes.end(node), layout.plan(), timeout);
     return of(symmetric, layout, group.rank());
   }
 
@@ -48,8 +48,7 @@ final class HostMemory implements AutoCloseable {
             participants,
             nodes.first(node),
             nodes.end(node),
-            layout.bytes,
-            layout.likelyBytes,
+            layout.plan(),
             timeout);
     return of(symmetric, layout, participants.rank());
   }

@@ -2,10 +2,12 @@ package org.ep4j.engine.host.buffer;
 
 import java.time.Duration;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.lowlatency.LowLatency;
 import org.ep4j.group.Group;
+import org.ep4j.memory.SymmetricMemory;
 
 /**
  * Recovery from a failed operation, and readmission of ranks: the live ranks gather through the
@@ -96,7 +98,15 @@ final class Recovery {
 
   private Ep4jException outOfPages(String call, InternalError fault) {
     context.needsReset(call + " found no page of memory");
-    return HostContext.outOfPages(call, fault);
+    // The words of recovery have had memory since the buffer was opened, so no repetition helps.
+    return new Ep4jException(
+        ErrorCode.OUT_OF_SHARED_MEMORY,
+        call
+            + ": the system cannot provide a page of memory: "
+            + SymmetricMemory.freeText()
+            + "; close the buffer on all ranks and open one with lower maxTokens, or enlarge the"
+            + " directory",
+        fault);
   }
 
   private void restart(SurvivorAgreement agreement) {

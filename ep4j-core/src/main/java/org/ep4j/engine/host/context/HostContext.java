@@ -269,8 +269,10 @@ public final class HostContext implements PeerWait.InternodeProgress {
     return new Ep4jException(
         ErrorCode.OUT_OF_SHARED_MEMORY,
         operation
-            + ": the system cannot provide a page of memory; /dev/shm (or EP4J_SHM_DIR) is"
-            + " full: enlarge it, or lower maxTokens; then call reset() on all live ranks",
+            + ": the system cannot provide a page of memory: "
+            + SymmetricMemory.freeText()
+            + "; call reset() on all live ranks and send fewer tokens, or close the buffer on all"
+            + " ranks and open one with lower maxTokens, or enlarge the directory",
         fault);
   }
 

@@ -3,6 +3,7 @@ package org.ep4j.engine.host.dispatch;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.engine.SegmentMemory;
 import org.ep4j.engine.TensorMemory;
+import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.engine.host.layout.ScratchLayout;
@@ -12,6 +13,7 @@ import org.ep4j.memory.NativeMemory;
 
 /** What a dispatch delivers: rows in this rank's region, counts in its private memory. */
 public final class HostDelivery implements DispatchResult.Delivery {
+  private final HostContext context;
   private final HighThroughputLayout layout;
   private final ScratchLayout scratch;
   private final SegmentMemory part;
@@ -22,10 +24,12 @@ public final class HostDelivery implements DispatchResult.Delivery {
    * @param memory the private memory
    */
   public HostDelivery(
+      HostContext context,
       HighThroughputLayout layout,
       MemorySegment part,
       ScratchLayout scratch,
       MemorySegment memory) {
+    this.context = context;
     this.layout = layout;
     this.scratch = scratch;
     this.part = new SegmentMemory(part);
@@ -51,6 +55,21 @@ public final class HostDelivery implements DispatchResult.Delivery {
       case SOURCE_RANKS -> region + layout.sourceRanks;
       case COMBINE_INPUT -> region + layout.combineRows;
     };
+  }
+
+  /** The region is shared memory, of which the system provides a page when it is touched. */
+  @Override
+  public boolean isLazy() {
+    return true;
+  }
+
+  @Override
+  public void require(DispatchResult.Array array, long bytes) {
+    if (memory(array) == part) {
+      long offset = address(array, 0) - part.segment().address();
+      long start = context.highThroughputOffset + offset;
+      context.memory.require(start, start + bytes);
+    }
   }
 
   @Override

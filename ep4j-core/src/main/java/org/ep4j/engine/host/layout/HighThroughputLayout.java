@@ -120,10 +120,15 @@ public final class HighThroughputLayout {
             : page(combineWeights + capacity * 4L * config.topK());
   }
 
-  /** Bytes that FLAT dispatches of full batches touch: the minimum for any use. */
+  /**
+   * Bytes that FLAT dispatches and combines of full batches touch if every token goes to every rank:
+   * the received rows, and the rows to be combined, in the row type or BF16.
+   */
   long likelyBytes(BufferConfig config, int ranks) {
+    DType row = Limits.rowDType(config);
     long received = Math.min(capacity, (long) ranks * Limits.tokens(config));
-    return bytes == 0 ? 0 : rows + received * maxRowBytes;
+    long summed = (row.summable() ? row : DType.BF16).bytes(config.hidden());
+    return bytes == 0 ? 0 : rows + received * (maxRowBytes + summed);
   }
 
   private static long page(long offset) {

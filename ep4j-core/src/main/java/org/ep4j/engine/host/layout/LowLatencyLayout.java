@@ -75,6 +75,9 @@ public final class LowLatencyLayout {
   private final long combine;
   private final long combineBytes;
 
+  /** Bytes of the words with which the ranks coordinate, at the start of the part. */
+  final long wordBytes;
+
   /** Bytes without the two combine regions, which have the padded shape of the experts' rows. */
   final long communicationBytes;
 
@@ -89,6 +92,7 @@ public final class LowLatencyLayout {
     maskWords = 2 * ControlPageLayout.LINE;
     headers = wholeLines(maskWords + 8L * ranks);
     lists = wholePages(headers + 2L * ranks * ControlPageLayout.LINE);
+    wordBytes = lists;
     // A token's entry in a dispatch list: the token, then one local expert per choice; by ranks,
     // then one weight per choice.
     listBytes = wholeLines(maxTokens * (1 + 2L * config.topK()) * 4);
@@ -106,6 +110,12 @@ public final class LowLatencyLayout {
     combineBytes = wholePages(Math.max(padded, dense));
     communicationBytes = combine;
     bytes = combine + 2 * combineBytes;
+  }
+
+  /** Bytes that operations of full batches touch if routing is even. */
+  long likelyBytes(BufferConfig config) {
+    long rows = (long) Limits.lowLatencyTokens(config) * config.topK();
+    return communicationBytes + 2 * Math.min(combineBytes, rows * 2L * config.hidden());
   }
 
   /** Long, owner: how often the owner has masked and admitted {@code rank}. */

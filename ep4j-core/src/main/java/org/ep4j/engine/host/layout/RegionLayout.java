@@ -2,10 +2,12 @@ package org.ep4j.engine.host.layout;
 
 import static java.util.Objects.requireNonNull;
 
+import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.engine.lowlatency.OutputShape;
+import org.ep4j.memory.MemoryPlan;
 
 /**
  * A rank's symmetric region: control page, high-throughput part, low-latency part; and the rank's
@@ -27,7 +29,7 @@ public final class RegionLayout {
   public final long bytes;
 
   /** Bytes of the region that ordinary use touches; the rest serves the worst case. */
-  public final long likelyBytes;
+  private final long likelyBytes;
 
   private final long lowLatencyPrivateBytes;
 
@@ -41,7 +43,7 @@ public final class RegionLayout {
     likelyBytes =
         highThroughputOffset
             + highThroughput.likelyBytes(config, placement.ranks())
-            + lowLatency.communicationBytes;
+            + lowLatency.likelyBytes(config);
     lowLatencyPrivateBytes =
         new LowLatencyMemoryLayout(
                 OutputShape.of(config, placement.ranks(), placement.maxLocalExperts()))
@@ -53,6 +55,19 @@ public final class RegionLayout {
     return highThroughput.bytes == 0
         ? highThroughputOffset
         : highThroughputOffset + highThroughput.counts + highThroughput.countsLayout.bytes;
+  }
+
+  /**
+   * The memory of a rank. Control words are present from the beginning: with them the ranks report
+   * errors and recover, also when no page of memory is left.
+   */
+  public MemoryPlan plan() {
+    return new MemoryPlan(
+        bytes,
+        likelyBytes,
+        List.of(
+            new MemoryPlan.Range(0, headBytes()),
+            new MemoryPlan.Range(lowLatencyOffset, lowLatencyOffset + lowLatency.wordBytes)));
   }
 
   public BufferSizes sizes() {

@@ -67,6 +67,8 @@ public final class LowLatency implements AutoCloseable {
   /** The combine regions with rows by experts, then with rows by ranks. */
   private final Tensor[] combineTensors = new Tensor[4];
 
+  private final CombineRows combineRows;
+
   /**
    * @param views arena of the tensors for callers; the owner closes it before this object
    */
@@ -94,6 +96,7 @@ public final class LowLatency implements AutoCloseable {
     combineSender = new LowLatencyCombineSender(context, layout, paths, signals, memory, kernels);
     combineReceiver =
         new LowLatencyCombineReceiver(context, layout, paths, signals, memory, experts, kernels);
+    combineRows = new CombineRows(context, layout, memory, local);
     formats = LowLatencyFormat.all(shape.hidden());
     for (int i = 0; i < RECORDS; i++) {
       records[i] = new LowLatencyRecord(context.ranks, shape.tokens(), shape.topK(), local);
@@ -201,6 +204,7 @@ public final class LowLatency implements AutoCloseable {
       entry.failed("low-latency combine buffer: " + e.getMessage(), e);
       throw e;
     }
+    combineRows.require(dispatch);
     return combineTensor(dispatch);
   }
 
@@ -266,6 +270,7 @@ public final class LowLatency implements AutoCloseable {
   /** Continues in new memory of this node; called before {@link #reset}. */
   public void renewed() {
     signals.renewed();
+    combineRows.forget();
   }
 
   /** Counts a rank that rejoins; called before {@link #reset}. */

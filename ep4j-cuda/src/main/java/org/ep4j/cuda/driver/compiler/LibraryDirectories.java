@@ -2,6 +2,7 @@ package org.ep4j.cuda.driver.compiler;
 
 import java.io.File;
 import java.io.IOException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -86,7 +87,7 @@ public final class LibraryDirectories {
     if (Files.isDirectory(directory)) {
       try (DirectoryStream<Path> stream = Files.newDirectoryStream(directory, glob)) {
         stream.forEach(found::add);
-      } catch (IOException e) {
+      } catch (IOException | DirectoryIteratorException e) {
         return List.of(); // an unreadable directory counts as empty
       }
     }

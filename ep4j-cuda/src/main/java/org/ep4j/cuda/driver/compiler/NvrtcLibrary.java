@@ -3,6 +3,7 @@ package org.ep4j.cuda.driver.compiler;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -50,7 +51,7 @@ final class NvrtcLibrary {
       for (Path file : files) {
         SymbolLookup ignored = SharedLibrary.open(file.toString());
       }
-    } catch (IOException e) {
+    } catch (IOException | DirectoryIteratorException e) {
       return; // NVRTC then reports the missing library itself
     }
   }

@@ -8,6 +8,7 @@ import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.MemoryPlan;
 import org.ep4j.memory.Participants;
 import org.ep4j.memory.SymmetricMemory;
 import org.jspecify.annotations.Nullable;
@@ -53,7 +54,7 @@ public final class CallLog implements AutoCloseable {
     int first = nodes.first(node);
     int end = nodes.end(node);
     return new CallLog(
-        SymmetricMemory.allocate(group, first, end, bytes, bytes, timeout),
+        SymmetricMemory.allocate(group, first, end, MemoryPlan.whole(bytes), timeout),
         group.rank(),
         first,
         end);
@@ -63,7 +64,8 @@ public final class CallLog implements AutoCloseable {
   public static CallLog rejoin(Participants participants, Duration timeout) {
     long bytes = ENTRIES * ENTRY_BYTES;
     return new CallLog(
-        SymmetricMemory.rejoin(participants, 0, participants.ranks(), bytes, bytes, timeout),
+        SymmetricMemory.rejoin(
+            participants, 0, participants.ranks(), MemoryPlan.whole(bytes), timeout),
         participants.rank(),
         0,
         participants.ranks());

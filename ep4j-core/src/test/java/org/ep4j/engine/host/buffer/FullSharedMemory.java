@@ -1,0 +1,210 @@
+package org.ep4j.engine.host.buffer;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.FunctionDescriptor;
+import java.lang.foreign.Linker;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.lang.invoke.MethodHandle;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.TimeUnit;
+import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.Ep4jException;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.Layout;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.group.Group;
+import org.ep4j.group.TcpWorld;
+
+/**
+ * Program of two ranks that share memory in a small file system, which something else fills
+ * meanwhile. Prints what rank 0 sees. Experts are native code ({@code memset}): a page that the
+ * system cannot provide would end the process.
+ */
+final class FullSharedMemory {
+  private static final int HIDDEN = 7168;
+  private static final int RANKS = 2;
+  private static final Duration TIMEOUT = Duration.ofSeconds(20);
+  private static final CyclicBarrier BOTH = new CyclicBarrier(RANKS);
+  private static final Path FILLER =
+      Path.of(System.getenv("EP4J_SHM_DIR"), "filler").toAbsolutePath();
+
+  private FullSharedMemory() {}
+
+  public static void main(String[] arguments) throws Exception {
+    try (TcpWorld world = new TcpWorld(RANKS)) {
+      List<Group> groups = world.joinAll();
+      TcpWorld.inEach(
+          groups,
+          group -> {
+            switch (arguments[0]) {
+              case "open" -> open(group);
+              case "combine" -> highThroughput(group);
+              case "lowLatency" -> lowLatency(group);
+              default -> reset(group);
+            }
+          });
+    }
+  }
+
+  private static BufferConfig.Builder config() {
+    return BufferConfig.builder().hidden(HIDDEN).experts(RANKS).topK(1).timeout(TIMEOUT);
+  }
+
+  private static void say(Group group, String text) {
+    if (group.rank() == 0) {
+      System.out.println(text);
+    }
+  }
+
+  /** The batch of the report: 57 MiB of received rows fit, as many rows to combine do not. */
+  private static void open(Group group) {
+    try (ExpertBuffer buffer = ExpertBuffer.open(group, config().highThroughput(1000).build())) {
+      say(group, "opened " + buffer);
+    } catch (Ep4jException e) {
+      say(group, e.getMessage());
+    }
+  }
+
+  private static void highThroughput(Group group) throws Exception {
+    int tokens = 400;
+    try (Arena arena = Arena.ofShared();
+        ExpertBuffer buffer = ExpertBuffer.open(group, config().highThroughput(tokens).build())) {
+      Dispatch received = dispatch(arena, buffer, tokens);
+      fill(group);
+      try {
+        set(received.combineInput(DType.BF16).segment(), received.rows());
+        say(group, "written");
+      } catch (Ep4jException e) {
+        say(group, e.getMessage());
+      }
+      free(group);
+      Tensor rows = received.combineInput(DType.BF16).rows(0, received.rows());
+      set(rows.segment(), received.rows());
+      say(group, "combined " + buffer.combine(rows, received.handle()).x().getFloat(0));
+    }
+  }
+
+  /** No page of the buffer was touched before the file system is full. */
+  private static void reset(Group group) throws Exception {
+    int tokens = 400;
+    BufferConfig config = config().highThroughput(tokens).lowLatency(8).build();
+    try (Arena arena = Arena.ofShared();
+        ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+      fill(group);
+      try {
+        dispatch(arena, buffer, tokens);
+        say(group, "dispatched");
+      } catch (Ep4jException e) {
+        say(group, e.getMessage());
+      }
+      buffer.reset();
+      say(group, "reset");
+      buffer.barrier();
+      free(group);
+      say(group, "received " + dispatch(arena, buffer, tokens).rows());
+    }
+  }
+
+  private static void lowLatency(Group group) throws Exception {
+    int tokens = 64;
+    try (Arena arena = Arena.ofShared();
+        ExpertBuffer buffer = ExpertBuffer.open(group, config().lowLatency(tokens).build())) {
+      LowLatencyDispatch received =
+          buffer.lowLatencyDispatch(
+              Layout.EXPERT_MAJOR,
+              rows(arena, tokens),
+              routing(arena, group, tokens),
+              LowLatencyDispatchOptions.DEFAULT);
+      fill(group);
+      try {
+        set(buffer.lowLatencyCombineBuffer(received.handle()).segment(), tokens);
+        say(group, "written");
+      } catch (Ep4jException e) {
+        say(group, e.getMessage());
+      }
+      free(group);
+      Tensor rows = buffer.lowLatencyCombineBuffer(received.handle());
+      set(rows.segment(), tokens);
+      say(group, "combined");
+    }
+  }
+
+  private static Dispatch dispatch(Arena arena, ExpertBuffer buffer, int tokens) {
+    Routing routing = Routing.of(ids(arena, buffer.rank(), tokens));
+    return buffer.dispatch(rows(arena, tokens), routing);
+  }
+
+  private static Tensor rows(Arena arena, int tokens) {
+    return Tensor.of(
+        Tensors.bf16Rows(arena, tokens, HIDDEN, t -> 1), DType.BF16, tokens, HIDDEN);
+  }
+
+  /** All tokens go to the other rank. */
+  private static Tensor ids(Arena arena, int rank, int tokens) {
+    Tensor ids = Tensor.allocate(arena, DType.INT64, tokens, 1);
+    for (int t = 0; t < tokens; t++) {
+      ids.segment().setAtIndex(ValueLayout.JAVA_LONG, t, 1 - rank);
+    }
+    return ids;
+  }
+
+  private static Routing routing(Arena arena, Group group, int tokens) {
+    return Routing.of(
+        ids(arena, group.rank(), tokens), Tensor.allocate(arena, DType.FP32, tokens, 1));
+  }
+
+  /** Bytes 0x40: elements of about 3. */
+  private static void set(MemorySegment to, long rows) {
+    Linker linker = Linker.nativeLinker();
+    MethodHandle memset =
+        linker.downcallHandle(
+            linker.defaultLookup().findOrThrow("memset"),
+            FunctionDescriptor.of(
+                ValueLayout.ADDRESS,
+                ValueLayout.ADDRESS,
+                ValueLayout.JAVA_INT,
+                ValueLayout.JAVA_LONG));
+    try {
+      MemorySegment ignored =
+          (MemorySegment) memset.invokeExact(to, 0x40, 2 * rows * HIDDEN);
+    } catch (Throwable t) {
+      throw new AssertionError(t);
+    }
+  }
+
+  /** Takes all memory of the file system, while no rank works. */
+  private static void fill(Group group) throws Exception {
+    BOTH.await(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
+    if (group.rank() == 0) {
+      try (FileChannel file =
+          FileChannel.open(FILLER, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE)) {
+        long free = Files.getFileStore(FILLER).getUsableSpace();
+        for (long at = 0; at < free; at += 4096) {
+          int ignored = file.write(ByteBuffer.allocate(4096));
+        }
+      }
+    }
+    BOTH.await(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
+  }
+
+  private static void free(Group group) throws Exception {
+    BOTH.await(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
+    if (group.rank() == 0) {
+      Files.delete(FILLER);
+    }
+    BOTH.await(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
+  }
+}
