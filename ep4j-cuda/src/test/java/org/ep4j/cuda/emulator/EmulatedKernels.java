@@ -57,6 +57,7 @@ final class EmulatedKernels {
           "main.hpp",
           "dispatch_world.hpp",
           "combine_world.hpp",
+          "many_ranks_world.hpp",
           "stale_rank_fence_world.hpp",
           "timeout_attribution_world.hpp",
           "internode_world.hpp",
@@ -92,6 +93,7 @@ final class EmulatedKernels {
       Map.of(
           "dispatch_world", "one_node",
           "combine_world", "one_node",
+          "many_ranks_world", "one_node",
           "stale_rank_fence_world", "one_node",
           "timeout_attribution_world", "one_node",
           "internode_world", "across_nodes",

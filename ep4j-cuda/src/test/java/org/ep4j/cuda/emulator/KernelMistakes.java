@@ -108,6 +108,20 @@ final class KernelMistakes {
             "true",
             "of row|the sum of token"),
         new Mistake(
+            "only as many ranks as a block has threads hear `done`",
+            "many_ranks_world",
+            "dispatch/finish.cuh",
+            "!done_published && r < p.ranks; r += blockDim.x",
+            "!done_published && r < p.ranks; r += p.ranks",
+            "has not heard `done`"),
+        new Mistake(
+            "only as many ranks as a block has threads are awaited",
+            "many_ranks_world",
+            "dispatch/finish.cuh",
+            "    if (is_live(p, r) && !aborted(w)) {",
+            "    if (r < blockDim.x && is_live(p, r) && !aborted(w)) {",
+            "has not waited for `done`"),
+        new Mistake(
             "fenced ranks do not check the fence",
             "stale_rank_fence_world",
             "common/kernel_lifecycle.cuh",

@@ -42,6 +42,12 @@ class KernelsOnTheHostTest {
     allCasesPass("combine_world");
   }
 
+  /** Each rank has a thread in usual worlds; here threads speak for several. */
+  @Test
+  void moreRanksThanThreadsAreToldAndAwaited() throws IOException, InterruptedException {
+    allCasesPass("many_ranks_world");
+  }
+
   /** A stopped rank resumes, and would find all words of the operation in which it was lost. */
   @Test
   void fencedRanksWriteNothing() throws IOException, InterruptedException {

@@ -13,6 +13,7 @@ namespace combining {
 #include "combine_world.hpp"
 #include "dispatch_world.hpp"
 #include "main.hpp"
+#include "many_ranks_world.hpp"
 #include "stale_rank_fence_world.hpp"
 #include "timeout_attribution_world.hpp"
 
@@ -21,6 +22,7 @@ namespace emulator {
 const Worlds worlds = {
     {"dispatch_world", dispatch_case},
     {"combine_world", combine_case},
+    {"many_ranks_world", many_ranks_case},
     {"stale_rank_fence_world", stale_rank_fence_case},
     {"timeout_attribution_world", timeout_attribution_case},
 };

@@ -30,3 +30,12 @@ struct CombineEntrySignals {
     return EntrySignals{p.peers, p.rank, p.ranks, p.ready_offset, 0, 0, nullptr, 0, nullptr, nullptr};
   }
 };
+
+// Tells the ranks of this node that this rank has entered: its rows are ready.
+__device__ __forceinline__ void publish_rows_ready(const CombineParameters& p, const WaitContext& w) {
+  for (u32 r = threadIdx.x; blockIdx.x == 0 && r < p.ranks; r += blockDim.x) {
+    if (p.peers[r] != nullptr) {
+      store_release_system((u64*)(p.peers[r] + p.ready_offset) + p.rank, w.epoch);
+    }
+  }
+}

@@ -109,9 +109,7 @@ __device__ __forceinline__ void combine(const CombineParameters& p) {
   if (exit_early(w, p.receipt, CombineEntrySignals{p})) {
     return;
   }
-  if (blockIdx.x == 0 && threadIdx.x < p.ranks && p.peers[threadIdx.x] != nullptr) {
-    store_release_system((u64*)(p.peers[threadIdx.x] + p.ready_offset) + p.rank, w.epoch);
-  }
+  publish_rows_ready(p, w);
   return_layout.fill(p);
   u32 warp = warp_id();
   const char** rows = pointers + pointers_each * warp;

@@ -3,14 +3,18 @@
 #include "dispatch/dispatch_parameters.cuh"
 
 __device__ __forceinline__ void publish_ready(const DispatchParameters& p, const WaitContext& w) {
-  if (blockIdx.x == 0 && threadIdx.x < p.ranks && is_live(p, threadIdx.x)) {
-    store_release_system((u64*)(p.peers[threadIdx.x] + p.ready_offset) + p.rank, w.epoch);
+  for (u32 r = threadIdx.x; blockIdx.x == 0 && r < p.ranks; r += blockDim.x) {
+    if (is_live(p, r)) {
+      store_release_system((u64*)(p.peers[r] + p.ready_offset) + p.rank, w.epoch);
+    }
   }
 }
 
 __device__ __forceinline__ void await_ready(const DispatchParameters& p, const WaitContext& w) {
-  if (threadIdx.x < p.ranks && is_live(p, threadIdx.x)) {
-    wait_epoch(w, (u64*)(p.peers[p.rank] + p.ready_offset) + threadIdx.x, PHASE_ENTER, threadIdx.x);
+  for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
+    if (is_live(p, r)) {
+      wait_epoch(w, (u64*)(p.peers[p.rank] + p.ready_offset) + r, PHASE_ENTER, r);
+    }
   }
   __syncthreads();
 }
@@ -51,11 +55,15 @@ __device__ __forceinline__ void finish(const DispatchParameters& p, const WaitCo
     count_traffic(p, w.control);
   }
   extra_work();
-  if (threadIdx.x < p.ranks && is_live(p, threadIdx.x) && !aborted(w)) {
-    if (!done_published) {
-      publish_done(p, w, threadIdx.x);
+  // All ranks are told before any is awaited: with more ranks than threads, two ranks that waited
+  // first could wait for each other.
+  for (u32 r = threadIdx.x; !done_published && r < p.ranks; r += blockDim.x) {
+    publish_done(p, w, r);
+  }
+  for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
+    if (is_live(p, r) && !aborted(w)) {
+      wait_epoch(w, (u64*)(p.peers[p.rank] + p.done_offset) + r, PHASE_ROWS, r);
     }
-    wait_epoch(w, (u64*)(p.peers[p.rank] + p.done_offset) + threadIdx.x, PHASE_ROWS, threadIdx.x);
   }
   fence_proxy();
   __syncthreads();

@@ -46,9 +46,7 @@ __device__ __forceinline__ void internode_combine(const CombineParameters& p) {
   u32* schedule_words = taken + world.nodes * warps;
   u32* return_words = schedule_words + ChunkSchedule::words(world.partners);
 
-  if (blockIdx.x == 0 && threadIdx.x < p.ranks && p.peers[threadIdx.x] != nullptr) {
-    store_release_system((u64*)(p.peers[threadIdx.x] + p.ready_offset) + p.rank, w.epoch);
-  }
+  publish_rows_ready(p, w);
   ChunkSchedule schedule(world, schedule_words, p.tokens, p.chunk_tokens,
                   [&](u32 rank) { return p.matrix[p.ranks * (p.ranks + 1) + rank]; });
   InternodeReturnLayout return_layout(return_words, p.ranks, world);

@@ -1,0 +1,134 @@
+// More ranks than a block has threads: start and end of an operation alone, on one rank. The other
+// ranks are their regions: the world writes their words.
+#pragma once
+#include "dispatching.hpp"
+
+namespace emulator {
+
+constexpr u32 THREADS = 512;
+constexpr u64 EPOCH = 1;
+
+// The words of all ranks, as this rank sees them.
+struct ManyRanks {
+  Machine& machine;
+  u32 ranks;
+  u32 rank;
+  u32 late;  // this rank waits for it
+  u64 ready_offset = sizeof(Control);
+  u64 done_offset;
+  char** peers;
+  Record* record;
+  u64* completed;
+  u64* host_abort;
+
+  ManyRanks(Machine& machine, u32 ranks)
+      : machine(machine),
+        ranks(ranks),
+        rank(machine.random.below(ranks)),
+        late(machine.random.below(ranks)),
+        done_offset(ready_offset + 8 * ranks) {
+    Memory& memory = machine.memory;
+    peers = memory.allocate<char*>(ranks, "peers", 0);
+    for (u32 r = 0; r < ranks; r++) {
+      bool gone = r != rank && r != late && machine.random.once_in(8);
+      peers[r] = gone ? nullptr : memory.zeroed<char>(done_offset + 8 * ranks, "region", EVERYBODY);
+    }
+    for (u32 r = 0; r < ranks; r++) {
+      word(rank, ready_offset, r) = r != late && peers[r] != nullptr ? EPOCH : 0;
+      word(rank, done_offset, r) = word(rank, ready_offset, r);
+    }
+    record = memory.zeroed<Record>(1, "record", EVERYBODY);
+    completed = memory.zeroed<u64>(1, "completed", EVERYBODY);
+    host_abort = memory.zeroed<u64>(1, "host_abort", EVERYBODY);
+  }
+
+  u64& word(u32 at, u64 offset, u32 of) { return ((u64*)(peers[at] + offset))[of]; }
+
+  WaitContext context() {
+    return make_wait_context((Control*)peers[rank], record, host_abort, PATIENT);
+  }
+
+  // All ranks that have a region have heard from this one.
+  void check_told(u64 offset, const char* what) {
+    for (u32 r = 0; r < ranks; r++) {
+      if (peers[r] != nullptr && r != rank && word(r, offset, rank) != EPOCH) {
+        fail("rank %u of %u has not heard `%s`", r, ranks, what);
+      }
+    }
+  }
+
+  // The kernel waits for the late rank until its word is there.
+  void arrive_late(u64 offset, const char* what) {
+    if (late != rank) {
+      u64 end = machine.steps + (1u << 16);
+      machine.run_while([&] { return machine.steps < end && !machine.is_idle(0); });
+      if (machine.is_idle(0)) {
+        fail("the kernel has not waited for `%s` of rank %u of %u", what, late, ranks);
+      }
+    }
+    word(rank, offset, late) = EPOCH;
+  }
+};
+
+inline void run_dispatch(ManyRanks& world) {
+  DispatchParameters p{};
+  p.peers = world.peers;
+  p.rank = world.rank;
+  p.ranks = world.ranks;
+  p.ready_offset = world.ready_offset;
+  p.done_offset = world.done_offset;
+  p.cached = 1;
+  p.matrix = world.machine.memory.zeroed<std::remove_pointer_t<decltype(p.matrix)>>(
+      (size_t)world.ranks * world.ranks, "matrix", 0);
+  p.receipt = Receipt{1, world.completed};
+  Launch launch;
+  launch.name = "cached dispatch without rows";
+  launch.blocks = world.machine.random.between(1, 2);
+  launch.threads = THREADS;
+  launch.shared_bytes = 0;
+  launch.body = [p, &world] {
+    WaitContext w = world.context();
+    publish_ready(p, w);
+    await_ready(p, w);
+    finish(p, w, false);
+  };
+  world.machine.enqueue(0, std::move(launch));
+  world.arrive_late(world.ready_offset, "ready");
+  world.arrive_late(world.done_offset, "done");
+  world.machine.run();
+  world.check_told(world.ready_offset, "ready");
+  world.check_told(world.done_offset, "done");
+}
+
+inline void run_combine(ManyRanks& world) {
+  combining::CombineParameters p{};
+  p.peers = world.peers;
+  p.rank = world.rank;
+  p.ranks = world.ranks;
+  p.ready_offset = world.ready_offset;
+  Launch launch;
+  launch.name = "start of a combine";
+  launch.blocks = 2;
+  launch.threads = THREADS;
+  launch.shared_bytes = 0;
+  launch.body = [p, &world] { combining::publish_rows_ready(p, world.context()); };
+  world.machine.enqueue(0, std::move(launch));
+  world.machine.run();
+  world.check_told(world.ready_offset, "ready");
+}
+
+inline void many_ranks_case(u64 seed) {
+  Random first{std::mt19937_64(seed)};
+  u32 ranks = first.between(THREADS + 1, 3 * THREADS);
+  Machine machine(seed, 1);
+  ManyRanks world(machine, ranks);
+  about += std::to_string(ranks) + " ranks, rank " + std::to_string(world.rank) + ", late rank " +
+           std::to_string(world.late);
+  if (first.once_in(3)) {
+    run_combine(world);
+  } else {
+    run_dispatch(world);
+  }
+}
+
+}  // namespace emulator
