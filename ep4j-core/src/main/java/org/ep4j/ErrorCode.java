@@ -1134,6 +1134,13 @@ public enum ErrorCode {
       "Data that a GPU pushed to another GPU arrived wrong.",
       "Check nvidia-smi nvlink -e, the memory and the driver."),
 
+  GPU_OUT_OF_MEMORY(
+      6108,
+      "A GPU, or the host, has too little free memory for a buffer.",
+      "The message names the rank, the GPU, what is wanted and what is free. Lower"
+          + " highThroughput.maxTokens, maxReceiveRows or lowLatency.maxTokens, or end the programs"
+          + " that hold the memory (nvidia-smi)."),
+
   RANK_OPEN_FAILED(
       6110,
       "One rank could not open a buffer or a backend, so all ranks failed.",

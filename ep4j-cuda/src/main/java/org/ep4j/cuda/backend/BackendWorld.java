@@ -55,6 +55,10 @@ public record BackendWorld(
 
   /** Limit of a library for a step of all ranks. */
   public Duration setUpTimeout() {
+    return setUpTimeout(timeout);
+  }
+
+  private static Duration setUpTimeout(Duration timeout) {
     return timeout.compareTo(MIN_SET_UP) > 0 ? timeout : MIN_SET_UP;
   }
 
@@ -141,10 +145,15 @@ public record BackendWorld(
    * @throws EngineUnavailableException on all ranks if the step failed on one; names that rank
    */
   public void agree(String problem) {
+    agree(participants, timeout, problem);
+  }
+
+  private static void agree(Participants participants, Duration timeout, String problem) {
     byte[][] all =
         participants
             .group()
-            .allGather(problem.getBytes(StandardCharsets.UTF_8), setUpTimeout().plus(timeout));
+            .allGather(
+                problem.getBytes(StandardCharsets.UTF_8), setUpTimeout(timeout).plus(timeout));
     for (int i = 0; i < all.length; i++) {
       if (all[i].length > 0) {
         throw new EngineUnavailableException(
@@ -164,20 +173,36 @@ public record BackendWorld(
    *     rank
    */
   public <T> T together(String failure, Supplier<T> step) {
+    return together(participants, timeout, failure, step);
+  }
+
+  /** {@link #together(String, Supplier)} of ranks that have no backend yet. */
+  public static <T> T together(
+      Participants participants, Duration timeout, String failure, Supplier<T> step) {
     T done;
     try {
       done = step.get();
     } catch (RuntimeException e) {
-      broadcast(failure, e);
+      if (!isKnown(e)) {
+        broadcast(participants, timeout, failure, e);
+      }
       throw e;
     }
-    agree("");
+    agree(participants, timeout, "");
     return done;
   }
 
-  private void broadcast(String failure, RuntimeException problem) {
+  /** Whether an exchange inside the step has failed on all ranks: they exchange nothing more. */
+  private static boolean isKnown(RuntimeException problem) {
+    return problem instanceof GroupException
+        || (problem instanceof EngineUnavailableException e
+            && e.errorCode() == ErrorCode.RANK_OPEN_FAILED);
+  }
+
+  private static void broadcast(
+      Participants participants, Duration timeout, String failure, RuntimeException problem) {
     try {
-      agree(failure + ": " + problem.getMessage());
+      agree(participants, timeout, failure + ": " + problem.getMessage());
     } catch (EngineUnavailableException e) {
       // The error of agree() describes this rank or another one: this rank throws its own error
       // instead.

@@ -159,6 +159,25 @@ public final class CudaDevice implements AutoCloseable {
     }
   }
 
+  /**
+   * An error of an allocation, with what is free if memory is missing; other errors as they are.
+   *
+   * @param wanted bytes and kind of memory
+   */
+  CudaException outOfMemory(CudaException e, DriverFunction call, String wanted) {
+    return e.isOutOfMemory()
+        ? CudaException.of(e.code(), call, wanted + " are wanted, " + freeText())
+        : e;
+  }
+
+  private String freeText() {
+    try {
+      return freeMemory() + " of " + properties.memoryBytes() + " bytes of the GPU are free";
+    } catch (CudaException e) {
+      return "what is free is unknown (" + e.getMessage() + ")";
+    }
+  }
+
   /** Makes the context current until the result is closed. */
   ContextScope enter() {
     return ContextScope.enter(context());

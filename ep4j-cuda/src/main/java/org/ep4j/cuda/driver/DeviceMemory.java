@@ -5,6 +5,8 @@ import java.util.Objects;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.cuda.driver.calls.CudaException;
+import org.ep4j.cuda.driver.calls.DriverFunction;
 import org.ep4j.cuda.driver.calls.MemoryCalls;
 
 /**
@@ -30,6 +32,8 @@ public final class DeviceMemory implements AutoCloseable {
     checkSize(bytes);
     try (var _ = device.enter()) {
       return new DeviceMemory(device, MemoryCalls.allocate(bytes), bytes, true);
+    } catch (CudaException e) {
+      throw device.outOfMemory(e, DriverFunction.MEM_ALLOC, bytes + " bytes of " + device);
     }
   }
 

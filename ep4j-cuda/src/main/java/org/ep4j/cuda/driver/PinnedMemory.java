@@ -6,6 +6,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.driver.calls.DriverConstants;
+import org.ep4j.cuda.driver.calls.DriverFunction;
 import org.ep4j.cuda.driver.calls.MemoryCalls;
 
 /**
@@ -48,6 +49,9 @@ public final class PinnedMemory implements AutoCloseable {
       PinnedMemory memory = new PinnedMemory(device, host, mapped, bytes);
       memory.segment.fill((byte) 0);
       return memory;
+    } catch (CudaException e) {
+      throw device.outOfMemory(
+          e, DriverFunction.MEM_HOST_ALLOC, bytes + " bytes of page-locked memory for " + device);
     }
   }
 

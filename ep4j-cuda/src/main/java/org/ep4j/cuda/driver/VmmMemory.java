@@ -8,6 +8,7 @@ import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.driver.calls.DriverConstants;
+import org.ep4j.cuda.driver.calls.DriverFunction;
 import org.ep4j.cuda.driver.calls.DriverLayouts;
 import org.ep4j.cuda.driver.calls.SharingCalls;
 
@@ -72,8 +73,13 @@ public final class VmmMemory implements AutoCloseable {
           SharingCalls.granularity(
               properties.address(), DriverConstants.CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
       long rounded = Math.multiplyExact(Math.ceilDiv(bytes, unit), unit);
-      return mapped(
-          device, SharingCalls.create(rounded, properties.address(), 0), rounded, sharing);
+      long handle;
+      try {
+        handle = SharingCalls.create(rounded, properties.address(), 0);
+      } catch (CudaException e) {
+        throw device.outOfMemory(e, DriverFunction.MEM_CREATE, rounded + " bytes of " + device);
+      }
+      return mapped(device, handle, rounded, sharing);
     }
   }
 

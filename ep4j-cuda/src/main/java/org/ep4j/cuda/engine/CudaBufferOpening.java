@@ -128,13 +128,20 @@ final class CudaBufferOpening implements AutoCloseable {
       Group group, BufferConfig wanted, Nodes nodes, Participants participants) {
     boolean again = participants.isNew(participants.rank());
     Duration timeout = wanted.timeout();
+    OpeningSteps steps = new OpeningSteps(participants, timeout);
     int ordinal = DeviceChoice.ordinal(group);
     boolean one = nodes.count() == 1;
-    if (one) {
-      prepareNode(ordinal, wanted);
-    }
-    CudaDevice device = own(CudaDevice.open(ordinal));
-    device.makeCurrent();
+    CudaDevice device =
+        steps.together(
+            "the GPU",
+            () -> {
+              if (one) {
+                prepareNode(ordinal, wanted);
+              }
+              CudaDevice opened = own(CudaDevice.open(ordinal));
+              opened.makeCurrent();
+              return opened;
+            });
     Backend backend = own(Backends.open(wanted.backend(), participants, device, timeout));
     requireReadmission(backend, again);
     RegionLayout layout = new RegionLayout(wanted, nodes);
@@ -142,13 +149,17 @@ final class CudaBufferOpening implements AutoCloseable {
         one ? null : internode(group, device, backend, wanted, nodes, layout);
     BufferConfig config =
         internode == null ? wanted : wanted.toBuilder().wire(internode.wire()).build();
-    SymmetricRegion shared = own(backend.allocate(layout.bytes));
+    SymmetricRegion shared =
+        steps.together(
+            "the region of " + layout.bytes + " bytes that peers write",
+            () -> own(backend.allocate(layout.bytes)));
     DeviceMemory region = shared.memory();
-    CudaStream stream = own(CudaStream.create(device));
-    region.fill8(0, layout.words, (byte) 0, stream);
-    stream.synchronize();
-    DeviceMemory owners = owners(device, config);
-    HostWords words = own(new HostWords(device, group.size()));
+    Tables tables =
+        steps.together(
+            "the tables of the ranks", () -> tables(device, config, region, layout.words));
+    CudaStream stream = tables.stream();
+    DeviceMemory owners = tables.owners();
+    HostWords words = tables.words();
     CallLog calls =
         own(again ? CallLog.rejoin(participants, timeout) : CallLog.open(group, nodes, timeout));
     Members members = new Members(group);
@@ -159,17 +170,23 @@ final class CudaBufferOpening implements AutoCloseable {
     KernelFiles files = KernelFiles.of(device, internode);
     Kernels kernels = loaded(backend, again, () -> new Kernels(files, !one));
     // Maps the peers' regions: all ranks have cleared their words after this step.
-    Peers peers = own(new Peers(participants, nodes, device, shared, timeout));
+    Peers peers =
+        steps.together(
+            "the regions of the peers",
+            () -> own(new Peers(participants, nodes, tables.peers(), shared, timeout)));
     StaleRankFence fence =
-        own(
-            new StaleRankFence(
-                new RemoteWords(device),
-                group.rank(),
-                group.size(),
-                peers::address,
-                members::isAlive,
-                words::gone,
-                System::nanoTime));
+        steps.together(
+            "the words of the peers",
+            () ->
+                own(
+                    new StaleRankFence(
+                        new RemoteWords(device),
+                        group.rank(),
+                        group.size(),
+                        peers::address,
+                        members::isAlive,
+                        words::gone,
+                        System::nanoTime)));
     completion.attach(internode, fence);
     CudaContext context =
         new CudaContext(
@@ -193,20 +210,26 @@ final class CudaBufferOpening implements AutoCloseable {
                 staging,
                 stream));
     CudaHandles handles =
-        own(
-            new CudaHandles(
-                device,
-                new HandleLayout(
-                    config,
-                    group.rank(),
-                    internode == null ? 0 : internode.partners(),
-                    layout.receiveSlots),
-                completion,
-                group.size()));
-    CudaDispatchLayout counting = own(new CudaDispatchLayout(context));
+        steps.together(
+            "the memory of handles",
+            () ->
+                own(
+                    new CudaHandles(
+                        device,
+                        new HandleLayout(
+                            config,
+                            group.rank(),
+                            internode == null ? 0 : internode.partners(),
+                            layout.receiveSlots),
+                        completion,
+                        group.size())));
+    CudaDispatchLayout counting =
+        steps.together("the memory of layouts", () -> own(new CudaDispatchLayout(context)));
     LowLatency.Resources lowLatency =
-        config.lowLatency().isPresent() ? lowLatency(context, participants, words) : null;
-    return new CudaBuffer(context, handles, counting, lowLatency, this);
+        config.lowLatency().isPresent() ? lowLatency(context, steps, participants, words) : null;
+    return steps.together(
+        "the memory of operations",
+        () -> new CudaBuffer(context, handles, counting, lowLatency, this));
   }
 
   /**
@@ -217,6 +240,21 @@ final class CudaBufferOpening implements AutoCloseable {
   private <T extends AutoCloseable> T loaded(Backend backend, boolean again, Supplier<T> kernels) {
     Supplier<T> owning = () -> own(kernels.get());
     return again ? owning.get() : backend.world().together("kernels cannot be loaded", owning);
+  }
+
+  /** Memory of this rank alone, and the stream that has prepared it. */
+  private record Tables(
+      CudaStream stream, DeviceMemory owners, HostWords words, DeviceMemory peers) {}
+
+  private Tables tables(
+      CudaDevice device, BufferConfig config, DeviceMemory region, long regionWords) {
+    int ranks = Objects.requireNonNull(config.placement(), "settled placement").ranks();
+    CudaStream stream = own(CudaStream.create(device));
+    region.fill8(0, regionWords, (byte) 0, stream);
+    stream.synchronize();
+    DeviceMemory owners = owners(device, config);
+    DeviceMemory peers = own(DeviceMemory.allocate(device, Peers.tableBytes(ranks)));
+    return new Tables(stream, owners, own(new HostWords(device, ranks)), peers);
   }
 
   private static void requireReadmission(Backend backend, boolean again) {
@@ -285,29 +323,47 @@ final class CudaBufferOpening implements AutoCloseable {
 
   /** Collective. */
   private LowLatency.Resources lowLatency(
-      CudaContext context, Participants participants, HostWords words) {
+      CudaContext context, OpeningSteps steps, Participants participants, HostWords words) {
     BufferConfig config = context.config;
     CudaDevice device = context.device;
     int local = context.placement.localExperts(context.rank);
     LowLatencyLayout layout = new LowLatencyLayout(config, context.nodes);
     LowLatencyMemory memory =
-        own(new LowLatencyMemory(device, OutputShape.of(config, context.ranks, local)));
-    SymmetricRegion region = own(context.backend.allocate(layout.bytes));
+        steps.together(
+            "the results of low-latency operations",
+            () -> own(new LowLatencyMemory(device, OutputShape.of(config, context.ranks, local))));
+    SymmetricRegion region =
+        steps.together(
+            "the low-latency region of " + layout.bytes + " bytes that peers write",
+            () -> own(context.backend.allocate(layout.bytes)));
+    DeviceMemory masks =
+        steps.together(
+            "the masks",
+            () -> own(DeviceMemory.allocate(device, LowLatencyRegion.maskBytes(context.ranks))));
+    DeviceMemory table =
+        steps.together(
+            "the table of low-latency regions",
+            () -> own(DeviceMemory.allocate(device, Peers.tableBytes(context.ranks))));
     LowLatencyRegion part =
-        own(
-            new LowLatencyRegion(
-                participants,
-                context.nodes,
-                context.nodes.count() == 1
-                    && LowLatencyKernels.wantsPackets(System.getenv())
-                    && context.backend.world().isLinked(),
-                region,
-                context.internode,
-                device,
-                layout,
-                words,
-                context.stream,
-                config.timeout()));
+        steps.together(
+            "the low-latency regions of the peers",
+            () ->
+                own(
+                    new LowLatencyRegion(
+                        participants,
+                        context.nodes,
+                        context.nodes.count() == 1
+                            && LowLatencyKernels.wantsPackets(System.getenv())
+                            && context.backend.world().isLinked(),
+                        region,
+                        masks,
+                        table,
+                        context.internode,
+                        device,
+                        layout,
+                        words,
+                        context.stream,
+                        config.timeout())));
     LowLatencyKernels kernels =
         loaded(
             context.backend,

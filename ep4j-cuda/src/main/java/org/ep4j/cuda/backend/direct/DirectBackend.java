@@ -25,10 +25,17 @@ final class DirectBackend implements Backend {
 
   @Override
   public SymmetricRegion allocate(long bytes) {
-    return new DirectRegion(
-        world.device(),
-        world.participants().group().inProcess(),
-        SharedRegion.allocate(world.device(), bytes));
+    SharedRegion.Hold memory = SharedRegion.allocate(world.device(), bytes);
+    DirectRegion region = null;
+    try {
+      region =
+          new DirectRegion(world.device(), world.participants().group().inProcess(), memory);
+      return region;
+    } finally {
+      if (region == null) {
+        memory.close();
+      }
+    }
   }
 
   @Override

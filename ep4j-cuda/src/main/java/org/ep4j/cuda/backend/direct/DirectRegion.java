@@ -24,12 +24,17 @@ final class DirectRegion implements SymmetricRegion {
   private final CudaDevice device;
   private final boolean inProcess;
   private final SharedRegion.Hold region;
+
+  /** What other ranks need; made with the region, because no step of an exchange may fail. */
+  private final byte[] message;
+
   private boolean closed;
 
   DirectRegion(CudaDevice device, boolean inProcess, SharedRegion.Hold region) {
     this.device = device;
     this.inProcess = inProcess;
     this.region = region;
+    message = message();
   }
 
   @Override
@@ -40,7 +45,7 @@ final class DirectRegion implements SymmetricRegion {
   @Override
   public @Nullable PeerRegion[] reach(
       Participants participants, boolean[] wanted, Duration timeout) {
-    byte[][] all = participants.group().allGather(message(), timeout);
+    byte[][] all = participants.group().allGather(message, timeout);
     @Nullable PeerRegion[] reached = new PeerRegion[participants.ranks()];
     ResourceStack held = new ResourceStack();
     boolean complete = false;

@@ -51,6 +51,11 @@ public final class CudaException extends Ep4jException {
     return new CudaException(function.symbol(), result, describe(result) + "; " + more);
   }
 
+  /** Whether the device or the system has no memory left. */
+  public boolean isOutOfMemory() {
+    return code == DriverConstants.CUDA_ERROR_OUT_OF_MEMORY;
+  }
+
   /** Name, number and text of a driver result, and what to do about a usual one. */
   static String describe(int result) {
     String text = CudaResults.name(result) + " (" + result + ", " + CudaResults.text(result) + ")";

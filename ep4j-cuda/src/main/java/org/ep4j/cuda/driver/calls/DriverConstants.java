@@ -3,6 +3,7 @@ package org.ep4j.cuda.driver.calls;
 /** Constants of the driver API under their names there; a test compares them with the header. */
 public final class DriverConstants {
   public static final int CUDA_SUCCESS = 0;
+  static final int CUDA_ERROR_OUT_OF_MEMORY = 2;
   static final int CUDA_ERROR_NO_DEVICE = 100;
   public static final int CUDA_ERROR_NO_BINARY_FOR_GPU = 209;
   public static final int CUDA_ERROR_NOT_READY = 600;

@@ -6,7 +6,6 @@ import java.time.Duration;
 import org.ep4j.Ep4jException;
 import org.ep4j.cuda.backend.PeerRegion;
 import org.ep4j.cuda.backend.SymmetricRegion;
-import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.driver.calls.CudaException;
@@ -34,14 +33,17 @@ public final class Peers implements AutoCloseable {
    *
    * @param participants the ranks that have regions
    * @param nodes only regions of this rank's node can be mapped
+   * @param table of {@link #tableBytes}; its owner closes it after this object. Allocated before,
+   *     because a rank without memory must tell the others in place of taking part here
    */
   public Peers(
       Participants participants,
       Nodes nodes,
-      CudaDevice device,
+      DeviceMemory table,
       SymmetricRegion region,
       Duration timeout) {
     this.region = region;
+    this.table = table;
     int ranks = participants.ranks();
     int rank = participants.rank();
     boolean[] others = new boolean[ranks];
@@ -53,7 +55,6 @@ public final class Peers implements AutoCloseable {
     addresses[rank] = region.memory().address();
     boolean complete = false;
     try {
-      table = owned.own(DeviceMemory.allocate(device, (long) ranks * Long.BYTES));
       staged = region.reach(participants, others, timeout);
       owned.own(() -> closeAll(reached));
       owned.own(this::unstage);
@@ -65,6 +66,11 @@ public final class Peers implements AutoCloseable {
         owned.close();
       }
     }
+  }
+
+  /** Bytes of the table of a world. */
+  public static long tableBytes(int ranks) {
+    return (long) ranks * Long.BYTES;
   }
 
   /**

@@ -44,6 +44,8 @@ public final class LowLatencyRegion implements AutoCloseable {
    * Maps the peers' parts; collective.
    *
    * @param region region of this rank; its owner closes it after this object
+   * @param masks of {@link #maskBytes}; likewise
+   * @param table of {@link Peers#tableBytes}; likewise
    * @param linked whether rows of this rank may travel as packed flags: requested, and NVLink
    *     connects this rank with all others as far as known
    * @param internode connection to ranks of other nodes; null with one node
@@ -53,6 +55,8 @@ public final class LowLatencyRegion implements AutoCloseable {
       Nodes nodes,
       boolean linked,
       SymmetricRegion region,
+      DeviceMemory masks,
+      DeviceMemory table,
       @Nullable InternodeConnection internode,
       CudaDevice device,
       LowLatencyLayout layout,
@@ -66,15 +70,14 @@ public final class LowLatencyRegion implements AutoCloseable {
     rank = participants.rank();
     ranks = participants.ranks();
     memory = region.memory();
+    this.masks = masks;
     boolean complete = false;
     try {
-      masks =
-          owned.own(DeviceMemory.allocate(device, 3L * ranks * Long.BYTES + internodeStateBytes()));
       masks.fill8(0, masks.bytes(), (byte) 0, stream);
       clearWords(stream);
       setLlPackets(linked);
       // All ranks have cleared their words after this step.
-      peers = owned.own(new Peers(participants, nodes, device, region, timeout));
+      peers = owned.own(new Peers(participants, nodes, table, region, timeout));
       puts =
           internode != null && internode.puts()
               ? owned.own(new LowLatencyPuts(device, internode, layout, ranks))
@@ -96,6 +99,11 @@ public final class LowLatencyRegion implements AutoCloseable {
         owned.close();
       }
     }
+  }
+
+  /** Bytes of the masks of a world, and of the state of its ranks of other nodes. */
+  public static long maskBytes(int ranks) {
+    return 3L * ranks * Long.BYTES + internodeStateBytes(ranks);
   }
 
   private EngineUnavailableException packetsAreRefused() {
@@ -133,7 +141,7 @@ public final class LowLatencyRegion implements AutoCloseable {
    */
   void resumeAfter(long number, CudaStream stream) {
     // Also clears words from other nodes: an interrupted operation leaves some of them.
-    masks.fill8(internodeState() - masks(), internodeStateBytes(), (byte) 0, stream);
+    masks.fill8(internodeState() - masks(), internodeStateBytes(ranks), (byte) 0, stream);
     clearWords(stream);
     write(memory.address() + LowLatencyLayout.SENT, number);
     write(memory.address() + LowLatencyLayout.RECEIVED, number);
@@ -225,7 +233,7 @@ public final class LowLatencyRegion implements AutoCloseable {
   }
 
   /** Words of ranks, then those of groups of tokens. */
-  private long internodeStateBytes() {
+  private static long internodeStateBytes(int ranks) {
     return (ranks + (long) LowLatencyLayout.GROUPS * LowLatencyLayout.UNITS) * Long.BYTES;
   }
 
