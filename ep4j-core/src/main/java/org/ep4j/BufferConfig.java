@@ -21,6 +21,9 @@ public final class BufferConfig {
   private final @Nullable ExpertPlacement placement;
   private final Optional<HighThroughputConfig> highThroughput;
   private final Optional<LowLatencyConfig> lowLatency;
+  /** In nanoseconds a longer one overflows sooner or later. */
+  private static final Duration LONGEST_TIMEOUT = Duration.ofDays(365);
+
   private final Duration timeout;
   private final int parallelism;
   private final String engine;
@@ -35,7 +38,7 @@ public final class BufferConfig {
     placement = b.placement;
     highThroughput = Optional.ofNullable(b.highThroughput);
     lowLatency = Optional.ofNullable(b.lowLatency);
-    timeout = b.timeout;
+    timeout = b.timeout.compareTo(LONGEST_TIMEOUT) < 0 ? b.timeout : LONGEST_TIMEOUT;
     parallelism = b.parallelism;
     engine = b.engine;
     ranksPerNode = b.ranksPerNode;
@@ -386,7 +389,7 @@ public final class BufferConfig {
       return lowLatency(LowLatencyConfig.of(maxTokens));
     }
 
-    /** How long an operation waits for a silent peer. */
+    /** How long an operation waits for a silent peer; more than a year counts as a year. */
     public Builder timeout(Duration value) {
       timeout = value;
       return this;

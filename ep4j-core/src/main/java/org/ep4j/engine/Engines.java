@@ -1,5 +1,6 @@
 package org.ep4j.engine;
 
+import java.nio.charset.StandardCharsets;
 import java.util.ServiceLoader;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
@@ -11,15 +12,52 @@ import org.ep4j.ExpertPlacement;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.group.Group;
+import org.ep4j.group.GroupException;
 import org.jspecify.annotations.Nullable;
 
 /** Chooses the engine of a buffer. */
 public final class Engines {
+  /** Purpose of the collectives that open a buffer. */
+  public static final String OPENING = "opening a buffer";
+
   private Engines() {}
 
   /** Opens a buffer with the engine that {@code config} asks for; collective. */
   public static ExpertBuffer open(Group group, BufferConfig config) {
-    return choose(config).open(group, settle(config, group.size()));
+    return group.together(OPENING, () -> openTogether(group, config));
+  }
+
+  /** A rank that cannot take part tells the others, which would wait for it until the timeout. */
+  private static ExpertBuffer openTogether(Group group, BufferConfig config) {
+    EngineProvider engine;
+    BufferConfig settled;
+    try {
+      engine = choose(config);
+      settled = settle(config, group.size());
+    } catch (RuntimeException e) {
+      tell(group, config, e);
+      throw e;
+    }
+    byte[][] problems = group.allGather(new byte[0], config.timeout());
+    for (int rank = 0; rank < problems.length; rank++) {
+      if (problems[rank].length > 0) {
+        throw new EngineUnavailableException(
+            ErrorCode.RANK_OPEN_FAILED,
+            "rank " + rank + ": " + new String(problems[rank], StandardCharsets.UTF_8));
+      }
+    }
+    return engine.open(group, settled);
+  }
+
+  private static void tell(Group group, BufferConfig config, RuntimeException problem) {
+    try {
+      byte[][] ignored =
+          group.allGather(
+              String.valueOf(problem.getMessage()).getBytes(StandardCharsets.UTF_8),
+              config.timeout());
+    } catch (GroupException e) {
+      problem.addSuppressed(e);
+    }
   }
 
   /** Opens the buffer of a rank that rejoins; collective with readmit() on the other ranks. */

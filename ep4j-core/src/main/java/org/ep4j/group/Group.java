@@ -3,6 +3,7 @@ package org.ep4j.group;
 import java.net.InetAddress;
 import java.time.Duration;
 import java.util.List;
+import java.util.function.Supplier;
 import org.ep4j.group.rendezvous.GroupJoin;
 import org.ep4j.group.rendezvous.InProcessGroup;
 import org.jspecify.annotations.Nullable;
@@ -11,8 +12,9 @@ import org.jspecify.annotations.Nullable;
  * The ranks of one job.
  *
  * <p>Thread rule: one thread per rank calls the collectives ({@link #allGather}, {@link #barrier},
- * {@link #survivors}, {@link #readmit}), in the same order on all ranks. Any thread may call the
- * other methods.
+ * {@link #survivors}, {@link #readmit}), in the same order on all ranks. A task of several
+ * collectives, such as opening a buffer, keeps other threads out ({@link #together}). Any thread may
+ * call the other methods.
  *
  * <p>Departed ranks: a rank that closed its group has <em>left</em>. A rank whose process or thread
  * ended, became silent, or called {@link #fail} is <em>lost</em>. Neither is alive, and a
@@ -75,6 +77,21 @@ public interface Group extends AutoCloseable {
    * @param timeout maximum wait for the other ranks
    */
   void barrier(Duration timeout);
+
+  /**
+   * Runs a task that calls several collectives; collective. Meanwhile no other thread of this rank
+   * can call any, and the ranks must have the same purpose: otherwise a rank could take what another
+   * one sends for something else. A task inside a task belongs to the outer one.
+   *
+   * @param purpose what the task does, the same on all ranks; at most 100 bytes of UTF-8
+   * @return the result of the task
+   * @throws GroupException from a collective, if another rank calls it for another purpose
+   * @throws org.ep4j.IllegalUseException if another thread of this rank is inside a task or a
+   *     collective
+   */
+  default <T extends @Nullable Object> T together(String purpose, Supplier<T> task) {
+    return task.get();
+  }
 
   /**
    * Whether a rank is alive, as far as this rank knows. A volatile read without allocation,

@@ -35,6 +35,9 @@ public record GroupConfig(
     Duration joinTimeout,
     Duration heartbeatInterval,
     Duration livenessTimeout) {
+  /** More counts as a year: in nanoseconds it overflows sooner or later. */
+  private static final Duration LONGEST = Duration.ofDays(365);
+
   /** Default of {@code joinTimeout}. */
   public static final Duration JOIN_TIMEOUT = Duration.ofSeconds(60);
 
@@ -119,6 +122,12 @@ public record GroupConfig(
         livenessTimeout,
         "at least two heartbeat intervals (" + heartbeatInterval + " each)",
         "raise it or lower heartbeatInterval");
+    joinTimeout = atMostLongest(joinTimeout);
+    livenessTimeout = atMostLongest(livenessTimeout);
+  }
+
+  private static Duration atMostLongest(Duration timeout) {
+    return timeout.compareTo(LONGEST) < 0 ? timeout : LONGEST;
   }
 
   private static void require(

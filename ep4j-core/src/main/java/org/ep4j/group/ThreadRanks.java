@@ -4,7 +4,9 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import org.ep4j.ErrorCode;
 import org.ep4j.group.protocol.Deadline;
@@ -49,8 +51,8 @@ public final class ThreadRanks {
    * Runs the body once per rank and waits for all.
    *
    * @param limit maximum time for all ranks together
-   * @throws RankFailedException if a rank threw: the first failure, with the others suppressed in
-   *     it
+   * @throws RankFailedException if a rank threw: the first failure, with those that differ
+   *     suppressed in it
    * @throws GroupTimeoutException if ranks still run after the limit; they are interrupted, and
    *     their stack traces are suppressed in it
    */
@@ -170,12 +172,28 @@ public final class ThreadRanks {
     }
   }
 
+  private static RankFailedException failed(List<Failure> same) {
+    List<Integer> others = same.stream().skip(1).map(Failure::rank).sorted().toList();
+    return new RankFailedException(same.getFirst().rank(), same.getFirst().cause(), others);
+  }
+
   private static void throwFirst(ConcurrentLinkedQueue<Failure> failures) {
     Failure first = failures.poll();
     if (first != null) {
-      RankFailedException exception = new RankFailedException(first.rank(), first.cause());
+      // A mistake that all ranks make is told once, whatever the number of ranks.
+      Map<String, List<Failure>> alike = new LinkedHashMap<>();
+      alike.computeIfAbsent(first.cause().toString(), text -> new ArrayList<>()).add(first);
       for (Failure other : failures) {
-        exception.addSuppressed(new RankFailedException(other.rank(), other.cause()));
+        alike.computeIfAbsent(other.cause().toString(), text -> new ArrayList<>()).add(other);
+      }
+      RankFailedException exception = null;
+      for (List<Failure> same : alike.values()) {
+        RankFailedException one = failed(same);
+        if (exception == null) {
+          exception = one;
+        } else {
+          exception.addSuppressed(one);
+        }
       }
       throw exception;
     }

@@ -23,7 +23,8 @@ import org.jspecify.annotations.Nullable;
  *     {@code progressContexts}; 0 (default) = one per progress context. Lane {@code i} uses
  *     connection {@code i % connections}
  * @param encrypted whether a wire that leaves the host encrypts (TLS 1.3); default false
- * @param timeout maximum time for opening; default 60 s
+ * @param timeout maximum time of each step of opening; default 60 s; more than a year counts as a
+ *     year
  * @param affinity PCI address of the device whose rows this rank sends, as its driver writes it
  *     ({@code 0000:18:00.0}); empty (default) if the rows are in host memory. A hint for wires that
  *     choose between ports; ranks may differ
@@ -39,6 +40,9 @@ public record WireConfig(
     boolean encrypted,
     Duration timeout,
     String affinity) {
+  /** In nanoseconds a longer one overflows sooner or later. */
+  private static final Duration LONGEST_TIMEOUT = Duration.ofDays(365);
+
   /** Maximum number of lanes to a peer. */
   public static final int MAX_LANES = 1024;
 
@@ -80,6 +84,7 @@ public record WireConfig(
           "positive",
           "leave the field out for 60 s");
     }
+    timeout = timeout.compareTo(LONGEST_TIMEOUT) < 0 ? timeout : LONGEST_TIMEOUT;
   }
 
   private static void range(String field, long value, long least, long max) {

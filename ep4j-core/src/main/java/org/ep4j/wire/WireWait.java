@@ -1,6 +1,7 @@
 package org.ep4j.wire;
 
 import java.time.Duration;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
@@ -176,7 +177,7 @@ public final class WireWait {
       return true;
     }
     long now = System.nanoTime();
-    if (now - start > timeout.toNanos()) {
+    if (now - start > TimeUnit.NANOSECONDS.convert(timeout)) {
       return false;
     }
     if (idleSince == 0) {

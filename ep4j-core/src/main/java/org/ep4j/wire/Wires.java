@@ -33,6 +33,10 @@ public final class Wires {
    *     these ranks; names the rank, on all ranks
    */
   public static Wire open(Group group, WireConfig config) {
+    return group.together("opening a wire", () -> openTogether(group, config));
+  }
+
+  private static Wire openTogether(Group group, WireConfig config) {
     boolean oneHost = agree(group, config);
     String name = config.wire();
     if (name.equals(WireName.AUTO)) {

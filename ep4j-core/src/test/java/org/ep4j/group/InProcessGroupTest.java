@@ -238,6 +238,63 @@ class InProcessGroupTest {
     first.join();
   }
 
+  /** Between two collectives of one task another thread could take its place. */
+  @Test
+  void noOtherThreadCallsCollectivesDuringATask() throws Exception {
+    List<Group> groups = Group.inProcess(2);
+    CountDownLatch inside = new CountDownLatch(1);
+    CountDownLatch tried = new CountDownLatch(1);
+    Thread task =
+        Thread.startVirtualThread(
+            () ->
+                groups
+                    .get(0)
+                    .together(
+                        "a task",
+                        () -> {
+                          inside.countDown();
+                          awaitUninterruptibly(tried);
+                          return groups.get(0).allGather(new byte[] {1}, LONG);
+                        }));
+    inside.await();
+    assertThatThrownBy(() -> groups.get(0).barrier(LONG))
+        .isInstanceOf(IllegalUseException.class)
+        .hasMessageStartingWith(ErrorCode.GROUP_CONCURRENT_USE.id())
+        .hasMessageContaining("one of them for a task");
+    assertThatThrownBy(() -> groups.get(0).together("another task", () -> 1))
+        .isInstanceOf(IllegalUseException.class);
+    tried.countDown();
+    byte[][] parts =
+        groups.get(1).together("a task", () -> groups.get(1).allGather(new byte[] {2}, LONG));
+    assertThat(parts).isDeepEqualTo(new byte[][] {{1}, {2}});
+    task.join();
+    Thread.startVirtualThread(() -> groups.get(0).barrier(LONG));
+    groups.get(1).barrier(LONG);
+  }
+
+  private static void awaitUninterruptibly(CountDownLatch latch) {
+    try {
+      latch.await();
+    } catch (InterruptedException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  @Test
+  void ranksWithDifferentPurposesDoNotTakeEachOthersBytes() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          String purpose = group.rank() == 0 ? "opening a buffer" : "opening a wire";
+          assertThatThrownBy(
+                  () -> group.together(purpose, () -> group.allGather(new byte[1], LONG)))
+              .isInstanceOf(GroupException.class)
+              .hasMessageStartingWith(ErrorCode.COLLECTIVE_MISMATCH.id())
+              .hasMessageContaining("'opening a buffer'")
+              .hasMessageContaining("'opening a wire'");
+        });
+  }
+
   @Test
   void anInterruptEndsAWait() throws Exception {
     List<Group> groups = Group.inProcess(2);

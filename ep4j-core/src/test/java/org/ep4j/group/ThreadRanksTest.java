@@ -33,12 +33,32 @@ class ThreadRanksTest {
             e -> {
               assertThat(e.rank()).isEqualTo(1);
               assertThat(e.getSuppressed())
-                  .hasSize(2)
-                  .allSatisfy(s -> assertThat(s).hasRootCauseInstanceOf(PeerLostException.class));
+                  .singleElement()
+                  .satisfies(
+                      s ->
+                          assertThat(s)
+                              .hasRootCauseInstanceOf(PeerLostException.class)
+                              .message()
+                              .containsPattern("rank [02] failed \\(so did rank [02]\\)"));
             })
         .hasMessage(
             ErrorCode.RANK_CODE_FAILED.id()
                 + ": rank 1 failed: java.lang.AssertionError: wrong bytes");
+  }
+
+  @Test
+  void aMistakeOfAllRanksIsToldOnce() {
+    assertThatThrownBy(
+            () ->
+                ThreadRanks.run(
+                    4,
+                    group -> {
+                      throw new IllegalStateException("the same everywhere");
+                    }))
+        .isInstanceOf(RankFailedException.class)
+        .hasNoSuppressedExceptions()
+        .hasMessageContaining(" (so did ranks ")
+        .hasMessageEndingWith("the same everywhere");
   }
 
   @Test

@@ -327,7 +327,7 @@ final class Coordinator {
     long number = body.getLong();
     GroupState.Kind kind = GroupState.Kind.of(body.get());
     boolean inOrder = formed && rank == member.rank && number == member.calls + 1;
-    if (!inOrder || kind == null || body.remaining() > Group.MAX_CONTRIBUTION) {
+    if (!inOrder || kind == null || body.remaining() > PurposedPart.MAX) {
       member.connection.lose("it sent a part out of order");
       return;
     }

@@ -1,7 +1,10 @@
 package org.ep4j.group.rendezvous;
 
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Supplier;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
@@ -21,6 +24,13 @@ abstract class MemberGroup implements Group {
   private final GroupState state;
   private final AtomicBoolean closed = new AtomicBoolean();
   private final AtomicBoolean calling = new AtomicBoolean();
+
+  /** The thread inside {@link #together}; null if none. */
+  private final AtomicReference<@Nullable Thread> together = new AtomicReference<>();
+
+  /** Purpose of that thread, in UTF-8; written by the thread before it calls collectives. */
+  private volatile byte[] purpose = NOTHING;
+
   // Number of the last collective, and number of restarts of the numbering; written only by the
   // holder of `calling`.
   private long calls;
@@ -84,10 +94,29 @@ abstract class MemberGroup implements Group {
       long number = calls + 1;
       state.requireInStep(rank, number);
       calls = number;
-      contribute(number, kind, part);
-      return state.await(rank, number, kind, deadline);
+      byte[] own = purpose;
+      contribute(number, kind, PurposedPart.of(own, part));
+      return PurposedPart.contents(rank, own, state.await(rank, number, kind, deadline));
     } finally {
       calling.set(false);
+    }
+  }
+
+  @Override
+  public final <T extends @Nullable Object> T together(String what, Supplier<T> task) {
+    Thread current = Thread.currentThread();
+    if (current.equals(together.get())) {
+      return task.get();
+    }
+    if (!together.compareAndSet(null, current)) {
+      throw concurrentUse();
+    }
+    try {
+      purpose = PurposedPart.checked(what);
+      return task.get();
+    } finally {
+      purpose = NOTHING;
+      together.set(null);
     }
   }
 
@@ -118,15 +147,26 @@ abstract class MemberGroup implements Group {
       throw new IllegalUseException(
           ErrorCode.GROUP_CLOSED, "the group of rank " + rank + " is closed: join a new group");
     }
-    if (!calling.compareAndSet(false, true)) {
-      throw new IllegalUseException(
-          ErrorCode.GROUP_CONCURRENT_USE,
-          "two threads call collectives of rank " + rank + " at once: use one thread per rank");
+    Thread owner = together.get();
+    if ((owner != null && !owner.equals(Thread.currentThread()))
+        || !calling.compareAndSet(false, true)) {
+      throw concurrentUse();
     }
     if (restarts != state.restarts()) {
       restarts = state.restarts();
       calls = 0;
     }
+  }
+
+  private IllegalUseException concurrentUse() {
+    return new IllegalUseException(
+        ErrorCode.GROUP_CONCURRENT_USE,
+        "two threads call collectives of rank %d at once%s: use one thread per rank, or open buffers and wires one after the other"
+            .formatted(
+                rank,
+                purpose.length == 0
+                    ? ""
+                    : ", one of them for " + new String(purpose, StandardCharsets.UTF_8)));
   }
 
   @Override

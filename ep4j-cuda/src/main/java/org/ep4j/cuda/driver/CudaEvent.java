@@ -1,6 +1,7 @@
 package org.ep4j.cuda.driver;
 
 import java.time.Duration;
+import java.util.concurrent.TimeUnit;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.calls.CudaException;
@@ -84,7 +85,7 @@ public final class CudaEvent implements AutoCloseable {
   /** Waits until the event has completed, at most {@code limit}. Allocates nothing. */
   public boolean await(Duration limit) {
     long start = System.nanoTime();
-    long nanos = limit.toNanos();
+    long nanos = TimeUnit.NANOSECONDS.convert(limit);
     for (int attempt = 1; !query(); attempt++) {
       if (attempt % SPINS != 0) {
         Thread.onSpinWait();

@@ -46,7 +46,7 @@ final class HostEvent implements Event, Runnable {
   public boolean await(Duration timeout) {
     boolean done;
     try {
-      done = ended.await(timeout.toNanos(), TimeUnit.NANOSECONDS);
+      done = ended.await(TimeUnit.NANOSECONDS.convert(timeout), TimeUnit.NANOSECONDS);
     } catch (InterruptedException e) {
       throw interrupted(e);
     }

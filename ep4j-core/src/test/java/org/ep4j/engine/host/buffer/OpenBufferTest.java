@@ -17,7 +17,11 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.HighThroughputConfig;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.group.GroupConfig;
+import org.ep4j.group.TcpWorld;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.Wires;
 import org.junit.jupiter.api.Test;
 
 class OpenBufferTest {
@@ -62,6 +66,51 @@ class OpenBufferTest {
     mismatch(
         b -> b.placement(ExpertPlacement.table(new int[] {0, 0, 2, 1}, 3)),
         "placement: expert 2 on rank 2 there, on rank 1 on rank 0");
+  }
+
+  /** The rank does not take part, and the others would wait for it until the timeout. */
+  @Test
+  void aRankThatCannotOpenTellsTheOthers() {
+    ThreadRanks.run(
+        3,
+        group -> {
+          BufferConfig.Builder builder = config();
+          BufferConfig mine =
+              group.rank() == 1
+                  ? builder.placement(ExpertPlacement.blocks(4, 2)).build()
+                  : builder.build();
+          if (group.rank() == 1) {
+            assertThatThrownBy(() -> ExpertBuffer.open(group, mine))
+                .isInstanceOf(InvalidArgumentException.class)
+                .hasMessageStartingWith(ErrorCode.PLACEMENT_OF_OTHER_GROUP.id());
+          } else {
+            assertThatThrownBy(() -> ExpertBuffer.open(group, mine))
+                .isInstanceOf(EngineUnavailableException.class)
+                .hasMessageStartingWith(
+                    ErrorCode.RANK_OPEN_FAILED.message(
+                        "rank 1: " + ErrorCode.PLACEMENT_OF_OTHER_GROUP.id()));
+          }
+          ExpertBuffer.open(group, config().build()).close();
+        });
+  }
+
+  /** In nanoseconds it would overflow. */
+  @Test
+  void aTimeoutOfCenturiesIsATimeout() {
+    Duration ages = Duration.ofSeconds(Long.MAX_VALUE);
+    WireConfig wire = WireConfig.builder().wire("tcp").timeout(ages).build();
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().timeout(ages).build())) {
+            buffer.barrier();
+            buffer.reset();
+          }
+          Wires.open(group, wire).close();
+        });
+    assertThat(TcpWorld.config(2).toBuilder().livenessTimeout(ages).joinTimeout(ages).build())
+        .extracting(GroupConfig::livenessTimeout)
+        .isEqualTo(Duration.ofDays(365));
   }
 
   @Test

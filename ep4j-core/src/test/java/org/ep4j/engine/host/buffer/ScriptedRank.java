@@ -5,6 +5,7 @@ import static java.util.Objects.requireNonNull;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.engine.ConfigAgreement;
+import org.ep4j.engine.Engines;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
@@ -33,9 +34,18 @@ final class ScriptedRank implements AutoCloseable {
 
   /** Takes part in the opening of a buffer. */
   ScriptedRank(Group group, BufferConfig config) {
-    Nodes nodes = ConfigAgreement.require(group, config);
     layout = new RegionLayout(config);
-    memory = HostMemory.allocate(group, nodes, layout, config.timeout());
+    Nodes[] agreed = new Nodes[1];
+    memory =
+        group.together(
+            Engines.OPENING,
+            () -> {
+              // The problems of ranks that cannot take part: none.
+              group.allGather(new byte[0], config.timeout());
+              agreed[0] = ConfigAgreement.require(group, config);
+              return HostMemory.allocate(group, agreed[0], layout, config.timeout());
+            });
+    Nodes nodes = agreed[0];
     context =
         new HostContext(
             group,

@@ -2,6 +2,7 @@ package org.ep4j.cuda.engine.failure;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.concurrent.TimeUnit;
 import org.ep4j.BufferConfig;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
@@ -124,7 +125,7 @@ public final class Completion {
   public boolean endsInTime() {
     Duration limit = stuck ? ONCE_MORE : config.timeout().plus(GRACE);
     try {
-      return awaitWord(null, 0, lastRunning, "the last operation", limit.toNanos());
+      return awaitWord(null, 0, lastRunning, "the last operation", TimeUnit.NANOSECONDS.convert(limit));
     } catch (Ep4jException e) {
       return false;
     }
@@ -142,7 +143,7 @@ public final class Completion {
 
   /** Same as {@link #await(long, Object)} with a limit. */
   public boolean await(long wanted, Object operation, Duration limit) {
-    if (!awaitWord(null, 0, wanted, operation, limit.toNanos())) {
+    if (!awaitWord(null, 0, wanted, operation, TimeUnit.NANOSECONDS.convert(limit))) {
       return false;
     }
     check(operation);
