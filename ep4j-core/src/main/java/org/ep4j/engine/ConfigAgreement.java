@@ -16,6 +16,7 @@ import org.ep4j.ExpertPlacement;
 import org.ep4j.HighThroughputConfig;
 import org.ep4j.LowLatencyConfig;
 import org.ep4j.group.Group;
+import org.ep4j.memory.SymmetricMemory;
 
 /**
  * The first exchange between ranks at open: their configuration, field by field. Every rank throws
@@ -30,6 +31,8 @@ public final class ConfigAgreement {
 
   /** Value of the fields of a kind of operation that a buffer does not have. */
   private static final String NONE = "none";
+
+  private static final System.Logger LOG = System.getLogger("org.ep4j");
 
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
@@ -56,6 +59,9 @@ public final class ConfigAgreement {
     for (int r = 0; r < all.length; r++) {
       hosts[r] = decode(all[r])[HOST][1];
     }
+    if (group.rank() == 0) {
+      warnOfContainers(hosts);
+    }
     return nodes(config.ranksPerNode(), hosts);
   }
 
@@ -72,6 +78,23 @@ public final class ConfigAgreement {
       hosts[r] = new String(all[r], StandardCharsets.UTF_8);
     }
     return nodes(ranksPerNode, hosts);
+  }
+
+  /** Ranks of one host that lie in several containers transfer over a wire, which is slower. */
+  private static void warnOfContainers(String[] hosts) {
+    for (int rank = 1; rank < hosts.length; rank++) {
+      if (Nodes.areContainersOfOneHost(hosts[rank], hosts[rank - 1])) {
+        LOG.log(
+            System.Logger.Level.WARNING,
+            "ranks {0} and {1} run on one host but do not share {2}, so they are different nodes and"
+                + " reach each other over a wire: {3}",
+            rank - 1,
+            rank,
+            SymmetricMemory.directory(System.getenv()),
+            Nodes.SHARE_MEMORY);
+        return;
+      }
+    }
   }
 
   private static Nodes nodes(int ranksPerNode, String[] hosts) {
@@ -128,8 +151,24 @@ public final class ConfigAgreement {
     return group.inProcess() ? "one process" : host();
   }
 
-  /** Identifies this host: ranks of one host share memory. */
+  /**
+   * Identifies what ranks of a node share: the running system, then the file system of shared
+   * memory, because containers on one host may have one each.
+   */
   private static String host() {
+    return boot() + " " + sharedMemory();
+  }
+
+  private static String sharedMemory() {
+    Path directory = SymmetricMemory.directory(System.getenv());
+    try {
+      return String.valueOf(Files.getAttribute(directory, "unix:dev"));
+    } catch (IOException | UnsupportedOperationException e) {
+      return "unknown"; // opening a buffer then says what is wrong with the directory
+    }
+  }
+
+  private static String boot() {
     try {
       return Files.readString(BOOT_ID).strip();
     } catch (IOException e) {

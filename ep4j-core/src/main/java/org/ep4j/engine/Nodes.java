@@ -17,6 +17,11 @@ public final class Nodes {
 
   private final int[] nodeOf;
 
+  /** Remedy where containers of one host do not share memory. */
+  static final String SHARE_MEMORY =
+      "give them one /dev/shm (hostIPC, --ipc=host or a shared volume of memory), or name a"
+          + " directory that they share in EP4J_SHM_DIR";
+
   /** For each rank, the first rank on its host. */
   private final int[] hostOf;
 
@@ -80,6 +85,13 @@ public final class Nodes {
     int[] first = bounds(ranksPerNode, hosts.length);
     for (int rank = 0; rank < hosts.length; rank++) {
       int head = rank / ranksPerNode * ranksPerNode;
+      if (areContainersOfOneHost(hosts[rank], hosts[head])) {
+        throw new ConfigurationMismatchException(
+            ErrorCode.NODE_ON_TWO_HOSTS,
+            ("ranks %d and %d run on one host in containers that do not share memory, but"
+                    + " ranksPerNode = %d puts them into one node: %s, or leave ranksPerNode out")
+                .formatted(rank, head, ranksPerNode, SHARE_MEMORY));
+      }
       if (!hosts[rank].equals(hosts[head])) {
         throw new ConfigurationMismatchException(
             ErrorCode.NODE_ON_TWO_HOSTS,
@@ -89,6 +101,11 @@ public final class Nodes {
       }
     }
     return new Nodes(first, hostOf(hosts));
+  }
+
+  /** Whether two identities name one running system with different shared memory. */
+  static boolean areContainersOfOneHost(String host, String other) {
+    return !host.equals(other) && host.split(" ", 2)[0].equals(other.split(" ", 2)[0]);
   }
 
   private static int[] hostOf(String[] hosts) {

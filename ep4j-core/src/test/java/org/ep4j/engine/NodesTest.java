@@ -1,7 +1,10 @@
 package org.ep4j.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.Test;
 
 class NodesTest {
@@ -33,6 +36,19 @@ class NodesTest {
     assertThat(nodes.sharers(0)).isEqualTo(1);
     assertThat(nodes.sharers(2)).isEqualTo(2);
     assertThat(Nodes.one(5).sharers(3)).isEqualTo(5);
+  }
+
+  /** The system is the same, the shared memory is not. */
+  @Test
+  void containersOfAHostThatDoNotShareMemoryAreNodes() {
+    String[] hosts = {"boot 26", "boot 26", "boot 27", "boot 27"};
+    assertThat(Nodes.found(hosts).count()).isEqualTo(2);
+    assertThat(Nodes.declared(2, hosts).count()).isEqualTo(2);
+    assertThatThrownBy(() -> Nodes.declared(4, hosts))
+        .isInstanceOf(ConfigurationMismatchException.class)
+        .hasMessageStartingWith(ErrorCode.NODE_ON_TWO_HOSTS.id())
+        .hasMessageContaining("ranks 2 and 0 run on one host in containers")
+        .hasMessageContaining("EP4J_SHM_DIR");
   }
 
   @Test
