@@ -273,7 +273,8 @@ public enum ErrorCode {
   EXPERT_TWICE(
       1417,
       "A token names an expert twice.",
-      "Name each expert once for a token; use -1 for no expert."),
+      "Name each expert once for a token; use -1 for no expert. Padding rows, which DeepEP lets"
+          + " pass as [0, 0, …], are rows of -1."),
 
   NO_SUCH_RANK(
       1418,

@@ -407,7 +407,7 @@ public final class Arguments {
         "topkIdx[" + token + ", " + k + "]",
         id,
         "different from the other choices of its token",
-        "choose each expert at most once, -1 for no expert");
+        "choose each expert at most once; fill padding rows with -1, not with [0, 0, ...] as DeepEP");
   }
 
   private static boolean isPayload(DType dtype) {
