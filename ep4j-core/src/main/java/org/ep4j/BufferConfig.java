@@ -21,6 +21,7 @@ public final class BufferConfig {
   private final @Nullable ExpertPlacement placement;
   private final Optional<HighThroughputConfig> highThroughput;
   private final Optional<LowLatencyConfig> lowLatency;
+
   /** In nanoseconds a longer one overflows sooner or later. */
   private static final Duration LONGEST_TIMEOUT = Duration.ofDays(365);
 

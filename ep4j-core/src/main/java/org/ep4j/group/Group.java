@@ -13,8 +13,8 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>Thread rule: one thread per rank calls the collectives ({@link #allGather}, {@link #barrier},
  * {@link #survivors}, {@link #readmit}), in the same order on all ranks. A task of several
- * collectives, such as opening a buffer, keeps other threads out ({@link #together}). Any thread may
- * call the other methods.
+ * collectives, such as opening a buffer, keeps other threads out ({@link #together}). Any thread
+ * may call the other methods.
  *
  * <p>Departed ranks: a rank that closed its group has <em>left</em>. A rank whose process or thread
  * ended, became silent, or called {@link #fail} is <em>lost</em>. Neither is alive, and a
@@ -80,8 +80,8 @@ public interface Group extends AutoCloseable {
 
   /**
    * Runs a task that calls several collectives; collective. Meanwhile no other thread of this rank
-   * can call any, and the ranks must have the same purpose: otherwise a rank could take what another
-   * one sends for something else. A task inside a task belongs to the outer one.
+   * can call any, and the ranks must have the same purpose: otherwise a rank could take what
+   * another one sends for something else. A task inside a task belongs to the outer one.
    *
    * @param purpose what the task does, the same on all ranks; at most 100 bytes of UTF-8
    * @return the result of the task

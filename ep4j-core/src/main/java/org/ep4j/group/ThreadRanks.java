@@ -180,7 +180,7 @@ public final class ThreadRanks {
   private static void throwFirst(ConcurrentLinkedQueue<Failure> failures) {
     Failure first = failures.poll();
     if (first != null) {
-      // A mistake that all ranks make is told once, whatever the number of ranks.
+      // A mistake that all ranks make appears once, whatever the number of ranks.
       Map<String, List<Failure>> alike = new LinkedHashMap<>();
       alike.computeIfAbsent(first.cause().toString(), text -> new ArrayList<>()).add(first);
       for (Failure other : failures) {

@@ -20,7 +20,8 @@ class MemoryOwnersTest {
     ThreadRanks.run(
         3,
         group -> {
-          try (SymmetricMemory memory = SymmetricMemory.allocate(group, MemoryPlan.whole(8192), TIMEOUT)) {
+          try (SymmetricMemory memory =
+              SymmetricMemory.allocate(group, MemoryPlan.whole(8192), TIMEOUT)) {
             assertThat(memory.sameAddressSpace()).isTrue();
             assertThat(memory.bytes()).isEqualTo(8192);
             assertThat(NativeMemory.getLong(memory.address(group.rank()) + 8184)).isZero();

@@ -7,7 +7,6 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
-import org.ep4j.group.Group;
 import org.ep4j.group.protocol.Deadline;
 import org.ep4j.group.protocol.Departure;
 import org.ep4j.group.protocol.FrameConnection;

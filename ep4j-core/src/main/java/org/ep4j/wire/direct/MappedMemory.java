@@ -38,9 +38,7 @@ final class MappedMemory implements AutoCloseable {
     // Files are sparse, so ranks with less memory use no more than they need.
     SymmetricMemory memory =
         SymmetricMemory.allocate(
-            group,
-            new MemoryPlan(max, Math.ceilDiv(all, sizes.length), List.of()),
-            timeout);
+            group, new MemoryPlan(max, Math.ceilDiv(all, sizes.length), List.of()), timeout);
     Arena arena = Arena.ofShared();
     MemorySegment[] parts = new MemorySegment[sizes.length];
     for (int rank = 0; rank < parts.length; rank++) {

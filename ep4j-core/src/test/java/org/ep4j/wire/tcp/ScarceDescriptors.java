@@ -66,8 +66,7 @@ final class ScarceDescriptors {
 
   private static void connect(Group group, boolean scarce, boolean connects) throws Exception {
     byte[][] offers =
-        CollectiveStep.exchange(
-            group, "", new byte[Integer.BYTES + Handshake.TICKET_BYTES], LONG);
+        CollectiveStep.exchange(group, "", new byte[Integer.BYTES + Handshake.TICKET_BYTES], LONG);
     ByteBuffer offer = ByteBuffer.wrap(offers[0]);
     int port = offer.getInt();
     byte[] ticket = new byte[Handshake.TICKET_BYTES];

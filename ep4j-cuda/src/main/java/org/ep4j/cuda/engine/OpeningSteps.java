@@ -10,7 +10,7 @@ import org.ep4j.memory.Participants;
 
 /**
  * The steps that each rank does by itself while a buffer is opened. No rank continues before all
- * have done a step, so a failure of one rank is told to all, with its purpose: the others would
+ * have done a step, so all receive the failure of one rank, with its purpose: the others would
  * otherwise wait for that rank until their deadline.
  */
 final class OpeningSteps {

@@ -34,8 +34,7 @@ final class HostMemory implements AutoCloseable {
   static HostMemory allocate(Group group, Nodes nodes, RegionLayout layout, Duration timeout) {
     int node = nodes.of(group.rank());
     SymmetricMemory symmetric =
-        SymmetricMemory.allocate(
-            group, nodes.first(node), nodes.end(node), layout.plan(), timeout);
+        SymmetricMemory.allocate(group, nodes.first(node), nodes.end(node), layout.plan(), timeout);
     return of(symmetric, layout, group.rank());
   }
 
@@ -45,11 +44,7 @@ final class HostMemory implements AutoCloseable {
     int node = nodes.of(participants.rank());
     SymmetricMemory symmetric =
         SymmetricMemory.rejoin(
-            participants,
-            nodes.first(node),
-            nodes.end(node),
-            layout.plan(),
-            timeout);
+            participants, nodes.first(node), nodes.end(node), layout.plan(), timeout);
     return of(symmetric, layout, participants.rank());
   }
 

@@ -121,8 +121,8 @@ public final class HighThroughputLayout {
   }
 
   /**
-   * Bytes that FLAT dispatches and combines of full batches touch if every token goes to every rank:
-   * the received rows, and the rows to be combined, in the row type or BF16.
+   * Bytes that FLAT dispatches and combines of full batches touch if every token goes to every
+   * rank: the received rows, and the rows to be combined, in the row type or BF16.
    */
   long likelyBytes(BufferConfig config, int ranks) {
     DType row = Limits.rowDType(config);

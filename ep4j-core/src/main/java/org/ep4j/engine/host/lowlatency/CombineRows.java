@@ -25,8 +25,7 @@ final class CombineRows {
 
   private final long[][] byRanks;
 
-  CombineRows(
-      HostContext context, LowLatencyLayout layout, LowLatencyMemory memory, int experts) {
+  CombineRows(HostContext context, LowLatencyLayout layout, LowLatencyMemory memory, int experts) {
     this.context = context;
     this.layout = layout;
     this.memory = memory;

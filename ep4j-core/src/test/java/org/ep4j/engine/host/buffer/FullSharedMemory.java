@@ -148,8 +148,7 @@ final class FullSharedMemory {
   }
 
   private static Tensor rows(Arena arena, int tokens) {
-    return Tensor.of(
-        Tensors.bf16Rows(arena, tokens, HIDDEN, t -> 1), DType.BF16, tokens, HIDDEN);
+    return Tensor.of(Tensors.bf16Rows(arena, tokens, HIDDEN, t -> 1), DType.BF16, tokens, HIDDEN);
   }
 
   /** All tokens go to the other rank. */
@@ -178,8 +177,7 @@ final class FullSharedMemory {
                 ValueLayout.JAVA_INT,
                 ValueLayout.JAVA_LONG));
     try {
-      MemorySegment ignored =
-          (MemorySegment) memset.invokeExact(to, 0x40, 2 * rows * HIDDEN);
+      MemorySegment ignored = (MemorySegment) memset.invokeExact(to, 0x40, 2 * rows * HIDDEN);
     } catch (Throwable t) {
       throw new AssertionError(t);
     }

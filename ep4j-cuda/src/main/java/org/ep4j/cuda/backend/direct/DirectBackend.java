@@ -28,8 +28,7 @@ final class DirectBackend implements Backend {
     SharedRegion.Hold memory = SharedRegion.allocate(world.device(), bytes);
     DirectRegion region = null;
     try {
-      region =
-          new DirectRegion(world.device(), world.participants().group().inProcess(), memory);
+      region = new DirectRegion(world.device(), world.participants().group().inProcess(), memory);
       return region;
     } finally {
       if (region == null) {

@@ -125,7 +125,8 @@ public final class Completion {
   public boolean endsInTime() {
     Duration limit = stuck ? ONCE_MORE : config.timeout().plus(GRACE);
     try {
-      return awaitWord(null, 0, lastRunning, "the last operation", TimeUnit.NANOSECONDS.convert(limit));
+      return awaitWord(
+          null, 0, lastRunning, "the last operation", TimeUnit.NANOSECONDS.convert(limit));
     } catch (Ep4jException e) {
       return false;
     }

@@ -55,7 +55,7 @@ __device__ __forceinline__ void finish(const DispatchParameters& p, const WaitCo
     count_traffic(p, w.control);
   }
   extra_work();
-  // All ranks are told before any is awaited: with more ranks than threads, two ranks that waited
+  // All ranks are notified before any is awaited: with more ranks than threads, two ranks that waited
   // first could wait for each other.
   for (u32 r = threadIdx.x; !done_published && r < p.ranks; r += blockDim.x) {
     publish_done(p, w, r);
