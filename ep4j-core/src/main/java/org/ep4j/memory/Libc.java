@@ -11,6 +11,7 @@ import java.lang.invoke.MethodHandle;
 import java.lang.invoke.VarHandle;
 import java.nio.file.Path;
 import org.ep4j.ErrorCode;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Binding of C library calls for anonymous memory: zeroed pages that take memory when first
@@ -86,16 +87,24 @@ final class Libc {
   private static final StructLayout CALL_STATE = Linker.Option.captureStateLayout();
   private static final VarHandle ERRNO =
       CALL_STATE.varHandle(MemoryLayout.PathElement.groupElement("errno"));
-  private static final MethodHandle FALLOCATE =
-      LINKER.downcallHandle(
-          LINKER.defaultLookup().findOrThrow("fallocate"),
-          FunctionDescriptor.of(
-              ValueLayout.JAVA_INT,
-              ValueLayout.JAVA_INT,
-              ValueLayout.JAVA_INT,
-              ValueLayout.JAVA_LONG,
-              ValueLayout.JAVA_LONG),
-          Linker.Option.captureCallState("errno"));
+
+  /** Null on systems other than Linux. */
+  private static final @Nullable MethodHandle FALLOCATE =
+      LINKER
+          .defaultLookup()
+          .find("fallocate")
+          .map(
+              symbol ->
+                  LINKER.downcallHandle(
+                      symbol,
+                      FunctionDescriptor.of(
+                          ValueLayout.JAVA_INT,
+                          ValueLayout.JAVA_INT,
+                          ValueLayout.JAVA_INT,
+                          ValueLayout.JAVA_LONG,
+                          ValueLayout.JAVA_LONG),
+                      Linker.Option.captureCallState("errno")))
+          .orElse(null);
 
   private Libc() {}
 
@@ -106,11 +115,15 @@ final class Libc {
    * @return 0, {@link #NOT_SUPPORTED}, {@link #NO_SPACE}, or another number of an error
    */
   static int provide(int descriptor, long offset, long bytes) {
+    MethodHandle fallocate = FALLOCATE;
+    if (fallocate == null) {
+      return NOT_SUPPORTED;
+    }
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment state = arena.allocate(CALL_STATE);
       int error = EINTR;
       while (error == EINTR) {
-        int rc = (int) FALLOCATE.invokeExact(state, descriptor, FALLOC_FL_KEEP_SIZE, offset, bytes);
+        int rc = (int) fallocate.invokeExact(state, descriptor, FALLOC_FL_KEEP_SIZE, offset, bytes);
         error = rc == 0 ? 0 : (int) ERRNO.get(state, 0L);
       }
       return error == ENOSYS ? NOT_SUPPORTED : error;

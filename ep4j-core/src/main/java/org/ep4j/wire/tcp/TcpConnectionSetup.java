@@ -10,6 +10,7 @@ import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -76,6 +77,7 @@ final class TcpConnectionSetup {
     String error = "";
     ServerSocketChannel server = null;
     boolean opened = false;
+    @Nullable TcpWire[] made = new TcpWire[1];
     try {
       int port = 0;
       try {
@@ -93,15 +95,18 @@ final class TcpConnectionSetup {
       if (carriers != null) {
         load(complete, carriers.open(group, config));
       }
-      TcpWire[] made = new TcpWire[1];
       error =
           CollectiveStep.attempt(
               () -> made[0] = new TcpWire(name, group, config, complete, carriers));
       CollectiveStep.exchange(group, error, new byte[0], config.timeout());
       opened = true;
-      return made[0];
+      return Objects.requireNonNull(made[0], "all ranks agreed on a wire");
     } finally {
       done = true;
+      TcpWire unused = made[0];
+      if (unused != null && !opened) {
+        unused.close();
+      }
       if (carriers != null && !opened) {
         carriers.close();
       }
