@@ -270,8 +270,9 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /**
    * The region, with the shape of {@code y}, from which the next {@link #lowLatencyCombine} with
-   * {@code zeroCopy} sends. Valid until that combine. The rows that have arrived have memory when the
-   * call returns; before the hook of the dispatch their number is unknown, and all rows get memory.
+   * {@code zeroCopy} sends. Valid until that combine. The rows that have arrived have memory when
+   * the call returns; before the hook of the dispatch their number is unknown, and all rows get
+   * memory.
    *
    * @throws Ep4jException if the system has no memory left for these rows
    */

@@ -111,7 +111,9 @@ class OpenAndCloseTest {
     assertThat(FakeDriver.live()).isEmpty();
   }
 
-  /** Another program holds the memory of a GPU: whichever allocation fails, both ranks report it. */
+  /**
+   * Another program holds the memory of a GPU: whichever allocation fails, both ranks report it.
+   */
   @ParameterizedTest
   @ValueSource(strings = {"cuMemAlloc_v2", "cuMemHostAlloc"})
   void missingMemoryIsToldToAllRanks(String allocation) {

@@ -33,13 +33,14 @@ import org.ep4j.group.TcpWorld;
  * meanwhile. Prints what rank 0 sees. Experts are native code ({@code memset}): a page that the
  * system cannot provide would end the process.
  */
+@SuppressWarnings("restricted") // calls memset, in the place of native experts
 final class FullSharedMemory {
   private static final int HIDDEN = 7168;
   private static final int RANKS = 2;
   private static final Duration TIMEOUT = Duration.ofSeconds(20);
   private static final CyclicBarrier BOTH = new CyclicBarrier(RANKS);
   private static final Path FILLER =
-      Path.of(System.getenv("EP4J_SHM_DIR"), "filler").toAbsolutePath();
+      Path.of(System.getenv().getOrDefault("EP4J_SHM_DIR", ""), "filler").toAbsolutePath();
 
   private FullSharedMemory() {}
 
