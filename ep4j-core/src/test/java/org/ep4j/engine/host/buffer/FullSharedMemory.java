@@ -27,6 +27,7 @@ import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.group.Group;
 import org.ep4j.group.TcpWorld;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Program of two ranks that share memory in a small file system, which something else fills
@@ -64,7 +65,7 @@ final class FullSharedMemory {
     return BufferConfig.builder().hidden(HIDDEN).experts(RANKS).topK(1).timeout(TIMEOUT);
   }
 
-  private static void say(Group group, String text) {
+  private static void say(Group group, @Nullable String text) {
     if (group.rank() == 0) {
       System.out.println(text);
     }
