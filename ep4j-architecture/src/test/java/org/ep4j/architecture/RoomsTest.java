@@ -53,7 +53,8 @@ class RoomsTest {
           engine.host.context: engine.host.internode engine.host.layout engine.host.exec \
           engine.throughput engine memory group
           engine.host.internode: engine.host.layout wire engine memory group
-          engine.host.layout: engine.host.streaming engine.host.kernel engine.lowlatency engine
+          engine.host.layout: engine.host.streaming engine.host.kernel engine.lowlatency engine \
+          memory
           engine.host.streaming: engine.host.kernel engine.host.exec memory
           engine.host.kernel: memory
           engine.host.exec: engine.throughput engine

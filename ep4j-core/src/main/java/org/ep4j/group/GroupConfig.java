@@ -122,11 +122,11 @@ public record GroupConfig(
         livenessTimeout,
         "at least two heartbeat intervals (" + heartbeatInterval + " each)",
         "raise it or lower heartbeatInterval");
-    joinTimeout = atMostLongest(joinTimeout);
-    livenessTimeout = atMostLongest(livenessTimeout);
+    joinTimeout = limited(joinTimeout);
+    livenessTimeout = limited(livenessTimeout);
   }
 
-  private static Duration atMostLongest(Duration timeout) {
+  private static Duration limited(Duration timeout) {
     return timeout.compareTo(LONGEST) < 0 ? timeout : LONGEST;
   }
 

@@ -169,7 +169,7 @@ final class ContentChecks {
   static void manySmallPutsArrive(WireContext context) {
     int puts =
         Integer.getInteger(
-            "ep4j.puts", context.setup().faults() ? 2_000 : TestScale.of(20_000, 1_000_000));
+            "ep4j.puts", context.setup().faults() ? 2_000 : TestScale.of(10_000, 1_000_000));
     int slots = 4096;
     try (Wire wire = context.open()) {
       int right = (context.rank() + 1) % context.size();

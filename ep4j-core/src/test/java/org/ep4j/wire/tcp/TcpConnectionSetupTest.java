@@ -100,7 +100,7 @@ class TcpConnectionSetupTest {
   }
 
   @Test
-  void aLackOfDescriptorsIsNotBlamedOnAFirewall() throws Exception {
+  void aLackOfDescriptorsIsNamedInPlaceOfAFirewall() throws Exception {
     assertThat(withFewDescriptors("lasting"))
         .last(as(STRING))
         .contains("rank 0: no connection from ranks [1]", "Too many open files", "ulimit -n")

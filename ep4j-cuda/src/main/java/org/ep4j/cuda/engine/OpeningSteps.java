@@ -43,7 +43,7 @@ final class OpeningSteps {
       return step.get();
     } catch (CudaException e) {
       String text =
-          "rank %d cannot prepare %s: %s".formatted(participants.rank(), what, e.getMessage());
+          "rank " + participants.rank() + " cannot prepare " + what + ": " + e.getMessage();
       throw e.isOutOfMemory()
           ? new Ep4jException(
               ErrorCode.GPU_OUT_OF_MEMORY,

@@ -13,7 +13,7 @@ import java.nio.file.Path;
 import org.ep4j.DType;
 import org.ep4j.DeviceStream;
 import org.ep4j.Tensor;
-import org.ep4j.cuda.driver.HostCompiler;
+import org.ep4j.conformance.HostCompiler;
 import org.jspecify.annotations.Nullable;
 
 /** The host instead of a GPU: the same kernels, compiled by g++, over host memory. */

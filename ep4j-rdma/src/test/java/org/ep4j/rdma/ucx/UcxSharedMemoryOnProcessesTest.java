@@ -18,4 +18,9 @@ class UcxSharedMemoryOnProcessesTest extends UcxWireKit {
   protected World world() {
     return new ProcessWorld();
   }
+
+  @Override
+  protected boolean variant() {
+    return true;
+  }
 }

@@ -18,9 +18,4 @@ class UcxTcpOnThreadsTest extends UcxWireKit {
   protected World world() {
     return new ThreadWorld();
   }
-
-  @Override
-  protected boolean variant() {
-    return true;
-  }
 }

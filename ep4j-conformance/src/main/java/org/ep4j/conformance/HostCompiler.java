@@ -1,7 +1,4 @@
-package org.ep4j.cuda.driver;
-
-import static org.assertj.core.api.Assertions.assertThat;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
+package org.ep4j.conformance;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -10,6 +7,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Assumptions;
 
 /** The C++ compiler of this machine, and its programs. */
 public final class HostCompiler {
@@ -17,7 +15,12 @@ public final class HostCompiler {
 
   private HostCompiler() {}
 
-  /** Exit status and output of a program. */
+  /**
+   * The outcome of a program.
+   *
+   * @param status its exit status
+   * @param output what it wrote to both streams
+   */
   public record Outcome(int status, String output) {}
 
   /**
@@ -31,14 +34,12 @@ public final class HostCompiler {
         return;
       }
     }
-    assumeTrue(false, "no g++ " + purpose);
+    Assumptions.assumeTrue(false, "no g++ " + purpose);
   }
 
   /** Version text of the compiler, part of the cache key of compiled programs. */
   public static String version() throws IOException, InterruptedException {
-    Outcome outcome = run(List.of("g++", "--version"), 60);
-    assertThat(outcome.status).as(outcome.output).isZero();
-    return outcome.output;
+    return succeeded(run(List.of("g++", "--version"), 60));
   }
 
   /**
@@ -52,8 +53,14 @@ public final class HostCompiler {
     command.add("g++");
     command.addAll(List.of(options));
     command.addAll(List.of("-o", target.toString(), source.toString()));
-    Outcome outcome = run(command, COMPILE_SECONDS);
-    assertThat(outcome.status).as(outcome.output).isZero();
+    succeeded(run(command, COMPILE_SECONDS));
+  }
+
+  private static String succeeded(Outcome outcome) {
+    if (outcome.status != 0) {
+      throw new AssertionError(outcome.output);
+    }
+    return outcome.output;
   }
 
   /** Runs a program; kills it and fails the test after the limit. */
@@ -71,7 +78,10 @@ public final class HostCompiler {
         process.destroyForcibly();
       }
       String text = Files.readString(output, StandardCharsets.UTF_8);
-      assertThat(ended).as("%s in %d s:%n%s", String.join(" ", command), seconds, text).isTrue();
+      if (!ended) {
+        throw new AssertionError(
+            "%s in %d s:%n%s".formatted(String.join(" ", command), seconds, text));
+      }
       return new Outcome(process.exitValue(), text);
     } finally {
       Files.delete(output);
