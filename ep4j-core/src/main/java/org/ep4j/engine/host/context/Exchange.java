@@ -62,6 +62,7 @@ public abstract class Exchange {
   private void exchange(HostHandle handle, String operation, long epoch) {
     long begin = 0;
     int idle = 0;
+    long since = 0;
     int relaxed = 0;
     while (work.busy() || !done(handle)) {
       boolean moved = move(handle, epoch, work);
@@ -72,7 +73,8 @@ public abstract class Exchange {
         relaxed = 0;
       } else if (work.busy()) {
         idle = 0;
-        context.wait.relax(++relaxed);
+        since = relaxed == 0 ? PeerWait.begin() : since;
+        context.wait.relax(++relaxed, since);
       } else {
         begin = idle == 0 ? PeerWait.begin() : begin;
         pause(++idle, begin, operation, epoch);

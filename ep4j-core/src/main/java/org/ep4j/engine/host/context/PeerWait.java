@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
  * Waits for a word that a peer writes. Spins, then yields (at once if ranks outnumber cores: the
  * peer may need this core, and thousands of pauses take longer than a small operation), then sleeps
  * between looks: a peer that is tens of milliseconds late is busy, and a core that yields in a loop
- * takes a share of the time that the peer needs. Checks the clock and the liveness of the peer
+ * takes a share of the time that the peer needs. Checks the deadline and the liveness of the peer
  * every {@link #CHECK_EVERY} rounds, and in every round that sleeps. Allocates only on failure.
  */
 public final class PeerWait {
@@ -19,11 +19,11 @@ public final class PeerWait {
   private static final int CHECK_EVERY = 1_024;
 
   /**
-   * Yields before the first sleep: some twenty milliseconds where no other thread wants the core.
-   * Waits within an operation are shorter. With two milliseconds, low latency took longer where
-   * four ranks share two cores.
+   * Time of yielding before the first sleep. Waits within an operation are shorter. With two
+   * milliseconds, low latency took longer where four ranks share two cores. By the clock, because a
+   * yield takes the longer the more threads want the core.
    */
-  private static final int YIELDS = 65_536;
+  private static final long YIELD_NANOS = 20_000_000;
 
   private static final long SLEEP_NANOS = 50_000;
   private static final int NONE = -1;
@@ -83,8 +83,8 @@ public final class PeerWait {
       if (NativeMemory.getLongAcquire(address) >= expected) {
         return true;
       }
-      relax(round);
-      if (checks(round)
+      boolean slept = relax(round, start);
+      if (checks(round, slept)
           && (!reachable(peer)
               || (together && progress.anyAborted() != NONE)
               || System.nanoTime() - start > timeoutNanos)) {
@@ -133,8 +133,8 @@ public final class PeerWait {
       if (next == NONE) {
         return;
       }
-      relax(round);
-      if (checks(round)) {
+      boolean slept = relax(round, start);
+      if (checks(round, slept)) {
         int dead = firstDead(addresses, skipped, expected);
         int guilty = dead != NONE ? dead : next;
         if ((dead != NONE
@@ -204,25 +204,37 @@ public final class PeerWait {
       String operation,
       String phase,
       long epoch) {
-    if (over(round, begin, peer) || (checks(round) && progress.anyAborted() != NONE)) {
+    boolean slept = relax(round, begin);
+    if (checks(round, slept) && (ended(begin, peer) || progress.anyAborted() != NONE)) {
       throw failure(expected, seen, peer, operation, phase, epoch, begin);
     }
   }
 
-  /** One round of a wait for threads of this rank, which needs no deadline. */
-  void relax(int round) {
+  /**
+   * One round of a wait.
+   *
+   * @param begin from {@link #begin}
+   * @return whether the thread slept
+   */
+  boolean relax(int round, long begin) {
     if (round < spins) {
       Thread.onSpinWait();
-    } else if (round < spins + YIELDS) {
+    } else if (System.nanoTime() - begin < YIELD_NANOS) {
       Thread.yield();
     } else {
       LockSupport.parkNanos(this, SLEEP_NANOS);
+      return true;
     }
+    return false;
   }
 
-  /** Whether a round checks the clock and the peer. */
-  private boolean checks(int round) {
-    return round % CHECK_EVERY == 0 || round >= spins + YIELDS;
+  /** Whether a round checks the deadline and the peer. */
+  private static boolean checks(int round, boolean slept) {
+    return slept || round % CHECK_EVERY == 0;
+  }
+
+  private boolean ended(long begin, int peer) {
+    return !reachable(peer) || System.nanoTime() - begin > timeoutNanos;
   }
 
   /**
@@ -231,8 +243,8 @@ public final class PeerWait {
    * @return whether to stop waiting: the peer is dead or has aborted, or the deadline has passed
    */
   boolean over(int round, long begin, int peer) {
-    relax(round);
-    return checks(round) && (!reachable(peer) || System.nanoTime() - begin > timeoutNanos);
+    boolean slept = relax(round, begin);
+    return checks(round, slept) && ended(begin, peer);
   }
 
   /** The error that ends a wait; arguments as for {@link #idle}. */

@@ -1,7 +1,6 @@
 package org.ep4j.engine.host.exec;
 
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.function.IntConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -33,8 +32,20 @@ public final class WorkQueue implements WorkerTeam.Task {
     }
   }
 
+  /** Waits a short time. */
+  @FunctionalInterface
+  public interface Relax {
+    /**
+     * One round of a wait.
+     *
+     * @param round from 1
+     * @param begin time of the first round, as {@link System#nanoTime}
+     */
+    void once(int round, long begin);
+  }
+
   private final WorkerTeam team;
-  private final IntConsumer relax;
+  private final Relax relax;
   private final UnitRing urgent;
   private final UnitRing rest;
 
@@ -46,11 +57,11 @@ public final class WorkQueue implements WorkerTeam.Task {
   private volatile boolean failed;
 
   /**
-   * @param relax waits a short time; its argument counts consecutive calls
+   * @param relax waits for units
    * @param urgent maximum number of waiting urgent units
    * @param rest maximum number of other waiting units
    */
-  public WorkQueue(WorkerTeam team, IntConsumer relax, int urgent, int rest) {
+  public WorkQueue(WorkerTeam team, Relax relax, int urgent, int rest) {
     this.team = team;
     this.relax = relax;
     this.urgent = new UnitRing(urgent);
@@ -125,6 +136,7 @@ public final class WorkQueue implements WorkerTeam.Task {
   @Override
   public void run(int worker, int workers) {
     int idle = 0;
+    long since = 0;
     while (!ended) {
       Unit unit = take();
       if (unit != null) {
@@ -132,7 +144,8 @@ public final class WorkQueue implements WorkerTeam.Task {
         idle = 0;
       } else {
         // The caller ends this loop, and has deadlines of its own.
-        relax.accept(++idle);
+        since = idle == 0 ? System.nanoTime() : since;
+        relax.once(++idle, since);
       }
     }
   }

@@ -57,7 +57,7 @@ class WorkQueueTest {
     System.out.printf("WorkQueueTest, %d workers: -Dep4j.seed=%d%n", size, seed);
     Random random = new Random(seed);
     try (WorkerTeam team = new WorkerTeam("team", size)) {
-      WorkQueue work = new WorkQueue(team, moment -> Thread.yield(), CAPACITY, CAPACITY);
+      WorkQueue work = new WorkQueue(team, (_, _) -> Thread.yield(), CAPACITY, CAPACITY);
       Numbered[] units = new Numbered[CAPACITY];
       for (int i = 0; i < units.length; i++) {
         units[i] = new Numbered();
@@ -98,7 +98,7 @@ class WorkQueueTest {
   @Test
   void urgentUnitsRunFirstAndEachKindInItsOrder() {
     try (WorkerTeam team = new WorkerTeam("team", 1)) {
-      WorkQueue work = new WorkQueue(team, moment -> Thread.yield(), CAPACITY, CAPACITY);
+      WorkQueue work = new WorkQueue(team, (_, _) -> Thread.yield(), CAPACITY, CAPACITY);
       work.open();
       work.give(unit(3));
       work.give(unit(4));
@@ -116,7 +116,7 @@ class WorkQueueTest {
   @Test
   void manyHelpersLetTheCallerGo() {
     try (WorkerTeam team = new WorkerTeam("team", 3)) {
-      WorkQueue work = new WorkQueue(team, moment -> Thread.yield(), CAPACITY, CAPACITY);
+      WorkQueue work = new WorkQueue(team, (_, _) -> Thread.yield(), CAPACITY, CAPACITY);
       work.open();
       CountDownLatch latch = new CountDownLatch(1);
       for (int i = 0; i < 4; i++) {
@@ -139,7 +139,7 @@ class WorkQueueTest {
   @ValueSource(ints = {1, 2, 4})
   void whatAUnitThrowsEndsTheOperationAndNotTheNext(int size) {
     try (WorkerTeam team = new WorkerTeam("team", size)) {
-      WorkQueue work = new WorkQueue(team, moment -> Thread.yield(), CAPACITY, CAPACITY);
+      WorkQueue work = new WorkQueue(team, (_, _) -> Thread.yield(), CAPACITY, CAPACITY);
       for (int round = 0; round < 3; round++) {
         work.open();
         assertThatThrownBy(
@@ -170,7 +170,7 @@ class WorkQueueTest {
   @Test
   void nothingIsDoneAfterAnOperationIsAbandoned() {
     try (WorkerTeam team = new WorkerTeam("team", 2)) {
-      WorkQueue work = new WorkQueue(team, moment -> Thread.yield(), CAPACITY, CAPACITY);
+      WorkQueue work = new WorkQueue(team, (_, _) -> Thread.yield(), CAPACITY, CAPACITY);
       work.open();
       for (int i = 0; i < CAPACITY; i++) {
         work.give(unit(i));
@@ -189,7 +189,7 @@ class WorkQueueTest {
   @Test
   void moreUnitsThanFitAreRefused() {
     try (WorkerTeam team = new WorkerTeam("team", 1)) {
-      WorkQueue work = new WorkQueue(team, moment -> Thread.yield(), 1, 2);
+      WorkQueue work = new WorkQueue(team, (_, _) -> Thread.yield(), 1, 2);
       work.open();
       work.give(unit(1));
       work.give(unit(2));
