@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test;
  * operations of a long test.
  */
 public abstract class SoakKit {
-  private static final long SHORT = 2_000;
+  private static final int SHORT = 2_000;
   private static final long LONG = 100_000;
 
   /** For subclasses. */
@@ -39,7 +39,7 @@ public abstract class SoakKit {
 
   @Test
   final void everyByteOfEveryRoutingIsRight() {
-    run(SHORT);
+    run(TestScale.part(SHORT));
   }
 
   /** Runs only with its tag. */

@@ -24,6 +24,7 @@ import org.ep4j.Routing;
 import org.ep4j.Sizing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.conformance.TestScale;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.verify.CombineOracle;
@@ -46,7 +47,7 @@ class RandomWorldsTest {
   void everyResultMatchesTheOracle() {
     long seed = Long.getLong("ep4j.seed", 1);
     System.out.println("RandomWorldsTest: seed " + seed);
-    run(seed, WORLDS);
+    run(seed, TestScale.part(WORLDS));
   }
 
   /** Runs {@code worlds} worlds, starting with {@code seed}. */
