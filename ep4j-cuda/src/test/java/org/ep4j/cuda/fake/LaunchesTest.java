@@ -8,10 +8,13 @@ import org.ep4j.CombineOptions;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
+import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
 import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
+import org.ep4j.Routing;
 import org.ep4j.Tensor;
+import org.ep4j.Tokens;
 import org.ep4j.cuda.engine.Batch;
 import org.ep4j.cuda.engine.launch.Kernels;
 import org.ep4j.cuda.fake.FakeKernels.Launch;
@@ -44,6 +47,21 @@ class LaunchesTest {
           assertThat(launch.get("tokens")).isEqualTo(OneRank.TOKENS);
           assertThat(launch.get("row_bytes")).isEqualTo(ROW_BYTES);
           assertThat(launch.get("cached")).isZero();
+        });
+  }
+
+  /** Libraries give empty tensors this address; the rank receives weights of others. */
+  @Test
+  void emptyWeightsAtAddressZeroAreNotTakenForAbsentOnes() {
+    OneRank.run(
+        rank -> {
+          int device = rank.batch.x.device();
+          Tensor x = Tensor.ofDevice(0, device, DType.BF16, 0, Batch.HIDDEN);
+          Tensor ids = Tensor.ofDevice(0, device, DType.INT64, 0, 2);
+          Tensor weights = Tensor.ofDevice(0, device, DType.FP32, 0, 2);
+          rank.buffer.dispatch(
+              Tokens.of(x), Routing.of(ids, weights), DispatchOptions.builder().build());
+          assertThat(last().get("weights")).isNotZero();
         });
   }
 

@@ -153,7 +153,8 @@ public final class Staging implements AutoCloseable {
       return 0;
     }
     if (tensor.onDevice()) {
-      return tensor.address();
+      // Kernels take 0 for an absent tensor; an empty one may lie at 0, and no kernel reads it.
+      return tensor.byteSize() == 0 ? ROW_ALIGNMENT : tensor.address();
     }
     long target = memory(buffer, tensor.byteSize());
     if (tensor.byteSize() == 0) {
