@@ -52,7 +52,7 @@ class LaunchesTest {
 
   /** Libraries give empty tensors this address; the rank receives weights of others. */
   @Test
-  void emptyWeightsAtAddressZeroAreNotTakenForAbsentOnes() {
+  void emptyWeightsAtAddressZeroAreNotTakenForMissingOnes() {
     OneRank.run(
         rank -> {
           int device = rank.batch.x.device();

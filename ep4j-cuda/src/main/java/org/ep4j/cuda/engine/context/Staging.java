@@ -153,7 +153,7 @@ public final class Staging implements AutoCloseable {
       return 0;
     }
     if (tensor.onDevice()) {
-      // Kernels take 0 for an absent tensor; an empty one may lie at 0, and no kernel reads it.
+      // Kernels take 0 for a missing tensor; an empty one may lie at 0, and no kernel reads it.
       return tensor.byteSize() == 0 ? ROW_ALIGNMENT : tensor.address();
     }
     long target = memory(buffer, tensor.byteSize());
