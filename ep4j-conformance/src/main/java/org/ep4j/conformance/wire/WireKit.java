@@ -34,8 +34,8 @@ public abstract class WireKit {
   }
 
   /**
-   * Whether the wire is another one with an option: its full kit runs too, so this one has its runs
-   * under faults, and those in which a rank dies, only with {@code -Dep4j.full=true}.
+   * Whether another test runs the full kit on the same wire with other options. Then only {@code
+   * -Dep4j.full=true} runs this test under faults and with ranks that die.
    */
   protected boolean variant() {
     return false;
@@ -99,7 +99,7 @@ public abstract class WireKit {
 
   private void variantsOnlyInFull() {
     if (variant()) {
-      TestScale.onlyInFull("the wire without the option runs it");
+      TestScale.onlyInFull("another test of the same wire runs it");
     }
   }
 
