@@ -234,8 +234,30 @@ class InProcessGroupTest {
         .isInstanceOf(IllegalUseException.class)
         .hasMessageStartingWith(ErrorCode.GROUP_CONCURRENT_USE.id())
         .hasMessageContaining("rank 0");
+    assertThatThrownBy(() -> groups.get(0).together("a task", () -> 1))
+        .isInstanceOf(IllegalUseException.class)
+        .hasMessageStartingWith(ErrorCode.GROUP_CONCURRENT_USE.id());
     groups.get(1).barrier(LONG);
     first.join();
+  }
+
+  @Test
+  void aTaskThatFailsLetsOtherThreadsIn() throws Exception {
+    List<Group> groups = Group.inProcess(2);
+    IllegalStateException failure = new IllegalStateException("inside");
+    assertThatThrownBy(
+            () ->
+                groups
+                    .get(0)
+                    .together(
+                        "a task",
+                        () -> {
+                          throw failure;
+                        }))
+        .isSameAs(failure);
+    Thread other = Thread.startVirtualThread(() -> groups.get(0).barrier(LONG));
+    groups.get(1).barrier(LONG);
+    other.join();
   }
 
   /** Between two collectives of one task another thread could take its place. */

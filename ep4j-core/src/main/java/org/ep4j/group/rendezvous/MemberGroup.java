@@ -94,7 +94,7 @@ abstract class MemberGroup implements Group {
       long number = calls + 1;
       state.requireInStep(rank, number);
       calls = number;
-      byte[] own = purpose;
+      byte[] own = isTogether() ? purpose : NOTHING;
       contribute(number, kind, PurposedPart.of(own, part));
       return PurposedPart.contents(rank, own, state.await(rank, number, kind, deadline));
     } finally {
@@ -104,14 +104,16 @@ abstract class MemberGroup implements Group {
 
   @Override
   public final <T extends @Nullable Object> T together(String what, Supplier<T> task) {
-    Thread current = Thread.currentThread();
-    if (current.equals(together.get())) {
+    if (isTogether()) {
       return task.get();
     }
-    if (!together.compareAndSet(null, current)) {
+    if (!together.compareAndSet(null, Thread.currentThread())) {
       throw concurrentUse();
     }
     try {
+      if (calling.get()) {
+        throw concurrentUse();
+      }
       purpose = PurposedPart.checked(what);
       return task.get();
     } finally {
@@ -147,9 +149,12 @@ abstract class MemberGroup implements Group {
       throw new IllegalUseException(
           ErrorCode.GROUP_CLOSED, "the group of rank " + rank + " is closed: join a new group");
     }
-    Thread owner = together.get();
-    if ((owner != null && !owner.equals(Thread.currentThread()))
-        || !calling.compareAndSet(false, true)) {
+    if (isTaskOfAnother() || !calling.compareAndSet(false, true)) {
+      throw concurrentUse();
+    }
+    // Again, because a task may have started before `calling` kept it out.
+    if (isTaskOfAnother()) {
+      calling.set(false);
       throw concurrentUse();
     }
     if (restarts != state.restarts()) {
@@ -158,15 +163,26 @@ abstract class MemberGroup implements Group {
     }
   }
 
+  /** Whether the current thread is inside {@link #together}. */
+  private boolean isTogether() {
+    return Thread.currentThread().equals(together.get());
+  }
+
+  private boolean isTaskOfAnother() {
+    Thread owner = together.get();
+    return owner != null && !owner.equals(Thread.currentThread());
+  }
+
   private IllegalUseException concurrentUse() {
+    byte[] other = purpose;
     return new IllegalUseException(
         ErrorCode.GROUP_CONCURRENT_USE,
         "two threads call collectives of rank %d at once%s: use one thread per rank, or open buffers and wires one after the other"
             .formatted(
                 rank,
-                purpose.length == 0
+                other.length == 0
                     ? ""
-                    : ", one of them for " + new String(purpose, StandardCharsets.UTF_8)));
+                    : ", one of them for " + new String(other, StandardCharsets.UTF_8)));
   }
 
   @Override
