@@ -81,12 +81,20 @@ final class SharedFiles {
               Set.of(
                   StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE),
               PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
-      channel.lock();
-      if (Files.exists(file)) {
-        return new Owned(file, channel, descriptor(file));
+      boolean owned = false;
+      try {
+        channel.lock();
+        owned = Files.exists(file);
+        if (owned) {
+          return new Owned(file, channel, descriptor(file));
+        }
+        // A sweeper removed the file between its creation and our lock.
+      } finally {
+        if (!owned) {
+          channel.close();
+          Files.deleteIfExists(file);
+        }
       }
-      // A sweeper removed the file between its creation and our lock.
-      channel.close();
     }
   }
 
