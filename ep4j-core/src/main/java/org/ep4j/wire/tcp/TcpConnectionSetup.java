@@ -52,7 +52,7 @@ final class TcpConnectionSetup {
   private final Semaphore unauthenticated = new Semaphore(MAX_UNAUTHENTICATED);
   private volatile boolean done;
 
-  /** The last failure to accept a connection, of this process or of the system; null if none. */
+  /** Why accepting fails, in this process or in the system; null once it succeeds again. */
   private volatile @Nullable IOException acceptFailure;
 
   /** When connecting ends; starts when all ranks have announced their ports. */
@@ -242,7 +242,10 @@ final class TcpConnectionSetup {
           SocketChannel client = server.accept();
           if (client == null) {
             Thread.sleep(ACCEPT_PAUSE);
-          } else if (unauthenticated.tryAcquire()) {
+            continue;
+          }
+          acceptFailure = null;
+          if (unauthenticated.tryAcquire()) {
             Thread.ofVirtual().start(() -> receive(client));
           } else {
             client.close();
