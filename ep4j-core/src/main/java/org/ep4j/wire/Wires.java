@@ -148,6 +148,8 @@ public final class Wires {
       Path shared = SymmetricMemory.directory(System.getenv());
       return Files.readString(BOOT_ID).strip() + " " + Files.getAttribute(shared, "unix:dev");
     } catch (IOException | UnsupportedOperationException e) {
+      // No Linux, no /proc, or no such directory: ranks that cannot prove that they share memory
+      // count as ranks of different hosts.
       return "unknown " + ProcessHandle.current().pid();
     }
   }
