@@ -13,12 +13,17 @@ import org.jspecify.annotations.Nullable;
  * terminal. Without a shell on this machine there is no guard. Thread-safe.
  */
 final class OrphanGuard implements AutoCloseable {
-  /** Arguments: tenths of a second between SIGTERM and SIGKILL. Parents come before children. */
+  /**
+   * Arguments: tenths of a second between SIGTERM and SIGKILL. Parents come before children. What
+   * has ended gets no SIGKILL: its id may be that of another process. {@code kill -0} of several
+   * processes is no test: in dash it fails when one of them has ended, in bash when all have.
+   */
   private static final String SCRIPT =
       """
       trap '' HUP INT QUIT TERM
       pids=
       while read -r change pid; do
+        [ "$change" = end ] && exit
         kept=
         for one in $pids; do
           [ "$one" = "$pid" ] || kept="$kept $one"
@@ -39,11 +44,16 @@ final class OrphanGuard implements AutoCloseable {
       [ -z "$all" ] && exit
       kill -TERM $all
       tenths=0
-      while [ "$tenths" -lt "$1" ] && kill -0 $all; do
+      while [ -n "$all" ] && [ "$tenths" -lt "$1" ]; do
         sleep 0.1
         tenths=$((tenths + 1))
+        left=
+        for one in $all; do
+          kill -0 "$one" && left="$left $one"
+        done
+        all=$left
       done
-      kill -KILL $all
+      [ -z "$all" ] || kill -KILL $all
       """;
 
   private final @Nullable OutputStream ranks;
@@ -90,9 +100,13 @@ final class OrphanGuard implements AutoCloseable {
     }
   }
 
-  /** Ends the guard; after the last rank. */
+  /**
+   * Ends the guard; after the last rank. The guard may not know yet that the last ranks have ended:
+   * it must not signal their ids.
+   */
   @Override
   public synchronized void close() {
+    tell("end\n");
     if (ranks != null) {
       try {
         ranks.close();

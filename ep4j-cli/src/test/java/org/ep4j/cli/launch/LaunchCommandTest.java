@@ -103,6 +103,23 @@ class LaunchCommandTest {
   }
 
   @Test
+  void aRankHasItsGraceAfterTheLauncherIsKilledThoughOthersEndAtOnce() throws Exception {
+    // A message of the shell would end it: nobody reads its standard error any more.
+    String script =
+        "[ $RANK = 0 ] && { echo up; exec sleep 1000; }; trap 'sleep 1; touch saved; exit' TERM;"
+            + " echo $$ >pid; echo up; exec 2>/dev/null; while :; do sleep 0.05; done";
+    try (CliProcess launch =
+        CliProcess.start(
+            scratch, Map.of(), "launch", "-n", "2", "sh", "-c", "cd " + scratch + "; " + script)) {
+      launch.awaitOut("[0] up");
+      launch.awaitOut("[1] up");
+      launch.signal("KILL");
+    }
+    CliProcess.awaitGone(Long.parseLong(Files.readString(scratch.resolve("pid")).strip()));
+    assertThat(scratch.resolve("saved")).exists();
+  }
+
+  @Test
   void javaProgramsRunOnTheJdkOfTheLauncher() throws Exception {
     Path program = scratch.resolve("Program.java");
     Files.writeString(
