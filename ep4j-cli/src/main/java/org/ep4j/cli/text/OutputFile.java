@@ -10,6 +10,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.Set;
+import java.util.UUID;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
@@ -112,10 +113,14 @@ public final class OutputFile {
     return target;
   }
 
+  /**
+   * The name of the unfinished file is random: process ids are the same in many containers, which
+   * may share the directory.
+   */
   private static void replace(Path target, byte[] bytes) throws IOException {
     Path unfinished =
-        target.resolveSibling(
-            target.getFileName() + "." + ProcessHandle.current().pid() + ".unfinished");
+        target.resolveSibling(target.getFileName() + "." + UUID.randomUUID() + ".unfinished");
+    unfinished.toFile().deleteOnExit(); // a signal ends the JVM without the finally block
     try {
       Files.write(unfinished, bytes, StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE);
       if (Files.exists(target)) {

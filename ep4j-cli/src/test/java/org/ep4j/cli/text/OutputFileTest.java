@@ -1,6 +1,7 @@
 package org.ep4j.cli.text;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowable;
 
 import java.io.IOException;
 import java.nio.file.Files;
@@ -35,6 +36,17 @@ class OutputFileTest {
     try (Stream<Path> files = Files.list(folder)) {
       assertThat(files).containsExactly(path);
     }
+  }
+
+  @Test
+  void unfinishedFilesOfOthersStay() throws IOException {
+    // In another container the same process id may write the same file.
+    String name = "a." + ProcessHandle.current().pid() + ".unfinished";
+    Path other = Files.writeString(folder.resolve(name), "half");
+
+    write(folder.resolve("a"), "whole");
+    assertThat(folder.resolve("a")).hasContent("whole");
+    assertThat(other).hasContent("half");
   }
 
   @Test
@@ -74,7 +86,7 @@ class OutputFileTest {
     OutputFile full = new OutputFile(Path.of("/dev/full"));
 
     assertThat(full.problem()).isEmpty();
-    assertThat(org.assertj.core.api.Assertions.catchThrowable(() -> full.write("text")))
+    assertThat(catchThrowable(() -> full.write("text")))
         .hasMessageContaining("EP4J-8020: /dev/full: cannot be written")
         .hasMessageContaining("No space left");
   }
