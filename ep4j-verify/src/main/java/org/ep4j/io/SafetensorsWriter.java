@@ -40,20 +40,12 @@ public final class SafetensorsWriter {
     try {
       Path target = target(path);
       Path unfinished = target.resolveSibling(target.getFileName() + ".unfinished");
-      try (FileChannel out =
-          FileChannel.open(
-              unfinished,
-              StandardOpenOption.CREATE,
-              StandardOpenOption.TRUNCATE_EXISTING,
-              StandardOpenOption.WRITE)) {
-        ByteBuffer buffer = ByteBuffer.allocateDirect(CHUNK).order(ByteOrder.LITTLE_ENDIAN);
-        writeFully(out, buffer.putLong(header.length).flip());
-        writeFully(out, ByteBuffer.wrap(header));
-        for (Map.Entry<String, Tensor> e : sorted) {
-          writeTensor(out, e.getValue(), buffer);
-        }
+      try {
+        writeAll(unfinished, header, sorted);
+        Files.move(unfinished, target, StandardCopyOption.REPLACE_EXISTING);
+      } finally {
+        Files.deleteIfExists(unfinished);
       }
-      Files.move(unfinished, target, StandardCopyOption.REPLACE_EXISTING);
     } catch (IOException e) {
       throw new UncheckedIOException(
           ErrorCode.FILE_WRITE.message(path + ": cannot be written: " + e), e);
@@ -73,6 +65,23 @@ public final class SafetensorsWriter {
       throw new IOException("it is no regular file: name another");
     }
     return path.toRealPath();
+  }
+
+  private static void writeAll(Path path, byte[] header, List<Map.Entry<String, Tensor>> tensors)
+      throws IOException {
+    try (FileChannel out =
+        FileChannel.open(
+            path,
+            StandardOpenOption.CREATE,
+            StandardOpenOption.TRUNCATE_EXISTING,
+            StandardOpenOption.WRITE)) {
+      ByteBuffer buffer = ByteBuffer.allocateDirect(CHUNK).order(ByteOrder.LITTLE_ENDIAN);
+      writeFully(out, buffer.putLong(header.length).flip());
+      writeFully(out, ByteBuffer.wrap(header));
+      for (Map.Entry<String, Tensor> e : tensors) {
+        writeTensor(out, e.getValue(), buffer);
+      }
+    }
   }
 
   private static void writeTensor(FileChannel out, Tensor tensor, ByteBuffer buffer)

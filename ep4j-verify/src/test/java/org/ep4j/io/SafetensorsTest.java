@@ -48,6 +48,20 @@ class SafetensorsTest {
   }
 
   @Test
+  void aWriteThatFailsLeavesNothingBehind() throws IOException {
+    Arena arena = Arena.ofConfined();
+    Tensor closed = Tensor.of(arena.allocate(16), DType.UINT8, 16);
+    arena.close();
+
+    assertThatThrownBy(
+            () ->
+                SafetensorsWriter.write(
+                    folder.resolve("t.safetensors"), Map.of(), Map.of("x", closed)))
+        .isInstanceOf(IllegalStateException.class);
+    assertThat(folder).isEmptyDirectory();
+  }
+
+  @Test
   void tensorsAreAlignedWhateverTheOrderAndEmptyOnesAreKept() {
     Map<String, Tensor> tensors = new LinkedHashMap<>();
     tensors.put("bytes", Tensor.of(MemorySegment.ofArray(new byte[3]), DType.UINT8, 3));
