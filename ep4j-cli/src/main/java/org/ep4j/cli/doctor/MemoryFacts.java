@@ -81,7 +81,7 @@ final class MemoryFacts {
           ? Finding.found(TOPIC, directory.toString(), value, "shared regions of processes")
           : Finding.warning(
               TOPIC, directory.toString(), value, "not a tmpfs: rows are written to a disk");
-    } catch (IOException | UnsupportedOperationException e) {
+    } catch (IOException e) {
       return Finding.warning(TOPIC, directory.toString(), e.toString(), "cannot be examined");
     }
   }

@@ -28,7 +28,7 @@ public final class Terminal {
       return target.startsWith("/dev/pts/")
           || target.startsWith("/dev/tty")
           || target.equals("/dev/console");
-    } catch (IOException | UnsupportedOperationException e) {
+    } catch (IOException e) {
       Console console = System.console();
       return console != null && console.isTerminal();
     }
