@@ -4,13 +4,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.EngineName;
-import org.ep4j.bench.NodeChoice;
 import org.ep4j.bench.VerificationFailure;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.OutputFile;
-import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
-import org.ep4j.wire.Wires;
 import org.jspecify.annotations.Nullable;
 
 /** A bench on one rank. Rank 0 prints. */
@@ -18,6 +15,7 @@ final class BenchSession {
   private final RankContext context;
   private final @Nullable OutputFile artifact;
   private String engine = "";
+  private String wire = "";
 
   BenchSession(RankContext context, @Nullable OutputFile artifact) {
     this.context = context;
@@ -36,6 +34,8 @@ final class BenchSession {
     try {
       if (context.settings().onDevice()) {
         engine = EngineName.CUDA;
+        String named = context.settings().nodes().wire();
+        wire = WireConfig.builder().wire(named).build().wire();
         results.addAll(new BackendComparison(context, threads).run());
       } else {
         if (context.settings().highThroughput()) {
@@ -50,27 +50,14 @@ final class BenchSession {
           context.style().bad("WRONG RESULT: " + e.getMessage()) + "\nThe timing is aborted.\n");
       return ExitCodes.FAILED;
     }
-    String wire = wire();
     if (context.printing() && artifact != null) {
-      Artifact.write(artifact, report.tree(results, engine, wire));
+      Artifact.write(artifact, report.tree(results, engine, severalNodes() ? wire : null));
     }
     return ExitCodes.OK;
   }
 
-  /** The wire between nodes that ran; null for one node. Collective on the host. */
-  private @Nullable String wire() {
-    NodeChoice nodes = context.settings().nodes();
-    if (!nodes.several(context.group().size())) {
-      return null;
-    }
-    if (context.settings().onDevice()) {
-      return WireConfig.builder().wire(nodes.wire()).build().wire();
-    }
-    // What auto means depends on the hosts of the ranks: a wire knows its name once it is open.
-    try (Wire wire =
-        Wires.open(context.group(), WireConfig.builder().wire(nodes.wire()).lanes(1).build())) {
-      return wire.name();
-    }
+  private boolean severalNodes() {
+    return context.settings().nodes().several(context.group().size());
   }
 
   private List<Result> highThroughput(BenchReport report) {
@@ -80,6 +67,7 @@ final class BenchSession {
     }
     try (HighThroughputBench bench = new HighThroughputBench(context)) {
       engine = bench.engine();
+      wire = bench.wire();
       context.print(report.highThroughputHead(context.style(), bench.engine(), bench.threads()));
       context.print("verified  " + context.style().good(bench.verify()) + "\n");
       List<Result> results = bench.measure();
@@ -96,6 +84,7 @@ final class BenchSession {
     }
     try (LowLatencyBench bench = new LowLatencyBench(context)) {
       engine = bench.engine();
+      wire = bench.wire();
       context.print(
           (context.settings().highThroughput() ? "\n" : "")
               + report.lowLatencyHead(context.style(), bench.engine(), bench.threads()));

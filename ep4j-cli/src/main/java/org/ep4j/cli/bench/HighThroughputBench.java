@@ -97,6 +97,11 @@ final class HighThroughputBench implements AutoCloseable {
     return buffer.engine();
   }
 
+  /** The wire between nodes; meaningless for one node. */
+  String wire() {
+    return buffer.config().wire();
+  }
+
   /** Threads of a rank. */
   int threads() {
     return buffer.parallelism();

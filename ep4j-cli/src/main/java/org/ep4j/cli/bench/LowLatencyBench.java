@@ -102,6 +102,11 @@ final class LowLatencyBench implements AutoCloseable {
     return buffer.engine();
   }
 
+  /** The wire between nodes; meaningless for one node. */
+  String wire() {
+    return buffer.config().wire();
+  }
+
   int threads() {
     return buffer.parallelism();
   }
