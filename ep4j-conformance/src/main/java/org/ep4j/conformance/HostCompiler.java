@@ -80,7 +80,7 @@ public final class HostCompiler {
       String text = Files.readString(output, StandardCharsets.UTF_8);
       if (!ended) {
         throw new AssertionError(
-            "%s in %d s:%n%s".formatted(String.join(" ", command), seconds, text));
+            "%s did not end within %d s:%n%s".formatted(String.join(" ", command), seconds, text));
       }
       return new Outcome(process.exitValue(), text);
     } finally {
