@@ -10,7 +10,10 @@ import picocli.CommandLine;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.UnmatchedArgumentException;
 
-/** Names that a misspelt command or option may mean. */
+/**
+ * Names that a misspelt command, option or operation may mean. The suggestions of picocli name
+ * unlike words, too ({@code bnech}: bench, launch), and know no operations.
+ */
 public final class Spelling {
   /** A slip of a third of the letters is another word. */
   private static final int LETTERS_PER_SLIP = 3;

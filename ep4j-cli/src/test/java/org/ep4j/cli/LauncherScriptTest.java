@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Instant;
@@ -53,7 +54,7 @@ class LauncherScriptTest {
     assumeThat(script).as("missing in a bundle").exists();
     clone = folder.resolve("clone");
     Files.createDirectories(clone.resolve("tools"));
-    Files.copy(script, clone.resolve("ep4j"), java.nio.file.StandardCopyOption.COPY_ATTRIBUTES);
+    Files.copy(script, clone.resolve("ep4j"), StandardCopyOption.COPY_ATTRIBUTES);
     Files.copy(Path.of("..", "tools", "jdk.sh"), clone.resolve("tools/jdk.sh"));
     Files.writeString(clone.resolve("pom.xml"), "");
     for (String module :
