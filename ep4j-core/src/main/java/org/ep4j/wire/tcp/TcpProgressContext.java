@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
 import org.ep4j.ErrorCode;
@@ -37,12 +36,22 @@ final class TcpProgressContext {
   static TcpProgressContext open(Group group, List<Connection> connections) throws IOException {
     boolean carried = connections.stream().anyMatch(Connection::carried);
     Selector selector = connections.size() > TRIED && !carried ? Selector.open() : null;
-    for (Connection connection : new ArrayList<>(connections)) {
-      if (selector != null) {
-        connection.register(selector);
+    TcpProgressContext context =
+        new TcpProgressContext(group, selector, connections.toArray(Connection[]::new));
+    boolean done = false;
+    try {
+      for (Connection connection : connections) {
+        if (selector != null) {
+          connection.register(selector);
+        }
+      }
+      done = true;
+      return context;
+    } finally {
+      if (!done) {
+        context.close();
       }
     }
-    return new TcpProgressContext(group, selector, connections.toArray(Connection[]::new));
   }
 
   Connection[] connections() {

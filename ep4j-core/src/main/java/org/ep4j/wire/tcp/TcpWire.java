@@ -73,10 +73,24 @@ final class TcpWire extends GroupWire {
         }
       }
     }
-    progressContexts = new TcpProgressContext[config.progressContexts()];
-    for (int progressContext = 0; progressContext < progressContexts.length; progressContext++) {
-      progressContexts[progressContext] =
-          TcpProgressContext.open(group, byProgressContext.get(progressContext));
+    progressContexts = opened(byProgressContext);
+  }
+
+  /** Opens the progress contexts; without descriptors for all of them, it leaves none open. */
+  private TcpProgressContext[] opened(List<List<Connection>> byProgressContext) throws IOException {
+    List<TcpProgressContext> opened = new ArrayList<>();
+    boolean done = false;
+    try {
+      for (List<Connection> connections : byProgressContext) {
+        opened.add(TcpProgressContext.open(group, connections));
+      }
+      done = true;
+      return opened.toArray(TcpProgressContext[]::new);
+    } finally {
+      if (!done) {
+        opened.forEach(TcpProgressContext::close);
+        arena.close();
+      }
     }
   }
 
