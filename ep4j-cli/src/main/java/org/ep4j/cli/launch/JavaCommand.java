@@ -53,12 +53,32 @@ public final class JavaCommand {
     if (ModuleLayer.boot().findModule(VECTOR).isPresent()) {
       command.addAll(List.of("--add-modules", VECTOR));
     }
-    boolean modular =
-        arguments.stream()
-            .anyMatch(argument -> argument.equals("-p") || argument.startsWith("--module-path"));
-    command.add("--enable-native-access=" + (modular ? NATIVE_CALLERS : "ALL-UNNAMED"));
+    command.add(
+        "--enable-native-access=" + (isModular(arguments) ? NATIVE_CALLERS : "ALL-UNNAMED"));
     command.addAll(arguments);
     return command;
+  }
+
+  /**
+   * Whether options of java name a module path. They end before the first argument that is neither
+   * an option nor the value of one: behind it, {@code -p} belongs to the program.
+   */
+  private static boolean isModular(List<String> arguments) {
+    String before = "";
+    for (String argument : arguments) {
+      if (argument.equals("-p") || argument.startsWith("--module-path")) {
+        return true;
+      }
+      boolean value =
+          before.equals("-cp")
+              || before.equals("-classpath")
+              || (before.startsWith("--") && !before.contains("="));
+      if (!argument.startsWith("-") && !value) {
+        return false;
+      }
+      before = argument;
+    }
+    return false;
   }
 
   /**

@@ -104,7 +104,7 @@ class LaunchCommandTest {
 
   @Test
   void aRankHasItsGraceAfterTheLauncherIsKilledThoughOthersEndAtOnce() throws Exception {
-    // A message of the shell would end it: nobody reads its standard error any more.
+    // The launcher, which read its standard error, has ended: a message there would end the shell.
     String script =
         "[ $RANK = 0 ] && { echo up; exec sleep 1000; }; trap 'sleep 1; touch saved; exit' TERM;"
             + " echo $$ >pid; echo up; exec 2>/dev/null; while :; do sleep 0.05; done";
@@ -134,7 +134,17 @@ class LaunchCommandTest {
         }
         """);
     CommandLineRun run =
-        CliProcess.run(scratch, "launch", "-n", "1", "--java", "--", program.toString(), "--hello");
+        CliProcess.run(
+            scratch,
+            "launch",
+            "-n",
+            "1",
+            "--java",
+            "--",
+            program.toString(),
+            "--hello",
+            "-p", // an option of the program, not the module path of java
+            "80");
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
     assertThat(run.out().lines())
