@@ -28,7 +28,11 @@ public interface Dispatch {
    */
   long receivedRows();
 
-  /** Received rows, dtype of the payload, [N, H]. */
+  /**
+   * Received rows, dtype of the payload, [N, H].
+   *
+   * @throws Ep4jException if the system has no memory left for padding rows
+   */
   Tensor x();
 
   /** Whether the payload had scales. */
@@ -39,6 +43,7 @@ public interface Dispatch {
    * ScaleLayout#COLUMN_MAJOR}.
    *
    * @throws IllegalStateException if the payload had no scales
+   * @throws Ep4jException if the system has no memory left for padding rows
    */
   Tensor scales();
 
@@ -49,6 +54,7 @@ public interface Dispatch {
    * NVFP4 factors FP32 [N].
    *
    * @throws IllegalStateException if the payload had none
+   * @throws Ep4jException if the system has no memory left for padding rows
    */
   Tensor globalScales();
 

@@ -176,7 +176,10 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
     return routes;
   }
 
-  /** Rows behind those that were routed here are unused and need no memory. */
+  /**
+   * Arrays of which the dispatch leaves padding rows untouched. Rows behind those that were routed
+   * here are unused and need no memory.
+   */
   private void require(Array array, DType type, long elements) {
     if (!delivery.isLazy()) {
       return;
@@ -185,8 +188,7 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
     PooledHandle routes = handle;
     if (routes != null) {
       routes.awaitCounts();
-      long used = Math.min(routes.rows(), sizes.capacity);
-      delivery.require(array, type.bytes(used * elements));
+      delivery.require(array, type.bytes(routes.rows() * elements));
     }
   }
 
@@ -269,6 +271,7 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
     if (!hasGlobalScales) {
       throw Arguments.missing("globalScales", "the payload had none");
     }
+    require(Array.GLOBAL_SCALES, DType.FP32, 1);
     return view(Array.GLOBAL_SCALES, routes, DType.FP32);
   }
 

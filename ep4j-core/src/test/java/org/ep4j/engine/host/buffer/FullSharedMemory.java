@@ -18,13 +18,17 @@ import java.util.concurrent.TimeUnit;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
+import org.ep4j.DispatchOptions;
 import org.ep4j.Ep4jException;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.GroupedDispatch;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
+import org.ep4j.Tokens;
 import org.ep4j.group.Group;
 import org.ep4j.group.TcpWorld;
 import org.jspecify.annotations.Nullable;
@@ -37,6 +41,7 @@ import org.jspecify.annotations.Nullable;
 @SuppressWarnings("restricted") // calls memset, in the place of native experts
 final class FullSharedMemory {
   private static final int HIDDEN = 7168;
+  private static final long ROW_BYTES = 2L * HIDDEN;
   private static final int RANKS = 2;
   private static final Duration TIMEOUT = Duration.ofSeconds(20);
   private static final CyclicBarrier BOTH = new CyclicBarrier(RANKS);
@@ -54,6 +59,7 @@ final class FullSharedMemory {
             switch (arguments[0]) {
               case "open" -> open(group);
               case "combine" -> highThroughput(group);
+              case "padding" -> padding(group);
               case "lowLatency" -> lowLatency(group);
               default -> reset(group);
             }
@@ -87,15 +93,45 @@ final class FullSharedMemory {
       Dispatch received = dispatch(arena, buffer, tokens);
       fill(group);
       try {
-        set(received.combineInput(DType.BF16).segment(), received.rows());
+        set(received.combineInput(DType.BF16).segment(), received.rows() * ROW_BYTES);
         say(group, "written");
       } catch (Ep4jException e) {
         say(group, e.getMessage());
       }
       free(group);
       Tensor rows = received.combineInput(DType.BF16).rows(0, received.rows());
-      set(rows.segment(), received.rows());
+      set(rows.segment(), received.rows() * ROW_BYTES);
       say(group, "combined " + buffer.combine(rows, received.handle()).x().getFloat(0));
+    }
+  }
+
+  /** Padding rows fill some pages, and no peer writes the factors of these rows. */
+  private static void padding(Group group) throws Exception {
+    int tokens = 8;
+    int padded = 4096;
+    int hidden = 128;
+    HighThroughputConfig kind =
+        HighThroughputConfig.builder().maxTokens(tokens).expertAlignment(padded).build();
+    BufferConfig config = config().hidden(hidden).highThroughput(kind).build();
+    try (Arena arena = Arena.ofShared();
+        ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+      Tensor x = Tensor.allocate(arena, DType.NVFP4, tokens, hidden);
+      Tensor factors = Tensor.allocate(arena, DType.FP32, tokens);
+      GroupedDispatch received =
+          buffer.dispatchGrouped(
+              new Tokens(x, null, factors),
+              Routing.of(ids(arena, group.rank(), tokens)),
+              DispatchOptions.builder().expertAlignment(padded).build());
+      fill(group);
+      try {
+        set(received.globalScales().segment(), 4L * padded);
+        say(group, "written");
+      } catch (Ep4jException e) {
+        say(group, e.getMessage());
+      }
+      free(group);
+      set(received.globalScales().segment(), 4L * padded);
+      say(group, "written");
     }
   }
 
@@ -132,14 +168,14 @@ final class FullSharedMemory {
               LowLatencyDispatchOptions.DEFAULT);
       fill(group);
       try {
-        set(buffer.lowLatencyCombineBuffer(received.handle()).segment(), tokens);
+        set(buffer.lowLatencyCombineBuffer(received.handle()).segment(), tokens * ROW_BYTES);
         say(group, "written");
       } catch (Ep4jException e) {
         say(group, e.getMessage());
       }
       free(group);
       Tensor rows = buffer.lowLatencyCombineBuffer(received.handle());
-      set(rows.segment(), tokens);
+      set(rows.segment(), tokens * ROW_BYTES);
       say(group, "combined");
     }
   }
@@ -168,7 +204,7 @@ final class FullSharedMemory {
   }
 
   /** Bytes 0x40: elements of about 3. */
-  private static void set(MemorySegment to, long rows) {
+  private static void set(MemorySegment to, long bytes) {
     Linker linker = Linker.nativeLinker();
     MethodHandle memset =
         linker.downcallHandle(
@@ -179,7 +215,7 @@ final class FullSharedMemory {
                 ValueLayout.JAVA_INT,
                 ValueLayout.JAVA_LONG));
     try {
-      MemorySegment ignored = (MemorySegment) memset.invokeExact(to, 0x40, 2 * rows * HIDDEN);
+      MemorySegment ignored = (MemorySegment) memset.invokeExact(to, 0x40, bytes);
     } catch (Throwable t) {
       throw new AssertionError(t);
     }

@@ -65,6 +65,15 @@ class FullSharedMemoryTest {
   }
 
   @Test
+  void factorsOfPaddingRowsHaveMemoryOrAreRefused() throws Exception {
+    List<String> lines = run("padding");
+    assertThat(lines).hasSize(2).last().isEqualTo("written");
+    assertThat(lines.getFirst())
+        .startsWith("EP4J-4002: the system cannot provide 16384 bytes of shared memory")
+        .contains("has 0 of 67108864 bytes free");
+  }
+
+  @Test
   void theLowLatencyCombineBufferHasMemoryOrIsRefused() throws Exception {
     List<String> lines = run("lowLatency");
     assertThat(lines).hasSize(2).last().isEqualTo("combined");
