@@ -107,6 +107,26 @@ class TcpGroupTest {
   }
 
   @Test
+  void aHostThatDoesNotKnowItsOwnNameYetHostsTheRendezvous() {
+    int port = TcpWorld.freePort();
+    ThreadRanks.run(
+        2,
+        LONG,
+        me -> {
+          String host = me.rank() == 0 ? "pod-0.not-yet.invalid" : "127.0.0.1";
+          GroupConfig config =
+              TcpWorld.config(2).toBuilder()
+                  .rank(me.rank())
+                  .rendezvous(host, port)
+                  .hostsRendezvous(me.rank() == 0)
+                  .build();
+          try (Group group = Group.join(config)) {
+            group.barrier(LONG);
+          }
+        });
+  }
+
+  @Test
   void aTimeoutNamesTheMissingRanksAndTheLateOnesStillCompleteTheCollective() throws Exception {
     try (TcpWorld world = new TcpWorld(3)) {
       List<Group> groups = world.joinAll();

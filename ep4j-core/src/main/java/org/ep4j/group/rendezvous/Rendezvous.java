@@ -205,8 +205,19 @@ public final class Rendezvous implements AutoCloseable {
   }
 
   /** The local address to bind, so that ranks that use this host name reach the rendezvous. */
-  private static @Nullable InetAddress bindAddress(String host) throws UnknownHostException {
-    InetAddress address = InetAddress.getByName(host);
+  private static @Nullable InetAddress bindAddress(String host) {
+    InetAddress address;
+    try {
+      address = InetAddress.getByName(host);
+    } catch (UnknownHostException e) {
+      // A service of Kubernetes has its name only seconds after the pod has started.
+      LOG.log(
+          System.Logger.Level.WARNING,
+          "ep4j: this host cannot resolve {0}, the name of the rendezvous, and listens at all of its"
+              + " addresses: if the name is wrong, the other ranks will not find it",
+          host);
+      return null;
+    }
     // Many hosts resolve their own name to loopback, which other hosts cannot reach.
     return address.isLoopbackAddress() && !HostNames.isLoopback(host) ? null : address;
   }
