@@ -39,11 +39,16 @@ public final class CliProcess implements AutoCloseable {
     Path out = directory.resolve("stdout.txt");
     Path err = directory.resolve("stderr.txt");
     List<String> command = new ArrayList<>(DEFAULT_SIGNALS);
-    command.addAll(JavaCommand.again(SHORT_LIVED, List.of(arguments)));
+    command.addAll(command(arguments));
     ProcessBuilder builder = new ProcessBuilder(command);
     builder.environment().putAll(environment);
     builder.redirectOutput(out.toFile()).redirectError(err.toFile());
     return new CliProcess(builder.start(), out, err);
+  }
+
+  /** The program and the arguments of such a process, for a test that starts it in another way. */
+  public static List<String> command(String... arguments) {
+    return JavaCommand.again(SHORT_LIVED, List.of(arguments));
   }
 
   /** Runs the command line until it ends. */

@@ -15,7 +15,6 @@ import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.PeerTimeoutException;
-import org.ep4j.cli.launch.JavaCommand;
 import org.ep4j.group.GroupException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -90,7 +89,7 @@ class MainTest {
   @ParameterizedTest
   @ValueSource(strings = {"version", "bench --help", "errors"})
   void lostOutputIsAFailure(String command) throws Exception {
-    List<String> arguments = JavaCommand.again(List.of(), List.of(command.split(" ", -1)));
+    List<String> arguments = CliProcess.command(command.split(" ", -1));
     Path err = scratch.resolve("err");
     Process process =
         new ProcessBuilder(arguments)

@@ -9,14 +9,12 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.ep4j.cli.CliProcess;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
-import org.ep4j.cli.launch.JavaCommand;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -144,20 +142,22 @@ class BenchCommandTest {
   }
 
   @Test
-  void aLaunchersWorldIsJoined() throws Exception {
+  void aLaunchersWorldIsJoined() {
     List<String> command = new ArrayList<>(List.of("launch", "-n", "2", "--"));
-    command.addAll(
-        JavaCommand.again(List.of(), Arrays.asList(("bench ht --join " + SMALL).split(" ", -1))));
-    CommandLineRun run = CliProcess.run(scratch, command.toArray(String[]::new));
+    command.addAll(CliProcess.command(("bench ht --join " + SMALL).split(" ", -1)));
+    CommandLineRun run = CommandLineRun.of(command.toArray(String[]::new));
 
     assertThat(run.code()).isEqualTo(ExitCodes.OK);
     assertThat(run.out()).contains("[0] High throughput").contains("2 ranks (processes)");
     assertThat(run.out()).doesNotContain("[1]");
   }
 
+  /** Runs in this JVM; only ranks that are processes need more. */
   private CommandLineRun bench(String arguments) throws IOException, InterruptedException {
-    return CliProcess.run(
-        scratch, ("bench " + arguments + " --device host " + SMALL).split(" ", -1));
+    String[] line = ("bench " + arguments + " --device host " + SMALL).split(" ", -1);
+    return arguments.contains("--processes")
+        ? CliProcess.run(scratch, line)
+        : CommandLineRun.of(line);
   }
 
   /** Names of all fields; fails if the text is not JSON. */

@@ -4,13 +4,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import org.ep4j.bench.wire.Iperf;
 import org.ep4j.bench.wire.Perftest;
 import org.ep4j.bench.wire.UcxPerftest;
-import org.ep4j.cli.CliProcess;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.junit.jupiter.api.Test;
@@ -19,8 +17,8 @@ import org.junit.jupiter.api.io.TempDir;
 class WireCommandTest {
   @TempDir Path scratch;
 
-  private CommandLineRun bench(String arguments) throws IOException, InterruptedException {
-    return CliProcess.run(scratch, ("bench wire " + arguments).split(" ", -1));
+  private static CommandLineRun bench(String arguments) {
+    return CommandLineRun.of(("bench wire " + arguments).split(" ", -1));
   }
 
   @Test
@@ -39,7 +37,7 @@ class WireCommandTest {
   }
 
   @Test
-  void encryptedTcpIsMeasuredToo() throws Exception {
+  void encryptedTcpIsMeasuredToo() {
     CommandLineRun run =
         bench("--threads --wire tcp --encrypted --lanes 1 --sizes 100,100000 --millis 5");
 
@@ -49,7 +47,7 @@ class WireCommandTest {
   }
 
   @Test
-  void ucxIsComparedWithItsTool() throws Exception {
+  void ucxIsComparedWithItsTool() {
     assumeTrue(Files.exists(Path.of("/usr/bin/ucx_perftest")), "no ucx_perftest, so maybe no UCX");
     CommandLineRun run = bench("--threads --wire ucx --lanes 1 --sizes 8,1048576 --millis 5");
 
@@ -72,7 +70,7 @@ class WireCommandTest {
   }
 
   @Test
-  void anUnknownWireIsNamed() throws Exception {
+  void anUnknownWireIsNamed() {
     CommandLineRun run = bench("--threads --wire semaphore --sizes 8");
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
@@ -82,7 +80,7 @@ class WireCommandTest {
   }
 
   @Test
-  void badSizesAreUsageErrors() throws Exception {
+  void badSizesAreUsageErrors() {
     assertThat(bench("--sizes 0").code()).isEqualTo(ExitCodes.USAGE);
     assertThat(bench("--lanes 0").code()).isEqualTo(ExitCodes.USAGE);
     assertThat(bench("--json /no/such/dir/x.json").code()).isEqualTo(ExitCodes.USAGE);

@@ -18,22 +18,12 @@ class LaunchCommandTest {
   @TempDir Path scratch;
 
   @Test
-  void everyRankKnowsItsNumber() throws Exception {
+  void everyRankKnowsItsNumber() {
     String script =
         "echo rank $RANK of $WORLD_SIZE, local $LOCAL_RANK, $MASTER_ADDR, $COLOUR, $0 $1";
     CommandLineRun run =
-        CliProcess.run(
-            scratch,
-            "launch",
-            "-n",
-            "3",
-            "--env",
-            "COLOUR=blue",
-            "sh",
-            "-c",
-            script,
-            "-x",
-            "--help");
+        CommandLineRun.of(
+            "launch", "-n", "3", "--env", "COLOUR=blue", "sh", "-c", script, "-x", "--help");
 
     assertThat(run.code()).isEqualTo(ExitCodes.OK);
     assertThat(run.out().lines())
@@ -75,10 +65,10 @@ class LaunchCommandTest {
   }
 
   @Test
-  void theExitCodeIsThatOfTheFirstRankThatFails() throws Exception {
+  void theExitCodeIsThatOfTheFirstRankThatFails() {
     CommandLineRun run =
-        CliProcess.run(
-            scratch, "launch", "-n", "3", "sh", "-c", "[ $RANK = 1 ] && exit 23; exec sleep 1000");
+        CommandLineRun.of(
+            "launch", "-n", "3", "sh", "-c", "[ $RANK = 1 ] && exit 23; exec sleep 1000");
 
     assertThat(run.code()).isEqualTo(23);
     assertThat(run.err())
@@ -134,8 +124,7 @@ class LaunchCommandTest {
         }
         """);
     CommandLineRun run =
-        CliProcess.run(
-            scratch,
+        CommandLineRun.of(
             "launch",
             "-n",
             "1",
@@ -153,21 +142,13 @@ class LaunchCommandTest {
   }
 
   @Test
-  void aRankThatFailsIsRestartedAndTheOthersContinue() throws Exception {
+  void aRankThatFailsIsRestartedAndTheOthersContinue() {
     String script =
         "[ $RANK = 0 ] && { while [ ! -e done ]; do sleep 0.02; done; echo waited; exit; }; echo"
             + " restart ${EP4J_RESTART:-none}; [ \"$EP4J_RESTART\" = 2 ] || exit 7; touch done";
     CommandLineRun run =
-        CliProcess.run(
-            scratch,
-            "launch",
-            "-n",
-            "2",
-            "--restart",
-            "2",
-            "sh",
-            "-c",
-            "cd " + scratch + "; " + script);
+        CommandLineRun.of(
+            "launch", "-n", "2", "--restart", "2", "sh", "-c", "cd " + scratch + "; " + script);
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
     assertThat(run.out().lines())
@@ -179,9 +160,9 @@ class LaunchCommandTest {
   }
 
   @Test
-  void aRankThatFailsOnceMoreThanItIsRestartedFailsTheLaunch() throws Exception {
+  void aRankThatFailsOnceMoreThanItIsRestartedFailsTheLaunch() {
     CommandLineRun run =
-        CliProcess.run(scratch, "launch", "-n", "1", "--restart", "1", "sh", "-c", "exit 9");
+        CommandLineRun.of("launch", "-n", "1", "--restart", "1", "sh", "-c", "exit 9");
 
     assertThat(run.code()).isEqualTo(9);
   }

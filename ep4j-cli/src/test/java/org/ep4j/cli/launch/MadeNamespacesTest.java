@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.nio.file.Path;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.cli.CliProcess;
@@ -40,13 +39,12 @@ class MadeNamespacesTest {
   /** The wire connects all hosts with each other. */
   @ParameterizedTest
   @CsvSource({"3, 3", "4, 2"})
-  void dispatchAndCombineRunOnSeveralHostsFromOneCommand(int ranks, int hosts) throws Exception {
+  void dispatchAndCombineRunOnSeveralHostsFromOneCommand(int ranks, int hosts) {
     assumeTrue(
         hosts == 3 || Boolean.getBoolean("ep4j.full"),
         "NamespacesTest has several ranks a host; -Dep4j.full=true runs it");
-    List<String> bench = new ArrayList<>(Arrays.asList(BENCH.split(" ", -1)));
-    bench.addAll(List.of("--nodes", String.valueOf(hosts)));
-    CommandLineRun run = launch(ranks, hosts, JavaCommand.again(List.of(), bench));
+    String bench = BENCH + " --nodes " + hosts;
+    CommandLineRun run = launch(ranks, hosts, CliProcess.command(bench.split(" ", -1)));
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
     assertThat(run.out())
@@ -94,12 +92,12 @@ class MadeNamespacesTest {
     }
   }
 
-  private CommandLineRun launch(int ranks, int hosts, List<String> command) throws Exception {
+  private static CommandLineRun launch(int ranks, int hosts, List<String> command) {
     List<String> line =
         new ArrayList<>(
             List.of("launch", "-n", String.valueOf(ranks), "--hosts", String.valueOf(hosts), "--"));
     line.addAll(command);
-    return CliProcess.run(scratch, line.toArray(String[]::new));
+    return CommandLineRun.of(line.toArray(String[]::new));
   }
 
   /** Prefix of the names of a launch. */

@@ -1,6 +1,7 @@
 package org.ep4j.cli.vectors;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.params.provider.Arguments.arguments;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -25,8 +26,8 @@ import org.ep4j.io.SafetensorsWriter;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
-import org.junit.jupiter.params.provider.ValueSource;
 
 /** The commands on the recorded vectors of DeepEP V1. */
 class VectorsCommandTest {
@@ -85,19 +86,21 @@ class VectorsCommandTest {
   }
 
   /** By default a case of each kind; {@code verify} compares the other formats in every build. */
-  static Stream<String> recordedCases() {
+  static Stream<Arguments> recordedCases() {
     return Boolean.getBoolean("ep4j.full")
         ? Stream.of("ht-bf16", "ht-fp8", "ll-bf16", "ll-fp8")
-        : Stream.of("ht-fp8", "ll-fp8");
+            .flatMap(
+                name -> Stream.of(arguments(name, "--threads"), arguments(name, "--processes")))
+        : Stream.of(arguments("ht-fp8", "--threads"), arguments("ll-fp8", "--processes"));
   }
 
   @ParameterizedTest
   @MethodSource("recordedCases")
-  void runWritesWhatWasRecorded(String name) throws Exception {
+  void runWritesWhatWasRecordedAsACaseThatVerifies(String name, String hosting) throws Exception {
     Path input = RecordedVectors.directory().resolve(name);
     Path output = scratch.resolve("out");
     CommandLineRun run =
-        CliProcess.run(scratch, "run", "--input", input.toString(), "--output", output.toString());
+        run("run", hosting, "--input", input.toString(), "--output", output.toString());
 
     assertThat(run.err()).isEmpty();
     assertThat(run.code()).isEqualTo(ExitCodes.OK);
@@ -117,18 +120,6 @@ class VectorsCommandTest {
     try (Stream<Path> files = Files.list(output)) {
       assertThat(files).hasSize(directory.ranks());
     }
-  }
-
-  @ParameterizedTest
-  @ValueSource(strings = {"ht-fp8", "ll-fp8"})
-  void aResultIsACaseThatVerifies(String name) {
-    Path input = RecordedVectors.directory().resolve(name);
-    Path output = scratch.resolve("out");
-    CommandLineRun run =
-        CommandLineRun.of(
-            "run", "--threads", "--input", input.toString(), "--output", output.toString());
-
-    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
     run = CommandLineRun.of("verify", "--threads", "--vectors", output.toString());
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
   }
@@ -282,7 +273,14 @@ class VectorsCommandTest {
     List<String> arguments =
         Stream.concat(Stream.of("verify", "--vectors", directory.toString()), Stream.of(more))
             .toList();
-    return CliProcess.run(scratch, arguments.toArray(String[]::new));
+    return run(arguments.toArray(String[]::new));
+  }
+
+  /** Runs in this JVM; only ranks that are processes need more. */
+  private CommandLineRun run(String... arguments) throws IOException, InterruptedException {
+    return List.of(arguments).contains("--threads")
+        ? CommandLineRun.of(arguments)
+        : CliProcess.run(scratch, arguments);
   }
 
   private Path copy(String name) throws IOException {
