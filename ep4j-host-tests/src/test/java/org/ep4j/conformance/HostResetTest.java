@@ -3,8 +3,11 @@ package org.ep4j.conformance;
 import java.time.Duration;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Nested;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Missed deadlines of the host engine. */
+@Execution(ExecutionMode.CONCURRENT) // waits for deadlines
 class HostResetTest {
   /** In one node. */
   @Nested

@@ -9,8 +9,11 @@ import org.ep4j.engine.host.kernel.ForkedJvm;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Ranks in processes whose directory of shared memory is full: 64 MiB, as in containers. */
+@Execution(ExecutionMode.CONCURRENT) // waits for child processes
 class FullSharedMemoryTest {
   private static final String MOUNT = "mount -t tmpfs -o size=64m tmpfs \"$EP4J_SHM_DIR\"";
 

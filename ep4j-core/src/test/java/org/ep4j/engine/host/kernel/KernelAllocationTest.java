@@ -11,6 +11,8 @@ import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import jdk.incubator.vector.VectorShape;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
@@ -20,6 +22,7 @@ import org.junit.jupiter.params.provider.MethodSource;
  * compiled. Each width runs in a separate JVM, as in production: C2 decides by profiles, and all
  * users of the Vector API share its profiles.
  */
+@Execution(ExecutionMode.CONCURRENT) // waits for child processes
 class KernelAllocationTest {
   private static final boolean FULL = Boolean.getBoolean("ep4j.full");
   private static final int MAX_JVMS = 3;

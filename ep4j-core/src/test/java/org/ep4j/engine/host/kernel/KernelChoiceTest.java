@@ -7,9 +7,12 @@ import java.util.List;
 import org.ep4j.DType;
 import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
+@Execution(ExecutionMode.CONCURRENT) // waits for child processes
 class KernelChoiceTest {
   private static final String FLAG = "--add-modules jdk.incubator.vector";
 

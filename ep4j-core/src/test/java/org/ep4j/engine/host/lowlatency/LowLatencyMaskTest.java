@@ -26,12 +26,15 @@ import org.ep4j.Tensor;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /**
  * Ranks that are silent, dead or masked. Every rank has one expert and one token; the token goes to
  * all experts with weight 1 and holds the number of its rank, expert e returns 16 * (e + 1) + its
  * input.
  */
+@Execution(ExecutionMode.CONCURRENT) // waits for silent ranks
 class LowLatencyMaskTest {
   private static final int HIDDEN = 128;
 
