@@ -4,7 +4,6 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import org.ep4j.BufferConfig;
-import org.ep4j.EngineName;
 import org.ep4j.Ep4jException;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.group.Group;
@@ -132,11 +131,8 @@ final class ReadmitJob implements RankJob {
     } catch (Ep4jException e) {
       System.out.println(LOST_AGAIN + attempt + ": " + e.getMessage());
       awaitDeath(group, victim);
-      if (buffer.config().ranksPerNode() < buffer.worldSize()
-          || !buffer.engine().equals(EngineName.HOST)) {
-        // A connection had to be opened, or words to be cleared.
-        buffer.reset();
-      }
+      // Whether it is needed depends on the step in which the newcomer died, and ranks may differ.
+      buffer.reset();
       return false;
     }
   }
