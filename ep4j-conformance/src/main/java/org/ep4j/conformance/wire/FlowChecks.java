@@ -347,8 +347,8 @@ final class FlowChecks {
   }
 
   /**
-   * Once warm, putting, counting and polling allocate nothing, except under the exceptions below. The
-   * JVM charges its own allocations to the thread that causes them, so one round without any is
+   * Once warm, putting, counting and polling allocate nothing, except under the exceptions below.
+   * The JVM charges its own allocations to the thread that causes them, so one round without any is
    * enough; the rounds end when every rank has had one.
    */
   static void nothingIsAllocatedOnceWarm(WireContext context) {
