@@ -14,11 +14,13 @@ import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Binding of C library calls for anonymous memory: zeroed pages that take memory when first
- * touched.
+ * Binding of C library calls for memory: zeroed pages that take memory when first touched, ranges
+ * of addresses, and files mapped into them. Calls that can fail return the number of the error,
+ * whose name {@link #errorText} gives.
  */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 final class Libc {
+  private static final int PROT_NONE = 0;
   private static final int PROT_READ_WRITE = 1 | 2;
   private static final int PROT_READ_EXECUTE = 1 | 4;
   private static final int MAP_SHARED = 0x01;
@@ -26,6 +28,7 @@ final class Libc {
   private static final int MAP_FIXED = 0x10;
   private static final int MAP_ANONYMOUS = 0x20;
   private static final int MAP_NORESERVE = 0x4000;
+  private static final int MAP_FIXED_NOREPLACE = 0x100000;
   private static final long MAP_FAILED = -1L;
   private static final int MADV_HUGEPAGE = 14;
   private static final int FALLOC_FL_KEEP_SIZE = 1;
@@ -41,6 +44,11 @@ final class Libc {
   static final int NOT_SUPPORTED = 95;
 
   private static final Linker LINKER = Linker.nativeLinker();
+  private static final Linker.Option WITH_ERRNO = Linker.Option.captureCallState("errno");
+  private static final StructLayout CALL_STATE = Linker.Option.captureStateLayout();
+  private static final VarHandle ERRNO =
+      CALL_STATE.varHandle(MemoryLayout.PathElement.groupElement("errno"));
+
   private static final MethodHandle MMAP =
       handle(
           "mmap",
@@ -51,7 +59,8 @@ final class Libc {
               ValueLayout.JAVA_INT,
               ValueLayout.JAVA_INT,
               ValueLayout.JAVA_INT,
-              ValueLayout.JAVA_LONG));
+              ValueLayout.JAVA_LONG),
+          WITH_ERRNO);
   private static final MethodHandle MUNMAP =
       handle(
           "munmap",
@@ -80,13 +89,10 @@ final class Libc {
       LINKER.downcallHandle(
           LINKER.defaultLookup().findOrThrow("open"),
           FunctionDescriptor.of(ValueLayout.JAVA_INT, ValueLayout.ADDRESS, ValueLayout.JAVA_INT),
-          Linker.Option.firstVariadicArg(2));
+          Linker.Option.firstVariadicArg(2),
+          WITH_ERRNO);
   private static final MethodHandle CLOSE =
       handle("close", FunctionDescriptor.of(ValueLayout.JAVA_INT, ValueLayout.JAVA_INT));
-
-  private static final StructLayout CALL_STATE = Linker.Option.captureStateLayout();
-  private static final VarHandle ERRNO =
-      CALL_STATE.varHandle(MemoryLayout.PathElement.groupElement("errno"));
 
   /** Null on systems other than Linux. */
   private static final @Nullable MethodHandle FALLOCATE =
@@ -103,7 +109,7 @@ final class Libc {
                           ValueLayout.JAVA_INT,
                           ValueLayout.JAVA_LONG,
                           ValueLayout.JAVA_LONG),
-                      Linker.Option.captureCallState("errno")))
+                      WITH_ERRNO))
           .orElse(null);
 
   private Libc() {}
@@ -132,47 +138,115 @@ final class Libc {
     }
   }
 
-  /** Reserves {@code bytes} bytes of zeroed memory and returns the address. */
+  /**
+   * Reserves {@code bytes} bytes of zeroed memory and returns the address.
+   *
+   * @throws OutOfMemoryError if the system refuses
+   */
   static long mapAnonymous(long bytes) {
-    long address;
-    try {
-      address =
-          (long)
-              MMAP.invokeExact(
-                  0L, bytes, PROT_READ_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0L);
-    } catch (Throwable t) {
-      throw new AssertionError("mmap cannot throw", t);
-    }
-    if (address == MAP_FAILED) {
+    long address = map(0, bytes, PROT_READ_WRITE, 0, -1);
+    if (address < 0) {
       throw new OutOfMemoryError(
           ErrorCode.SHARED_MEMORY.message(
-              "mmap of "
-                  + bytes
-                  + " bytes failed: lower maxTokens or maxReceiveRows, or raise ulimit -v"));
+              "mmap of %d bytes failed with %s: lower maxTokens or maxReceiveRows, or raise ulimit -v"
+                  .formatted(bytes, errorText((int) -address))));
     }
     return address;
   }
 
   /**
-   * Maps the begin of a file over whole pages of this process and replaces their content; false if
-   * the system refuses.
+   * Reserves addresses without memory; any access faults until something is mapped there.
+   *
+   * @return the first address, or the negative error
    */
-  static boolean mapOver(long address, long bytes, Path file) {
+  static long reserve(long bytes) {
+    return map(0, bytes, PROT_NONE, 0, -1);
+  }
+
+  /**
+   * Maps the begin of a file at addresses of this process, in place of what is there.
+   *
+   * @return 0, or the error; then the old mapping is still there, or nothing is
+   */
+  static int mapFileAt(long address, long bytes, int descriptor) {
+    return errorOf(map(address, bytes, PROT_READ_WRITE, MAP_FIXED, descriptor));
+  }
+
+  /**
+   * Maps zeroed memory at addresses of this process, in place of what is there.
+   *
+   * @return 0, or the error; then the old mapping is still there, or nothing is
+   */
+  static int mapZeroesAt(long address, long bytes) {
+    return errorOf(map(address, bytes, PROT_READ_WRITE, MAP_FIXED, -1));
+  }
+
+  /** Maps zeroed memory at addresses where nothing is mapped; false if anything is. */
+  static boolean fillHole(long address, long bytes) {
+    long mapped = map(address, bytes, PROT_READ_WRITE, MAP_FIXED_NOREPLACE, -1);
+    if (mapped > 0 && mapped != address) {
+      unmap(mapped, bytes); // a kernel before 4.17 takes the address for a wish
+    }
+    return mapped == address;
+  }
+
+  /** Maps a file, or anonymous memory for descriptor -1; the address, or the negative error. */
+  private static long map(long address, long bytes, int protection, int placement, int descriptor) {
+    int kind = descriptor < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
     try (Arena arena = Arena.ofConfined()) {
-      MemorySegment name = arena.allocateFrom(file.toString());
-      int descriptor = (int) OPEN.invokeExact(name, O_RDWR | O_CLOEXEC);
-      if (descriptor < 0) {
-        return false;
-      }
+      MemorySegment state = arena.allocate(CALL_STATE);
       long mapped =
           (long)
-              MMAP.invokeExact(
-                  address, bytes, PROT_READ_WRITE, MAP_SHARED | MAP_FIXED, descriptor, 0L);
-      int ignored = (int) CLOSE.invokeExact(descriptor);
-      return mapped == address;
+              MMAP.invokeExact(state, address, bytes, protection, kind | placement, descriptor, 0L);
+      return mapped == MAP_FAILED ? -(long) (int) ERRNO.get(state, 0L) : mapped;
     } catch (Throwable t) {
-      throw new AssertionError("open and mmap cannot throw", t);
+      throw new AssertionError("mmap cannot throw", t);
     }
+  }
+
+  private static int errorOf(long mapped) {
+    return mapped < 0 ? (int) -mapped : 0;
+  }
+
+  /** Opens a file to read and write; the descriptor, or the negative error. */
+  static int open(Path file) {
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment state = arena.allocate(CALL_STATE);
+      MemorySegment name = arena.allocateFrom(file.toString());
+      int descriptor = (int) OPEN.invokeExact(state, name, O_RDWR | O_CLOEXEC);
+      return descriptor < 0 ? -(int) ERRNO.get(state, 0L) : descriptor;
+    } catch (Throwable t) {
+      throw new AssertionError("open cannot throw", t);
+    }
+  }
+
+  /** Closes a descriptor. */
+  static void close(int descriptor) {
+    try {
+      int ignored = (int) CLOSE.invokeExact(descriptor);
+    } catch (Throwable t) {
+      throw new AssertionError("close cannot throw", t);
+    }
+  }
+
+  /** Name and meaning of the errors that these calls usually have; the number of others. */
+  static String errorText(int error) {
+    return switch (error) {
+      case 1 -> "EPERM (the system forbids it)";
+      case 2 -> "ENOENT (no such file)";
+      case 9 -> "EBADF (not an open file)";
+      case 11 -> "EAGAIN (too much locked memory)";
+      case 12 -> "ENOMEM (no memory, or too many mappings: vm.max_map_count)";
+      case 13 -> "EACCES (no permission)";
+      case 19 -> "ENODEV (its file system cannot be mapped)";
+      case 21 -> "EISDIR (a directory)";
+      case 22 -> "EINVAL (a bad value)";
+      case 23 -> "ENFILE (too many open files on this host)";
+      case 24 -> "EMFILE (too many open files: ulimit -n)";
+      case NO_SPACE -> "ENOSPC (no space left)";
+      case 40 -> "ELOOP (a symbolic link)";
+      default -> "error " + error;
+    };
   }
 
   /** Unmaps the memory. */
@@ -209,8 +283,9 @@ final class Libc {
     }
   }
 
-  private static MethodHandle handle(String name, FunctionDescriptor descriptor) {
+  private static MethodHandle handle(
+      String name, FunctionDescriptor descriptor, Linker.Option... options) {
     MemorySegment symbol = LINKER.defaultLookup().findOrThrow(name);
-    return LINKER.downcallHandle(symbol, descriptor);
+    return LINKER.downcallHandle(symbol, descriptor, options);
   }
 }

@@ -1,17 +1,13 @@
 package org.ep4j.memory;
 
 import java.io.IOException;
-import java.lang.foreign.Arena;
 import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.List;
+import java.util.Objects;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
@@ -25,9 +21,9 @@ import org.jspecify.annotations.Nullable;
  * ends the open on all ranks with the same message instead of a timeout.
  *
  * <p>Each rank keeps its own file open. A restarted rank opens the files of the others through
- * those descriptors, because the names are gone. The others map its new file over the old one, so
- * addresses stay; a failure halfway is harmless, because no rank uses the memory of a departed
- * rank.
+ * those descriptors, because the names are gone. The others map its new file over the old one, in
+ * an {@link AddressRange} a rank, so addresses stay; a failure halfway is harmless, because no rank
+ * uses the memory of a departed rank.
  *
  * <p>A rank that counts as lost may only be stopped, and may resume at any time and write.
  * Therefore the others leave their files to it, and map new ones over them.
@@ -45,12 +41,9 @@ final class SharedFileMemory implements SymmetricMemory {
   private final int rank;
   private final int first;
   private final int end;
-  private final long[] addresses;
 
-  private final Arena arena = Arena.ofShared();
-
-  /** Private memory that replaces the blocks of ranks that were gone when this rank joined. */
-  private final List<PrivateMemory> pretended = new ArrayList<>();
+  /** Addresses of the ranks from {@link #first} to {@link #end}; null of others. */
+  private final @Nullable AddressRange[] ranges;
 
   private SharedFiles.@Nullable Owned own;
 
@@ -73,7 +66,7 @@ final class SharedFileMemory implements SymmetricMemory {
     this.rank = rank;
     this.first = first;
     this.end = end;
-    addresses = new long[ranks];
+    ranges = new AddressRange[ranks];
   }
 
   static SharedFileMemory allocate(
@@ -101,13 +94,16 @@ final class SharedFileMemory implements SymmetricMemory {
       String name = "";
       try {
         requireSpace(plan.likelyBytes(), sweep ? end - first : 1);
-        SharedFiles.Owned file = SharedFiles.create(job, rank);
+        for (int r = first; r < end; r++) {
+          ranges[r] = AddressRange.reserve(bytes);
+        }
+        SharedFiles.Owned file = createWhole(job);
         own = file;
         name = file.path().toString();
         path = SharedFiles.descriptorPath(file);
-        map(rank, file.channel());
+        range(rank).mapFile(file.path());
         for (MemoryPlan.Range range : plan.present()) {
-          provide(file, addresses[rank], range.start(), range.end());
+          provide(file, address(rank), range.start(), range.end());
         }
       } catch (IOException | Ep4jException e) {
         error = cannotCreate(e);
@@ -116,9 +112,9 @@ final class SharedFileMemory implements SymmetricMemory {
       for (int r = first; r < end && error.isEmpty(); r++) {
         String theirs = names[r];
         if (theirs == null) {
-          pretend(r);
+          error = pretend(r);
         } else if (r != rank) {
-          error = map(r, theirs, false);
+          error = map(r, theirs);
         }
       }
       exchange(participants, error, "", timeout);
@@ -152,7 +148,7 @@ final class SharedFileMemory implements SymmetricMemory {
     for (int r = first; r < end && error.isEmpty(); r++) {
       String name = names[r];
       if (participants.isNew(r) && name != null) {
-        error = map(r, name, true);
+        error = map(r, name);
       }
     }
     exchange(participants, error, "", timeout);
@@ -184,7 +180,7 @@ final class SharedFileMemory implements SymmetricMemory {
         for (int r = first; r < end && error.isEmpty(); r++) {
           String theirs = names[r];
           if (r != rank && theirs != null) {
-            error = map(r, theirs, true);
+            error = map(r, theirs);
           }
         }
       }
@@ -222,7 +218,7 @@ final class SharedFileMemory implements SymmetricMemory {
    */
   private String moveTo(SharedFiles.Owned fresh, String freshPath) {
     try {
-      mapOver(rank, fresh.path());
+      range(rank).mapFile(fresh.path());
     } catch (IOException e) {
       return "cannot replace its shared memory: " + e;
     }
@@ -241,14 +237,9 @@ final class SharedFileMemory implements SymmetricMemory {
    *
    * @return empty, or the error
    */
-  private String map(int of, String name, boolean over) {
-    Path file = Path.of(name);
+  private String map(int of, String name) {
     try {
-      if (over) {
-        mapOver(of, file);
-      } else {
-        mapNew(of, file);
-      }
+      range(of).mapFile(Path.of(name));
       return "";
     } catch (IOException e) {
       return "cannot map the shared memory of rank %d (%s): %s: %s"
@@ -263,34 +254,22 @@ final class SharedFileMemory implements SymmetricMemory {
     }
   }
 
-  private void mapNew(int of, Path file) throws IOException {
-    try (FileChannel channel =
-        FileChannel.open(file, StandardOpenOption.READ, StandardOpenOption.WRITE)) {
-      map(of, channel);
+  /**
+   * Backs the addresses of a departed rank by private memory, so that every address is valid.
+   *
+   * @return empty, or the error
+   */
+  private String pretend(int of) {
+    try {
+      range(of).mapZeroes();
+      return "";
+    } catch (IOException e) {
+      return "cannot replace the shared memory of rank " + of + ", which has departed: " + e;
     }
   }
 
-  private void mapOver(int of, Path file) throws IOException {
-    // Access beyond the end of a file faults.
-    long size = Files.size(file);
-    if (size < bytes) {
-      throw new IOException("the file has " + size + " bytes, expected " + bytes);
-    }
-    if (!Libc.mapOver(addresses[of], bytes, file)) {
-      throw new IOException("the file cannot be mapped over the old one");
-    }
-  }
-
-  /** Grows the file if needed (never shrinks it) and maps it. */
-  private void map(int of, FileChannel channel) throws IOException {
-    addresses[of] = channel.map(FileChannel.MapMode.READ_WRITE, 0, bytes, arena).address();
-  }
-
-  /** Private memory for the block of a departed rank, so that every address is valid. */
-  private void pretend(int of) {
-    PrivateMemory memory = PrivateMemory.reserve(bytes);
-    pretended.add(memory);
-    addresses[of] = memory.address();
+  private AddressRange range(int of) {
+    return Objects.requireNonNull(ranges[of]);
   }
 
   private String cannotCreate(Exception e) {
@@ -343,7 +322,7 @@ final class SharedFileMemory implements SymmetricMemory {
       throw new IllegalStateException("no memory of this rank");
     }
     try {
-      provide(file, addresses[rank], start, end);
+      provide(file, address(rank), start, end);
     } catch (IOException e) {
       throw new Ep4jException(
           ErrorCode.OUT_OF_SHARED_MEMORY,
@@ -427,7 +406,8 @@ final class SharedFileMemory implements SymmetricMemory {
 
   @Override
   public long address(int rank) {
-    return addresses[rank];
+    AddressRange range = ranges[rank];
+    return range == null ? 0 : range.address();
   }
 
   @Override
@@ -441,8 +421,11 @@ final class SharedFileMemory implements SymmetricMemory {
       return;
     }
     closed = true;
-    arena.close();
-    pretended.forEach(PrivateMemory::close);
+    for (AddressRange range : ranges) {
+      if (range != null) {
+        range.close();
+      }
+    }
     SharedFiles.Owned file = own;
     if (file != null) {
       close(file);
