@@ -304,7 +304,7 @@ final class EnvironmentReader {
   private String secret(String jobKey, String host, int port) {
     String own = lookup("EP4J_SECRET");
     if (own != null) {
-      note("secret", "given", "EP4J_SECRET");
+      note("secret", SecretDerivation.isStrong(own) ? "given" : "given, weak", "EP4J_SECRET");
       return own;
     }
     note("secret", "derived, not secret", "the job's other variables");
@@ -314,7 +314,7 @@ final class EnvironmentReader {
                   .formatted(host, port)
               + " same random text on all ranks");
     }
-    return "derived from " + jobKey + " at port " + port;
+    return SecretDerivation.ofPublicText("derived from " + jobKey + " at port " + port);
   }
 
   private boolean hosts(int rank) {

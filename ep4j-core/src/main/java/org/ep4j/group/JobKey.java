@@ -8,9 +8,10 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * A key that only the members of one job know, to prove membership on connections between ranks.
- * Derived from the secret of the group and different for every job; the secret itself stays in the
- * group. Immutable; any thread may use it.
+ * A key that only the members of a group know, to prove membership on connections between ranks.
+ * The key of a group comes from its secret by a {@link SecretDerivation derivation} that is slow
+ * for secrets that could be guessed; a key of its own for each job comes from that one. Immutable;
+ * any thread may use it.
  */
 public final class JobKey {
   /** Length of a proof in bytes. */
@@ -24,10 +25,14 @@ public final class JobKey {
     this.key = new SecretKeySpec(key, ALGORITHM);
   }
 
-  /** The key of a job whose ranks share a secret. */
-  public static JobKey of(String secret, String jobId) {
-    JobKey root = new JobKey(secret.getBytes(StandardCharsets.UTF_8));
-    return new JobKey(root.prove("ep4j job key 1", jobId.getBytes(StandardCharsets.US_ASCII)));
+  /** The key of all jobs whose ranks share a secret; may take a second, once a process. */
+  public static JobKey of(String secret) {
+    return new JobKey(SecretDerivation.key(secret));
+  }
+
+  /** The key of one of these jobs. */
+  public JobKey ofJob(String jobId) {
+    return new JobKey(prove("ep4j job key 2", jobId.getBytes(StandardCharsets.US_ASCII)));
   }
 
   /** A key for ranks of one process. */

@@ -345,7 +345,7 @@ class LaunchEnvironmentTest {
             "rank = 1 (RANK)",
             "world size = 2 (WORLD_SIZE)",
             "rendezvous = 127.0.0.1:29500 (MASTER_ADDR, MASTER_PORT)",
-            "secret = given (EP4J_SECRET)",
+            "secret = given, weak (EP4J_SECRET)",
             "rendezvous host = rank 0 (default)",
             "liveness = 2000 ms (default)")
         .noneMatch(line -> line.contains("hush-hush"));

@@ -17,7 +17,7 @@ import org.ep4j.group.rendezvous.Rendezvous;
 /** Ranks that join over TCP, all in this JVM; the rendezvous is hosted as by a launcher. */
 public final class TcpWorld implements AutoCloseable {
   public static final Duration LONG = Duration.ofSeconds(20);
-  public static final String SECRET = "the secret of the tests";
+  public static final String SECRET = "5b3f0d6c8e1a4927b06d83f1c2e59a74";
 
   /** A liveness timeout that a busy machine does not exceed. */
   static final Duration LIVENESS = Duration.ofSeconds(3);

@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.LinkedHashSet;
 import java.util.function.Consumer;
+import org.ep4j.group.JobKey;
 import org.ep4j.group.JoinRefusedException;
 
 /**
@@ -39,7 +40,7 @@ public final class Acceptor implements Reactor.Handler {
   private final Reactor reactor;
   private final ServerSocketChannel channel;
   private final SelectionKey key;
-  private final String secret;
+  private final JobKey secretKey;
   private final Frames.Purpose purpose;
   private final Consumer<FrameConnection> admit;
   private final LinkedHashSet<FrameConnection> unauthenticated = new LinkedHashSet<>();
@@ -53,12 +54,12 @@ public final class Acceptor implements Reactor.Handler {
   public Acceptor(
       Reactor reactor,
       InetSocketAddress address,
-      String secret,
+      JobKey secretKey,
       Frames.Purpose purpose,
       Consumer<FrameConnection> admit)
       throws IOException {
     this.reactor = reactor;
-    this.secret = secret;
+    this.secretKey = secretKey;
     this.purpose = purpose;
     this.admit = admit;
     channel = ServerSocketChannel.open();
@@ -181,7 +182,7 @@ public final class Acceptor implements Reactor.Handler {
 
     private void prove(FrameConnection connection, byte[] proof) {
       byte[] expected =
-          Challenge.proof(secret, purpose, Challenge.Role.GUEST, clientNonce, hostNonce);
+          Challenge.proof(secretKey, purpose, Challenge.Role.GUEST, clientNonce, hostNonce);
       if (!Challenge.same(proof, expected)) {
         refuse(
             connection,
@@ -194,7 +195,7 @@ public final class Acceptor implements Reactor.Handler {
       connection.send(
           Frames.bytes(
               Frames.PROVEN,
-              Challenge.proof(secret, purpose, Challenge.Role.HOST, clientNonce, hostNonce)));
+              Challenge.proof(secretKey, purpose, Challenge.Role.HOST, clientNonce, hostNonce)));
       admit.accept(connection);
     }
 

@@ -10,6 +10,7 @@ import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.util.HexFormat;
+import org.ep4j.group.JobKey;
 import org.ep4j.group.JoinRefusedException;
 import org.jspecify.annotations.Nullable;
 
@@ -35,7 +36,7 @@ public final class BlockingFrameChannel implements AutoCloseable {
    * @throws JoinRefusedException if a retry does not help
    */
   public static BlockingFrameChannel open(
-      InetSocketAddress address, String secret, Frames.Purpose purpose, Deadline deadline)
+      InetSocketAddress address, JobKey secretKey, Frames.Purpose purpose, Deadline deadline)
       throws IOException {
     if (address.isUnresolved()) {
       throw new UnknownHostException(
@@ -45,7 +46,7 @@ public final class BlockingFrameChannel implements AutoCloseable {
     boolean done = false;
     try {
       channel.connect(deadline);
-      channel.introduce(secret, purpose, deadline);
+      channel.introduce(secretKey, purpose, deadline);
       done = true;
       return channel;
     } finally {
@@ -64,7 +65,7 @@ public final class BlockingFrameChannel implements AutoCloseable {
     }
   }
 
-  private void introduce(String secret, Frames.Purpose purpose, Deadline deadline)
+  private void introduce(JobKey secretKey, Frames.Purpose purpose, Deadline deadline)
       throws IOException {
     byte[] clientNonce = Challenge.nonce();
     send(Frames.hello(purpose, clientNonce));
@@ -72,9 +73,10 @@ public final class BlockingFrameChannel implements AutoCloseable {
     send(
         Frames.bytes(
             Frames.PROOF,
-            Challenge.proof(secret, purpose, Challenge.Role.GUEST, clientNonce, hostNonce)));
+            Challenge.proof(secretKey, purpose, Challenge.Role.GUEST, clientNonce, hostNonce)));
     byte[] proof = expect(Frames.PROVEN, Challenge.PROOF_BYTES, deadline);
-    byte[] expected = Challenge.proof(secret, purpose, Challenge.Role.HOST, clientNonce, hostNonce);
+    byte[] expected =
+        Challenge.proof(secretKey, purpose, Challenge.Role.HOST, clientNonce, hostNonce);
     if (!Challenge.same(proof, expected)) {
       throw new JoinRefusedException(
           JoinRefusedException.Reason.UNAUTHENTICATED,

@@ -1,25 +1,23 @@
 package org.ep4j.group.protocol;
 
-import java.nio.charset.StandardCharsets;
-import java.security.GeneralSecurityException;
 import java.security.MessageDigest;
 import java.security.SecureRandom;
-import javax.crypto.Mac;
-import javax.crypto.spec.SecretKeySpec;
+import org.ep4j.group.JobKey;
 
 /**
  * Mutual proof that both ends of a connection know the secret of the job, without sending it.
  *
- * <p>Each side sends a fresh random nonce and proves itself by an HMAC-SHA256 under the secret over
- * both nonces, the purpose of the port and its own role. Fresh nonces prevent replay of a recorded
- * proof. The role prevents reflection of a proof to its author. The purpose prevents use of a proof
- * at another kind of port. The client proves itself first, so an unauthenticated client receives
- * only a nonce. The traffic that follows is neither encrypted nor signed: the challenge keeps other
- * clients and other jobs out, but hides nothing from an attacker that controls the network.
+ * <p>Each side sends a fresh random nonce and proves itself by an HMAC-SHA256 under the key of the
+ * secret over both nonces, the purpose of the port and its own role. Fresh nonces prevent replay of
+ * a recorded proof. The role prevents reflection of a proof to its author. The purpose prevents use
+ * of a proof at another kind of port. The client proves itself first, so an unauthenticated client
+ * receives only a nonce. The traffic that follows is neither encrypted nor signed: the challenge
+ * keeps other clients and other jobs out, but hides nothing from an attacker that controls the
+ * network.
  */
 public final class Challenge {
   public static final int NONCE_BYTES = 32;
-  public static final int PROOF_BYTES = 32;
+  public static final int PROOF_BYTES = JobKey.PROOF_BYTES;
 
   /** The two ends of a connection. */
   enum Role {
@@ -27,7 +25,6 @@ public final class Challenge {
     HOST
   }
 
-  private static final String ALGORITHM = "HmacSHA256";
   private static final SecureRandom RANDOM = new SecureRandom();
 
   private Challenge() {}
@@ -39,19 +36,8 @@ public final class Challenge {
   }
 
   static byte[] proof(
-      String secret, Frames.Purpose purpose, Role role, byte[] clientNonce, byte[] hostNonce) {
-    try {
-      Mac mac = Mac.getInstance(ALGORITHM);
-      mac.init(new SecretKeySpec(secret.getBytes(StandardCharsets.UTF_8), ALGORITHM));
-      // Nonces have a fixed length and are last, so the encoding is unambiguous.
-      mac.update(
-          ("ep4j group 1, " + purpose + ", " + role + ":").getBytes(StandardCharsets.US_ASCII));
-      mac.update(clientNonce);
-      mac.update(hostNonce);
-      return mac.doFinal();
-    } catch (GeneralSecurityException e) {
-      throw new IllegalStateException("this JDK lacks " + ALGORITHM, e);
-    }
+      JobKey key, Frames.Purpose purpose, Role role, byte[] clientNonce, byte[] hostNonce) {
+    return key.prove("ep4j group 2, " + purpose + ", " + role, clientNonce, hostNonce);
   }
 
   /** Compares in constant time. */

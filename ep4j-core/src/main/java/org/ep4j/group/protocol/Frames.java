@@ -84,7 +84,7 @@ public final class Frames {
   public static final byte WITHDRAW = 21;
   public static final byte WITHDRAWN = 22;
 
-  static final byte VERSION = 3;
+  static final byte VERSION = 4;
   public static final byte[] MAGIC = "EP4JGRP".getBytes(StandardCharsets.US_ASCII);
 
   /** Maximum length of a frame (type and body) before the sender is authenticated. */

@@ -12,6 +12,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
+import org.ep4j.group.JobKey;
 import org.ep4j.group.JoinRefusedException;
 import org.ep4j.group.JoinRefusedException.Reason;
 import org.ep4j.group.protocol.BlockingFrameChannel;
@@ -139,7 +140,8 @@ final class JoinClient {
         here != null ? here : new InetSocketAddress(config.host(), config.port());
     missing = new int[0];
     BlockingFrameChannel channel =
-        BlockingFrameChannel.open(address, config.secret(), Frames.Purpose.RENDEZVOUS, deadline);
+        BlockingFrameChannel.open(
+            address, JobKey.of(config.secret()), Frames.Purpose.RENDEZVOUS, deadline);
     boolean done = false;
     try {
       PeerPort port = peerPort(channel.local().getAddress());
@@ -167,7 +169,7 @@ final class JoinClient {
       // other interfaces.
       boolean everywhere = local.isLoopbackAddress() && !HostNames.isLoopback(config.host());
       InetAddress address = everywhere ? new InetSocketAddress(0).getAddress() : local;
-      peerPort = new PeerPort(reactor, address, config.secret());
+      peerPort = new PeerPort(reactor, address, JobKey.of(config.secret()));
     }
     return peerPort;
   }

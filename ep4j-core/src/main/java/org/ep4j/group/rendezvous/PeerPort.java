@@ -7,6 +7,7 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.LinkedHashMap;
+import org.ep4j.group.JobKey;
 import org.ep4j.group.JoinRefusedException;
 import org.ep4j.group.protocol.Acceptor;
 import org.ep4j.group.protocol.Departure;
@@ -37,13 +38,13 @@ final class PeerPort implements FrameConnection.Listener {
   private int rank;
 
   /** Starts listening; connections are served after the reactor starts. */
-  PeerPort(Reactor reactor, InetAddress address, String secret) throws IOException {
+  PeerPort(Reactor reactor, InetAddress address, JobKey secretKey) throws IOException {
     this.reactor = reactor;
     acceptor =
         new Acceptor(
             reactor,
             new InetSocketAddress(address, 0),
-            secret,
+            secretKey,
             Frames.Purpose.PEER,
             connection -> connection.listener(this));
   }

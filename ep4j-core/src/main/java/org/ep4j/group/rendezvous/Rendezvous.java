@@ -15,6 +15,7 @@ import org.ep4j.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.GroupException;
+import org.ep4j.group.JobKey;
 import org.ep4j.group.JoinRefusedException;
 import org.ep4j.group.protocol.Acceptor;
 import org.ep4j.group.protocol.Deadline;
@@ -201,7 +202,7 @@ public final class Rendezvous implements AutoCloseable {
 
   private Acceptor acceptor(InetSocketAddress where) throws IOException {
     return new Acceptor(
-        reactor, where, config.secret(), Frames.Purpose.RENDEZVOUS, coordinator::admit);
+        reactor, where, JobKey.of(config.secret()), Frames.Purpose.RENDEZVOUS, coordinator::admit);
   }
 
   /** The local address to bind, so that ranks that use this host name reach the rendezvous. */

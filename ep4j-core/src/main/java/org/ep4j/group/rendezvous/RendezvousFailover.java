@@ -13,6 +13,7 @@ import org.ep4j.group.Group;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
+import org.ep4j.group.JobKey;
 import org.ep4j.group.JoinRefusedException;
 import org.ep4j.group.PeerLostException;
 import org.ep4j.group.protocol.BlockingFrameChannel;
@@ -187,7 +188,7 @@ final class RendezvousFailover {
     BlockingFrameChannel channel =
         BlockingFrameChannel.open(
             group.peer(rank),
-            config.secret(),
+            JobKey.of(config.secret()),
             Frames.Purpose.PEER,
             deadline.orAfter(config.livenessTimeout()));
     boolean done = false;

@@ -246,7 +246,7 @@ public final class TcpGroup extends MemberGroup implements FrameConnection.Liste
 
   @Override
   public JobKey key() {
-    return JobKey.of(config.secret(), jobId());
+    return JobKey.of(config.secret()).ofJob(jobId());
   }
 
   @Override

@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Random;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupTimeoutException;
+import org.ep4j.group.JobKey;
 import org.ep4j.group.JoinRefusedException;
 import org.ep4j.group.PeerLostException;
 import org.ep4j.group.TcpWorld;
@@ -160,7 +161,7 @@ class HostileClientTest {
   private static BlockingFrameChannel channel(TcpWorld world) throws IOException {
     return BlockingFrameChannel.open(
         world.rendezvous.address(),
-        TcpWorld.SECRET,
+        JobKey.of(TcpWorld.SECRET),
         Frames.Purpose.RENDEZVOUS,
         Deadline.after(LONG));
   }

@@ -18,6 +18,7 @@ import org.ep4j.group.Group;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
+import org.ep4j.group.JobKey;
 import org.ep4j.group.JoinRefusedException;
 import org.ep4j.group.JoinRefusedException.Reason;
 import org.ep4j.group.PeerLostException;
@@ -114,7 +115,7 @@ class JoinRefusalTest {
   private static BlockingFrameChannel channel(TcpWorld world) throws IOException {
     return BlockingFrameChannel.open(
         world.rendezvous.address(),
-        TcpWorld.SECRET,
+        JobKey.of(TcpWorld.SECRET),
         Frames.Purpose.RENDEZVOUS,
         Deadline.after(LONG));
   }
@@ -318,7 +319,7 @@ class JoinRefusalTest {
       hello.put(5 + Frames.MAGIC.length, (byte) 9);
       socket.getOutputStream().write(Frames.rest(hello));
       assertThat(new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8))
-          .contains("the client speaks version 9 of the group protocol, this side version 3");
+          .contains("the client speaks version 9 of the group protocol, this side version 4");
     }
   }
 

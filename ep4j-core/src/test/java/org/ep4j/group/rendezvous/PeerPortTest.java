@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.group.Group;
+import org.ep4j.group.JobKey;
 import org.ep4j.group.TcpWorld;
 import org.ep4j.group.protocol.BlockingFrameChannel;
 import org.ep4j.group.protocol.Deadline;
@@ -27,7 +28,10 @@ class PeerPortTest {
     TcpGroup group = (TcpGroup) of;
     try (BlockingFrameChannel channel =
         BlockingFrameChannel.open(
-            group.peer(group.rank()), TcpWorld.SECRET, Frames.Purpose.PEER, Deadline.after(LONG))) {
+            group.peer(group.rank()),
+            JobKey.of(TcpWorld.SECRET),
+            Frames.Purpose.PEER,
+            Deadline.after(LONG))) {
       channel.send(Frames.ask(asker, incarnation, question, group.jobId()));
       return channel.receive(Frames.MAX_BEFORE_PROOF, Deadline.after(LONG));
     }

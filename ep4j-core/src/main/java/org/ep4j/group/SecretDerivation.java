@@ -1,0 +1,154 @@
+package org.ep4j.group;
+
+import java.lang.System.Logger;
+import java.nio.charset.StandardCharsets;
+import java.security.GeneralSecurityException;
+import java.security.MessageDigest;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.stream.IntStream;
+import javax.crypto.KDF;
+import javax.crypto.SecretKeyFactory;
+import javax.crypto.spec.HKDFParameterSpec;
+import javax.crypto.spec.PBEKeySpec;
+
+/**
+ * Derives the key of a group from the text that its ranks share.
+ *
+ * <p>A recorded proof lets anyone try texts without asking the group. A text that looks as if 128
+ * random bits were written down (16 bytes as hexadecimal digits or as Base64, a UUID) cannot be
+ * found that way, and one HKDF-SHA256 makes its key. Any other text goes through PBKDF2-HMAC-SHA256
+ * with {@value #ITERATIONS} iterations, so that each try is as slow, and a warning is logged. All
+ * ranks decide alike, because they have the same text. Both use the salt {@value #SALT}: ranks know
+ * no other common value before they trust each other.
+ *
+ * <p>Keys of the last few texts are kept, so a process pays once. Any thread may call.
+ */
+final class SecretDerivation {
+  static final int ITERATIONS = 600_000;
+  static final String SALT = "ep4j group secret 1";
+  static final int KEY_BYTES = 32;
+
+  /** Fewer bits can be found by trying. */
+  private static final double ENOUGH_BITS = 128;
+
+  /** A UUID has 122 random bits, and 6 that tell its version. */
+  private static final int HEX_DIGITS_ENOUGH = 32;
+
+  /** A random text of 128 bits has fewer kinds of characters than this only if it is longer. */
+  private static final int FEW_KINDS = 8;
+
+  private static final int KEPT = 4;
+  private static final Logger LOG = System.getLogger("org.ep4j.group");
+
+  /** Guarded by itself; the oldest entry is first. */
+  private static final Map<String, byte[]> KEYS = new LinkedHashMap<>();
+
+  private SecretDerivation() {}
+
+  /** The key of a secret. */
+  static byte[] key(String secret) {
+    // Threads that need the same key wait for the first: the work is done once.
+    synchronized (KEYS) {
+      byte[] known = KEYS.get(secret);
+      if (known == null) {
+        known = derive(secret);
+        if (KEYS.size() == KEPT) {
+          KEYS.remove(KEYS.keySet().iterator().next());
+        }
+        KEYS.put(secret, known);
+      }
+      return known.clone();
+    }
+  }
+
+  private static byte[] derive(String secret) {
+    byte[] salt = SALT.getBytes(StandardCharsets.US_ASCII);
+    try {
+      if (isStrong(secret)) {
+        return KDF.getInstance("HKDF-SHA256")
+            .deriveData(
+                HKDFParameterSpec.ofExtract()
+                    .addIKM(secret.getBytes(StandardCharsets.UTF_8))
+                    .addSalt(salt)
+                    .thenExpand(new byte[0], KEY_BYTES));
+      }
+      LOG.log(
+          Logger.Level.WARNING,
+          "ep4j: the secret of this group may have fewer than 128 bits, so who records traffic"
+              + " could find it by trying: use 16 random bytes, for example of 'openssl rand -hex"
+              + " 16'");
+      return SecretKeyFactory.getInstance("PBKDF2WithHmacSHA256")
+          .generateSecret(new PBEKeySpec(secret.toCharArray(), salt, ITERATIONS, 8 * KEY_BYTES))
+          .getEncoded();
+    } catch (GeneralSecurityException e) {
+      throw new IllegalStateException("this JDK cannot derive keys: " + e.getMessage(), e);
+    }
+  }
+
+  /**
+   * Whether a text looks as if at least 128 random bits were written down. No test of one text can
+   * tell that it is random; this one is strict with texts that people make up.
+   */
+  static boolean isStrong(String secret) {
+    String text = period(secret);
+    if (text.matches("[0-9a-fA-F-]*") && !text.matches("[0-9-]*")) {
+      long digits = text.chars().filter(c -> c != '-').count();
+      return digits >= HEX_DIGITS_ENOUGH && kinds(text) >= FEW_KINDS;
+    }
+    return bitsOfACharacter(text) * text.length() >= ENOUGH_BITS;
+  }
+
+  private static double bitsOfACharacter(String text) {
+    int kinds = kinds(text);
+    if (kinds < FEW_KINDS || text.matches("[0-9-]*")) {
+      return Math.log(kinds) / Math.log(2);
+    }
+    // Words of a language have less than two bits a letter.
+    return looksLikeBase64(text) ? 5.9 : 2;
+  }
+
+  /**
+   * Random text often changes between upper case, lower case and digits: in two of three places.
+   * ThisTextDoesNot2026.
+   */
+  private static boolean looksLikeBase64(String text) {
+    long changes =
+        IntStream.range(1, text.length())
+            .filter(i -> caseOf(text.charAt(i - 1)) != caseOf(text.charAt(i)))
+            .count();
+    boolean all = text.chars().map(SecretDerivation::caseOf).distinct().count() >= 3;
+    return all && 3 * changes > text.length();
+  }
+
+  private static int caseOf(int character) {
+    if (character >= '0' && character <= '9') {
+      return 0;
+    }
+    return character == Character.toLowerCase(character) ? 1 : 2;
+  }
+
+  private static int kinds(String text) {
+    return (int) text.chars().distinct().count();
+  }
+
+  /** The shortest text whose repetition is the given one. */
+  private static String period(String text) {
+    int length = text.isEmpty() ? 0 : (text + text).indexOf(text, 1);
+    return text.substring(0, length);
+  }
+
+  /**
+   * A text for {@link #key} that is made of public values: it tells jobs apart and is no secret.
+   */
+  static String ofPublicText(String text) {
+    try {
+      byte[] digest =
+          MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
+      return HexFormat.of().formatHex(digest);
+    } catch (GeneralSecurityException e) {
+      throw new IllegalStateException("this JDK lacks SHA-256", e);
+    }
+  }
+}
