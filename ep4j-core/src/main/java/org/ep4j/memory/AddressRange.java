@@ -3,6 +3,7 @@ package org.ep4j.memory;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Map;
 
 /**
  * A range of addresses that this process owns: reserved at once without memory, then backed by a
@@ -55,22 +56,52 @@ final class AddressRange implements AutoCloseable {
   }
 
   /**
-   * Maps the begin of a file over the range, shared with all processes that map it.
+   * Maps the begin of a file over the range, shared with all processes that map it. Other users
+   * write into directories of shared memory, too: a file of another user is refused, and so is a
+   * symbolic link, unless it is one of /proc to the open file of a process.
    *
    * @throws IOException if that fails; names the error of the system. The range then holds what it
    *     held before, or zeroes
    */
   void mapFile(Path file) throws IOException {
-    // Access beyond the end of a file faults.
-    long size = Files.size(file);
-    if (size < bytes) {
-      throw new IOException("the file has " + size + " bytes, expected " + bytes);
-    }
-    int opened = Libc.open(file);
+    int opened = Libc.open(file, file.startsWith("/proc"));
     if (opened < 0) {
       throw new IOException("open failed with " + Libc.errorText(-opened));
     }
+    boolean refused = true;
+    try {
+      check(opened);
+      refused = false;
+    } finally {
+      if (refused) {
+        Libc.close(opened);
+      }
+    }
     mapDescriptor(opened);
+  }
+
+  /** Checks the open file: a name could belong to another file by now. */
+  private void check(int opened) throws IOException {
+    Map<String, Object> file;
+    try {
+      file =
+          Files.readAttributes(Path.of("/proc/self/fd/" + opened), "unix:uid,isRegularFile,size");
+    } catch (IOException e) {
+      throw new IOException("its owner is unknown, because /proc cannot be read: mount it", e);
+    }
+    if (!Boolean.TRUE.equals(file.get("isRegularFile"))) {
+      throw new IOException("it is no regular file");
+    }
+    Object user = Libc.effectiveUser();
+    if (!user.equals(file.get("uid"))) {
+      throw new IOException(
+          "the file belongs to user %s, and this process runs as user %s"
+              .formatted(file.get("uid"), user));
+    }
+    // Access beyond the end of a file faults.
+    if (!(file.get("size") instanceof Long size) || size < bytes) {
+      throw new IOException("the file has " + file.get("size") + " bytes, expected " + bytes);
+    }
   }
 
   /** Maps the begin of an open file over the range; closes the descriptor later, or if it fails. */
@@ -78,7 +109,7 @@ final class AddressRange implements AutoCloseable {
     int other = opened;
     try {
       requireOwned();
-      check(Libc.mapFileAt(address, bytes, opened));
+      requireDone(Libc.mapFileAt(address, bytes, opened));
       other = descriptor;
       descriptor = opened;
     } finally {
@@ -93,7 +124,7 @@ final class AddressRange implements AutoCloseable {
    */
   void mapZeroes() throws IOException {
     requireOwned();
-    check(Libc.mapZeroesAt(address, bytes));
+    requireDone(Libc.mapZeroesAt(address, bytes));
   }
 
   private void requireOwned() throws IOException {
@@ -104,7 +135,7 @@ final class AddressRange implements AutoCloseable {
     }
   }
 
-  private void check(int error) throws IOException {
+  private void requireDone(int error) throws IOException {
     if (error != 0) {
       owned = Libc.fillHole(address, bytes);
       throw failed(error, bytes);

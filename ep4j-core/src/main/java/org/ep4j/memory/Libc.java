@@ -34,6 +34,7 @@ final class Libc {
   private static final int FALLOC_FL_KEEP_SIZE = 1;
   private static final int O_RDWR = 2;
   private static final int O_CLOEXEC = 0x80000;
+  private static final int O_NOFOLLOW = noFollow(System.getProperty("os.arch", ""));
   private static final int EINTR = 4;
   private static final int ENOSYS = 38;
 
@@ -91,6 +92,8 @@ final class Libc {
           FunctionDescriptor.of(ValueLayout.JAVA_INT, ValueLayout.ADDRESS, ValueLayout.JAVA_INT),
           Linker.Option.firstVariadicArg(2),
           WITH_ERRNO);
+  private static final MethodHandle GETEUID =
+      handle("geteuid", FunctionDescriptor.of(ValueLayout.JAVA_INT));
   private static final MethodHandle CLOSE =
       handle("close", FunctionDescriptor.of(ValueLayout.JAVA_INT, ValueLayout.JAVA_INT));
 
@@ -208,15 +211,38 @@ final class Libc {
     return mapped < 0 ? (int) -mapped : 0;
   }
 
-  /** Opens a file to read and write; the descriptor, or the negative error. */
-  static int open(Path file) {
+  /** Numbers of flags differ between architectures. */
+  private static int noFollow(String architecture) {
+    return switch (architecture) {
+      case "aarch64", "arm", "ppc64", "ppc64le" -> 0x8000;
+      default -> 0x20000;
+    };
+  }
+
+  /**
+   * Opens a file to read and write.
+   *
+   * @param follow whether the last part of the name may be a symbolic link
+   * @return the descriptor, or the negative error
+   */
+  static int open(Path file, boolean follow) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment state = arena.allocate(CALL_STATE);
       MemorySegment name = arena.allocateFrom(file.toString());
-      int descriptor = (int) OPEN.invokeExact(state, name, O_RDWR | O_CLOEXEC);
+      int descriptor =
+          (int) OPEN.invokeExact(state, name, O_RDWR | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
       return descriptor < 0 ? -(int) ERRNO.get(state, 0L) : descriptor;
     } catch (Throwable t) {
       throw new AssertionError("open cannot throw", t);
+    }
+  }
+
+  /** The user whose rights this process has. */
+  static int effectiveUser() {
+    try {
+      return (int) GETEUID.invokeExact();
+    } catch (Throwable t) {
+      throw new AssertionError("geteuid cannot throw", t);
     }
   }
 

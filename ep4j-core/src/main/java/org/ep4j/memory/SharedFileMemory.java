@@ -250,7 +250,8 @@ final class SharedFileMemory implements SymmetricMemory {
               name.startsWith("/proc/")
                   ? "run a restarted rank as the user and in the PID namespace of the other ranks"
                       + " of its node"
-                  : "let the ranks of a node share one host and one " + SharedFiles.directory());
+                  : "let the ranks of a node share one host, one user and one "
+                      + SharedFiles.directory());
     }
   }
 

@@ -6,8 +6,10 @@ import java.nio.channels.FileLock;
 import java.nio.channels.OverlappingFileLockException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileStore;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -26,9 +28,16 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>No name is used twice: a sweeper opens, locks and removes a file in three steps, and the
  * removed name must still belong to the locked file.
+ *
+ * <p>Other users may write into the directory. A name that one of them has made is left alone, and
+ * never opened: it may be a link to another file, or a pipe that nobody reads.
  */
 final class SharedFiles {
   private static final String PREFIX = "ep4j-";
+
+  /** Names that others may have made before the next one counts as an error. */
+  private static final int MAX_TAKEN = 1000;
+
   private static final AtomicLong NUMBER = new AtomicLong();
 
   private SharedFiles() {}
@@ -73,14 +82,26 @@ final class SharedFiles {
 
   /** Creates and locks a file. */
   static Owned create(String job, int rank) throws IOException {
+    int taken = 0;
     while (true) {
       Path file = directory().resolve(name(job, rank));
-      FileChannel channel =
-          FileChannel.open(
-              file,
-              Set.of(
-                  StandardOpenOption.CREATE_NEW, StandardOpenOption.READ, StandardOpenOption.WRITE),
-              PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+      FileChannel channel;
+      try {
+        channel =
+            FileChannel.open(
+                file,
+                Set.of(
+                    StandardOpenOption.CREATE_NEW,
+                    StandardOpenOption.READ,
+                    StandardOpenOption.WRITE),
+                PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+      } catch (FileAlreadyExistsException e) {
+        taken++;
+        if (taken == MAX_TAKEN) {
+          throw e;
+        }
+        continue;
+      }
       boolean owned = false;
       try {
         channel.lock();
@@ -149,6 +170,9 @@ final class SharedFiles {
     try (DirectoryStream<Path> files = Files.newDirectoryStream(directory(), pattern)) {
       for (Path file : files) {
         try {
+          if (!FileOwner.isOwn(file)) {
+            continue;
+          }
           if (!onlyAbandoned) {
             Files.deleteIfExists(file);
           } else if (!file.toString().contains(own)) {
@@ -156,7 +180,7 @@ final class SharedFiles {
             removeIfAbandoned(file);
           }
         } catch (IOException e) {
-          // Another user's file, or another sweeper is faster: the files behind it still count.
+          // It is a directory, or another sweeper is faster: the files behind it still count.
         }
       }
     } catch (IOException | DirectoryIteratorException e) {
@@ -170,7 +194,8 @@ final class SharedFiles {
    * another file.
    */
   private static void removeIfAbandoned(Path file) throws IOException {
-    try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE);
+    try (FileChannel channel =
+            FileChannel.open(file, StandardOpenOption.WRITE, LinkOption.NOFOLLOW_LINKS);
         FileLock lock = channel.tryLock()) {
       if (lock != null) {
         Files.deleteIfExists(file);

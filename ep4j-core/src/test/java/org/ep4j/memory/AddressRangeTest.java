@@ -2,6 +2,7 @@ package org.ep4j.memory;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -16,6 +17,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** What stands behind a range of addresses, also after calls that fail. */
 class AddressRangeTest {
   private static final int BYTES = 3 << 16;
+  private static final int NOBODY = 65_534;
 
   @TempDir Path directory;
 
@@ -27,7 +29,7 @@ class AddressRangeTest {
 
   /** A device that opens like a file, and that the kernel refuses to map. */
   private static int unmappable() {
-    return Libc.open(Path.of("/dev/null"));
+    return Libc.open(Path.of("/dev/null"), false);
   }
 
   private static long last(AddressRange range) {
@@ -63,6 +65,23 @@ class AddressRangeTest {
           .hasMessage("mmap of 196608 bytes failed with ENODEV (its file system cannot be mapped)");
       assertThatThrownBy(() -> AddressRange.reserve(Long.MAX_VALUE >> 1))
           .hasMessageStartingWith("mmap of 4611686018427387903 bytes failed with ENOMEM");
+    }
+  }
+
+  @Test
+  void symbolicLinksDevicesAndFilesOfOtherUsersAreRefused() throws Exception {
+    Path target = file("target", 11);
+    Path link = Files.createSymbolicLink(directory.resolve("link"), target);
+    Path foreign = file("foreign", 22);
+    try (AddressRange range = AddressRange.reserve(BYTES)) {
+      assertThatThrownBy(() -> range.mapFile(link))
+          .hasMessage("open failed with ELOOP (a symbolic link)");
+      assertThatThrownBy(() -> range.mapFile(Path.of("/dev/null")))
+          .hasMessage("it is no regular file");
+      assumeTrue(Libc.effectiveUser() == 0, "only root can give a file away");
+      Files.setAttribute(foreign, "unix:uid", NOBODY);
+      assertThatThrownBy(() -> range.mapFile(foreign))
+          .hasMessage("the file belongs to user 65534, and this process runs as user 0");
     }
   }
 

@@ -7,13 +7,19 @@ import java.io.UncheckedIOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Names of shared files while a sweeper removes them. */
 class SharedFilesTest {
@@ -75,6 +81,66 @@ class SharedFilesTest {
       Files.delete(before);
       Files.delete(behind);
       Files.deleteIfExists(abandoned);
+    }
+  }
+
+  /** Any user can make these names in a directory that all users write, and can guess the next. */
+  @Test
+  void namesThatOthersHaveMadeAreNeitherOpenedNorAnError(@TempDir Path home) throws Exception {
+    SharedFiles.Owned first = SharedFiles.create(JOB, 7);
+    Matcher name = Pattern.compile("(.*-)(\\d+)-7").matcher(first.path().toString());
+    assertThat(name.matches()).isTrue();
+    long number = Long.parseLong(name.group(2));
+    Path target = Files.writeString(home.resolve("precious"), "precious");
+    List<Path> made = new ArrayList<>();
+    for (long next = number + 1; next <= number + 3; next++) {
+      made.add(Path.of(name.group(1) + next + "-7"));
+    }
+    Files.createSymbolicLink(made.get(0), target);
+    Files.createSymbolicLink(made.get(1), home.resolve("absent"));
+    Files.createDirectory(made.get(2));
+    try {
+      SharedFiles.Owned second = SharedFiles.create(JOB, 7);
+      assertThat(made).doesNotContain(second.path());
+      assertThat(second.path()).isRegularFile();
+      assertThat(Files.getPosixFilePermissions(second.path()))
+          .isEqualTo(PosixFilePermissions.fromString("rw-------"));
+      second.channel().close();
+      Files.delete(second.path());
+      assertThat(home.resolve("absent")).doesNotExist();
+      assertThat(target).hasContent("precious");
+    } finally {
+      first.channel().close();
+      Files.delete(first.path());
+      for (Path path : made) {
+        Files.delete(path);
+      }
+    }
+  }
+
+  /** To open a pipe that nobody reads lasts forever. */
+  @Test
+  @Timeout(value = 20, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
+  void sweepingDoesNotOpenPipesLinksAndFilesOfOtherUsers(@TempDir Path home) throws Exception {
+    String prefix = SharedFiles.directory() + "/ep4j-" + JOB + "-swept-";
+    Path pipe = home.resolve("pipe");
+    for (String at : List.of(prefix + "pipe", pipe.toString())) {
+      assertThat(new ProcessBuilder("mkfifo", at).start().waitFor()).isZero();
+    }
+    Path link = Files.createSymbolicLink(Path.of(prefix + "link"), pipe);
+    Path foreign = Files.createFile(Path.of(prefix + "foreign"));
+    try {
+      if (Libc.effectiveUser() == 0) {
+        Files.setAttribute(foreign, "unix:uid", 65_534);
+      }
+      SharedFiles.removeAbandoned();
+      assertThat(link).isSymbolicLink();
+      assertThat(Path.of(prefix + "pipe")).exists();
+      assertThat(Files.exists(foreign)).isEqualTo(Libc.effectiveUser() == 0);
+    } finally {
+      Files.delete(link);
+      Files.delete(Path.of(prefix + "pipe"));
+      Files.deleteIfExists(foreign);
     }
   }
 
