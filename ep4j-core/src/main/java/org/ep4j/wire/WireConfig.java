@@ -1,6 +1,7 @@
 package org.ep4j.wire;
 
 import java.time.Duration;
+import javax.net.ssl.SSLContext;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.WireName;
@@ -28,6 +29,10 @@ import org.jspecify.annotations.Nullable;
  * @param affinity PCI address of the device whose rows this rank sends, as its driver writes it
  *     ({@code 0000:18:00.0}); empty (default) if the rows are in host memory. A hint for wires that
  *     choose between ports; ranks may differ
+ * @param sslContext certificates and trust of the caller for a wire that encrypts; null (default):
+ *     each rank makes a key of its own, and the proof that it belongs to the job covers the
+ *     channel. With a context, both ends also present certificates and check those of the peer.
+ *     Either all ranks have one or none has
  */
 public record WireConfig(
     String wire,
@@ -39,7 +44,8 @@ public record WireConfig(
     int connections,
     boolean encrypted,
     Duration timeout,
-    String affinity) {
+    String affinity,
+    @Nullable SSLContext sslContext) {
   /** In nanoseconds a longer one overflows sooner or later. */
   private static final Duration LONGEST_TIMEOUT = Duration.ofDays(365);
 
@@ -76,6 +82,14 @@ public record WireConfig(
           "a multiple of progressContexts (" + progressContexts + ")",
           "use the same number of connections for each progress context");
     }
+    if (sslContext != null && !encrypted) {
+      throw new InvalidArgumentException(
+          ErrorCode.WIRE_SETTING,
+          "sslContext",
+          "given",
+          "left out of a wire that does not encrypt",
+          "set encrypted to true");
+    }
     if (!timeout.isPositive()) {
       throw new InvalidArgumentException(
           ErrorCode.WIRE_SETTING,
@@ -111,8 +125,10 @@ public record WireConfig(
             connections,
             encrypted,
             timeout,
-            "")
-        .toString();
+            "",
+            null)
+        .toString()
+        .replace("sslContext=null", "sslContext=" + (sslContext == null ? "none" : "given"));
   }
 
   /**
@@ -135,6 +151,7 @@ public record WireConfig(
     private @Nullable Boolean encrypted;
     private @Nullable Duration timeout;
     private String affinity = "";
+    private @Nullable SSLContext sslContext;
 
     private Builder() {}
 
@@ -202,6 +219,13 @@ public record WireConfig(
       return this;
     }
 
+    /** Certificates and trust of the caller; the wire then encrypts. */
+    public Builder sslContext(SSLContext sslContext) {
+      this.sslContext = sslContext;
+      this.encrypted = true;
+      return this;
+    }
+
     /**
      * The configuration.
      *
@@ -223,7 +247,8 @@ public record WireConfig(
           connections == null ? environment.connections(progressContexts) : connections,
           encrypted == null ? environment.encrypted() : encrypted,
           timeout == null ? environment.timeout() : timeout,
-          affinity);
+          affinity,
+          sslContext);
     }
   }
 }

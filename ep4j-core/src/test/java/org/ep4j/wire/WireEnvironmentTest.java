@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
 import java.util.Map;
+import javax.net.ssl.SSLContext;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
@@ -28,7 +29,8 @@ class WireEnvironmentTest {
 
     assertThat(config)
         .isEqualTo(
-            new WireConfig("ucx", 6, 1, 1024, 1000, 10, 2, true, Duration.ofMillis(1500), ""));
+            new WireConfig(
+                "ucx", 6, 1, 1024, 1000, 10, 2, true, Duration.ofMillis(1500), "", null));
   }
 
   @Test
@@ -51,7 +53,20 @@ class WireEnvironmentTest {
             .build(WireEnvironment.of(ALL));
 
     assertThat(config)
-        .isEqualTo(new WireConfig("tcp", 3, 1, 1024, 5, 7, 1, false, Duration.ofSeconds(9), ""));
+        .isEqualTo(
+            new WireConfig("tcp", 3, 1, 1024, 5, 7, 1, false, Duration.ofSeconds(9), "", null));
+  }
+
+  @Test
+  void certificatesOfTheCallerNeedEncryption() throws Exception {
+    SSLContext own = SSLContext.getDefault();
+    WireConfig.Builder builder = WireConfig.builder().sslContext(own);
+    WireConfig config = builder.build(WireEnvironment.of(Map.of()));
+    assertThat(config.encrypted()).isTrue();
+    assertThat(config.sslContext()).isSameAs(own);
+    assertThat(config.common()).contains("sslContext=given");
+    assertThatThrownBy(() -> builder.encrypted(false).build(WireEnvironment.of(Map.of())))
+        .hasMessageContaining("sslContext");
   }
 
   @Test
@@ -59,7 +74,7 @@ class WireEnvironmentTest {
     assertThat(WireConfig.builder().build(WireEnvironment.of(Map.of("EP4J_WIRE_LANES", " "))))
         .isEqualTo(
             new WireConfig(
-                "auto", 4, 1, 1024, 64L << 20, 1024, 0, false, Duration.ofSeconds(60), ""));
+                "auto", 4, 1, 1024, 64L << 20, 1024, 0, false, Duration.ofSeconds(60), "", null));
   }
 
   @ParameterizedTest

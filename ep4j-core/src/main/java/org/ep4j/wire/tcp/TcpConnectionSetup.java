@@ -14,6 +14,7 @@ import java.util.Objects;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import javax.net.ssl.SSLContext;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
@@ -68,7 +69,12 @@ final class TcpConnectionSetup {
     this.group = group;
     this.config = config;
     this.carriers = carriers;
-    security = config.encrypted() ? Security.tls() : Security.none();
+    SSLContext own = config.sslContext();
+    if (own != null) {
+      security = Security.tls(own);
+    } else {
+      security = config.encrypted() ? Security.tls() : Security.none();
+    }
     pipes = new Pipe[group.size()][config.connections()];
     missing = new CountDownLatch((group.size() - 1 - group.rank()) * config.connections());
   }

@@ -26,13 +26,13 @@ public final class Handshake {
   public static final int TICKET_BYTES = 16;
 
   private static final byte[] MAGIC = "EP4JWIRE".getBytes(StandardCharsets.US_ASCII);
-  private static final byte VERSION = 1;
+  private static final byte VERSION = 2;
   private static final int NONCE = 32;
   private static final int IDENTITY = 8;
   private static final byte ADMITTED = 1;
   private static final byte REFUSED = 2;
-  private static final String CLIENT = "ep4j wire tcp 1, guest";
-  private static final String HOST = "ep4j wire tcp 1, host";
+  private static final String CLIENT = "ep4j wire tcp 2, guest";
+  private static final String HOST = "ep4j wire tcp 2, host";
   private static final SecureRandom RANDOM = new SecureRandom();
 
   /** The identity that a client states. */

@@ -2,6 +2,7 @@ package org.ep4j.wire.tcp.pipe;
 
 import java.io.IOException;
 import java.nio.channels.SocketChannel;
+import javax.net.ssl.SSLContext;
 
 /** Makes pipes from sockets: plain, or with TLS. One object for all connections of a rank. */
 public interface Security {
@@ -29,5 +30,10 @@ public interface Security {
   /** TLS 1.3 with a self-signed certificate of this rank. */
   static Security tls() {
     return Tls.create();
+  }
+
+  /** TLS 1.3 with certificates of the caller, which both ends present and check. */
+  static Security tls(SSLContext context) {
+    return Tls.of(context);
   }
 }

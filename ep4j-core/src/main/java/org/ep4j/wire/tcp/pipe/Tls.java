@@ -7,7 +7,6 @@ import java.security.GeneralSecurityException;
 import java.security.KeyPair;
 import java.security.KeyPairGenerator;
 import java.security.KeyStore;
-import java.security.MessageDigest;
 import java.security.cert.Certificate;
 import java.security.cert.X509Certificate;
 import java.security.spec.ECGenParameterSpec;
@@ -21,19 +20,30 @@ import org.ep4j.ErrorCode;
 import org.ep4j.wire.WireException;
 
 /**
- * TLS 1.3 between ranks of one job, without a certificate authority: a host makes a key for the
- * wire, and the proofs of the {@link Handshake} cover its certificate. A man in the middle has
- * another certificate and cannot forward the proofs of the ranks.
+ * TLS 1.3 between ranks of one job. The proofs of the {@link Handshake} cover keying material that
+ * both ends export from their channel. A man in the middle has two channels with different keying
+ * material, and cannot forward the proofs of the ranks.
+ *
+ * <p>Therefore no certificate authority is needed: by default each rank makes a key for the wire,
+ * and accepts every certificate. With a context of the caller, both ends present certificates, and
+ * the context decides in addition to the proof.
  */
 final class Tls implements Security {
   private static final String[] PROTOCOLS = {"TLSv1.3"};
 
   private final SSLContext context;
-  private final byte[] ownBinding;
 
-  private Tls(SSLContext context, byte[] ownBinding) {
+  /** Whether the host demands a certificate of the client. */
+  private final boolean mutual;
+
+  private Tls(SSLContext context, boolean mutual) {
     this.context = context;
-    this.ownBinding = ownBinding;
+    this.mutual = mutual;
+  }
+
+  /** With certificates of the caller. */
+  static Tls of(SSLContext context) {
+    return new Tls(context, true);
   }
 
   static Tls create() {
@@ -51,7 +61,7 @@ final class Tls implements Security {
       managers.init(store, none);
       SSLContext context = SSLContext.getInstance("TLSv1.3");
       context.init(managers.getKeyManagers(), new TrustManager[] {new BoundByProof()}, null);
-      return new Tls(context, digest(certificate));
+      return new Tls(context, false);
     } catch (GeneralSecurityException | IOException e) {
       throw new WireException(
           ErrorCode.TLS_UNAVAILABLE, "this JDK cannot encrypt with TLS 1.3: " + e.getMessage(), e);
@@ -60,27 +70,28 @@ final class Tls implements Security {
 
   @Override
   public Pipe asClient(SocketChannel channel) throws IOException {
-    return new TlsPipe(channel, engine(true), null);
+    return new TlsPipe(channel, engine(true));
   }
 
   @Override
   public Pipe asHost(SocketChannel channel) throws IOException {
-    return new TlsPipe(channel, engine(false), ownBinding);
+    return new TlsPipe(channel, engine(false));
   }
 
   private SSLEngine engine(boolean client) throws SSLException {
     SSLEngine engine = context.createSSLEngine();
     engine.setUseClientMode(client);
-    engine.setEnabledProtocols(PROTOCOLS);
+    engine.setNeedClientAuth(mutual);
+    try {
+      engine.setEnabledProtocols(PROTOCOLS);
+    } catch (IllegalArgumentException e) {
+      throw new SSLException("the SSLContext of this wire lacks TLS 1.3", e);
+    }
     engine.beginHandshake();
     return engine;
   }
 
-  static byte[] digest(Certificate certificate) throws GeneralSecurityException {
-    return MessageDigest.getInstance("SHA-256").digest(certificate.getEncoded());
-  }
-
-  /** Accepts every certificate: the proof of the handshake covers the certificate. */
+  /** Accepts every certificate: the proof of the handshake covers the channel. */
   private static final class BoundByProof extends X509ExtendedTrustManager {
     private static final X509Certificate[] NO_CERTIFICATES = {};
 

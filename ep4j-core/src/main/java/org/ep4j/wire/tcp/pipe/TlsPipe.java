@@ -3,37 +3,35 @@ package org.ep4j.wire.tcp.pipe;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
-import java.security.GeneralSecurityException;
+import javax.net.ssl.ExtendedSSLSession;
 import javax.net.ssl.SSLEngine;
 import javax.net.ssl.SSLEngineResult;
 import javax.net.ssl.SSLEngineResult.HandshakeStatus;
-import org.jspecify.annotations.Nullable;
+import javax.net.ssl.SSLKeyException;
 
 /** TLS on a non-blocking socket. */
 final class TlsPipe implements Pipe {
   /** Records per call. */
   private static final int RECORDS = 8;
 
+  /** Label of the exported keying material. */
+  private static final String BINDING = "EXPORTER-ep4j-wire-tcp";
+
+  private static final int BINDING_BYTES = 32;
   private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
 
   private final SocketChannel channel;
   private final SSLEngine engine;
-  private final byte @Nullable [] ownBinding;
   // Between calls the pending bytes of all three are from position to limit.
   private final ByteBuffer sealedIn;
   private final ByteBuffer sealedOut;
   private final ByteBuffer opened;
   private boolean ended;
 
-  /**
-   * A pipe whose TLS handshake begins with its first use.
-   *
-   * @param ownBinding digest of the own certificate; null if the peer's certificate is used
-   */
-  TlsPipe(SocketChannel channel, SSLEngine engine, byte @Nullable [] ownBinding) {
+  /** A pipe whose TLS handshake begins with its first use. */
+  TlsPipe(SocketChannel channel, SSLEngine engine) {
     this.channel = channel;
     this.engine = engine;
-    this.ownBinding = ownBinding;
     int record = engine.getSession().getPacketBufferSize();
     sealedIn = ByteBuffer.allocateDirect(RECORDS * record).limit(0);
     sealedOut = ByteBuffer.allocateDirect(RECORDS * record).limit(0);
@@ -179,13 +177,11 @@ final class TlsPipe implements Pipe {
 
   @Override
   public byte[] binding() {
-    if (ownBinding != null) {
-      return ownBinding.clone();
-    }
     try {
-      return Tls.digest(engine.getSession().getPeerCertificates()[0]);
-    } catch (IOException | GeneralSecurityException e) {
-      throw new IllegalStateException("the TLS handshake is not complete: " + e.getMessage(), e);
+      return ((ExtendedSSLSession) engine.getSession())
+          .exportKeyingMaterialData(BINDING, null, BINDING_BYTES);
+    } catch (SSLKeyException | IllegalStateException | UnsupportedOperationException e) {
+      throw new IllegalStateException("TLS exports no keying material: " + e.getMessage(), e);
     }
   }
 }

@@ -7,10 +7,22 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
+import java.security.KeyPair;
+import java.security.KeyPairGenerator;
+import java.security.KeyStore;
+import java.security.cert.Certificate;
+import java.security.cert.X509Certificate;
+import java.security.spec.ECGenParameterSpec;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import javax.net.ssl.KeyManagerFactory;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
 import org.ep4j.group.Group;
 import org.ep4j.group.JobKey;
 import org.ep4j.wire.tcp.pipe.Handshake.PeerIdentity;
@@ -186,6 +198,89 @@ class HandshakeTest {
       assertThatThrownBy(() -> answer(host)).hasMessageContaining("could not prove itself");
       middle.interrupt();
       middle.join(5_000);
+    }
+  }
+
+  /** A proof of one channel must not hold on another channel between the same two ranks. */
+  @Test
+  void eachTlsChannelHasABindingOfItsOwn() throws Exception {
+    Tls hosting = Tls.create();
+    Tls calling = Tls.create();
+    List<String> bindings = new ArrayList<>();
+    for (int i = 0; i < 2; i++) {
+      try (SocketPair pair = SocketPair.open()) {
+        Pipe there = hosting.asHost(pair.there());
+        CompletableFuture<PeerIdentity> host = host(there, key, TICKET);
+        Pipe here = calling.asClient(pair.here());
+        new Handshake(key, TICKET).asClient(here, new PeerIdentity(1, 0), withDeadline());
+        answer(host);
+        assertThat(here.binding()).hasSize(32).isEqualTo(there.binding());
+        bindings.add(HexFormat.of().formatHex(here.binding()));
+      }
+    }
+    assertThat(bindings).doesNotHaveDuplicates();
+  }
+
+  @Test
+  void certificatesOfTheCallerAreCheckedAtBothEnds() throws Exception {
+    Certified one = Certified.create();
+    Certified other = Certified.create();
+    Certified stranger = Certified.create();
+    assertThat(connects(one.trusting(other), other.trusting(one))).isTrue();
+    assertThat(connects(one.trusting(other), stranger.trusting(one))).as("host").isFalse();
+    assertThat(connects(stranger.trusting(other), other.trusting(one))).as("client").isFalse();
+  }
+
+  private boolean connects(SSLContext client, SSLContext host) throws Exception {
+    try (SocketPair pair = SocketPair.open()) {
+      CompletableFuture<PeerIdentity> hosting =
+          host(Security.tls(host).asHost(pair.there()), key, TICKET);
+      Pipe pipe = Security.tls(client).asClient(pair.here());
+      boolean here;
+      try {
+        new Handshake(key, TICKET).asClient(pipe, new PeerIdentity(1, 0), withDeadline());
+        here = true;
+      } catch (IOException e) {
+        here = false;
+        close(pair.here());
+      }
+      boolean there;
+      try {
+        there = answer(hosting).rank() == 1;
+      } catch (ExecutionException e) {
+        there = false;
+      }
+      assertThat(here).isEqualTo(there);
+      return here;
+    }
+  }
+
+  /** A key with a certificate. */
+  private record Certified(KeyPair keys, X509Certificate certificate) {
+    static Certified create() throws Exception {
+      KeyPairGenerator generator = KeyPairGenerator.getInstance("EC");
+      generator.initialize(new ECGenParameterSpec("secp256r1"));
+      KeyPair keys = generator.generateKeyPair();
+      return new Certified(keys, SelfSigned.of(keys));
+    }
+
+    SSLContext trusting(Certified peer) throws Exception {
+      char[] none = new char[0];
+      KeyStore own = KeyStore.getInstance("PKCS12");
+      own.load(null, null);
+      own.setKeyEntry("own", keys.getPrivate(), none, new Certificate[] {certificate});
+      KeyManagerFactory managers =
+          KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
+      managers.init(own, none);
+      KeyStore peers = KeyStore.getInstance("PKCS12");
+      peers.load(null, null);
+      peers.setCertificateEntry("peer", peer.certificate);
+      TrustManagerFactory trust =
+          TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+      trust.init(peers);
+      SSLContext context = SSLContext.getInstance("TLSv1.3");
+      context.init(managers.getKeyManagers(), trust.getTrustManagers(), null);
+      return context;
     }
   }
 
