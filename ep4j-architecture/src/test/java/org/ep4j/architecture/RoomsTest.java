@@ -89,7 +89,7 @@ class RoomsTest {
           bench: verify cuda.probe cuda.driver memory group
           verify:
           cuda.probe: cuda.jit cuda.internode.proxy cuda.struct cuda.driver memory
-          cuda.jit: cuda.struct cuda.driver.compiler cuda.driver cuda.driver.calls engine
+          cuda.jit: cuda.struct cuda.driver.compiler cuda.driver cuda.driver.calls engine memory
           cuda.driver.compiler: cuda.driver.calls
           cuda.internode.proxy: cuda.struct wire cuda.driver memory
           cuda.struct:

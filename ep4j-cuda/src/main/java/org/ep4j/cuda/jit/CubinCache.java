@@ -5,10 +5,13 @@ import java.lang.System.Logger.Level;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.nio.file.attribute.FileAttribute;
 import java.nio.file.attribute.FileTime;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -16,9 +19,11 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.regex.Pattern;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.memory.FileOwner;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -27,6 +32,11 @@ import org.jspecify.annotations.Nullable;
  * its kernel is compiled again. Reading a file updates its time of modification, so the oldest
  * files are the least recently used; they are deleted first when the directory exceeds its limit.
  * Disk errors are not thrown: an unusable cache costs time and is logged once.
+ *
+ * <p>Whoever writes a cubin decides what runs on the GPU. So a directory is made for its user alone
+ * (mode 0700), and one that belongs to another user or that others can write is not used; neither
+ * is a file of another user, or a symbolic link. Root's directories and files count as the user's
+ * own.
  */
 public final class CubinCache {
   /** Environment variable with the directory; the default is {@code ~/.cache/ep4j/cubin}. */
@@ -57,15 +67,32 @@ public final class CubinCache {
    */
   public record Entry(String key, String description, long bytes, Instant lastUsed) {}
 
+  private static final FileAttribute<?> FOR_THE_USER =
+      PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
+
   private record Aged(Path file, long bytes, FileTime time) {}
 
   private final Path directory;
   private final long limitBytes;
+  private final boolean partOfTheProgram;
+
+  /** Whether the log has told why the directory is not used. */
+  private final AtomicBoolean refusalLogged = new AtomicBoolean();
 
   /** A cache in {@code directory}, which is created on the first write. */
   public CubinCache(Path directory, long limitBytes) {
+    this(directory, limitBytes, false);
+  }
+
+  private CubinCache(Path directory, long limitBytes, boolean partOfTheProgram) {
     this.directory = directory;
     this.limitBytes = limitBytes;
+    this.partOfTheProgram = partOfTheProgram;
+  }
+
+  /** Cubins that were installed with the program, by whichever user: they are trusted as it is. */
+  static CubinCache prebuilt(Path directory) {
+    return new CubinCache(directory, Long.MAX_VALUE, true);
   }
 
   /** The cache that the environment selects. */
@@ -150,7 +177,10 @@ public final class CubinCache {
   public void put(String key, String description, byte[] image) {
     Path file = file(key);
     try {
-      Files.createDirectories(directory);
+      Files.createDirectories(directory, FOR_THE_USER);
+      if (!isTrusted()) {
+        return;
+      }
       Path temporary = Files.createTempFile(directory, key + "-", TEMPORARY);
       try {
         Files.write(temporary, new CubinFile(description, image).encode());
@@ -213,9 +243,36 @@ public final class CubinCache {
     }
   }
 
+  /** Whether only this user and root can have written what the directory holds. */
+  private boolean isTrusted() throws IOException {
+    if (partOfTheProgram) {
+      return true;
+    }
+    // The directory itself may be reached through symbolic links, for example in a home directory.
+    Path real = directory.toRealPath();
+    boolean trusted = FileOwner.isOwnOrOfRoot(real) && !FileOwner.othersWrite(real);
+    if (!trusted && refusalLogged.compareAndSet(false, true)) {
+      LOG.log(
+          Level.WARNING,
+          "The cubin cache {0} is not used, because other users can write there: chmod go-w, or set"
+              + " EP4J_CUDA_CACHE to a directory of this user",
+          directory);
+    }
+    return trusted;
+  }
+
   private @Nullable CubinFile read(Path file) {
     byte[] content;
     try {
+      if (!isTrusted()) {
+        return null;
+      }
+      if (!partOfTheProgram && !FileOwner.isOwnOrOfRoot(file)) {
+        if (Files.exists(file, LinkOption.NOFOLLOW_LINKS)) {
+          LOG.log(Level.WARNING, "Cubin {0} is not a file of this user: not used", file);
+        }
+        return null;
+      }
       content = Files.readAllBytes(file);
     } catch (NoSuchFileException e) {
       return null;

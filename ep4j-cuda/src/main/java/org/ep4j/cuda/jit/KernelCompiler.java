@@ -102,7 +102,7 @@ public final class KernelCompiler {
   private static @Nullable CubinCache shipped(@Nullable String directory) {
     return directory == null || directory.isEmpty()
         ? null
-        : new CubinCache(Path.of(directory), Long.MAX_VALUE);
+        : CubinCache.prebuilt(Path.of(directory));
   }
 
   /** NVRTC, or nvcc if only nvcc is usable. */

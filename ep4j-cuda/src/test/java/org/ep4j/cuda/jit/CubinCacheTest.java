@@ -2,12 +2,15 @@ package org.ep4j.cuda.jit;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.FileTime;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -156,6 +159,41 @@ class CubinCacheTest {
     cache.put("a", "", new byte[1]);
     assertThat(cache.get("a")).isEmpty();
     assertThat(cache.list()).isEmpty();
+  }
+
+  @Test
+  void aNewDirectoryIsForItsUserAlone() throws IOException {
+    Path made = directory.resolve("new/place");
+    new CubinCache(made, LARGE).put("a", "", new byte[] {1});
+    assertThat(Files.getPosixFilePermissions(made))
+        .isEqualTo(PosixFilePermissions.fromString("rwx------"));
+  }
+
+  /** A cubin is code: whoever wrote it decides what runs. */
+  @Test
+  void whatOthersCanHaveWrittenIsNotUsed() throws IOException {
+    Path place = directory.resolve("place");
+    new CubinCache(place, LARGE).put("a", "", new byte[] {1});
+    Path elsewhere = Files.move(place.resolve("a.cubin"), directory.resolve("a.cubin"));
+    Files.createSymbolicLink(place.resolve("a.cubin"), elsewhere);
+    assertThat(new CubinCache(place, LARGE).get("a")).as("a symbolic link").isEmpty();
+    Files.move(elsewhere, place.resolve("a.cubin"), StandardCopyOption.REPLACE_EXISTING);
+    assertThat(new CubinCache(place, LARGE).get("a")).isPresent();
+
+    Files.setPosixFilePermissions(place, PosixFilePermissions.fromString("rwxrwx---"));
+    CubinCache open = new CubinCache(place, LARGE);
+    assertThat(open.get("a")).as("others can write").isEmpty();
+    open.put("b", "", new byte[] {2});
+    assertThat(place.resolve("b.cubin")).doesNotExist();
+    Files.setPosixFilePermissions(place, PosixFilePermissions.fromString("rwxr-xr-x"));
+    assertThat(new CubinCache(place, LARGE).get("a")).isPresent();
+
+    assumeTrue((int) Files.getAttribute(place, "unix:uid") == 0, "only root gives files away");
+    Files.setAttribute(place.resolve("a.cubin"), "unix:uid", 65_534);
+    assertThat(new CubinCache(place, LARGE).get("a")).as("a file of another user").isEmpty();
+    Files.setAttribute(place.resolve("a.cubin"), "unix:uid", 0);
+    Files.setAttribute(place, "unix:uid", 65_534);
+    assertThat(new CubinCache(place, LARGE).get("a")).as("a directory of another").isEmpty();
   }
 
   @Test
