@@ -3,10 +3,13 @@ package org.ep4j.memory;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.sun.management.ThreadMXBean;
+import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.management.ManagementFactory;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
@@ -139,7 +142,7 @@ class NonTemporalCopyTest {
     List<String> lines =
         ForkedJvm.run(
             Program.class, List.of("-D" + StreamingStores.PROPERTY + "=false"), List.of());
-    assertThat(lines).contains("available false", "copied 42 42 0");
+    assertThat(lines).contains("available false", "copied 42 42 0", "executable pages 0");
     assertThat(lines.stream().filter(line -> line.contains("Large copies use the cache")))
         .hasSize(1)
         .allSatisfy(line -> assertThat(line).endsWith("ep4j.host.streaming is false"));
@@ -149,15 +152,23 @@ class NonTemporalCopyTest {
   void anAmd64ProcessorHasIt() throws Exception {
     List<String> lines = ForkedJvm.run(Program.class, List.of(), List.of());
     boolean expected = System.getProperty("os.arch").equals("amd64");
-    assertThat(lines).contains("available " + expected, "copied 42 42 0");
+    assertThat(lines)
+        .contains(
+            "available " + expected, "copied 42 42 0", "executable pages " + (expected ? 1 : 0));
   }
 
   /** A program that copies one row to two places. */
   static final class Program {
     private Program() {}
 
-    public static void main(String[] args) {
+    public static void main(String[] args) throws IOException {
       System.out.println("available " + StreamingStores.available());
+      // The JVM's own code is in memory that is also writable, and that of libraries in files.
+      System.out.println(
+          "executable pages "
+              + Files.readAllLines(Path.of("/proc/self/maps")).stream()
+                  .filter(line -> line.matches("\\S+ r-xp 00000000 00:00 0 *"))
+                  .count());
       try (Arena arena = Arena.ofConfined()) {
         MemorySegment memory = arena.allocate(4096, 64);
         memory.asSlice(0, 1024).fill((byte) 42);
