@@ -61,6 +61,8 @@ public final class Main implements Runnable {
   public static void main(String... arguments) {
     // Digits and separators of every message and table, for readers that are programs.
     Locale.setDefault(Locale.Category.FORMAT, Locale.ROOT);
+    // This process is ep4j's own: no other library needs its exit handlers (NativeExit).
+    System.getProperties().putIfAbsent("ep4j.skipExitHandlers", "true");
     StandardOutput out = StandardOutput.install();
     int code = Platform.isSupported() ? run(arguments) : Platform.refuse();
     System.out.flush();

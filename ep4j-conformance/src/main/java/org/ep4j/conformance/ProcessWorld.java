@@ -72,6 +72,8 @@ public record ProcessWorld(Duration limit, Duration livenessTimeout) implements 
     command.addAll(List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Xss512k"));
     command.addAll(List.of("--add-modules", "jdk.incubator.vector"));
     command.add("--enable-native-access=ALL-UNNAMED");
+    // A rank that others wait for inside a native library may be killed.
+    command.add("-Dep4j.skipExitHandlers=true");
     System.getProperties()
         .forEach(
             (name, value) -> {

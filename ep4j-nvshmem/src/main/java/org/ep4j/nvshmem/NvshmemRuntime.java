@@ -169,11 +169,17 @@ final class NvshmemRuntime {
 
   /**
    * Marks the runtime as broken: it is not finalised, and the process exit must skip its
-   * destructors.
+   * destructors if the program allows it.
    */
   private static void breakDown() {
+    if (!NativeExit.skipDestructors() && !broken) {
+      LOG.log(
+          Level.WARNING,
+          "NVSHMEM is half ended and may crash this process when it exits. Start it with -D{0}=true"
+              + " to skip the exit handlers of all native libraries in that case",
+          NativeExit.PROPERTY);
+    }
     broken = true;
-    NativeExit.skipDestructors();
   }
 
   /** Allocates on all ranks; collective. */

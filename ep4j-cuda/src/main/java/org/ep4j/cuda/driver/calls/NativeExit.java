@@ -15,19 +15,29 @@ import java.util.concurrent.atomic.AtomicBoolean;
  */
 @SuppressWarnings("restricted") // links native functions
 public final class NativeExit {
+  /**
+   * System property that allows to skip exit handlers. They are those of the whole process, so the
+   * program decides, not a library in it: ep4j's own command line sets the property.
+   */
+  public static final String PROPERTY = "ep4j.skipExitHandlers";
+
   private static final AtomicBoolean SKIPS = new AtomicBoolean();
 
   private NativeExit() {}
 
   /**
-   * Permanently disables the exit handlers of native libraries. Java's shutdown hooks still run,
-   * and the exit status does not change. For threads that must be abandoned inside a library. Does
-   * nothing if the C library has no {@code on_exit}.
+   * Permanently disables the exit handlers of native libraries if the program allows it by {@link
+   * #PROPERTY}. Java's shutdown hooks still run, and the exit status does not change. For threads
+   * that must be abandoned inside a library. Does nothing if the C library has no {@code on_exit}.
+   *
+   * @return whether the program allows it
    */
-  public static void skipDestructors() {
-    if (SKIPS.compareAndSet(false, true)) {
+  public static boolean skipDestructors() {
+    boolean allowed = Boolean.getBoolean(PROPERTY);
+    if (allowed && SKIPS.compareAndSet(false, true)) {
       endAtOnce();
     }
+    return allowed;
   }
 
   /**

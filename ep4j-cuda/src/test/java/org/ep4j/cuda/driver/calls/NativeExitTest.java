@@ -16,7 +16,8 @@ class NativeExitTest {
   private static final int ABORTED = 128 + 6;
 
   /**
-   * Arguments: whether to skip destructors, and the exit status; without a status, main returns.
+   * Arguments: value of the property ({@code none} for no value), and the exit status; without a
+   * status, main returns.
    */
   @SuppressWarnings("restricted") // registers a failing exit handler
   static final class Program {
@@ -36,10 +37,12 @@ class NativeExitTest {
         throw new IllegalStateException("on_exit accepts no more handlers");
       }
       Runtime.getRuntime().addShutdownHook(new Thread(() -> System.out.println("hook")));
-      if (Boolean.parseBoolean(arguments[0])) {
-        NativeExit.skipDestructors();
-        NativeExit.skipDestructors();
+      if (!arguments[0].equals("none")) {
+        System.setProperty(NativeExit.PROPERTY, arguments[0]);
       }
+      boolean first = NativeExit.skipDestructors();
+      boolean second = NativeExit.skipDestructors();
+      System.out.println("allowed " + first + " " + second);
       if (arguments.length > 1) {
         System.exit(Integer.parseInt(arguments[1]));
       }
@@ -49,7 +52,8 @@ class NativeExitTest {
   private static int status(String... arguments) throws Exception {
     Process process = ForkedJvm.start(Program.class, Map.of(), List.of(arguments));
     try (var reader = process.inputReader(StandardCharsets.UTF_8)) {
-      assertThat(reader.lines()).contains("hook");
+      boolean allowed = arguments[0].equals("true");
+      assertThat(reader.lines()).contains("hook", "allowed " + allowed + " " + allowed);
     }
     return process.waitFor();
   }
@@ -61,7 +65,8 @@ class NativeExitTest {
   }
 
   @Test
-  void exitHandlersAreSkippedByDefault() throws Exception {
+  void exitHandlersOfTheProgramRunUnlessItAllowsToSkipThem() throws Exception {
+    assertThat(status("none", "7")).isEqualTo(ABORTED);
     assertThat(status("false", "7")).isEqualTo(ABORTED);
   }
 }
