@@ -12,6 +12,9 @@ package org.ep4j;
  * @param payloadBytesSent bytes of rows and scales sent
  * @param symmetricBytes reserved bytes that peers can reach
  * @param privateBytes reserved bytes of this rank only
+ * @param abandonedThreads threads of this process, of all its buffers, that are inside a call of a
+ *     native library that waits for a lost rank without a limit; normally 0. Each keeps its stack
+ *     and what the library holds until the process ends
  */
 public record BufferStatistics(
     long dispatches,
@@ -22,4 +25,5 @@ public record BufferStatistics(
     long rowsReceived,
     long payloadBytesSent,
     long symmetricBytes,
-    long privateBytes) {}
+    long privateBytes,
+    int abandonedThreads) {}

@@ -16,7 +16,7 @@ import org.ep4j.group.Group;
  */
 final class InProcessMemory implements SymmetricMemory {
   /** Number of ranks that have not closed, by block address. */
-  private static final Map<Long, AtomicInteger> USERS = new ConcurrentHashMap<>();
+  static final Map<Long, AtomicInteger> USERS = new ConcurrentHashMap<>();
 
   private final long bytes;
   private final long[] addresses;
@@ -31,9 +31,18 @@ final class InProcessMemory implements SymmetricMemory {
     long own = Libc.mapAnonymous(bytes);
     Libc.preferHugePages(own, bytes);
     USERS.put(own, new AtomicInteger(end - first));
-    // If the exchange fails, some peers may know the address, so the block stays mapped. It costs
-    // an address range without touched pages.
-    byte[][] all = group.allGather(ByteBuffer.allocate(8).putLong(own).array(), timeout);
+    byte[][] all;
+    boolean exchanged = false;
+    try {
+      all = group.allGather(ByteBuffer.allocate(8).putLong(own).array(), timeout);
+      exchanged = true;
+    } finally {
+      if (!exchanged) {
+        // Some peers may know the address, so the block stays mapped. It costs an address range
+        // without touched pages.
+        USERS.remove(own);
+      }
+    }
     long[] addresses = new long[group.size()];
     for (int r = first; r < end; r++) {
       addresses[r] = ByteBuffer.wrap(all[r]).getLong();

@@ -7,8 +7,10 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
+import java.util.List;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
+import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
@@ -53,6 +55,21 @@ class MemoryOwnersTest {
             memory.close();
           }
         });
+  }
+
+  @Test
+  void anOpenThatFailsLeavesNoEntryInTheRegistry() {
+    List<Group> groups = Group.inProcess(2);
+    int before = InProcessMemory.USERS.size();
+    for (int i = 0; i < 3; i++) {
+      assertThatThrownBy(
+              () ->
+                  SymmetricMemory.allocate(
+                      groups.getFirst(), MemoryPlan.whole(4096), Duration.ofMillis(20)))
+          .isInstanceOf(RuntimeException.class);
+    }
+    assertThat(InProcessMemory.USERS).hasSize(before);
+    groups.forEach(Group::close);
   }
 
   @Test

@@ -1,6 +1,7 @@
 package org.ep4j.cuda.backend;
 
 import java.time.Duration;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
@@ -16,6 +17,16 @@ import org.jspecify.annotations.Nullable;
  */
 public final class BoundedCall {
   private static final long LOOK_MILLIS = 20;
+
+  /** Abandoned threads that have not returned. */
+  private static final AtomicInteger ABANDONED = new AtomicInteger();
+
+  /** The state of a thread; whichever side changes it first decides. */
+  private enum State {
+    CALLING,
+    RETURNED,
+    ABANDONED
+  }
 
   private BoundedCall() {}
 
@@ -38,6 +49,7 @@ public final class BoundedCall {
 
   static long call(Participants participants, String name, Duration limit, LongSupplier call) {
     AtomicReference<@Nullable Throwable> failure = new AtomicReference<>();
+    AtomicReference<State> state = new AtomicReference<>(State.CALLING);
     long[] result = new long[1];
     Thread caller =
         Thread.ofPlatform()
@@ -50,9 +62,24 @@ public final class BoundedCall {
                   } catch (Throwable t) {
                     failure.set(t);
                   }
+                  if (state.getAndSet(State.RETURNED) == State.ABANDONED) {
+                    ABANDONED.decrementAndGet();
+                  }
                 });
     caller.start();
-    await(participants, name, limit, caller);
+    boolean ended = false;
+    try {
+      await(participants, name, limit, caller);
+      ended = true;
+    } finally {
+      if (!ended) {
+        // Counted first, so that the thread never counts down before.
+        ABANDONED.incrementAndGet();
+        if (!state.compareAndSet(State.CALLING, State.ABANDONED)) {
+          ABANDONED.decrementAndGet();
+        }
+      }
+    }
     Throwable thrown = failure.get();
     if (thrown instanceof Ep4jException known) {
       throw known;
@@ -61,6 +88,11 @@ public final class BoundedCall {
       throw new IllegalStateException(name + " cannot be called", thrown);
     }
     return result[0];
+  }
+
+  /** Number of threads of this process that were abandoned and have not returned. */
+  public static int abandoned() {
+    return ABANDONED.get();
   }
 
   /**

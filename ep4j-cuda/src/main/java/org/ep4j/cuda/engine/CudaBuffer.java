@@ -27,6 +27,7 @@ import org.ep4j.LowLatencyHandle;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.cuda.backend.BoundedCall;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.lowlatency.LowLatency;
@@ -351,7 +352,8 @@ final class CudaBuffer implements ExpertBuffer {
           words.getAtIndex(ValueLayout.JAVA_LONG, 1),
           words.getAtIndex(ValueLayout.JAVA_LONG, 2),
           symmetricBytes() + (context.internode == null ? 0 : context.internode.memoryBytes()),
-          privateBytes());
+          privateBytes(),
+          BoundedCall.abandoned());
     } finally {
       leave();
     }

@@ -8,7 +8,6 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -40,8 +39,8 @@ public final class LinkedKernels {
    */
   private static final String KEEPS_PREDICATES = "-Xptxas=-O1";
 
-  /** By fingerprint of the spec: concurrent requests share one link. */
-  private static final ConcurrentHashMap<String, byte[]> LINKED = new ConcurrentHashMap<>();
+  /** By fingerprint of the spec. Two buffers of all operations need fewer. */
+  private static final SharedImages LINKED = new SharedImages(64);
 
   private LinkedKernels() {}
 
@@ -103,9 +102,9 @@ public final class LinkedKernels {
   }
 
   private static byte[] linked(KernelSpec spec, List<DevicePart> parts) {
-    return LINKED.computeIfAbsent(
+    return LINKED.get(
         spec.fingerprint(),
-        _ -> KernelCompiler.beside(new Linking(List.copyOf(parts))).compile(spec).image());
+        () -> KernelCompiler.beside(new Linking(List.copyOf(parts))).compile(spec).image());
   }
 
   /** NVRTC followed by the linker. */

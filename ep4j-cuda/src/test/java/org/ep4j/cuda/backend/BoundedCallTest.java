@@ -70,9 +70,16 @@ class BoundedCallTest {
 
   @Test
   void aCallWithoutEndIsAbandonedAfterItsLimit() {
+    int before = BoundedCall.abandoned();
     assertThatThrownBy(() -> BoundedCall.call(participants, "foo_init", SHORT, this::hang))
         .isInstanceOf(Ep4jException.class)
         .hasMessageStartingWith(ErrorCode.LIBRARY_CALL_STUCK.id());
+    assertThat(BoundedCall.abandoned()).isEqualTo(before + 1);
+    never.countDown();
+    while (BoundedCall.abandoned() > before) {
+      Thread.onSpinWait();
+    }
+    assertThat(BoundedCall.abandoned()).as("it has returned after all").isEqualTo(before);
   }
 
   @Test

@@ -388,7 +388,8 @@ final class HostBuffer implements ExpertBuffer {
           traffic.rowsReceived + counters.rowsReceived,
           traffic.payloadBytesSent + counters.payloadBytesSent,
           context.sharedBytes(),
-          memory.scratch().byteSize() + lowLatency.privateBytes());
+          memory.scratch().byteSize() + lowLatency.privateBytes(),
+          0);
     } finally {
       guard.leave();
     }

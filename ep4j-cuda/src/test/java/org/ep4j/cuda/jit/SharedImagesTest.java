@@ -1,0 +1,29 @@
+package org.ep4j.cuda.jit;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Test;
+
+class SharedImagesTest {
+  @Test
+  void anImageIsMadeOnceAndNoMoreThanTheLimitAreKept() {
+    SharedImages images = new SharedImages(3);
+    AtomicInteger made = new AtomicInteger();
+    for (int kernel = 0; kernel < 20; kernel++) {
+      for (int rank = 0; rank < 2; rank++) {
+        byte content = (byte) kernel;
+        byte[] image =
+            images.get(
+                "kernel " + kernel,
+                () -> {
+                  made.incrementAndGet();
+                  return new byte[] {content};
+                });
+        assertThat(image).containsExactly(content);
+        assertThat(images.size()).isLessThanOrEqualTo(3);
+      }
+    }
+    assertThat(made.get()).isEqualTo(20);
+  }
+}
