@@ -9,9 +9,8 @@ import javax.crypto.spec.SecretKeySpec;
 
 /**
  * A key that only the members of a group know, to prove membership on connections between ranks.
- * The key of a group comes from its secret by a {@link SecretDerivation derivation} that is slow
- * for secrets that could be guessed; a key of its own for each job comes from that one. Immutable;
- * any thread may use it.
+ * The key of a group comes from its secret by a derivation that is slow for secrets that could be
+ * guessed; a key of its own for each job comes from that one. Immutable; any thread may use it.
  */
 public final class JobKey {
   /** Length of a proof in bytes. */

@@ -76,9 +76,8 @@ final class SecretDerivation {
       }
       LOG.log(
           Logger.Level.WARNING,
-          "ep4j: the secret of this group may have fewer than 128 bits, so who records traffic"
-              + " could find it by trying: use 16 random bytes, for example of 'openssl rand -hex"
-              + " 16'");
+          "ep4j: the secret of this group may have fewer than 128 bits: an eavesdropper could find"
+              + " it by trying. Use 16 random bytes, for example of 'openssl rand -hex 16'");
       return SecretKeyFactory.getInstance("PBKDF2WithHmacSHA256")
           .generateSecret(new PBEKeySpec(secret.toCharArray(), salt, ITERATIONS, 8 * KEY_BYTES))
           .getEncoded();
