@@ -15,6 +15,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLException;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
@@ -55,6 +56,9 @@ final class TcpConnectionSetup {
 
   /** Why accepting fails, in this process or in the system; null once it succeeds again. */
   private volatile @Nullable IOException acceptFailure;
+
+  /** The last TLS handshake that a context of the caller refused. */
+  private volatile @Nullable SSLException tlsFailure;
 
   /** When connecting ends; starts when all ranks have announced their ports. */
   private long end;
@@ -179,10 +183,15 @@ final class TcpConnectionSetup {
 
   private String whyNone() {
     IOException failure = acceptFailure;
-    return failure == null
+    if (failure != null) {
+      return "this rank could not accept connections (%s): its process needs %d connections for this wire; raise its limit of open files (ulimit -n), or lower connections or progressContexts"
+          .formatted(failure.getMessage(), (group.size() - 1) * config.connections());
+    }
+    SSLException refused = tlsFailure;
+    return refused == null
         ? "check for a firewall between the hosts"
-        : "this rank could not accept connections (%s): its process needs %d connections for this wire; raise its limit of open files (ulimit -n), or lower connections or progressContexts"
-            .formatted(failure.getMessage(), (group.size() - 1) * config.connections());
+        : "TLS with a client failed (%s): let the sslContext of every rank hold a key with a certificate that the others trust"
+            .formatted(refused.getMessage());
   }
 
   private List<Integer> missingRanks() {
@@ -275,6 +284,9 @@ final class TcpConnectionSetup {
           .asHost(pipe, identity -> take(identity, pipe), withDeadline());
       missing.countDown();
       admitted = true;
+    } catch (SSLException e) {
+      // By default any certificate is good: then it is a client that does not belong to the job.
+      tlsFailure = config.sslContext() == null ? null : e;
     } catch (IOException e) {
       // An unauthenticated client. A rank of the job has received the reason and reports it.
     } finally {

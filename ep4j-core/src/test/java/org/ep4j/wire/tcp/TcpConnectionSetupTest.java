@@ -12,6 +12,7 @@ import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import javax.net.ssl.SSLContext;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.engine.host.kernel.ForkedJvm;
 import org.ep4j.group.Group;
@@ -22,6 +23,7 @@ import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.Wires;
 import org.ep4j.wire.support.CollectiveStep;
+import org.ep4j.wire.tcp.pipe.Certified;
 import org.ep4j.wire.tcp.pipe.DeadlinePipe;
 import org.ep4j.wire.tcp.pipe.Handshake;
 import org.ep4j.wire.tcp.pipe.PlainPipe;
@@ -82,6 +84,46 @@ class TcpConnectionSetupTest {
                 .hasMessageContaining("rank 0: no connection from ranks [1, 2] within 300 ms");
           }
         });
+  }
+
+  @Test
+  void ranksThatTrustEachOthersCertificatesOpenAWireAndOthersAreRefused() throws Exception {
+    Certified[] own = {Certified.create(), Certified.create(), Certified.create()};
+    ThreadRanks.run(
+        3, TIMEOUT, group -> open(group, own[group.rank()].trusting(own), TIMEOUT).close());
+
+    Duration soon = Duration.ofSeconds(2);
+    Certified stranger = Certified.create();
+    ThreadRanks.run(
+        3,
+        TIMEOUT,
+        group -> {
+          SSLContext context = (group.rank() == 1 ? stranger : own[group.rank()]).trusting(own);
+          assertThatThrownBy(() -> open(group, context, soon))
+              .isInstanceOf(WireException.class)
+              .hasMessageContaining("rank 0: no connection from ranks [1]")
+              .hasMessageContaining("TLS with a client failed")
+              .hasMessageContaining("certif");
+        });
+    ThreadRanks.run(
+        2,
+        TIMEOUT,
+        group -> {
+          WireConfig.Builder config = WireConfig.builder().wire("tcp").timeout(soon);
+          if (group.rank() == 0) {
+            config.sslContext(own[0].trusting(own));
+          } else {
+            config.encrypted(true);
+          }
+          assertThatThrownBy(() -> Wires.open(group, config.build()))
+              .isInstanceOf(ConfigurationMismatchException.class)
+              .hasMessageContaining("sslContext");
+        });
+  }
+
+  private static Wire open(Group group, SSLContext context, Duration timeout) {
+    return Wires.open(
+        group, WireConfig.builder().wire("tcp").sslContext(context).timeout(timeout).build());
   }
 
   /** Prints a line per round; see {@link ScarceDescriptors}. */

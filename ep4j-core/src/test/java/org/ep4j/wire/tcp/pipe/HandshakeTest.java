@@ -7,12 +7,6 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
-import java.security.KeyPair;
-import java.security.KeyPairGenerator;
-import java.security.KeyStore;
-import java.security.cert.Certificate;
-import java.security.cert.X509Certificate;
-import java.security.spec.ECGenParameterSpec;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HexFormat;
@@ -20,9 +14,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
-import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
-import javax.net.ssl.TrustManagerFactory;
 import org.ep4j.group.Group;
 import org.ep4j.group.JobKey;
 import org.ep4j.wire.tcp.pipe.Handshake.PeerIdentity;
@@ -252,35 +244,6 @@ class HandshakeTest {
       }
       assertThat(here).isEqualTo(there);
       return here;
-    }
-  }
-
-  /** A key with a certificate. */
-  private record Certified(KeyPair keys, X509Certificate certificate) {
-    static Certified create() throws Exception {
-      KeyPairGenerator generator = KeyPairGenerator.getInstance("EC");
-      generator.initialize(new ECGenParameterSpec("secp256r1"));
-      KeyPair keys = generator.generateKeyPair();
-      return new Certified(keys, SelfSigned.of(keys));
-    }
-
-    SSLContext trusting(Certified peer) throws Exception {
-      char[] none = new char[0];
-      KeyStore own = KeyStore.getInstance("PKCS12");
-      own.load(null, null);
-      own.setKeyEntry("own", keys.getPrivate(), none, new Certificate[] {certificate});
-      KeyManagerFactory managers =
-          KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
-      managers.init(own, none);
-      KeyStore peers = KeyStore.getInstance("PKCS12");
-      peers.load(null, null);
-      peers.setCertificateEntry("peer", peer.certificate);
-      TrustManagerFactory trust =
-          TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
-      trust.init(peers);
-      SSLContext context = SSLContext.getInstance("TLSv1.3");
-      context.init(managers.getKeyManagers(), trust.getTrustManagers(), null);
-      return context;
     }
   }
 
