@@ -52,6 +52,9 @@ public final class Main implements Runnable {
       description = "Show the stack trace of an error.")
   private boolean verbose;
 
+  /** NativeExit.PROPERTY, of a package that is not exported to this module. */
+  private static final String SKIP_EXIT_HANDLERS = "ep4j.skipExitHandlers";
+
   @Spec private @Nullable CommandSpec spec;
 
   /** Used by picocli. */
@@ -62,7 +65,9 @@ public final class Main implements Runnable {
     // Digits and separators of every message and table, for readers that are programs.
     Locale.setDefault(Locale.Category.FORMAT, Locale.ROOT);
     // This process is ep4j's own: no other library needs its exit handlers (NativeExit).
-    System.getProperties().putIfAbsent("ep4j.skipExitHandlers", "true");
+    if (System.getProperty(SKIP_EXIT_HANDLERS) == null) {
+      System.setProperty(SKIP_EXIT_HANDLERS, "true");
+    }
     StandardOutput out = StandardOutput.install();
     int code = Platform.isSupported() ? run(arguments) : Platform.refuse();
     System.out.flush();

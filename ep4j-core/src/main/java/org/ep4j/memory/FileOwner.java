@@ -22,7 +22,7 @@ public final class FileOwner {
     return isOf(name, Libc.effectiveUser());
   }
 
-  /** As {@link #isOwn}, and also of root, who could change the files of this user anyway. */
+  /** As {@link #isOwn}, and also of root: root can change the files of this user anyway. */
   public static boolean isOwnOrOfRoot(Path name) {
     return isOwn(name) || isOf(name, ROOT);
   }

@@ -30,7 +30,7 @@ import org.jspecify.annotations.Nullable;
  * removed name must still belong to the locked file.
  *
  * <p>Other users may write into the directory. A name that one of them has made is left alone, and
- * never opened: it may be a link to another file, or a pipe that nobody reads.
+ * never opened: it may be a link to another file, or a pipe without a reader.
  */
 final class SharedFiles {
   private static final String PREFIX = "ep4j-";

@@ -118,7 +118,7 @@ class SharedFilesTest {
     }
   }
 
-  /** To open a pipe that nobody reads lasts forever. */
+  /** To open a pipe without a reader lasts forever. */
   @Test
   @Timeout(value = 20, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
   void sweepingDoesNotOpenPipesLinksAndFilesOfOtherUsers(@TempDir Path home) throws Exception {

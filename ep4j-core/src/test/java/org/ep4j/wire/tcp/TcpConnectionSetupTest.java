@@ -93,12 +93,12 @@ class TcpConnectionSetupTest {
         3, TIMEOUT, group -> open(group, own[group.rank()].trusting(own), TIMEOUT).close());
 
     Duration soon = Duration.ofSeconds(2);
-    Certified stranger = Certified.create();
+    Certified untrusted = Certified.create();
     ThreadRanks.run(
         3,
         TIMEOUT,
         group -> {
-          SSLContext context = (group.rank() == 1 ? stranger : own[group.rank()]).trusting(own);
+          SSLContext context = (group.rank() == 1 ? untrusted : own[group.rank()]).trusting(own);
           assertThatThrownBy(() -> open(group, context, soon))
               .isInstanceOf(WireException.class)
               .hasMessageContaining("rank 0: no connection from ranks [1]")

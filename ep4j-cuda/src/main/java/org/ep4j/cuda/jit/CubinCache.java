@@ -33,7 +33,7 @@ import org.jspecify.annotations.Nullable;
  * files are the least recently used; they are deleted first when the directory exceeds its limit.
  * Disk errors are not thrown: an unusable cache costs time and is logged once.
  *
- * <p>Whoever writes a cubin decides what runs on the GPU. So a directory is made for its user alone
+ * <p>The author of a cubin decides what runs on the GPU. So a directory is made for its user alone
  * (mode 0700), and one that belongs to another user or that others can write is not used; neither
  * is a file of another user, or a symbolic link. Root's directories and files count as the user's
  * own.

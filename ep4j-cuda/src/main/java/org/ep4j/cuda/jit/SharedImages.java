@@ -10,17 +10,17 @@ import java.util.function.Supplier;
  * kernels has them. Any thread.
  */
 final class SharedImages {
-  private final int most;
+  private final int max;
   private final ConcurrentHashMap<String, byte[]> images = new ConcurrentHashMap<>();
 
-  /** Keeps at most {@code most} images, and one more for each concurrent request. */
-  SharedImages(int most) {
-    this.most = most;
+  /** Keeps at most {@code max} images, and one more for each concurrent request. */
+  SharedImages(int max) {
+    this.max = max;
   }
 
   /** The image of a key; makes it if it is not there. */
   byte[] get(String key, Supplier<byte[]> make) {
-    if (images.size() >= most && !images.containsKey(key)) {
+    if (images.size() >= max && !images.containsKey(key)) {
       images.clear();
     }
     return images.computeIfAbsent(key, _ -> make.get());

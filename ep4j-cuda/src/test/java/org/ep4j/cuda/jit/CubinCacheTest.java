@@ -169,7 +169,7 @@ class CubinCacheTest {
         .isEqualTo(PosixFilePermissions.fromString("rwx------"));
   }
 
-  /** A cubin is code: whoever wrote it decides what runs. */
+  /** A cubin is code: its author decides what runs. */
   @Test
   void whatOthersCanHaveWrittenIsNotUsed() throws IOException {
     Path place = directory.resolve("place");

@@ -217,10 +217,10 @@ class HandshakeTest {
   void certificatesOfTheCallerAreCheckedAtBothEnds() throws Exception {
     Certified one = Certified.create();
     Certified other = Certified.create();
-    Certified stranger = Certified.create();
+    Certified untrusted = Certified.create();
     assertThat(connects(one.trusting(other), other.trusting(one))).isTrue();
-    assertThat(connects(one.trusting(other), stranger.trusting(one))).as("host").isFalse();
-    assertThat(connects(stranger.trusting(other), other.trusting(one))).as("client").isFalse();
+    assertThat(connects(one.trusting(other), untrusted.trusting(one))).as("host").isFalse();
+    assertThat(connects(untrusted.trusting(other), other.trusting(one))).as("client").isFalse();
   }
 
   private boolean connects(SSLContext client, SSLContext host) throws Exception {
