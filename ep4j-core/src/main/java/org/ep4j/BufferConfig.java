@@ -30,6 +30,7 @@ public final class BufferConfig {
   private final String engine;
   private final int ranksPerNode;
   private final String wire;
+  private final WireOptions wireOptions;
   private final String backend;
 
   private BufferConfig(Builder b) {
@@ -44,6 +45,7 @@ public final class BufferConfig {
     engine = b.engine;
     ranksPerNode = b.ranksPerNode;
     wire = b.wire;
+    wireOptions = b.wireOptions;
     backend = b.backend;
     checkHidden();
     checkExperts();
@@ -171,6 +173,7 @@ public final class BufferConfig {
     b.engine = engine;
     b.ranksPerNode = ranksPerNode;
     b.wire = wire;
+    b.wireOptions = wireOptions;
     b.backend = backend;
     return b;
   }
@@ -241,6 +244,14 @@ public final class BufferConfig {
   }
 
   /**
+   * Settings of that wire; default {@link WireOptions#DEFAULT}. An open buffer of several nodes
+   * returns the number of lanes, and the values of the settings that its wire has.
+   */
+  public WireOptions wireOptions() {
+    return wireOptions;
+  }
+
+  /**
    * How GPUs reach each other, as in {@link BackendName}. {@link BackendName#AUTO} (default) uses
    * the first of these that is set: system property {@code ep4j.backend}, environment variables
    * {@code EP4J_BACKEND} and {@code DEEP_EP_BACKEND}; otherwise {@code direct}. Ignored by engines
@@ -264,6 +275,7 @@ public final class BufferConfig {
         && engine.equals(c.engine)
         && ranksPerNode == c.ranksPerNode
         && wire.equals(c.wire)
+        && wireOptions.equals(c.wireOptions)
         && backend.equals(c.backend);
   }
 
@@ -281,6 +293,7 @@ public final class BufferConfig {
         engine,
         ranksPerNode,
         wire,
+        wireOptions,
         backend);
   }
 
@@ -308,6 +321,8 @@ public final class BufferConfig {
         + ranksPerNode
         + ", wire="
         + wire
+        + ", wireOptions="
+        + wireOptions
         + ", backend="
         + backend
         + "]";
@@ -329,6 +344,7 @@ public final class BufferConfig {
     private String engine = EngineName.AUTO;
     private int ranksPerNode;
     private String wire = WireName.AUTO;
+    private WireOptions wireOptions = WireOptions.DEFAULT;
     private String backend = BackendName.AUTO;
 
     private Builder() {}
@@ -425,6 +441,12 @@ public final class BufferConfig {
      */
     public Builder wire(String value) {
       wire = Names.wire(value);
+      return this;
+    }
+
+    /** Settings of the wire between nodes. */
+    public Builder wireOptions(WireOptions value) {
+      wireOptions = value;
       return this;
     }
 

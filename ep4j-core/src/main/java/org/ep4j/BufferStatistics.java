@@ -1,5 +1,7 @@
 package org.ep4j;
 
+import java.util.List;
+
 /**
  * Counters of a buffer since it was opened, and its reserved memory in bytes.
  *
@@ -15,6 +17,8 @@ package org.ep4j;
  * @param abandonedThreads threads of this process, of all its buffers, that are inside a call of a
  *     native library that waits for a lost rank without a limit; normally 0. Each keeps its stack
  *     and what the library holds until the process ends
+ * @param wirePaths paths to ranks of other nodes since the wire was opened, by an open or a reset;
+ *     empty for wires other than {@code verbs}
  */
 public record BufferStatistics(
     long dispatches,
@@ -26,4 +30,10 @@ public record BufferStatistics(
     long payloadBytesSent,
     long symmetricBytes,
     long privateBytes,
-    int abandonedThreads) {}
+    int abandonedThreads,
+    List<WirePath> wirePaths) {
+  /** Copies the list. */
+  public BufferStatistics {
+    wirePaths = List.copyOf(wirePaths);
+  }
+}

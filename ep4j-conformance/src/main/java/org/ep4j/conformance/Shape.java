@@ -4,9 +4,11 @@ import java.time.Duration;
 import java.util.SplittableRandom;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
+import org.ep4j.EngineName;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.HighThroughputConfig;
 import org.ep4j.WireName;
+import org.ep4j.WireOptions;
 
 /**
  * The shape of a random buffer: mostly small, sometimes unusual.
@@ -20,6 +22,7 @@ import org.ep4j.WireName;
  * @param expertAlignment largest alignment
  * @param rowDType widest row
  * @param ranksPerNode ranks that share memory; 0 = all
+ * @param lanes lanes of a wire between nodes; 0 = as many as the wire chooses
  */
 record Shape(
     int ranks,
@@ -30,7 +33,10 @@ record Shape(
     int lowLatencyMaxTokens,
     int expertAlignment,
     DType rowDType,
-    int ranksPerNode) {
+    int ranksPerNode,
+    int lanes) {
+  private static final int[] LANES = {0, 1, 3, 8};
+
   private static final int[] ALIGNMENTS = {1, 2, 3, 8, 16, 64};
   private static final int[] LOW_LATENCY_BLOCKS = {1, 2, 3, 4, 8, 12};
   private static final DType[] ROWS = {DType.BF16, DType.BF16, DType.FP32, DType.FP16};
@@ -69,7 +75,8 @@ record Shape(
         lowLatency ? random.nextInt(1, 24) : 0,
         ALIGNMENTS[random.nextInt(ALIGNMENTS.length)],
         ROWS[random.nextInt(ROWS.length)],
-        wire.isEmpty() ? 0 : random.nextInt(1, ranks + 1));
+        wire.isEmpty() ? 0 : random.nextInt(1, ranks + 1),
+        wire.isEmpty() ? 0 : LANES[random.nextInt(LANES.length)]);
   }
 
   private static ExpertPlacement placement(int experts, int ranks, SplittableRandom random) {
@@ -94,6 +101,10 @@ record Shape(
             .engine(engine)
             .ranksPerNode(ranksPerNode)
             .wire(wire.isEmpty() ? WireName.AUTO : wire);
+    if (lanes > 0 && engine.equals(EngineName.HOST)) {
+      // On GPUs the number must suit EP4J_PROXY_THREADS.
+      config.wireOptions(WireOptions.builder().lanes(lanes).build());
+    }
     if (maxTokens > 0) {
       config.highThroughput(
           HighThroughputConfig.builder()

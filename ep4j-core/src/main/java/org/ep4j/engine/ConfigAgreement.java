@@ -117,6 +117,7 @@ public final class ConfigAgreement {
       {"host", hostOf(group)},
       {"ranksPerNode", Integer.toString(config.ranksPerNode())},
       {"wire", config.wire()},
+      {"wireOptions", config.wireOptions().toString()},
       {"hidden", Integer.toString(config.hidden())},
       {"topK", Integer.toString(config.topK())},
       {"experts", Integer.toString(config.experts())},

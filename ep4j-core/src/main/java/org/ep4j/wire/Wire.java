@@ -1,6 +1,8 @@
 package org.ep4j.wire;
 
 import java.time.Duration;
+import java.util.List;
+import org.ep4j.WirePath;
 
 /**
  * Connects regions of this rank with those of its peers: one-sided writes, counted at the receiver.
@@ -125,6 +127,14 @@ public interface Wire extends AutoCloseable {
    * when the number has changed.
    */
   int failedLanes();
+
+  /**
+   * Paths that count the bytes of puts, see {@link WirePath}; empty for wires that do not count.
+   * Any thread; bytes of puts that run at the same time may be missing.
+   */
+  default List<WirePath> paths() {
+    return List.of();
+  }
 
   /**
    * Whether a peer can no longer write this rank's memory and counters after all lanes to it have

@@ -5,6 +5,7 @@ import javax.net.ssl.SSLContext;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.WireName;
+import org.ep4j.WireOptions;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -13,7 +14,8 @@ import org.jspecify.annotations.Nullable;
  *
  * @param wire kind of wire, as in {@link WireName}; {@code auto} (default) uses {@code inproc} for
  *     threads of one JVM, {@code shm} for processes of one host, otherwise {@code tcp}
- * @param lanes lanes to each peer; default 4
+ * @param options lanes, and settings of single kinds of wire. An open wire returns the number of
+ *     lanes, and the values of those settings that it has
  * @param progressContexts number of threads that may drive the wire at the same time; default 1
  * @param counters counters of each rank; default 1024
  * @param bytesInFlight bytes that may be in flight from a progress context to one peer; default 64
@@ -36,7 +38,7 @@ import org.jspecify.annotations.Nullable;
  */
 public record WireConfig(
     String wire,
-    int lanes,
+    WireOptions options,
     int progressContexts,
     int counters,
     long bytesInFlight,
@@ -49,8 +51,8 @@ public record WireConfig(
   /** In nanoseconds a longer one overflows sooner or later. */
   private static final Duration LONGEST_TIMEOUT = Duration.ofDays(365);
 
-  /** Maximum number of lanes to a peer. */
-  public static final int MAX_LANES = 1024;
+  /** Lanes of a progress context, for wires that choose no other number. */
+  static final int DEFAULT_LANES = 4;
 
   /** Maximum number of counters of a rank. */
   public static final int MAX_COUNTERS = 1 << 24;
@@ -67,8 +69,7 @@ public record WireConfig(
    * @throws InvalidArgumentException if a value is out of range
    */
   public WireConfig {
-    range("lanes", lanes, 1, MAX_LANES);
-    range("progressContexts", progressContexts, 1, lanes);
+    range("progressContexts", progressContexts, 1, options.lanesOr(WireOptions.MAX_LANES));
     range("counters", counters, 1, MAX_COUNTERS);
     range("bytesInFlight", bytesInFlight, 1, Long.MAX_VALUE);
     range("operationsInFlight", operationsInFlight, 1, MAX_OPERATIONS);
@@ -115,20 +116,50 @@ public record WireConfig(
   /** The fields that must be the same on all ranks. */
   String common() {
     // Records print their components by name, in order.
-    return new WireConfig(
-            wire,
-            lanes,
-            progressContexts,
-            counters,
-            bytesInFlight,
-            operationsInFlight,
-            connections,
-            encrypted,
-            timeout,
-            "",
-            null)
+    return with(options, "", null)
         .toString()
         .replace("sslContext=null", "sslContext=" + (sslContext == null ? "none" : "given"));
+  }
+
+  /**
+   * Lanes to each peer; 0 if they are left open, which those of an open wire are not. Allocates
+   * nothing.
+   */
+  public int lanes() {
+    return options.lanesOr(0);
+  }
+
+  /**
+   * For wires: this configuration, with {@code perProgressContext} lanes for each progress context
+   * if it leaves them open. At most {@link WireOptions#MAX_LANES}, and as many for each progress
+   * context.
+   */
+  public WireConfig settled(int perProgressContext) {
+    int each = Math.min(perProgressContext, WireOptions.MAX_LANES / progressContexts);
+    return options.lanes().isPresent()
+        ? this
+        : with(options.toBuilder().lanes(each * progressContexts).build());
+  }
+
+  /** For wires: this configuration with other options. */
+  public WireConfig with(WireOptions other) {
+    return with(other, affinity, sslContext);
+  }
+
+  private WireConfig with(
+      WireOptions otherOptions, String otherAffinity, @Nullable SSLContext otherContext) {
+    return new WireConfig(
+        wire,
+        otherOptions,
+        progressContexts,
+        counters,
+        bytesInFlight,
+        operationsInFlight,
+        connections,
+        encrypted,
+        timeout,
+        otherAffinity,
+        otherContext);
   }
 
   /**
@@ -142,7 +173,7 @@ public record WireConfig(
   /** Collects the values of a {@link WireConfig}. */
   public static final class Builder {
     private @Nullable String wire;
-    private @Nullable Integer lanes;
+    private WireOptions options = WireOptions.DEFAULT;
     private int progressContexts = 1;
     private int counters = 1024;
     private @Nullable Long bytesInFlight;
@@ -165,9 +196,15 @@ public record WireConfig(
       return this;
     }
 
-    /** Lanes to each peer. */
+    /** Lanes to each peer, as {@link WireOptions#lanes()}. */
     public Builder lanes(int lanes) {
-      this.lanes = lanes;
+      options = options.toBuilder().lanes(lanes).build();
+      return this;
+    }
+
+    /** Lanes, and settings of single kinds of wire; replaces earlier ones. */
+    public Builder options(WireOptions options) {
+      this.options = options;
       return this;
     }
 
@@ -239,7 +276,7 @@ public record WireConfig(
     WireConfig build(WireEnvironment environment) {
       return new WireConfig(
           wire == null || wire.equals(WireName.AUTO) ? environment.wire() : wire,
-          lanes == null ? environment.lanes() : lanes,
+          options.lanes().isPresent() ? options : environment.options(options, progressContexts),
           progressContexts,
           counters,
           bytesInFlight == null ? environment.bytesInFlight() : bytesInFlight,

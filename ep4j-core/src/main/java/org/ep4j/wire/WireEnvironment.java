@@ -7,6 +7,7 @@ import java.util.Map;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.WireName;
+import org.ep4j.WireOptions;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -20,7 +21,7 @@ public final class WireEnvironment {
   /** Kind of wire. */
   public static final String WIRE = "EP4J_WIRE";
 
-  /** Lanes to each peer. */
+  /** Lanes to each peer; 0 = the wire chooses. */
   public static final String LANES = "EP4J_WIRE_LANES";
 
   /** Connections to each peer. */
@@ -60,7 +61,7 @@ public final class WireEnvironment {
   private WireEnvironment(Map<String, String> variables) {
     this.variables = variables;
     wire = text(WIRE, WireName.AUTO);
-    lanes = (int) number(LANES, 4, 1, WireConfig.MAX_LANES);
+    lanes = (int) number(LANES, 0, 0, WireOptions.MAX_LANES);
     connections = (int) number(CONNECTIONS, 0, 0, WireConfig.MAX_CONNECTIONS);
     bytesInFlight = number(BYTES_IN_FLIGHT, 64L << 20, 1, Long.MAX_VALUE);
     operationsInFlight = (int) number(OPERATIONS_IN_FLIGHT, 1024, 1, WireConfig.MAX_OPERATIONS);
@@ -87,8 +88,21 @@ public final class WireEnvironment {
     return wire;
   }
 
-  int lanes() {
-    return lanes;
+  /**
+   * Options with the lanes of the environment, for a program with this number of progress contexts,
+   * each of which needs a lane.
+   */
+  WireOptions options(WireOptions given, int progressContexts) {
+    if (lanes == 0) {
+      return given;
+    }
+    if (lanes < progressContexts) {
+      throw refused(
+          LANES,
+          String.valueOf(lanes),
+          "at least the program's progress contexts (" + progressContexts + ")");
+    }
+    return given.toBuilder().lanes(lanes).build();
   }
 
   /** Connections for a program with this number of progress contexts. */

@@ -22,7 +22,16 @@ public interface WireProvider {
   String unavailableBecause(Group group);
 
   /**
-   * Opens the wire; collective. The configurations of the ranks have been compared before.
+   * Whether {@link #open} chooses the number of lanes where the configuration leaves it open, see
+   * {@link WireConfig#settled}; other wires are opened with a number.
+   */
+  default boolean choosesLanes() {
+    return false;
+  }
+
+  /**
+   * Opens the wire; collective. The configurations of the ranks have been compared before. {@link
+   * Wire#config()} of the result has a number of lanes, the same on all ranks.
    *
    * @throws WireException if a rank cannot open the wire; names the rank, on all ranks
    */

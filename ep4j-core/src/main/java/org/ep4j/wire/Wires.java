@@ -42,7 +42,9 @@ public final class Wires {
     if (name.equals(WireName.AUTO)) {
       name = group.inProcess() ? WireName.INPROC : oneHost ? WireName.SHM : WireName.TCP;
     }
-    return provider(name, group, config.timeout()).open(group, config);
+    WireProvider provider = provider(name, group, config.timeout());
+    return provider.open(
+        group, provider.choosesLanes() ? config : config.settled(WireConfig.DEFAULT_LANES));
   }
 
   /** Every kind of wire on the module path. */

@@ -8,6 +8,7 @@ import java.util.Map;
 import javax.net.ssl.SSLContext;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.WireOptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -30,7 +31,7 @@ class WireEnvironmentTest {
     assertThat(config)
         .isEqualTo(
             new WireConfig(
-                "ucx", 6, 1, 1024, 1000, 10, 2, true, Duration.ofMillis(1500), "", null));
+                "ucx", lanes(6), 1, 1024, 1000, 10, 2, true, Duration.ofMillis(1500), "", null));
   }
 
   @Test
@@ -54,7 +55,7 @@ class WireEnvironmentTest {
 
     assertThat(config)
         .isEqualTo(
-            new WireConfig("tcp", 3, 1, 1024, 5, 7, 1, false, Duration.ofSeconds(9), "", null));
+            new WireConfig("tcp", lanes(3), 1, 1024, 5, 7, 1, false, Duration.ofSeconds(9), "", null));
   }
 
   @Test
@@ -74,13 +75,23 @@ class WireEnvironmentTest {
     assertThat(WireConfig.builder().build(WireEnvironment.of(Map.of("EP4J_WIRE_LANES", " "))))
         .isEqualTo(
             new WireConfig(
-                "auto", 4, 1, 1024, 64L << 20, 1024, 0, false, Duration.ofSeconds(60), "", null));
+                "auto",
+                WireOptions.DEFAULT,
+                1,
+                1024,
+                64L << 20,
+                1024,
+                0,
+                false,
+                Duration.ofSeconds(60),
+                "",
+                null));
   }
 
   @ParameterizedTest
   @CsvSource({
     "EP4J_WIRE_LANES, four",
-    "EP4J_WIRE_LANES, 0",
+    "EP4J_WIRE_LANES, 1025",
     "EP4J_WIRE_CONNECTIONS, -1",
     "EP4J_WIRE_BYTES_IN_FLIGHT, 64M",
     "EP4J_WIRE_OPERATIONS_IN_FLIGHT, 99999999",
@@ -102,10 +113,23 @@ class WireEnvironmentTest {
   }
 
   @Test
+  void eachProgressContextOfTheProgramNeedsALane() {
+    WireEnvironment one = WireEnvironment.of(Map.of("EP4J_WIRE_LANES", "1"));
+
+    assertThatThrownBy(() -> WireConfig.builder().progressContexts(2).build(one))
+        .hasMessageContaining("EP4J_WIRE_LANES = 1");
+    assertThat(WireConfig.builder().progressContexts(2).lanes(4).build(one).lanes()).isEqualTo(4);
+  }
+
+  private static WireOptions lanes(int lanes) {
+    return WireOptions.builder().lanes(lanes).build();
+  }
+
+  @Test
   void everySettingShowsWhetherItIsSet() {
     assertThat(WireEnvironment.of(Map.of("EP4J_WIRE", "tcp")).settings())
         .hasSize(7)
         .contains(new WireEnvironment.Setting("EP4J_WIRE", "tcp", true))
-        .contains(new WireEnvironment.Setting("EP4J_WIRE_LANES", "4", false));
+        .contains(new WireEnvironment.Setting("EP4J_WIRE_LANES", "0", false));
   }
 }

@@ -22,6 +22,18 @@ class WiresTest {
   }
 
   @Test
+  void lanesLeftOpenAreFourOfEachProgressContext() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          WireConfig config = WireConfig.builder().wire("inproc").progressContexts(3).build();
+          try (Wire wire = Wires.open(group, config)) {
+            assertThat(wire.config().lanes()).isEqualTo(12);
+          }
+        });
+  }
+
+  @Test
   void otherDifferencesAreNamed() {
     ThreadRanks.run(
         2,

@@ -86,7 +86,7 @@ public final class WireBench implements AutoCloseable {
     boolean connected = wire.name().equals(WireName.TCP) || wire.name().equals(WireName.UCX);
     return new WireSpeed(
         wire.name(),
-        config.lanes(),
+        wire.config().lanes(),
         connected ? config.connections() : 0,
         bytes,
         puts,
@@ -144,7 +144,7 @@ public final class WireBench implements AutoCloseable {
     agreement.barrier();
     long start = System.nanoTime();
     if (group.rank() == 0) {
-      int lanes = config.lanes();
+      int lanes = wire.config().lanes();
       for (long i = 0; i < puts; i++) {
         Lane lane = wire.lane(peer, (int) (i % lanes));
         wait.put(lane, source, 0, target, 0, bytes, STREAM);

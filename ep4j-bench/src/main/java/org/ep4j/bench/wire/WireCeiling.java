@@ -16,10 +16,9 @@ import org.ep4j.wire.Wires;
 
 /**
  * Rate of the wire between nodes without an engine: every rank streams puts to its partner in each
- * other node, all at once, with the lanes of the engine. Collective.
+ * other node, all at once, with the lanes that the host engine has. Collective.
  */
 public final class WireCeiling implements AutoCloseable {
-  private static final int LANES = 4;
   private static final long PUT = 1 << 20;
   private static final long MAX_PUTS = 1_000_000;
   private static final long STREAM_NANOS = 300_000_000;
@@ -64,12 +63,7 @@ public final class WireCeiling implements AutoCloseable {
       }
     }
     WireConfig config =
-        WireConfig.builder()
-            .wire(nodes.wire())
-            .lanes(LANES)
-            .counters(ranks)
-            .timeout(TIMEOUT)
-            .build();
+        WireConfig.builder().wire(nodes.wire()).counters(ranks).timeout(TIMEOUT).build();
     wire = Wires.open(group, config);
     boolean done = false;
     try {
@@ -100,6 +94,11 @@ public final class WireCeiling implements AutoCloseable {
     return wire.name();
   }
 
+  /** Lanes to each target. */
+  public int lanes() {
+    return wire.config().lanes();
+  }
+
   /** GB/s from a rank, and to a rank at the same time; the median of the streams. */
   public double gbps() {
     return new Timings(found.stream().mapToDouble(Double::doubleValue).toArray()).median();
@@ -123,7 +122,7 @@ public final class WireCeiling implements AutoCloseable {
     int rank = group.rank();
     for (long i = 0; i < count; i++) {
       for (int peer : targets) {
-        Lane lane = wire.lane(peer, (int) (i % LANES));
+        Lane lane = wire.lane(peer, (int) (i % lanes()));
         wait.put(lane, source, 0, target, rank * PUT, PUT, rank);
       }
       wire.poll(0);
@@ -133,7 +132,7 @@ public final class WireCeiling implements AutoCloseable {
       wait.counter(peer, sent, peer);
     }
     for (int peer : targets) {
-      for (int lane = 0; lane < LANES; lane++) {
+      for (int lane = 0; lane < lanes(); lane++) {
         wait.flush(wire.lane(peer, lane));
       }
     }

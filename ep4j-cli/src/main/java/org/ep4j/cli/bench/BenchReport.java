@@ -153,11 +153,13 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
   private static String crossings(Style style, List<Result> results) {
     Table table = new Table("between nodes", "rows", "bytes", "GB/s", "wire alone GB/s", "% of it");
     String wire = "";
+    int lanes = 0;
     for (Result result : results) {
       InternodeTraffic crossing = result.crossing();
       if (crossing != null) {
         double gbps = crossing.gbps(result.timings().median());
         wire = crossing.wire();
+        lanes = crossing.lanes();
         table.row(
             result.operation() + " " + result.payload(),
             Units.fixed(crossing.rows(), 0),
@@ -174,7 +176,10 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
         "per rank, both directions at once; a row counts once per node; wire alone: puts of 1 MiB"
             + " over "
             + wire
-            + ", 4 lanes, all ranks at once, alternating with the operations";
+            + ", "
+            + lanes
+            + (lanes == 1 ? " lane" : " lanes")
+            + ", all ranks at once, alternating with the operations";
     return "\n" + table.render(style) + Wrapped.faint(style, note);
   }
 

@@ -265,7 +265,7 @@ final class HighThroughputBench implements AutoCloseable {
     }
     double rows =
         TrafficVolume.crossing(sets.stream().map(InputSet::world).toList(), settings.nodes());
-    return new InternodeTraffic(wire.wire(), rows, rows * rowBytes, wire.gbps());
+    return new InternodeTraffic(wire.wire(), wire.lanes(), rows, rows * rowBytes, wire.gbps());
   }
 
   private Result result(

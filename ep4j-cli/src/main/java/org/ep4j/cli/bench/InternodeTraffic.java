@@ -7,12 +7,13 @@ import java.util.Map;
  * Traffic of an operation between nodes, per rank.
  *
  * @param wire kind of wire
+ * @param lanes lanes of the wire to each rank
  * @param rows rows that a rank sends to other nodes, each once per node; mean of ranks and input
  *     sets. A rank receives as many
  * @param bytes bytes of those rows
  * @param wireGbps rate of the wire alone with all ranks sending, in each direction
  */
-record InternodeTraffic(String wire, double rows, double bytes, double wireGbps) {
+record InternodeTraffic(String wire, int lanes, double rows, double bytes, double wireGbps) {
   /** GB/s in each direction. */
   double gbps(double micros) {
     return bytes / micros / 1e3;
@@ -21,6 +22,7 @@ record InternodeTraffic(String wire, double rows, double bytes, double wireGbps)
   Map<String, Object> tree(double micros) {
     Map<String, Object> tree = new LinkedHashMap<>();
     tree.put("wire", wire);
+    tree.put("lanes", lanes);
     tree.put("rows", rows);
     tree.put("bytes", bytes);
     tree.put("gbps_each_way", gbps(micros));

@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
+import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferStatistics;
 import org.ep4j.Combine;
@@ -353,7 +354,8 @@ final class CudaBuffer implements ExpertBuffer {
           words.getAtIndex(ValueLayout.JAVA_LONG, 2),
           symmetricBytes() + (context.internode == null ? 0 : context.internode.memoryBytes()),
           privateBytes(),
-          BoundedCall.abandoned());
+          BoundedCall.abandoned(),
+          context.internode == null ? List.of() : context.internode.paths());
     } finally {
       leave();
     }

@@ -148,7 +148,12 @@ final class CudaBufferOpening implements AutoCloseable {
     InternodeConnection internode =
         one ? null : internode(group, device, backend, wanted, nodes, layout);
     BufferConfig config =
-        internode == null ? wanted : wanted.toBuilder().wire(internode.wire()).build();
+        internode == null
+            ? wanted
+            : wanted.toBuilder()
+                .wire(internode.wire())
+                .wireOptions(internode.wireOptions())
+                .build();
     SymmetricRegion shared =
         steps.together(
             "the region of " + layout.bytes + " bytes that peers write",

@@ -1,8 +1,11 @@
 package org.ep4j.cuda.internode;
 
 import java.time.Duration;
+import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.WireName;
+import org.ep4j.WireOptions;
+import org.ep4j.WirePath;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -83,7 +86,7 @@ public final class InternodeConnection implements AutoCloseable {
         : new WireLink(
             group,
             backend.world(),
-            InternodeWire.of(wire, config.timeout(), System.getenv()),
+            InternodeWire.of(wire, config.wireOptions(), config.timeout(), System.getenv()),
             nodes,
             sizes(partners));
   }
@@ -107,6 +110,16 @@ public final class InternodeConnection implements AutoCloseable {
   /** The transport between the nodes, as {@link BufferConfig#wire()} names it. */
   public String wire() {
     return link.wire();
+  }
+
+  /** Paths of the transport that count bytes. Any thread. */
+  public List<WirePath> paths() {
+    return link.paths();
+  }
+
+  /** Settings of the transport, as {@link BufferConfig#wireOptions()} has them. */
+  public WireOptions wireOptions() {
+    return link.wireOptions();
   }
 
   /** The library that kernels must be linked to; null if none. Closed after them. */

@@ -1,6 +1,9 @@
 package org.ep4j.cuda.internode;
 
 import java.time.Duration;
+import java.util.List;
+import org.ep4j.WireOptions;
+import org.ep4j.WirePath;
 import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.struct.InternodeTransport;
 import org.jspecify.annotations.Nullable;
@@ -13,6 +16,12 @@ import org.jspecify.annotations.Nullable;
 interface InternodeLink extends AutoCloseable {
   /** Name as in {@code BufferConfig.wire()}. */
   String wire();
+
+  /** Settings as in {@code BufferConfig.wireOptions()}. */
+  WireOptions wireOptions();
+
+  /** Paths that count bytes, as {@code BufferStatistics.wirePaths()}. Any thread. */
+  List<WirePath> paths();
 
   /** Receive memory of this rank, as a device address. */
   long incoming();

@@ -8,10 +8,12 @@ import org.ep4j.BufferConfig;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.WireName;
+import org.ep4j.WireOptions;
 import org.ep4j.cuda.internode.proxy.ProxyConfig;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.WireEnvironment;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.Wires;
 import org.jspecify.annotations.Nullable;
@@ -20,24 +22,31 @@ import org.jspecify.annotations.Nullable;
  * How a buffer's wire and proxy are opened.
  *
  * @param wire kind of wire, or {@link WireName#STAGED}
+ * @param options settings of the wire
  * @param threads threads of the proxy
  * @param cores cores of the threads; null if unset
  * @param timeout limit of the opening
  */
-record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Duration timeout) {
-  private static final int LANES_PER_THREAD = 4;
+record InternodeWire(
+    String wire,
+    WireOptions options,
+    int threads,
+    @Nullable List<Integer> cores,
+    Duration timeout) {
   private static final int RINGS_PER_THREAD = 4;
   private static final int COMMANDS = 2048;
 
   static InternodeWire of(BufferConfig config, Map<String, String> variables) {
-    return of(config.wire(), config.timeout(), variables);
+    return of(config.wire(), config.wireOptions(), config.timeout(), variables);
   }
 
-  static InternodeWire of(String wire, Duration timeout, Map<String, String> variables) {
+  static InternodeWire of(
+      String wire, WireOptions options, Duration timeout, Map<String, String> variables) {
     String threads = variables.getOrDefault(ProxyConfig.THREADS_VARIABLE, "1").strip();
     String cores = variables.getOrDefault(ProxyConfig.CORES_VARIABLE, "").strip();
     return new InternodeWire(
         wire,
+        options,
         number(ProxyConfig.THREADS_VARIABLE, threads),
         cores.isEmpty() ? null : numbers(cores),
         timeout);
@@ -65,7 +74,7 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
   }
 
   /**
-   * Opens the wire; collective.
+   * Opens the wire, with as many lanes as it chooses or the environment sets; collective.
    *
    * @param bus address of the GPU, used to choose nearby ports of the wire
    */
@@ -74,16 +83,30 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
     if (wire.equals(WireName.STAGED)) {
       kind = group.inProcess() ? WireName.INPROC : WireName.SHM;
     }
-    return Wires.open(
-        group,
+    WireConfig config =
         WireConfig.builder()
             .wire(kind)
-            .lanes(threads * LANES_PER_THREAD)
+            .options(options)
             .progressContexts(threads)
             .counters(counters)
             .timeout(timeout)
             .affinity(bus)
-            .build());
+            .build();
+    config.options().lanes().ifPresent(this::requireEqualLanes);
+    return Wires.open(group, config);
+  }
+
+  /** Kernels name the lanes of each thread by the same numbers. */
+  private void requireEqualLanes(int lanes) {
+    int most = threads * ProxyConfig.MAX_LANES;
+    if (lanes % threads != 0 || lanes > most) {
+      throw new InvalidArgumentException(
+          ErrorCode.PROXY_CONFIG,
+          "lanes (" + WireEnvironment.LANES + ")",
+          String.valueOf(lanes),
+          "a multiple of " + ProxyConfig.THREADS_VARIABLE + " (" + threads + "), at most " + most,
+          "leave them out");
+    }
   }
 
   void requireReach(Wire opened, boolean puts) {
@@ -98,8 +121,9 @@ record InternodeWire(String wire, int threads, @Nullable List<Integer> cores, Du
     }
   }
 
-  int lanesPerThread() {
-    return LANES_PER_THREAD;
+  /** Lanes of each thread to a rank, which kernels use in turn. */
+  int lanesPerThread(Wire opened) {
+    return Math.min(ProxyConfig.MAX_LANES, opened.config().lanes() / threads);
   }
 
   /**

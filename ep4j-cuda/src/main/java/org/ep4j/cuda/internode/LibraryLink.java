@@ -2,9 +2,12 @@ package org.ep4j.cuda.internode;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.List;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
 import org.ep4j.WireName;
+import org.ep4j.WireOptions;
+import org.ep4j.WirePath;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.backend.PutTransport;
@@ -117,6 +120,17 @@ final class LibraryLink implements InternodeLink {
   @Override
   public String wire() {
     return WireName.BACKEND;
+  }
+
+  /** The number of lanes is the library's. */
+  @Override
+  public WireOptions wireOptions() {
+    return WireOptions.DEFAULT;
+  }
+
+  @Override
+  public List<WirePath> paths() {
+    return List.of();
   }
 
   @Override

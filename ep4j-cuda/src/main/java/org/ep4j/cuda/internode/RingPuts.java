@@ -3,6 +3,7 @@ package org.ep4j.cuda.internode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import org.ep4j.Ep4jException;
+import org.ep4j.WireOptions;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.cuda.driver.ResourceStack;
@@ -52,7 +53,7 @@ public final class RingPuts implements AutoCloseable {
       MemorySegment memory = arena.allocate(bytes, PAGE);
       Region source = wire.register(WireMemory.host(memory));
       outgoing = register(device, memory);
-      lanesPerRing = settings.lanesPerThread();
+      lanesPerRing = settings.lanesPerThread(wire);
       proxy = Proxy.open(device, wire, source, incomingRegion, settings.proxy(bus, alone, lanes));
       complete = true;
     } finally {
@@ -78,7 +79,8 @@ public final class RingPuts implements AutoCloseable {
       long bytes,
       int lanes,
       int signals) {
-    InternodeWire settings = InternodeWire.of(wireName, timeout, System.getenv());
+    InternodeWire settings =
+        InternodeWire.of(wireName, WireOptions.DEFAULT, timeout, System.getenv());
     return new RingPuts(group, device, alone, settings, bytes, lanes, signals);
   }
 

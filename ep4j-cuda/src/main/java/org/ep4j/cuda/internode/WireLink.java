@@ -2,7 +2,10 @@ package org.ep4j.cuda.internode;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.List;
 import org.ep4j.Ep4jException;
+import org.ep4j.WireOptions;
+import org.ep4j.WirePath;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -158,6 +161,16 @@ final class WireLink implements InternodeLink {
   }
 
   @Override
+  public List<WirePath> paths() {
+    return wire.paths();
+  }
+
+  @Override
+  public WireOptions wireOptions() {
+    return wire.config().options();
+  }
+
+  @Override
   public long incoming() {
     return incoming.address();
   }
@@ -194,7 +207,7 @@ final class WireLink implements InternodeLink {
 
   @Override
   public int lanesPerRing() {
-    return settings.lanesPerThread();
+    return settings.lanesPerThread(wire);
   }
 
   @Override

@@ -13,7 +13,7 @@ class EmulatedTransport {
   }
 
   bool mapped() const { return is_mapped; }
-  u64 lanes() { return random.between(1, 4); }
+  u64 lanes() { return random.between(1, 9); }
   std::string text() const { return is_mapped ? "mapped" : "put"; }
 
   void add(u64 incoming_bytes, u64 outgoing_bytes, u64 counters) {

@@ -95,6 +95,11 @@ final class QueuePair implements AutoCloseable {
     return port.name();
   }
 
+  /** Bytes of puts handed to the device. Any thread. */
+  long putBytes() {
+    return sendQueue.putBytes();
+  }
+
   /** Whether the queue pair works. */
   boolean works() {
     return broken == null;

@@ -22,7 +22,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class VerbsConnectionSetup {
   private final Group group;
-  private final WireConfig config;
+  private WireConfig config;
   private final RdmaSettings settings;
   private final int localRank;
   private @Nullable VerbsResources resources;
@@ -30,8 +30,8 @@ final class VerbsConnectionSetup {
 
   VerbsConnectionSetup(Group group, WireConfig config, RdmaSettings settings, int localRank) {
     this.group = group;
-    this.config = config;
-    this.settings = settings;
+    this.settings = settings.with(config.options());
+    this.config = config.with(this.settings.applied(config.options()));
     this.localRank = localRank;
   }
 
@@ -44,6 +44,8 @@ final class VerbsConnectionSetup {
     PortChoice chosen =
         RdmaPorts.agree(group, config.affinity(), config.timeout(), settings, localRank);
     compare(CollectiveStep.exchange(group, "", plan(chosen), config.timeout()));
+    // All ranks have as many ports and queue pairs, so the number is the same.
+    config = config.settled(chosen.ports().size() * settings.queuePairsPerPort());
     boolean opened = false;
     try {
       String error =

@@ -5,6 +5,7 @@ import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
+import org.ep4j.WirePath;
 import org.ep4j.rdma.verbs.bindings.Verbs;
 import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
 import org.ep4j.rdma.verbs.ports.PortChoice;
@@ -173,6 +174,18 @@ final class VerbsResources implements AutoCloseable {
 
   QueuePair[] pairs(int progressContext) {
     return pairs.get(progressContext);
+  }
+
+  /** What each queue pair has sent; a peer's are numbered over all progress contexts. */
+  List<WirePath> paths() {
+    List<WirePath> paths = new ArrayList<>();
+    for (int progressContext = 0; progressContext < pairs.size(); progressContext++) {
+      for (QueuePair pair : pairs.get(progressContext)) {
+        int number = progressContext * map.queuePairs() + pair.index() % map.queuePairs();
+        paths.add(new WirePath(pair.peer(), pair.port(), number, pair.putBytes()));
+      }
+    }
+    return paths;
   }
 
   /** Queue pairs of a progress context to each peer. */

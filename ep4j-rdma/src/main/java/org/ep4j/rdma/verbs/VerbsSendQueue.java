@@ -1,6 +1,7 @@
 package org.ep4j.rdma.verbs;
 
 import java.util.Arrays;
+import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
 
 /**
@@ -24,6 +25,9 @@ final class VerbsSendQueue {
   private final RequestLog log;
   private PairAddress remote = new PairAddress(0, 0, 0, 0);
   private VerbsLane[] lanes = {};
+
+  /** Bytes of puts handed to the device. Writer: the progress context. Readers: any thread. */
+  private final AtomicLong putBytes = new AtomicLong();
 
   /** Index of the next lane, and number of unposted work items of all lanes. */
   private int nextLane;
@@ -82,6 +86,11 @@ final class VerbsSendQueue {
 
   void expect(int work) {
     waiting += work;
+  }
+
+  /** Bytes of puts handed to the device. Any thread. */
+  long putBytes() {
+    return putBytes.getAcquire();
   }
 
   /** Whether lanes have unposted work. */
@@ -174,6 +183,7 @@ final class VerbsSendQueue {
         counted ? counter : -1,
         // The CPU copies inline bytes.
         bytes <= inline && from.memory().onHost());
+    putBytes.setRelease(putBytes.getPlain() + bytes);
     if (last) {
       waiting--;
       log.add(lane, lane.post(), counted);

@@ -3,6 +3,7 @@ package org.ep4j.rdma.verbs;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import org.ep4j.WirePath;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Counters;
@@ -136,6 +137,11 @@ final class VerbsWire extends GroupWire {
   @Override
   public Counters counters() {
     return resources.counters();
+  }
+
+  @Override
+  public List<WirePath> paths() {
+    return resources.paths();
   }
 
   @Override

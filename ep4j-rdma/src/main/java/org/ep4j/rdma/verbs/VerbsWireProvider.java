@@ -51,6 +51,12 @@ public final class VerbsWireProvider implements WireProvider {
     }
   }
 
+  /** As many as queue pairs: each lane has one of its own. */
+  @Override
+  public boolean choosesLanes() {
+    return true;
+  }
+
   @Override
   public Wire open(Group group, WireConfig config) {
     RdmaSettings settings = RdmaSettings.of(System.getenv());

@@ -47,6 +47,11 @@ public final class Variants {
     }
 
     @Override
+    public boolean choosesLanes() {
+      return true;
+    }
+
+    @Override
     public Wire open(Group group, WireConfig config) {
       return new VerbsConnectionSetup(group, config, settings, group.rank()).open();
     }

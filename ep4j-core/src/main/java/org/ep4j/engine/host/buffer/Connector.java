@@ -38,7 +38,7 @@ final class Connector implements AutoCloseable {
         Math.max(
             DispatchChunk.max(layout.highThroughput, topK),
             CombineChunk.max(context.config.hidden(), topK));
-    ScaleOutLayout chunks = ScaleOut.layout(context.ranks, token);
+    ScaleOutLayout chunks = new ScaleOutLayout(context.ranks, token);
     boolean latency = context.config.lowLatency().isPresent();
     plan =
         new ScaleOut.Plan(

@@ -1,6 +1,7 @@
 package org.ep4j.engine.host.buffer;
 
 import java.lang.foreign.ValueLayout;
+import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferStatistics;
 import org.ep4j.Combine;
@@ -106,7 +107,11 @@ final class HostBuffer implements ExpertBuffer {
     settled = SettledConfig.of(config, engine(), context.nodes, team.size());
     ScaleOut internode = context.scaleOut();
     if (internode != null) {
-      settled = settled.toBuilder().wire(internode.wireName()).build();
+      settled =
+          settled.toBuilder()
+              .wire(internode.wireName())
+              .wireOptions(internode.wireOptions())
+              .build();
     }
   }
 
@@ -379,6 +384,7 @@ final class HostBuffer implements ExpertBuffer {
       queue.drain();
       TrafficCounters traffic = highThroughput.traffic();
       LowLatencyCounters counters = lowLatency.counters();
+      ScaleOut internode = context.scaleOut();
       return new BufferStatistics(
           traffic.dispatches,
           traffic.combines,
@@ -389,7 +395,8 @@ final class HostBuffer implements ExpertBuffer {
           traffic.payloadBytesSent + counters.payloadBytesSent,
           context.sharedBytes(),
           memory.scratch().byteSize() + lowLatency.privateBytes(),
-          0);
+          0,
+          internode == null ? List.of() : internode.paths());
     } finally {
       guard.leave();
     }

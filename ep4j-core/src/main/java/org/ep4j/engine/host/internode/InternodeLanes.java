@@ -59,8 +59,8 @@ public final class InternodeLanes {
     for (int number = 0; number < numbers.length; number++) {
       int peer = numbers[number];
       if (!nodes.together(rank, peer)) {
-        Lane[] all = new Lane[ScaleOut.LANES];
-        for (int i = 0; i < ScaleOut.LANES; i++) {
+        Lane[] all = new Lane[wire.config().lanes()];
+        for (int i = 0; i < all.length; i++) {
           all[i] = wire.lane(number, i);
         }
         lanes[peer] = all;
@@ -68,9 +68,13 @@ public final class InternodeLanes {
     }
   }
 
-  /** A lane to a connected rank of another node. */
-  Lane get(int peer, int index) {
-    return lanes[peer][index];
+  /** The lane of piece {@code number} of a stream to a connected rank of another node. */
+  Lane get(int peer, long number) {
+    return lanes[peer][index(number)];
+  }
+
+  private int index(long number) {
+    return (int) (number % wire.config().lanes());
   }
 
   /** Notifies all ranks of other nodes of {@code progress}, after the mirrored bytes. */
@@ -84,11 +88,12 @@ public final class InternodeLanes {
    * lane to a peer that has aborted and reads no more: waits for that peer report the failure, see
    * {@link #lost}.
    *
+   * @param number selects the lane as in {@link #get}
    * @throws PeerTimeoutException if there is no space at the deadline
    */
-  void put(int peer, int lane, Region from, long at, Region to, long there, long bytes) {
+  void put(int peer, int number, Region from, long at, Region to, long there, long bytes) {
     if (lanes[peer].length > 0) {
-      Lane wireLane = lanes[peer][lane];
+      Lane wireLane = lanes[peer][index(number)];
       long begin = 0;
       int idle = 0;
       while (wireLane.put(from, at, to, there, bytes, Lane.NO_COUNTER) == Lane.BACK_PRESSURED
@@ -100,9 +105,9 @@ public final class InternodeLanes {
   }
 
   /** Adds to a counter of {@code peer} on a lane, as {@link #put}. */
-  void add(int peer, int lane, int counter, long value) {
+  void add(int peer, int number, int counter, long value) {
     if (value != 0 && lanes[peer].length > 0) {
-      Lane wireLane = lanes[peer][lane];
+      Lane wireLane = lanes[peer][index(number)];
       long begin = 0;
       int idle = 0;
       while (wireLane.add(counter, value) == Lane.BACK_PRESSURED && !hasAborted(peer)) {

@@ -13,15 +13,13 @@ import org.ep4j.wire.WireMemory;
  * is the protocol. Used by one thread at a time.
  */
 public final class InternodeLowLatency {
-  /** Not the lane of words and mirrors: rows must not delay them. */
-  private static final int ROWS = 1;
-
   private final ScaleOut connection;
   private final InternodeLanes lanes;
   private final InternodeLowLatencyLayout layout;
   private final LowLatencyLayout words;
   private final int rank;
   private final int ranks;
+  private final RowLanes rowLanes;
   private final Region areas;
   private final Region answers;
   private final Region shadow;
@@ -53,6 +51,7 @@ public final class InternodeLowLatency {
     this.words = words;
     this.rank = rank;
     this.ranks = ranks;
+    rowLanes = new RowLanes(lanes, ranks);
     areas = wire.allocate(layout.areaBytes, timeout);
     answers = wire.allocate(2 * layout.answerBytes, timeout);
     shadow = wire.register(WireMemory.host(memory.allocate(layout.areaBytes, 64)));
@@ -126,17 +125,19 @@ public final class InternodeLowLatency {
 
   /** Sends the header of an operation from the shadow, after its list and rows. */
   public void send(int peer, long number, long listBytes, long rowBytes) {
-    put(peer, shadow, words.list(number, peer), words.list(number, rank), listBytes);
-    put(peer, shadow, words.row(number, peer), words.row(number, rank), rowBytes);
+    put(peer, number, shadow, words.list(number, peer), words.list(number, rank), listBytes);
+    put(peer, number, shadow, words.row(number, peer), words.row(number, rank), rowBytes);
     put(
         peer,
+        number,
         shadow,
         words.header(number, peer),
         words.header(number, rank),
         LowLatencyLayout.HEADER_BYTES);
     long[] infos = numbers[(int) (number & 1)];
-    lanes.add(peer, ROWS, layout.number(rank, number), number - infos[peer]);
+    lanes.add(peer, rowLanes.of(peer, number), layout.number(rank, number), number - infos[peer]);
     infos[peer] = number;
+    rowLanes.sent(peer, number);
   }
 
   /** Address at which to write the combine rows for {@code peer}. */
@@ -153,13 +154,13 @@ public final class InternodeLowLatency {
     if (bytes != 0) {
       long place = layout.waiting(peer, ranks, number);
       long there = layout.answers(number, before);
-      lanes.put(peer, ROWS, waiting, place, answers, there, bytes);
+      lanes.put(peer, rowLanes.of(peer, number), waiting, place, answers, there, bytes);
     }
   }
 
-  private void put(int peer, Region from, long place, long there, long bytes) {
+  private void put(int peer, long number, Region from, long place, long there, long bytes) {
     if (bytes != 0) {
-      lanes.put(peer, ROWS, from, place, areas, there, bytes);
+      lanes.put(peer, rowLanes.of(peer, number), from, place, areas, there, bytes);
     }
   }
 }

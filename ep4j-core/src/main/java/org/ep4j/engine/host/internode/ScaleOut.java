@@ -3,8 +3,11 @@ package org.ep4j.engine.host.internode;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
 import org.ep4j.BufferConfig;
+import org.ep4j.WireOptions;
+import org.ep4j.WirePath;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 import org.ep4j.engine.host.layout.InternodeLowLatencyLayout;
@@ -29,10 +32,11 @@ import org.jspecify.annotations.Nullable;
  * connects the live ranks only.
  */
 public final class ScaleOut implements AutoCloseable {
-  static final int LANES = 4;
-
   /** Lane of mirrors, progress and other words. */
   static final int CONTROL = 0;
+
+  /** Ranks in the buffer of the ranks that the wire connects. */
+  private final int[] numbers;
 
   private final int rank;
   private final int ranks;
@@ -68,6 +72,7 @@ public final class ScaleOut implements AutoCloseable {
       Duration timeout) {
     this.owned = owned;
     this.memory = memory;
+    this.numbers = numbers.clone();
     this.rank = rank;
     this.wire = wire;
     this.rails = rails;
@@ -110,11 +115,6 @@ public final class ScaleOut implements AutoCloseable {
       @Nullable LowLatencyLayout words,
       @Nullable InternodeLowLatencyLayout internode) {}
 
-  /** The layout for a buffer whose tokens take at most {@code most} bytes of a chunk each. */
-  public static ScaleOutLayout layout(int ranks, long max) {
-    return new ScaleOutLayout(ranks, LANES, max);
-  }
-
   /**
    * Connects the ranks of {@code live}; collective among them.
    *
@@ -135,7 +135,7 @@ public final class ScaleOut implements AutoCloseable {
             live,
             WireConfig.builder()
                 .wire(config.wire())
-                .lanes(LANES)
+                .options(config.wireOptions())
                 .counters(plan.layout.counters())
                 .timeout(config.timeout())
                 .build());
@@ -180,6 +180,19 @@ public final class ScaleOut implements AutoCloseable {
   /** Name of the kind of wire. */
   public String wireName() {
     return wire.name();
+  }
+
+  /** Settings of the wire, the number of lanes among them. */
+  public WireOptions wireOptions() {
+    return wire.config().options();
+  }
+
+  /** Paths of the wire that count bytes, with the ranks of the buffer. */
+  public List<WirePath> paths() {
+    return wire.paths().stream()
+        .map(
+            path -> new WirePath(numbers[path.peer()], path.port(), path.queuePair(), path.bytes()))
+        .toList();
   }
 
   public Rails rails() {
@@ -271,7 +284,7 @@ public final class ScaleOut implements AutoCloseable {
   /** Signals a complete chunk to {@code peer}; returns whether the wire has accepted the signal. */
   boolean announce(int peer, long number) {
     Lane lane = lane(peer, number);
-    return lane.add(layout.arrived(rank, lane.index()), 1) != Lane.BACK_PRESSURED;
+    return lane.add(layout.arrived(rank, number), 1) != Lane.BACK_PRESSURED;
   }
 
   /** Grants {@code peer} credit for chunks; returns whether the wire has accepted it. */
@@ -280,13 +293,12 @@ public final class ScaleOut implements AutoCloseable {
   }
 
   private Lane lane(int peer, long number) {
-    return lanes.get(peer, (int) (number % LANES));
+    return lanes.get(peer, number);
   }
 
   /** Whether chunk {@code number} of {@code peer} has arrived. */
   boolean arrived(int peer, long number) {
-    int counter = layout.arrived(peer, (int) (number % LANES));
-    return wire.counters().get(counter) > number / LANES;
+    return wire.counters().get(layout.arrived(peer, number)) > number / ScaleOutLayout.SLOTS;
   }
 
   /** Number of chunks that {@code peer} has released. */

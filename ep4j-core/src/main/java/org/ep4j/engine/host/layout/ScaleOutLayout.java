@@ -16,10 +16,13 @@ import org.ep4j.engine.Rails;
  * <p><b>Chunks.</b> Rows travel between partners ({@link Rails}) in chunks, through a ring of
  * {@link #SLOTS} chunks at the receiver for each partner. Chunks of a direction are numbered from 0
  * over the life of the connection. Chunk n uses lane n mod lanes and slot n mod SLOTS; an add to
- * the counter {@link #arrived} of that lane follows it on the lane: the chunk has arrived once that
- * counter exceeds n / lanes. The receiver adds to the counter {@link #credits} of the sender when
- * it releases a chunk, oldest first; the sender fills slot n only once credits exceed n - SLOTS. A
- * credit also means that the bytes of the chunk have left the sender's own ring.
+ * the counter {@link #arrived} of that slot follows it on the lane: the chunk has arrived once that
+ * counter exceeds n / SLOTS. Lanes are independent of each other, but not the chunks of a slot: a
+ * chunk leaves only after the one before it in its slot has been released. So the numbers of lanes
+ * and slots need not match, and more lanes than slots take turns. The receiver adds to the counter
+ * {@link #credits} of the sender when it releases a chunk, oldest first; the sender fills slot n
+ * only once credits exceed n - SLOTS. A credit also means that the bytes of the chunk have left the
+ * sender's own ring.
  *
  * <p>No rank resets a counter. A reset of the buffer opens a new connection with new counters.
  */
@@ -31,7 +34,6 @@ public final class ScaleOutLayout {
   private static final long CHUNK = 512 << 10;
 
   private final int ranks;
-  private final int lanes;
 
   /** Bytes of a chunk. */
   public final long chunkBytes;
@@ -39,9 +41,8 @@ public final class ScaleOutLayout {
   /**
    * @param max maximum bytes of a token, with the header of its chunk
    */
-  public ScaleOutLayout(int ranks, int lanes, long max) {
+  public ScaleOutLayout(int ranks, long max) {
     this.ranks = ranks;
-    this.lanes = lanes;
     chunkBytes = ControlPageLayout.align(Math.max(CHUNK, max), ControlPageLayout.BYTES);
   }
 
@@ -55,14 +56,14 @@ public final class ScaleOutLayout {
     return ranks + rank;
   }
 
-  /** Counter: chunks that have arrived from {@code rank} on a lane. */
-  public int arrived(int rank, int lane) {
-    return 2 * ranks + rank * lanes + lane;
+  /** Counter: chunks that have arrived from {@code rank} in the slot of chunk {@code number}. */
+  public int arrived(int rank, long number) {
+    return 2 * ranks + rank * SLOTS + (int) (number % SLOTS);
   }
 
   /** Counter: {@link ControlPageLayout#ABORTED} of {@code rank}, which adds to it. */
   public int aborted(int rank) {
-    return 2 * ranks + ranks * lanes + rank;
+    return 2 * ranks + ranks * SLOTS + rank;
   }
 
   /** Number of counters of a rank. */
@@ -72,7 +73,7 @@ public final class ScaleOutLayout {
 
   /** First of the counters of {@link InternodeLowLatencyLayout}. */
   public int firstInternode() {
-    return 3 * ranks + ranks * lanes;
+    return 3 * ranks + ranks * SLOTS;
   }
 
   /** Offset of a chunk in the rings of a rank. */

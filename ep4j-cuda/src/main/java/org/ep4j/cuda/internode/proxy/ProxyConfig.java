@@ -35,6 +35,9 @@ public record ProxyConfig(
   /** Largest number of threads. */
   public static final int MAX_THREADS = 8;
 
+  /** Largest number of lanes of a thread to a rank, which commands can name. */
+  public static final int MAX_LANES = 256;
+
   private static final int MAX_RINGS = 256;
   private static final int MIN_CAPACITY = 64;
   private static final int MAX_CAPACITY = 1 << 16;

@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.WireOptions;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -86,7 +87,7 @@ public record RdmaSettings(
     range(GID_INDEX, gidIndex, -1, 255);
     range(SERVICE_LEVEL, serviceLevel, 0, 15);
     range(TRAFFIC_CLASS, trafficClass, 0, 255);
-    range(QPS_PER_PORT, queuePairsPerPort, 1, 64);
+    range(QPS_PER_PORT, queuePairsPerPort, 1, WireOptions.MAX_QUEUE_PAIRS);
     range(QP_DEPTH, depth, 16, 16384);
     range(TIMEOUT, timeout, 1, 31);
     range(RETRY_COUNT, retries, 0, 7);
@@ -108,6 +109,30 @@ public record RdmaSettings(
         number(variables, TIMEOUT, 16),
         number(variables, RETRY_COUNT, 7),
         isOn(variables, GPUDIRECT));
+  }
+
+  /** These settings with the options of a wire, which win. */
+  public RdmaSettings with(WireOptions options) {
+    return new RdmaSettings(
+        ports,
+        gidIndex,
+        options.serviceLevel().orElse(serviceLevel),
+        options.trafficClass().orElse(trafficClass),
+        options.queuePairs().orElse(queuePairsPerPort),
+        depth,
+        timeout,
+        retries,
+        options.gpuDirect().orElse(gpuDirect));
+  }
+
+  /** The options of a wire with these settings. */
+  public WireOptions applied(WireOptions options) {
+    return options.toBuilder()
+        .serviceLevel(serviceLevel)
+        .trafficClass(trafficClass)
+        .queuePairs(queuePairsPerPort)
+        .gpuDirect(gpuDirect)
+        .build();
   }
 
   /** Names of the ports of a rank; empty for a choice by distance. */

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.Map;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.WireOptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -17,6 +18,22 @@ class RdmaSettingsTest {
     assertThat(settings.gidIndex()).isEqualTo(-1);
     assertThat(settings.portsOf(5)).isEmpty();
     assertThat(settings.gpuDirect()).isFalse();
+  }
+
+  @Test
+  void optionsOfAWireWin() {
+    RdmaSettings ofProcess =
+        RdmaSettings.of(Map.of(RdmaSettings.SERVICE_LEVEL, "3", RdmaSettings.QPS_PER_PORT, "2"));
+    WireOptions options = WireOptions.builder().lanes(5).queuePairs(4).gpuDirect(true).build();
+
+    RdmaSettings settings = ofProcess.with(options);
+
+    assertThat(settings.queuePairsPerPort()).isEqualTo(4);
+    assertThat(settings.gpuDirect()).isTrue();
+    assertThat(settings.serviceLevel()).isEqualTo(3);
+    assertThat(settings.applied(options))
+        .isEqualTo(options.toBuilder().serviceLevel(3).trafficClass(0).build());
+    assertThat(ofProcess.with(WireOptions.DEFAULT)).isEqualTo(ofProcess);
   }
 
   @Test

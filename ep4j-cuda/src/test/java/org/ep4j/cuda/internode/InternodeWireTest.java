@@ -1,0 +1,64 @@
+package org.ep4j.cuda.internode;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.time.Duration;
+import java.util.Map;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.WireName;
+import org.ep4j.WireOptions;
+import org.ep4j.cuda.internode.proxy.ProxyConfig;
+import org.ep4j.group.ThreadRanks;
+import org.ep4j.wire.Wire;
+import org.junit.jupiter.api.Test;
+
+class InternodeWireTest {
+  private static InternodeWire settings(int threads, WireOptions options) {
+    return InternodeWire.of(
+        WireName.TCP,
+        options,
+        Duration.ofSeconds(30),
+        Map.of(ProxyConfig.THREADS_VARIABLE, String.valueOf(threads)));
+  }
+
+  private static WireOptions lanes(int lanes) {
+    return WireOptions.builder().lanes(lanes).build();
+  }
+
+  private static int lanesPerThread(int threads, WireOptions options) {
+    return ThreadRanks.call(
+            2,
+            group -> {
+              InternodeWire settings = settings(threads, options);
+              try (Wire wire = settings.open(group, 1, "")) {
+                return settings.lanesPerThread(wire);
+              }
+            })
+        .getFirst();
+  }
+
+  @Test
+  void theThreadsShareTheLanesOfTheWire() {
+    assertThat(lanesPerThread(2, lanes(6))).isEqualTo(3);
+    assertThat(lanesPerThread(3, WireOptions.DEFAULT)).isEqualTo(4);
+    assertThat(lanesPerThread(1, lanes(1))).isEqualTo(1);
+  }
+
+  @Test
+  void lanesThatThreadsCannotShareAreRefused() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          assertThatThrownBy(() -> settings(2, lanes(5)).open(group, 1, ""))
+              .isInstanceOf(InvalidArgumentException.class)
+              .hasMessageStartingWith(ErrorCode.PROXY_CONFIG.id())
+              .hasMessageContaining("a multiple of EP4J_PROXY_THREADS (2)");
+          // A command names one of 256 lanes.
+          assertThatThrownBy(() -> settings(1, lanes(257)).open(group, 1, ""))
+              .isInstanceOf(InvalidArgumentException.class)
+              .hasMessageContaining("at most 256");
+        });
+  }
+}
