@@ -98,13 +98,13 @@ record InternodeWire(
 
   /** Kernels name the lanes of each thread by the same numbers. */
   private void requireEqualLanes(int lanes) {
-    int most = threads * ProxyConfig.MAX_LANES;
-    if (lanes % threads != 0 || lanes > most) {
+    int max = threads * ProxyConfig.MAX_LANES;
+    if (lanes % threads != 0 || lanes > max) {
       throw new InvalidArgumentException(
           ErrorCode.PROXY_CONFIG,
           "lanes (" + WireEnvironment.LANES + ")",
           String.valueOf(lanes),
-          "a multiple of " + ProxyConfig.THREADS_VARIABLE + " (" + threads + "), at most " + most,
+          "a multiple of " + ProxyConfig.THREADS_VARIABLE + " (" + threads + "), at most " + max,
           "leave them out");
     }
   }

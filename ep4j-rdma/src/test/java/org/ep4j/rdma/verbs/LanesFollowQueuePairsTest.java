@@ -45,7 +45,7 @@ class LanesFollowQueuePairsTest {
   private static final long ROWS = 24_000;
 
   // Under emulation.
-  private static final Duration PATIENCE = Duration.ofMinutes(2);
+  private static final Duration TIMEOUT = Duration.ofMinutes(2);
 
   @ParameterizedTest(name = "{0} ports, {1} queue pairs each")
   @CsvSource({"1, 1", "1, 2", "1, 4", "2, 1", "2, 2", "2, 4"})
@@ -62,7 +62,7 @@ class LanesFollowQueuePairsTest {
             .ranksPerNode(1)
             .wire(ports == 1 ? "verbs-1x1" : "verbs-2x4")
             .wireOptions(WireOptions.builder().queuePairs(queuePairs).build())
-            .timeout(PATIENCE)
+            .timeout(TIMEOUT)
             .build();
     ThreadRanks.run(
         2,
