@@ -2,6 +2,7 @@ package org.ep4j.engine.host.internode;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -189,10 +190,11 @@ public final class ScaleOut implements AutoCloseable {
 
   /** Paths of the wire that count bytes, with the ranks of the buffer. */
   public List<WirePath> paths() {
-    return wire.paths().stream()
-        .map(
-            path -> new WirePath(numbers[path.peer()], path.port(), path.queuePair(), path.bytes()))
-        .toList();
+    List<WirePath> paths = new ArrayList<>();
+    for (WirePath path : wire.paths()) {
+      paths.add(new WirePath(numbers[path.peer()], path.port(), path.queuePair(), path.bytes()));
+    }
+    return paths;
   }
 
   public Rails rails() {
