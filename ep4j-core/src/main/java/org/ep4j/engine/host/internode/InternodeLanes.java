@@ -73,8 +73,18 @@ public final class InternodeLanes {
     return lanes[peer][index(number)];
   }
 
+  /** Number of lanes to each connected rank of another node. */
+  int count() {
+    return wire.config().lanes();
+  }
+
+  /** Whether {@code peer} is a connected rank of another node. */
+  boolean reach(int peer) {
+    return lanes[peer].length > 0;
+  }
+
   private int index(long number) {
-    return (int) (number % wire.config().lanes());
+    return (int) (number % count());
   }
 
   /** Notifies all ranks of other nodes of {@code progress}, after the mirrored bytes. */
