@@ -29,20 +29,18 @@ final class RowLanes {
       for (int peer = 0; peer < ranks; peer++) {
         ofParity[peer] = new Choice();
         // Peers begin with different lanes, which may be on different ports.
-        ofParity[peer].lane = peer;
+        ofParity[peer].lane = peer % lanes.count();
       }
     }
   }
 
-  /**
-   * The lane of operation {@code number} to {@code peer}, as {@link InternodeLanes#get} takes it.
-   */
+  /** Index of the lane of operation {@code number} to {@code peer}. */
   int of(int peer, long number) {
     Choice choice = choices[(int) (number & 1)][peer];
     if (choice.operation != number) {
       choice.operation = number;
-      if (lanes.get(peer, choice.lane).delivered() >= choice.end) {
-        choice.lane++;
+      if (lanes.reach(peer) && lanes.get(peer, choice.lane).delivered() >= choice.end) {
+        choice.lane = (choice.lane + 1) % lanes.count();
       }
     }
     return choice.lane;
@@ -51,6 +49,8 @@ final class RowLanes {
   /** All rows of operation {@code number} have been handed to the lane. */
   void sent(int peer, long number) {
     Choice choice = choices[(int) (number & 1)][peer];
-    choice.end = lanes.get(peer, choice.lane).accepted();
+    if (lanes.reach(peer)) {
+      choice.end = lanes.get(peer, choice.lane).accepted();
+    }
   }
 }
