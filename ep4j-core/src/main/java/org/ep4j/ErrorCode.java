@@ -107,6 +107,11 @@ public enum ErrorCode {
       "The ids or weights of a routing do not have the shape [tokens, topK].",
       "Pass topK ids for each token and, if any, one weight for each id."),
 
+  DENSE_ROW_TOO_LONG(
+      1023,
+      "A token of a dense routing map has more experts than topK.",
+      "Pass a topK that suffices for every token, or drop experts of the token."),
+
   OPTIONS_EXCLUSIVE(
       1030,
       "Two options of an operation exclude each other.",
@@ -287,7 +292,9 @@ public enum ErrorCode {
       "Restart the rank and call readmit() on all ranks."),
 
   WEIGHTS_MISSING(
-      1420, "A combine that weights rows got no weights.", "Pass topkWeights in the routing."),
+      1420,
+      "A call that needs routing weights got none.",
+      "Pass topkWeights in the routing, for applyWeights in that of the dispatch."),
 
   HIDDEN_NOT_IN_BLOCKS(
       1421,

@@ -71,16 +71,60 @@ public record Routing(Tensor topkIdx, @Nullable Tensor topkWeights) {
     return new Routing(Tensor.of(topkIdx, tokens, topK), Tensor.of(topkWeights, tokens, topK));
   }
 
+  /**
+   * A routing from a dense map, with K = the most experts that a token of this rank has, at least
+   * 1. Ranks that must agree on K pass it to {@link #ofDense(Tensor, Tensor, int)}.
+   *
+   * @param map UINT8 [T, E]; not 0 = the token goes to that expert. In host or device memory, read
+   *     as by {@link Tensor#copyTo}
+   * @param probs weights, FP32 [T, E], of which those of chosen experts count; null to move rows
+   *     only
+   * @return ids and weights on the heap. The ids of a token ascend; slots without an expert are
+   *     last, with id -1 and weight 0
+   * @throws InvalidArgumentException if a shape or dtype is invalid
+   */
+  public static Routing ofDense(Tensor map, @Nullable Tensor probs) {
+    return DenseRouting.choices(map, probs, DenseRouting.LONGEST_ROW);
+  }
+
+  /**
+   * A routing from a dense map, as {@link #ofDense(Tensor, Tensor)}, with a given K.
+   *
+   * @param topK slots per token, at least as many as any token has experts
+   * @throws InvalidArgumentException if a shape or dtype is invalid, or a token has more experts
+   */
+  public static Routing ofDense(Tensor map, @Nullable Tensor probs, int topK) {
+    requireChoices(topK);
+    return DenseRouting.choices(map, probs, topK);
+  }
+
+  /**
+   * The weights as a dense matrix on the heap, FP32 [T, E]: 0 where a token does not have the
+   * expert. A received routing, {@code Routing.of(dispatch.topkIdx(), dispatch.topkWeights())},
+   * gives [N, L].
+   *
+   * @param experts number of columns: E, or L for a received routing
+   * @throws InvalidArgumentException if the routing has no weights, or an id is not in -1..{@code
+   *     experts} - 1
+   */
+  public Tensor denseWeights(int experts) {
+    return DenseRouting.weights(this, experts);
+  }
+
+  /**
+   * The same choices with the weights that a dense matrix has for them, on the heap; 0 in slots
+   * without an expert. The inverse of {@link #denseWeights}.
+   *
+   * @param probs FP32 [T, E]
+   * @throws InvalidArgumentException if the shape or dtype is invalid, or an id is not in -1..E - 1
+   */
+  public Routing withDenseWeights(Tensor probs) {
+    return DenseRouting.reweighted(this, probs);
+  }
+
   /** Rejects arrays with incomplete rows. */
   private static long tokens(int ids, int weights, int topK) {
-    if (topK < 1) {
-      throw new InvalidArgumentException(
-          ErrorCode.ROUTING_SHAPE,
-          "topK",
-          String.valueOf(topK),
-          ">= 1",
-          "pass the number of choices per token");
-    }
+    requireChoices(topK);
     if (ids % topK != 0) {
       throw new InvalidArgumentException(
           ErrorCode.ROUTING_SHAPE,
@@ -98,6 +142,17 @@ public record Routing(Tensor topkIdx, @Nullable Tensor topkWeights) {
           "pass one weight for each id");
     }
     return ids / topK;
+  }
+
+  private static void requireChoices(int topK) {
+    if (topK < 1) {
+      throw new InvalidArgumentException(
+          ErrorCode.ROUTING_SHAPE,
+          "topK",
+          String.valueOf(topK),
+          ">= 1",
+          "pass the number of choices per token");
+    }
   }
 
   /** Number of tokens T. */

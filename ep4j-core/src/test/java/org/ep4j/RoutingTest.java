@@ -33,5 +33,63 @@ class RoutingTest {
     assertThatThrownBy(() -> Routing.of(new int[4], new float[4], 0))
         .isInstanceOf(InvalidArgumentException.class)
         .hasMessageContaining("topK = 0");
+    assertThatThrownBy(() -> Routing.ofDense(Tensor.of(new byte[4], DType.UINT8, 2, 2), null, 0))
+        .hasMessageContaining("topK = 0");
+  }
+
+  @Test
+  void denseMapBecomesAscendingChoicesAndBack() {
+    Tensor map =
+        Tensor.of(new byte[] {0, 1, 0, 1, 0, 0, 0, 0, (byte) 0x80, 0, 0, 0}, DType.UINT8, 3, 4);
+    Tensor probs = Tensor.of(new float[] {9, .25f, 9, .75f, 9, 9, 9, 9, 0, 9, 9, 9}, 3, 4);
+
+    Routing longest = Routing.ofDense(map, probs);
+    assertThat(longest.topK()).isEqualTo(2);
+    assertThat(longest.topkIdx().toLongArray()).containsExactly(1, 3, -1, -1, 0, -1);
+    assertThat(longest.topkWeights().toFloatArray()).containsExactly(.25f, .75f, 0, 0, 0, 0);
+
+    Routing wider = Routing.ofDense(map, null, 3);
+    assertThat(wider.topkWeights()).isNull();
+    assertThat(wider.topkIdx().toLongArray()).containsExactly(1, 3, -1, -1, -1, -1, 0, -1, -1);
+
+    float[] sparse = {0, .25f, 0, .75f, 0, 0, 0, 0, 0, 0, 0, 0};
+    assertThat(longest.denseWeights(4).toFloatArray()).containsExactly(sparse);
+    assertThat(longest.denseWeights(4).shape()).containsExactly(3, 4);
+    assertThat(wider.withDenseWeights(probs).topkWeights().toFloatArray())
+        .containsExactly(.25f, .75f, 0, 0, 0, 0, 0, 0, 0);
+  }
+
+  @Test
+  void denseMapWithoutTokensOrChoicesHasOneEmptySlot() {
+    Tensor none = Tensor.of(new byte[0], DType.UINT8, 0, 4);
+    assertThat(Routing.ofDense(none, null).topkIdx().shape()).containsExactly(0, 1);
+    Tensor idle = Tensor.of(new byte[4], DType.UINT8, 1, 4);
+    assertThat(Routing.ofDense(idle, null).topkIdx().toLongArray()).containsExactly(-1);
+  }
+
+  @Test
+  void denseRowWithMoreExpertsThanSlotsIsRefused() {
+    Tensor map = Tensor.of(new byte[] {1, 0, 0, 1, 1, 1}, DType.UINT8, 2, 3);
+    assertThatThrownBy(() -> Routing.ofDense(map, null, 2))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.DENSE_ROW_TOO_LONG.id())
+        .hasMessageContaining("map[1] = 3 experts");
+  }
+
+  @Test
+  void denseShapesAndIdsThatDoNotFitAreRefused() {
+    Tensor map = Tensor.of(new byte[6], DType.UINT8, 2, 3);
+    assertThatThrownBy(() -> Routing.ofDense(Tensor.of(new int[6], 2, 3), null))
+        .hasMessageStartingWith(ErrorCode.ROUTING_SHAPE.id());
+    assertThatThrownBy(() -> Routing.ofDense(map, Tensor.of(new float[6], 3, 2)))
+        .hasMessageStartingWith(ErrorCode.ROUTING_SHAPE.id());
+    Routing routing = Routing.of(new int[] {2}, new float[] {1}, 1);
+    assertThatThrownBy(() -> routing.denseWeights(2))
+        .hasMessageStartingWith(ErrorCode.NO_SUCH_EXPERT.id())
+        .hasMessageContaining("topkIdx[0, 0] = 2");
+    assertThatThrownBy(() -> routing.withDenseWeights(Tensor.of(new float[2], 2)))
+        .hasMessageStartingWith(ErrorCode.ROUTING_SHAPE.id());
+    assertThatThrownBy(() -> Routing.of(routing.topkIdx()).denseWeights(3))
+        .hasMessageStartingWith(ErrorCode.WEIGHTS_MISSING.id());
   }
 }
