@@ -34,6 +34,23 @@ public interface LowLatencyDispatch {
    */
   Tensor scales();
 
+  /**
+   * Whether weights arrived with the rows: with {@link Layout#EXPERT_MAJOR} if {@link
+   * LowLatencyDispatchOptions#deliverWeights} was set, with {@link Layout#RANK_MAJOR} if the
+   * routing had weights.
+   */
+  boolean hasWeights();
+
+  /**
+   * {@link Layout#EXPERT_MAJOR}: FP32 [L, R*M], the weight of each row as dispatched. Only rows
+   * with tokens are valid. Dispatch does not apply weights; {@link ExpertBuffer#lowLatencyCombine}
+   * applies those of its routing.
+   *
+   * @throws IllegalStateException if {@link #hasWeights()} is false, or with {@link
+   *     Layout#RANK_MAJOR}: see {@link RankMajorDispatch#topkWeights()}
+   */
+  Tensor rowWeights();
+
   /** INT32 [G]: rows per group. */
   Tensor counts();
 

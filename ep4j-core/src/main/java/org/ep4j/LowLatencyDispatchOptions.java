@@ -14,6 +14,7 @@ public final class LowLatencyDispatchOptions {
   private final ScaleKind scaleKind;
   private final ScaleLayout scaleLayout;
   private final float globalScale;
+  private final boolean deliverWeights;
   private final @Nullable Tensor cumulativeStats;
   private final @Nullable Tensor waitStats;
   private final boolean returnHook;
@@ -24,6 +25,7 @@ public final class LowLatencyDispatchOptions {
     scaleKind = b.scaleKind;
     scaleLayout = b.scaleLayout;
     globalScale = b.globalScale;
+    deliverWeights = b.deliverWeights;
     cumulativeStats = b.cumulativeStats;
     waitStats = b.waitStats;
     returnHook = b.returnHook;
@@ -58,6 +60,7 @@ public final class LowLatencyDispatchOptions {
     b.scaleKind = scaleKind;
     b.scaleLayout = scaleLayout;
     b.globalScale = globalScale;
+    b.deliverWeights = deliverWeights;
     b.cumulativeStats = cumulativeStats;
     b.waitStats = waitStats;
     b.returnHook = returnHook;
@@ -88,6 +91,15 @@ public final class LowLatencyDispatchOptions {
    */
   public float globalScale() {
     return globalScale;
+  }
+
+  /**
+   * {@link Layout#EXPERT_MAJOR}: whether rows arrive with their weights, {@link
+   * LowLatencyDispatch#rowWeights()}; default false. The routing then needs weights, and all ranks
+   * set this. {@link Layout#RANK_MAJOR} ignores this and delivers the weights that the routing has.
+   */
+  public boolean deliverWeights() {
+    return deliverWeights;
   }
 
   /** INT32 [L], incremented by the tokens received per local expert; or null. */
@@ -123,6 +135,8 @@ public final class LowLatencyDispatchOptions {
         + scaleLayout
         + ", globalScale="
         + globalScale
+        + ", deliverWeights="
+        + deliverWeights
         + ", cumulativeStats="
         + cumulativeStats
         + ", waitStats="
@@ -140,6 +154,7 @@ public final class LowLatencyDispatchOptions {
     private ScaleKind scaleKind = ScaleKind.FLOAT32;
     private ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
     private float globalScale = 1f;
+    private boolean deliverWeights;
     private @Nullable Tensor cumulativeStats;
     private @Nullable Tensor waitStats;
     private boolean returnHook;
@@ -168,6 +183,12 @@ public final class LowLatencyDispatchOptions {
     /** NVFP4 factor. */
     public Builder globalScale(float value) {
       globalScale = value;
+      return this;
+    }
+
+    /** Whether EXPERT_MAJOR rows arrive with their weights. */
+    public Builder deliverWeights(boolean value) {
+      deliverWeights = value;
       return this;
     }
 

@@ -12,9 +12,6 @@ public interface RankMajorDispatch extends LowLatencyDispatch {
    */
   Tensor topkIdx();
 
-  /** Whether the routing of the dispatch had weights. */
-  boolean hasWeights();
-
   /**
    * The weights of those choices as dispatched, FP32 [R, M, K], 0 where {@link #topkIdx()} is -1.
    *

@@ -91,6 +91,7 @@ final class LowLatencyRoundTrip {
             .scaleKind(kind)
             .scaleLayout(ScaleLayout.values()[in.own().nextInt(2)])
             .globalScale(globalScale)
+            .deliverWeights(in.shared().nextBoolean() && batch.world().weighted())
             .returnHook(hooked)
             .execution(
                 !hooked && in.own().nextInt(3) == 0

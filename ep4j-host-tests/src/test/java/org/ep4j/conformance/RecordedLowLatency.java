@@ -93,6 +93,16 @@ final class RecordedLowLatency implements LowLatencyDispatch, LowLatencyHandle {
   }
 
   @Override
+  public boolean hasWeights() {
+    return false;
+  }
+
+  @Override
+  public Tensor rowWeights() {
+    throw new IllegalStateException("recorded rows have no weights");
+  }
+
+  @Override
   public Tensor counts() {
     return file.tensor("recv_count");
   }

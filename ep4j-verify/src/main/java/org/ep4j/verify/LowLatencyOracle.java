@@ -116,6 +116,12 @@ public final class LowLatencyOracle {
     checkRanges(check, rank, actual.handle().layoutRange());
     Tensor srcInfo =
         check.tensor("srcInfo", actual.handle().srcInfo(), DType.INT32, local, perExpert);
+    Tensor weights = Outputs.weights(actual);
+    if (options.deliverWeights()) {
+      weights = check.tensor("rowWeights", weights, DType.FP32, local, perExpert);
+    } else {
+      check.requireNull("rowWeights", weights);
+    }
     for (int s = 0; s < world.ranks(); s++) {
       for (int t = 0; t < world.tokens(s); t++) {
         if (!world.goesTo(s, t, rank)) {
@@ -128,8 +134,16 @@ public final class LowLatencyOracle {
             continue;
           }
           int expert = world.expert(s, t, k);
-          check.value("srcInfo", new Check.Location(slot, s, t, expert), t, srcInfo.getInt(slot));
-          encoder.check(check, rows, scales, new Check.Location(slot, s, t, expert));
+          Check.Location place = new Check.Location(slot, s, t, expert);
+          check.value("srcInfo", place, t, srcInfo.getInt(slot));
+          if (weights != null) {
+            check.value(
+                "rowWeights (bits)",
+                place,
+                Float.floatToRawIntBits(world.weight(s, t, k)),
+                Float.floatToRawIntBits(weights.getFloat(slot)));
+          }
+          encoder.check(check, rows, scales, place);
         }
       }
     }

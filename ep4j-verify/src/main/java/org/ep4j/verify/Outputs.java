@@ -43,8 +43,13 @@ public final class Outputs {
     return dispatch.hasScales() ? dispatch.scales() : null;
   }
 
-  /** The weights of the choices of RANK_MAJOR rows, or null. */
-  public static @Nullable Tensor weights(RankMajorDispatch dispatch) {
-    return dispatch.hasWeights() ? dispatch.topkWeights() : null;
+  /** The weights: EXPERT_MAJOR [L, R*M], RANK_MAJOR [R, M, K]; or null. */
+  public static @Nullable Tensor weights(LowLatencyDispatch dispatch) {
+    if (!dispatch.hasWeights()) {
+      return null;
+    }
+    return dispatch instanceof RankMajorDispatch byRank
+        ? byRank.topkWeights()
+        : dispatch.rowWeights();
   }
 }

@@ -69,7 +69,7 @@ public final class Poison {
     fill(delivered.counts());
     if (delivered instanceof RankMajorDispatch byRank) {
       fill(byRank.topkIdx());
-      fill(Outputs.weights(byRank));
     }
+    fill(Outputs.weights(delivered));
   }
 }

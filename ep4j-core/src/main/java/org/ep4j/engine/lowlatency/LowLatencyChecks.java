@@ -60,6 +60,14 @@ public final class LowLatencyChecks {
           "of " + x.size(0) + " tokens like x",
           "route every row of x, with -1 for rows without experts");
     }
+    if (delivers(layout, options) && routing.topkWeights() == null) {
+      throw Arguments.invalid(
+          ErrorCode.WEIGHTS_MISSING,
+          "topkWeights",
+          "null",
+          "FP32[tokens, topK] with deliverWeights",
+          "pass topkWeights in the routing, or leave deliverWeights out");
+    }
     if (options.format() == RowFormat.FP8
         && options.scaleKind() == ScaleKind.UE8M0
         && config.hidden() % UE8M0_BLOCK != 0) {
@@ -77,11 +85,22 @@ public final class LowLatencyChecks {
     waitStats(shape, options.waitStats());
     memory.rows("x", x);
     memory.readable("topkIdx", routing.topkIdx());
-    if (layout == Layout.RANK_MAJOR) {
+    if (layout == Layout.RANK_MAJOR || delivers(layout, options)) {
       memory.readable("topkWeights", routing.topkWeights());
     }
     memory.writable("cumulativeStats", cumulative);
     memory.writable("waitStats", options.waitStats());
+  }
+
+  /** Whether a dispatch delivers a weight for each row of an expert. */
+  private static boolean delivers(Layout layout, LowLatencyDispatchOptions options) {
+    return layout == Layout.EXPERT_MAJOR && options.deliverWeights();
+  }
+
+  /** Whether a dispatch sends its weights. */
+  public static boolean weighted(
+      Layout layout, Routing routing, LowLatencyDispatchOptions options) {
+    return layout == Layout.RANK_MAJOR ? routing.topkWeights() != null : delivers(layout, options);
   }
 
   /**

@@ -76,7 +76,7 @@ public record LowLatencyFormat(
                     : "format " + index;
     return rankMajor
         ? format + ", RANK_MAJOR, topK " + topK + (weighted ? " with weights" : " without weights")
-        : format;
+        : weighted ? format + " with deliverWeights" : format;
   }
 
   /** Bytes from row to row where rows and their scales are packed into whole cache lines. */

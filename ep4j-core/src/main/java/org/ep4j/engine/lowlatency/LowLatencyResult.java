@@ -78,6 +78,21 @@ public sealed class LowLatencyResult implements LowLatencyDispatch, LowLatencyHa
   }
 
   @Override
+  public final boolean hasWeights() {
+    dispatched.flight().requireResults();
+    return dispatched.weighted();
+  }
+
+  @Override
+  public Tensor rowWeights() {
+    LowLatencyViews views = views();
+    if (!dispatched.weighted()) {
+      throw Arguments.missing("rowWeights", "the dispatch had no deliverWeights");
+    }
+    return views.rowWeights();
+  }
+
+  @Override
   public final Tensor counts() {
     return views().receiveCount();
   }
@@ -119,9 +134,8 @@ public sealed class LowLatencyResult implements LowLatencyDispatch, LowLatencyHa
     }
 
     @Override
-    public boolean hasWeights() {
-      dispatched().flight().requireResults();
-      return dispatched().weighted();
+    public Tensor rowWeights() {
+      throw Arguments.missing("rowWeights", "RANK_MAJOR rows have topkWeights");
     }
 
     @Override

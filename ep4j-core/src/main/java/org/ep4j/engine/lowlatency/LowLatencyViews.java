@@ -37,7 +37,7 @@ public final class LowLatencyViews {
     /** RANK_MAJOR: the choices of each row. */
     long rowChoices();
 
-    /** RANK_MAJOR: the weights of the choices. */
+    /** RANK_MAJOR: the weights of the choices; else the weights of the rows. */
     long rowWeights();
   }
 
@@ -57,6 +57,10 @@ public final class LowLatencyViews {
 
   private final @Nullable Tensor[] choiceWeights;
   private final Tensor sourceInfo;
+
+  /** EXPERT_MAJOR. */
+  private final Tensor rowWeights;
+
   private final Tensor layoutRange;
   private final Tensor receiveCount;
 
@@ -69,6 +73,7 @@ public final class LowLatencyViews {
     choices = new Tensor[shape.topK() + 1];
     choiceWeights = new Tensor[shape.topK() + 1];
     sourceInfo = outputs.view(outputs.sourceTokens(), DType.INT32, groups, capacity);
+    rowWeights = outputs.view(outputs.rowWeights(), DType.FP32, groups, capacity);
     layoutRange =
         layout == Layout.RANK_MAJOR
             ? outputs.view(outputs.ranges(), DType.INT64, groups)
@@ -115,6 +120,10 @@ public final class LowLatencyViews {
 
   Tensor sourceInfo() {
     return sourceInfo;
+  }
+
+  Tensor rowWeights() {
+    return rowWeights;
   }
 
   Tensor layoutRange() {

@@ -94,7 +94,8 @@ public final class PrebuiltKernels {
 
   private static List<PrebuiltKernel> lowLatency(
       String reach, String shape, Map<String, String> constants) {
-    return Stream.of("dispatch", "combine", "dispatch_rank_major", "combine_rank_major")
+    return Stream.of(
+            "dispatch", "weighted_dispatch", "combine", "dispatch_rank_major", "combine_rank_major")
         .map(file -> file + reach)
         .map(
             file ->

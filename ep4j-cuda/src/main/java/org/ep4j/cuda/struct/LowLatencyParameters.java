@@ -75,7 +75,7 @@ public final class LowLatencyParameters extends Struct {
   /** 1: the ids are INT64, 0: INT32. */
   public final U64 wideIds = u64("wide_ids");
 
-  /** [tokens, top_k]; null: dispatch not RANK_MAJOR, combine RANK_MAJOR. */
+  /** [tokens, top_k]; null: dispatch without weights, combine RANK_MAJOR. */
   public final Pointer weights = pointer("const float*", "weights");
 
   /** BF16: rows of the tokens, or of the experts. */
@@ -121,7 +121,10 @@ public final class LowLatencyParameters extends Struct {
   /** RANK_MAJOR: [ranks, max_tokens, top_k] local experts, or -1. */
   public final Pointer rowChoices = pointer("i64*", "row_choices");
 
-  /** RANK_MAJOR: the weights of those choices, or 0. */
+  /**
+   * RANK_MAJOR: the weights of those choices, or 0; else [local_experts, ranks * max_tokens] the
+   * weight of each row. Written if the kind has weights.
+   */
   public final Pointer rowWeights = pointer("float*", "row_weights");
 
   /** [local_experts, ranks] {@code first row << 32 | rows}; RANK_MAJOR [ranks]. */

@@ -97,6 +97,7 @@ final class LowLatencyRound {
             .format(RowFormat.values()[random.nextInt(3)])
             .scaleKind(ScaleKind.values()[random.nextInt(kinds)])
             .globalScale(1 + random.nextInt(500))
+            .deliverWeights(random.nextBoolean())
             .returnHook(hooks);
     return options.execution(execution(random, hooks)).build();
   }

@@ -157,6 +157,11 @@ final class EmulatedKernels {
         "combine/combine_parameters.cuh",
         "constexpr bool APPLIES_WEIGHTS = EP4J_APPLY_WEIGHTS;",
         "#define APPLIES_WEIGHTS (p.slot_weights != nullptr)");
+    // The same for dispatches with and without weights.
+    change(
+        "lowlatency/low_latency.cuh",
+        "constexpr bool DELIVERS_WEIGHTS = EP4J_RANK_MAJOR || EP4J_WEIGHTED;",
+        "constexpr bool DELIVERS_WEIGHTS = true;");
   }
 
   /** Replaces a text that a kernel contains exactly once. */

@@ -79,10 +79,8 @@ class LowLatencyCalls {
       scales = groups * encoding.scale_bytes() * p.scale_columns;
     }
     p.kind = encoding.format;
-    if (rank_major) {
-      p.kind |= 8 | (dispatch->weighted ? KIND_WEIGHTED : 0);
-      p.weights = dispatch->weighted ? copy(dispatch->weights[r], "weights", r) : nullptr;
-    }
+    p.kind |= (rank_major ? 8 : 0) | (dispatch->weighted ? KIND_WEIGHTED : 0);
+    p.weights = dispatch->weighted ? copy(dispatch->weights[r], "weights", r) : nullptr;
     p.tokens = dispatch->routing.tokens[r];
     p.top_k = dispatch->routing.top_k;
     give_ids(p, dispatch->routing.ids[r], r);

@@ -51,6 +51,13 @@ struct Deliveries {
         check_row(dispatch, r, p, g, i, rows[i]);
         if (dispatch.rank_major) {
           check_choices(dispatch, r, p, g * capacity(true) + i, rows[i]);
+        } else if (dispatch.weighted) {
+          u64 slot = g * capacity(false) + i;
+          const Row& row = rows[i];
+          float weight = dispatch.weights[row.source][row.token * dispatch.routing.top_k + row.choice];
+          if (p.row_weights[slot] != weight) {
+            fail("rank %u: weight of row %llu is %g, expected %g", r, slot, p.row_weights[slot], weight);
+          }
         }
       }
     }

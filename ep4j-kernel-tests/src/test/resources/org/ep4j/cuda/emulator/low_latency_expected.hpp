@@ -20,7 +20,7 @@ struct LatencyDispatch {
   Encoding encoding;
   bool rank_major;
   bool columns;
-  bool weighted;                                       // RANK_MAJOR
+  bool weighted;
   std::vector<std::vector<float>> weights;             // [rank][token, choice]
   std::vector<std::vector<Halves>> x;                  // [rank][token]
   std::vector<std::vector<std::vector<u8>>> encoded;  // the same in the travelling format

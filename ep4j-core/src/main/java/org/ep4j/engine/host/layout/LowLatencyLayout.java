@@ -93,8 +93,8 @@ public final class LowLatencyLayout {
     headers = wholeLines(maskWords + 8L * ranks);
     lists = wholePages(headers + 2L * ranks * ControlPageLayout.LINE);
     wordBytes = lists;
-    // A token's entry in a dispatch list: the token, then one local expert per choice; by ranks,
-    // then one weight per choice.
+    // A token's entry in a dispatch list: the token, then one local expert and perhaps one weight
+    // per choice.
     listBytes = wholeLines(maxTokens * (1 + 2L * config.topK()) * 4);
     rows = wholePages(lists + 2L * ranks * listBytes);
     rowsBytes = maxTokens * rowBytes;
@@ -130,8 +130,9 @@ public final class LowLatencyLayout {
 
   /**
    * Ints that {@code source} writes. Dispatch: for each token {@code -1 - token}, then its local
-   * experts in top-k order; by ranks the token, a local expert or -1 for each choice, and their
-   * weights if there are any. Combine of listed rows: the row of each entry of that dispatch list.
+   * experts in top-k order, each followed by its weight if weights are sent; by ranks the token, a
+   * local expert or -1 for each choice, and their weights if there are any. Combine of listed rows:
+   * the row of each entry of that dispatch list.
    */
   public long list(long number, int source) {
     return lists + ((number & 1) * ranks + source) * listBytes;

@@ -24,10 +24,12 @@ public final class LowLatencyMemoryLayout {
   public final long layoutRange;
   public final long receiveCount;
 
-  /** By ranks: choices of each row, and their weights. */
+  /** By ranks: choices of each row. */
   public final long choices;
 
+  /** By ranks: weights of these choices; else the weight of each row. */
   public final long choiceWeights;
+
   public final long sums;
 
   /** Bytes of a half. */
@@ -56,7 +58,7 @@ public final class LowLatencyMemoryLayout {
     receiveCount = layoutRange + pages(8L * Math.max(1, experts) * ranks);
     choices = receiveCount + pages(4L * Math.max(experts, ranks));
     choiceWeights = choices + pages(8 * rowsPerExpert * shape.topK());
-    sums = choiceWeights + pages(4 * rowsPerExpert * shape.topK());
+    sums = choiceWeights + pages(4 * rowsPerExpert * Math.max(shape.topK(), experts));
     half = sums + pages(2 * rowsPerRank * hidden);
     scratch = 2 * half;
     bytes = scratch + 2 * hidden * shape.topK();

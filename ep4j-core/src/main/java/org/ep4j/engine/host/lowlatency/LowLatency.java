@@ -138,7 +138,10 @@ public final class LowLatency implements AutoCloseable {
     }
     LowLatencyRecord record = records[(int) (ordinal % RECORDS)];
     routing.read(choices.topkIdx(), record);
-    LowLatencyRouting.readLayout(rowOrder, choices.topkWeights(), record);
+    LowLatencyRouting.readLayout(
+        rowOrder,
+        LowLatencyChecks.weighted(rowOrder, choices, options) ? choices.topkWeights() : null,
+        record);
     LowLatencyDispatchOperation op = dispatches[(int) (ordinal % Flights.OBJECTS)];
     LowLatencyFormat format =
         formats[LowLatencyFormat.index(options.format(), options.scaleKind())];

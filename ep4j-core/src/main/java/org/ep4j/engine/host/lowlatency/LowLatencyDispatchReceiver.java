@@ -83,6 +83,7 @@ final class LowLatencyDispatchReceiver {
     int rowBytes = format.rowBytes();
     int scaleBytes = format.scaleBytes();
     boolean byColumns = op.scaleLayout == ScaleLayout.COLUMN_MAJOR;
+    boolean weighted = op.record.weighted;
     LowLatencyMemory.Half out = op.out();
     long rows = out.rows();
     long scales = out.scales();
@@ -113,6 +114,10 @@ final class LowLatencyDispatchReceiver {
         kernels.copy(row + rowBytes, scales + at * scaleBytes, scaleBytes);
       }
       NativeMemory.putInt(sourceInfo + 4 * at, token);
+      if (weighted) {
+        i++;
+        NativeMemory.putInt(out.rowWeights() + 4 * at, NativeMemory.getInt(list + 4L * i));
+      }
       placed[count++] = (int) at;
     }
     counters.received(tokens);

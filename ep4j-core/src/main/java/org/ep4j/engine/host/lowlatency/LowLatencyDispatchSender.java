@@ -117,6 +117,10 @@ final class LowLatencyDispatchSender {
         NativeMemory.putInt(list[r] + 4L * listed[r]++, -1 - token);
       }
       NativeMemory.putInt(list[r] + 4L * listed[r]++, experts.localOf[expert]);
+      if (record.weighted) {
+        int bits = Float.floatToRawIntBits(record.weights[at]);
+        NativeMemory.putInt(list[r] + 4L * listed[r]++, bits);
+      }
       record.sent[r]++;
     }
     return count;

@@ -29,9 +29,8 @@ final class LowLatencyKind {
   static long of(LowLatencyDispatchOperation op) {
     long kind = DISPATCH | (long) op.format.index() << FORMAT;
     LowLatencyRecord record = op.record;
-    return record.byRanks
-        ? kind | BY_RANKS | (record.weighted ? WEIGHTED : 0) | (long) record.topK << 32
-        : kind;
+    kind |= record.weighted ? WEIGHTED : 0;
+    return record.byRanks ? kind | BY_RANKS | (long) record.topK << 32 : kind;
   }
 
   static boolean isCombine(long kind) {

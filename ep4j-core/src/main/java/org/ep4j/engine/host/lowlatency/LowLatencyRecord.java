@@ -17,10 +17,7 @@ final class LowLatencyRecord {
   /** Whether rows are by source ranks, one per token; else by experts. */
   boolean byRanks;
 
-  /**
-   * By ranks: whether the dispatch sends weights, and the weights of this rank's choices, [tokens,
-   * topK].
-   */
+  /** Whether the dispatch sends weights, and the weights of this rank's choices, [tokens, topK]. */
   boolean weighted;
 
   final float[] weights;

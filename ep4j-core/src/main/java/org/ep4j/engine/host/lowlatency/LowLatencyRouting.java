@@ -51,11 +51,15 @@ final class LowLatencyRouting {
     record.topK = topK;
   }
 
-  /** Records the row layout of a dispatch, and the weights of the rows. */
+  /**
+   * Records the row layout of a dispatch, and the weights that it sends.
+   *
+   * @param topkWeights null: the dispatch sends no weights
+   */
   static void readLayout(Layout layout, @Nullable Tensor topkWeights, LowLatencyRecord record) {
     record.byRanks = layout == Layout.RANK_MAJOR;
-    record.weighted = record.byRanks && topkWeights != null;
-    if (record.byRanks && topkWeights != null) {
+    record.weighted = topkWeights != null;
+    if (topkWeights != null) {
       int slots = record.tokens * record.topK;
       MemorySegment.copy(
           topkWeights.segment(), ValueLayout.JAVA_FLOAT_UNALIGNED, 0, record.weights, 0, slots);

@@ -57,6 +57,7 @@ class LowLatencyAllocationTest {
         dispatches.add(
             LowLatencyDispatchOptions.builder()
                 .format(RowFormat.values()[i % 3])
+                .deliverWeights(i % 4 == 0)
                 .returnHook(hooked)
                 .build());
         combines.add(

@@ -18,7 +18,7 @@ public final class LowLatencyKind {
   private LowLatencyKind() {}
 
   public static long of(LowLatencyFormat format, boolean rankMajor, boolean weighted) {
-    return format.index() | (rankMajor ? RANK_MAJOR : 0) | (rankMajor && weighted ? WEIGHTED : 0);
+    return format.index() | (rankMajor ? RANK_MAJOR : 0) | (weighted ? WEIGHTED : 0);
   }
 
   /** Text for messages of a kind with the number of choices above it, as kernels record it. */

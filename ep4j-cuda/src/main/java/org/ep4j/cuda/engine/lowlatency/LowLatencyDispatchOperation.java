@@ -16,6 +16,7 @@ import org.ep4j.cuda.struct.LowLatencyParameters;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.engine.lowlatency.Flight;
+import org.ep4j.engine.lowlatency.LowLatencyChecks;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyResult;
 import org.ep4j.engine.lowlatency.LowLatencyViews;
@@ -42,7 +43,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   private long x;
   private long ids;
 
-  /** Address of the weights by rank if weights are dispatched; else 0. */
+  /** Address of the weights if weights are dispatched; else 0. */
   private long weights;
 
   private boolean weighted;
@@ -83,7 +84,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     x = context.staging.address(Staging.Buffer.X, rows, stream);
     ids = context.staging.address(owner.idsBuffer(), routing.topkIdx(), stream);
     Tensor given = routing.topkWeights();
-    weighted = layout == Layout.RANK_MAJOR && given != null;
+    weighted = LowLatencyChecks.weighted(layout, routing, options);
     weights = weighted ? context.staging.address(owner.weightsBuffer(), given, stream) : 0;
     globalScale = options.globalScale();
     scaleLayout = options.scaleLayout();
@@ -110,7 +111,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   @Override
   KernelCall<LowLatencyParameters> call() {
-    return kernels.dispatch(format.format(), layout == Layout.RANK_MAJOR);
+    return kernels.dispatch(format.format(), layout == Layout.RANK_MAJOR, weighted);
   }
 
   @Override

@@ -37,6 +37,7 @@ public final class LowLatencyKernels implements AutoCloseable {
   private static final int GROUP = 32;
 
   private static final String DISPATCH = "lowlatency/low_latency_dispatch";
+  private static final String WEIGHTED_DISPATCH = "lowlatency/low_latency_weighted_dispatch";
   private static final String COMBINE = "lowlatency/low_latency_combine";
   private static final String DISPATCH_RANK_MAJOR = "lowlatency/low_latency_dispatch_rank_major";
   private static final String COMBINE_RANK_MAJOR = "lowlatency/low_latency_combine_rank_major";
@@ -82,6 +83,10 @@ public final class LowLatencyKernels implements AutoCloseable {
   private final KernelConstants constants;
   private final boolean startsEarly;
   private final Dispatches expertMajor;
+
+  /** Deliver the weights of the rows. */
+  private final Dispatches weighted;
+
   private final Dispatches rankMajor;
   private final KernelCall<LowLatencyParameters> sums;
   private final KernelCall<LowLatencyParameters> logFmt;
@@ -146,6 +151,7 @@ public final class LowLatencyKernels implements AutoCloseable {
     boolean complete = false;
     try {
       expertMajor = dispatches(load(files, DISPATCH + reach.suffix));
+      weighted = dispatches(load(files, WEIGHTED_DISPATCH + reach.suffix));
       rankMajor = dispatches(load(files, DISPATCH_RANK_MAJOR + reach.suffix));
       CudaModule combining = load(files, COMBINE + reach.suffix);
       sums = call(combining, "ep4j_low_latency_combine", combineBytes);
@@ -173,7 +179,8 @@ public final class LowLatencyKernels implements AutoCloseable {
                 .allMatch(other -> CudaDevice.areLinked(device, other));
     KernelConstants constants = constants(config, ranksOf(config), llPackets);
     Map<String, KernelConstants> entries = new LinkedHashMap<>();
-    for (String file : List.of(DISPATCH, COMBINE, DISPATCH_RANK_MAJOR, COMBINE_RANK_MAJOR)) {
+    for (String file :
+        List.of(DISPATCH, WEIGHTED_DISPATCH, COMBINE, DISPATCH_RANK_MAJOR, COMBINE_RANK_MAJOR)) {
       entries.put(file + reach.suffix, constants);
     }
     return entries;
@@ -226,8 +233,14 @@ public final class LowLatencyKernels implements AutoCloseable {
     return calls;
   }
 
-  KernelCall<LowLatencyParameters> dispatch(RowFormat format, boolean asRankMajor) {
-    return (asRankMajor ? rankMajor : expertMajor).of(format);
+  /**
+   * A dispatch.
+   *
+   * @param delivers whether weights are delivered; RANK_MAJOR has one kernel for both cases
+   */
+  KernelCall<LowLatencyParameters> dispatch(
+      RowFormat format, boolean asRankMajor, boolean delivers) {
+    return (asRankMajor ? rankMajor : delivers ? weighted : expertMajor).of(format);
   }
 
   KernelCall<LowLatencyParameters> combine(boolean encoded, boolean partialRounding) {

@@ -57,7 +57,7 @@ public final class LowLatencyMemory implements AutoCloseable {
     rowCounts = align(ranges + lines * ranks * Long.BYTES);
     rowChoices = align(rowCounts + Math.max(ranks, lines) * Integer.BYTES);
     rowWeights = align(rowChoices + slots * topK * Long.BYTES);
-    sums = align(rowWeights + slots * topK * Float.BYTES);
+    sums = align(rowWeights + slots * Math.max(topK, lines) * Float.BYTES);
     half = align(sums + tokens * 2 * shape.hidden());
     // Offsets from the start of a record: rows, then these.
     batches = align(slots * topK * Integer.BYTES);

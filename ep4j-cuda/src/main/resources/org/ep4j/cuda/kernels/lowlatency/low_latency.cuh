@@ -14,7 +14,7 @@
 //                     that expert (RANK_MAJOR: for d), or NO_ENTRY. The same. Combine of partial sums:
 //                     number | weight of the choice, or NO_WEIGHT.
 //   weights[s][t][k]  number | weight of that choice, only for d's own experts; d waits for those.
-//                     RANK_MAJOR, if weights are dispatched. The same.
+//                     RANK_MAJOR and compiled with EP4J_WEIGHTED, if weights are dispatched. The same.
 //   packets           [s][t], one row a token, however many experts it is for, with numbers among the
 //                     values: see ll_packets.cuh. Combine: one row a holder s of d's token t.
 //   rows              combine: [t][k]. Without packets those rows, too.
@@ -55,6 +55,9 @@
 #ifndef EP4J_RANK_MAJOR
 #define EP4J_RANK_MAJOR 0
 #endif
+#ifndef EP4J_WEIGHTED
+#define EP4J_WEIGHTED 0
+#endif
 #define EP4J_INTERNODE_NONE 0
 #define EP4J_INTERNODE_MAPPED 1
 #define EP4J_INTERNODE_PUTS 2
@@ -63,10 +66,11 @@
 #endif
 
 constexpr bool RANK_MAJOR = EP4J_RANK_MAJOR;
+constexpr bool DELIVERS_WEIGHTS = EP4J_RANK_MAJOR || EP4J_WEIGHTED;
 constexpr bool INTERNODE = EP4J_INTERNODE != EP4J_INTERNODE_NONE;
 constexpr bool MAPPED = EP4J_INTERNODE == EP4J_INTERNODE_MAPPED;
 constexpr bool PUTS = EP4J_INTERNODE == EP4J_INTERNODE_PUTS;
-constexpr u64 KIND_WEIGHTED = 16;      // bit of a kind: weights are dispatched, RANK_MAJOR
+constexpr u64 KIND_WEIGHTED = 16;      // bit of a kind: weights are dispatched, DELIVERS_WEIGHTS
 constexpr u32 WARPS = 16;
 constexpr u32 PIECE = 1024;            // values
 constexpr u32 VECTORS = PIECE / 256;   // of 8 values a lane

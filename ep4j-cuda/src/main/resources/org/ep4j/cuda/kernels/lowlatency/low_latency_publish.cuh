@@ -125,7 +125,7 @@ struct RoutingTile {
       u32 group = RANK_MAJOR ? (u32)p.experts + rank : e;
       u32 entry =
           rank == NO_RANK ? NO_ENTRY : sources.owners[e] << 16 | rows_before(group, token);
-      if (RANK_MAJOR && (p.kind & KIND_WEIGHTED) && rank != NO_RANK) {
+      if (DELIVERS_WEIGHTS && (p.kind & KIND_WEIGHTED) && rank != NO_RANK) {
         u64* at = op.weights(sources.areas[rank], (u32)p.rank, first + token);
         u32 weight = __float_as_uint(p.weights[first * p.top_k + i]);
         store_relaxed_system(at + (i - token * (u32)p.top_k), tagged_word(op, weight));
@@ -143,7 +143,7 @@ struct RoutingTile {
   // Puts the words to internode ranks once all of them are written; in the last tile.
   __device__ __forceinline__ void send_words(const Operation& op, const Sources& sources, Team team) const {
     const LowLatencyParameters& p = op.p;
-    bool weights = RANK_MAJOR && (p.kind & KIND_WEIGHTED);
+    bool weights = DELIVERS_WEIGHTS && (p.kind & KIND_WEIGHTED);
     for (u32 r = warp_id() - team.first; r < p.ranks; r += team.warps) {
       if (op.is_internode(r) && sources.areas[r] != nullptr) {
         put_words(op, r, true, (u32)p.tokens, weights, rows_before((u32)p.experts + r, tokens));

@@ -98,6 +98,9 @@ struct LocalRows {
         choice_rows[k] = row[i];
         if (row[i] != NO_ENTRY) {
           op.p.source_tokens[row[i]] = (int)token;
+          if (DELIVERS_WEIGHTS && !RANK_MAJOR && (op.p.kind & KIND_WEIGHTED)) {
+            op.p.row_weights[row[i]] = weight_of(op, source, token, k, true);
+          }
         }
       }
     }
@@ -107,6 +110,17 @@ struct LocalRows {
   }
 
  private:
+  // The weight of a choice, once its source has published it; 0 if the choice is not for this rank.
+  static __device__ __forceinline__ float weight_of(const Operation& op, u32 source, u32 token, u32 k,
+                                                    bool here) {
+    const u64* word = op.weights(op.own, source, token) + k;
+    u32 weight = 0;
+    if (here) {
+      await_value(op, word, source, PHASE_COUNTS, weight, poll_word<WORD_TAGGED>(word));
+    }
+    return __uint_as_float(weight);
+  }
+
   // RANK_MAJOR: the row's choices, for the caller.
   __device__ __forceinline__ void save_choices(const Operation& op, const Sources& sources, u32 source,
                                                u32 token) const {
@@ -121,12 +135,7 @@ struct LocalRows {
         u64 slot = (u64)at * p.top_k + k;
         p.row_choices[slot] = here ? (i64)local[i] : -1;
         if (p.kind & KIND_WEIGHTED) {
-          const u64* word = op.weights(op.own, source, token) + k;
-          u32 weight = 0;
-          if (here) {
-            await_value(op, word, source, PHASE_COUNTS, weight, poll_word<WORD_TAGGED>(word));
-          }
-          p.row_weights[slot] = __uint_as_float(weight);
+          p.row_weights[slot] = weight_of(op, source, token, k, here);
         }
       }
     }

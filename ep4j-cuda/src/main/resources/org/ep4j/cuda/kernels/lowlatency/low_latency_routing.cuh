@@ -146,7 +146,7 @@ __device__ __forceinline__ void read_routing(const Operation& op, const Sources&
   if constexpr (INTERNODE) {
     for (u32 s = 0; s < p.ranks; s++) {
       if (serves_rank(op, s) && sources.tokens[s] > 0) {
-        bool weights = RANK_MAJOR && (p.kind & KIND_WEIGHTED);
+        bool weights = DELIVERS_WEIGHTS && (p.kind & KIND_WEIGHTED);
         import_entries(op, s, sources.tokens[s], sources.choices[s], weights, team.thread(), team.threads());
       }
     }
