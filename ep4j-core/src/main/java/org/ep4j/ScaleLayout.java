@@ -1,13 +1,14 @@
 package org.ep4j;
 
-/** Memory layout of the scales of N received rows, S scales per row. */
+/** Memory layout of the scales of N rows, S scales per row. */
 public enum ScaleLayout {
   /** [N, S]: the scales of a row are adjacent, as sent. */
   ROW_MAJOR,
   /**
    * [S, A]: the scales of a column are adjacent, as the tensor memory accelerator loads them for a
-   * grouped matrix product. A is N rounded up to whole 16 bytes, see {@link #columnLength}. Values
-   * behind the N-th scale of a column are undefined.
+   * grouped matrix product. For received rows A is N rounded up to whole 16 bytes, see {@link
+   * #columnLength}; {@link Tokens} may have any A of at least N. Values behind the N-th scale of a
+   * column are undefined.
    */
   COLUMN_MAJOR;
 

@@ -1,6 +1,7 @@
 package org.ep4j.conformance;
 
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
@@ -176,11 +177,37 @@ final class HighThroughputStep {
     int tokens = batch.world().tokens(in.rank());
     Tensor x = filled(payload.x(), payload.dtype(), tokens, payload.hidden());
     Blocks blocks = payload.scales();
+    ScaleLayout order = ScaleLayout.values()[in.own().nextInt(2)];
     Tensor scales =
-        blocks == null ? null : filled(blocks.rows(), blocks.dtype(), tokens, blocks.columns());
+        blocks == null
+            ? null
+            : order == ScaleLayout.COLUMN_MAJOR
+                ? byColumns(blocks, tokens)
+                : filled(blocks.rows(), blocks.dtype(), tokens, blocks.columns());
     Tensor factors =
         payload.globalScales() == null ? null : filled(payload.globalScales(), DType.FP32, tokens);
-    return new Tokens(x, scales, factors);
+    return new Tokens(x, scales, factors, order);
+  }
+
+  /** The scales of this rank's rows by columns, whose ends are poisoned. */
+  private Tensor byColumns(Blocks blocks, int tokens) {
+    long length = tokens + in.own().nextInt(5);
+    Tensor tensor = in.empty(arena, blocks.dtype(), blocks.columns(), length);
+    long bytes = blocks.dtype().bytes(1);
+    HostCopy.write(
+        tensor,
+        memory -> {
+          Poison.fill(memory);
+          for (long t = 0; t < tokens; t++) {
+            MemorySegment row = blocks.rows().row(in.rank(), t);
+            for (long c = 0; c < blocks.columns(); c++) {
+              memory
+                  .asSlice((c * length + t) * bytes, bytes)
+                  .copyFrom(row.asSlice(c * bytes, bytes));
+            }
+          }
+        });
+    return tensor;
   }
 
   /** A tensor with this rank's rows, in any memory. */

@@ -141,7 +141,7 @@ public final class Arguments {
     wholeRows("x", x, config.hidden());
     tokenCount("x", x.size(0), Limits.tokens(config), Limits.HIGH_THROUGHPUT_TOKENS);
     Tensor scales = tokens.scales();
-    if (scales != null && scales.size(1) * scales.dtype().bits() / 8 > maxScaleBytes) {
+    if (scales != null && tokens.scalesPerRow() * scales.dtype().bits() / 8 > maxScaleBytes) {
       throw invalid(
           ErrorCode.SCALES_TOO_WIDE,
           "scales",

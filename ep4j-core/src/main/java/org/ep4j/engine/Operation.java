@@ -42,7 +42,7 @@ public final class Operation {
     Tensor scales = tokens.scales();
     return set(OperationLayout.DTYPE, tokens.x().dtype().ordinal())
         .set(OperationLayout.SCALE_DTYPE, scales == null ? 0 : scales.dtype().ordinal() + 1)
-        .set(OperationLayout.SCALES, scales == null ? 0 : scales.size(1))
+        .set(OperationLayout.SCALES, tokens.scalesPerRow())
         .set(OperationLayout.GLOBAL_SCALES, tokens.globalScales() != null);
   }
 

@@ -30,7 +30,11 @@ record HostMemoryBuffer(ExpertBuffer host, int device) implements ExpertBuffer {
   }
 
   private static Tokens onTheHost(Tokens tokens) {
-    return new Tokens(onHost(tokens.x()), orNull(tokens.scales()), orNull(tokens.globalScales()));
+    return new Tokens(
+        onHost(tokens.x()),
+        orNull(tokens.scales()),
+        orNull(tokens.globalScales()),
+        tokens.scaleLayout());
   }
 
   private static Routing onTheHost(Routing routing) {

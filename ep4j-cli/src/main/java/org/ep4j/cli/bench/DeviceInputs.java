@@ -43,7 +43,8 @@ record DeviceInputs(InputSet set, List<DeviceMemory> memory) implements AutoClos
           new Tokens(
               copy(rows.x(), device, memory),
               orNull(rows.scales(), device, memory),
-              orNull(rows.globalScales(), device, memory));
+              orNull(rows.globalScales(), device, memory),
+              rows.scaleLayout());
       Routing routing =
           new Routing(
               copy(host.routing().topkIdx(), device, memory),

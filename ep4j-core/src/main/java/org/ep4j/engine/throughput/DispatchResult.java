@@ -149,7 +149,7 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
     Tensor given = tokens.scales();
     dtype = tokens.x().dtype();
     scaleDtype = given == null ? null : given.dtype();
-    scalesPerRow = given == null ? 0 : given.size(1);
+    scalesPerRow = tokens.scalesPerRow();
     hasGlobalScales = tokens.globalScales() != null;
     cached = again;
   }

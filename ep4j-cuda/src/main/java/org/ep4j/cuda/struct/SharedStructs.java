@@ -15,6 +15,7 @@ public final class SharedStructs {
           new CombineParameters(),
           new LayoutParameters(),
           new TransposeParameters(),
+          new ScaleRowsParameters(),
           new LowLatencyParameters(),
           new LowLatencyPutParameters(),
           new InternodePartner(),

@@ -10,6 +10,7 @@ import org.ep4j.cuda.struct.DispatchParameters;
 import org.ep4j.cuda.struct.FieldOffsets;
 import org.ep4j.cuda.struct.LayoutParameters;
 import org.ep4j.cuda.struct.LowLatencyParameters;
+import org.ep4j.cuda.struct.ScaleRowsParameters;
 import org.ep4j.cuda.struct.Struct;
 import org.ep4j.cuda.struct.TransposeParameters;
 
@@ -25,6 +26,7 @@ final class FakeKernels {
   static final String LOW_LATENCY = "ep4j_low_latency_";
   private static final String LAYOUT = "ep4j_layout";
   private static final String TRANSPOSE = "ep4j_transpose_scales";
+  static final String SCALE_ROWS = "ep4j_scale_rows";
 
   /** Words of the counts that a dispatch writes; the first one is written last. */
   private static final int COUNTS_TICKET = 0;
@@ -66,7 +68,8 @@ final class FakeKernels {
           EXPERT_COMBINE, new CombineParameters(),
           LOW_LATENCY, new LowLatencyParameters(),
           LAYOUT, new LayoutParameters(),
-          TRANSPOSE, new TransposeParameters());
+          TRANSPOSE, new TransposeParameters(),
+          SCALE_ROWS, new ScaleRowsParameters());
 
   private FakeKernels() {}
 

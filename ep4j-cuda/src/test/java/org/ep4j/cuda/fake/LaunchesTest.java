@@ -13,6 +13,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.Routing;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.cuda.engine.Batch;
@@ -62,6 +63,34 @@ class LaunchesTest {
           rank.buffer.dispatch(
               Tokens.of(x), Routing.of(ids, weights), DispatchOptions.builder().build());
           assertThat(last().get("weights")).isNotZero();
+        });
+  }
+
+  @Test
+  void scalesByColumnsBecomeTheRowsThatTheDispatchSends() {
+    OneRank.run(
+        rank -> {
+          long address = rank.batch.x.address();
+          int device = rank.batch.x.device();
+          Tensor x =
+              Tensor.ofDevice(address, device, DType.FP8_E4M3, OneRank.TOKENS, Batch.HIDDEN);
+          long length = OneRank.TOKENS + 3;
+          Tensor scales = Tensor.ofDevice(address, device, DType.FP32, 2, length);
+          rank.buffer.dispatch(
+              Tokens.of(x, scales, ScaleLayout.COLUMN_MAJOR),
+              rank.batch.routing,
+              DispatchOptions.builder().build());
+          List<Launch> launches = FakeKernels.launches();
+          Launch rows = launches.get(launches.size() - 2);
+          assertThat(rows.kernel()).isEqualTo(FakeKernels.SCALE_ROWS);
+          assertThat(rows.stream()).isEqualTo(last().stream());
+          assertThat(rows.get("from")).isEqualTo(address);
+          assertThat(rows.get("tokens")).isEqualTo(OneRank.TOKENS);
+          assertThat(rows.get("columns")).isEqualTo(2);
+          assertThat(rows.get("length")).isEqualTo(length);
+          assertThat(rows.get("element_bytes")).isEqualTo(4);
+          assertThat(last().get("scales")).isEqualTo(rows.get("to"));
+          assertThat(last().get("scale_bytes")).isEqualTo(8);
         });
   }
 

@@ -110,6 +110,7 @@ final class EmulatedKernels {
       List.of(
           "dispatch/dispatch.cu",
           "dispatch/expert_dispatch.cu",
+          "dispatch/scale_rows.cu",
           "combine/combine.cu",
           "combine/expert_combine.cu",
           "internode/internode_dispatch.cu",

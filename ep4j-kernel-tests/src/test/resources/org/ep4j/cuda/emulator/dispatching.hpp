@@ -5,6 +5,11 @@
 #include "operations.hpp"
 #include "region.hpp"
 
+// Its names equal those of other kernels.
+namespace scale_rows {
+#include "dispatch/scale_rows.cu"
+}  // namespace scale_rows
+
 namespace emulator {
 
 class Dispatching {
@@ -276,6 +281,9 @@ class Dispatching {
     p.row_bytes = payload->row_bytes;
     p.scales = payload->scale_bytes > 0 ? payload->scales[r] : nullptr;
     p.scale_bytes = payload->scale_bytes;
+    if (p.scale_bytes > 0 && random.once_in(3)) {
+      p.scales = enqueue_scale_rows(*payload, r, p.tokens);
+    }
     p.factors = payload->factors ? payload->factor[r] : nullptr;
     p.metadata_bytes = Region::metadata_bytes(payload->scale_bytes, (u32)p.top_k, p.cached);
     p.receipt = receipt(r);
@@ -318,6 +326,33 @@ class Dispatching {
       std::fill_n(payload->scales[r], payload->sent_scales[r].size(), (char)0xdd);
     };
     machine.enqueue(r, std::move(launch));
+  }
+
+  // As if the caller had given the scales by columns: a kernel in front of the dispatch makes rows.
+  const char* enqueue_scale_rows(const Payload& payload, u32 r, u64 tokens) {
+    scale_rows::ScaleRowsParameters p{};
+    p.tokens = tokens;
+    p.element_bytes = payload.scale_bytes % 4 == 0 && random.once_in(2) ? 4 : 1;
+    p.columns = payload.scale_bytes / p.element_bytes;
+    p.length = tokens + random.below(3);
+    char* columns = machine.memory.allocate(payload.scale_bytes * p.length, "scale columns", (int)r);
+    for (u64 t = 0; t < tokens; t++) {
+      for (u64 c = 0; c < p.columns; c++) {
+        std::memcpy(columns + (c * p.length + t) * p.element_bytes,
+                    payload.scales[r] + t * payload.scale_bytes + c * p.element_bytes, p.element_bytes);
+      }
+    }
+    p.from = columns;
+    p.to = machine.memory.allocate(payload.scale_bytes * tokens, "scale rows", (int)r);
+    Launch launch;
+    launch.name = "scale rows";
+    launch.blocks = random.between(1, 3);
+    launch.threads = random.between(1, 8) * LANES;
+    launch.shared_bytes = 0;
+    launch.body = [p] { scale_rows::ep4j_scale_rows(p); };
+    launch.then = [] {};
+    machine.enqueue(r, std::move(launch));
+    return p.to;
   }
 
   // As in Dispatcher.

@@ -2,6 +2,7 @@ package org.ep4j.engine.host.context;
 
 import org.ep4j.DType;
 import org.ep4j.Routing;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.host.layout.ScratchLayout;
@@ -25,13 +26,18 @@ public final class Payload {
    */
   public boolean streamable;
 
+  /** Scales by rows. */
   public long scales;
+
   public long globalScales;
   public long ids;
   public boolean wideIds;
   public long weights;
 
-  /** Sets the addresses of {@code tokens}. */
+  /**
+   * Sets the addresses of {@code tokens}. Scales by columns get the address of memory for rows,
+   * which the caller fills.
+   */
   public void load(Tokens tokens, Staging staging, ScratchLayout scratch) {
     Tensor rows = tokens.x();
     dtype = rows.dtype();
@@ -40,9 +46,14 @@ public final class Payload {
     streamable = !rows.segment().isMapped();
     Tensor blockScales = tokens.scales();
     scaleDtype = blockScales == null ? null : blockScales.dtype();
-    scalesPerRow = blockScales == null ? 0 : blockScales.size(1);
+    scalesPerRow = tokens.scalesPerRow();
     scaleBytes = blockScales == null ? 0 : blockScales.dtype().bytes(scalesPerRow);
-    scales = blockScales == null ? 0 : staging.stable(blockScales, scratch.scales);
+    scales =
+        blockScales == null
+            ? 0
+            : tokens.scaleLayout() == ScaleLayout.COLUMN_MAJOR
+                ? staging.at(scratch.scales)
+                : staging.stable(blockScales, scratch.scales);
     Tensor factors = tokens.globalScales();
     globalScales = factors == null ? 0 : staging.stable(factors, scratch.globalScales);
   }

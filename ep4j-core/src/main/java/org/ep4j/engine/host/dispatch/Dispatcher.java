@@ -49,6 +49,7 @@ public final class Dispatcher {
   private final RowPush push;
   private final EmptySlots empty;
   private final ScaleColumns columns = new ScaleColumns();
+  private final ScaleRows scaleRows = new ScaleRows();
   private final Operation operation = new Operation();
   private final TrafficCounters traffic;
   private final ExpertTable table;
@@ -138,7 +139,7 @@ public final class Dispatcher {
     context.requireUsable();
     pool.dispatched(handle);
     try {
-      payload.load(tokens, staging, scratch);
+      load(tokens);
       payload.clearRouting();
       handle.describeCached(operation, tokens, handle.epoch);
       outdate();
@@ -153,9 +154,17 @@ public final class Dispatcher {
     }
   }
 
+  private void load(Tokens tokens) {
+    payload.load(tokens, staging, scratch);
+    Tensor scales = tokens.scales();
+    if (scales != null && tokens.scaleLayout() == ScaleLayout.COLUMN_MAJOR) {
+      scaleRows.transpose(scales, payload.scales, tokens.tokens(), team);
+    }
+  }
+
   private void findRoutes(
       HostHandle handle, Layout rowOrder, Tokens tokens, Routing routing, DispatchOptions options) {
-    payload.load(tokens, staging, scratch);
+    load(tokens);
     payload.load(routing, staging, scratch);
     handle.describe(rowOrder, routing, options, layout.capacity);
     if (handle.layout == Layout.FLAT) {

@@ -1,15 +1,20 @@
 package org.ep4j.engine.host.buffer;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.util.Arrays;
+import java.util.Objects;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
+import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Sizing;
 import org.ep4j.Tensor;
@@ -41,6 +46,65 @@ class ScaleColumnsTest {
             count,
             HighThroughputTest.HIDDEN);
     return Tokens.of(x, Tensor.of(scales, count, COLUMNS));
+  }
+
+  /** The same by columns with room for another token, on the heap or in native memory. */
+  private static Tokens byColumns(int rank, float plus, Arena arena) {
+    Tokens tokens = tokens(rank, plus);
+    int count = tokens.tokens();
+    Tensor rows = Objects.requireNonNull(tokens.scales());
+    float[] scales = new float[COLUMNS * (count + 1)];
+    Arrays.fill(scales, Float.NaN);
+    for (int t = 0; t < count; t++) {
+      for (int c = 0; c < COLUMNS; c++) {
+        scales[c * (count + 1) + t] = rows.getFloat((long) t * COLUMNS + c);
+      }
+    }
+    Tensor columns =
+        rank == 0
+            ? Tensor.of(scales, COLUMNS, count + 1)
+            : Tensor.allocate(arena, DType.FP32, COLUMNS, count + 1);
+    columns.copyFrom(scales);
+    return Tokens.of(tokens.x(), columns, ScaleLayout.COLUMN_MAJOR);
+  }
+
+  @Test
+  void scalesGivenByColumnsArriveAsThoseByRows() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          int rank = group.rank();
+          try (Arena arena = Arena.ofConfined();
+              ExpertBuffer buffer = ExpertBuffer.open(group, HighThroughputTest.config().build())) {
+            Dispatch d =
+                buffer.dispatch(byColumns(rank, 0, arena), HighThroughputTest.routing(rank));
+            assertThat(d.scales().shape()).containsExactly(3, COLUMNS);
+            float[] first = rank == 0 ? new float[] {1, 2, 11} : new float[] {1, 3, 12};
+            assertRows(d, 0, first);
+            try (DispatchHandle handle = d.handle()) {
+              assertRows(buffer.dispatch(byColumns(rank, 0.5f, arena), handle), 0.5f, first);
+            }
+          }
+        });
+  }
+
+  private static void assertRows(Dispatch dispatch, float plus, float[] first) {
+    for (int row = 0; row < first.length; row++) {
+      for (int c = 0; c < COLUMNS; c++) {
+        assertThat(dispatch.scales().getFloat((long) row * COLUMNS + c))
+            .as("row %d, column %d", row, c)
+            .isEqualTo(100 * c + first[row] + plus);
+      }
+    }
+  }
+
+  @Test
+  void columnsShorterThanTheTokensAreRefused() {
+    Tensor x = Tensor.of(new byte[2 * 16], DType.FP8_E4M3, 2, 16);
+    assertThatThrownBy(() -> Tokens.of(x, Tensor.of(new float[2], 2, 1), ScaleLayout.COLUMN_MAJOR))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.PAYLOAD_SCALES.id())
+        .hasMessageContaining("at least 2]");
   }
 
   private static void assertColumns(Dispatch dispatch, int length, float... first) {

@@ -27,6 +27,7 @@ public final class Staging implements AutoCloseable {
   public enum Buffer {
     X,
     SCALES,
+    SCALE_ROWS,
     FACTORS,
     IDS,
     WEIGHTS,

@@ -15,6 +15,7 @@ import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.cuda.struct.CombineParameters;
 import org.ep4j.cuda.struct.DispatchParameters;
 import org.ep4j.cuda.struct.LayoutParameters;
+import org.ep4j.cuda.struct.ScaleRowsParameters;
 import org.ep4j.cuda.struct.Struct;
 import org.ep4j.cuda.struct.TransposeParameters;
 
@@ -29,7 +30,7 @@ public final class Kernels implements AutoCloseable {
   /** Threads of a block of the layout kernel. */
   public static final int LAYOUT_THREADS = 256;
 
-  /** Threads of a block of the kernel that transposes scales. */
+  /** Threads of a block of the kernels that transpose scales. */
   private static final int TRANSPOSE_THREADS = 256;
 
   private static final String DISPATCH = "dispatch/dispatch.cu";
@@ -44,6 +45,7 @@ public final class Kernels implements AutoCloseable {
       "internode/internode_weighted_combine.cu";
   private static final String LAYOUT = "dispatch/layout.cu";
   private static final String TRANSPOSE_SCALES = "dispatch/transpose_scales.cu";
+  private static final String SCALE_ROWS = "dispatch/scale_rows.cu";
 
   /** Row types with sums. */
   private static final List<DType> SUMMED = List.of(DType.BF16, DType.FP16, DType.FP32);
@@ -57,6 +59,7 @@ public final class Kernels implements AutoCloseable {
   public final KernelCall<DispatchParameters> expertDispatch;
   public final KernelCall<LayoutParameters> layout;
   public final KernelCall<TransposeParameters> transposeScales;
+  public final KernelCall<ScaleRowsParameters> scaleRows;
 
   private final Map<DType, KernelCall<CombineParameters>> flatCombines = new EnumMap<>(DType.class);
   private final ExpertCombines expertCombines;
@@ -88,6 +91,7 @@ public final class Kernels implements AutoCloseable {
       CudaModule grouping = load(files, internode ? INTERNODE_EXPERT_DISPATCH : EXPERT_DISPATCH);
       CudaModule counting = load(plain, LAYOUT);
       CudaModule transposing = load(plain, TRANSPOSE_SCALES);
+      CudaModule turning = load(plain, SCALE_ROWS);
       Kernel first = dispatching.kernel(names + "dispatch");
       // All of them have the same static shared memory: one word that blocks share.
       sharedBytes =
@@ -122,6 +126,13 @@ public final class Kernels implements AutoCloseable {
                   new TransposeParameters(),
                   TRANSPOSE_THREADS,
                   0));
+      scaleRows =
+          owned.own(
+              new KernelCall<>(
+                  turning.kernel("ep4j_scale_rows"),
+                  new ScaleRowsParameters(),
+                  TRANSPOSE_THREADS,
+                  0));
       complete = true;
     } finally {
       if (!complete) {
@@ -149,7 +160,10 @@ public final class Kernels implements AutoCloseable {
 
   /** Files that access no other rank. */
   public static Map<String, KernelConstants> filesOfOneRank() {
-    return Map.of(LAYOUT, KernelConstants.NONE, TRANSPOSE_SCALES, KernelConstants.NONE);
+    return Map.of(
+        LAYOUT, KernelConstants.NONE,
+        TRANSPOSE_SCALES, KernelConstants.NONE,
+        SCALE_ROWS, KernelConstants.NONE);
   }
 
   private CudaModule load(KernelFiles files, String entry) {

@@ -6,6 +6,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
+import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaStream;
@@ -59,6 +60,7 @@ final class Dispatcher {
   private final Stages.Cache flatStages;
   private final Stages.Cache expertStages;
   private final ScaleTranspose scaleTranspose;
+  private final ScaleRows scaleRows;
 
   /** FLAT dispatches between nodes; null with one node. */
   private final @Nullable InternodeDispatcher internode;
@@ -74,6 +76,7 @@ final class Dispatcher {
     flat = context.kernels.dispatch;
     experts = context.kernels.expertDispatch;
     scaleTranspose = new ScaleTranspose(context);
+    scaleRows = new ScaleRows(context);
     int ranks = context.ranks;
     int all = context.config.experts();
     int local = context.placement.localExperts(context.rank);
@@ -198,15 +201,20 @@ final class Dispatcher {
     Tensor x = tokens.x();
     long rowBytes = x.dtype().bytes(context.config.hidden());
     Tensor scales = tokens.scales();
-    long scaleBytes = scales == null ? 0 : scales.dtype().bytes(scales.size(1));
+    long scaleBytes = scales == null ? 0 : scales.dtype().bytes(tokens.scalesPerRow());
     p.tokens.set(handle.tokens);
     p.topK.set(handle.topK);
     p.x.set(address(Staging.Buffer.X, x, stream));
     p.rowBytes.set(rowBytes);
-    p.scales.set(address(Staging.Buffer.SCALES, scales, stream));
+    long given = address(Staging.Buffer.SCALES, scales, stream);
     p.scaleBytes.set(scaleBytes);
     p.factors.set(address(Staging.Buffer.FACTORS, tokens.globalScales(), stream));
-    Tensor transposed = scaleTranspose.prepare(handle, scales);
+    boolean transposes = scaleTranspose.prepare(handle, tokens);
+    // Behind the copies of host tensors, which wait for enqueued operations.
+    p.scales.set(
+        scales != null && tokens.scaleLayout() == ScaleLayout.COLUMN_MAJOR
+            ? scaleRows.enqueue(tokens, scales, given, stream)
+            : given);
     // From here on the ticket counts as enqueued: staging waits for all enqueued operations.
     long ticket = context.completion.next(captured);
     if (!cached) {
@@ -214,12 +222,12 @@ final class Dispatcher {
     }
     setHandle(p, handle);
     p.cached.set(cached);
-    p.receipt.ticket.set(transposed == null ? ticket : 0);
+    p.receipt.ticket.set(transposes ? 0 : ticket);
     boolean launched = false;
     try {
       launch(call, handle, cached, rowBytes, scaleBytes, stream);
-      if (transposed != null) {
-        scaleTranspose.enqueue(handle, transposed, ticket, stream);
+      if (transposes) {
+        scaleTranspose.enqueue(handle, ticket, stream);
       }
       launched = true;
     } finally {

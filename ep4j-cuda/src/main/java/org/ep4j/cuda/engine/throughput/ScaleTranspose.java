@@ -4,12 +4,12 @@ import org.ep4j.DType;
 import org.ep4j.Layout;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
+import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.struct.TransposeParameters;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Transposes received scales for {@link ScaleLayout#COLUMN_MAJOR}, in a kernel after the kernel
@@ -34,15 +34,20 @@ final class ScaleTranspose {
   }
 
   /**
-   * The scales that a dispatch must transpose, or null. Allocates the target before any kernel of
-   * the dispatch waits for peers.
+   * Whether a dispatch must transpose its scales. Allocates the target before any kernel of the
+   * dispatch waits for peers.
    */
-  @Nullable Tensor prepare(CudaHandle handle, @Nullable Tensor scales) {
+  boolean prepare(CudaHandle handle, Tokens tokens) {
+    Tensor scales = tokens.scales();
     if (scales == null || handle.scaleLayout == ScaleLayout.ROW_MAJOR) {
-      return null;
+      return false;
     }
-    call.parameters.to.set(memory(context, scales.dtype().bytes(scales.size(1))));
-    return scales;
+    long columns = tokens.scalesPerRow();
+    TransposeParameters p = call.parameters;
+    p.to.set(memory(context, scales.dtype().bytes(columns)));
+    p.columns.set(columns);
+    p.elementBytes.set(scales.dtype().bytes(1));
+    return true;
   }
 
   /** Target of the transposed scales of rows with {@code rowBytes} bytes of scales. */
@@ -52,16 +57,13 @@ final class ScaleTranspose {
   }
 
   /**
-   * Enqueues the transposition.
+   * Enqueues the transposition that {@link #prepare} has prepared.
    *
-   * @param scales result of {@link #prepare}
    * @param ticket ticket of the dispatch, which this kernel completes
    */
-  void enqueue(CudaHandle handle, Tensor scales, long ticket, CudaStream stream) {
+  void enqueue(CudaHandle handle, long ticket, CudaStream stream) {
     TransposeParameters p = call.parameters;
     HandleLayout at = handle.at();
-    p.columns.set(scales.size(1));
-    p.elementBytes.set(scales.dtype().bytes(1));
     p.rows.set(
         handle.layout == Layout.FLAT
             ? handle.onDevice(at.flatRows)
