@@ -287,7 +287,11 @@ public interface ExpertBuffer extends AutoCloseable {
   /** Whether this rank masks {@code rank}. */
   boolean isMasked(int rank);
 
-  /** Writes 1 for each masked rank and 0 for the others into {@code mask}, INT32 [R]. */
+  /**
+   * Writes 1 for each masked rank and 0 for the others into {@code mask}, INT32 [R]. With a device
+   * engine {@code mask} may be in memory of its device; the call returns after the copy, and does
+   * not wait for work that still reads {@code mask}.
+   */
   void queryMask(Tensor mask);
 
   /**

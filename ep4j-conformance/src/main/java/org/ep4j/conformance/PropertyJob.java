@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.SplittableRandom;
 import org.ep4j.BufferStatistics;
+import org.ep4j.DType;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Tensor;
 import org.ep4j.group.Group;
@@ -159,14 +160,18 @@ final class PropertyJob implements RankJob {
   }
 
   private static void checkMask(RankContext in, boolean[] masked) {
-    int ranks = masked.length;
-    Tensor mask = Tensor.of(new int[ranks], ranks);
-    in.buffer().queryMask(mask);
-    for (int r = 0; r < ranks; r++) {
-      if (in.buffer().isMasked(r) != masked[r] || (mask.getInt(r) == 1) != masked[r]) {
-        throw new AssertionError("the mask is not " + Arrays.toString(masked));
+    long mark = in.deviceArena().mark();
+    try (Arena arena = Arena.ofShared()) {
+      Tensor mask = in.empty(arena, DType.INT32, masked.length);
+      in.buffer().queryMask(mask);
+      int[] words = mask.toIntArray();
+      for (int r = 0; r < masked.length; r++) {
+        if (in.buffer().isMasked(r) != masked[r] || (words[r] == 1) != masked[r]) {
+          throw new AssertionError("the mask is not " + Arrays.toString(masked));
+        }
       }
     }
+    in.deviceArena().release(mark);
   }
 
   private static void checkStatistics(RankContext in) {

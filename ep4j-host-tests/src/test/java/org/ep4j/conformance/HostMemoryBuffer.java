@@ -130,7 +130,7 @@ record HostMemoryBuffer(ExpertBuffer host, int device) implements ExpertBuffer {
 
   @Override
   public void queryMask(Tensor mask) {
-    host.queryMask(mask);
+    host.queryMask(onHost(mask));
   }
 
   @Override

@@ -234,10 +234,12 @@ final class CudaBuffer implements ExpertBuffer {
     enter();
     try {
       Arguments.shape("mask", mask, DType.INT32, context.ranks);
-      Arguments.writableOnHost("mask", mask);
+      context.staging.accepted(false).writable("mask", mask);
+      int[] masks = new int[context.ranks];
       for (int r = 0; r < context.ranks; r++) {
-        mask.segment().set(ValueLayout.JAVA_INT_UNALIGNED, 4L * r, masked(r) ? 1 : 0);
+        masks[r] = masked(r) ? 1 : 0;
       }
+      mask.copyFrom(MemorySegment.ofArray(masks));
     } finally {
       leave();
     }
