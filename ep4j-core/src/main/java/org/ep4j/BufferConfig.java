@@ -178,7 +178,10 @@ public final class BufferConfig {
     return b;
   }
 
-  /** Elements per row H. */
+  /**
+   * Elements per row H. High-throughput calls may have shorter rows, all ranks the same in an
+   * operation; low-latency rows have exactly H elements.
+   */
   public int hidden() {
     return hidden;
   }

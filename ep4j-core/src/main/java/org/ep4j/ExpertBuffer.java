@@ -100,8 +100,9 @@ public interface ExpertBuffer extends AutoCloseable {
    * Sends each token once to each rank that owns one of its experts; collective. A token arrives as
    * one row, {@link Layout#FLAT}. Rows and scales arrive bit for bit.
    *
-   * @param tokens rows [T, H], T at most {@link HighThroughputConfig#maxTokens()}, at most as wide
-   *     as {@link HighThroughputConfig#rowDType()}, with optional scales [T, S]
+   * @param tokens rows [T, H], T at most {@link HighThroughputConfig#maxTokens()}, H at most {@link
+   *     BufferConfig#hidden()} and the same on all ranks, elements at most as wide as {@link
+   *     HighThroughputConfig#rowDType()}, with optional scales [T, S]
    * @param routing expert ids INT64 or INT32 [T, K] and optional weights FP32 [T, K]
    * @throws InvalidArgumentException if a shape, dtype or id is invalid; nothing is sent
    * @throws ReceiveOverflowException if the rows do not fit with {@link Sizing#EXACT}
@@ -199,7 +200,8 @@ public interface ExpertBuffer extends AutoCloseable {
    * combine apply it; a row of {@link #dispatch} is the weighted sum over its local experts, and
    * combine cannot apply weights. Low-latency combine applies the weights.
    *
-   * @param y BF16, FP16 or FP32, at least [N, H], in the row order of the handle's dispatch. {@link
+   * @param y BF16, FP16 or FP32, at least [N, H], in the row order of the handle's dispatch; H at
+   *     most {@link BufferConfig#hidden()}, also another one than that of the dispatch. {@link
    *     Dispatch#combineInput} needs no copy; any other memory, {@link Dispatch#x()} included, is
    *     allowed. Ranks that are threads of one process read native memory directly: keep the memory
    *     until the combine has ended and, after a {@link PeerTimeoutException}, until {@link

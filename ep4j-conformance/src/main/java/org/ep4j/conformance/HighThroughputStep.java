@@ -37,6 +37,10 @@ final class HighThroughputStep {
   private static final DType[] PAYLOADS = {
     DType.BF16, DType.BF16, DType.FP8_E4M3, DType.FP8_E4M3, DType.NVFP4, DType.FP16, DType.FP32
   };
+
+  /** Rows of any type are whole 16 bytes in multiples of this hidden size. */
+  private static final int HIDDEN_UNIT = 32;
+
   private static final DType[] SUMMABLE = {DType.BF16, DType.BF16, DType.FP16, DType.FP32};
 
   private final RankContext in;
@@ -139,14 +143,20 @@ final class HighThroughputStep {
     }
   }
 
+  /** The hidden size of a call: often the largest, else any that all row types allow. */
+  private int hidden() {
+    int largest = in.shape().hidden();
+    int smaller = HIDDEN_UNIT * (1 + in.shared().nextInt(Math.max(1, largest / HIDDEN_UNIT)));
+    return smaller > largest || in.shared().nextInt(3) != 0 ? largest : smaller;
+  }
+
   private Payload payload() {
+    int hidden = hidden();
     DType dtype;
     do {
       dtype = PAYLOADS[in.shared().nextInt(PAYLOADS.length)];
-    } while (dtype.bits() > in.shape().rowDType().bits()
-        || in.shape().hidden() % (128 / dtype.bits()) != 0);
+    } while (dtype.bits() > in.shape().rowDType().bits() || hidden % (128 / dtype.bits()) != 0);
     Inputs inputs = new Inputs(in.shared().nextLong());
-    int hidden = in.shape().hidden();
     Blocks blocks = null;
     boolean factors = false;
     if (dtype == DType.FP8_E4M3) {
@@ -191,7 +201,7 @@ final class HighThroughputStep {
 
   /** The scales of this rank's rows by columns, whose ends are poisoned. */
   private Tensor byColumns(Blocks blocks, int tokens) {
-    long length = tokens + in.own().nextInt(5);
+    long length = (long) tokens + in.own().nextInt(5);
     Tensor tensor = in.empty(arena, blocks.dtype(), blocks.columns(), length);
     long bytes = blocks.dtype().bytes(1);
     HostCopy.write(
@@ -242,11 +252,11 @@ final class HighThroughputStep {
   }
 
   private void combine(DispatchHandle handle) {
+    int hidden = hidden();
     DType dtype;
     do {
       dtype = SUMMABLE[in.shared().nextInt(SUMMABLE.length)];
-    } while (in.shape().hidden() % (128 / dtype.bits()) != 0);
-    int hidden = in.shape().hidden();
+    } while (hidden % (128 / dtype.bits()) != 0);
     int tokens = batch.world().tokens(in.rank());
     boolean flat = layout == Layout.FLAT;
     Inputs inputs = new Inputs(in.shared().nextLong());
@@ -307,7 +317,7 @@ final class HighThroughputStep {
     long rows = handle.rows();
     Dispatch here = delivered;
     Tensor y = null;
-    if (here != null) {
+    if (here != null && here.x().size(1) == terms.hidden()) {
       if (in.own().nextInt(3) == 0) {
         y = here.combineInput(terms.dtype()).rows(0, rows);
       } else if (here.x().dtype() == terms.dtype() && in.own().nextBoolean()) {

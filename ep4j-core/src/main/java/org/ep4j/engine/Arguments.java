@@ -130,15 +130,15 @@ public final class Arguments {
           "a payload type no wider than " + widest + " (BufferConfig.highThroughput.rowDType)",
           "convert it, or open the buffer with a wider rowDType");
     }
-    if (x.size(1) != config.hidden()) {
+    if (x.size(1) < 1 || x.size(1) > config.hidden()) {
       throw invalid(
           ErrorCode.WRONG_TENSOR,
           "x",
           x,
-          "[tokens, " + config.hidden() + "] (BufferConfig.hidden)",
-          "pass rows of hidden");
+          "[tokens, 1.." + config.hidden() + "] (BufferConfig.hidden)",
+          "pass shorter rows, or open the buffer with a larger hidden");
     }
-    wholeRows("x", x, config.hidden());
+    wholeRows("x", x);
     tokenCount("x", x.size(0), Limits.tokens(config), Limits.HIGH_THROUGHPUT_TOKENS);
     Tensor scales = tokens.scales();
     if (scales != null && tokens.scalesPerRow() * scales.dtype().bits() / 8 > maxScaleBytes) {
@@ -152,8 +152,9 @@ public final class Arguments {
   }
 
   /** Requires rows of a multiple of 16 bytes, the unit of transfers. */
-  public static void wholeRows(String name, Tensor tensor, int hidden) {
+  public static void wholeRows(String name, Tensor tensor) {
     DType dtype = tensor.dtype();
+    long hidden = tensor.size(1);
     int multiple = 128 / dtype.bits();
     if (hidden % multiple != 0) {
       throw invalid(
@@ -283,12 +284,12 @@ public final class Arguments {
       long max,
       boolean all) {
     int hidden = config.hidden();
-    if (!y.dtype().summable() || y.dimensions() != 2 || y.size(1) != hidden) {
+    if (!y.dtype().summable() || y.dimensions() != 2 || y.size(1) < 1 || y.size(1) > hidden) {
       throw invalid(
           ErrorCode.WRONG_TENSOR,
           "y",
           y,
-          "BF16, FP16 or FP32 [rows, " + hidden + "]",
+          "BF16, FP16 or FP32 [rows, 1.." + hidden + "] (BufferConfig.hidden)",
           "pass the experts' rows");
     }
     receivedRows("y", y, handle, max, all);

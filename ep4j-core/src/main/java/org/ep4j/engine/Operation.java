@@ -43,7 +43,8 @@ public final class Operation {
     return set(OperationLayout.DTYPE, tokens.x().dtype().ordinal())
         .set(OperationLayout.SCALE_DTYPE, scales == null ? 0 : scales.dtype().ordinal() + 1)
         .set(OperationLayout.SCALES, tokens.scalesPerRow())
-        .set(OperationLayout.GLOBAL_SCALES, tokens.globalScales() != null);
+        .set(OperationLayout.GLOBAL_SCALES, tokens.globalScales() != null)
+        .set(OperationLayout.HIDDEN, tokens.x().size(1));
   }
 
   /** Writes the description with plain stores; {@code epoch} is the number of the operation. */

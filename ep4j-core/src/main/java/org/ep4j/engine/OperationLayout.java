@@ -59,8 +59,11 @@ public final class OperationLayout {
   /** High-throughput combine: 1 if rows are multiplied by their weights. */
   public static final int APPLY_WEIGHTS = 15;
 
+  /** High-throughput dispatch and combine: elements of a row. */
+  public static final int HIDDEN = 16;
+
   /** Number of words. */
-  public static final int FIELDS = 16;
+  public static final int FIELDS = 17;
 
   /** Bytes of a description. */
   public static final long BYTES = FIELDS * 8L;
@@ -108,7 +111,8 @@ public final class OperationLayout {
     "partialRounding",
     "format of the rows",
     "logFmt",
-    "applyWeights"
+    "applyWeights",
+    "elements of a row (hidden)"
   };
 
   private static final int SCALE_KINDS = ScaleKind.values().length;

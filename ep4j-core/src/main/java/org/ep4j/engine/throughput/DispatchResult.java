@@ -97,6 +97,7 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
    * Sizes of one buffer on one rank.
    *
    * @param localExperts experts of the rank
+   * @param hidden largest number of elements of a row
    * @param capacity rows of its receive region
    */
   public record Sizes(int rank, int ranks, int localExperts, int hidden, int capacity) {}
@@ -108,6 +109,10 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
   private final TensorView[] combineInputs = views(DType.values().length);
 
   private DType dtype = DType.BF16;
+
+  /** Elements of a row. */
+  private long hidden;
+
   private @Nullable DType scaleDtype;
   private long scalesPerRow;
   private boolean hasGlobalScales;
@@ -148,6 +153,7 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
   public final void describe(Tokens tokens, boolean again) {
     Tensor given = tokens.scales();
     dtype = tokens.x().dtype();
+    hidden = tokens.x().size(1);
     scaleDtype = given == null ? null : given.dtype();
     scalesPerRow = tokens.scalesPerRow();
     hasGlobalScales = tokens.globalScales() != null;
@@ -230,8 +236,8 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
   @Override
   public final Tensor x() {
     PooledHandle routes = arrived();
-    require(Array.ROWS, dtype, sizes.hidden);
-    return view(Array.ROWS, routes, dtype, sizes.hidden);
+    require(Array.ROWS, dtype, hidden);
+    return view(Array.ROWS, routes, dtype, hidden);
   }
 
   @Override
@@ -319,13 +325,13 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
           "BF16, FP16 or FP32",
           "pass a type that combine can sum");
     }
-    require(Array.COMBINE_INPUT, type, sizes.hidden);
+    require(Array.COMBINE_INPUT, type, hidden);
     return combineInputs[type.ordinal()].of(
         delivery.memory(Array.COMBINE_INPUT),
         delivery.address(Array.COMBINE_INPUT, type.bytes(sizes.hidden)),
         type,
         sizes.capacity,
-        sizes.hidden);
+        hidden);
   }
 
   @Override

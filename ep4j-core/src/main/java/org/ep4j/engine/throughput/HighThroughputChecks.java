@@ -81,7 +81,7 @@ public final class HighThroughputChecks {
       CallMemory memory) {
     Arguments.combine(config, y, handle, options, max, all);
     Arguments.applyWeights(options, handle, handle.weighted);
-    Arguments.wholeRows("y", y, config.hidden());
+    Arguments.wholeRows("y", y);
     memory.rows("y", y);
     memory.readable("topkWeights", options.topkWeights());
     memory.rows("bias0", options.bias0());

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.List;
+import java.util.Objects;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
@@ -72,8 +73,7 @@ class LaunchesTest {
         rank -> {
           long address = rank.batch.x.address();
           int device = rank.batch.x.device();
-          Tensor x =
-              Tensor.ofDevice(address, device, DType.FP8_E4M3, OneRank.TOKENS, Batch.HIDDEN);
+          Tensor x = Tensor.ofDevice(address, device, DType.FP8_E4M3, OneRank.TOKENS, Batch.HIDDEN);
           long length = OneRank.TOKENS + 3;
           Tensor scales = Tensor.ofDevice(address, device, DType.FP32, 2, length);
           rank.buffer.dispatch(
@@ -219,6 +219,51 @@ class LaunchesTest {
           }
           assertThat(send.get("phases")).isEqualTo(1);
           assertThat(receive.get("phases")).isEqualTo(2);
+        });
+  }
+
+  @Test
+  void aLowLatencyDispatchDeliversWeightsOnRequest() {
+    OneRank.run(
+        rank -> {
+          for (boolean delivers : new boolean[] {false, true}) {
+            LowLatencyDispatch dispatch =
+                rank.buffer.lowLatencyDispatch(
+                    rank.batch.x,
+                    rank.batch.routing,
+                    rank.lowLatencyDispatching(false).toBuilder().deliverWeights(delivers).build());
+            Launch launch = last();
+            assertThat(dispatch.hasWeights()).isEqualTo(delivers);
+            assertThat(launch.get("kind")).isEqualTo(delivers ? 16 : 0);
+            long weights = Objects.requireNonNull(rank.batch.routing.topkWeights()).address();
+            assertThat(launch.get("weights")).isEqualTo(delivers ? weights : 0);
+            if (delivers) {
+              assertThat(dispatch.rowWeights().address()).isEqualTo(launch.get("row_weights"));
+            }
+          }
+        });
+  }
+
+  @Test
+  void shorterRowsThanTheBuffersAreSentAndSummed() {
+    OneRank.run(
+        rank -> {
+          int hidden = Batch.HIDDEN / 2;
+          Tensor x =
+              Tensor.ofDevice(
+                  rank.batch.x.address(),
+                  rank.batch.x.device(),
+                  DType.BF16,
+                  OneRank.TOKENS,
+                  hidden);
+          Dispatch dispatch = rank.buffer.dispatch(x, rank.batch.routing);
+          assertThat(last().get("row_bytes")).isEqualTo(hidden * 2L);
+          assertThat(dispatch.x().size(1)).isEqualTo(hidden);
+          try (DispatchHandle handle = dispatch.handle()) {
+            Tensor sums = rank.buffer.combine(dispatch.x(), handle).x();
+            assertThat(last().get("hidden")).isEqualTo(hidden);
+            assertThat(sums.shape()).containsExactly(OneRank.TOKENS, hidden);
+          }
         });
   }
 

@@ -83,7 +83,6 @@ final class CombineExchange extends Exchange {
             new CombineReturner(
                 connection.senders()[place],
                 terms,
-                context.config.hidden(),
                 context.config.topK(),
                 connection.layout().chunkBytes);
       }

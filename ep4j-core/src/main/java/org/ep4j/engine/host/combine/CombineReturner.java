@@ -18,7 +18,6 @@ import org.ep4j.memory.NativeMemory;
 final class CombineReturner {
   private final ChunkSender sender;
   private final SumTerms terms;
-  private final int hidden;
   private final int maxTopK;
   private final long chunkBytes;
   private NodePartial[] partials = new NodePartial[0];
@@ -61,10 +60,9 @@ final class CombineReturner {
     }
   }
 
-  CombineReturner(ChunkSender sender, SumTerms terms, int hidden, int maxTopK, long chunkBytes) {
+  CombineReturner(ChunkSender sender, SumTerms terms, int maxTopK, long chunkBytes) {
     this.sender = sender;
     this.terms = terms;
-    this.hidden = hidden;
     this.maxTopK = maxTopK;
     this.chunkBytes = chunkBytes;
     for (int i = 0; i < chunks.length; i++) {
@@ -95,7 +93,7 @@ final class CombineReturner {
       partials = new NodePartial[team.size()];
       sums = new float[team.size()][maxTopK];
       for (int i = 0; i < partials.length; i++) {
-        partials[i] = new NodePartial(terms, hidden, maxTopK);
+        partials[i] = new NodePartial(terms, maxTopK);
       }
     }
   }

@@ -78,9 +78,7 @@ public final class Combiner {
     this.traffic = traffic;
     this.memory = memory;
     terms = new SumTerms(context.ranks);
-    pull =
-        new RowPull(
-            terms, context.config.hidden(), context.config.topK(), staging.at(scratch.blocks));
+    pull = new RowPull(terms, context.config.topK(), staging.at(scratch.blocks));
   }
 
   /** Sets the connection to other nodes. */
@@ -100,7 +98,8 @@ public final class Combiner {
           .set(OperationLayout.WEIGHTS, options.topkWeights() != null)
           .set(OperationLayout.PARTIAL_ROUNDING, options.partialRounding())
           .set(OperationLayout.APPLY_WEIGHTS, options.applyWeights())
-          .set(OperationLayout.HANDLE, handle.epoch);
+          .set(OperationLayout.HANDLE, handle.epoch)
+          .set(OperationLayout.HIDDEN, y.size(1));
       context.enter(operation, COMBINE);
       locate();
       sum(y, handle, options);
@@ -188,6 +187,7 @@ public final class Combiner {
   private void sum(Tensor y, HostHandle handle, CombineOptions options) {
     Tensor out = options.out();
     terms.dtype = y.dtype();
+    terms.hidden = (int) y.size(1);
     terms.rowBytes = y.dtype().bytes(y.size(1));
     terms.partialRounding = options.partialRounding();
     terms.applyWeights = options.applyWeights();

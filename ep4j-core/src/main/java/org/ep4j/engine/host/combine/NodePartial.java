@@ -13,12 +13,10 @@ import org.ep4j.memory.NativeMemory;
 final class NodePartial {
   private final RowKernels kernels = RowKernels.get();
   private final SumTerms terms;
-  private final int hidden;
   private final TokenRows list;
 
-  NodePartial(SumTerms terms, int hidden, int maxTopK) {
+  NodePartial(SumTerms terms, int maxTopK) {
     this.terms = terms;
-    this.hidden = hidden;
     list = new TokenRows(maxTopK);
   }
 
@@ -43,9 +41,9 @@ final class NodePartial {
       }
     }
     if (flat) {
-      kernels.reduceRows(terms.dtype, list.rows, list.count, out, hidden);
+      kernels.reduceRows(terms.dtype, list.rows, list.count, out, terms.hidden);
     } else {
-      list.sumGroups(kernels, terms.dtype, weighted, true, out, hidden);
+      list.sumGroups(kernels, terms.dtype, weighted, true, out, terms.hidden);
     }
   }
 

@@ -25,7 +25,6 @@ final class NodeSum {
   private final HostContext context;
   private final SumTerms terms;
   private final InternodeRows internode;
-  private final int hidden;
   private final int maxTopK;
 
   /** Address of one row for each worker. */
@@ -50,7 +49,7 @@ final class NodeSum {
 
     Worker(NodeSum of, int number) {
       list = new TokenRows(of.maxTopK + BIASES);
-      partial = new NodePartial(of.terms, of.hidden, of.maxTopK);
+      partial = new NodePartial(of.terms, of.maxTopK);
       row = of.partialRows + number * of.partialBytes;
       sum = new float[of.maxTopK];
       part = new float[of.maxTopK];
@@ -62,9 +61,8 @@ final class NodeSum {
     this.terms = terms;
     this.internode = internode;
     this.partialRows = partialRows;
-    hidden = context.config.hidden();
     maxTopK = context.config.topK();
-    partialBytes = ScratchLayout.partialBytes(hidden);
+    partialBytes = ScratchLayout.partialBytes(context.config.hidden());
   }
 
   /** Prepares sums along the routes of {@code handle}. */
@@ -100,9 +98,9 @@ final class NodeSum {
       long out = terms.sums + t * terms.rowBytes;
       TokenRows list = mine.list;
       if (flat || terms.partialRounding) {
-        kernels.reduceRows(terms.dtype, list.rows, list.count, out, hidden);
+        kernels.reduceRows(terms.dtype, list.rows, list.count, out, terms.hidden);
       } else {
-        list.sumGroups(kernels, terms.dtype, terms.applyWeights, false, out, hidden);
+        list.sumGroups(kernels, terms.dtype, terms.applyWeights, false, out, terms.hidden);
       }
       if (terms.weightSums != 0) {
         sumWeights(mine, t);

@@ -25,7 +25,6 @@ final class RowPull implements WorkerTeam.Task {
   private static final int BIASES = 2;
 
   private final RowKernels kernels = RowKernels.get();
-  private final int hidden;
   private final int maxTopK;
 
   private final SumTerms terms;
@@ -59,10 +58,9 @@ final class RowPull implements WorkerTeam.Task {
     }
   }
 
-  RowPull(SumTerms terms, int hidden, int maxTopK, long blocks) {
+  RowPull(SumTerms terms, int maxTopK, long blocks) {
     this.terms = terms;
     this.blocks = blocks;
-    this.hidden = hidden;
     this.maxTopK = maxTopK;
   }
 
@@ -94,6 +92,7 @@ final class RowPull implements WorkerTeam.Task {
     boolean around = streaming;
     DType dtype = terms.dtype;
     long rowBytes = terms.rowBytes;
+    int hidden = terms.hidden;
     boolean weighted = terms.applyWeights;
     boolean partialRounding = terms.partialRounding;
     int from = (int) ((long) tokens * worker / workers);

@@ -11,6 +11,10 @@ public final class SumTerms {
 
   public DType dtype = DType.BF16;
   public long rowBytes;
+
+  /** Elements of a row. */
+  public int hidden;
+
   public boolean partialRounding;
 
   /** Whether rows are multiplied by the weights of their routes; only EXPERT_MAJOR. */

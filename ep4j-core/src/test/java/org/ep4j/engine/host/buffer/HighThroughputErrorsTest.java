@@ -118,12 +118,17 @@ class HighThroughputErrorsTest {
   void shapesAndTypesOfThePayloadAreChecked() {
     alone(
         b -> {
-          Tensor narrow = Tensor.ofBf16(new short[8], 1, 8);
+          Tensor longer = Tensor.ofBf16(new short[24], 1, 24);
           refused(
-              () -> b.dispatch(narrow, ids(0, 1)),
+              () -> b.dispatch(longer, ids(0, 1)),
               ErrorCode.WRONG_TENSOR,
               "x",
-              "[tokens, 16] (BufferConfig.hidden)");
+              "[tokens, 1..16] (BufferConfig.hidden)");
+          refused(
+              () -> b.dispatch(Tensor.ofBf16(new short[4], 1, 4), ids(0, 1)),
+              ErrorCode.ROWS_NOT_ALIGNED,
+              "x",
+              "pad hidden to 8");
           Tensor wide = Tensor.of(new float[HIDDEN], 1, HIDDEN);
           refused(
               () -> b.dispatch(wide, ids(0, 1)),
@@ -234,10 +239,10 @@ class HighThroughputErrorsTest {
               "y",
               "BF16, FP16 or FP32");
           refused(
-              () -> b.combine(Tensor.ofBf16(new short[24], 3, 8), h),
+              () -> b.combine(Tensor.ofBf16(new short[72], 3, 24), h),
               ErrorCode.WRONG_TENSOR,
               "y",
-              "[rows, 16]");
+              "[rows, 1..16] (BufferConfig.hidden)");
           refused(
               () -> b.combine(d.x(), h, CombineOptions.builder().bias(constant(0, 2)).build()),
               ErrorCode.WRONG_TENSOR,

@@ -5,10 +5,12 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.engine.host.buffer.HighThroughputTest.HIDDEN;
 import static org.ep4j.engine.host.buffer.HighThroughputTest.config;
 import static org.ep4j.engine.host.buffer.HighThroughputTest.constant;
+import static org.ep4j.engine.host.buffer.Tensors.bf16;
 import static org.ep4j.engine.host.buffer.Tensors.heads;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -130,6 +132,35 @@ class HighThroughputRulesTest {
         b -> combine(b, weighted, true),
         "differs in the applyWeights: ",
         "yes");
+    Tensor shorter = Tensor.ofBf16(new short[HIDDEN / 2], 1, HIDDEN / 2);
+    different(
+        b -> b.dispatch(constant(1, 1), ids(0, 1)),
+        b -> b.dispatch(shorter, ids(0, 1)),
+        "differs in the elements of a row (hidden): ",
+        String.valueOf(HIDDEN / 2));
+  }
+
+  @Test
+  void callsMayHaveShorterRowsThanTheBuffer() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer b = ExpertBuffer.open(group, config().build())) {
+            int hidden = HIDDEN / 2;
+            short[] ones = new short[hidden];
+            Arrays.fill(ones, bf16(1 + group.rank()));
+            Dispatch d = b.dispatch(Tensor.ofBf16(ones, 1, hidden), ids(0, 2));
+            assertThat(d.x().shape()).containsExactly(2, hidden);
+            assertThat(heads(d.x())).containsExactly(1, 2);
+            assertThat(d.combineInput(DType.BF16).size(1)).isEqualTo(hidden);
+            try (DispatchHandle handle = d.handle()) {
+              Tensor sums = b.combine(d.x(), handle).x();
+              assertThat(sums.shape()).containsExactly(1, hidden);
+              assertThat(sums.getFloat(hidden - 1)).isEqualTo(2 * (1 + group.rank()));
+              assertThat(heads(b.combine(constant(3, 2), handle).x())).containsExactly(6);
+            }
+          }
+        });
   }
 
   private static void combine(ExpertBuffer b, Routing routing, boolean applyWeights) {

@@ -27,7 +27,9 @@ public final class CallLog implements AutoCloseable {
   /** Entries per rank: more calls than a rank enqueues ahead of a wait. */
   static final int ENTRIES = 32;
 
-  private static final long ENTRY_BYTES = 128;
+  /** Whole cache lines, so that ranks do not share one. */
+  private static final long ENTRY_BYTES = Math.ceilDiv(OperationLayout.BYTES, 64L) * 64;
+
   private static final long NUMBER = OperationLayout.EPOCH * 8L;
 
   private final SymmetricMemory memory;

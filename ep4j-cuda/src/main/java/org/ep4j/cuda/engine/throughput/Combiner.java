@@ -57,11 +57,9 @@ final class Combiner {
   }
 
   /** Output of the sums if the caller passed none. */
-  Tensor ownSums(DType dtype, long tokens) {
-    int hidden = context.config.hidden();
-    long address =
-        context.staging.memory(
-            Staging.Buffer.OUT, dtype.bytes((long) Limits.tokens(context.config) * hidden));
+  Tensor ownSums(DType dtype, long tokens, long hidden) {
+    long largest = (long) Limits.tokens(context.config) * context.config.hidden();
+    long address = context.staging.memory(Staging.Buffer.OUT, dtype.bytes(largest));
     return sums.of(context.deviceMemory, address, dtype, tokens, hidden);
   }
 
@@ -95,7 +93,7 @@ final class Combiner {
             : context.kernels.expertCombine(dtype, exact, options.applyWeights());
     CombineParameters p = call.parameters;
     setConstants(p);
-    int hidden = context.config.hidden();
+    long hidden = y.size(1);
     HandleLayout at = handle.at();
     p.topK.set(handle.topK);
     p.tokens.set(handle.tokens);

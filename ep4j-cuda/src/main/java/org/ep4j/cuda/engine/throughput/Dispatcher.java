@@ -199,7 +199,7 @@ final class Dispatcher {
     KernelCall<DispatchParameters> call = kernel(handle);
     DispatchParameters p = call.parameters;
     Tensor x = tokens.x();
-    long rowBytes = x.dtype().bytes(context.config.hidden());
+    long rowBytes = x.dtype().bytes(x.size(1));
     Tensor scales = tokens.scales();
     long scaleBytes = scales == null ? 0 : scales.dtype().bytes(tokens.scalesPerRow());
     p.tokens.set(handle.tokens);

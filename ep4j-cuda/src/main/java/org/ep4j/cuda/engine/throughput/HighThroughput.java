@@ -206,7 +206,8 @@ public final class HighThroughput {
     context.order(stream, capturing, execution.previousEvent());
     Tensor wanted = options.out();
     boolean toHost = wanted != null && !wanted.onDevice();
-    Tensor out = wanted == null || toHost ? combiner.ownSums(y.dtype(), handle.tokens) : wanted;
+    Tensor out =
+        wanted == null || toHost ? combiner.ownSums(y.dtype(), handle.tokens, y.size(1)) : wanted;
     Tensor outWeights =
         options.topkWeights() == null ? null : combiner.ownWeights(handle.tokens, handle.topK);
     long ticket = combiner.combine(y, handle, options, out, outWeights, stream, capturing);
@@ -217,7 +218,8 @@ public final class HighThroughput {
         .set(OperationLayout.WEIGHTS, options.topkWeights() != null)
         .set(OperationLayout.PARTIAL_ROUNDING, options.partialRounding())
         .set(OperationLayout.APPLY_WEIGHTS, options.applyWeights())
-        .set(OperationLayout.HANDLE, handle.call);
+        .set(OperationLayout.HANDLE, handle.call)
+        .set(OperationLayout.HIDDEN, y.size(1));
     context.calls.add(operation);
     long end = finish(ticket, COMBINE, toHost ? Execution.SYNCHRONOUS : execution);
     if (wanted != null && toHost && wanted.byteSize() > 0) {
