@@ -1300,8 +1300,9 @@ public enum ErrorCode {
 
   NVSHMEM_IN_USE(
       6502,
-      "NVSHMEM runs for another group of ranks, or only on some ranks.",
-      "Close the buffers that use it first."),
+      "NVSHMEM runs for another group of ranks, only on some ranks, or without the network that"
+          + " these ranks need.",
+      "Close the buffers that use it first, or set what the message names."),
 
   NVSHMEM_INCOMPATIBLE(
       6503,

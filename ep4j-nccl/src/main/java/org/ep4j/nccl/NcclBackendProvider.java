@@ -121,7 +121,12 @@ public final class NcclBackendProvider implements BackendProvider {
   }
 
   @Override
-  public byte[] uniqueId() {
+  public byte[] uniqueId(BackendWorld world) {
+    return uniqueId();
+  }
+
+  /** Creates the id of a communicator. */
+  byte[] uniqueId() {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment id = arena.allocate(NcclLayouts.UNIQUE_ID);
       NcclException.check(NcclCalls.uniqueId(id.address()), NcclFunction.GET_UNIQUE_ID, 0);

@@ -102,7 +102,8 @@ public final class NvshmemBackendProvider implements BackendProvider {
   }
 
   @Override
-  public byte[] uniqueId() {
+  public byte[] uniqueId(BackendWorld world) {
+    NvshmemNetwork.choose(world);
     if (NvshmemRuntime.isRunning()) {
       return new byte[0];
     }

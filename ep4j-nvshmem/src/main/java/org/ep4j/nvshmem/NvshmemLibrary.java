@@ -24,9 +24,7 @@ final class NvshmemLibrary {
   private static final String NAME;
 
   static {
-    // The ranks of a buffer are on one node, so no network is needed; without one, the search for
-    // it prints messages. Multicast over NVLink is not used.
-    NativeEnvironment.setDefault("NVSHMEM_REMOTE_TRANSPORT", "none");
+    // Multicast over NVLink is not used. NvshmemNetwork decides on the network.
     NativeEnvironment.setDefault("NVSHMEM_DISABLE_NVLS", "1");
     // Collectives are not used either; NVSHMEM would start several NCCL communicators for them.
     NativeEnvironment.setDefault("NVSHMEM_DISABLE_NCCL", "1");

@@ -43,6 +43,7 @@ final class NvshmemRuntime {
 
   /** Starts the runtime for one more buffer; collective. */
   static synchronized void start(BackendWorld world, byte[] id) {
+    NvshmemNetwork.choose(world);
     String wanted = location(world);
     if (broken) {
       throw new NvshmemException(

@@ -45,7 +45,7 @@ class NvshmemDeathTest {
         assertThatThrownBy(() -> NvshmemRuntime.start(world, new byte[128]))
             .isInstanceOf(NvshmemException.class)
             .hasMessageContaining("is of kind 0x0, not 0x10080");
-        byte[] mine = group.rank() == 0 ? provider.uniqueId() : new byte[0];
+        byte[] mine = group.rank() == 0 ? provider.uniqueId(world) : new byte[0];
         byte[] id = group.allGather(mine, TIMEOUT)[0];
         if (group.rank() == 1) {
           Runtime.getRuntime().halt(0);

@@ -70,8 +70,8 @@ class NvshmemLibrariesTest {
             + "  printf(\"%s %s %s\\n\", getenv(\"NVSHMEM_REMOTE_TRANSPORT\"),\n"
             + "    getenv(\"NVSHMEM_DISABLE_NVLS\"), getenv(\"NVSHMEM_DISABLE_NCCL\"));\n"
             + "}\n";
-    assertThat(probe(source, Map.of())).contains("none 1 1");
-    assertThat(probe(source, Map.of("NVSHMEM_REMOTE_TRANSPORT", "ibrc"))).contains("ibrc 1 1");
+    assertThat(probe(source, Map.of())).contains("(null) 1 1");
+    assertThat(probe(source, Map.of("NVSHMEM_DISABLE_NVLS", "0"))).contains("(null) 0 1");
   }
 
   private String probe(String source, Map<String, String> variables)

@@ -19,8 +19,12 @@ public interface BackendProvider {
     return false;
   }
 
-  /** Creates the unique id; called on the first rank only. */
-  default byte[] uniqueId() {
+  /**
+   * Creates the unique id; called on the first rank only, before {@link #open}.
+   *
+   * @param world the ranks that will open the backend
+   */
+  default byte[] uniqueId(BackendWorld world) {
     return new byte[0];
   }
 

@@ -31,7 +31,6 @@ import org.jspecify.annotations.Nullable;
 public record BackendWorld(
     Participants participants, CudaDevice device, Duration timeout, List<RankLocation> locations) {
   private static final Duration MIN_SET_UP = Duration.ofSeconds(60);
-  private static final String OF = " of ";
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
   private static final String PROCESS =
       HexFormat.of().toHexDigits(new Random().nextLong() ^ ProcessHandle.current().pid());
@@ -44,7 +43,7 @@ public record BackendWorld(
   /** Gathers the locations of all ranks; collective. */
   public static BackendWorld gather(
       Participants participants, CudaDevice device, Duration timeout, BackendProbe probe) {
-    String place = device.properties().pciBusId() + OF + host();
+    String place = device.properties().pciBusId() + RankLocation.OF + host();
     RankLocation own = new RankLocation(place, PROCESS, probe.version(), probe.problem());
     List<RankLocation> locations = new ArrayList<>();
     for (byte[] each : participants.group().allGather(own.encoded(), timeout)) {
@@ -71,6 +70,11 @@ public record BackendWorld(
     }
   }
 
+  /** Whether the ranks are on several hosts. */
+  public boolean spansHosts() {
+    return locations.stream().map(RankLocation::host).distinct().count() > 1;
+  }
+
   /** Ranks on the device of this rank, including this rank. */
   public int ranksOnDevice() {
     String own = locations.get(participants.group().rank()).device();
@@ -95,7 +99,7 @@ public record BackendWorld(
    * hosts form a node only if NVLink connects them.
    */
   public boolean isLinked() {
-    String here = OF + host();
+    String here = RankLocation.OF + host();
     return locations.stream()
         .map(RankLocation::device)
         .filter(other -> other.endsWith(here))

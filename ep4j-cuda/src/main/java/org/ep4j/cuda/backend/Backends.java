@@ -120,7 +120,7 @@ public final class Backends {
     String problem = "";
     if (world.participants().group().rank() == 0) {
       try {
-        mine = provider.uniqueId();
+        mine = provider.uniqueId(world);
       } catch (Ep4jException e) {
         problem = message(provider, e);
       }
