@@ -105,8 +105,7 @@ class NvshmemNetworkTest {
         .append("(void) { printf(\"transport %s\\n\", getenv(\"")
         .append(NvshmemNetwork.VARIABLE)
         .append("\")); return 0; }\n");
-    Path library =
-        StubLibraries.compile(directory, "libnvshmem_host.so.3", source.toString());
+    Path library = StubLibraries.compile(directory, "libnvshmem_host.so.3", source.toString());
     Map<String, String> all = new TreeMap<>(variables);
     all.put("EP4J_NVSHMEM_HOME", library.toString());
     all.put("CALL", call);
