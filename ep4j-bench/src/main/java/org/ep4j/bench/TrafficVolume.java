@@ -37,15 +37,28 @@ public record TrafficVolume(double mean, double meanRemote, long max) {
 
   /** Rows that a rank sends to other nodes, each once per node; mean of ranks and input sets. */
   public static double crossing(List<WorldRouting> sets, NodeChoice nodes) {
+    return rowsToNodes(sets, nodes, false);
+  }
+
+  /**
+   * The same with the node of the token counted, if one of its experts is there: DeepEP's benchmark
+   * counts rows so.
+   */
+  public static double crossingWithOwnNode(List<WorldRouting> sets, NodeChoice nodes) {
+    return rowsToNodes(sets, nodes, true);
+  }
+
+  private static double rowsToNodes(List<WorldRouting> sets, NodeChoice nodes, boolean own) {
     long rows = 0;
     int ranks = sets.getFirst().ranks();
     for (WorldRouting world : sets) {
       for (int source = 0; source < ranks; source++) {
         for (int token = 0; token < world.tokens(source); token++) {
-          int last = nodes.of(source);
+          int last = own ? -1 : nodes.of(source);
           for (int receiver = 0; receiver < ranks; receiver++) {
             int node = nodes.of(receiver);
-            if (node != last && node != nodes.of(source) && world.goesTo(source, token, receiver)) {
+            boolean counts = own || node != nodes.of(source);
+            if (counts && node != last && world.goesTo(source, token, receiver)) {
               rows++;
               last = node;
             }

@@ -57,6 +57,7 @@ public final class BenchCommand implements Callable<Integer> {
   private static final int MAX_HOST_RANKS = 4;
   private static final int MAX_SMS = 4096;
   private static final int MAX_ITERATIONS = 100_000;
+  private static final int MAX_PRESSURE_SECONDS = 7 * 24 * 3600;
   private static final int LOW_LATENCY_TOKENS = 128;
   private static final int HIGH_THROUGHPUT_TOKENS = 4096;
   private static final int MANY_TOKENS = 1024;
@@ -212,8 +213,19 @@ public final class BenchCommand implements Callable<Integer> {
       description = "Maximum of tokens per rank (ll); default: the number of tokens.")
   private @Nullable Integer maxTokens;
 
+  @HelpGroup(HelpGroup.TIMING)
+  @Option(
+      names = "--pressure-test",
+      paramLabel = "SECONDS",
+      description =
+          "Measure nothing: run random cases on one buffer for so long, check each with the oracle"
+              + " once, and compare the hashes of eight repetitions; all: both kinds in turn.")
+  private @Nullable Integer pressure;
+
   @HelpGroup(HelpGroup.LOW_LATENCY)
-  @Option(names = "--logfmt", description = "Combine in LogFMT-10 (ll).")
+  @Option(
+      names = {"--logfmt", "--use-logfmt"},
+      description = "Combine in LogFMT-10 (ll).")
   private boolean logFmt;
 
   @HelpGroup(HelpGroup.LOW_LATENCY)
@@ -282,7 +294,8 @@ public final class BenchCommand implements Callable<Integer> {
                         across(settings, group.size()),
                         progress,
                         Artifact.tables(artifact)),
-                    artifact)
+                    artifact,
+                    pressure == null ? 0 : pressure)
                 .run(threads));
   }
 
@@ -332,6 +345,12 @@ public final class BenchCommand implements Callable<Integer> {
     range("--tokens", tokens == null ? 0 : tokens, 0, Integer.MAX_VALUE);
     range("--iterations", iterations == null ? 1 : iterations, 1, MAX_ITERATIONS);
     range("--warmup", warmup == null ? 0 : warmup, 0, MAX_ITERATIONS);
+    range("--pressure-test", pressure == null ? 1 : pressure, 1, MAX_PRESSURE_SECONDS);
+    if (pressure != null) {
+      KindOptions.checkPressure(CommandSpecs.require(spec));
+      CommandSpecs.checkValue(
+          spec, sms.size() == 1, "--sms", sms, "one number with --pressure-test");
+    }
     range("--buffers", buffers == null ? 1 : buffers, 1, 64);
     sms.forEach(number -> range("--sms", number, 0, MAX_SMS));
     int highThroughput = tokens == null ? HIGH_THROUGHPUT_TOKENS : tokens;

@@ -14,12 +14,22 @@ import org.jspecify.annotations.Nullable;
 final class BenchSession {
   private final RankContext context;
   private final @Nullable OutputFile artifact;
+
+  /** Seconds of a pressure test; 0: times are measured. */
+  private final int pressure;
+
   private String engine = "";
   private String wire = "";
 
-  BenchSession(RankContext context, @Nullable OutputFile artifact) {
+  /**
+   * A bench.
+   *
+   * @param pressure seconds of a pressure test; 0: times are measured
+   */
+  BenchSession(RankContext context, @Nullable OutputFile artifact, int pressure) {
     this.context = context;
     this.artifact = artifact;
+    this.pressure = pressure;
   }
 
   /**
@@ -32,7 +42,9 @@ final class BenchSession {
     BenchReport report = new BenchReport(context.settings(), context.group().size(), threads);
     List<Map<String, Object>> results = new ArrayList<>();
     try {
-      if (context.settings().onDevice()) {
+      if (pressure > 0) {
+        results.addAll(pressure());
+      } else if (context.settings().onDevice()) {
         engine = EngineName.CUDA;
         String named = context.settings().nodes().wire();
         wire = WireConfig.builder().wire(named).build().wire();
@@ -47,7 +59,7 @@ final class BenchSession {
       }
     } catch (VerificationFailure e) {
       context.print(
-          context.style().bad("WRONG RESULT: " + e.getMessage()) + "\nThe timing is aborted.\n");
+          context.style().bad("WRONG RESULT: " + e.getMessage()) + "\nThe bench ends here.\n");
       return ExitCodes.FAILED;
     }
     if (context.printing() && artifact != null) {
@@ -58,6 +70,22 @@ final class BenchSession {
 
   private boolean severalNodes() {
     return context.settings().nodes().several(context.group().size());
+  }
+
+  /** Tests with each backend in turn. */
+  private List<Map<String, Object>> pressure() {
+    List<Map<String, Object>> results = new ArrayList<>();
+    for (String backend : context.settings().backends()) {
+      try (PressureTest test = new PressureTest(context.with(context.settings().on(backend)))) {
+        engine = test.engine();
+        wire = test.wire();
+        context.print(test.head());
+        test.run(pressure);
+        context.print("verified  " + context.style().good(test.report()) + "\n");
+        results.add(test.tree(pressure));
+      }
+    }
+    return results;
   }
 
   private List<Result> highThroughput(BenchReport report) {

@@ -1,10 +1,12 @@
 package org.ep4j.cli.bench;
 
 import java.time.Duration;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.EngineName;
@@ -275,15 +277,28 @@ record BenchSettings(
 
   /** The buffer for high throughput. */
   BufferConfig highThroughputConfig(int ranks) {
-    DType rows = payload().rows();
-    DType sums = payload().sums();
-    return config(ranks)
-        .highThroughput(
-            HighThroughputConfig.builder()
-                .maxTokens(Math.max(1, tokens))
-                .rowDType(rows.bits() > sums.bits() ? rows : sums)
-                .build())
-        .build();
+    return config(ranks).highThroughput(highThroughputPart(List.of(payload()))).build();
+  }
+
+  /** The buffer for all operations with all payloads. */
+  BufferConfig pressureConfig(int ranks) {
+    BufferConfig.Builder config = config(ranks);
+    if (highThroughput()) {
+      config.highThroughput(highThroughputPart(payloads));
+    }
+    if (lowLatency()) {
+      config.lowLatency(maxTokens);
+    }
+    return config.build();
+  }
+
+  private HighThroughputConfig highThroughputPart(List<Payload> travelling) {
+    DType widest =
+        travelling.stream()
+            .flatMap(each -> Stream.of(each.sums(), each.rows()))
+            .max(Comparator.comparingInt(DType::bits))
+            .orElseThrow();
+    return HighThroughputConfig.builder().maxTokens(Math.max(1, tokens)).rowDType(widest).build();
   }
 
   /** The buffer for low latency. */

@@ -62,6 +62,19 @@ record DeviceResult(
     return new DeviceResult(result, kernel, host, sms, nodes, known);
   }
 
+  /** Name, SMs and scale-out GB/s with rows to the token's own node; empty for one node. */
+  String withOwnNode() {
+    NodeTraffic several = nodes;
+    return several == null
+        ? ""
+        : "%s %s with %d SMs %s"
+            .formatted(
+                result.operation(),
+                result.payload(),
+                sms,
+                Units.significant(several.withOwnNodeGbps(result.timings().median())));
+  }
+
   /** The row of the table. */
   String[] cells() {
     Timings timings = result.timings();

@@ -3,6 +3,7 @@ package org.ep4j.cli.bench;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import org.ep4j.BufferSizes;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.bench.DeviceCeiling;
@@ -175,14 +176,19 @@ final class DeviceSession {
                 + " time of a call;"
                 + (limits == null
                     ? " ceiling: bare pushes of the same rows on all GPUs at once, in this run"
-                    : betweenNodes(limits)))
+                    : betweenNodes(limits, results)))
         + BenchReport.unsteady(style, results.stream().map(DeviceResult::result).toList());
   }
 
-  private static String betweenNodes(NodeLimits limits) {
-    return (" scale-out: rows sent to other nodes, each once per node; ceiling: %s; scale-up: rows"
-            + " from other ranks of the node, including forwarded rows; %s")
+  private static String betweenNodes(NodeLimits limits, List<DeviceResult> results) {
+    return (" scale-out: rows sent to other nodes, each once per node; %s GB/s in the unit of"
+            + " DeepEP's benchmark, which also counts rows to the token's own node; ceiling: %s;"
+            + " scale-up: rows from other ranks of the node, including forwarded rows; %s")
         .formatted(
+            results.stream()
+                .map(DeviceResult::withOwnNode)
+                .distinct()
+                .collect(Collectors.joining(", ")),
             limits.ceiling()
                 + (limits.isMeasured() ? ", all ranks at once, GB/s each way, in this run" : ""),
             limits.cores().strip());

@@ -59,6 +59,7 @@ final class DeviceWork implements AutoCloseable {
   /** Rows that a rank sends to other nodes, and rows that it receives from ranks of its node. */
   private final double crossing;
 
+  private final double crossingWithOwnNode;
   private final double scaleUp;
 
   private final ExpertPlacement placement;
@@ -90,6 +91,7 @@ final class DeviceWork implements AutoCloseable {
     flat = TrafficVolume.of(worlds, Layout.FLAT, 1);
     delivered = TrafficVolume.of(worlds, settings.layout(), alignment);
     crossing = TrafficVolume.crossing(worlds, settings.nodes());
+    crossingWithOwnNode = TrafficVolume.crossingWithOwnNode(worlds, settings.nodes());
     scaleUp = TrafficVolume.scaleUp(worlds, settings.nodes());
     long max = Math.max(1, grouped ? delivered.max() : (long) ranks * settings.tokens());
     DeviceStream callers = new DeviceStream(stream.handle());
@@ -228,7 +230,8 @@ final class DeviceWork implements AutoCloseable {
                 flat.meanRemote() * rowBytes,
                 ceilingMicros)
             .after(warm);
-    NodeTraffic nodes = new NodeTraffic(crossing * rowBytes, scaleUp * rowBytes);
+    NodeTraffic nodes =
+        new NodeTraffic(crossing * rowBytes, crossingWithOwnNode * rowBytes, scaleUp * rowBytes);
     return new DeviceResult(
         result, kernel, host, buffer.parallelism(), severalNodes() ? nodes : null, null);
   }

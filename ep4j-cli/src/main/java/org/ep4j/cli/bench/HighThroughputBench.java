@@ -4,9 +4,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.List;
-import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
@@ -20,9 +18,6 @@ import org.ep4j.bench.Timings;
 import org.ep4j.bench.TrafficVolume;
 import org.ep4j.bench.wire.WireCeiling;
 import org.ep4j.memory.PageArena;
-import org.ep4j.verify.CombineOracle;
-import org.ep4j.verify.HighThroughputOracle;
-import org.ep4j.verify.Inputs;
 import org.ep4j.verify.WorldRouting;
 import org.jspecify.annotations.Nullable;
 
@@ -133,48 +128,8 @@ final class HighThroughputBench implements AutoCloseable {
   }
 
   private void verifySet(int set) {
-    InputSet input = sets.get(set);
-    Dispatch dispatch =
-        buffer.dispatch(settings.layout(), input.tokens(), input.routing(), options);
-    context.verify(() -> checkDispatch(input, dispatch));
-    Tensor rows = fillExpertRows(input, dispatch);
-    Combine combine = buffer.combine(rows, dispatch.handle(), combineOptions.get(set));
-    context.verify(() -> checkCombine(input, combine));
-    dispatch.handle().close();
-  }
-
-  private void checkDispatch(InputSet input, Dispatch dispatch) {
-    new HighThroughputOracle(input.world(), settings.nodes().ranksPerNode())
-        .checkDispatch(
-            rank, settings.layout(), dispatch, input.expected(payload, settings.hidden()), options);
-  }
-
-  private void checkCombine(InputSet input, Combine combine) {
-    DType dtype = payload.sums();
-    CombineOracle.Terms terms =
-        new CombineOracle.Terms(
-            dtype,
-            settings.hidden(),
-            input.inputs().rows(Inputs.Part.EXPERT_OUTPUT, dtype, settings.hidden()),
-            true,
-            settings.applyWeights(),
-            null,
-            null,
-            null);
-    new CombineOracle(
-            input.world(),
-            settings.layout(),
-            options.expertAlignment(),
-            settings.nodes().ranksPerNode())
-        .checkCombine(rank, combine, terms);
-  }
-
-  /** Writes the rows of the experts into the zero-copy input of the combine. */
-  private Tensor fillExpertRows(InputSet input, Dispatch dispatch) {
-    Tensor rows = dispatch.combineInput(payload.sums());
-    Tensor used = rows.rows(0, Math.min(rows.size(0), dispatch.handle().rows()));
-    input.inputs().fill(used, Inputs.Part.EXPERT_OUTPUT, rank);
-    return rows;
+    new HighThroughputRound(context, buffer, payload, options, combineOptions.get(set))
+        .verify(sets.get(set));
   }
 
   /** Times the operations and measures the ceilings. */
@@ -263,9 +218,11 @@ final class HighThroughputBench implements AutoCloseable {
     if (wire == null) {
       return null;
     }
-    double rows =
-        TrafficVolume.crossing(sets.stream().map(InputSet::world).toList(), settings.nodes());
-    return new InternodeTraffic(wire.wire(), wire.lanes(), rows, rows * rowBytes, wire.gbps());
+    List<WorldRouting> worlds = sets.stream().map(InputSet::world).toList();
+    double rows = TrafficVolume.crossing(worlds, settings.nodes());
+    double withOwnNode = TrafficVolume.crossingWithOwnNode(worlds, settings.nodes());
+    return new InternodeTraffic(
+        wire.wire(), wire.lanes(), rows, rows * rowBytes, withOwnNode * rowBytes, wire.gbps());
   }
 
   private Result result(

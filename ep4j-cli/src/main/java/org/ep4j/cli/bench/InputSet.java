@@ -3,6 +3,7 @@ package org.ep4j.cli.bench;
 import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.IntUnaryOperator;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Routing;
@@ -39,17 +40,33 @@ record InputSet(Inputs inputs, Tokens tokens, Routing routing, WorldRouting worl
       int rank,
       ExpertPlacement placement,
       Arena arena) {
+    return make(settings, payload, _ -> count, set, rank, placement, arena);
+  }
+
+  /**
+   * The same with another number of tokens on each rank.
+   *
+   * @param count tokens of a rank
+   */
+  static InputSet make(
+      BenchSettings settings,
+      Payload payload,
+      IntUnaryOperator count,
+      int set,
+      int rank,
+      ExpertPlacement placement,
+      Arena arena) {
     Inputs inputs = new Inputs((settings.seed() + set) ^ PAYLOAD_SEED);
     RoutingGenerator generator = settings.generator(set, placement.ranks());
-    Routing routing = generator.routing(rank, count, arena);
+    Routing routing = generator.routing(rank, count.applyAsInt(rank), arena);
     List<Routing> all = new ArrayList<>();
     try (Arena others = Arena.ofConfined()) {
       for (int r = 0; r < placement.ranks(); r++) {
-        all.add(r == rank ? routing : generator.routing(r, count, others));
+        all.add(r == rank ? routing : generator.routing(r, count.applyAsInt(r), others));
       }
       WorldRouting world = WorldRouting.of(placement, all);
       return new InputSet(
-          inputs, tokens(settings, payload, count, rank, inputs, arena), routing, world);
+          inputs, tokens(settings, payload, routing.tokens(), rank, inputs, arena), routing, world);
     }
   }
 

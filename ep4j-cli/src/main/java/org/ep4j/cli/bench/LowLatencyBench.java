@@ -1,19 +1,17 @@
 package org.ep4j.cli.bench;
 
 import java.lang.foreign.Arena;
-import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
+import java.util.EnumMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import org.ep4j.DType;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.Layout;
-import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
-import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.LowLatencyHandle;
 import org.ep4j.Tensor;
 import org.ep4j.bench.Ceilings;
 import org.ep4j.bench.RowCopies;
@@ -21,8 +19,6 @@ import org.ep4j.bench.Timings;
 import org.ep4j.bench.TrafficVolume;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.PrivateMemory;
-import org.ep4j.verify.Inputs;
-import org.ep4j.verify.Rows;
 
 /**
  * Dispatch, combine and their pair in low latency on one rank, in each format: checked by the
@@ -54,9 +50,7 @@ final class LowLatencyBench implements AutoCloseable {
   private final TrafficVolume traffic;
   private final ExpertBuffer buffer;
   private final PrivateMemory expertMemory;
-  private final Tensor expertRows;
-  private final Tensor out;
-  private final LowLatencyCombineOptions combineOptions;
+  private final Map<Payload, LowLatencyRound> rounds = new EnumMap<>(Payload.class);
   private long[] nanos = {};
 
   LowLatencyBench(RankContext context) {
@@ -79,23 +73,20 @@ final class LowLatencyBench implements AutoCloseable {
     long bytes = Math.max(1, groups * capacity * hidden * BF16_BYTES);
     // Only touched pages take memory: most of the worst case stays unused.
     expertMemory = PrivateMemory.reserve(bytes);
-    expertRows =
+    Tensor expertRows =
         Tensor.of(
             NativeMemory.view(expertMemory.address(), bytes), DType.BF16, groups, capacity, hidden);
-    out =
+    Tensor out =
         Tensor.of(
             arena.allocate(Math.max(1, (long) tokens * hidden * BF16_BYTES), 64),
             DType.BF16,
             tokens,
             hidden);
-    combineOptions =
-        LowLatencyCombineOptions.builder()
-            .logFmt(settings.options().logFmt())
-            .zeroCopy(settings.options().zeroCopy())
-            .partialRounding(settings.options().partial())
-            .returnHook(settings.options().hook())
-            .out(out)
-            .build();
+    LowLatencyCombineOptions combining =
+        LowLatencyRound.combining(settings.options()).out(out).build();
+    for (Payload payload : settings.payloads()) {
+      rounds.put(payload, LowLatencyRound.of(context, buffer, payload, combining, expertRows));
+    }
   }
 
   String engine() {
@@ -113,12 +104,11 @@ final class LowLatencyBench implements AutoCloseable {
 
   /** Runs all calls often enough for the JIT compiler. */
   void warmUp() {
-    for (Payload payload : settings.payloads()) {
-      LowLatencyDispatchOptions options = dispatchOptions(payload);
+    for (LowLatencyRound round : rounds.values()) {
       for (int i = 0; i < CHECKED_WARMUPS; i++) {
-        verifySet(sets.getFirst(), payload);
+        round.verify(sets.getFirst());
       }
-      run(set -> timePair(set, options), 0, WARMUPS);
+      run(set -> timePair(set, round), 0, WARMUPS);
     }
     new Ceilings(buffer, context.agreement()).warmUp();
   }
@@ -127,9 +117,7 @@ final class LowLatencyBench implements AutoCloseable {
   String verify() {
     long start = System.nanoTime();
     context.at("verifying low latency");
-    for (Payload payload : settings.payloads()) {
-      verifySet(sets.getFirst(), payload);
-    }
+    rounds.values().forEach(round -> round.verify(sets.getFirst()));
     return context.verified(start);
   }
 
@@ -137,66 +125,8 @@ final class LowLatencyBench implements AutoCloseable {
   String verifyAgain() {
     long start = System.nanoTime();
     context.at("verifying low latency again");
-    for (Payload payload : settings.payloads()) {
-      verifySet(sets.getLast(), payload);
-    }
+    rounds.values().forEach(round -> round.verify(sets.getLast()));
     return context.verified(start);
-  }
-
-  private void verifySet(InputSet set, Payload payload) {
-    LatencyOracle oracle = new LatencyOracle(settings, set.world());
-    LowLatencyDispatchOptions options = dispatchOptions(payload);
-    LowLatencyDispatch dispatch = dispatch(set, options);
-    Rows sent = set.inputs().rows(Inputs.Part.PAYLOAD, DType.BF16, settings.hidden());
-    context.verify(() -> oracle.checkDispatch(rank, dispatch, sent, options));
-    fillExpertRows(set, dispatch.handle(), oracle.receiveCounts(rank));
-    combine(set, dispatch.handle());
-    if (payload != settings.payload()) {
-      return; // the combine does not depend on the format of the dispatch
-    }
-    Rows returned = set.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
-    context.verify(() -> oracle.checkCombine(rank, out, returned, combineOptions));
-  }
-
-  /** Writes the rows of the experts, with zero-copy into the region of the buffer. */
-  private void fillExpertRows(InputSet set, LowLatencyHandle handle, int[] counts) {
-    Rows rows = set.inputs().rows(Inputs.Part.EXPERT_OUTPUT, DType.BF16, settings.hidden());
-    Tensor target =
-        settings.options().zeroCopy() ? buffer.lowLatencyCombineBuffer(handle) : expertRows;
-    long rowBytes = (long) settings.hidden() * BF16_BYTES;
-    long capacity = target.size(1);
-    for (int group = 0; group < counts.length; group++) {
-      for (int i = 0; i < counts[group]; i++) {
-        long slot = group * capacity + i;
-        MemorySegment.copy(rows.row(rank, slot), 0, target.segment(), slot * rowBytes, rowBytes);
-      }
-    }
-  }
-
-  private LowLatencyDispatchOptions dispatchOptions(Payload payload) {
-    return LowLatencyDispatchOptions.builder()
-        .format(Objects.requireNonNull(payload.lowLatency(), "checked before"))
-        .returnHook(settings.options().hook())
-        .build();
-  }
-
-  private LowLatencyDispatch dispatch(InputSet set, LowLatencyDispatchOptions options) {
-    LowLatencyDispatch dispatch =
-        buffer.lowLatencyDispatch(
-            settings.options().layout(), set.tokens().x(), set.routing(), options);
-    if (options.returnHook()) {
-      dispatch.hook().receive();
-    }
-    return dispatch;
-  }
-
-  private void combine(InputSet set, LowLatencyHandle handle) {
-    Tensor rows = combineOptions.zeroCopy() ? buffer.lowLatencyCombineBuffer(handle) : expertRows;
-    LowLatencyCombine combine =
-        buffer.lowLatencyCombine(rows, set.routing(), handle, combineOptions);
-    if (combineOptions.returnHook()) {
-      combine.hook().receive();
-    }
   }
 
   /** Times the operations in each format. */
@@ -208,18 +138,17 @@ final class LowLatencyBench implements AutoCloseable {
     for (Payload payload : settings.payloads()) {
       String name = BenchSettings.word(payload);
       context.at("timing low latency, " + name);
-      LowLatencyDispatchOptions options = dispatchOptions(payload);
+      LowLatencyRound round = Objects.requireNonNull(rounds.get(payload));
       double dispatchBytes = traffic.mean() * payload.dispatchBytes(settings.hidden());
       double copyMicros = copyMicros(ceilings, payload, (long) dispatchBytes);
       results.add(
-          result(
-              "ll_dispatch", name, set -> timeDispatch(set, options), dispatchBytes, copyMicros));
+          result("ll_dispatch", name, set -> timeDispatch(set, round), dispatchBytes, copyMicros));
       if (payload == settings.payload()) {
         results.add(
             result(
                 "ll_combine",
                 settings.options().returnedWord(),
-                set -> timeCombine(set, options),
+                set -> timeCombine(set, round),
                 combineBytes,
                 readMicros));
       }
@@ -227,7 +156,7 @@ final class LowLatencyBench implements AutoCloseable {
           result(
               "ll_pair",
               name,
-              set -> timePair(set, options),
+              set -> timePair(set, round),
               dispatchBytes + combineBytes,
               Double.NaN));
     }
@@ -241,25 +170,25 @@ final class LowLatencyBench implements AutoCloseable {
     return ceilings.copyMicros(first.tokens().x().segment(), rowBytes, copies, bytes);
   }
 
-  private long timeDispatch(InputSet set, LowLatencyDispatchOptions options) {
+  private static long timeDispatch(InputSet set, LowLatencyRound round) {
     long start = System.nanoTime();
-    LowLatencyDispatch dispatch = dispatch(set, options);
+    LowLatencyDispatch dispatch = round.dispatch(set);
     long nanos = System.nanoTime() - start;
-    combine(set, dispatch.handle());
+    round.combine(set, dispatch.handle());
     return nanos;
   }
 
-  private long timeCombine(InputSet set, LowLatencyDispatchOptions options) {
-    LowLatencyDispatch dispatch = dispatch(set, options);
+  private long timeCombine(InputSet set, LowLatencyRound round) {
+    LowLatencyDispatch dispatch = round.dispatch(set);
     buffer.barrier();
     long start = System.nanoTime();
-    combine(set, dispatch.handle());
+    round.combine(set, dispatch.handle());
     return System.nanoTime() - start;
   }
 
-  private long timePair(InputSet set, LowLatencyDispatchOptions options) {
+  private static long timePair(InputSet set, LowLatencyRound round) {
     long start = System.nanoTime();
-    combine(set, dispatch(set, options).handle());
+    round.combine(set, round.dispatch(set).handle());
     return System.nanoTime() - start;
   }
 

@@ -70,7 +70,30 @@ class BenchCommandTest {
     assertThat(run.out()).contains("equal the oracle bit for bit", "nodes (", "wire alone GB/s");
     assertThat(Files.readString(file)).contains("\"wire\" : \"" + wire(arguments) + "\",");
     assertThat(fields(Files.readString(file)))
-        .contains("ranks_per_node", "between_nodes", "gbps_each_way", "wire_alone_gbps_each_way");
+        .contains("ranks_per_node", "between_nodes", "gbps_each_way", "wire_alone_gbps_each_way")
+        .contains("scale_out_gbps_with_own_node");
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "all --threads --ranks 3 --dtype bf16,fp8",
+        "ht --threads --ranks 3 --nodes 2 --wire inproc --layout expert-major --mode static",
+        "ll --processes --ranks 2 --hook --zero-copy"
+      })
+  void aPressureTestRunsCasesForItsTime(String arguments) throws Exception {
+    Path file = scratch.resolve("pressure.json");
+    CommandLineRun run =
+        CliProcess.run(
+            scratch,
+            ("bench %s --pressure-test 1 --device host --json %s".formatted(arguments, file)
+                    + " --tokens 12 --hidden 256 --topk 3 --experts 10")
+                .split(" ", -1));
+
+    assertThat(run.err()).isEmpty();
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).containsPattern("verified {2}[0-9]+ rounds of [1-9][0-9]* cases");
+    assertThat(fields(Files.readString(file))).contains("cases", "rounds");
   }
 
   private static String wire(String arguments) {

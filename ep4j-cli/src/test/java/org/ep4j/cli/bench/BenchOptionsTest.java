@@ -51,6 +51,8 @@ class BenchOptionsTest {
 
     assertThat(theirs).isEqualTo(ours);
     assertThat(theirs.tokens()).isEqualTo(64);
+    assertThat(parse("ll", "--use-logfmt")).isEqualTo(parse("ll", "--logfmt"));
+    assertThat(parse("ll", "--use-logfmt").options().logFmt()).isTrue();
   }
 
   @Test
@@ -174,6 +176,10 @@ class BenchOptionsTest {
         "--tokens many        | EP4J-1900: Invalid value for option '--tokens'",
         "--tokens=many        | EP4J-1900: Invalid value for option '--tokens'",
         "--num-tokens many    | EP4J-1900: Invalid value for option '--num-tokens'",
+        "--pressure-test 0    | EP4J-1900: --pressure-test = 0; it must be 1..604800",
+        "--pressure-test 1 --iterations 5 | EP4J-1904: --iterations is for timing",
+        "ht --device host --pressure-test 1 --mode graph | EP4J-1904: --pressure-test dispatches",
+        "--pressure-test 1 --sms 1,2 | EP4J-1900: --sms = [1, 2]; it must be one number",
         "--json .             | EP4J-1907: --json .: ",
         "wires                | EP4J-1902: unknown operation 'wires': use ht, ll, all, nvlink,"
             + " proxy, put or wire",

@@ -122,6 +122,8 @@ class FiguresTest {
         .isEqualTo(3 / 4.0);
     assertThat(TrafficVolume.crossing(List.of(world), new NodeChoice(1, "auto")))
         .isEqualTo(7 / 4.0);
+    assertThat(TrafficVolume.crossingWithOwnNode(List.of(world), new NodeChoice(3, "auto")))
+        .isEqualTo(6 / 4.0);
   }
 
   @Test
@@ -216,7 +218,7 @@ class FiguresTest {
     Timings call = new Timings(new double[] {1000, 2000, 3000});
     Result result = new Result("dispatch", "bf16", call, 10, 3200, 1600, 16);
     DeviceResult measured =
-        new DeviceResult(result, call, call, 8, new NodeTraffic(60e6, 20e6), null)
+        new DeviceResult(result, call, call, 8, new NodeTraffic(60e6, 90e6, 20e6), null)
             .withLimits(new NodeLimits("copies", 40, 2, 1));
 
     List<String> columns = List.of(DeviceResult.NODE_COLUMNS);
@@ -226,9 +228,12 @@ class FiguresTest {
     assertThat(cells[columns.indexOf("ceiling")]).isEqualTo(Units.significant(40));
     assertThat(cells[columns.indexOf("% of it")]).isEqualTo(Units.fixed(75, 0));
     assertThat(cells[columns.indexOf("scale-up\nGB/s")]).isEqualTo(Units.significant(10));
+    assertThat(measured.withOwnNode())
+        .isEqualTo("dispatch bf16 with 8 SMs " + Units.significant(45));
     assertThat(measured.tree())
         .extractingByKey("nodes", InstanceOfAssertFactories.map(String.class, Object.class))
         .containsEntry("percent_of_ceiling", 75.0)
+        .containsEntry("scale_out_gbps_with_own_node", 45.0)
         .containsEntry("proxy_cores", 2.0);
   }
 

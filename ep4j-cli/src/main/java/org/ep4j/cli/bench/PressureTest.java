@@ -1,0 +1,227 @@
+package org.ep4j.cli.bench;
+
+import java.lang.foreign.Arena;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.SplittableRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.ep4j.CombineOptions;
+import org.ep4j.DType;
+import org.ep4j.DispatchOptions;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
+import org.ep4j.Sizing;
+import org.ep4j.Tensor;
+import org.ep4j.bench.TrafficVolume;
+import org.ep4j.bench.VerificationFailure;
+import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.PageArena;
+import org.ep4j.memory.PrivateMemory;
+
+/**
+ * Random cases on one buffer for a given time. The oracle checks the first round of a case; the
+ * rounds after it follow each other without a pause, and their results must have the same hash.
+ * Where both kinds of operation are tested, they take turns.
+ */
+final class PressureTest implements AutoCloseable {
+  private static final int GROUP_ALIGNMENT = 128;
+
+  /** Rounds of a case after the checked one. */
+  private static final int REPEATS = 8;
+
+  private final RankContext context;
+  private final BenchSettings settings;
+  private final int rank;
+  private final ExpertPlacement placement;
+  private final ExpertBuffer buffer;
+  private final PrivateMemory expertMemory;
+  private final Tensor expertRows;
+  private int cases;
+  private long rounds;
+
+  PressureTest(RankContext context) {
+    this.context = context;
+    settings = context.settings();
+    rank = context.group().rank();
+    int ranks = context.group().size();
+    placement = ExpertPlacement.blocks(settings.experts(), ranks);
+    context.at("opening the buffer");
+    buffer = ExpertBuffer.open(context.group(), settings.pressureConfig(ranks));
+    boolean own = settings.lowLatency() && !settings.options().zeroCopy();
+    long groups = own ? settings.latencyGroups(ranks, placement.localExperts(rank)) : 0;
+    long capacity = own ? settings.latencyCapacity(ranks) : 0;
+    long bytes = DType.BF16.bytes(groups * capacity * settings.hidden());
+    // Only touched pages take memory: most of the worst case stays unused.
+    expertMemory = PrivateMemory.reserve(Math.max(1, bytes));
+    expertRows =
+        Tensor.of(
+            NativeMemory.view(expertMemory.address(), bytes),
+            DType.BF16,
+            groups,
+            capacity,
+            settings.hidden());
+  }
+
+  /** Name of the engine. */
+  String engine() {
+    return buffer.engine();
+  }
+
+  /** The wire between nodes; meaningless for one node. */
+  String wire() {
+    return buffer.config().wire();
+  }
+
+  /** The first lines of the report. */
+  String head() {
+    String kinds =
+        switch (settings.kind()) {
+          case HT -> "high throughput";
+          case LL -> "low latency";
+          case ALL -> "high throughput and low latency in turn";
+        };
+    int most = settings.highThroughput() ? settings.tokens() : settings.lowLatencyTokens();
+    return context.style().bold("Pressure test")
+        + "  %s engine, %d ranks, one buffer, %s%n"
+            .formatted(engine(), context.group().size(), kinds)
+        + "               0 to %d tokens a rank, hidden %d, top-%d of %d experts, %s routing, seed %d%n"
+            .formatted(
+                most,
+                settings.hidden(),
+                settings.topk(),
+                settings.experts(),
+                BenchSettings.word(settings.routing()),
+                settings.seed());
+  }
+
+  /** Runs cases until the time has passed, at least one of each kind and format; collective. */
+  void run(int seconds) {
+    long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
+    int least = settings.payloads().size();
+    while (cases < least || context.agreement().max(end - System.nanoTime()) > 0) {
+      context.at("case %d of the pressure test".formatted(cases + 1));
+      Payload payload = settings.payloads().get(cases % least);
+      if (settings.highThroughput()) {
+        highThroughput(payload);
+      }
+      if (settings.lowLatency()) {
+        lowLatency(payload);
+      }
+      cases++;
+    }
+  }
+
+  private void highThroughput(Payload payload) {
+    boolean grouped = settings.layout() == Layout.EXPERT_MAJOR;
+    int alignment = grouped ? GROUP_ALIGNMENT : 1;
+    try (Arena arena = new PageArena()) {
+      InputSet input = input(payload, settings.tokens(), arena);
+      long most =
+          Math.max(1, TrafficVolume.of(List.of(input.world()), settings.layout(), alignment).max());
+      DispatchOptions dispatching =
+          DispatchOptions.builder()
+              .expertAlignment(alignment)
+              .zeroPadding(grouped)
+              .sizing(settings.staticSizes() ? Sizing.atMost(most) : Sizing.EXACT)
+              .build();
+      CombineOptions combining =
+          CombineOptions.builder().applyWeights(settings.applyWeights()).build();
+      HighThroughputRound round =
+          new HighThroughputRound(context, buffer, payload, dispatching, combining);
+      repeat("high throughput", (checked, results) -> round.run(input, checked, results));
+    }
+  }
+
+  private void lowLatency(Payload payload) {
+    try (Arena arena = Arena.ofShared()) {
+      InputSet input = input(Payload.BF16, settings.lowLatencyTokens(), arena);
+      LowLatencyRound round =
+          LowLatencyRound.of(
+              context,
+              buffer,
+              payload,
+              LowLatencyRound.combining(settings.options()).build(),
+              expertRows);
+      repeat("low latency", (checked, results) -> round.run(input, checked, results));
+    }
+  }
+
+  /** The input of a case: every rank draws how many tokens it has; in the first case, all. */
+  private InputSet input(Payload payload, int most, Arena arena) {
+    return InputSet.make(
+        settings,
+        payload,
+        source -> {
+          SplittableRandom random =
+              new SplittableRandom(settings.seed() + ((long) cases << 32) + source);
+          return cases == 0 ? most : random.nextInt(most + 1);
+        },
+        cases,
+        rank,
+        placement,
+        arena);
+  }
+
+  /** A round of a case. */
+  @FunctionalInterface
+  private interface Round {
+    /** Runs the round; see {@link HighThroughputRound#run}. */
+    void run(boolean checked, Consumer<Tensor> results);
+  }
+
+  private void repeat(String kind, Round round) {
+    ResultHash expected = new ResultHash();
+    round.run(true, expected::add);
+    int wrong = 0;
+    for (int i = 1; i <= REPEATS; i++) {
+      ResultHash actual = new ResultHash();
+      round.run(false, actual::add);
+      if (wrong == 0 && actual.value() != expected.value()) {
+        wrong = i;
+      }
+    }
+    List<String> mismatches =
+        context
+            .agreement()
+            .texts(
+                wrong == 0
+                    ? ""
+                    : "%s, case %d of seed %d on rank %d: round %d has another result than the round that the oracle has checked"
+                        .formatted(kind, cases + 1, settings.seed(), rank, wrong));
+    if (!mismatches.isEmpty()) {
+      throw new VerificationFailure(mismatches.getFirst());
+    }
+    rounds += 1 + REPEATS;
+  }
+
+  /** What has been tested. */
+  String report() {
+    return String.format(
+        Locale.ROOT,
+        "%d rounds of %d cases on all %d ranks: the first of each case equals the oracle bit for"
+            + " bit, the others equal the first",
+        rounds,
+        cases,
+        context.group().size());
+  }
+
+  /** The fields for the artifact. */
+  Map<String, Object> tree(int seconds) {
+    Map<String, Object> tree = new LinkedHashMap<>();
+    tree.put("op", "pressure");
+    tree.put("seconds", seconds);
+    tree.put("cases", cases);
+    tree.put("rounds", rounds);
+    return tree;
+  }
+
+  @Override
+  public void close() {
+    buffer.close();
+    expertMemory.close();
+  }
+}
