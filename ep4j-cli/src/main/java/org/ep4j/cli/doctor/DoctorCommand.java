@@ -2,12 +2,11 @@ package org.ep4j.cli.doctor;
 
 import java.io.PrintWriter;
 import java.util.ArrayList;
-import java.util.HashSet;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
 import org.ep4j.cli.Build;
@@ -96,7 +95,7 @@ public final class DoctorCommand implements Callable<Integer> {
   static String text(List<Finding> findings, Style style) {
     StringBuilder text = new StringBuilder();
     String topic = "";
-    Set<String> printed = new HashSet<>();
+    Map<String, String> printed = new HashMap<>();
     for (Finding finding : findings) {
       if (!finding.topic().equals(topic)) {
         topic = finding.topic();
@@ -114,9 +113,13 @@ public final class DoctorCommand implements Callable<Integer> {
       text.append(wrapped(finding.value(), Style.PLAIN)).append('\n');
       String meaning = finding.meaning();
       if (!meaning.isEmpty()) {
-        boolean again = meaning.length() > LONG && !printed.add(meaning);
+        @Nullable String first =
+            meaning.length() > LONG
+                ? printed.putIfAbsent(meaning, finding.topic() + ": " + name)
+                : null;
         text.append(" ".repeat(NAME_WIDTH + MARK_WIDTH));
-        text.append(wrapped(again ? "for the same reason as above" : meaning, style)).append('\n');
+        text.append(wrapped(first == null ? meaning : "for the same reason as " + first, style))
+            .append('\n');
       }
     }
     return text.toString();

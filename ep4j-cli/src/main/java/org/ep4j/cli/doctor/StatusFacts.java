@@ -9,7 +9,7 @@ import java.util.Objects;
 
 /** Where each part of ep4j has run. The table of the README is the same. */
 final class StatusFacts {
-  private static final String TOPIC = "Status";
+  private static final String TOPIC = "Status of this version, not of this machine";
   private static final String TABLE = "status.txt";
   private static final String PROVEN = "proven";
 
