@@ -224,6 +224,14 @@ public final class BenchCommand implements Callable<Integer> {
 
   @HelpGroup(HelpGroup.LOW_LATENCY)
   @Option(
+      names = "--shrink-test",
+      description =
+          "Measure nothing: the last rank skips operations, the others mask it, continue, and admit"
+              + " it again; the oracle checks every operation (ll).")
+  private boolean shrink;
+
+  @HelpGroup(HelpGroup.LOW_LATENCY)
+  @Option(
       names = {"--logfmt", "--use-logfmt"},
       description = "Combine in LogFMT-10 (ll).")
   private boolean logFmt;
@@ -277,6 +285,8 @@ public final class BenchCommand implements Callable<Integer> {
     BenchSettings settings = settings();
     OutputFile artifact = json.file(spec);
     int worldSize = ranks(settings);
+    CommandSpecs.checkValue(
+        spec, !shrink || worldSize > 1, "--ranks", worldSize, "2 or more for --shrink-test");
     nodes.checkWire(CommandSpecs.require(spec), settings.onDevice(), world.join());
     if (!world.join()) {
       BenchLimits.check(CommandSpecs.require(spec), across(settings, worldSize), worldSize);
@@ -295,7 +305,7 @@ public final class BenchCommand implements Callable<Integer> {
                         progress,
                         Artifact.tables(artifact)),
                     artifact,
-                    pressure == null ? 0 : pressure)
+                    new BenchTests(pressure == null ? 0 : pressure, shrink))
                 .run(threads));
   }
 
@@ -346,10 +356,9 @@ public final class BenchCommand implements Callable<Integer> {
     range("--iterations", iterations == null ? 1 : iterations, 1, MAX_ITERATIONS);
     range("--warmup", warmup == null ? 0 : warmup, 0, MAX_ITERATIONS);
     range("--pressure-test", pressure == null ? 1 : pressure, 1, MAX_PRESSURE_SECONDS);
-    if (pressure != null) {
-      KindOptions.checkPressure(CommandSpecs.require(spec));
-      CommandSpecs.checkValue(
-          spec, sms.size() == 1, "--sms", sms, "one number with --pressure-test");
+    if (pressure != null || shrink) {
+      KindOptions.checkTest(CommandSpecs.require(spec), shrink);
+      CommandSpecs.checkValue(spec, sms.size() == 1, "--sms", sms, "one number in a test");
     }
     range("--buffers", buffers == null ? 1 : buffers, 1, 64);
     sms.forEach(number -> range("--sms", number, 0, MAX_SMS));

@@ -15,8 +15,7 @@ final class BenchSession {
   private final RankContext context;
   private final @Nullable OutputFile artifact;
 
-  /** Seconds of a pressure test; 0: times are measured. */
-  private final int pressure;
+  private final BenchTests tests;
 
   private String engine = "";
   private String wire = "";
@@ -24,12 +23,12 @@ final class BenchSession {
   /**
    * A bench.
    *
-   * @param pressure seconds of a pressure test; 0: times are measured
+   * @param tests tests in place of a measurement
    */
-  BenchSession(RankContext context, @Nullable OutputFile artifact, int pressure) {
+  BenchSession(RankContext context, @Nullable OutputFile artifact, BenchTests tests) {
     this.context = context;
     this.artifact = artifact;
-    this.pressure = pressure;
+    this.tests = tests;
   }
 
   /**
@@ -42,8 +41,10 @@ final class BenchSession {
     BenchReport report = new BenchReport(context.settings(), context.group().size(), threads);
     List<Map<String, Object>> results = new ArrayList<>();
     try {
-      if (pressure > 0) {
-        results.addAll(pressure());
+      if (tests.any()) {
+        for (String backend : context.settings().backends()) {
+          results.add(test(context.with(context.settings().on(backend))));
+        }
       } else if (context.settings().onDevice()) {
         engine = EngineName.CUDA;
         String named = context.settings().nodes().wire();
@@ -72,20 +73,28 @@ final class BenchSession {
     return context.settings().nodes().several(context.group().size());
   }
 
-  /** Tests with each backend in turn. */
-  private List<Map<String, Object>> pressure() {
-    List<Map<String, Object>> results = new ArrayList<>();
-    for (String backend : context.settings().backends()) {
-      try (PressureTest test = new PressureTest(context.with(context.settings().on(backend)))) {
-        engine = test.engine();
-        wire = test.wire();
-        context.print(test.head());
-        test.run(pressure);
+  /** Runs the wanted test; returns its result for the artifact. */
+  private Map<String, Object> test(RankContext own) {
+    if (tests.shrink()) {
+      try (ShrinkTest test = new ShrinkTest(own)) {
+        ran(test.engine(), test.wire(), test.head());
+        test.run();
         context.print("verified  " + context.style().good(test.report()) + "\n");
-        results.add(test.tree(pressure));
+        return test.tree();
       }
     }
-    return results;
+    try (PressureTest test = new PressureTest(own)) {
+      ran(test.engine(), test.wire(), test.head());
+      test.run(tests.pressureSeconds());
+      context.print("verified  " + context.style().good(test.report()) + "\n");
+      return test.tree(tests.pressureSeconds());
+    }
+  }
+
+  private void ran(String withEngine, String overWire, String head) {
+    engine = withEngine;
+    wire = overWire;
+    context.print(head);
   }
 
   private List<Result> highThroughput(BenchReport report) {

@@ -2,6 +2,7 @@ package org.ep4j.cli.bench;
 
 import java.util.List;
 import java.util.Locale;
+import java.util.stream.Stream;
 import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
 import picocli.CommandLine.Model.CommandSpec;
@@ -9,32 +10,46 @@ import picocli.CommandLine.ParseResult;
 
 /** Refuses options that would have no effect. */
 final class KindOptions {
+  private static final String PRESSURE = "--pressure-test";
+  private static final String SHRINK = "--shrink-test";
+
   private static final List<String> HIGH_THROUGHPUT =
       List.of("--layout", "--mode", "--apply-weights");
   private static final List<String> LOW_LATENCY =
-      List.of("--max-tokens", "--logfmt", "--hook", "--partial", "--rank-major", "--zero-copy");
+      List.of(
+          "--max-tokens", "--logfmt", "--hook", "--partial", "--rank-major", "--zero-copy", SHRINK);
 
+  /** Options that only a measurement uses. */
   private static final List<String> TIMING =
       List.of("--iterations", "--warmup", "--buffers", "--against-nccl", "--with-nccl-traffic");
 
   private KindOptions() {}
 
-  /** Refuses what a pressure test, which times nothing, does not use. */
-  static void checkPressure(CommandSpec spec) {
+  /**
+   * Refuses what a test, which times nothing, does not use.
+   *
+   * @param shrink whether it is the shrink test, else the pressure test
+   */
+  static void checkTest(CommandSpec spec, boolean shrink) {
     ParseResult given = spec.commandLine().getParseResult();
-    for (String option : TIMING) {
+    String test = shrink ? SHRINK : PRESSURE;
+    for (String option : shrink ? withPressure() : TIMING) {
       CommandSpecs.check(
           spec,
           !given.hasMatchedOption(option),
           ErrorCode.CONFLICTING_OPTIONS,
-          option + " is for timing, and --pressure-test times nothing: leave one of them out");
+          "%s and %s exclude each other: leave one of them out".formatted(option, test));
     }
     String mode = given.matchedOptionValue("--mode", "exact").toLowerCase(Locale.ROOT);
     CommandSpecs.check(
         spec,
         mode.equals("exact") || mode.equals("static"),
         ErrorCode.CONFLICTING_OPTIONS,
-        "--pressure-test dispatches with exact or static sizes: leave out --mode " + mode);
+        test + " dispatches with exact or static sizes: leave out --mode " + mode);
+  }
+
+  private static List<String> withPressure() {
+    return Stream.concat(TIMING.stream(), Stream.of(PRESSURE)).toList();
   }
 
   /** Refuses options of the kind of operation that is not measured. */
@@ -42,7 +57,7 @@ final class KindOptions {
     switch (kind) {
       case HT -> refuse(spec, LOW_LATENCY, "ll");
       case LL -> refuse(spec, HIGH_THROUGHPUT, "ht");
-      case ALL -> {}
+      case ALL -> refuse(spec, List.of(SHRINK), "ll");
     }
   }
 
@@ -53,7 +68,8 @@ final class KindOptions {
           spec,
           !given.hasMatchedOption(option),
           ErrorCode.INAPPLICABLE_OPTION,
-          "%s is for %s only: leave it out, or measure %s or all".formatted(option, kind, kind));
+          "%s is for %s only: leave it out, or measure %s%s"
+              .formatted(option, kind, kind, option.equals(SHRINK) ? "" : " or all"));
     }
   }
 }

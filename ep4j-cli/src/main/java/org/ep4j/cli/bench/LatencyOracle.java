@@ -18,11 +18,16 @@ final class LatencyOracle {
   private final @Nullable RankMajorOracle byRanks;
 
   LatencyOracle(BenchSettings settings, WorldRouting world) {
+    this(settings, world, new boolean[world.ranks()]);
+  }
+
+  /** Expected results while all other ranks mask {@code masked}. */
+  LatencyOracle(BenchSettings settings, WorldRouting world, boolean[] masked) {
     this.world = world;
-    byExperts = new LowLatencyOracle(world, settings.maxTokens(), settings.hidden());
+    byExperts = new LowLatencyOracle(world, settings.maxTokens(), settings.hidden(), masked);
     byRanks =
         settings.options().rankMajor()
-            ? new RankMajorOracle(world, settings.maxTokens(), settings.hidden())
+            ? new RankMajorOracle(world, settings.maxTokens(), settings.hidden(), masked)
             : null;
   }
 

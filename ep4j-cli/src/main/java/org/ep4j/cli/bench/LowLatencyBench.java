@@ -17,8 +17,6 @@ import org.ep4j.bench.Ceilings;
 import org.ep4j.bench.RowCopies;
 import org.ep4j.bench.Timings;
 import org.ep4j.bench.TrafficVolume;
-import org.ep4j.memory.NativeMemory;
-import org.ep4j.memory.PrivateMemory;
 
 /**
  * Dispatch, combine and their pair in low latency on one rank, in each format: checked by the
@@ -49,7 +47,7 @@ final class LowLatencyBench implements AutoCloseable {
 
   private final TrafficVolume traffic;
   private final ExpertBuffer buffer;
-  private final PrivateMemory expertMemory;
+  private final ExpertRows expertRows;
   private final Map<Payload, LowLatencyRound> rounds = new EnumMap<>(Payload.class);
   private long[] nanos = {};
 
@@ -68,14 +66,7 @@ final class LowLatencyBench implements AutoCloseable {
     traffic = TrafficVolume.of(sets.stream().map(InputSet::world).toList(), layout, 1);
     context.at("opening the low-latency buffer");
     buffer = ExpertBuffer.open(context.group(), settings.lowLatencyConfig(ranks));
-    long groups = settings.latencyGroups(ranks, placement.localExperts(rank));
-    long capacity = settings.latencyCapacity(ranks);
-    long bytes = Math.max(1, groups * capacity * hidden * BF16_BYTES);
-    // Only touched pages take memory: most of the worst case stays unused.
-    expertMemory = PrivateMemory.reserve(bytes);
-    Tensor expertRows =
-        Tensor.of(
-            NativeMemory.view(expertMemory.address(), bytes), DType.BF16, groups, capacity, hidden);
+    expertRows = ExpertRows.of(settings, placement, rank);
     Tensor out =
         Tensor.of(
             arena.allocate(Math.max(1, (long) tokens * hidden * BF16_BYTES), 64),
@@ -85,7 +76,8 @@ final class LowLatencyBench implements AutoCloseable {
     LowLatencyCombineOptions combining =
         LowLatencyRound.combining(settings.options()).out(out).build();
     for (Payload payload : settings.payloads()) {
-      rounds.put(payload, LowLatencyRound.of(context, buffer, payload, combining, expertRows));
+      rounds.put(
+          payload, LowLatencyRound.of(context, buffer, payload, combining, expertRows.tensor()));
     }
   }
 
@@ -218,7 +210,7 @@ final class LowLatencyBench implements AutoCloseable {
   @Override
   public void close() {
     buffer.close();
-    expertMemory.close();
+    expertRows.close();
     arena.close();
   }
 }

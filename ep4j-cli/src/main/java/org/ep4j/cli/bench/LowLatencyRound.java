@@ -59,16 +59,22 @@ record LowLatencyRound(
     run(input, true, _ -> {});
   }
 
+  /** Runs the round with all ranks; collective. */
+  void run(InputSet input, boolean checked, Consumer<Tensor> results) {
+    run(input, new boolean[context.group().size()], checked, results);
+  }
+
   /**
-   * Runs the round; collective.
+   * Runs the round; collective among the ranks that are not masked.
    *
+   * @param masked ranks that all others mask
    * @param checked whether the oracle checks both results
    * @param results receives the tensors whose bytes the input determines
    */
-  void run(InputSet input, boolean checked, Consumer<Tensor> results) {
+  void run(InputSet input, boolean[] masked, boolean checked, Consumer<Tensor> results) {
     BenchSettings settings = context.settings();
     int rank = context.group().rank();
-    LatencyOracle oracle = new LatencyOracle(settings, input.world());
+    LatencyOracle oracle = new LatencyOracle(settings, input.world(), masked);
     LowLatencyDispatch dispatch = dispatch(input);
     if (checked) {
       Rows sent = input.inputs().rows(Inputs.Part.PAYLOAD, DType.BF16, settings.hidden());

@@ -96,6 +96,23 @@ class BenchCommandTest {
     assertThat(fields(Files.readString(file))).contains("cases", "rounds");
   }
 
+  @Test
+  void inAShrinkTestTheOthersContinueWithoutARank() throws Exception {
+    Path file = scratch.resolve("shrink.json");
+    CommandLineRun run =
+        CliProcess.run(
+            scratch,
+            ("bench ll --shrink-test --threads --ranks 3 --device host --json "
+                    + file
+                    + " --tokens 12 --hidden 256 --topk 3 --experts 10")
+                .split(" ", -1));
+
+    assertThat(run.out()).containsPattern("verified +rank 2 was masked after [0-9.]+ s and is back");
+    assertThat(run.err()).contains("rank 2");
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(fields(Files.readString(file))).contains("silent_rank", "masked_after_us");
+  }
+
   private static String wire(String arguments) {
     return arguments.replaceFirst(".*--wire (\\w+).*", "$1");
   }

@@ -177,9 +177,12 @@ class BenchOptionsTest {
         "--tokens=many        | EP4J-1900: Invalid value for option '--tokens'",
         "--num-tokens many    | EP4J-1900: Invalid value for option '--num-tokens'",
         "--pressure-test 0    | EP4J-1900: --pressure-test = 0; it must be 1..604800",
-        "--pressure-test 1 --iterations 5 | EP4J-1904: --iterations is for timing",
+        "--pressure-test 1 --iterations 5 | EP4J-1904: --iterations and --pressure-test exclude",
         "ht --device host --pressure-test 1 --mode graph | EP4J-1904: --pressure-test dispatches",
         "--pressure-test 1 --sms 1,2 | EP4J-1900: --sms = [1, 2]; it must be one number",
+        "--shrink-test        | EP4J-1905: --shrink-test is for ll only: leave it out, or measure ll",
+        "ll --shrink-test --pressure-test 1 | EP4J-1904: --pressure-test and --shrink-test exclude",
+        "ll --shrink-test --device host --ranks 1 | EP4J-1900: --ranks = 1; it must be 2 or more",
         "--json .             | EP4J-1907: --json .: ",
         "wires                | EP4J-1902: unknown operation 'wires': use ht, ll, all, nvlink,"
             + " proxy, put or wire",
