@@ -79,7 +79,7 @@ class BenchCommandTest {
       strings = {
         "all --threads --ranks 3 --dtype bf16,fp8",
         "ht --threads --ranks 3 --nodes 2 --wire inproc --layout expert-major --mode static",
-        "ll --processes --ranks 2 --hook --zero-copy"
+        "ll --threads --ranks 2 --hook --zero-copy"
       })
   void aPressureTestRunsCasesForItsTime(String arguments) throws Exception {
     Path file = scratch.resolve("pressure.json");
@@ -107,7 +107,8 @@ class BenchCommandTest {
                     + " --tokens 12 --hidden 256 --topk 3 --experts 10")
                 .split(" ", -1));
 
-    assertThat(run.out()).containsPattern("verified +rank 2 was masked after [0-9.]+ s and is back");
+    assertThat(run.out())
+        .containsPattern("verified +rank 2 was masked after [0-9.]+ s and is back");
     assertThat(run.err()).contains("rank 2");
     assertThat(run.code()).isEqualTo(ExitCodes.OK);
     assertThat(fields(Files.readString(file))).contains("silent_rank", "masked_after_us");
