@@ -68,13 +68,13 @@ final class PressureTest implements AutoCloseable {
           case LL -> "low latency";
           case ALL -> "high throughput and low latency in turn";
         };
-    int most = settings.highThroughput() ? settings.tokens() : settings.lowLatencyTokens();
+    int max = settings.highThroughput() ? settings.tokens() : settings.lowLatencyTokens();
     return context.style().bold("Pressure test")
         + "  %s engine, %d ranks, one buffer, %s%n"
             .formatted(engine(), context.group().size(), kinds)
         + "               0 to %d tokens a rank, hidden %d, top-%d of %d experts, %s routing, seed %d%n"
             .formatted(
-                most,
+                max,
                 settings.hidden(),
                 settings.topk(),
                 settings.experts(),
@@ -104,13 +104,13 @@ final class PressureTest implements AutoCloseable {
     int alignment = grouped ? GROUP_ALIGNMENT : 1;
     try (Arena arena = new PageArena()) {
       InputSet input = input(payload, settings.tokens(), arena);
-      long most =
+      long max =
           Math.max(1, TrafficVolume.of(List.of(input.world()), settings.layout(), alignment).max());
       DispatchOptions dispatching =
           DispatchOptions.builder()
               .expertAlignment(alignment)
               .zeroPadding(grouped)
-              .sizing(settings.staticSizes() ? Sizing.atMost(most) : Sizing.EXACT)
+              .sizing(settings.staticSizes() ? Sizing.atMost(max) : Sizing.EXACT)
               .build();
       CombineOptions combining =
           CombineOptions.builder().applyWeights(settings.applyWeights()).build();
@@ -135,14 +135,14 @@ final class PressureTest implements AutoCloseable {
   }
 
   /** The input of a case: every rank draws how many tokens it has; in the first case, all. */
-  private InputSet input(Payload payload, int most, Arena arena) {
+  private InputSet input(Payload payload, int max, Arena arena) {
     return InputSet.make(
         settings,
         payload,
         source -> {
           SplittableRandom random =
               new SplittableRandom(settings.seed() + ((long) cases << 32) + source);
-          return cases == 0 ? most : random.nextInt(most + 1);
+          return cases == 0 ? max : random.nextInt(max + 1);
         },
         cases,
         rank,

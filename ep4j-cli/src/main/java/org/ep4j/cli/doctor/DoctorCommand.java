@@ -113,10 +113,10 @@ public final class DoctorCommand implements Callable<Integer> {
       text.append(wrapped(finding.value(), Style.PLAIN)).append('\n');
       String meaning = finding.meaning();
       if (!meaning.isEmpty()) {
-        @Nullable String first =
-            meaning.length() > LONG
-                ? printed.putIfAbsent(meaning, finding.topic() + ": " + name)
-                : null;
+        String first = printed.get(meaning);
+        if (first == null && meaning.length() > LONG) {
+          printed.put(meaning, finding.topic() + ": " + name);
+        }
         text.append(" ".repeat(NAME_WIDTH + MARK_WIDTH));
         text.append(wrapped(first == null ? meaning : "for the same reason as " + first, style))
             .append('\n');
