@@ -8,9 +8,11 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -26,7 +28,14 @@ public final class ComparisonTable {
 
   /** One measured operation of one contestant in one round, with its source text. */
   private record Result(
-      int ranks, int tokens, int round, String contestant, String op, double medianUs, String text) {}
+      int ranks,
+      int tokens,
+      int round,
+      String contestant,
+      String op,
+      double medianUs,
+      String instructions,
+      String text) {}
 
   /** One world and size: a pair of rows of the table for each operation. */
   private record Case(int ranks, int tokens) implements Comparable<Case> {
@@ -55,6 +64,7 @@ public final class ComparisonTable {
     ComparisonTable table = new ComparisonTable(results);
     List<Map<String, String>> rows = table.rows();
     printMarkdown(rows);
+    System.out.println("\n" + table.instructions());
     Files.writeString(Path.of(arguments[1]), table.json(rows));
   }
 
@@ -90,12 +100,32 @@ public final class ComparisonTable {
               contestant,
               op,
               Double.parseDouble(median),
+              instructions(text, content),
               text));
       found++;
     }
     if (found == 0) {
       throw new IllegalStateException(file + ": no result in it");
     }
+  }
+
+  /** What the program says of its instructions: beside each result, or once for the file. */
+  private static String instructions(String result, String content) {
+    String ofPeer = member(result, "vectors");
+    String ofEp4j = member(content, "instructions");
+    return ofPeer != null ? ofPeer : ofEp4j != null ? ofEp4j : "unknown";
+  }
+
+  /** A comparison is fair only where both sides had the same instructions. */
+  private String instructions() {
+    Map<String, TreeSet<String>> programs = new TreeMap<>();
+    for (Result r : results) {
+      programs.computeIfAbsent(r.contestant(), any -> new TreeSet<>()).add(r.instructions());
+    }
+    return "Instructions: "
+        + programs.entrySet().stream()
+            .map(entry -> entry.getKey() + " " + String.join(" or ", entry.getValue()))
+            .collect(Collectors.joining("; "));
   }
 
   /** The value of a string or number member of a flat object, or null. */

@@ -12,6 +12,7 @@ usage: benchmarks/compare-mpi.sh [options]
   --rounds 3             rounds; the table shows the median of their medians
   --iterations N         timed iterations of a round (default: 300 below 1024 tokens, else 20)
   --hidden 7168 --topk 8 --experts 256
+  --vectors N            bits of the vectors of all programs: 512, 256 or 128 (default: what the machine has)
   --json FILE            where the results go (default: benchmarks/build/compare-mpi.json)
   --peers-only           leave ep4j out
 END
@@ -20,7 +21,7 @@ END
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 root=$(dirname "$here")
 build=$here/build
-ranks="2 4" tokens="128 4096" rounds=3 iterations="" hidden=7168 topk=8 experts=256
+ranks="2 4" tokens="128 4096" rounds=3 iterations="" hidden=7168 topk=8 experts=256 vectors=""
 json=$build/compare-mpi.json peers_only=false
 
 fail() {
@@ -32,7 +33,7 @@ while (($# > 0)); do
   case $1 in
     --peers-only) peers_only=true ;;
     --help | -h) usage && exit 0 ;;
-    --ranks | --tokens | --rounds | --iterations | --hidden | --topk | --experts | --json)
+    --ranks | --tokens | --rounds | --iterations | --hidden | --topk | --experts | --vectors | --json)
       (($# > 1)) || fail "$1 needs a value"
       printf -v "${1#--}" '%s' "$2"
       shift
@@ -41,6 +42,14 @@ while (($# > 0)); do
   esac
   shift
 done
+
+# What limits the vectors of the C programs.
+case $vectors in
+  "" | 512) limit="" ;;
+  256) limit=-mno-avx512f ;;
+  128) limit="-mno-avx512f -mno-avx2" ;;
+  *) fail "--vectors is $vectors; it must be 512, 256 or 128" ;;
+esac
 
 # Checks the packages that the comparison needs. As root on Debian, installs the missing ones.
 require() {
@@ -86,7 +95,10 @@ ep4j() {
 }
 
 require
-make --quiet --directory "$here/peers" BUILD="$build" all
+# Programs for other vectors than the last time must not stay.
+make --quiet --directory "$here/peers" BUILD="$build" clean-programs
+make --quiet --directory "$here/peers" BUILD="$build" CFLAGS="-O3 -march=native $limit" all
+[[ -z $vectors ]] || export JDK_JAVA_OPTIONS="${JDK_JAVA_OPTIONS:-} -Dep4j.host.vectorBits=$vectors"
 raw=$build/raw
 rm -rf "$raw"
 mkdir -p "$raw" "$(dirname "$json")"

@@ -14,8 +14,7 @@ typedef uint16_t bf16; /* the upper half of a float32 */
 void bf16_sum(const bf16* const* rows, int n, bf16* out, size_t hidden);
 
 /* The same with stores that bypass the cache; out must be 64-byte aligned, hidden a multiple of 32.
- * Call bf16_sum_fence after the last sum, before another thread is notified. Without AVX-512 it
- * uses ordinary stores. */
+ * Call bf16_sum_fence after the last sum, before another thread is notified. */
 void bf16_sum_stream(const bf16* const* rows, int n, bf16* out, size_t hidden);
 
 /* Orders the streaming stores before every later store of this thread. */
@@ -24,7 +23,7 @@ void bf16_sum_fence(void);
 /* One element, without vectors: the definition for the tests. */
 bf16 bf16_sum_element(const bf16* const* rows, int n, size_t index);
 
-/* "avx512" or "scalar". */
+/* The vectors of the sums and of the streaming stores: "avx512", "avx2", "sse2" or "neon". */
 const char* bf16_sum_variant(void);
 
 #endif

@@ -2,24 +2,24 @@
 
 #include <string.h>
 
+#include "cache_line.h"
+
 void row_copy_cached(char* const* to, int n, const char* from, size_t bytes) {
   for (int i = 0; i < n; i++) memcpy(to[i], from, bytes);
 }
 
-#ifdef __AVX512F__
-#include <immintrin.h>
-
 enum {
   AHEAD = 1024, /* bytes prefetched ahead of the loads; none and 4096 are both slower */
-  GROUP = 4,    /* destinations written at once, so that each vector is loaded once */
+  GROUP = 4,    /* destinations written at once, so that each line is loaded once */
 };
 
 static inline __attribute__((always_inline)) void stream(char* const* to, int n, const char* from,
                                                          size_t bytes) {
-  for (size_t at = 0; at < bytes; at += 64) {
-    _mm_prefetch(from + at + AHEAD, _MM_HINT_T0);
-    const __m512i value = _mm512_loadu_si512(from + at);
-    for (int i = 0; i < n; i++) _mm512_stream_si512((void*)(to[i] + at), value);
+  for (size_t at = 0; at < bytes; at += LINE) {
+    __builtin_prefetch(from + at + AHEAD);
+    words line[PARTS];
+    for (int p = 0; p < PARTS; p++) line[p] = vector_load(from + at + p * VECTOR);
+    for (int i = 0; i < n; i++) line_stream(to[i] + at, line);
   }
 }
 
@@ -43,14 +43,4 @@ void row_copy_stream(char* const* to, int n, const char* from, size_t bytes) {
   }
 }
 
-void row_copy_fence(void) { _mm_sfence(); }
-
-#else
-
-void row_copy_stream(char* const* to, int n, const char* from, size_t bytes) {
-  row_copy_cached(to, n, from, bytes);
-}
-
-void row_copy_fence(void) {}
-
-#endif
+void row_copy_fence(void) { line_fence(); }

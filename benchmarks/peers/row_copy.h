@@ -9,7 +9,7 @@ void row_copy_cached(char* const* to, int n, const char* from, size_t bytes);
 
 /* The same with stores that bypass the cache: the receiver's lines are not fetched only to be
  * overwritten. `bytes` is a multiple of 64, the destinations are 64-byte aligned. Call
- * row_copy_fence before the receivers are notified. Without AVX-512 it is row_copy_cached. */
+ * row_copy_fence before the receivers are notified. */
 void row_copy_stream(char* const* to, int n, const char* from, size_t bytes);
 
 /* Orders streaming stores before every later store of this thread. */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bf16_sum.h"
+
 void timing_open(timing* t, int count) {
   *t = (timing){.count = count, .ns = calloc(count, sizeof *t->ns)};
   if (t->ns == NULL) {
@@ -45,16 +47,17 @@ void timing_print(const timing* t, const workload* w, const char* peer, const ch
   if (o->json) {
     printf(
         "{\"peer\":\"%s\",\"variant\":\"%s\",\"op\":\"%s\",\"ranks\":%d,\"tokens\":%d,"
-        "\"hidden\":%d,\"topk\":%d,\"experts\":%d,\"dtype\":\"bf16\",\"routing\":\"%s\","
-        "\"seed\":%llu,\"buffers\":%d,\"warmup\":%d,\"iterations\":%d,\"median_us\":%.2f,"
+        "\"hidden\":%d,\"topk\":%d,\"experts\":%d,\"dtype\":\"bf16\",\"vectors\":\"%s\","
+        "\"routing\":\"%s\",\"seed\":%llu,\"buffers\":%d,\"warmup\":%d,\"iterations\":%d,\"median_us\":%.2f,"
         "\"p99_us\":%.2f,\"max_us\":%.2f,\"min_us\":%.2f,\"logical_gbps\":%.3f,\"recv_rows\":%.1f}"
         "\n",
         peer, variant, op, w->world.ranks, o->tokens, o->hidden, o->topk, o->experts,
-        routing_name(o->routing), (unsigned long long)o->seed, o->buffers, o->warmup, t->count,
-        median, p99, max, min, gbps, w->mean_recv_rows);
+        bf16_sum_variant(), routing_name(o->routing), (unsigned long long)o->seed, o->buffers,
+        o->warmup, t->count, median, p99, max, min, gbps, w->mean_recv_rows);
   } else {
-    printf("%-10s %-12s %-12s ranks %d tokens %d: median %.1f us, p99 %.1f, min %.1f, %.2f GB/s\n",
-           peer, variant, op, w->world.ranks, o->tokens, median, p99, min, gbps);
+    printf(
+        "%-10s %-12s %-12s %s, ranks %d tokens %d: median %.1f us, p99 %.1f, min %.1f, %.2f GB/s\n",
+        peer, variant, op, bf16_sum_variant(), w->world.ranks, o->tokens, median, p99, min, gbps);
   }
   fflush(stdout);
 }

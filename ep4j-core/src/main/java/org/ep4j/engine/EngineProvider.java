@@ -21,6 +21,14 @@ public interface EngineProvider {
   String unavailableBecause();
 
   /**
+   * The processor instructions that the inner loops use in this process, for reports of
+   * measurements; empty if there is no choice of them.
+   */
+  default String instructions() {
+    return "";
+  }
+
+  /**
    * Empty if the engine has all operations that {@code config} asks for; otherwise the missing
    * ones. Automatic choice then takes another engine.
    */

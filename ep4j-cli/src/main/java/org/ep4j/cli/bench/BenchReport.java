@@ -3,6 +3,7 @@ package org.ep4j.cli.bench;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.bench.Timings;
+import org.ep4j.cli.doctor.EngineFacts;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
@@ -67,7 +68,8 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
 
   private String where(String engine, int threadsOfRank) {
     int nodes = settings.nodes().count(ranks);
-    return "%s engine, %d rank%s%s (%s), %d thread%s a rank, %d cores"
+    String instructions = EngineFacts.instructions(engine);
+    return "%s engine, %d rank%s%s (%s), %d thread%s a rank, %d cores%s"
         .formatted(
             engine,
             ranks,
@@ -76,7 +78,8 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
             threads ? "threads" : "processes",
             threadsOfRank,
             threadsOfRank == 1 ? "" : "s",
-            Runtime.getRuntime().availableProcessors());
+            Runtime.getRuntime().availableProcessors(),
+            instructions.isEmpty() ? "" : "\n          " + instructions);
   }
 
   private String onGpus(String engine) {
@@ -203,6 +206,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
       List<Map<String, Object>> results, String engine, @Nullable String wire) {
     Map<String, Object> configuration = settings.tree();
     configuration.put("device", engine);
+    configuration.put("instructions", EngineFacts.instructions(engine));
     configuration.put("wire", wire);
     configuration.put("ranks", ranks);
     configuration.put("ranks_are", threads ? "threads" : "processes");

@@ -7,10 +7,20 @@ import org.ep4j.EngineName;
 import org.ep4j.engine.EngineProvider;
 
 /** The engines on the module path, and whether they run on this machine. */
-final class EngineFacts {
+public final class EngineFacts {
   private static final String TOPIC = "Engines";
 
   private EngineFacts() {}
+
+  /** The processor instructions that an engine uses here; empty if it has no choice. */
+  public static String instructions(String engine) {
+    return ServiceLoader.load(EngineProvider.class).stream()
+        .map(ServiceLoader.Provider::get)
+        .filter(provider -> provider.name().equals(engine))
+        .findFirst()
+        .map(EngineProvider::instructions)
+        .orElse("");
+  }
 
   static List<Finding> look() {
     List<Finding> findings = new ArrayList<>();

@@ -118,6 +118,16 @@ class BenchCommandTest {
     return arguments.replaceFirst(".*--wire (\\w+).*", "$1");
   }
 
+  /** A comparison must show which instructions both sides had. */
+  @Test
+  void theHeadingNamesTheInstructionsThatRan() throws Exception {
+    CommandLineRun run = bench("ht --threads --ranks 2");
+
+    boolean plain = "0".equals(System.getProperty("ep4j.host.vectorBits"));
+    assertThat(run.out())
+        .containsPattern("\n {10}" + (plain ? "no" : "\\d+-bit") + " vectors(, stores|\n)");
+  }
+
   @Test
   void theDefaultNumberOfRanksFollowsTheCores() {
     int cores = Runtime.getRuntime().availableProcessors();
@@ -156,7 +166,8 @@ class BenchCommandTest {
             "logical_gbps",
             "remote_gbps",
             "recv_rows",
-            "ceiling_percent");
+            "ceiling_percent",
+            "instructions");
     assertThat(json).contains("\"device\" : \"host\"", "\"wire\" : null", "\"warmup\" : 1,");
     assertThat(json).contains("\"dispatch\"", "\"combine\"", "\"ll_dispatch\"", "\"ll_combine\"");
     assertThat(json.replaceAll("\\s", "")).containsPattern("\"iterations_us\":\\[([0-9.E-]+,){4}");

@@ -7,8 +7,10 @@ import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.engine.EngineProvider;
 import org.ep4j.engine.host.internode.ScaleOut;
+import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.engine.host.layout.RegionLayout;
 import org.ep4j.group.Group;
+import org.ep4j.memory.StreamingStores;
 
 /** The engine for every machine: ranks of one host use loads and stores. */
 public final class HostEngineProvider implements EngineProvider {
@@ -28,6 +30,13 @@ public final class HostEngineProvider implements EngineProvider {
   @Override
   public String unavailableBecause() {
     return "";
+  }
+
+  @Override
+  public String instructions() {
+    int bits = RowKernels.get().vectorBits();
+    return (bits == 0 ? "no vectors" : bits + "-bit vectors")
+        + (StreamingStores.available() ? ", stores around the cache" : "");
   }
 
   @Override
