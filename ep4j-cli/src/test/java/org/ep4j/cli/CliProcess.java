@@ -36,9 +36,21 @@ public final class CliProcess implements AutoCloseable {
   /** Starts the process; its output goes to files in {@code directory}. */
   public static CliProcess start(
       Path directory, Map<String, String> environment, String... arguments) throws IOException {
+    return startIn(List.of(), directory, environment, arguments);
+  }
+
+  /**
+   * Starts the process in an environment of its own.
+   *
+   * @param launcher a command that runs the one behind it, such as {@code unshare}
+   */
+  public static CliProcess startIn(
+      List<String> launcher, Path directory, Map<String, String> environment, String... arguments)
+      throws IOException {
     Path out = directory.resolve("stdout.txt");
     Path err = directory.resolve("stderr.txt");
     List<String> command = new ArrayList<>(DEFAULT_SIGNALS);
+    command.addAll(launcher);
     command.addAll(command(arguments));
     ProcessBuilder builder = new ProcessBuilder(command);
     builder.environment().putAll(environment);

@@ -1,15 +1,14 @@
 package org.ep4j.cli.launch;
 
+import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.cli.CliProcess;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -24,35 +23,22 @@ class NamespacesTest {
       "bench ht --join --device host --nodes 2 --wire tcp --tokens 12 --hidden 256 --topk 3"
           + " --experts 10 --iterations 3 --warmup 1 --buffers 1 --dtype bf16";
 
-  private final String first = "ep4j-a" + ProcessHandle.current().pid();
-  private final String second = "ep4j-b" + ProcessHandle.current().pid();
-  private final List<String> made = new ArrayList<>();
+  private @Nullable LinkedNamespaces namespaces;
 
   @BeforeEach
   void linkTwoNamespaces() throws Exception {
-    for (String namespace : List.of(first, second)) {
-      String problem = tool("ip netns add " + namespace);
-      assumeTrue(problem.isEmpty(), "no network namespaces here: " + problem);
-      made.add(namespace);
-    }
-    String problem =
-        tool("ip -n " + first + " link add ep4j0 type veth peer name ep4j0 netns " + second);
-    assumeTrue(problem.isEmpty(), "no veth pairs here: " + problem);
-    int host = 1;
-    for (String namespace : made) {
-      assertThat(tool("ip -n " + namespace + " addr add 10.213.0." + host + "/24 dev ep4j0"))
-          .isEmpty();
-      assertThat(tool("ip -n " + namespace + " link set lo up")).isEmpty();
-      assertThat(tool("ip -n " + namespace + " link set ep4j0 up")).isEmpty();
-      host++;
-    }
+    namespaces = LinkedNamespaces.create();
   }
 
   @AfterEach
   void removeThem() throws Exception {
-    for (String namespace : made) {
-      tool("ip netns del " + namespace);
+    if (namespaces != null) {
+      namespaces.close();
     }
+  }
+
+  private LinkedNamespaces namespaces() {
+    return requireNonNull(namespaces, "created before each test");
   }
 
   @Test
@@ -62,7 +48,10 @@ class NamespacesTest {
 
     assertThat(run.err()).isEmpty();
     assertThat(run.out().lines())
-        .containsExactlyInAnyOrder("[0] 0 0 " + first, "[1] 1 1 " + first, "[2] 2 0 " + second);
+        .containsExactlyInAnyOrder(
+            "[0] 0 0 " + namespaces().first(),
+            "[1] 1 1 " + namespaces().first(),
+            "[2] 2 0 " + namespaces().second());
   }
 
   @Test
@@ -76,10 +65,13 @@ class NamespacesTest {
 
   @Test
   void delayAndLossChangeNoBit() throws Exception {
-    for (String namespace : made) {
-      String problem =
-          tool("tc -n " + namespace + " qdisc add dev ep4j0 root netem delay 200ms loss 1%");
-      assumeTrue(problem.isEmpty(), "no netem here: " + problem);
+    for (String namespace : namespaces().names()) {
+      LinkedNamespaces.must(
+          "tc -n "
+              + namespace
+              + " qdisc add dev "
+              + LinkedNamespaces.LINK
+              + " root netem delay 200ms loss 1%");
     }
     CommandLineRun run = launch(2, bench());
 
@@ -96,20 +88,13 @@ class NamespacesTest {
   private CommandLineRun launch(int ranks, List<String> command) {
     List<String> line =
         new ArrayList<>(
-            List.of("launch", "-n", String.valueOf(ranks), "--hosts", first + "," + second));
+            List.of(
+                "launch",
+                "-n",
+                String.valueOf(ranks),
+                "--hosts",
+                String.join(",", namespaces().names())));
     line.addAll(command);
     return CommandLineRun.of(line.toArray(String[]::new));
-  }
-
-  /** Output of a failed command; empty if it succeeds. */
-  private static String tool(String command) throws InterruptedException {
-    try {
-      Process process =
-          new ProcessBuilder(command.split(" ", -1)).redirectErrorStream(true).start();
-      String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      return process.waitFor() == 0 ? "" : command + ": " + said.strip();
-    } catch (IOException e) {
-      return String.valueOf(e.getMessage());
-    }
   }
 }
