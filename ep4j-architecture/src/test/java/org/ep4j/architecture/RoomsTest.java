@@ -42,7 +42,8 @@ class RoomsTest {
           wire.tcp.pipe: wire group
           engine.host.buffer: engine.host.lowlatency engine.host.dispatch \
           engine.host.combine engine.host.context engine.host.internode \
-          engine.host.layout engine.host.exec engine.throughput engine memory group
+          engine.host.layout engine.host.kernel engine.host.exec engine.throughput engine \
+          memory group
           engine.host.lowlatency: engine.host.context engine.host.internode \
           engine.host.layout engine.host.kernel engine.lowlatency engine memory
           engine.host.dispatch: engine.host.context engine.host.internode engine.host.layout \

@@ -1,6 +1,5 @@
 package org.ep4j.engine;
 
-import java.nio.charset.StandardCharsets;
 import java.util.ServiceLoader;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
@@ -12,7 +11,6 @@ import org.ep4j.ExpertPlacement;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.group.Group;
-import org.ep4j.group.GroupException;
 import org.jspecify.annotations.Nullable;
 
 /** Chooses the engine of a buffer. */
@@ -27,38 +25,17 @@ public final class Engines {
     return group.together(OPENING, () -> openTogether(group, config));
   }
 
-  /** A rank that cannot take part tells the others, which would wait for it until the timeout. */
   private static ExpertBuffer openTogether(Group group, BufferConfig config) {
-    EngineProvider engine;
-    BufferConfig settled;
-    try {
-      engine = choose(config);
-      settled = settle(config, group.size());
-    } catch (RuntimeException e) {
-      tell(group, config, e);
-      throw e;
-    }
-    byte[][] problems = group.allGather(new byte[0], config.timeout());
-    for (int rank = 0; rank < problems.length; rank++) {
-      if (problems[rank].length > 0) {
-        throw new EngineUnavailableException(
-            ErrorCode.RANK_OPEN_FAILED,
-            "rank " + rank + ": " + new String(problems[rank], StandardCharsets.UTF_8));
-      }
-    }
-    return engine.open(group, settled);
+    Choice choice =
+        AgreedStep.run(
+            group,
+            config.timeout(),
+            () -> new Choice(choose(config), settle(config, group.size())),
+            unused -> {});
+    return choice.engine.open(group, choice.settled);
   }
 
-  private static void tell(Group group, BufferConfig config, RuntimeException problem) {
-    try {
-      byte[][] ignored =
-          group.allGather(
-              String.valueOf(problem.getMessage()).getBytes(StandardCharsets.UTF_8),
-              config.timeout());
-    } catch (GroupException e) {
-      problem.addSuppressed(e);
-    }
-  }
+  private record Choice(EngineProvider engine, BufferConfig settled) {}
 
   /** Opens the buffer of a rank that rejoins; collective with readmit() on the other ranks. */
   public static ExpertBuffer rejoin(Group group, BufferConfig config) {
@@ -68,7 +45,9 @@ public final class Engines {
           "rejoin: the ranks are threads of one process; only ranks that are processes can"
               + " rejoin: open a new buffer on all ranks");
     }
-    return choose(config).rejoin(group, settle(config, group.size()));
+    return group.together(
+        SurvivorAgreement.RESTARTING,
+        () -> choose(config).rejoin(group, settle(config, group.size())));
   }
 
   /** Memory that a buffer would reserve on each of {@code ranks} ranks. */

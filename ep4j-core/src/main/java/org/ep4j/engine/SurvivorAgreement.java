@@ -6,6 +6,8 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.Ep4jException;
@@ -22,6 +24,12 @@ import org.jspecify.annotations.Nullable;
  * group unless {@link #keep} is called.
  */
 public final class SurvivorAgreement implements AutoCloseable {
+  /**
+   * Purpose of the collectives that start a buffer again, the same for reset, readmit and rejoin:
+   * the ranks compare which of them they call.
+   */
+  public static final String RESTARTING = "restarting a buffer";
+
   private final Participants participants;
   private final boolean[] gone;
   private final long[] highest;
@@ -137,7 +145,8 @@ public final class SurvivorAgreement implements AutoCloseable {
     Group live = group.survivors(timeout);
     boolean done = false;
     try {
-      byte[][] all = live.allGather(mine.encoded(), timeout);
+      // The purpose keeps bytes apart that a rank sends among survivors of its own making.
+      byte[][] all = live.together(RESTARTING, () -> live.allGather(mine.encoded(), timeout));
       Hello[] hellos = Arrays.stream(all).map(Hello::of).toArray(Hello[]::new);
       SurvivorAgreement agreement = of(live, group.size(), hellos, timeout);
       done = true;
@@ -266,6 +275,38 @@ public final class SurvivorAgreement implements AutoCloseable {
         throw new Ep4jException(
             ErrorCode.PEER_FAILED,
             "rank " + participants.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
+      }
+    }
+  }
+
+  /**
+   * Does a step that can fail on this rank alone; collective, with {@link #agree} on the ranks that
+   * have nothing to do.
+   *
+   * @param undo frees the result of this rank if another one has failed
+   * @throws Ep4jException naming another rank that failed; a rank that failed itself gets its own
+   *     exception
+   */
+  public <T> T step(Supplier<T> step, Consumer<T> undo) {
+    T result;
+    try {
+      result = step.get();
+    } catch (RuntimeException | Error e) { // also memory that runs out
+      try {
+        agree(e.getMessage() == null ? e.toString() : e.getMessage(), timeout);
+      } catch (Ep4jException told) {
+        e.addSuppressed(told);
+      }
+      throw e;
+    }
+    boolean agreed = false;
+    try {
+      agree("", timeout);
+      agreed = true;
+      return result;
+    } finally {
+      if (!agreed) {
+        undo.accept(result);
       }
     }
   }

@@ -306,7 +306,7 @@ final class CudaBuffer implements ExpertBuffer {
     enter();
     try {
       highThroughput.outdateResults();
-      adoptSurvivors(recovery.reset());
+      adoptSurvivors(context.group.together(SurvivorAgreement.RESTARTING, recovery::reset));
     } finally {
       leave();
     }
@@ -317,7 +317,7 @@ final class CudaBuffer implements ExpertBuffer {
     enter();
     try {
       highThroughput.outdateResults();
-      adoptSurvivors(recovery.readmit());
+      adoptSurvivors(context.group.together(SurvivorAgreement.RESTARTING, recovery::readmit));
     } finally {
       leave();
     }

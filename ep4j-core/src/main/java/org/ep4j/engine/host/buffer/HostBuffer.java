@@ -359,7 +359,12 @@ final class HostBuffer implements ExpertBuffer {
     try {
       queue.drain();
       highThroughput.outdateResults();
-      recovery.reset();
+      context.group.together(
+          SurvivorAgreement.RESTARTING,
+          () -> {
+            recovery.reset();
+            return null;
+          });
     } finally {
       guard.leave();
     }
@@ -371,7 +376,12 @@ final class HostBuffer implements ExpertBuffer {
     try {
       queue.drain();
       highThroughput.outdateResults();
-      recovery.readmit();
+      context.group.together(
+          SurvivorAgreement.RESTARTING,
+          () -> {
+            recovery.readmit();
+            return null;
+          });
     } finally {
       guard.leave();
     }

@@ -1,6 +1,8 @@
 package org.ep4j.engine.host.buffer;
 
+import java.util.function.Supplier;
 import org.ep4j.BufferConfig;
+import org.ep4j.engine.AgreedStep;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.SurvivorAgreement;
@@ -43,7 +45,11 @@ final class HostBufferFactory {
     HostBuffer buffer = null;
     boolean done = false;
     try {
-      buffer = new HostBuffer(group, config, nodes, layout, memory);
+      Supplier<HostBuffer> step = () -> new HostBuffer(group, config, nodes, layout, memory);
+      buffer =
+          agreement == null
+              ? AgreedStep.run(group, config.timeout(), step, HostBuffer::close)
+              : agreement.step(step, HostBuffer::close);
       buffer.connect(agreement);
       done = true;
       return buffer;

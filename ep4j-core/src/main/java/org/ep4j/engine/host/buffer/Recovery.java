@@ -60,6 +60,8 @@ final class Recovery {
         SurvivorAgreement.withNewcomers(
             context.group, context.members, context.config, context.nodes, words())) {
       memory.symmetric().readmit(agreement.participants(), timeout);
+      // A newcomer tells here whether the rest of its buffer could be made.
+      agreement.agree("", timeout);
       boolean left = replaceWithNewcomers(agreement);
       for (int r = 0; r < context.ranks; r++) {
         if (agreement.participants().isNew(r)) {

@@ -1,12 +1,12 @@
 package org.ep4j.engine.host.internode;
 
-import java.lang.foreign.Arena;
+import static java.util.Objects.requireNonNull;
+
 import java.time.Duration;
 import org.ep4j.engine.host.layout.InternodeLowLatencyLayout;
 import org.ep4j.engine.host.layout.LowLatencyLayout;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
-import org.ep4j.wire.WireMemory;
 
 /**
  * The low-latency part of a connection to ranks of other nodes; {@link InternodeLowLatencyLayout}
@@ -43,7 +43,7 @@ public final class InternodeLowLatency {
       LowLatencyLayout words,
       int rank,
       int ranks,
-      Arena memory,
+      ScaleOut.Local local,
       Duration timeout) {
     this.connection = connection;
     this.lanes = connection.lanes();
@@ -54,9 +54,8 @@ public final class InternodeLowLatency {
     rowLanes = new RowLanes(lanes, ranks);
     areas = wire.allocate(layout.areaBytes, timeout);
     answers = wire.allocate(2 * layout.answerBytes, timeout);
-    shadow = wire.register(WireMemory.host(memory.allocate(layout.areaBytes, 64)));
-    long bytes = Math.max(1, layout.waiting(0, ranks, 1) * 2);
-    waiting = wire.register(WireMemory.host(memory.allocate(bytes, 64)));
+    shadow = requireNonNull(local.shadow(), "registered with this layout");
+    waiting = requireNonNull(local.waiting(), "registered with this layout");
     numbers = new long[2][ranks];
   }
 

@@ -1,5 +1,6 @@
 package org.ep4j.engine.host.internode;
 
+import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -9,6 +10,7 @@ import java.util.Set;
 import org.ep4j.BufferConfig;
 import org.ep4j.WireOptions;
 import org.ep4j.WirePath;
+import org.ep4j.engine.AgreedStep;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 import org.ep4j.engine.host.layout.InternodeLowLatencyLayout;
@@ -65,6 +67,7 @@ public final class ScaleOut implements AutoCloseable {
       Wire wire,
       @Nullable Group owned,
       PageArena memory,
+      Local local,
       int[] numbers,
       int rank,
       Nodes nodes,
@@ -82,18 +85,16 @@ public final class ScaleOut implements AutoCloseable {
     ranks = nodes.ranks();
     lanes = new InternodeLanes(wire, layout, nodes, numbers, rank, timeout);
     int[] partners = rails.partners(rank);
-    head = wire.register(WireMemory.host(plan.head));
+    head = local.head;
+    outgoing = local.outgoing;
     mirrors = wire.allocate(ranks * headBytes, timeout);
     incoming = wire.allocate(layout.rings(partners.length), timeout);
-    outgoing =
-        wire.register(
-            WireMemory.host(memory.allocate(Math.max(1, layout.rings(partners.length)), 64)));
     registrations = new RegistrationCache(wire);
     internodeLowLatency =
         plan.internode == null || plan.words == null
             ? null
             : new InternodeLowLatency(
-                this, wire, plan.internode, plan.words, rank, ranks, memory, timeout);
+                this, wire, plan.internode, plan.words, rank, ranks, local, timeout);
     senders = new ChunkSender[partners.length];
     receivers = new ChunkReceiver[partners.length];
     for (int place = 0; place < partners.length; place++) {
@@ -115,6 +116,27 @@ public final class ScaleOut implements AutoCloseable {
       MemorySegment head,
       @Nullable LowLatencyLayout words,
       @Nullable InternodeLowLatencyLayout internode) {}
+
+  /**
+   * Memory of this rank from which it puts, registered with the wire.
+   *
+   * @param shadow packets and rows of low-latency operations; null without them
+   * @param waiting answers of low-latency operations; null without them
+   */
+  record Local(Region head, Region outgoing, @Nullable Region shadow, @Nullable Region waiting) {
+    static Local register(Wire wire, Plan plan, int partners, int ranks, Arena memory) {
+      InternodeLowLatencyLayout latency = plan.internode;
+      return new Local(
+          wire.register(WireMemory.host(plan.head)),
+          ofSize(wire, memory, plan.layout.rings(partners)),
+          latency == null ? null : ofSize(wire, memory, latency.areaBytes),
+          latency == null ? null : ofSize(wire, memory, latency.waiting(0, ranks, 1) * 2));
+    }
+
+    private static Region ofSize(Wire wire, Arena memory, long bytes) {
+      return wire.register(WireMemory.host(memory.allocate(Math.max(1, bytes), 64)));
+    }
+  }
 
   /**
    * Connects the ranks of {@code live}; collective among them.
@@ -144,15 +166,24 @@ public final class ScaleOut implements AutoCloseable {
     boolean done = false;
     try {
       int rank = numbers[live.rank()];
+      Rails rails = new Rails(nodes, gone);
+      // Memory that is locked for the wire can run out on one rank alone.
+      Local local =
+          AgreedStep.run(
+              live,
+              config.timeout(),
+              () -> Local.register(wire, plan, rails.partners(rank).length, nodes.ranks(), memory),
+              unused -> {});
       ScaleOut connection =
           new ScaleOut(
               wire,
               owned ? live : null,
               memory,
+              local,
               numbers,
               rank,
               nodes,
-              new Rails(nodes, gone),
+              rails,
               plan,
               config.timeout());
       done = true;

@@ -9,12 +9,17 @@ import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.SurvivorAgreement;
+import org.ep4j.group.Group;
+import org.ep4j.group.GroupException;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 
 /** A reset that not all ranks complete. */
 class FailedResetTest {
   private static final Duration TIMEOUT = Duration.ofMillis(300);
+
+  /** Longer than a test may take. */
+  private static final Duration LONG = Duration.ofMinutes(2);
 
   /** The other ranks may still use numbers from before the reset. */
   @Test
@@ -38,6 +43,52 @@ class FailedResetTest {
             buffer.reset();
             buffer.barrier();
             assertThat(buffer.isMasked(0)).isFalse();
+          }
+        });
+  }
+
+  /** Another thread could take the place of this one between two steps of the reset. */
+  @Test
+  void noOtherThreadCallsCollectivesDuringAReset() {
+    Group[] groups = new Group[2];
+    ThreadRanks.run(
+        2,
+        group -> {
+          groups[group.rank()] = group;
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().timeout(LONG).build())) {
+            if (group.rank() == 0) {
+              assertThatThrownBy(buffer::reset).isInstanceOf(GroupException.class);
+            } else {
+              // Rank 0 has formed its group of survivors, and waits for this rank there.
+              try (Group live = group.survivors(LONG)) {
+                assertThatThrownBy(() -> groups[0].barrier(TIMEOUT))
+                    .hasMessageStartingWith(ErrorCode.GROUP_CONCURRENT_USE.id())
+                    .hasMessageContaining("one of them for restarting a buffer");
+                assertThat(live.size()).isEqualTo(2);
+              }
+            }
+            group.barrier(LONG);
+          }
+        });
+  }
+
+  @Test
+  void aResetDoesNotTakeBytesThatSurvivorsExchangeForAnotherPurpose() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config().timeout(LONG).build())) {
+            if (group.rank() == 0) {
+              assertThatThrownBy(buffer::reset)
+                  .hasMessageStartingWith(ErrorCode.COLLECTIVE_MISMATCH.id())
+                  .hasMessageContaining("restarting a buffer");
+            } else {
+              try (Group live = group.survivors(LONG)) {
+                assertThatThrownBy(() -> live.allGather(new byte[100], LONG))
+                    .hasMessageStartingWith(ErrorCode.COLLECTIVE_MISMATCH.id());
+              }
+            }
+            group.barrier(LONG);
           }
         });
   }
