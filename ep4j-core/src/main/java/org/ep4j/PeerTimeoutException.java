@@ -1,8 +1,9 @@
 package org.ep4j;
 
 /**
- * A peer did not do its part before the deadline, died, or aborted because of another peer's
- * failure. The process and the buffer survive: {@link ExpertBuffer#reset()} on all live ranks makes
+ * A peer did not do its part before the deadline, died, closed its buffer, or aborted because of
+ * another peer's failure. Only silence takes until the deadline; the other causes end the wait at
+ * once. The process and the buffer survive: {@link ExpertBuffer#reset()} on all live ranks makes
  * the buffer usable again.
  */
 public final class PeerTimeoutException extends Ep4jException {
@@ -129,12 +130,15 @@ public final class PeerTimeoutException extends Ep4jException {
     return seen;
   }
 
-  /** State of the peer, for example {@code is silent}. */
+  /** State of the peer, for example {@code is silent} or {@code has closed its buffer}. */
   public String peerState() {
     return peerState;
   }
 
-  /** Whether the peer is dead or unreachable; otherwise silent. */
+  /**
+   * Whether the peer is dead or unreachable; otherwise it is silent, has aborted or has closed its
+   * buffer, as {@link #peerState} says.
+   */
   public boolean peerDead() {
     return dead;
   }

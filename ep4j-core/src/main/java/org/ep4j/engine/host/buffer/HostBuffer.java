@@ -422,6 +422,7 @@ final class HostBuffer implements ExpertBuffer {
       // First: queued operations still use the memory.
       queue.close();
       guard.shut();
+      context.publishClosed();
       team.close();
       connector.close();
       memory.closeViews();

@@ -164,6 +164,17 @@ public final class HostContext implements PeerWait.InternodeProgress {
   }
 
   @Override
+  public boolean closed(int peer) {
+    return isIntranode(peer)
+        && NativeMemory.getLongAcquire(control(peer) + ControlPageLayout.CLOSED) != 0;
+  }
+
+  /** Tells the ranks of this node that this rank enters no further operation. */
+  public void publishClosed() {
+    NativeMemory.putLongRelease(memory.address(rank) + ControlPageLayout.CLOSED, 1);
+  }
+
+  @Override
   public int anyAborted() {
     return abortNotice.any();
   }

@@ -39,6 +39,9 @@ public final class PeerWait {
     /** Whether a rank has aborted and takes part in no operation until the next reset. */
     boolean aborted(int rank);
 
+    /** Whether a rank of this node has closed its buffer. */
+    boolean closed(int rank);
+
     /** A rank that has aborted; -1 if there is none. */
     int anyAborted();
 
@@ -173,7 +176,10 @@ public final class PeerWait {
   }
 
   private boolean reachable(int peer) {
-    return members.isAlive(peer) && progress.lost(peer) == null && !progress.aborted(peer);
+    return members.isAlive(peer)
+        && progress.lost(peer) == null
+        && !progress.aborted(peer)
+        && !progress.closed(peer);
   }
 
   /**
@@ -265,6 +271,9 @@ public final class PeerWait {
     String lost = progress.lost(peer);
     if (lost != null) {
       return new AbortNotice.Report(peer, true, "is unreachable (" + lost + ")");
+    }
+    if (progress.closed(peer) && !progress.aborted(peer)) {
+      return new AbortNotice.Report(peer, false, "has closed its buffer");
     }
     int reporter = progress.aborted(peer) ? peer : progress.anyAborted();
     AbortNotice.Report report = reporter == NONE ? null : progress.report(reporter);

@@ -62,6 +62,14 @@ public final class ControlPageLayout {
   /** Maximum bytes of the text. */
   public static final int MAX_TEXT = 1024;
 
+  /**
+   * Long: 1 when the owner has closed its buffer, and so enters no further operation. Written with
+   * release order after the last operation of the owner. Read with acquire order by ranks of the
+   * node whose wait for the owner does not end; what the owner wrote before is then visible. Unlike
+   * {@link #ABORTED} it ends no wait for another rank: that rank may be in the last operation yet.
+   */
+  public static final long CLOSED = 2176;
+
   /** Distance between words that different ranks write: they never share a cache line. */
   static final long LINE = 128;
 
