@@ -183,8 +183,8 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
   }
 
   /**
-   * Arrays of which the dispatch leaves padding rows untouched. Rows behind those that were routed
-   * here are unused and need no memory.
+   * Arrays of which the dispatch leaves rows untouched: padding, and those behind the rows that
+   * were routed here. All rows of the tensor need memory, because the caller may touch them.
    */
   private void require(Array array, DType type, long elements) {
     if (!delivery.isLazy()) {
@@ -193,8 +193,10 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
     end.await();
     PooledHandle routes = handle;
     if (routes != null) {
-      routes.awaitCounts();
-      delivery.require(array, type.bytes(routes.rows() * elements));
+      if (!routes.staticSizing) {
+        routes.awaitCounts();
+      }
+      delivery.require(array, type.bytes(rows(routes) * elements));
     }
   }
 

@@ -35,10 +35,14 @@ final class MappedMemory implements AutoCloseable {
       max = Math.max(max, size);
       all += size;
     }
-    // Files are sparse, so ranks with less memory use no more than they need.
+    // Files are sparse, so ranks with less memory use no more than they need. What they need is
+    // there from the beginning: a put is no place to find that memory has run out.
     SymmetricMemory memory =
         SymmetricMemory.allocate(
-            group, new MemoryPlan(max, Math.ceilDiv(all, sizes.length), List.of()), timeout);
+            group,
+            new MemoryPlan(
+                max, Math.ceilDiv(all, sizes.length), List.of(new MemoryPlan.Range(0, bytes))),
+            timeout);
     Arena arena = Arena.ofShared();
     MemorySegment[] parts = new MemorySegment[sizes.length];
     for (int rank = 0; rank < parts.length; rank++) {

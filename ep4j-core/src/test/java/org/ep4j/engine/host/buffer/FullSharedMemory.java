@@ -27,10 +27,16 @@ import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
+import org.ep4j.Sizing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.WireName;
 import org.ep4j.group.Group;
 import org.ep4j.group.TcpWorld;
+import org.ep4j.wire.Region;
+import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireConfig;
+import org.ep4j.wire.Wires;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -60,6 +66,8 @@ final class FullSharedMemory {
               case "open" -> open(group);
               case "combine" -> highThroughput(group);
               case "padding" -> padding(group);
+              case "unused" -> unused(group);
+              case "wire" -> wire(group);
               case "lowLatency" -> lowLatency(group);
               default -> reset(group);
             }
@@ -132,6 +140,41 @@ final class FullSharedMemory {
       free(group);
       set(received.globalScales().segment(), 4L * padded);
       say(group, "written");
+    }
+  }
+
+  /** Of 400 rows, peers write one. */
+  private static void unused(Group group) throws Exception {
+    int tokens = 400;
+    try (Arena arena = Arena.ofShared();
+        ExpertBuffer buffer = ExpertBuffer.open(group, config().highThroughput(tokens).build())) {
+      Dispatch received =
+          buffer.dispatch(
+              Tokens.of(rows(arena, 1)),
+              Routing.of(ids(arena, group.rank(), 1)),
+              DispatchOptions.builder().sizing(Sizing.atMost(tokens)).build());
+      fill(group);
+      try {
+        set(received.x().segment(), tokens * ROW_BYTES);
+        say(group, "written");
+      } catch (Ep4jException e) {
+        say(group, e.getMessage());
+      }
+      free(group);
+      set(received.x().segment(), tokens * ROW_BYTES);
+      say(group, "written");
+    }
+  }
+
+  private static void wire(Group group) throws Exception {
+    long bytes = 4 << 20;
+    WireConfig config = WireConfig.builder().wire(WireName.SHM).timeout(TIMEOUT).build();
+    try (Wire wire = Wires.open(group, config);
+        Region region = wire.allocate(bytes, TIMEOUT)) {
+      fill(group);
+      set(region.memory().segment(), bytes);
+      say(group, "written");
+      free(group);
     }
   }
 

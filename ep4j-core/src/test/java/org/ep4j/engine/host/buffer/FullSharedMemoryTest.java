@@ -76,6 +76,21 @@ class FullSharedMemoryTest {
         .contains("has 0 of 67108864 bytes free");
   }
 
+  /** The tensor of a dispatch of fixed size has rows that no peer writes. */
+  @Test
+  void unusedRowsHaveMemoryOrAreRefused() throws Exception {
+    List<String> lines = run("unused");
+    assertThat(lines).hasSize(2).last().isEqualTo("written");
+    assertThat(lines.getFirst())
+        .startsWith("EP4J-4002: the system cannot provide")
+        .contains("has 0 of 67108864 bytes free");
+  }
+
+  @Test
+  void theMemoryOfAWireIsThereFromTheBeginning() throws Exception {
+    assertThat(run("wire")).containsExactly("written");
+  }
+
   @Test
   void theLowLatencyCombineBufferHasMemoryOrIsRefused() throws Exception {
     List<String> lines = run("lowLatency");

@@ -87,7 +87,7 @@ class RefusedArgumentsTest {
           .toIntArray();
     }
     Dispatch received = buffer.dispatch(x, routing);
-    return new int[] {received.receivedRows()};
+    return new int[] {Math.toIntExact(received.receivedRows())};
   }
 
   private static void refuse(ExpertBuffer buffer, boolean lowLatency) {
