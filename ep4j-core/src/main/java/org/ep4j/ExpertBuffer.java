@@ -19,7 +19,9 @@ import org.ep4j.group.Group;
  * throws {@link IllegalStateException}. Hooks run on the calling thread.
  *
  * <p><b>Errors:</b> invalid input throws {@link InvalidArgumentException} before anything is sent.
- * A silent or dead peer causes {@link PeerTimeoutException}; after that only {@link #reset()} and
+ * The other ranks wait meanwhile: the rank may correct its arguments and call again. If it leaves
+ * the group or ends instead, or closes its buffer of the host engine, they learn that at once. A
+ * silent or dead peer causes {@link PeerTimeoutException}; after that only {@link #reset()} and
  * {@link #close()} are accepted. Misuse (closed buffer, closed or outdated handle, third
  * low-latency operation in flight) throws {@link IllegalStateException}.
  *

@@ -43,7 +43,11 @@ final class ScriptedRank implements AutoCloseable {
               // The problems of ranks that cannot take part: none.
               group.allGather(new byte[0], config.timeout());
               agreed[0] = ConfigAgreement.require(group, config);
-              return HostMemory.allocate(group, agreed[0], layout, config.timeout());
+              HostMemory allocated =
+                  HostMemory.allocate(group, agreed[0], layout, config.timeout());
+              // The problems of ranks that cannot make the rest of their buffer: none.
+              group.allGather(new byte[0], config.timeout());
+              return allocated;
             });
     Nodes nodes = agreed[0];
     context =
