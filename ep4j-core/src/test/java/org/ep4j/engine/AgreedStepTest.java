@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Test;
 
 /** Steps of an opening that one rank cannot do. */
 class AgreedStepTest {
-  /** Longer than the test may take: no rank may wait for the one that failed. */
+  /** Longer than the test may take: no rank may wait for a rank that failed. */
   private static final Duration LONG = Duration.ofMinutes(10);
 
   private final List<Integer> undone = new CopyOnWriteArrayList<>();

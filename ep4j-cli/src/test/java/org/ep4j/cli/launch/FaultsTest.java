@@ -204,7 +204,7 @@ class FaultsTest {
     assertRight(run(world("512m", readOnly, ""), processes(2)));
   }
 
-  /** Nobody, and a user without an entry, both without a directory of their own. */
+  /** The user with the least rights, and one without an entry, both without a directory. */
   @ParameterizedTest
   @ValueSource(ints = {65534, 54321})
   void usersWithoutADirectoryAreEnough(int user) throws Exception {
