@@ -55,7 +55,8 @@ class WireEnvironmentTest {
 
     assertThat(config)
         .isEqualTo(
-            new WireConfig("tcp", lanes(3), 1, 1024, 5, 7, 1, false, Duration.ofSeconds(9), "", null));
+            new WireConfig(
+                "tcp", lanes(3), 1, 1024, 5, 7, 1, false, Duration.ofSeconds(9), "", null));
   }
 
   @Test
