@@ -31,7 +31,7 @@ public final class Engines {
             group,
             config.timeout(),
             () -> new Choice(choose(config), settle(config, group.size())),
-            unused -> {});
+            _ -> {});
     return choice.engine.open(group, choice.settled);
   }
 

@@ -83,9 +83,13 @@ final class LinkedNamespaces implements AutoCloseable {
   }
 
   @Override
-  public void close() throws InterruptedException {
-    for (String name : made) {
-      run("ip netns del " + name);
+  public void close() {
+    try {
+      for (String name : made) {
+        run("ip netns del " + name);
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
     }
     made.clear();
   }

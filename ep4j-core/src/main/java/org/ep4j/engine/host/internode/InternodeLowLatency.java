@@ -34,7 +34,7 @@ public final class InternodeLowLatency {
   /**
    * Collective.
    *
-   * @param memory for data in transfer
+   * @param local registered memory for data in transfer
    */
   InternodeLowLatency(
       ScaleOut connection,

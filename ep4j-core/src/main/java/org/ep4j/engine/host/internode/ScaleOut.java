@@ -173,7 +173,7 @@ public final class ScaleOut implements AutoCloseable {
               live,
               config.timeout(),
               () -> Local.register(wire, plan, rails.partners(rank).length, nodes.ranks(), memory),
-              unused -> {});
+              _ -> {});
       ScaleOut connection =
           new ScaleOut(
               wire,
