@@ -364,8 +364,8 @@ public interface ExpertBuffer extends AutoCloseable {
    *
    * <p>Until then the buffer excludes the restarted ranks, as since their loss. If they are lost
    * again during the call, or not all ranks call it, the call throws an exception that names them,
-   * within twice the buffer's timeout per step. The buffer then continues without them, or requires
-   * {@link #reset} if it had to reconnect nodes or clear words that GPUs share.
+   * within twice the buffer's timeout per step. The live ranks then call {@link #reset}, and the
+   * buffer continues without the lost ones.
    *
    * @throws IllegalStateException if no rank has been readmitted to the group, or the backend
    *     between GPUs cannot readmit ranks

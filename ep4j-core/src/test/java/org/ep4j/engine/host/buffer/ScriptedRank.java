@@ -69,7 +69,8 @@ final class ScriptedRank implements AutoCloseable {
     operation
         .begin(OperationLayout.DISPATCH)
         .set(OperationLayout.EXPERT_ALIGNMENT, 1)
-        .set(OperationLayout.TOP_K, context.config.topK());
+        .set(OperationLayout.TOP_K, context.config.topK())
+        .set(OperationLayout.HIDDEN, context.config.hidden());
     context.enter(operation, "dispatch");
   }
 
@@ -101,6 +102,7 @@ final class ScriptedRank implements AutoCloseable {
     return operation
         .begin(OperationLayout.COMBINE)
         .set(OperationLayout.PARTIAL_ROUNDING, true)
+        .set(OperationLayout.HIDDEN, context.config.hidden())
         .set(OperationLayout.HANDLE, dispatch);
   }
 
