@@ -1,5 +1,6 @@
 package org.ep4j;
 
+import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -46,7 +47,8 @@ class RoutingTest {
     Routing longest = Routing.ofDense(map, probs);
     assertThat(longest.topK()).isEqualTo(2);
     assertThat(longest.topkIdx().toLongArray()).containsExactly(1, 3, -1, -1, 0, -1);
-    assertThat(longest.topkWeights().toFloatArray()).containsExactly(.25f, .75f, 0, 0, 0, 0);
+    assertThat(requireNonNull(longest.topkWeights()).toFloatArray())
+        .containsExactly(.25f, .75f, 0, 0, 0, 0);
 
     Routing wider = Routing.ofDense(map, null, 3);
     assertThat(wider.topkWeights()).isNull();
@@ -55,7 +57,7 @@ class RoutingTest {
     float[] sparse = {0, .25f, 0, .75f, 0, 0, 0, 0, 0, 0, 0, 0};
     assertThat(longest.denseWeights(4).toFloatArray()).containsExactly(sparse);
     assertThat(longest.denseWeights(4).shape()).containsExactly(3, 4);
-    assertThat(wider.withDenseWeights(probs).topkWeights().toFloatArray())
+    assertThat(requireNonNull(wider.withDenseWeights(probs).topkWeights()).toFloatArray())
         .containsExactly(.25f, .75f, 0, 0, 0, 0, 0, 0, 0);
   }
 

@@ -84,8 +84,7 @@ class BenchCommandTest {
   void aPressureTestRunsCasesForItsTime(String arguments) throws Exception {
     Path file = scratch.resolve("pressure.json");
     CommandLineRun run =
-        CliProcess.run(
-            scratch,
+        CommandLineRun.of(
             ("bench %s --pressure-test 1 --device host --json %s".formatted(arguments, file)
                     + " --tokens 12 --hidden 256 --topk 3 --experts 10")
                 .split(" ", -1));

@@ -1,5 +1,7 @@
 package org.ep4j.engine.host.buffer;
 
+import static java.util.Objects.requireNonNull;
+
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
@@ -172,7 +174,7 @@ final class FullSharedMemory {
     try (Wire wire = Wires.open(group, config);
         Region region = wire.allocate(bytes, TIMEOUT)) {
       fill(group);
-      set(region.memory().segment(), bytes);
+      set(requireNonNull(region.memory().segment()), bytes);
       say(group, "written");
       free(group);
     }
