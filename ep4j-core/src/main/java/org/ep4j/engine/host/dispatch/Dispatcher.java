@@ -48,8 +48,7 @@ public final class Dispatcher {
   private final Payload payload = new Payload();
   private final RowPush push;
   private final EmptySlots empty;
-  private final ScaleColumns columns = new ScaleColumns();
-  private final ScaleRows scaleRows = new ScaleRows();
+  private final ScaleTranspose scaleTranspose = new ScaleTranspose();
   private final Operation operation = new Operation();
   private final TrafficCounters traffic;
   private final ExpertTable table;
@@ -158,7 +157,7 @@ public final class Dispatcher {
     payload.load(tokens, staging, scratch);
     Tensor scales = tokens.scales();
     if (scales != null && tokens.scaleLayout() == ScaleLayout.COLUMN_MAJOR) {
-      scaleRows.transpose(scales, payload.scales, tokens.tokens(), team);
+      scaleTranspose.toRows(scales, payload.scales, tokens.tokens(), team);
     }
   }
 
@@ -187,7 +186,7 @@ public final class Dispatcher {
     context.finish(name, ROWS);
     DType scales = payload.scaleDtype;
     if (handle.scaleLayout == ScaleLayout.COLUMN_MAJOR && scales != null) {
-      columns.transpose(
+      scaleTranspose.toColumns(
           context.highThroughput(context.rank) + layout.scales,
           staging.at(scratch.scaleColumns),
           scales,

@@ -19,7 +19,7 @@ import org.ep4j.ScaleLayout;
 import org.ep4j.Sizing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
-import org.ep4j.engine.host.dispatch.ScaleColumns;
+import org.ep4j.engine.host.dispatch.ScaleTranspose;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
@@ -187,8 +187,8 @@ class ScaleColumnsTest {
           for (long i = 0; i < from.byteSize(); i++) {
             from.set(ValueLayout.JAVA_BYTE, i, (byte) (i * 31 + i / 251));
           }
-          new ScaleColumns()
-              .transpose(from.address(), to.address(), dtype, rows, limit, columns, team);
+          new ScaleTranspose()
+              .toColumns(from.address(), to.address(), dtype, rows, limit, columns, team);
           long bytes = dtype.bytes(1);
           for (long r = 0; r < rows; r++) {
             for (long c = 0; c < columns; c++) {
