@@ -285,8 +285,6 @@ public final class BenchCommand implements Callable<Integer> {
     BenchSettings settings = settings();
     OutputFile artifact = json.file(spec);
     int worldSize = ranks(settings);
-    CommandSpecs.checkValue(
-        spec, !shrink || worldSize > 1, "--ranks", worldSize, "2 or more for --shrink-test");
     nodes.checkWire(CommandSpecs.require(spec), settings.onDevice(), world.join());
     if (!world.join()) {
       BenchLimits.check(CommandSpecs.require(spec), across(settings, worldSize), worldSize);
@@ -309,7 +307,10 @@ public final class BenchCommand implements Callable<Integer> {
                 .run(threads));
   }
 
+  /** Checks the options that depend on the number of ranks; a joined world has its own number. */
   private BenchSettings across(BenchSettings settings, int worldSize) {
+    CommandSpecs.checkValue(
+        spec, !shrink || worldSize > 1, "--ranks", worldSize, "2 or more for --shrink-test");
     nodes.check(CommandSpecs.require(spec), worldSize);
     boolean device = settings.onDevice() && settings.highThroughput() && nodes.declared();
     nccl.check(CommandSpecs.require(spec), device);

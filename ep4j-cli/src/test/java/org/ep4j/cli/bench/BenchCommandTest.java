@@ -95,6 +95,7 @@ class BenchCommandTest {
     assertThat(fields(Files.readString(file))).contains("cases", "rounds");
   }
 
+  /** A process: the log, which names the masked rank, keeps the standard error of the JVM. */
   @Test
   void inAShrinkTestTheOthersContinueWithoutARank() throws Exception {
     Path file = scratch.resolve("shrink.json");
@@ -201,6 +202,19 @@ class BenchCommandTest {
     assertThat(run.code()).isEqualTo(ExitCodes.OK);
     assertThat(run.out()).contains("[0] High throughput").contains("2 ranks (processes)");
     assertThat(run.out()).doesNotContain("[1]");
+  }
+
+  /** The number of ranks is that of the joined world, not that of the cores. */
+  @Test
+  void aShrinkTestRefusesAJoinedWorldOfOneRank() {
+    List<String> command = new ArrayList<>(List.of("launch", "-n", "1", "--"));
+    command.addAll(
+        CliProcess.command(
+            "bench ll --join --shrink-test --device host --tokens 12 --hidden 256".split(" ", -1)));
+    CommandLineRun run = CommandLineRun.of(command.toArray(String[]::new));
+
+    assertThat(run.err()).contains("EP4J-1900: --ranks = 1; it must be 2 or more");
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
   }
 
   /** Runs in this JVM; only ranks that are processes need more. */
