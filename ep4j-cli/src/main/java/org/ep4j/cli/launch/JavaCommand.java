@@ -3,6 +3,7 @@ package org.ep4j.cli.launch;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 
 /** The command that starts this program again with the same JVM and options. */
 public final class JavaCommand {
@@ -11,6 +12,22 @@ public final class JavaCommand {
   private static final String VECTOR = "jdk.incubator.vector";
   private static final String MODULE = "org.ep4j.cli";
   private static final String MAIN = MODULE + ".Main";
+
+  /** Options of java whose value is the next argument. */
+  private static final Set<String> WITH_VALUE =
+      Set.of(
+          "-cp",
+          "-classpath",
+          "--class-path",
+          "--add-exports",
+          "--add-modules",
+          "--add-opens",
+          "--add-reads",
+          "--enable-native-access",
+          "--limit-modules",
+          "--patch-module",
+          "--source",
+          "--upgrade-module-path");
 
   private JavaCommand() {}
 
@@ -69,11 +86,8 @@ public final class JavaCommand {
       if (argument.equals("-p") || argument.startsWith("--module-path")) {
         return true;
       }
-      boolean value =
-          before.equals("-cp")
-              || before.equals("-classpath")
-              || (before.startsWith("--") && !before.contains("="));
-      if (!argument.startsWith("-") && !value) {
+      boolean option = argument.startsWith("-") || argument.startsWith("@");
+      if (!option && !WITH_VALUE.contains(before)) {
         return false;
       }
       before = argument;
