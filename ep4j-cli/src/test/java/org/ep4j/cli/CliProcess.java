@@ -76,10 +76,12 @@ public final class CliProcess implements AutoCloseable {
     return end(TIMEOUT);
   }
 
-  /** Waits until the process ends, with a timeout. */
+  /** Waits until the process ends, with a timeout, at which this method ends all its children. */
   public CommandLineRun end(Duration timeout) throws IOException, InterruptedException {
     if (!process.waitFor(timeout.toSeconds(), TimeUnit.SECONDS)) {
-      throw new IllegalStateException("still running; so far: " + out() + err());
+      String printed = out() + err();
+      process.descendants().forEach(ProcessHandle::destroyForcibly);
+      throw new IllegalStateException("still running; so far: " + printed);
     }
     return new CommandLineRun(process.exitValue(), out(), err());
   }
