@@ -109,7 +109,7 @@ public final class ComparisonTable {
     }
   }
 
-  /** What the program says of its instructions: beside each result, or once for the file. */
+  /** The instructions that a program reports: beside each result, or once for the file. */
   private static String instructions(String result, String content) {
     String ofPeer = member(result, "vectors");
     String ofEp4j = member(content, "instructions");
