@@ -178,7 +178,7 @@ final class CarriedPipe implements Pipe {
   }
 
   @Override
-  public byte[] binding() {
+  public byte[] binding() throws IOException {
     return socket.binding();
   }
 }

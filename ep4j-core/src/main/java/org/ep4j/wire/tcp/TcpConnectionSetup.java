@@ -46,7 +46,10 @@ final class TcpConnectionSetup {
   private final Group group;
   private final WireConfig config;
   private final @Nullable CarrierService carriers;
-  private final Security security;
+
+  /** Set when opening begins, before other threads start. */
+  private Security security = Security.none();
+
   private final byte[] ticket = Handshake.random(Handshake.TICKET_BYTES);
   // Each client writes its own element once; the latch publishes them.
   private final @Nullable Pipe[][] pipes;
@@ -73,18 +76,21 @@ final class TcpConnectionSetup {
     this.group = group;
     this.config = config;
     this.carriers = carriers;
-    SSLContext own = config.sslContext();
-    if (own != null) {
-      security = Security.tls(own);
-    } else {
-      security = config.encrypted() ? Security.tls() : Security.none();
-    }
     pipes = new Pipe[group.size()][config.connections()];
     missing = new CountDownLatch((group.size() - 1 - group.rank()) * config.connections());
   }
 
+  /** How the connections of a wire are secured. */
+  private static Security securityOf(WireConfig config) {
+    SSLContext own = config.sslContext();
+    if (own != null) {
+      return Security.tls(own);
+    }
+    return config.encrypted() ? Security.tls() : Security.none();
+  }
+
   Wire open() {
-    String error = "";
+    String error = CollectiveStep.attempt(() -> security = securityOf(config));
     ServerSocketChannel server = null;
     boolean opened = false;
     @Nullable TcpWire[] made = new TcpWire[1];

@@ -121,6 +121,20 @@ class TcpConnectionSetupTest {
         });
   }
 
+  /** The other ranks wait for the ports of all: without the error they would wait in vain. */
+  @Test
+  void aContextThatIsNotInitializedIsReportedOnAllRanks() throws Exception {
+    SSLContext good = Certified.create().trusting();
+    SSLContext bad = SSLContext.getInstance("TLSv1.3");
+    ThreadRanks.run(
+        2,
+        TIMEOUT,
+        group ->
+            assertThatThrownBy(() -> open(group, group.rank() == 1 ? bad : good, TIMEOUT))
+                .isInstanceOf(WireException.class)
+                .hasMessageContaining("rank 1: the sslContext of this rank cannot open TLS 1.3"));
+  }
+
   private static Wire open(Group group, SSLContext context, Duration timeout) {
     return Wires.open(
         group, WireConfig.builder().wire("tcp").sslContext(context).timeout(timeout).build());

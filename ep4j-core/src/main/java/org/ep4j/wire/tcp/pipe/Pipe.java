@@ -49,6 +49,10 @@ public interface Pipe {
     channel().close();
   }
 
-  /** 32 bytes that bind proofs to this pipe; the same at both ends. */
-  byte[] binding();
+  /**
+   * 32 bytes that bind proofs to this pipe; the same at both ends.
+   *
+   * @throws IOException if this pipe cannot make them; then no proof can be given on it
+   */
+  byte[] binding() throws IOException;
 }

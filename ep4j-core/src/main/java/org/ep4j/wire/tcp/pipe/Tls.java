@@ -41,9 +41,24 @@ final class Tls implements Security {
     this.mutual = mutual;
   }
 
-  /** With certificates of the caller. */
+  /**
+   * With certificates of the caller.
+   *
+   * @throws WireException if the context cannot make channels
+   */
   static Tls of(SSLContext context) {
-    return new Tls(context, true);
+    Tls tls = new Tls(context, true);
+    try {
+      // Sends nothing, and fails as that of each channel would.
+      tls.engine(true);
+    } catch (SSLException | IllegalStateException e) {
+      throw new WireException(
+          ErrorCode.TLS_UNAVAILABLE,
+          "the sslContext of this rank cannot open TLS 1.3 channels (%s): pass one that is initialized, of a provider with TLS 1.3"
+              .formatted(e.getMessage()),
+          e);
+    }
+    return tls;
   }
 
   static Tls create() {

@@ -7,6 +7,7 @@ import javax.net.ssl.ExtendedSSLSession;
 import javax.net.ssl.SSLEngine;
 import javax.net.ssl.SSLEngineResult;
 import javax.net.ssl.SSLEngineResult.HandshakeStatus;
+import javax.net.ssl.SSLException;
 import javax.net.ssl.SSLKeyException;
 
 /** TLS on a non-blocking socket. */
@@ -176,12 +177,22 @@ final class TlsPipe implements Pipe {
   }
 
   @Override
-  public byte[] binding() {
-    try {
-      return ((ExtendedSSLSession) engine.getSession())
-          .exportKeyingMaterialData(BINDING, null, BINDING_BYTES);
-    } catch (SSLKeyException | IllegalStateException | UnsupportedOperationException e) {
-      throw new IllegalStateException("TLS exports no keying material: " + e.getMessage(), e);
+  public byte[] binding() throws SSLException {
+    // The JDK's TLS 1.3 exports keying material; the provider of a caller's context may not.
+    if (!(engine.getSession() instanceof ExtendedSSLSession session)) {
+      throw noKeyingMaterial(new UnsupportedOperationException("no ExtendedSSLSession"));
     }
+    try {
+      return session.exportKeyingMaterialData(BINDING, null, BINDING_BYTES);
+    } catch (SSLKeyException | IllegalStateException | UnsupportedOperationException e) {
+      throw noKeyingMaterial(e);
+    }
+  }
+
+  private static SSLException noKeyingMaterial(Exception cause) {
+    return new SSLException(
+        "this TLS channel exports no keying material for the proofs of ranks (%s): use an sslContext of the JDK's own provider"
+            .formatted(cause.getMessage()),
+        cause);
   }
 }

@@ -15,6 +15,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLException;
 import org.ep4j.group.Group;
 import org.ep4j.group.JobKey;
 import org.ep4j.wire.tcp.pipe.Handshake.PeerIdentity;
@@ -211,6 +212,17 @@ class HandshakeTest {
       }
     }
     assertThat(bindings).doesNotHaveDuplicates();
+  }
+
+  /** A channel before its TLS handshake exports none, as that of a provider without exporters. */
+  @Test
+  void aTlsChannelWithoutKeyingMaterialFailsLikeAConnection() throws Exception {
+    try (SocketPair pair = SocketPair.open()) {
+      Pipe pipe = Security.tls().asClient(pair.here());
+      assertThatThrownBy(pipe::binding)
+          .isInstanceOf(SSLException.class)
+          .hasMessageContaining("exports no keying material");
+    }
   }
 
   @Test
