@@ -7,6 +7,7 @@ import java.security.MessageDigest;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import javax.crypto.KDF;
 import javax.crypto.SecretKeyFactory;
@@ -30,14 +31,20 @@ final class SecretDerivation {
   static final String SALT = "ep4j group secret 1";
   static final int KEY_BYTES = 32;
 
-  /** Fewer bits can be found by trying. */
-  private static final double ENOUGH_BITS = 128;
+  /** Hexadecimal digits, in groups or not; decimal digits alone have fewer bits. */
+  private static final Pattern HEX = Pattern.compile("(?=.*[a-fA-F])[0-9a-fA-F-]*");
 
-  /** A UUID has 122 random bits, and 6 that tell its version. */
-  private static final int HEX_DIGITS_ENOUGH = 32;
+  /** At four bits a digit. A UUID has 122 random bits, and 6 that tell its version. */
+  private static final int ENOUGH_HEX_DIGITS = 32;
 
-  /** A random text of 128 bits has fewer kinds of characters than this only if it is longer. */
-  private static final int FEW_KINDS = 8;
+  /** Base64 of 16 bytes, without padding. */
+  private static final int ENOUGH_OF_BASE64 = 22;
+
+  /** Words of a language have less than two bits a letter. */
+  private static final int ENOUGH_OF_WORDS = 64;
+
+  /** Texts with fewer kinds of characters are patterns that people type. */
+  private static final int ENOUGH_KINDS = 8;
 
   private static final int KEPT = 4;
   private static final Logger LOG = System.getLogger("org.ep4j.group");
@@ -92,25 +99,18 @@ final class SecretDerivation {
    */
   static boolean isStrong(String secret) {
     String text = period(secret);
-    if (text.matches("[0-9a-fA-F-]*") && !text.matches("[0-9-]*")) {
-      long digits = text.chars().filter(c -> c != '-').count();
-      return digits >= HEX_DIGITS_ENOUGH && kinds(text) >= FEW_KINDS;
+    if (text.chars().distinct().count() < ENOUGH_KINDS) {
+      return false;
     }
-    return bitsOfACharacter(text) * text.length() >= ENOUGH_BITS;
-  }
-
-  private static double bitsOfACharacter(String text) {
-    int kinds = kinds(text);
-    if (kinds < FEW_KINDS || text.matches("[0-9-]*")) {
-      return Math.log(kinds) / Math.log(2);
+    if (HEX.matcher(text).matches()) {
+      return text.replace("-", "").length() >= ENOUGH_HEX_DIGITS;
     }
-    // Words of a language have less than two bits a letter.
-    return looksLikeBase64(text) ? 5.9 : 2;
+    return text.length() >= (looksLikeBase64(text) ? ENOUGH_OF_BASE64 : ENOUGH_OF_WORDS);
   }
 
   /**
-   * Random text often changes between upper case, lower case and digits: in two of three places.
-   * ThisTextDoesNot2026.
+   * Base64 of random bytes changes between upper case, lower case and digits in about two of three
+   * places; ThisTextDoesNot2026.
    */
   private static boolean looksLikeBase64(String text) {
     long changes =
@@ -126,10 +126,6 @@ final class SecretDerivation {
       return 0;
     }
     return character == Character.toLowerCase(character) ? 1 : 2;
-  }
-
-  private static int kinds(String text) {
-    return (int) text.chars().distinct().count();
   }
 
   /** The shortest text whose repetition is the given one. */
