@@ -156,11 +156,12 @@ final class AddressRange implements AutoCloseable {
   /** Unmaps the range; closing twice is harmless. */
   @Override
   public void close() {
+    // The mapping does not need the descriptor, which is closed even if unmapping fails.
+    closeFile(descriptor);
+    descriptor = -1;
     if (owned) {
       owned = false;
       Libc.unmap(address, bytes);
     }
-    closeFile(descriptor);
-    descriptor = -1;
   }
 }
