@@ -982,8 +982,9 @@ public enum ErrorCode {
 
   TLS_UNAVAILABLE(
       5011,
-      "This JDK cannot encrypt with TLS 1.3.",
-      "Use a JDK with TLS 1.3, or open the wire without encryption."),
+      "This JDK, or the `sslContext` of the caller, cannot encrypt with TLS 1.3.",
+      "Use a JDK with TLS 1.3, and a context that is initialized and exports keying material; or"
+          + " open the wire without encryption."),
 
   LANE_FAILED(
       5020,
