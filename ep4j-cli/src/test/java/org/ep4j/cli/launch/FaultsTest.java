@@ -307,12 +307,14 @@ class FaultsTest {
 
   private static boolean succeeds(String... command) throws InterruptedException {
     try {
-      return new ProcessBuilder(command)
+      Process process =
+          new ProcessBuilder(command)
               .redirectErrorStream(true)
               .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-              .start()
-              .waitFor()
-          == 0;
+              .start();
+      boolean ended = process.waitFor(20, TimeUnit.SECONDS);
+      process.destroyForcibly();
+      return ended && process.exitValue() == 0;
     } catch (IOException e) {
       return false;
     }

@@ -74,7 +74,9 @@ final class LinkedNamespaces implements AutoCloseable {
   private static String run(String command) throws InterruptedException {
     try {
       Process process =
-          new ProcessBuilder(command.split(" ", -1)).redirectErrorStream(true).start();
+          new ProcessBuilder(("timeout 20 " + command).split(" ", -1))
+              .redirectErrorStream(true)
+              .start();
       String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
       return process.waitFor() == 0 ? "" : command + ": " + said.strip();
     } catch (IOException e) {
