@@ -7,7 +7,6 @@ import java.util.function.Supplier;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
-import org.ep4j.group.GroupException;
 
 /**
  * A part of an opening that each rank does by itself. No rank continues before all have done it: a
@@ -24,38 +23,55 @@ public final class AgreedStep {
    *     gets its own exception
    */
   public static <T> T run(Group group, Duration timeout, Supplier<T> step, Consumer<T> undo) {
+    return run(problem -> agree(group, timeout, problem), step, undo);
+  }
+
+  /**
+   * Does the step, with the ranks that {@code agree} reaches.
+   *
+   * @param agree tells the other ranks the problem of this rank, empty for none; collective, and
+   *     throws if a rank has one
+   */
+  static <T> T run(Consumer<String> agree, Supplier<T> step, Consumer<T> undo) {
     T result;
     try {
       result = step.get();
     } catch (RuntimeException | Error e) { // also memory that runs out
-      tell(group, timeout, e);
+      suppressing(e, () -> agree.accept(text(e)));
       throw e;
     }
-    boolean agreed = false;
     try {
-      byte[][] problems = group.allGather(new byte[0], timeout);
-      for (int rank = 0; rank < problems.length; rank++) {
-        if (problems[rank].length > 0) {
-          throw new EngineUnavailableException(
-              ErrorCode.RANK_OPEN_FAILED,
-              "rank " + rank + ": " + new String(problems[rank], StandardCharsets.UTF_8));
-        }
-      }
-      agreed = true;
+      agree.accept("");
       return result;
-    } finally {
-      if (!agreed) {
-        undo.accept(result);
-      }
+    } catch (RuntimeException | Error e) {
+      suppressing(e, () -> undo.accept(result));
+      throw e;
     }
   }
 
-  private static void tell(Group group, Duration timeout, Throwable problem) {
-    String text = problem.getMessage() == null ? problem.toString() : problem.getMessage();
+  /** The failure of this rank as others read it; never empty, which would mean success. */
+  private static String text(Throwable problem) {
+    String message = problem.getMessage();
+    return message == null || message.isEmpty() ? problem.toString() : message;
+  }
+
+  /** Does what must follow a failure; the exception that the caller gets remains the failure. */
+  private static void suppressing(Throwable failure, Runnable action) {
     try {
-      byte[][] ignored = group.allGather(text.getBytes(StandardCharsets.UTF_8), timeout);
-    } catch (GroupException e) {
-      problem.addSuppressed(e);
+      action.run();
+    } catch (RuntimeException | Error e) {
+      failure.addSuppressed(e);
+    }
+  }
+
+  private static void agree(Group group, Duration timeout, String problem) {
+    byte[][] problems = group.allGather(problem.getBytes(StandardCharsets.UTF_8), timeout);
+    for (int rank = 0; rank < problems.length; rank++) {
+      if (problems[rank].length > 0) {
+        throw new EngineUnavailableException(
+            ErrorCode.RANK_OPEN_FAILED,
+            "rank " + rank + ": " + new String(problems[rank], StandardCharsets.UTF_8));
+      }
     }
   }
 }

@@ -288,27 +288,7 @@ public final class SurvivorAgreement implements AutoCloseable {
    *     exception
    */
   public <T> T step(Supplier<T> step, Consumer<T> undo) {
-    T result;
-    try {
-      result = step.get();
-    } catch (RuntimeException | Error e) { // also memory that runs out
-      try {
-        agree(e.getMessage() == null ? e.toString() : e.getMessage(), timeout);
-      } catch (Ep4jException told) {
-        e.addSuppressed(told);
-      }
-      throw e;
-    }
-    boolean agreed = false;
-    try {
-      agree("", timeout);
-      agreed = true;
-      return result;
-    } finally {
-      if (!agreed) {
-        undo.accept(result);
-      }
-    }
+    return AgreedStep.run(problem -> agree(problem, timeout), step, undo);
   }
 
   /** The highest value that a rank has passed for a word. */

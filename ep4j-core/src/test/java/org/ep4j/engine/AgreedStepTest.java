@@ -50,6 +50,57 @@ class AgreedStepTest {
         });
   }
 
+  /** An empty text would mean success. */
+  @Test
+  void aFailureWithoutTextEndsTheStepOnAll() {
+    ThreadRanks.run(
+        2,
+        group ->
+            assertThatThrownBy(
+                    () ->
+                        AgreedStep.run(
+                            group,
+                            LONG,
+                            () -> {
+                              if (group.rank() == 1) {
+                                throw new IllegalStateException("");
+                              }
+                              return group.rank();
+                            },
+                            undone::add))
+                .isInstanceOf(
+                    group.rank() == 1
+                        ? IllegalStateException.class
+                        : EngineUnavailableException.class));
+    assertThat(undone).containsExactly(0);
+  }
+
+  @Test
+  void aFailureToUndoDoesNotHideTheRankThatFailed() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          if (group.rank() == 0) {
+            IllegalStateException stuck = new IllegalStateException("cannot undo");
+            assertThatThrownBy(
+                    () ->
+                        AgreedStep.run(
+                            group,
+                            LONG,
+                            () -> memoryOf(group),
+                            _ -> {
+                              throw stuck;
+                            }))
+                .hasMessage(ErrorCode.RANK_OPEN_FAILED.message("rank 1: no memory here"))
+                .hasSuppressedException(stuck);
+          } else {
+            assertThatThrownBy(
+                    () -> AgreedStep.run(group, LONG, () -> memoryOf(group), undone::add))
+                .isInstanceOf(OutOfMemoryError.class);
+          }
+        });
+  }
+
   /** Survivors that have nothing to do in the step wait in agree(). */
   @Test
   void survivorsLearnThatANewcomerFailed() {
