@@ -379,7 +379,10 @@ final class LowLatencySignals {
     if (!context.members.isAlive(peer)) {
       return "dead (" + context.members.deathReport(peer) + ")";
     }
-    return context.aborted(peer) ? "unusable until reset()" : "silent";
+    if (context.aborted(peer)) {
+      return "unusable until reset()";
+    }
+    return context.closed(peer) ? "without its buffer, which it has closed" : "silent";
   }
 
   private long own() {
