@@ -18,6 +18,7 @@ public final class AgreedStep {
   /**
    * Does the step; collective.
    *
+   * @param step calls no collective: other ranks would take the text of a failure for its bytes
    * @param undo frees the result of this rank if another one has failed
    * @throws EngineUnavailableException naming another rank that failed; a rank that failed itself
    *     gets its own exception

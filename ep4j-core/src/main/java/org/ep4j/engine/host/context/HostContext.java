@@ -171,7 +171,7 @@ public final class HostContext implements PeerWait.InternodeProgress {
 
   /** Tells the ranks of this node that this rank enters no further operation. */
   public void publishClosed() {
-    NativeMemory.putLongRelease(memory.address(rank) + ControlPageLayout.CLOSED, 1);
+    NativeMemory.putLongRelease(control(rank) + ControlPageLayout.CLOSED, 1);
   }
 
   @Override
