@@ -1,5 +1,6 @@
 package org.ep4j.cli.bench;
 
+import java.util.function.LongSupplier;
 import org.ep4j.bench.CommandAgreement;
 
 /**
@@ -62,7 +63,21 @@ record IterationPlan(int iterations, int warmup, int buffers) {
    * @param timed runs and times iterations
    */
   WarmUp spend(Budget budget, CommandAgreement agreement, Iterations untimed, Iterations timed) {
-    Spending spending = new Spending(budget, agreement, untimed, timed);
+    return spend(budget, agreement, untimed, timed, System::nanoTime);
+  }
+
+  /**
+   * The same with another clock.
+   *
+   * @param clock nanoseconds
+   */
+  WarmUp spend(
+      Budget budget,
+      CommandAgreement agreement,
+      Iterations untimed,
+      Iterations timed,
+      LongSupplier clock) {
+    Spending spending = new Spending(budget, agreement, untimed, timed, clock);
     if (warmup >= 0) {
       untimed.run(0, warmup);
       spending.done = warmup;
@@ -87,6 +102,7 @@ record IterationPlan(int iterations, int warmup, int buffers) {
     final CommandAgreement agreement;
     final Iterations untimed;
     final Iterations timed;
+    final LongSupplier clock;
     int done;
 
     /** Nanoseconds of an iteration: in the fastest round, and in the latest. */
@@ -95,7 +111,13 @@ record IterationPlan(int iterations, int warmup, int buffers) {
     long latest;
     boolean steady;
 
-    Spending(Budget budget, CommandAgreement agreement, Iterations untimed, Iterations timed) {
+    Spending(
+        Budget budget,
+        CommandAgreement agreement,
+        Iterations untimed,
+        Iterations timed,
+        LongSupplier clock) {
+      this.clock = clock;
       this.budget = budget;
       this.agreement = agreement;
       this.untimed = untimed;
@@ -141,10 +163,10 @@ record IterationPlan(int iterations, int warmup, int buffers) {
 
     /** Nanoseconds of an iteration on the slowest rank. */
     long nanosEach(Iterations operation, int count) {
-      long start = System.nanoTime();
+      long start = clock.getAsLong();
       operation.run(done, count);
       done += count;
-      return Math.max(1, agreement.max((System.nanoTime() - start) / count));
+      return Math.max(1, agreement.max((clock.getAsLong() - start) / count));
     }
   }
 }
