@@ -78,7 +78,7 @@ class IterationPlanTest {
     IterationPlan.Iterations hastening =
         (_, count) -> {
           runs.add(count);
-          now += (long) (millis[0] * 1e6) * count;
+          now += count * (long) (millis[0] * 1e6);
           millis[0] *= 0.85;
         };
     assertThat(spend(new IterationPlan(1, -1, 1), hastening).steady()).isFalse();
