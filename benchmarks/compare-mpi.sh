@@ -12,7 +12,8 @@ usage: benchmarks/compare-mpi.sh [options]
   --rounds 3             rounds; the table shows the median of their medians
   --iterations N         timed iterations of a round (default: 300 below 1024 tokens, else 20)
   --hidden 7168 --topk 8 --experts 256
-  --vectors N            bits of the vectors of all programs: 512, 256 or 128 (default: what the machine has)
+  --vectors N            bits of the vectors of all programs: 512, 256 or 128 (default: what the machine has);
+                         on AArch64 128, NEON
   --json FILE            where the results go (default: benchmarks/build/compare-mpi.json)
   --peers-only           leave ep4j out
 END
@@ -44,11 +45,16 @@ while (($# > 0)); do
 done
 
 # What limits the vectors of the C programs.
-case $vectors in
-  "" | 512) limit="" ;;
-  256) limit=-mno-avx512f ;;
-  128) limit="-mno-avx512f -mno-avx2" ;;
-  *) fail "--vectors is $vectors; it must be 512, 256 or 128" ;;
+machine=$(uname -m)
+case $machine-$vectors in
+  x86_64- | x86_64-512) limit="" ;;
+  x86_64-256) limit=-mno-avx512f ;;
+  x86_64-128) limit="-mno-avx512f -mno-avx2" ;;
+  # The C programs have NEON. A JVM may have longer vectors, by SVE: then no side has more than the other.
+  aarch64- | aarch64-128) limit="" vectors=128 ;;
+  aarch64-*) fail "--vectors is $vectors; on $machine it must be 128, the bits of NEON, which the C programs have" ;;
+  x86_64-*) fail "--vectors is $vectors; it must be 512, 256 or 128" ;;
+  *) fail "this machine is $machine; the C programs have vectors for x86_64 and aarch64 only" ;;
 esac
 
 # Checks the packages that the comparison needs. As root on Debian, installs the missing ones.
