@@ -95,8 +95,9 @@ mpi() {
     --topk "$topk" --experts "$experts" --iterations "$n" --warmup "$warmup" --json
 }
 
+# One thread a rank, as the C programs have.
 ep4j() {
-  "$root/ep4j" bench ht --ranks "$r" "$@" --tokens "$t" --hidden "$hidden" --topk "$topk" \
+  "$root/ep4j" bench ht --ranks "$r" "$@" --sms 1 --tokens "$t" --hidden "$hidden" --topk "$topk" \
     --experts "$experts" --dtype bf16 --iterations "$n" --warmup "$warmup" --buffers 4 --json "$RESULT"
 }
 
