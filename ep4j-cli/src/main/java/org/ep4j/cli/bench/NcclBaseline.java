@@ -17,7 +17,8 @@ import org.ep4j.nccl.NcclExchange;
 
 /**
  * Times grouped sends and receives of NCCL for the bytes that operations move between nodes, on the
- * same GPUs: every rank with its partner in each other node, all at once.
+ * same GPUs: every rank with its partner in each other node, all at once. Each call is timed as
+ * those of ep4j are, between two events around it.
  */
 final class NcclBaseline {
   private static final Duration TIMEOUT = Duration.ofSeconds(60);
@@ -95,16 +96,14 @@ final class NcclBaseline {
   }
 
   private Timings time(NcclExchange exchange, long bytes) {
-    long[] nanos = new long[TIMED];
-    for (int i = -UNTIMED; i < TIMED; i++) {
-      work.settle();
-      long start = System.nanoTime();
-      exchange.enqueue(bytes, work.stream);
-      work.stream.synchronize();
-      if (i >= 0) {
-        nanos[i] = System.nanoTime() - start;
+    try (CallTimer timer = new CallTimer(work)) {
+      timer.expect(TIMED);
+      for (int i = -UNTIMED; i < TIMED; i++) {
+        work.settle();
+        // An untimed call fills an entry that a timed one overwrites.
+        timer.time(Math.max(0, i), () -> exchange.enqueue(bytes, work.stream));
       }
+      return Timings.longestOf(work.context.agreement().numbers(timer.deviceNanos()));
     }
-    return Timings.longestOf(work.context.agreement().numbers(nanos));
   }
 }

@@ -145,7 +145,7 @@ record WireSession(
         yield gbps == 0 ? missing("iperf3") : reached(program, gbps, found) + "\n";
       }
       case WireName.UCX -> {
-        UcxPerftest other = UcxPerftest.measure(group, agreement, COMPARED);
+        UcxPerftest other = UcxPerftest.measure(group, agreement, COMPARED, first.connections());
         others.put("ucx_perftest_put_gbps", other.gbps());
         others.put("ucx_perftest_put_latency_us", other.micros());
         yield other.gbps() == 0
