@@ -179,8 +179,8 @@ public final class BufferConfig {
   }
 
   /**
-   * Elements per row H. High-throughput calls may have shorter rows, all ranks the same in an
-   * operation; low-latency rows have exactly H elements.
+   * Largest number of elements per row H. Calls may have shorter rows, all ranks the same in an
+   * operation.
    */
   public int hidden() {
     return hidden;

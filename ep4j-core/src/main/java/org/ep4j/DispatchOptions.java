@@ -9,6 +9,7 @@ public final class DispatchOptions {
   /** Exact row count, alignment 1, synchronous. */
   public static final DispatchOptions DEFAULT = builder().build();
 
+  private final int experts;
   private final Sizing sizing;
   private final int expertAlignment;
   private final boolean zeroPadding;
@@ -16,11 +17,20 @@ public final class DispatchOptions {
   private final Execution execution;
 
   private DispatchOptions(Builder b) {
+    experts = b.experts;
     sizing = b.sizing;
     expertAlignment = b.expertAlignment;
     zeroPadding = b.zeroPadding;
     scaleLayout = b.scaleLayout;
     execution = b.execution;
+    if (experts < 0) {
+      throw new InvalidArgumentException(
+          ErrorCode.CALL_EXPERTS,
+          "experts",
+          String.valueOf(experts),
+          ">= 0",
+          "use 0 for the experts of the buffer");
+    }
     if (expertAlignment < 1) {
       throw new InvalidArgumentException(
           ErrorCode.EXPERT_ALIGNMENT,
@@ -39,12 +49,22 @@ public final class DispatchOptions {
   /** A builder that starts from these options. */
   public Builder toBuilder() {
     Builder b = new Builder();
+    b.experts = experts;
     b.sizing = sizing;
     b.expertAlignment = expertAlignment;
     b.zeroPadding = zeroPadding;
     b.scaleLayout = scaleLayout;
     b.execution = execution;
     return b;
+  }
+
+  /**
+   * Number of experts of the call; default 0, those of the buffer in their placement. With another
+   * number E, at most {@link BufferConfig#experts()}, every rank owns E/R consecutive experts; all
+   * ranks pass the same. L in the shapes of results is then E/R.
+   */
+  public int experts() {
+    return experts;
   }
 
   /** How the row count is determined; default {@link Sizing#EXACT}. */
@@ -80,7 +100,9 @@ public final class DispatchOptions {
 
   @Override
   public String toString() {
-    return "DispatchOptions[sizing="
+    return "DispatchOptions[experts="
+        + experts
+        + ", sizing="
         + sizing
         + ", expertAlignment="
         + expertAlignment
@@ -95,6 +117,7 @@ public final class DispatchOptions {
 
   /** Collects options. */
   public static final class Builder {
+    private int experts;
     private Sizing sizing = Sizing.EXACT;
     private int expertAlignment = 1;
     private boolean zeroPadding;
@@ -102,6 +125,12 @@ public final class DispatchOptions {
     private Execution execution = Execution.SYNCHRONOUS;
 
     private Builder() {}
+
+    /** Number of experts of the call; 0 = those of the buffer. */
+    public Builder experts(int value) {
+      experts = value;
+      return this;
+    }
 
     /** How the row count is determined. */
     public Builder sizing(Sizing value) {
@@ -136,7 +165,8 @@ public final class DispatchOptions {
     /**
      * The options.
      *
-     * @throws InvalidArgumentException if the alignment is not positive
+     * @throws InvalidArgumentException if the alignment is not positive, or {@code experts} is
+     *     negative
      */
     public DispatchOptions build() {
       return new DispatchOptions(this);

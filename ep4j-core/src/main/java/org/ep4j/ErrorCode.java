@@ -317,6 +317,12 @@ public enum ErrorCode {
       "A handle is not one of a dispatch of this buffer.",
       "Pass the handle that the dispatch of the same buffer returned."),
 
+  CALL_EXPERTS(
+      1432,
+      "A call has another number of experts than its buffer can serve.",
+      "Pass a multiple of the number of ranks, with at most as many experts a rank as each rank"
+          + " of the buffer has."),
+
   PLACEMENT_OF_OTHER_GROUP(
       1425,
       "The expert placement is for another number of ranks.",
@@ -708,7 +714,7 @@ public enum ErrorCode {
 
   CUDA_CAPTURE_ALLOCATES(
       2603,
-      "A captured low-latency operation would allocate memory.",
+      "A captured low-latency operation would allocate memory or load kernels.",
       "Run the same operations twice before the capture."),
 
   READMISSION_UNSUPPORTED(

@@ -96,7 +96,16 @@ public interface ExpertBuffer extends AutoCloseable {
    * @param routing expert ids [T, K], T at most {@link HighThroughputConfig#maxTokens()}
    * @throws InvalidArgumentException if a shape is invalid or, on the host engine, an id is invalid
    */
-  DispatchLayout dispatchLayout(Routing routing);
+  default DispatchLayout dispatchLayout(Routing routing) {
+    return dispatchLayout(routing, 0);
+  }
+
+  /**
+   * The same for a call of another number of experts.
+   *
+   * @param experts as in {@link DispatchOptions#experts()}
+   */
+  DispatchLayout dispatchLayout(Routing routing, int experts);
 
   /**
    * Sends each token once to each rank that owns one of its experts; collective. A token arrives as
@@ -223,8 +232,9 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /**
    * Sends BF16 rows [T, H] to the ranks of their experts, T at most {@link
-   * LowLatencyConfig#maxTokens()}; collective. Options select quantisation. A row arrives once per
-   * local expert, {@link Layout#EXPERT_MAJOR}.
+   * LowLatencyConfig#maxTokens()}; collective. H is a multiple of 128, at most {@link
+   * BufferConfig#hidden()}, and the same on all ranks. Options select quantisation. A row arrives
+   * once per local expert, {@link Layout#EXPERT_MAJOR}.
    *
    * @throws InvalidArgumentException if a shape, dtype or option is invalid; nothing is sent
    * @throws IllegalStateException if two low-latency operations are already in flight
@@ -261,8 +271,8 @@ public interface ExpertBuffer extends AutoCloseable {
    * with {@link Layout#RANK_MAJOR} the rows are partial sums that the caller has weighted, and they
    * are only added.
    *
-   * @param y BF16 [L, R*M, H] in the row order of the dispatch; RANK_MAJOR: [R, M, H], one row per
-   *     token, weighted and summed over the local experts
+   * @param y BF16 [L, R*M, H] in the row order of the dispatch and with its H; RANK_MAJOR: [R, M,
+   *     H], one row per token, weighted and summed over the local experts
    * @param routing ids as dispatched and weights FP32 [T, K]; an id that is now -1 skips its slot.
    *     RANK_MAJOR: only the shape is used
    * @throws InvalidArgumentException if a shape, dtype or option is invalid; nothing is sent

@@ -10,6 +10,7 @@ public final class LowLatencyDispatchOptions {
   /** FP8 with FP32 scales, received by the call itself. */
   public static final LowLatencyDispatchOptions DEFAULT = builder().build();
 
+  private final int experts;
   private final RowFormat format;
   private final ScaleKind scaleKind;
   private final ScaleLayout scaleLayout;
@@ -21,6 +22,7 @@ public final class LowLatencyDispatchOptions {
   private final Execution execution;
 
   private LowLatencyDispatchOptions(Builder b) {
+    experts = b.experts;
     format = b.format;
     scaleKind = b.scaleKind;
     scaleLayout = b.scaleLayout;
@@ -30,6 +32,14 @@ public final class LowLatencyDispatchOptions {
     waitStats = b.waitStats;
     returnHook = b.returnHook;
     execution = b.execution;
+    if (experts < 0) {
+      throw new InvalidArgumentException(
+          ErrorCode.CALL_EXPERTS,
+          "experts",
+          String.valueOf(experts),
+          ">= 0",
+          "use 0 for the experts of the buffer");
+    }
     if (returnHook && execution.isAsync()) {
       throw new InvalidArgumentException(
           ErrorCode.OPTIONS_EXCLUSIVE,
@@ -56,6 +66,7 @@ public final class LowLatencyDispatchOptions {
   /** A builder that starts from these options. */
   public Builder toBuilder() {
     Builder b = new Builder();
+    b.experts = experts;
     b.format = format;
     b.scaleKind = scaleKind;
     b.scaleLayout = scaleLayout;
@@ -66,6 +77,15 @@ public final class LowLatencyDispatchOptions {
     b.returnHook = returnHook;
     b.execution = execution;
     return b;
+  }
+
+  /**
+   * Number of experts of the call; default 0, those of the buffer in their placement. With another
+   * number E, at most {@link BufferConfig#experts()}, every rank owns E/R consecutive experts; all
+   * ranks pass the same. L in the shapes of results is then E/R.
+   */
+  public int experts() {
+    return experts;
   }
 
   /** Row format at the receiver, default {@link RowFormat#FP8} as in DeepEP V1. */
@@ -127,7 +147,9 @@ public final class LowLatencyDispatchOptions {
 
   @Override
   public String toString() {
-    return "LowLatencyDispatchOptions[format="
+    return "LowLatencyDispatchOptions[experts="
+        + experts
+        + ", format="
         + format
         + ", scaleKind="
         + scaleKind
@@ -150,6 +172,7 @@ public final class LowLatencyDispatchOptions {
 
   /** Collects options. */
   public static final class Builder {
+    private int experts;
     private RowFormat format = RowFormat.FP8;
     private ScaleKind scaleKind = ScaleKind.FLOAT32;
     private ScaleLayout scaleLayout = ScaleLayout.ROW_MAJOR;
@@ -161,6 +184,12 @@ public final class LowLatencyDispatchOptions {
     private Execution execution = Execution.SYNCHRONOUS;
 
     private Builder() {}
+
+    /** Number of experts of the call; 0 = those of the buffer. */
+    public Builder experts(int value) {
+      experts = value;
+      return this;
+    }
 
     /** Row format at the receiver. */
     public Builder format(RowFormat value) {
@@ -219,8 +248,8 @@ public final class LowLatencyDispatchOptions {
     /**
      * The options.
      *
-     * @throws InvalidArgumentException if two options exclude each other, or {@code globalScale} is
-     *     not positive and finite
+     * @throws InvalidArgumentException if two options exclude each other, {@code globalScale} is
+     *     not positive and finite, or {@code experts} is negative
      */
     public LowLatencyDispatchOptions build() {
       return new LowLatencyDispatchOptions(this);

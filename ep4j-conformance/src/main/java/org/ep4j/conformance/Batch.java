@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
 import org.ep4j.DType;
+import org.ep4j.ExpertPlacement;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.verify.RoutingGenerator;
@@ -17,21 +18,28 @@ import org.jspecify.annotations.Nullable;
  * The tokens of all ranks in one operation.
  *
  * @param seed of all values that the ranks derive from it
+ * @param experts number of experts, as an option of the operation
  * @param routings one per rank
  * @param world the same for the oracle
  */
-record Batch(long seed, List<Routing> routings, WorldRouting world) {
+record Batch(long seed, int experts, List<Routing> routings, WorldRouting world) {
   private static final int[] MASKED_OF_256 = {0, 0, 0, 20, 128};
 
   /** Draws the same batch on every rank. */
   static Batch draw(
       SplittableRandom shared, Shape shape, int maxTokens, boolean weighted, Arena arena) {
     long seed = shared.nextLong();
-    int topK = shared.nextInt(4) == 0 ? shared.nextInt(1, shape.topK() + 1) : shape.topK();
+    int wanted = experts(shared, shape);
+    ExpertPlacement placement =
+        wanted == 0 || wanted == shape.placement().experts()
+            ? shape.placement()
+            : ExpertPlacement.blocks(wanted, shape.ranks());
+    int experts = placement.experts();
+    int most = Math.min(experts, shape.topK());
+    int topK = shared.nextInt(4) == 0 ? shared.nextInt(1, most + 1) : most;
     boolean empty = shared.nextInt(16) == 0;
     int manner = shared.nextInt(9);
     int masked = manner == 8 ? 256 : MASKED_OF_256[shared.nextInt(MASKED_OF_256.length)];
-    int experts = shape.placement().experts();
     int favourite = manner == 7 ? shared.nextInt(experts) : -1;
     RoutingKind kind = RoutingKind.values()[manner % RoutingKind.values().length];
     RoutingGenerator generator = new RoutingGenerator(kind, seed, experts, topK);
@@ -42,7 +50,17 @@ record Batch(long seed, List<Routing> routings, WorldRouting world) {
       Tensor idx = favourite < 0 ? routing.topkIdx() : onlyExpert(favourite, tokens, topK);
       routings.add(new Routing(idx, weighted ? routing.topkWeights() : null));
     }
-    return new Batch(seed, routings, WorldRouting.of(shape.placement(), routings));
+    return new Batch(seed, wanted, routings, WorldRouting.of(placement, routings));
+  }
+
+  /** Often those of the buffer, 0; else any number that leaves each rank at most as many. */
+  private static int experts(SplittableRandom shared, Shape shape) {
+    boolean ofBuffer = shared.nextInt(3) != 0;
+    int fewest = Integer.MAX_VALUE;
+    for (int r = 0; r < shape.ranks(); r++) {
+      fewest = Math.min(fewest, shape.placement().localExperts(r));
+    }
+    return ofBuffer || fewest == 0 ? 0 : shape.ranks() * shared.nextInt(1, fewest + 1);
   }
 
   private static int tokens(SplittableRandom random, int max) {

@@ -76,6 +76,7 @@ final class HighThroughputStep {
     overflows = sizing.isStatic() && worst > sizing.maxRows();
     DispatchOptions.Builder dispatching =
         DispatchOptions.builder()
+            .experts(batch.experts())
             .sizing(sizing)
             .expertAlignment(alignment)
             .zeroPadding(in.shared().nextBoolean())
@@ -104,7 +105,7 @@ final class HighThroughputStep {
   private void run(int depth) {
     Routing routing = batch.routing(in, arena);
     if (in.own().nextInt(3) == 0) {
-      oracle.checkLayout(in.rank(), in.buffer().dispatchLayout(routing));
+      oracle.checkLayout(in.rank(), in.buffer().dispatchLayout(routing, batch.experts()));
     }
     Payload payload = payload();
     in.next("dispatch " + layout + " " + payload.dtype() + ", " + options);

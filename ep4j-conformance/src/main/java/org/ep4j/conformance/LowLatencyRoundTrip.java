@@ -32,11 +32,19 @@ import org.jspecify.annotations.Nullable;
  */
 final class LowLatencyRoundTrip {
   private static final int UE8M0_MULTIPLE = 512;
+
+  /** Rows are multiples of this. */
+  private static final int ROW_BLOCK = 128;
+
   private static final float[] GLOBAL_SCALES = {1, 448f * 6 / 1.9f, 0.37f, 1e6f};
 
   private final RankContext in;
   private final Arena arena;
   private final boolean hooked;
+
+  /** Elements of a row of this dispatch. */
+  private final int hidden;
+
   private final Batch batch;
   private final Routing routing;
   private final LowLatencyOracle oracle;
@@ -63,7 +71,7 @@ final class LowLatencyRoundTrip {
     this.in = in;
     this.arena = arena;
     this.hooked = hooked;
-    int hidden = in.shape().hidden();
+    hidden = hidden(in);
     batch = Batch.draw(in.shared(), in.shape(), in.shape().lowLatencyMaxTokens(), true, arena);
     routing = batch.routing(in, arena);
     int maxTokens = in.shape().lowLatencyMaxTokens();
@@ -78,7 +86,7 @@ final class LowLatencyRoundTrip {
       kind = ScaleKind.FLOAT32_POW2;
     }
     float globalScale = GLOBAL_SCALES[in.shared().nextInt(GLOBAL_SCALES.length)];
-    int local = in.shape().placement().localExperts(in.rank());
+    int local = batch.world().placement().localExperts(in.rank());
     before = new int[local];
     for (int l = 0; l < local; l++) {
       before[l] = in.own().nextInt(100);
@@ -87,6 +95,7 @@ final class LowLatencyRoundTrip {
     waits = Tensor.of(new long[in.shape().ranks()], in.shape().ranks());
     LowLatencyDispatchOptions.Builder builder =
         LowLatencyDispatchOptions.builder()
+            .experts(batch.experts())
             .format(format)
             .scaleKind(kind)
             .scaleLayout(ScaleLayout.values()[in.own().nextInt(2)])
@@ -106,11 +115,18 @@ final class LowLatencyRoundTrip {
     dispatching = builder.build();
   }
 
+  /** Often the longest rows, else any length: dispatches of all of them alternate. */
+  private static int hidden(RankContext in) {
+    int blocks = in.shape().hidden() / ROW_BLOCK;
+    boolean longest = in.shared().nextInt(3) != 0;
+    return ROW_BLOCK * (longest ? blocks : in.shared().nextInt(1, blocks + 1));
+  }
+
   /** Sends the rows. */
   void sendDispatch() {
     int tokens = batch.world().tokens(in.rank());
-    Tensor rows = in.empty(arena, DType.BF16, tokens, in.shape().hidden());
-    long rowBytes = 2L * in.shape().hidden();
+    Tensor rows = in.empty(arena, DType.BF16, tokens, hidden);
+    long rowBytes = 2L * hidden;
     HostCopy.write(
         rows,
         memory -> {
@@ -118,7 +134,7 @@ final class LowLatencyRoundTrip {
             x.fill(memory.asSlice(t * rowBytes, rowBytes), in.rank(), t);
           }
         });
-    in.next("send " + dispatching + ", " + tokens + " tokens");
+    in.next("send " + dispatching + ", " + tokens + " tokens of " + hidden);
     dispatch =
         in.buffer()
             .lowLatencyDispatch(
@@ -198,7 +214,7 @@ final class LowLatencyRoundTrip {
                     : Execution.SYNCHRONOUS);
     if (in.own().nextBoolean()) {
       int tokens = batch.world().tokens(in.rank());
-      Tensor out = in.empty(arena, DType.BF16, tokens, in.shape().hidden());
+      Tensor out = in.empty(arena, DType.BF16, tokens, hidden);
       Poison.fill(out);
       builder.out(out);
     }
@@ -236,14 +252,14 @@ final class LowLatencyRoundTrip {
   private Tensor expertMemory() {
     long ranks = in.shape().ranks();
     long maxTokens = in.shape().lowLatencyMaxTokens();
-    long groups = byRanks == null ? in.shape().placement().localExperts(in.rank()) : ranks;
+    long groups = byRanks == null ? batch.world().placement().localExperts(in.rank()) : ranks;
     long rows = byRanks == null ? ranks * maxTokens : maxTokens;
-    return in.empty(arena, DType.BF16, groups, rows, in.shape().hidden());
+    return in.empty(arena, DType.BF16, groups, rows, hidden);
   }
 
   private void fillExpertRows(MemorySegment rows) {
     WorldRouting world = batch.world();
-    long rowBytes = 2L * in.shape().hidden();
+    long rowBytes = 2L * hidden;
     for (int s = 0; s < world.ranks(); s++) {
       for (int t = 0; t < world.tokens(s); t++) {
         for (int k = 0; k < world.topK(); k++) {
@@ -277,7 +293,7 @@ final class LowLatencyRoundTrip {
       }
       all.add(new Routing(Tensor.of(ids, idx.shape()), Tensor.of(weights, idx.shape())));
     }
-    combined = WorldRouting.of(in.shape().placement(), all);
+    combined = WorldRouting.of(batch.world().placement(), all);
     return all.get(in.rank());
   }
 

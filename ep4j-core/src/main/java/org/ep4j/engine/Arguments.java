@@ -386,7 +386,7 @@ public final class Arguments {
         ErrorCode.NO_SUCH_EXPERT,
         "topkIdx[" + token + ", " + k + "]",
         id,
-        "-1.." + (experts - 1) + " (BufferConfig.experts is " + experts + ")",
+        "-1.." + (experts - 1) + " (" + experts + " experts)",
         "use -1 for no expert");
   }
 

@@ -59,11 +59,14 @@ public final class OperationLayout {
   /** High-throughput combine: 1 if rows are multiplied by their weights. */
   public static final int APPLY_WEIGHTS = 15;
 
-  /** High-throughput dispatch and combine: elements of a row. */
+  /** Dispatch and combine: elements of a row. */
   public static final int HIDDEN = 16;
 
+  /** Dispatch with new routes: experts of the call. */
+  public static final int EXPERTS = 17;
+
   /** Number of words. */
-  public static final int FIELDS = 17;
+  public static final int FIELDS = 18;
 
   /** Bytes of a description. */
   public static final long BYTES = FIELDS * 8L;
@@ -112,7 +115,8 @@ public final class OperationLayout {
     "format of the rows",
     "logFmt",
     "applyWeights",
-    "elements of a row (hidden)"
+    "elements of a row (hidden)",
+    "experts of the call"
   };
 
   private static final int SCALE_KINDS = ScaleKind.values().length;

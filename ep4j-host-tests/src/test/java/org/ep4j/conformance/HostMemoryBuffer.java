@@ -42,8 +42,8 @@ record HostMemoryBuffer(ExpertBuffer host, int device) implements ExpertBuffer {
   }
 
   @Override
-  public DispatchLayout dispatchLayout(Routing routing) {
-    return new HostMemoryResults.OfLayout(host.dispatchLayout(onTheHost(routing)), device);
+  public DispatchLayout dispatchLayout(Routing routing, int experts) {
+    return new HostMemoryResults.OfLayout(host.dispatchLayout(onTheHost(routing), experts), device);
   }
 
   @Override

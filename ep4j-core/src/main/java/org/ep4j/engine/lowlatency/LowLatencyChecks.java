@@ -23,9 +23,16 @@ import org.jspecify.annotations.Nullable;
 public final class LowLatencyChecks {
   private static final int UE8M0_BLOCK = 512;
 
+  /** Values that share a scale of FP8; rows of every format are multiples. */
+  private static final int ROW_BLOCK = 128;
+
   private LowLatencyChecks() {}
 
-  /** Checks a dispatch. */
+  /**
+   * Checks a dispatch.
+   *
+   * @param shape with the experts of the call
+   */
   public static void dispatch(
       BufferConfig config,
       OutputShape shape,
@@ -42,13 +49,25 @@ public final class LowLatencyChecks {
           "EXPERT_MAJOR or RANK_MAJOR",
           "call dispatch, or pass another layout");
     }
-    if (x.dimensions() != 2 || x.dtype() != DType.BF16 || x.size(1) != config.hidden()) {
+    if (x.dimensions() != 2
+        || x.dtype() != DType.BF16
+        || x.size(1) < 1
+        || x.size(1) > config.hidden()) {
       throw Arguments.invalid(
           ErrorCode.WRONG_TENSOR,
           "x",
           x,
-          "BF16[tokens, " + config.hidden() + "] (BufferConfig.hidden)",
+          "BF16[tokens, 1.." + config.hidden() + "] (BufferConfig.hidden)",
           "pass BF16 rows; low-latency dispatch quantises them");
+    }
+    long hidden = x.size(1);
+    if (hidden % ROW_BLOCK != 0) {
+      throw Arguments.invalid(
+          ErrorCode.ROWS_NOT_ALIGNED,
+          "x",
+          x,
+          "rows of a multiple of " + ROW_BLOCK + " elements for low-latency operations",
+          "pad hidden to " + (hidden / ROW_BLOCK + 1) * ROW_BLOCK);
     }
     Arguments.tokenCount("x", x.size(0), shape.tokens(), Limits.LOW_LATENCY_TOKENS);
     Arguments.routing(config, routing, shape.tokens(), Limits.LOW_LATENCY_TOKENS);
@@ -70,11 +89,11 @@ public final class LowLatencyChecks {
     }
     if (options.format() == RowFormat.FP8
         && options.scaleKind() == ScaleKind.UE8M0
-        && config.hidden() % UE8M0_BLOCK != 0) {
+        && hidden % UE8M0_BLOCK != 0) {
       throw Arguments.invalid(
           ErrorCode.HIDDEN_NOT_IN_BLOCKS,
           "hidden",
-          config.hidden(),
+          hidden,
           "a multiple of " + UE8M0_BLOCK + " for UE8M0 scales (four to a word)",
           "use FLOAT32_POW2, or pad hidden");
     }
@@ -106,8 +125,10 @@ public final class LowLatencyChecks {
   /**
    * Checks a combine.
    *
+   * @param shape with the experts of the dispatch
    * @param tokens tokens of the dispatch
    * @param topK its choices a token
+   * @param hidden elements of its rows
    * @param layout its layout
    * @param region its combine region; null if the caller has not asked for it
    */
@@ -117,6 +138,7 @@ public final class LowLatencyChecks {
       Routing routing,
       int tokens,
       int topK,
+      int hidden,
       Layout layout,
       @Nullable Tensor region,
       LowLatencyCombineOptions options,
@@ -124,7 +146,6 @@ public final class LowLatencyChecks {
     boolean byRanks = layout == Layout.RANK_MAJOR;
     int groups = shape.groups(layout);
     long capacity = shape.capacity(layout);
-    int hidden = shape.hidden();
     if (y.dtype() != DType.BF16
         || y.dimensions() != 3
         || y.size(0) != groups
@@ -141,8 +162,8 @@ public final class LowLatencyChecks {
               + ", "
               + hidden
               + (byRanks
-                  ? "] (ranks, lowLatency.maxTokens, hidden)"
-                  : "] (local experts, ranks * lowLatency.maxTokens, hidden)"),
+                  ? "] (ranks, lowLatency.maxTokens, hidden of the dispatch)"
+                  : "] (local experts, ranks * lowLatency.maxTokens, hidden of the dispatch)"),
           byRanks
               ? "pass one weighted row for each received row, at the same position"
               : "pass the experts' rows at the positions of their inputs");

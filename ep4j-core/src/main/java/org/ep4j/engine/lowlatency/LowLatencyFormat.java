@@ -11,6 +11,7 @@ import org.ep4j.ScaleLayout;
  * @param format format of the values
  * @param scaleKind scales of FP8
  * @param dtype type of the values
+ * @param hidden number of values
  * @param rowBytes bytes of the values
  * @param scaleDType type of the scales; undefined without scales
  * @param scales number of scales, 0 for BF16
@@ -20,6 +21,7 @@ public record LowLatencyFormat(
     RowFormat format,
     ScaleKind scaleKind,
     DType dtype,
+    int hidden,
     int rowBytes,
     DType scaleDType,
     int scales,
@@ -55,7 +57,7 @@ public record LowLatencyFormat(
     };
   }
 
-  /** Number of this format. */
+  /** Number of this format among those of its row length. */
   public int index() {
     return index(format, scaleKind);
   }
@@ -64,8 +66,10 @@ public record LowLatencyFormat(
    * Text of the properties of a dispatch that all ranks must share, for messages.
    *
    * @param index number of the format
+   * @param hidden values of a row; 0 = not known
    */
-  public static String text(long index, boolean rankMajor, long topK, boolean weighted) {
+  public static String text(
+      long index, long hidden, boolean rankMajor, long topK, boolean weighted) {
     String format =
         index == 0
             ? RowFormat.BF16.toString()
@@ -74,9 +78,14 @@ public record LowLatencyFormat(
                 : index < COUNT
                     ? RowFormat.FP8 + " with " + ScaleKind.values()[(int) index - 2] + " scales"
                     : "format " + index;
-    return rankMajor
-        ? format + ", RANK_MAJOR, topK " + topK + (weighted ? " with weights" : " without weights")
-        : weighted ? format + " with deliverWeights" : format;
+    String what =
+        rankMajor
+            ? format
+                + ", RANK_MAJOR, topK "
+                + topK
+                + (weighted ? " with weights" : " without weights")
+            : weighted ? format + " with deliverWeights" : format;
+    return hidden == 0 ? what : what + ", rows of " + hidden;
   }
 
   /** Bytes from row to row where rows and their scales are packed into whole cache lines. */
@@ -126,6 +135,7 @@ public record LowLatencyFormat(
         format,
         scaleKind,
         dtype,
+        hidden,
         Math.toIntExact(dtype.bytes(hidden)),
         scaleDType,
         scales,

@@ -43,10 +43,16 @@ public final class LowLatencyViews {
 
   private final Outputs outputs;
   private final int groups;
-  private final long capacity;
-  private final int hidden;
 
-  /** By format. */
+  /** Rows of all groups of the buffer, with padding. */
+  private final long allRows;
+
+  private final long capacity;
+
+  /** By index of a format: the format whose views are kept. */
+  private final @Nullable LowLatencyFormat[] formats = new LowLatencyFormat[LowLatencyFormat.COUNT];
+
+  /** By index of a format. */
   private final @Nullable Tensor[] rows = new Tensor[LowLatencyFormat.COUNT];
 
   private final @Nullable Tensor[] scales = new Tensor[LowLatencyFormat.COUNT];
@@ -64,12 +70,17 @@ public final class LowLatencyViews {
   private final Tensor layoutRange;
   private final Tensor receiveCount;
 
-  /** Views of {@code outputs}, whose arrays beside rows and scales never move. */
-  public LowLatencyViews(Outputs outputs, OutputShape shape, Layout layout) {
+  /**
+   * Views of {@code outputs}, whose arrays beside rows and scales never move.
+   *
+   * @param shape shape of the outputs
+   * @param experts experts of the calls on this rank, the first of the shape
+   */
+  public LowLatencyViews(Outputs outputs, OutputShape shape, Layout layout, int experts) {
     this.outputs = outputs;
-    groups = shape.groups(layout);
+    groups = shape.withExperts(experts).groups(layout);
     capacity = shape.capacity(layout);
-    hidden = shape.hidden();
+    allRows = shape.groups(layout) * capacity;
     choices = new Tensor[shape.topK() + 1];
     choiceWeights = new Tensor[shape.topK() + 1];
     sourceInfo = outputs.view(outputs.sourceTokens(), DType.INT32, groups, capacity);
@@ -83,15 +94,29 @@ public final class LowLatencyViews {
 
   /** Drops the views of rows and scales after these have moved. */
   public void forgetRows() {
+    Arrays.fill(formats, null);
     Arrays.fill(rows, null);
     Arrays.fill(scales, null);
     Arrays.fill(scaleColumns, null);
   }
 
+  /** Drops the views of other formats with the same index, whose rows have another length. */
+  private void keep(LowLatencyFormat format) {
+    int index = format.index();
+    LowLatencyFormat kept = formats[index];
+    if (kept == null || kept.hidden() != format.hidden()) {
+      formats[index] = format;
+      rows[index] = null;
+      scales[index] = null;
+      scaleColumns[index] = null;
+    }
+  }
+
   Tensor rows(LowLatencyFormat format) {
+    keep(format);
     Tensor tensor = rows[format.index()];
     if (tensor == null) {
-      tensor = outputs.view(outputs.rows(), format.dtype(), groups, capacity, hidden);
+      tensor = outputs.view(outputs.rows(), format.dtype(), groups, capacity, format.hidden());
       rows[format.index()] = tensor;
     }
     return tensor;
@@ -99,11 +124,12 @@ public final class LowLatencyViews {
 
   /** Null if the format has no scales. */
   @Nullable Tensor scales(LowLatencyFormat format, ScaleLayout order) {
+    keep(format);
     boolean byColumns = order == ScaleLayout.COLUMN_MAJOR;
     @Nullable Tensor[] made = byColumns ? scaleColumns : scales;
     Tensor tensor = made[format.index()];
     if (tensor == null && format.scales() > 0) {
-      long address = outputs.scales(format, groups * capacity);
+      long address = outputs.scales(format, allRows);
       tensor =
           byColumns
               ? outputs.view(

@@ -10,7 +10,7 @@ import org.ep4j.engine.Limits;
  * @param ranks ranks of the group
  * @param experts experts of this rank
  * @param tokens largest number of tokens of a rank
- * @param hidden elements of a row
+ * @param hidden largest number of elements of a row
  * @param topK largest number of choices of a token
  */
 public record OutputShape(int ranks, int experts, int tokens, int hidden, int topK) {
@@ -18,6 +18,11 @@ public record OutputShape(int ranks, int experts, int tokens, int hidden, int to
   public static OutputShape of(BufferConfig config, int ranks, int experts) {
     return new OutputShape(
         ranks, experts, Limits.lowLatencyTokens(config), config.hidden(), config.topK());
+  }
+
+  /** The shape for calls with {@code local} experts on this rank. */
+  public OutputShape withExperts(int local) {
+    return local == experts ? this : new OutputShape(ranks, local, tokens, hidden, topK);
   }
 
   /** Groups of rows. */

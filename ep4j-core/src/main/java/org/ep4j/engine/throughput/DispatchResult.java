@@ -96,11 +96,10 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
   /**
    * Sizes of one buffer on one rank.
    *
-   * @param localExperts experts of the rank
    * @param hidden largest number of elements of a row
    * @param capacity rows of its receive region
    */
-  public record Sizes(int rank, int ranks, int localExperts, int hidden, int capacity) {}
+  public record Sizes(int rank, int ranks, int hidden, int capacity) {}
 
   final Sizes sizes;
   private final Delivery delivery;
@@ -176,7 +175,7 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
   }
 
   /** The same once counts have arrived. */
-  private PooledHandle counted() {
+  final PooledHandle counted() {
     PooledHandle routes = arrived();
     routes.awaitCounts();
     return routes;
@@ -299,12 +298,12 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
 
   @Override
   public final Tensor alignedCounts() {
-    return view(Count.ALIGNED, DType.INT32, sizes.localExperts);
+    return view(Count.ALIGNED, DType.INT32, counted().localExperts);
   }
 
   @Override
   public final Tensor counts() {
-    return view(Count.RECEIVED, DType.INT32, sizes.localExperts);
+    return view(Count.RECEIVED, DType.INT32, counted().localExperts);
   }
 
   @Override
@@ -394,7 +393,7 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
 
     @Override
     public Tensor expertOffsets() {
-      return view(Count.EXPERT_OFFSETS, DType.INT64, sizes.localExperts + 1L);
+      return view(Count.EXPERT_OFFSETS, DType.INT64, counted().localExperts + 1L);
     }
 
     @Override

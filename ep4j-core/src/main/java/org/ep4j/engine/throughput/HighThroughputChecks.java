@@ -9,6 +9,7 @@ import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.CallExperts;
 import org.ep4j.engine.CallMemory;
 import org.ep4j.engine.Limits;
 
@@ -31,6 +32,7 @@ public final class HighThroughputChecks {
       Tokens tokens,
       Routing routing,
       DispatchOptions options,
+      CallExperts experts,
       int maxScaleBytes,
       long capacity,
       CallMemory memory) {
@@ -39,6 +41,7 @@ public final class HighThroughputChecks {
     routing(config, routing, memory);
     Arguments.sameTokens(tokens, routing);
     Arguments.options(config, layout, options, capacity);
+    int ignored = experts.number(options.experts());
   }
 
   /** Checks the payload of a dispatch. */

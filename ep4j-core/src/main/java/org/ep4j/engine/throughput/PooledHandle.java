@@ -9,6 +9,7 @@ import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tokens;
+import org.ep4j.engine.CallExperts;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.jspecify.annotations.Nullable;
@@ -58,6 +59,11 @@ public abstract class PooledHandle implements DispatchHandle {
   /** Group sizes are rounded up to multiples of it. */
   public int alignment;
 
+  /** Experts of the dispatch, see {@link CallExperts}, and those of this rank. */
+  public int experts;
+
+  public int localExperts;
+
   /** Rows that this rank takes: later rows were not written. */
   public long limit;
 
@@ -101,9 +107,13 @@ public abstract class PooledHandle implements DispatchHandle {
   /**
    * Describes a new dispatch.
    *
+   * @param ofCalls the experts of calls of this buffer
    * @param capacity rows of this rank's region
    */
-  public final void describe(Layout order, Routing routing, DispatchOptions options, int capacity) {
+  public final void describe(
+      Layout order, Routing routing, DispatchOptions options, CallExperts ofCalls, int capacity) {
+    experts = ofCalls.number(options.experts());
+    localExperts = ofCalls.local(experts);
     layout = order;
     tokens = routing.tokens();
     topK = routing.topK();
@@ -119,6 +129,7 @@ public abstract class PooledHandle implements DispatchHandle {
   public final Operation describe(Operation operation, Tokens payload) {
     return describe(operation.begin(OperationLayout.DISPATCH), payload, this)
         .set(OperationLayout.TOP_K, topK)
+        .set(OperationLayout.EXPERTS, experts)
         .set(OperationLayout.WEIGHTS, weighted);
   }
 

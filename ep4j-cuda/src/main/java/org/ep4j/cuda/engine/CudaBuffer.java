@@ -122,13 +122,14 @@ final class CudaBuffer implements ExpertBuffer {
   }
 
   @Override
-  public DispatchLayout dispatchLayout(Routing routing) {
+  public DispatchLayout dispatchLayout(Routing routing, int experts) {
     enter();
     try {
       HighThroughputChecks.routing(context.config, routing, context.staging.accepted(false));
+      int all = context.experts.number(experts);
       context.completion.requireUsable();
       context.order(context.stream, false, null);
-      counting.count(routing);
+      counting.count(routing, all);
       return counting;
     } finally {
       leave();

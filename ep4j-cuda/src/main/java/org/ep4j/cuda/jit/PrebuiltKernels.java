@@ -55,6 +55,7 @@ public final class PrebuiltKernels {
                   new PrebuiltKernel(
                       "transpose scales", "dispatch/transpose_scales.cu", Map.of(), true),
                   new PrebuiltKernel("scale rows", "dispatch/scale_rows.cu", Map.of(), true),
+                  new PrebuiltKernel("expert ids", "dispatch/expert_ids.cu", Map.of(), false),
                   new PrebuiltKernel("probe", "probe/probe.cu", Map.of(), true),
                   new PrebuiltKernel("proxy probe", "probe/proxy_probe.cu", Map.of(), true),
                   new PrebuiltKernel("put probe", "probe/put_probe.cu", PUT_BY_STORES, true),

@@ -21,8 +21,10 @@ public final class LowLatencyParameters extends Struct {
   /** [experts] {@code rank << 16 | local number}; rank 0xffff: missing. */
   public final Pointer placement = pointer("const u32*", "placement");
 
-  // The shape of the buffer.
+  /** Elements of a row of the operation, equal on all ranks. */
   public final U64 hidden = u64("Specialized<EP4J_HIDDEN>", "hidden");
+
+  // The shape of the buffer.
   public final U64 maxTokens = u64("max_tokens");
   public final U64 maxChoices = u64("Specialized<EP4J_CHOICES>", "max_choices");
 
@@ -190,6 +192,9 @@ public final class LowLatencyParameters extends Struct {
 
   /** u64 [max_tokens, even number of pieces] among the words of a source. */
   public final U64 packedOffset = u64("packed_offset");
+
+  /** u64 [GROUPS, UNITS] behind them, for the longest rows of the buffer. */
+  public final U64 unitsOffset = u64("units_offset");
 
   /** Set for PUTS. */
   public final Pointer puts = pointer("const struct LowLatencyPuts*", "puts");

@@ -16,6 +16,7 @@ public final class SharedStructs {
           new LayoutParameters(),
           new TransposeParameters(),
           new ScaleRowsParameters(),
+          new ExpertIdsParameters(),
           new LowLatencyParameters(),
           new LowLatencyPutParameters(),
           new InternodePartner(),

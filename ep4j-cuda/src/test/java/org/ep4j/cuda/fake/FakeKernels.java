@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import org.ep4j.cuda.struct.CombineParameters;
 import org.ep4j.cuda.struct.DispatchParameters;
+import org.ep4j.cuda.struct.ExpertIdsParameters;
 import org.ep4j.cuda.struct.FieldOffsets;
 import org.ep4j.cuda.struct.LayoutParameters;
 import org.ep4j.cuda.struct.LowLatencyParameters;
@@ -27,6 +28,7 @@ final class FakeKernels {
   private static final String LAYOUT = "ep4j_layout";
   private static final String TRANSPOSE = "ep4j_transpose_scales";
   static final String SCALE_ROWS = "ep4j_scale_rows";
+  static final String EXPERT_IDS = "ep4j_expert_ids";
 
   /** Words of the counts that a dispatch writes; the first one is written last. */
   private static final int COUNTS_TICKET = 0;
@@ -69,7 +71,8 @@ final class FakeKernels {
           LOW_LATENCY, new LowLatencyParameters(),
           LAYOUT, new LayoutParameters(),
           TRANSPOSE, new TransposeParameters(),
-          SCALE_ROWS, new ScaleRowsParameters());
+          SCALE_ROWS, new ScaleRowsParameters(),
+          EXPERT_IDS, new ExpertIdsParameters());
 
   private FakeKernels() {}
 

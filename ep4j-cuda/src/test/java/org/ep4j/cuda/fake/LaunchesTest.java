@@ -268,6 +268,83 @@ class LaunchesTest {
   }
 
   @Test
+  void idsOfCallsWithFewerExpertsAreTranslatedFirst() {
+    OneRank.run(
+        rank -> {
+          long ids = rank.batch.routing.topkIdx().address();
+          int fewer = rank.buffer.config().experts() / 2;
+          DispatchOptions options = DispatchOptions.builder().experts(fewer).build();
+          Dispatch dispatch = rank.buffer.dispatch(rank.tokens, rank.batch.routing, options);
+          Launch translated = beforeLast();
+          assertThat(translated.kernel()).isEqualTo(FakeKernels.EXPERT_IDS);
+          assertThat(translated.stream()).isEqualTo(last().stream());
+          assertThat(translated.get("ids")).isEqualTo(ids);
+          assertThat(translated.get("experts")).isEqualTo(fewer);
+          assertThat(translated.get("each")).isEqualTo(fewer);
+          assertThat(translated.get("mark")).isZero();
+          assertThat(last().get("ids")).isEqualTo(translated.get("to"));
+          assertThat(last().get("wide_ids")).isEqualTo(1);
+          assertThat(dispatch.counts().size(0)).isEqualTo(fewer);
+          dispatch.handle().close();
+
+          LowLatencyDispatch first =
+              rank.buffer.lowLatencyDispatch(
+                  rank.batch.x,
+                  rank.batch.routing,
+                  rank.lowLatencyDispatching(false).toBuilder().experts(fewer).build());
+          translated = beforeLast();
+          assertThat(translated.kernel()).isEqualTo(FakeKernels.EXPERT_IDS);
+          assertThat(translated.get("number")).isEqualTo(last().get("own"));
+          assertThat(translated.get("mark")).isEqualTo(1L << 62);
+          assertThat(last().get("ids")).isEqualTo(translated.get("to"));
+          assertThat(first.x().size(0)).isEqualTo(fewer);
+          rank.buffer.lowLatencyCombine(
+              first.x(), rank.batch.routing, first.handle(), rank.lowLatencyCombining());
+          assertThat(beforeLast().kernel()).isEqualTo(FakeKernels.EXPERT_IDS);
+          assertThat(beforeLast().get("to"))
+              .isEqualTo(last().get("ids"))
+              .isNotEqualTo(translated.get("to"));
+        });
+  }
+
+  private static Launch beforeLast() {
+    List<Launch> launches = FakeKernels.launches();
+    return launches.get(launches.size() - 2);
+  }
+
+  @Test
+  void shorterLowLatencyRowsRunKernelsForAnyLength() {
+    OneRank.run(
+        rank -> {
+          Routing routing = rank.batch.routing;
+          for (int hidden : new int[] {Batch.HIDDEN, Batch.HIDDEN / 2, Batch.HIDDEN / 4}) {
+            Tensor x =
+                Tensor.ofDevice(
+                    rank.batch.x.address(),
+                    rank.batch.x.device(),
+                    DType.BF16,
+                    OneRank.TOKENS,
+                    hidden);
+            LowLatencyDispatch dispatch =
+                rank.buffer.lowLatencyDispatch(x, routing, rank.lowLatencyDispatching(false));
+            assertThat(last().get("hidden")).isEqualTo(hidden);
+            assertThat(last().get("row_bytes")).isEqualTo(2L * hidden);
+            assertThat(dispatch.x().size(2)).isEqualTo(hidden);
+            Tensor region = rank.buffer.lowLatencyCombineBuffer(dispatch.handle());
+            assertThat(region.size(2)).isEqualTo(hidden);
+            Tensor sums =
+                rank.buffer
+                    .lowLatencyCombine(
+                        dispatch.x(), routing, dispatch.handle(), rank.lowLatencyCombining())
+                    .x();
+            assertThat(last().get("hidden")).isEqualTo(hidden);
+            assertThat(last().get("own")).isNotZero();
+            assertThat(sums.shape()).containsExactly(OneRank.TOKENS, hidden);
+          }
+        });
+  }
+
+  @Test
   void aLowLatencyCombineReadsTheRecordOfItsDispatch() {
     OneRank.run(
         rank -> {

@@ -111,6 +111,7 @@ final class EmulatedKernels {
           "dispatch/dispatch.cu",
           "dispatch/expert_dispatch.cu",
           "dispatch/scale_rows.cu",
+          "dispatch/expert_ids.cu",
           "combine/combine.cu",
           "combine/expert_combine.cu",
           "internode/internode_dispatch.cu",

@@ -86,6 +86,20 @@ final class KernelMistakes {
             "if (false) {",
             "the sum of token"),
         new Mistake(
+            "experts of a call are the first of their rank",
+            "dispatch_world",
+            "dispatch/expert_ids.cu",
+            "+ ((u64)id - rank * p.each)",
+            "+ 0",
+            "rank"),
+        new Mistake(
+            "sources do not tell the length of their rows",
+            "low_latency_world",
+            "lowlatency/low_latency.cuh",
+            "return (u32)p.hidden / ROW_BLOCK << 16 | rows;",
+            "return rows;",
+            "state 5"),
+        new Mistake(
             "a row counts as complete when one of its packets has arrived",
             "low_latency_world",
             "lowlatency/ll_packets.cuh",

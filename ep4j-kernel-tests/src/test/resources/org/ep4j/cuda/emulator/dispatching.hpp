@@ -9,6 +9,9 @@
 namespace scale_rows {
 #include "dispatch/scale_rows.cu"
 }  // namespace scale_rows
+namespace expert_ids {
+#include "dispatch/expert_ids.cu"
+}  // namespace expert_ids
 
 namespace emulator {
 
@@ -284,6 +287,9 @@ class Dispatching {
     if (p.scale_bytes > 0 && random.once_in(3)) {
       p.scales = enqueue_scale_rows(*payload, r, p.tokens);
     }
+    if (!p.cached && random.once_in(2)) {
+      enqueue_expert_ids(*handle, r, p);
+    }
     p.factors = payload->factors ? payload->factor[r] : nullptr;
     p.metadata_bytes = Region::metadata_bytes(payload->scale_bytes, (u32)p.top_k, p.cached);
     p.receipt = receipt(r);
@@ -325,6 +331,45 @@ class Dispatching {
       std::fill_n(payload->x[r], payload->sent_x[r].size(), (char)0xdd);
       std::fill_n(payload->scales[r], payload->sent_scales[r].size(), (char)0xdd);
     };
+    machine.enqueue(r, std::move(launch));
+  }
+
+  // As if the call had the experts of the rank with the fewest of them on every rank: a kernel in
+  // front of the dispatch translates its ids. Routings with other experts stay as they are.
+  void enqueue_expert_ids(const Handle& handle, u32 r, DispatchParameters& dispatch) {
+    u64 each = *std::min_element(world.locals.begin(), world.locals.end());
+    std::vector<i64> ids = handle.routing.ids[r];
+    for (i64& id : ids) {
+      if (id >= (i64)world.experts) {
+        id += (i64)(each * world.ranks) - (i64)world.experts;
+      } else if (id >= 0 && world.local[id] >= each) {
+        return;
+      } else if (id >= 0) {
+        id = (i64)(world.owner[id] * each + world.local[id]);
+      }
+    }
+    expert_ids::ExpertIdsParameters p{};
+    p.control = control(r);
+    p.record = dispatch.record;
+    p.number = &control(r)->epoch;
+    p.tokens = dispatch.tokens;
+    p.top_k = dispatch.top_k;
+    p.wide_ids = random.below(2);
+    p.ids = p.wide_ids ? (void*)copy(ids, "ids of the call", r)
+                       : copy(std::vector<int>(ids.begin(), ids.end()), "ids of the call", r);
+    p.experts = each * world.ranks;
+    p.each = each;
+    p.order = order;
+    p.ranks = world.ranks;
+    p.to = machine.memory.allocate<i64>(ids.size(), "expert ids", (int)r);
+    dispatch.ids = p.to;
+    Launch launch;
+    launch.name = "expert ids";
+    launch.blocks = random.between(1, 3);
+    launch.threads = random.between(1, 8) * LANES;
+    launch.shared_bytes = 0;
+    launch.body = [p] { expert_ids::ep4j_expert_ids(p); };
+    launch.then = [] {};
     machine.enqueue(r, std::move(launch));
   }
 

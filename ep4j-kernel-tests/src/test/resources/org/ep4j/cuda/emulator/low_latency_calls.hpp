@@ -18,13 +18,12 @@ struct LatencyCall {
 
 class LowLatencyCalls {
  public:
-  // Across nodes the world gets its nodes here, and may lose one: see World::lose_node.
+  // `hidden`: of the longest rows. Across nodes the world gets its nodes here, and may lose one: see World::lose_node.
   LowLatencyCalls(Machine& machine, World& drawn, u64 seed, u32 hidden, bool masking)
       : masking(masking),
         machine(machine),
         random(machine.random),
         world(drawn),
-        hidden(hidden),
         deliveries{world},
         at(world, hidden, masking ? MAX_AREAS : 2) {
     Memory& memory = machine.memory;
@@ -69,6 +68,8 @@ class LowLatencyCalls {
     auto call = std::make_shared<LatencyCall>();
     LowLatencyParameters& p = call->p = constants(r);
     const Encoding& encoding = dispatch->encoding;
+    p.hidden = encoding.hidden;
+    u64 row_bytes = 2 * p.hidden;
     bool rank_major = dispatch->rank_major;
     u64 groups = deliveries.groups(rank_major, r);
     u64 rows = groups * deliveries.capacity(rank_major);
@@ -106,7 +107,7 @@ class LowLatencyCalls {
           refusals[r] || dispatch->routing.refused(r, i / (u32)p.top_k, i % (u32)p.top_k);
     }
     enqueue(r, p, whole ? SENDING | RECEIVING : SENDING, false, rank_major, [=, this] {
-      std::fill_n((char*)p.x, p.tokens * hidden * 2, (char)0xdd);
+      std::fill_n((char*)p.x, p.tokens * row_bytes, (char)0xdd);
       if (whole) {
         check(*dispatch, r, *call);
       }
@@ -125,6 +126,8 @@ class LowLatencyCalls {
     LowLatencyParameters& p = call->p = constants(r);
     p.tokens = from->p.tokens;
     p.top_k = from->p.top_k;
+    p.hidden = from->p.hidden;
+    u64 row_bytes = 2 * p.hidden;
     p.choice_rows = from->p.choice_rows;
     p.batches = from->p.batches;
     p.choices = from->p.choices;
@@ -132,13 +135,13 @@ class LowLatencyCalls {
     p.weights = copy(combine->weights[r], "weights", r);
     bool rank_major = combine->dispatch->rank_major;
     u64 rows = deliveries.groups(rank_major, r) * deliveries.capacity(rank_major);
-    char* y = machine.memory.allocate(rows * hidden * 2, "y", (int)r);
+    char* y = machine.memory.allocate(rows * row_bytes, "y", (int)r);
     p.x = y;
     from->inputs.push_back([=, this](const RankSet& members) { fill(*combine, r, members, y); });
-    p.out = machine.memory.allocate(p.tokens * hidden * 2, "out", (int)r);
+    p.out = machine.memory.allocate(p.tokens * row_bytes, "out", (int)r);
     add_statistics(*call, r);
     enqueue(r, p, whole ? SENDING | RECEIVING : SENDING, true, rank_major, [=, this] {
-      std::fill_n(y, rows * hidden * 2, (char)0xdd);
+      std::fill_n(y, rows * row_bytes, (char)0xdd);
       if (whole) {
         check(*combine, r, *call);
       }
@@ -186,7 +189,6 @@ class LowLatencyCalls {
   Machine& machine;
   Random& random;
   const World& world;
-  u32 hidden;
   Deliveries deliveries;
   LatencyRegion at;
   std::vector<u32> node;  // [ranks]
@@ -242,6 +244,7 @@ class LowLatencyCalls {
     p.node_ranks = (u64)std::count(node.begin(), node.end(), node[r]);
     p.source_bytes = at.source_bytes;
     p.packed_offset = at.packed;
+    p.units_offset = at.units;
     p.internode_state = internode_states[r];
 #if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
     p.puts = wire->puts(r);
@@ -251,7 +254,6 @@ class LowLatencyCalls {
     p.experts = world.experts;
     p.local_experts = world.locals[r];
     p.placement = placement;
-    p.hidden = hidden;
     p.max_tokens = world.max_tokens;
     p.max_choices = world.max_choices;
     p.received_offset = at.received;
@@ -380,7 +382,8 @@ class LowLatencyCalls {
       u64 slot = g * deliveries.capacity(combine.dispatch->rank_major);
       for (Row row : deliveries.rows(*combine.dispatch, r, g, members)) {
         Halves values = combine.row(row.source, row.token, combine.dispatch->rank_major ? r : row.choice);
-        std::memcpy(y + slot++ * hidden * 2, values.data(), hidden * 2);
+        u64 row_bytes = values.size() * 2;
+        std::memcpy(y + slot++ * row_bytes, values.data(), row_bytes);
       }
     }
   }
@@ -413,7 +416,8 @@ class LowLatencyCalls {
     RankSet with = members(r);
     for (u32 t = 0; t < call.p.tokens; t++) {
       Halves sum = combine.sum(r, t, with);
-      if (std::memcmp(call.p.out + (u64)t * hidden * 2, sum.data(), hidden * 2) != 0) {
+      u64 row_bytes = sum.size() * 2;
+      if (std::memcmp(call.p.out + t * row_bytes, sum.data(), row_bytes) != 0) {
         fail("rank %u: the sum of token %u differs", r, t);
       }
     }

@@ -7,7 +7,7 @@ namespace emulator {
 // As in LowLatencyLayout, except for page sizes.
 struct LatencyRegion {
   u64 received, headers, counts, count_stride, entries, weights, flags, flag_stride, packets, rows, area_bytes, bytes;
-  u64 source_bytes = 0, packed = 0;  // puts
+  u64 source_bytes = 0, packed = 0, units = 0;  // across nodes
 
   u32 areas;
 
@@ -29,7 +29,8 @@ struct LatencyRegion {
       entries = round(counts + count_stride * 8);
       weights = round(entries + tokens * choices * 8);
       packed = round(weights + tokens * choices * 8);
-      source_bytes = packed + (tokens * ((pieces + 1) / 2 * 2) + GROUPS * UNITS) * 8 - headers;
+      units = packed + tokens * ((pieces + 1) / 2 * 2) * 8;
+      source_bytes = units + GROUPS * UNITS * 8 - headers;
       flags = headers + ranks * source_bytes;
     }
     flag_stride = std::max(choices, ranks);

@@ -72,8 +72,10 @@ std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
   u32 combines = random.between(1, 4);  // on average, combines a dispatch plus one
   for (u32 left = random.between(2, world.max_tokens < 8 ? 12 : 7); left > 0; left--) {
     if (dispatches == 0 || random.once_in(combines)) {
-      Encoding encoding{(Format)random.below(FORMATS), hidden, (float)random.between(1, 500) / 7};
-      if (encoding.format == FP8_UE8M0_ROWS && hidden % 512 != 0) {
+      // Dispatches of all lengths alternate in the same memory.
+      u32 length = random.once_in(2) ? hidden : 128 * random.between(1, hidden / 128);
+      Encoding encoding{(Format)random.below(FORMATS), length, (float)random.between(1, 500) / 7};
+      if (encoding.format == FP8_UE8M0_ROWS && length % 512 != 0) {
         encoding.format = FP8_POW2_ROWS;
       }
       last[dispatches++ % 2] = steps.size();

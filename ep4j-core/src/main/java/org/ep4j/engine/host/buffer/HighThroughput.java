@@ -3,7 +3,6 @@ package org.ep4j.engine.host.buffer;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
@@ -14,12 +13,14 @@ import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.CallExperts;
 import org.ep4j.engine.SegmentMemory;
 import org.ep4j.engine.host.combine.Combiner;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostCallMemory;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
+import org.ep4j.engine.host.context.Payload;
 import org.ep4j.engine.host.context.Staging;
 import org.ep4j.engine.host.context.TrafficCounters;
 import org.ep4j.engine.host.dispatch.Dispatcher;
@@ -55,6 +56,11 @@ final class HighThroughput {
   private final Staging staging;
   private final OperationQueue queue;
   private final HandlePool<HostHandle> pool;
+  private final CallExperts experts;
+
+  /** Ids of the routing of a layout. */
+  private final Payload counted = new Payload();
+
   private final RoutingScan routes;
   private final Dispatcher dispatcher;
   private final Combiner combiner;
@@ -80,20 +86,21 @@ final class HighThroughput {
     MemorySegment part = memory.region().asSlice(context.highThroughputOffset, layout.bytes);
     MemorySegment own = memory.scratch();
     staging = new Staging(own.address(), memory.region().address(), memory.region().byteSize());
-    int localExperts = context.placement.localExperts(context.rank);
-    pool = HostHandle.pool(localExperts, context.ranks);
+    pool = HostHandle.pool(context.placement.localExperts(context.rank), context.ranks);
+    experts = new CallExperts(context.config, context.rank);
     routes = new RoutingScan(table, context.nodes, context.config.topK());
     HostDelivery delivery = new HostDelivery(context, layout, part, scratch, own);
     DispatchResult.Sizes sizes =
         new DispatchResult.Sizes(
-            context.rank, context.ranks, localExperts, context.config.hidden(), layout.capacity);
+            context.rank, context.ranks, context.config.hidden(), layout.capacity);
     flatResults = dispatchResults(Layout.FLAT, sizes, delivery);
     groupedResults = dispatchResults(Layout.EXPERT_MAJOR, sizes, delivery);
     combineResults =
         new Results<>(combineLifetime, () -> new CombineResult<>(combineLifetime, new HostEnd()));
     layoutResult = new HostDispatchLayout(scratch, own, context);
     dispatcher =
-        new Dispatcher(context, layout, scratch, table, staging, team, pool, delivery, traffic);
+        new Dispatcher(
+            context, layout, scratch, table, staging, team, pool, experts, delivery, traffic);
     combiner =
         new Combiner(context, layout, scratch, staging, team, traffic, new SegmentMemory(own));
   }
@@ -115,29 +122,30 @@ final class HighThroughput {
     return traffic;
   }
 
-  DispatchLayout layout(Routing routing) {
+  DispatchLayout layout(Routing routing, int wantedExperts) {
     HighThroughputChecks.routing(context.config, routing, HostCallMemory.ANY);
+    int all = experts.number(wantedExperts);
     queue.drain();
     int tokens = routing.tokens();
-    Tensor ids = routing.topkIdx();
+    counted.load(routing, staging, scratch);
+    int[] ofBuffer = experts.ofBuffer(all);
+    if (ofBuffer != null) {
+      counted.translate(ofBuffer, tokens, routing.topK(), staging.at(scratch.ids));
+    }
     long tokenInRank = staging.at(scratch.tokenInRank);
     NativeMemory.fill(tokenInRank, (long) tokens * context.ranks, (byte) 0);
-    routes.count(
-        tokens,
-        routing.topK(),
-        staging.stable(ids, scratch.ids),
-        ids.dtype() == DType.INT64,
-        tokenInRank);
+    routes.count(tokens, routing.topK(), counted.ids, counted.wideIds, tokenInRank);
     for (int r = 0; r < context.ranks; r++) {
       NativeMemory.putInt(staging.at(scratch.perRank) + 4L * r, routes.perRank[r]);
     }
-    for (int e = 0; e < context.placement.experts(); e++) {
-      NativeMemory.putInt(staging.at(scratch.perExpert) + 4L * e, routes.perExpert(e));
+    for (int e = 0; e < all; e++) {
+      int rows = routes.perExpert(ofBuffer == null ? e : ofBuffer[e]);
+      NativeMemory.putInt(staging.at(scratch.perExpert) + 4L * e, rows);
     }
     for (int n = 0; n < routes.perNode.length; n++) {
       NativeMemory.putInt(staging.at(scratch.perNode) + 4L * n, routes.perNode[n]);
     }
-    layoutResult.delivered(tokens);
+    layoutResult.delivered(tokens, all);
     return layoutResult;
   }
 
@@ -150,6 +158,7 @@ final class HighThroughput {
         tokens,
         routing,
         options,
+        experts,
         this.layout.maxScaleBytes,
         this.layout.capacity,
         HostCallMemory.ANY);

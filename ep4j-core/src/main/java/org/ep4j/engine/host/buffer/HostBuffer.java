@@ -136,10 +136,10 @@ final class HostBuffer implements ExpertBuffer {
   }
 
   @Override
-  public DispatchLayout dispatchLayout(Routing routing) {
+  public DispatchLayout dispatchLayout(Routing routing, int experts) {
     guard.enter();
     try {
-      return highThroughput.layout(routing);
+      return highThroughput.layout(routing, experts);
     } finally {
       guard.leave();
     }

@@ -5,7 +5,9 @@ import org.ep4j.Routing;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.engine.Arguments;
 import org.ep4j.engine.host.layout.ScratchLayout;
+import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -64,6 +66,42 @@ public final class Payload {
     ids = staging.stable(routing.topkIdx(), scratch.ids);
     Tensor w = routing.topkWeights();
     weights = w == null ? 0 : staging.stable(w, scratch.weights);
+  }
+
+  /**
+   * Replaces the ids of a call by those of the buffer.
+   *
+   * @param ofBuffer for each expert of the call, that of the buffer
+   * @param to address of INT64 [tokens, topK]; may be that of the ids
+   */
+  public void translate(int[] ofBuffer, int tokens, int topK, long to) {
+    // Backwards: INT32 ids may lie at the start of the target.
+    for (int t = tokens - 1; t >= 0; t--) {
+      for (int k = topK - 1; k >= 0; k--) {
+        long at = (long) t * topK + k;
+        long id = id(at);
+        if (id < -1 || id >= ofBuffer.length) {
+          throw Arguments.noSuchExpert(t, k, id, ofBuffer.length);
+        }
+        requireOnce(id, t, k, topK);
+        NativeMemory.putLong(to + at * 8, id < 0 ? id : ofBuffer[(int) id]);
+      }
+    }
+    ids = to;
+    wideIds = true;
+  }
+
+  /** Refuses an expert that the token has in an earlier choice: the error names the call's id. */
+  private void requireOnce(long id, int token, int k, int topK) {
+    for (int j = 0; j < k && id >= 0; j++) {
+      if (id((long) token * topK + j) == id) {
+        throw Arguments.duplicateExpert(token, k, id);
+      }
+    }
+  }
+
+  private long id(long at) {
+    return wideIds ? NativeMemory.getLong(ids + at * 8) : NativeMemory.getInt(ids + at * 4);
   }
 
   /** Clears the routing: a cached dispatch has none. */

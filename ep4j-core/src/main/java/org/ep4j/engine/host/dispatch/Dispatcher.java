@@ -8,6 +8,7 @@ import org.ep4j.Routing;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.engine.CallExperts;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostContext;
@@ -42,6 +43,7 @@ public final class Dispatcher {
   private final Staging staging;
   private final WorkerTeam team;
   private final HandlePool<HostHandle> pool;
+  private final CallExperts experts;
   private final HostDelivery delivery;
   private final RoutingScan routes;
   private final SlotAssignment slots;
@@ -67,6 +69,7 @@ public final class Dispatcher {
       Staging staging,
       WorkerTeam team,
       HandlePool<HostHandle> pool,
+      CallExperts experts,
       HostDelivery delivery,
       TrafficCounters traffic) {
     this.context = context;
@@ -75,6 +78,7 @@ public final class Dispatcher {
     this.staging = staging;
     this.team = team;
     this.pool = pool;
+    this.experts = experts;
     this.delivery = delivery;
     this.traffic = traffic;
     this.table = table;
@@ -165,7 +169,11 @@ public final class Dispatcher {
       HostHandle handle, Layout rowOrder, Tokens tokens, Routing routing, DispatchOptions options) {
     load(tokens);
     payload.load(routing, staging, scratch);
-    handle.describe(rowOrder, routing, options, layout.capacity);
+    handle.describe(rowOrder, routing, options, experts, layout.capacity);
+    int[] ofBuffer = experts.ofBuffer(handle.experts);
+    if (ofBuffer != null) {
+      payload.translate(ofBuffer, handle.tokens, handle.topK, staging.at(scratch.ids));
+    }
     if (handle.layout == Layout.FLAT) {
       routes.flat(handle, payload.ids, payload.wideIds);
     } else {

@@ -13,7 +13,6 @@ import org.ep4j.engine.throughput.TensorView;
 public final class HostDispatchLayout implements DispatchLayout {
   private final int ranks;
   private final int nodes;
-  private final int experts;
   private final ScratchLayout scratch;
   private final SegmentMemory memory;
   private final TensorView perRank = new TensorView();
@@ -21,17 +20,18 @@ public final class HostDispatchLayout implements DispatchLayout {
   private final TensorView perExpert = new TensorView();
   private final TensorView tokenInRank = new TensorView();
   private int tokens;
+  private int experts;
 
   public HostDispatchLayout(ScratchLayout scratch, MemorySegment memory, HostContext context) {
     ranks = context.ranks;
     nodes = context.nodes.count();
-    experts = context.placement.experts();
     this.scratch = scratch;
     this.memory = new SegmentMemory(memory);
   }
 
-  public void delivered(int tokens) {
+  public void delivered(int tokens, int experts) {
     this.tokens = tokens;
+    this.experts = experts;
   }
 
   private long at(long offset) {

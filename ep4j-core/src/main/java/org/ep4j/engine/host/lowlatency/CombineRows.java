@@ -14,8 +14,6 @@ final class CombineRows {
   private final HostContext context;
   private final LowLatencyLayout layout;
   private final LowLatencyMemory memory;
-  private final int experts;
-  private final long rowBytes;
 
   /** Offset of the low-latency part in the region of this rank. */
   private final long partOffset;
@@ -25,12 +23,13 @@ final class CombineRows {
 
   private final long[][] byRanks;
 
+  /** Per half, the elements of the rows that these numbers count. */
+  private final int[] hidden = new int[2];
+
   CombineRows(HostContext context, LowLatencyLayout layout, LowLatencyMemory memory, int experts) {
     this.context = context;
     this.layout = layout;
     this.memory = memory;
-    this.experts = experts;
-    rowBytes = 2L * context.config.hidden();
     partOffset = context.lowLatency(context.rank) - context.memory.address(context.rank);
     byExperts = new long[2][experts];
     byRanks = new long[2][context.ranks];
@@ -38,10 +37,13 @@ final class CombineRows {
 
   /** Forgets all rows: the region has new memory. */
   void forget() {
-    for (int half = 0; half < 2; half++) {
-      Arrays.fill(byExperts[half], 0);
-      Arrays.fill(byRanks[half], 0);
-    }
+    forget(0);
+    forget(1);
+  }
+
+  private void forget(int half) {
+    Arrays.fill(byExperts[half], 0);
+    Arrays.fill(byRanks[half], 0);
   }
 
   /**
@@ -53,13 +55,18 @@ final class CombineRows {
   void require(LowLatencyDispatchOperation dispatch) {
     int half = dispatch.flight.half();
     boolean unknown = dispatch.flight.awaitsHook();
+    if (hidden[half] != dispatch.record.hidden) {
+      // Rows of another length lie elsewhere.
+      forget(half);
+      hidden[half] = dispatch.record.hidden;
+    }
     if (dispatch.record.byRanks) {
       for (int r = 0; r < context.ranks; r++) {
         long rows = unknown ? memory.rowsPerRank() : dispatch.record.received[r];
         require(byRanks[half], half, r, memory.rowsPerRank(), rows);
       }
     } else {
-      for (int e = 0; e < experts; e++) {
+      for (int e = 0; e < dispatch.record.localExperts; e++) {
         long rows =
             unknown
                 ? memory.rowsPerExpert()
@@ -71,6 +78,7 @@ final class CombineRows {
 
   private void require(long[] present, int half, int group, long capacity, long rows) {
     if (rows > present[group]) {
+      long rowBytes = 2L * hidden[half];
       long start = partOffset + layout.combine(half) + group * capacity * rowBytes;
       context.memory.require(start, start + rows * rowBytes);
       present[group] = rows;

@@ -16,6 +16,7 @@ import org.ep4j.LowLatencyHandle;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.CallExperts;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostCallMemory;
@@ -26,6 +27,7 @@ import org.ep4j.engine.host.layout.LowLatencyLayout;
 import org.ep4j.engine.lowlatency.Flights;
 import org.ep4j.engine.lowlatency.LowLatencyChecks;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
+import org.ep4j.engine.lowlatency.LowLatencyFormats;
 import org.ep4j.engine.lowlatency.OutputShape;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
@@ -43,6 +45,11 @@ public final class LowLatency implements AutoCloseable {
   private final HostContext context;
   private final LowLatencyEntry entry;
   private final OutputShape shape;
+  private final CallExperts experts;
+
+  /** The shape of the last call: that of the buffer but for the experts. */
+  private OutputShape callShape;
+
   private final Flights flights;
   private final LowLatencyMemory memory;
 
@@ -57,17 +64,18 @@ public final class LowLatency implements AutoCloseable {
   private final LowLatencyCombineSender combineSender;
   private final LowLatencyCombineReceiver combineReceiver;
   private final LowLatencyCounters counters = new LowLatencyCounters();
-  private final LowLatencyFormat[] formats;
+  private final LowLatencyFormats formats;
   private final LowLatencyRecord[] records = new LowLatencyRecord[RECORDS];
   private final LowLatencyDispatchOperation[] dispatches =
       new LowLatencyDispatchOperation[Flights.OBJECTS];
   private final LowLatencyCombineOperation[] combines =
       new LowLatencyCombineOperation[Flights.OBJECTS];
 
-  /** The combine regions with rows by experts, then with rows by ranks. */
+  /** The combine regions in their largest shape: by experts, then by ranks. */
   private final Tensor[] combineTensors = new Tensor[4];
 
   private final CombineRows combineRows;
+  private final Arena views;
 
   /**
    * @param views arena of the tensors for callers; the owner closes it before this object
@@ -75,40 +83,43 @@ public final class LowLatency implements AutoCloseable {
   public LowLatency(
       HostContext context,
       LowLatencyLayout layout,
-      ExpertTable experts,
+      ExpertTable table,
       LowLatencyEntry entry,
       Arena views) {
     this.context = context;
     this.entry = entry;
+    this.views = views;
     flights = new Flights(entry);
     int local = context.placement.localExperts(context.rank);
     shape = OutputShape.of(context.config, context.ranks, local);
+    callShape = shape;
+    this.experts = new CallExperts(context.config, context.rank);
     RowKernels kernels = RowKernels.get();
     memory = new LowLatencyMemory(shape, views);
-    outdated = context.debug ? new OutdatedResults(memory, shape.hidden()) : null;
+    outdated = context.debug ? new OutdatedResults(memory) : null;
     paths = new LowLatencyPaths(context, layout);
     signals = new LowLatencySignals(context, layout, paths);
     routing = new LowLatencyRouting(context.config.experts());
     dispatchSender =
-        new LowLatencyDispatchSender(context, paths, signals, memory, experts, kernels, counters);
+        new LowLatencyDispatchSender(context, paths, signals, memory, table, kernels, counters);
     dispatchReceiver =
         new LowLatencyDispatchReceiver(context, layout, paths, signals, memory, kernels, counters);
     combineSender = new LowLatencyCombineSender(context, layout, paths, signals, memory, kernels);
     combineReceiver =
-        new LowLatencyCombineReceiver(context, layout, paths, signals, memory, experts, kernels);
+        new LowLatencyCombineReceiver(context, layout, paths, signals, memory, table, kernels);
     combineRows = new CombineRows(context, layout, memory, local);
-    formats = LowLatencyFormat.all(shape.hidden());
+    formats = new LowLatencyFormats(shape.hidden());
     for (int i = 0; i < RECORDS; i++) {
       records[i] = new LowLatencyRecord(context.ranks, shape.tokens(), shape.topK(), local);
     }
     for (int i = 0; i < Flights.OBJECTS; i++) {
-      dispatches[i] = new LowLatencyDispatchOperation(this, memory, records[0], formats[0]);
+      dispatches[i] = new LowLatencyDispatchOperation(this, memory, records[0], formats.any());
       combines[i] = new LowLatencyCombineOperation(this, records[0]);
     }
     for (int half = 0; half < 2; half++) {
       long address = context.lowLatency(context.rank) + layout.combine(half);
-      combineTensors[half] = region(address, Layout.EXPERT_MAJOR, views);
-      combineTensors[2 + half] = region(address, Layout.RANK_MAJOR, views);
+      combineTensors[half] = region(address, Layout.EXPERT_MAJOR);
+      combineTensors[2 + half] = region(address, Layout.RANK_MAJOR);
     }
   }
 
@@ -118,33 +129,36 @@ public final class LowLatency implements AutoCloseable {
     signals.connected();
   }
 
-  private Tensor region(long address, Layout rowOrder, Arena views) {
-    long groups = shape.groups(rowOrder);
-    long rows = shape.capacity(rowOrder);
-    long bytes = 2 * groups * rows * shape.hidden();
-    return Tensor.of(
-        NativeMemory.view(address, bytes, views), DType.BF16, groups, rows, shape.hidden());
+  private Tensor region(long address, Layout rowOrder) {
+    return region(address, shape.groups(rowOrder), shape.capacity(rowOrder), shape.hidden());
+  }
+
+  private Tensor region(long address, long groups, long rows, long hidden) {
+    long bytes = 2 * groups * rows * hidden;
+    return Tensor.of(NativeMemory.view(address, bytes, views), DType.BF16, groups, rows, hidden);
   }
 
   public LowLatencyDispatch dispatch(
       Layout rowOrder, Tensor x, Routing choices, LowLatencyDispatchOptions options) {
     Arguments.noStream(options.execution().stream());
+    int all = experts.number(options.experts());
+    int local = experts.local(all);
     LowLatencyChecks.dispatch(
-        context.config, shape, rowOrder, x, choices, options, HostCallMemory.ANY);
+        context.config, shapeOf(local), rowOrder, x, choices, options, HostCallMemory.ANY);
     flights.requirePlace();
     long ordinal = flights.dispatches.next();
     if (outdated != null) {
       outdated.outdateRows((int) (ordinal & 1));
     }
     LowLatencyRecord record = records[(int) (ordinal % RECORDS)];
-    routing.read(choices.topkIdx(), record);
+    routing.read(choices.topkIdx(), experts.ofBuffer(all), record);
+    record.localExperts = local;
     LowLatencyRouting.readLayout(
         rowOrder,
         LowLatencyChecks.weighted(rowOrder, choices, options) ? choices.topkWeights() : null,
         record);
     LowLatencyDispatchOperation op = dispatches[(int) (ordinal % Flights.OBJECTS)];
-    LowLatencyFormat format =
-        formats[LowLatencyFormat.index(options.format(), options.scaleKind())];
+    LowLatencyFormat format = formats.of((int) x.size(1), options);
     op.prepare(x, record, format, options);
     flights.start(op.flight, flights.dispatches, options.returnHook(), true);
     flights.add(op.flight);
@@ -159,11 +173,12 @@ public final class LowLatency implements AutoCloseable {
     Flights.requireReceived(dispatch.flight);
     LowLatencyRecord record = dispatch.record;
     LowLatencyChecks.combine(
-        shape,
+        shapeOf(record.localExperts),
         y,
         choices,
         record.tokens,
         record.topK,
+        record.hidden,
         record.byRanks ? Layout.RANK_MAJOR : Layout.EXPERT_MAJOR,
         combineTensor(dispatch),
         options,
@@ -184,10 +199,10 @@ public final class LowLatency implements AutoCloseable {
     boolean own = out == null;
     int half = (int) (ordinal & 1);
     if (outdated != null) {
-      outdated.outdateSums(half, own ? record.tokens : 0);
+      outdated.outdateSums(half, own ? 2L * record.tokens * record.hidden : 0);
     }
     if (out == null) {
-      out = memory.half(half).sumTensor(record.tokens);
+      out = memory.half(half).sumTensor(record.tokens, record.hidden);
     }
     op.prepare(y, dispatch, options, out);
     flights.start(op.flight, flights.combines, options.returnHook(), own);
@@ -208,7 +223,19 @@ public final class LowLatency implements AutoCloseable {
       throw e;
     }
     combineRows.require(dispatch);
-    return combineTensor(dispatch);
+    Tensor largest = combineTensor(dispatch);
+    LowLatencyRecord record = dispatch.record;
+    long groups = record.byRanks ? shape.ranks() : record.localExperts;
+    return record.hidden == shape.hidden() && groups == largest.size(0)
+        ? largest
+        : region(largest.address(), groups, largest.size(1), record.hidden);
+  }
+
+  private OutputShape shapeOf(int local) {
+    if (callShape.experts() != local) {
+      callShape = shape.withExperts(local);
+    }
+    return callShape;
   }
 
   private LowLatencyDispatchOperation dispatchOf(LowLatencyHandle handle) {

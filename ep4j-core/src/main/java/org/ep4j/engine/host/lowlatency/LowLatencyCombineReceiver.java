@@ -23,7 +23,6 @@ final class LowLatencyCombineReceiver {
   private final LowLatencyMemory memory;
   private final ExpertTable experts;
   private final RowKernels kernels;
-  private final int hidden;
 
   /**
    * Per owner: address of the first row, 0 = skip its rows; stride of dense rows, 0 = listed rows.
@@ -58,7 +57,6 @@ final class LowLatencyCombineReceiver {
     this.memory = memory;
     this.experts = experts;
     this.kernels = kernels;
-    hidden = context.config.hidden();
     base = new long[context.ranks];
     stride = new int[context.ranks];
     encoded = new boolean[context.ranks];
@@ -109,6 +107,7 @@ final class LowLatencyCombineReceiver {
       signals.hasNoRows(owner, op.number(), op.operation, op.record.sent[owner], held);
       return;
     }
+    int hidden = op.record.hidden;
     encoded[owner] = kind == LowLatencyKind.DENSE_LOGFMT;
     stride[owner] =
         kind == LowLatencyKind.LISTED ? 0 : encoded[owner] ? LogFmt.maxBytes(hidden) : 2 * hidden;
@@ -131,6 +130,7 @@ final class LowLatencyCombineReceiver {
   /** Adds one row of each rank that got the token, in ascending order of ranks. */
   private void addByRanks(LowLatencyCombineOperation op, long sums) {
     LowLatencyRecord record = op.record;
+    int hidden = record.hidden;
     Arrays.fill(weights, 1);
     for (int token = 0; token < record.tokens; token++) {
       int count = 0;
@@ -171,6 +171,7 @@ final class LowLatencyCombineReceiver {
 
   private void weigh(LowLatencyCombineOperation op, long sums) {
     LowLatencyRecord record = op.record;
+    int hidden = record.hidden;
     int at = 0;
     for (int token = 0; token < record.tokens; token++) {
       int count = 0;
@@ -199,6 +200,7 @@ final class LowLatencyCombineReceiver {
 
   /** Address at which row {@code row} of an owner is readable as BF16. */
   private long address(LowLatencyCombineOperation op, int owner, int row, int scratch) {
+    int hidden = op.record.hidden;
     if (stride[owner] == 0) {
       long list = context.lowLatency(context.rank) + layout.list(op.number(), owner);
       return base[owner] + 2L * hidden * NativeMemory.getInt(list + 4L * row);

@@ -23,8 +23,6 @@ final class LowLatencyCombineSender {
   private final LowLatencySignals signals;
   private final LowLatencyMemory memory;
   private final RowKernels kernels;
-  private final int hidden;
-  private final int rowBytes;
   private final long own;
 
   /** For each combine region, the last operation with rows in it. */
@@ -43,8 +41,6 @@ final class LowLatencyCombineSender {
     this.signals = signals;
     this.memory = memory;
     this.kernels = kernels;
-    hidden = context.config.hidden();
-    rowBytes = 2 * hidden;
     own = context.lowLatency(context.rank);
   }
 
@@ -114,9 +110,10 @@ final class LowLatencyCombineSender {
   private long copy(LowLatencyCombineOperation op, Tensor y, int r, long begin) {
     int rows = op.record.received[r];
     int[] numbers = op.record.rows[r];
+    long rowBytes = 2L * op.record.hidden;
     long target = begin;
     for (int i = 0; i < rows; i++) {
-      LowLatencyTensors.copy(y, (long) numbers[i] * rowBytes, target, rowBytes);
+      LowLatencyTensors.copy(y, numbers[i] * rowBytes, target, rowBytes);
       target += rowBytes;
     }
     return target - begin;
@@ -125,13 +122,15 @@ final class LowLatencyCombineSender {
   private long encode(LowLatencyCombineOperation op, Tensor y, int r, long begin) {
     int rows = op.record.received[r];
     int[] numbers = op.record.rows[r];
+    int hidden = op.record.hidden;
+    long rowBytes = 2L * hidden;
     int stride = LogFmt.maxBytes(hidden);
     long target = begin;
     for (int i = 0; i < rows; i++) {
-      long source = y.address() + (long) numbers[i] * rowBytes;
+      long source = y.address() + numbers[i] * rowBytes;
       if (!y.nativeHost()) {
         source = memory.scratch(0);
-        LowLatencyTensors.copy(y, (long) numbers[i] * rowBytes, source, rowBytes);
+        LowLatencyTensors.copy(y, numbers[i] * rowBytes, source, rowBytes);
       }
       kernels.encodeLogFmt(source, hidden, target);
       target += stride;

@@ -47,6 +47,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
       LowLatencyFormat rowFormat,
       LowLatencyDispatchOptions options) {
     record = wanted;
+    record.hidden = rowFormat.hidden();
     format = rowFormat;
     globalScale = options.globalScale();
     scaleLayout = options.scaleLayout();
@@ -87,7 +88,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   @Override
   public LowLatencyViews views() {
-    return out().views(record.byRanks);
+    return out().views(record.byRanks, record.localExperts);
   }
 
   @Override

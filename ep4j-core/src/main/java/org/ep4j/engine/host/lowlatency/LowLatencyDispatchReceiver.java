@@ -208,7 +208,7 @@ final class LowLatencyDispatchReceiver {
       if (!op.record.byRanks) {
         NativeMemory.putInt(counts + 4L * e, next[e]);
       }
-      if (stats != null) {
+      if (stats != null && e < op.record.localExperts) {
         LowLatencyTensors.addInt(stats, e, next[e]);
       }
     }

@@ -23,7 +23,6 @@ final class LowLatencyDispatchSender {
   private final ExpertTable experts;
   private final RowKernels kernels;
   private final LowLatencyCounters counters;
-  private final int hidden;
 
   /** Per destination: addresses of list and rows, entries of each so far, last listed token. */
   private final long[] list;
@@ -51,7 +50,6 @@ final class LowLatencyDispatchSender {
     this.experts = experts;
     this.kernels = kernels;
     this.counters = counters;
-    hidden = context.config.hidden();
     list = new long[context.ranks];
     rowsAt = new long[context.ranks];
     listed = new int[context.ranks];
@@ -169,9 +167,10 @@ final class LowLatencyDispatchSender {
 
   /** Writes a row of the caller in the format of the transfer: values, then scales. */
   private void produce(LowLatencyDispatchOperation op, Tensor x, int token, long target) {
+    LowLatencyFormat format = op.format;
+    int hidden = format.hidden();
     long rowBytes = 2L * hidden;
     long offset = token * rowBytes;
-    LowLatencyFormat format = op.format;
     if (format.format() == RowFormat.BF16) {
       LowLatencyTensors.copy(x, offset, target, rowBytes);
       return;

@@ -14,6 +14,20 @@ final class LowLatencyKind {
   private static final long BY_RANKS = 1 << 24;
   private static final long WEIGHTED = 1 << 25;
 
+  /** Place of the choices of a token, with rows by ranks. */
+  private static final int TOP_K = 32;
+
+  /** Place of the blocks of a row, 12 bits. */
+  private static final int BLOCKS = 40;
+
+  /** Values of a block. */
+  private static final int BLOCK = 128;
+
+  /** Place of the experts of a rank in calls with fewer experts than the buffer, 12 bits. */
+  private static final int EXPERTS = 52;
+
+  private static final long FIELD = 0xfff;
+
   /** Combine: BF16 rows, consecutive, in the order of the dispatch list. */
   static final long DENSE = COMBINE;
 
@@ -30,7 +44,9 @@ final class LowLatencyKind {
     long kind = DISPATCH | (long) op.format.index() << FORMAT;
     LowLatencyRecord record = op.record;
     kind |= record.weighted ? WEIGHTED : 0;
-    return record.byRanks ? kind | BY_RANKS | (long) record.topK << 32 : kind;
+    kind |= record.byRanks ? BY_RANKS | (long) record.topK << TOP_K : 0;
+    kind |= (op.format.hidden() / BLOCK & FIELD) << BLOCKS;
+    return record.ofBuffer == null ? kind : kind | (record.localExperts & FIELD) << EXPERTS;
   }
 
   static boolean isCombine(long kind) {
@@ -46,8 +62,15 @@ final class LowLatencyKind {
     if ((kind & 0xff) != DISPATCH || format >= LowLatencyFormat.COUNT) {
       return "unknown operation " + kind;
     }
-    return "dispatch of "
+    long experts = kind >>> EXPERTS;
+    return "dispatch"
+        + (experts == 0 ? "" : " with " + experts + " experts a rank")
+        + " of "
         + LowLatencyFormat.text(
-            format, (kind & BY_RANKS) != 0, kind >>> 32, (kind & WEIGHTED) != 0);
+            format,
+            (kind >>> BLOCKS & FIELD) * BLOCK,
+            (kind & BY_RANKS) != 0,
+            kind >>> TOP_K & 0xff,
+            (kind & WEIGHTED) != 0);
   }
 }

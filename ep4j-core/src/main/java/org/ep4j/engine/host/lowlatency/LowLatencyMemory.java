@@ -44,7 +44,7 @@ final class LowLatencyMemory implements AutoCloseable {
     return layout.rowsPerRank;
   }
 
-  /** Scratch row {@code i}. */
+  /** Scratch row {@code i}, of the largest length. */
   long scratch(int i) {
     return memory.address() + layout.scratch + 2L * i * shape.hidden();
   }
@@ -59,17 +59,39 @@ final class LowLatencyMemory implements AutoCloseable {
     private final LowLatencyViews byExperts;
     private final LowLatencyViews byRanks;
 
+    /** By experts in the last call with fewer of them than the buffer, and their number. */
+    private @Nullable LowLatencyViews byFewer;
+
+    private int fewer;
+
     /** Views of sums by tokens, made on first use. */
     private final @Nullable Tensor[] sumViews = new Tensor[shape.tokens() + 1];
 
     private Half(long start) {
       this.start = start;
-      byExperts = new LowLatencyViews(this, shape, Layout.EXPERT_MAJOR);
-      byRanks = new LowLatencyViews(this, shape, Layout.RANK_MAJOR);
+      byExperts = new LowLatencyViews(this, shape, Layout.EXPERT_MAJOR, shape.experts());
+      byRanks = new LowLatencyViews(this, shape, Layout.RANK_MAJOR, shape.experts());
     }
 
-    LowLatencyViews views(boolean asRanks) {
-      return asRanks ? byRanks : byExperts;
+    /**
+     * Views of the outputs of a dispatch.
+     *
+     * @param experts experts of the call on this rank
+     */
+    LowLatencyViews views(boolean asRanks, int experts) {
+      if (asRanks) {
+        return byRanks;
+      }
+      if (experts == shape.experts()) {
+        return byExperts;
+      }
+      LowLatencyViews views = byFewer;
+      if (views == null || fewer != experts) {
+        views = new LowLatencyViews(this, shape, Layout.EXPERT_MAJOR, experts);
+        byFewer = views;
+        fewer = experts;
+      }
+      return views;
     }
 
     @Override
@@ -116,10 +138,10 @@ final class LowLatencyMemory implements AutoCloseable {
       return start + layout.sums;
     }
 
-    Tensor sumTensor(int tokens) {
+    Tensor sumTensor(int tokens, int hidden) {
       Tensor tensor = sumViews[tokens];
-      if (tensor == null) {
-        tensor = view(sums(), DType.BF16, tokens, shape.hidden());
+      if (tensor == null || tensor.size(1) != hidden) {
+        tensor = view(sums(), DType.BF16, tokens, hidden);
         sumViews[tokens] = tensor;
       }
       return tensor;

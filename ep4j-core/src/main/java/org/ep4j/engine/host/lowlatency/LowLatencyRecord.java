@@ -1,5 +1,7 @@
 package org.ep4j.engine.host.lowlatency;
 
+import org.jspecify.annotations.Nullable;
+
 /**
  * State of a dispatch that its combine needs. There are three records: the results of the last two
  * dispatches are valid, and one combine of the dispatch before those may still be in flight.
@@ -14,6 +16,15 @@ final class LowLatencyRecord {
   /** Choices per token. */
   int topK;
 
+  /** Elements of a row. */
+  int hidden;
+
+  /** Experts of the call on this rank. */
+  int localExperts;
+
+  /** For each expert of the call, that of the buffer; null: itself. */
+  int @Nullable [] ofBuffer;
+
   /** Whether rows are by source ranks, one per token; else by experts. */
   boolean byRanks;
 
@@ -22,7 +33,7 @@ final class LowLatencyRecord {
 
   final float[] weights;
 
-  /** Expert ids as dispatched, [tokens, topK]. */
+  /** Experts of the buffer, [tokens, topK]. */
   final int[] ids;
 
   /** For each rank, the number of entries (token, expert), or tokens, sent to it. */
@@ -44,6 +55,19 @@ final class LowLatencyRecord {
    * For each source rank of another node, the index of the first of its answers that its rows fill.
    */
   final int[] answerTo;
+
+  /** The id in calls of an expert of the buffer, or -1. */
+  int idInCall(int expert) {
+    int[] translation = ofBuffer;
+    if (translation == null || expert < 0) {
+      return expert;
+    }
+    int id = 0;
+    while (translation[id] != expert) {
+      id++;
+    }
+    return id;
+  }
 
   LowLatencyRecord(int ranks, int maxTokens, int topK, int localExperts) {
     ids = new int[Math.multiplyExact(maxTokens, topK)];

@@ -10,6 +10,7 @@ import org.jspecify.annotations.Nullable;
 
 /** Reads the ids and weights of a caller's routing and checks each of them. */
 final class LowLatencyRouting {
+  /** Experts of the buffer. */
   private final int experts;
 
   /**
@@ -25,8 +26,13 @@ final class LowLatencyRouting {
     this.lastRow = new long[experts];
   }
 
-  /** Fills {@link LowLatencyRecord#ids} for a dispatch. */
-  void read(Tensor topkIdx, LowLatencyRecord record) {
+  /**
+   * Fills {@link LowLatencyRecord#ids} for a dispatch.
+   *
+   * @param ofBuffer for each expert of the call, that of the buffer; null: itself
+   */
+  void read(Tensor topkIdx, int @Nullable [] ofBuffer, LowLatencyRecord record) {
+    int ofCall = ofBuffer == null ? experts : ofBuffer.length;
     int tokens = (int) topkIdx.size(0);
     int topK = (int) topkIdx.size(1);
     int[] ids = record.ids;
@@ -35,20 +41,22 @@ final class LowLatencyRouting {
       row++;
       for (int k = 0; k < topK; k++) {
         long id = id(topkIdx, at);
-        if (id < -1 || id >= experts) {
-          throw Arguments.noSuchExpert(token, k, id, experts);
+        if (id < -1 || id >= ofCall) {
+          throw Arguments.noSuchExpert(token, k, id, ofCall);
         }
-        if (id >= 0) {
-          if (lastRow[(int) id] == row) {
+        int expert = id < 0 || ofBuffer == null ? (int) id : ofBuffer[(int) id];
+        if (expert >= 0) {
+          if (lastRow[expert] == row) {
             throw Arguments.duplicateExpert(token, k, id);
           }
-          lastRow[(int) id] = row;
+          lastRow[expert] = row;
         }
-        ids[at++] = (int) id;
+        ids[at++] = expert;
       }
     }
     record.tokens = tokens;
     record.topK = topK;
+    record.ofBuffer = ofBuffer;
   }
 
   /**
@@ -78,10 +86,14 @@ final class LowLatencyRouting {
       boolean[] kept,
       float[] weights) {
     int slots = record.tokens * record.topK;
+    int[] ofBuffer = record.ofBuffer;
     for (int at = 0; at < slots; at++) {
       long id = id(topkIdx, at);
-      if (id != record.ids[at] && id != -1) {
-        throw Arguments.notAsDispatched(at / record.topK, at % record.topK, id, record.ids[at]);
+      long expert = ofBuffer == null || id < 0 || id >= ofBuffer.length ? id : ofBuffer[(int) id];
+      boolean known = ofBuffer == null || id < ofBuffer.length;
+      if ((expert != record.ids[at] || !known) && id != -1) {
+        throw Arguments.notAsDispatched(
+            at / record.topK, at % record.topK, id, record.idInCall(record.ids[at]));
       }
       kept[at] = id >= 0;
     }

@@ -8,18 +8,16 @@ import org.jspecify.annotations.Nullable;
 /** Debug mode: overwrites low-latency results when they become outdated. */
 final class OutdatedResults {
   private final LowLatencyMemory memory;
-  private final int hidden;
 
   /** For each half, the last dispatch that was received into it. */
   private final @Nullable LowLatencyDispatchOperation[] received =
       new LowLatencyDispatchOperation[2];
 
-  /** For each half, the number of valid sums. */
-  private final int[] sums = new int[2];
+  /** For each half, the bytes of valid sums. */
+  private final long[] sums = new long[2];
 
-  OutdatedResults(LowLatencyMemory memory, int hidden) {
+  OutdatedResults(LowLatencyMemory memory) {
     this.memory = memory;
-    this.hidden = hidden;
   }
 
   void received(LowLatencyDispatchOperation op) {
@@ -45,10 +43,10 @@ final class OutdatedResults {
     }
   }
 
-  /** Overwrites the sums of a half, which the next combine fills with {@code tokens} sums. */
-  void outdateSums(int half, int tokens) {
-    NativeMemory.fill(memory.half(half).sums(), 2L * hidden * sums[half], DebugMode.POISON);
-    sums[half] = tokens;
+  /** Overwrites the sums of a half, of which the next combine fills {@code bytes}. */
+  void outdateSums(int half, long bytes) {
+    NativeMemory.fill(memory.half(half).sums(), sums[half], DebugMode.POISON);
+    sums[half] = bytes;
   }
 
   /** Requires that received rows are those of the handle's dispatch. */

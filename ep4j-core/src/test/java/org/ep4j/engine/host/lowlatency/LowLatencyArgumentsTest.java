@@ -91,6 +91,13 @@ class LowLatencyArgumentsTest {
               BF16,
               ErrorCode.WRONG_TENSOR,
               "x = BF16[1, 256]@heap");
+          assertDispatchRefused(
+              buffer,
+              bf16(1, 64),
+              ids(0, 1),
+              BF16,
+              ErrorCode.ROWS_NOT_ALIGNED,
+              "x = BF16[1, 64]@heap");
           Tensor floats = Tensor.of(new float[HIDDEN], 1, HIDDEN);
           assertDispatchRefused(
               buffer, floats, ids(0, 1), BF16, ErrorCode.WRONG_TENSOR, "x = FP32[1, 128]@heap");
@@ -314,7 +321,26 @@ class LowLatencyArgumentsTest {
         .rootCause()
         .isInstanceOf(ConfigurationMismatchException.class)
         .hasMessageStartingWith(ErrorCode.OPERATIONS_DIFFER.id())
-        .hasMessageContaining("dispatch of FP8 with FLOAT32 scales")
-        .hasMessageContaining("dispatch of BF16");
+        .hasMessageContaining("dispatch of FP8 with FLOAT32 scales, rows of 128")
+        .hasMessageContaining("dispatch of BF16, rows of 128");
+  }
+
+  @Test
+  void ranksWithRowsOfDifferentLengthsGetAnError() {
+    RankBody body =
+        group -> {
+          try (ExpertBuffer buffer =
+              ExpertBuffer.open(group, config().hidden(2 * HIDDEN).build())) {
+            int hidden = (1 + group.rank()) * HIDDEN;
+            buffer.lowLatencyDispatch(bf16(1, hidden), ids(0, 2), BF16);
+          }
+        };
+    assertThatThrownBy(() -> ThreadRanks.run(2, body))
+        .isInstanceOf(RankFailedException.class)
+        .rootCause()
+        .isInstanceOf(ConfigurationMismatchException.class)
+        .hasMessageStartingWith(ErrorCode.OPERATIONS_DIFFER.id())
+        .hasMessageContaining("dispatch of BF16, rows of 128")
+        .hasMessageContaining("dispatch of BF16, rows of 256");
   }
 }

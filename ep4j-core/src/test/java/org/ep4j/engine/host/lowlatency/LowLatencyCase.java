@@ -75,6 +75,11 @@ final class LowLatencyCase {
     return Routing.of(IDS[rank], WEIGHTS[rank], 2);
   }
 
+  /** A routing of one token of {@code rank}. */
+  static Routing first(int rank) {
+    return Routing.of(new long[] {rank, 3 - rank}, new float[] {1, 1}, 2);
+  }
+
   static Tensor rows(int rank) {
     int tokens = IDS[rank].length / 2;
     short[] values = new short[tokens * HIDDEN];

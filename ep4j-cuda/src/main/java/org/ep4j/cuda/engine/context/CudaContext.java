@@ -20,6 +20,7 @@ import org.ep4j.cuda.engine.failure.StaleRankFence;
 import org.ep4j.cuda.engine.launch.Kernels;
 import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.cuda.struct.Control;
+import org.ep4j.engine.CallExperts;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.TensorMemory;
@@ -41,6 +42,10 @@ public final class CudaContext {
 
   public final BufferConfig config;
   public final ExpertPlacement placement;
+
+  /** Experts of calls. */
+  public final CallExperts experts;
+
   public final int rank;
   public final int ranks;
   public final CudaDevice device;
@@ -104,6 +109,7 @@ public final class CudaContext {
     this.config = config;
     this.placement = Objects.requireNonNull(config.placement(), "settled placement");
     this.rank = group.rank();
+    this.experts = new CallExperts(config, rank);
     this.ranks = group.size();
     this.device = device;
     this.deviceMemory =

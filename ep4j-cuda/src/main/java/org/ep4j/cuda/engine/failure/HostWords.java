@@ -33,7 +33,7 @@ public final class HostWords implements AutoCloseable {
   static final long STATE_OTHER_KIND = 5;
 
   /** Flag in epochs: the epoch is the number of a low-latency operation. */
-  private static final long LOW_LATENCY = 1L << 62;
+  public static final long LOW_LATENCY = 1L << 62;
 
   private static final int STATE = 0;
   private static final int EPOCH = 8;

@@ -32,7 +32,7 @@ final class KernelReport {
     }
     return state == HostWords.STATE_DUPLICATE
         ? Arguments.duplicateExpert(token, choice, id)
-        : Arguments.noSuchExpert(token, choice, id, config.experts());
+        : Arguments.noSuchExpert(token, choice, id, (int) words.expected());
   }
 
   ConfigurationMismatchException otherKind() {

@@ -14,6 +14,7 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.cuda.struct.CombineParameters;
 import org.ep4j.cuda.struct.DispatchParameters;
+import org.ep4j.cuda.struct.ExpertIdsParameters;
 import org.ep4j.cuda.struct.LayoutParameters;
 import org.ep4j.cuda.struct.ScaleRowsParameters;
 import org.ep4j.cuda.struct.Struct;
@@ -27,7 +28,7 @@ public final class Kernels implements AutoCloseable {
   /** Warps of a block. */
   public static final int WARPS = THREADS / 32;
 
-  /** Threads of a block of the layout kernel. */
+  /** Threads of a block of the kernels of one thread a token or choice. */
   public static final int LAYOUT_THREADS = 256;
 
   /** Threads of a block of the kernels that transpose scales. */
@@ -46,6 +47,7 @@ public final class Kernels implements AutoCloseable {
   private static final String LAYOUT = "dispatch/layout.cu";
   private static final String TRANSPOSE_SCALES = "dispatch/transpose_scales.cu";
   private static final String SCALE_ROWS = "dispatch/scale_rows.cu";
+  private static final String EXPERT_IDS = "dispatch/expert_ids.cu";
 
   /** Row types with sums. */
   private static final List<DType> SUMMED = List.of(DType.BF16, DType.FP16, DType.FP32);
@@ -60,6 +62,7 @@ public final class Kernels implements AutoCloseable {
   public final KernelCall<LayoutParameters> layout;
   public final KernelCall<TransposeParameters> transposeScales;
   public final KernelCall<ScaleRowsParameters> scaleRows;
+  public final KernelCall<ExpertIdsParameters> expertIds;
 
   private final Map<DType, KernelCall<CombineParameters>> flatCombines = new EnumMap<>(DType.class);
   private final ExpertCombines expertCombines;
@@ -92,6 +95,7 @@ public final class Kernels implements AutoCloseable {
       CudaModule counting = load(plain, LAYOUT);
       CudaModule transposing = load(plain, TRANSPOSE_SCALES);
       CudaModule turning = load(plain, SCALE_ROWS);
+      CudaModule translating = load(plain, EXPERT_IDS);
       Kernel first = dispatching.kernel(names + "dispatch");
       // All of them have the same static shared memory: one word that blocks share.
       sharedBytes =
@@ -133,6 +137,13 @@ public final class Kernels implements AutoCloseable {
                   new ScaleRowsParameters(),
                   TRANSPOSE_THREADS,
                   0));
+      expertIds =
+          owned.own(
+              new KernelCall<>(
+                  translating.kernel("ep4j_expert_ids"),
+                  new ExpertIdsParameters(),
+                  LAYOUT_THREADS,
+                  0));
       complete = true;
     } finally {
       if (!complete) {
@@ -163,7 +174,8 @@ public final class Kernels implements AutoCloseable {
     return Map.of(
         LAYOUT, KernelConstants.NONE,
         TRANSPOSE_SCALES, KernelConstants.NONE,
-        SCALE_ROWS, KernelConstants.NONE);
+        SCALE_ROWS, KernelConstants.NONE,
+        EXPERT_IDS, KernelConstants.NONE);
   }
 
   private CudaModule load(KernelFiles files, String entry) {

@@ -14,6 +14,10 @@ public final class LowLatencyKind {
   private static final long WEIGHTED = 16;
 
   private static final int KIND_BITS = 8;
+  private static final int ROW_BLOCKS = 16;
+
+  /** {@code ROW_BLOCK} of {@code kernels/lowlatency/low_latency.cuh}. */
+  private static final int BLOCK = 128;
 
   private LowLatencyKind() {}
 
@@ -21,9 +25,16 @@ public final class LowLatencyKind {
     return format.index() | (rankMajor ? RANK_MAJOR : 0) | (weighted ? WEIGHTED : 0);
   }
 
-  /** Text for messages of a kind with the number of choices above it, as kernels record it. */
+  /**
+   * Text for messages of a kind with the number of choices above it and the blocks of a row above
+   * that, if known, as kernels record it.
+   */
   public static String text(long word) {
     return LowLatencyFormat.text(
-        word & FORMAT, (word & RANK_MAJOR) != 0, word >>> KIND_BITS, (word & WEIGHTED) != 0);
+        word & FORMAT,
+        (word >>> ROW_BLOCKS) * BLOCK,
+        (word & RANK_MAJOR) != 0,
+        word >>> KIND_BITS & 0xff,
+        (word & WEIGHTED) != 0);
   }
 }

@@ -12,8 +12,10 @@ import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
+import org.ep4j.cuda.engine.context.ExpertIds;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.failure.Completion;
+import org.ep4j.cuda.engine.failure.HostWords;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.struct.LowLatencyParameters;
 import org.ep4j.engine.Limits;
@@ -21,6 +23,8 @@ import org.ep4j.engine.Operation;
 import org.ep4j.engine.lowlatency.Flights;
 import org.ep4j.engine.lowlatency.LowLatencyChecks;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
+import org.ep4j.engine.lowlatency.LowLatencyFormats;
+import org.ep4j.engine.lowlatency.OutputShape;
 
 /**
  * Low-latency dispatch and combine of one rank: checks and enqueues. {@link Flights} has the order
@@ -34,7 +38,12 @@ public final class LowLatency {
   private final LowLatencyRegion part;
   private final LowLatencyMemory memory;
   private final LowLatencyKernels kernels;
-  private final LowLatencyFormat[] formats;
+  private final LowLatencyFormats formats;
+  private final ExpertIds expertIds;
+
+  /** The shape of the last call: that of the buffer but for the experts. */
+  private OutputShape callShape;
+
   private final Flights flights;
   private final LowLatencyDispatchOperation[] dispatched =
       new LowLatencyDispatchOperation[Flights.OBJECTS];
@@ -65,12 +74,18 @@ public final class LowLatency {
     flights = new Flights(entry);
     excluded = new boolean[context.ranks];
     noticed = new boolean[context.ranks];
-    formats = LowLatencyFormat.all(context.config.hidden());
-    kernels
-        .calls()
-        .forEach(call -> LowLatencyConstants.set(call.parameters, context, part, kernels));
+    formats = new LowLatencyFormats(context.config.hidden());
+    callShape = memory.shape();
+    expertIds =
+        new ExpertIds(
+            context,
+            part.own() + LowLatencyLayout.SENT,
+            HostWords.LOW_LATENCY,
+            Limits.lowLatencyTokens(context.config));
+    kernels.setDefaults(p -> LowLatencyConstants.set(p, context, part, kernels));
     for (int i = 0; i < Flights.OBJECTS; i++) {
-      dispatched[i] = new LowLatencyDispatchOperation(this, context, kernels, memory, formats[0]);
+      dispatched[i] =
+          new LowLatencyDispatchOperation(this, context, kernels, memory, formats.any());
       combined[i] = new LowLatencyCombineOperation(this, context, kernels, memory);
     }
   }
@@ -88,9 +103,10 @@ public final class LowLatency {
     DeviceStream callers = options.execution().stream();
     CudaStream stream = context.stream(callers);
     boolean capturing = callers != null && stream.capturing();
+    int local = context.experts.local(context.experts.number(options.experts()));
     LowLatencyChecks.dispatch(
         context.config,
-        memory.shape(),
+        shapeOf(local),
         layout,
         x,
         routing,
@@ -98,11 +114,11 @@ public final class LowLatency {
         context.staging.accepted(capturing));
     context.completion.requireUsable();
     flights.requirePlace();
+    kernels.require((int) x.size(1), capturing);
     context.order(stream, capturing, options.execution().previousEvent());
     long ordinal = flights.dispatches.next();
     LowLatencyDispatchOperation op = dispatched[(int) (ordinal % Flights.OBJECTS)];
-    LowLatencyFormat format =
-        formats[LowLatencyFormat.index(options.format(), options.scaleKind())];
+    LowLatencyFormat format = formats.of((int) x.size(1), options);
     op.prepare(ordinal, layout, x, routing, format, options, stream, capturing);
     op.begin(callers, options.waitStats());
     flights.start(op.flight, flights.dispatches, options.returnHook(), true);
@@ -119,11 +135,12 @@ public final class LowLatency {
     LowLatencyDispatchOperation dispatch = dispatchOf(handle);
     Flights.requireReceived(dispatch.flight);
     LowLatencyChecks.combine(
-        memory.shape(),
+        shapeOf(dispatch.localExperts()),
         y,
         routing,
         dispatch.tokens,
         dispatch.topK(),
+        dispatch.hidden(),
         dispatch.layout(),
         dispatch.out().combineRegion(dispatch.layout()),
         options,
@@ -151,7 +168,9 @@ public final class LowLatency {
       // The first half of a combine sends rows from the region.
       before.settle();
     }
-    return dispatch.out().makeCombineRegion(dispatch.layout());
+    Layout layout = dispatch.layout();
+    int groups = shapeOf(dispatch.localExperts()).groups(layout);
+    return dispatch.out().makeCombineRegion(layout, groups, dispatch.hidden());
   }
 
   private LowLatencyDispatchOperation dispatchOf(LowLatencyHandle handle) {
@@ -226,11 +245,28 @@ public final class LowLatency {
     return memory.bytes();
   }
 
-  /** Staging buffer of ids of the next operation; the previous one may still be in flight. */
-  Staging.Buffer idsBuffer() {
-    return (flights.number() & 1) == 0
-        ? Staging.Buffer.LATENCY_IDS_ODD
-        : Staging.Buffer.LATENCY_IDS_EVEN;
+  private OutputShape shapeOf(int local) {
+    if (callShape.experts() != local) {
+      callShape = memory.shape().withExperts(local);
+    }
+    return callShape;
+  }
+
+  /**
+   * Address of the ids of the next operation, as experts of the buffer; INT64 if {@code experts},
+   * those of the call, are fewer. The previous operation may still be in flight.
+   */
+  long expertIds(Tensor ids, int experts, CudaStream stream) {
+    boolean odd = (flights.number() & 1) == 0;
+    long given =
+        context.staging.address(
+            odd ? Staging.Buffer.LATENCY_IDS_ODD : Staging.Buffer.LATENCY_IDS_EVEN, ids, stream);
+    if (context.experts.isOfBuffer(experts)) {
+      return given;
+    }
+    Staging.Buffer buffer =
+        odd ? Staging.Buffer.LATENCY_EXPERT_IDS_ODD : Staging.Buffer.LATENCY_EXPERT_IDS_EVEN;
+    return expertIds.enqueue(buffer, ids, given, experts, stream);
   }
 
   /** Staging buffer of weights of the next operation. */

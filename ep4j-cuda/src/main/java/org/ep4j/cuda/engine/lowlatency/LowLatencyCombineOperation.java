@@ -32,6 +32,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   private int record;
   private long dispatchCall;
   private int topK;
+  private int hidden;
   private boolean wideIds;
   private long y;
   private long ids;
@@ -67,20 +68,28 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     dispatchCall = dispatch.call;
     tokens = dispatch.tokens;
     topK = dispatch.topK();
+    hidden = dispatch.hidden();
     y = context.staging.address(Staging.Buffer.Y, given, stream);
     if (!rankMajor) {
-      wideIds = routing.topkIdx().dtype() == DType.INT64;
-      ids = context.staging.address(owner.idsBuffer(), routing.topkIdx(), stream);
+      wideIds =
+          routing.topkIdx().dtype() == DType.INT64
+              || !context.experts.isOfBuffer(dispatch.experts());
+      ids = owner.expertIds(routing.topkIdx(), dispatch.experts(), stream);
       Tensor factors = requireNonNull(routing.topkWeights());
       weights = context.staging.address(owner.weightsBuffer(), factors, stream);
     }
     out = options.out();
-    sums = out != null && out.onDevice() ? out : memory.half((int) (ordinal & 1)).sumTensor(tokens);
+    sums =
+        out != null && out.onDevice()
+            ? out
+            : memory.half((int) (ordinal & 1)).sumTensor(tokens, hidden);
   }
 
   @Override
   KernelCall<LowLatencyParameters> call() {
-    return rankMajor ? kernels.combineRankMajor() : kernels.combine(logFmt, partialRounding);
+    return rankMajor
+        ? kernels.combineRankMajor(hidden)
+        : kernels.combine(hidden, logFmt, partialRounding);
   }
 
   @Override
@@ -97,6 +106,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     p.wideIds.set(wideIds);
     p.weights.set(rankMajor ? 0 : weights);
     p.x.set(y);
+    p.hidden.set(hidden);
     p.choiceRows.set(memory.choiceRows(record));
     p.batches.set(memory.batches(record));
     p.choices.set(memory.choices(record));
@@ -120,7 +130,8 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
         .begin(OperationLayout.LOW_LATENCY_COMBINE)
         .set(OperationLayout.LOG_FMT, logFmt)
         .set(OperationLayout.PARTIAL_ROUNDING, partialRounding)
-        .set(OperationLayout.HANDLE, dispatchCall);
+        .set(OperationLayout.HANDLE, dispatchCall)
+        .set(OperationLayout.HIDDEN, hidden);
   }
 
   @Override

@@ -25,7 +25,6 @@ final class LowLatencyConstants {
     p.experts.set(config.experts());
     p.localExperts.set(context.placement.localExperts(context.rank));
     p.placement.set(context.owners.address());
-    p.hidden.set(config.hidden());
     p.maxTokens.set(Limits.lowLatencyTokens(config));
     p.maxChoices.set(config.topK());
     p.receivedOffset.set(layout.received);
@@ -59,6 +58,7 @@ final class LowLatencyConstants {
       p.internodePart.set(context.internode.lowLatencyPart());
       p.sourceBytes.set(layout.sourceBytes);
       p.packedOffset.set(layout.packed);
+      p.unitsOffset.set(layout.units);
       p.puts.set(part.puts());
       p.internodeState.set(part.internodeState());
     }

@@ -35,6 +35,11 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   private int topK;
 
+  /** Experts of the call, and those of this rank. */
+  private int experts;
+
+  private int localExperts;
+
   /** Groups of rows: by expert, or by source rank. */
   private Layout layout = Layout.EXPERT_MAJOR;
 
@@ -82,7 +87,10 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     topK = Math.toIntExact(routing.topkIdx().size(1));
     wideIds = routing.topkIdx().dtype() == DType.INT64;
     x = context.staging.address(Staging.Buffer.X, rows, stream);
-    ids = context.staging.address(owner.idsBuffer(), routing.topkIdx(), stream);
+    experts = context.experts.number(options.experts());
+    localExperts = context.experts.local(experts);
+    ids = owner.expertIds(routing.topkIdx(), experts, stream);
+    wideIds |= !context.experts.isOfBuffer(experts);
     Tensor given = routing.topkWeights();
     weighted = LowLatencyChecks.weighted(layout, routing, options);
     weights = weighted ? context.staging.address(owner.weightsBuffer(), given, stream) : 0;
@@ -104,6 +112,19 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     return layout;
   }
 
+  int experts() {
+    return experts;
+  }
+
+  int localExperts() {
+    return localExperts;
+  }
+
+  /** Elements of a row. */
+  int hidden() {
+    return format.hidden();
+  }
+
   /** Record of this dispatch. */
   int record() {
     return (int) (flight.ordinal() % LowLatencyMemory.RECORDS);
@@ -111,7 +132,8 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   @Override
   KernelCall<LowLatencyParameters> call() {
-    return kernels.dispatch(format.format(), layout == Layout.RANK_MAJOR, weighted);
+    return kernels.dispatch(
+        format.hidden(), format.format(), layout == Layout.RANK_MAJOR, weighted);
   }
 
   @Override
@@ -129,6 +151,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
     p.wideIds.set(wideIds);
     p.weights.set(weights);
     p.x.set(x);
+    p.hidden.set(format.hidden());
     p.rowBytes.set(format.rowBytes());
     p.scaleBytes.set(format.scaleBytes());
     p.scaleKind.set(format.scaleKind().ordinal());
@@ -168,7 +191,9 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
         .begin(OperationLayout.LOW_LATENCY_DISPATCH)
         .set(
             OperationLayout.ROW_FORMAT,
-            OperationLayout.rowFormat(format.format(), format.scaleKind()));
+            OperationLayout.rowFormat(format.format(), format.scaleKind()))
+        .set(OperationLayout.HIDDEN, format.hidden())
+        .set(OperationLayout.EXPERTS, experts);
   }
 
   @Override
@@ -193,7 +218,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   @Override
   public LowLatencyViews views() {
-    return out().views(layout);
+    return out().views(layout, localExperts);
   }
 
   @Override

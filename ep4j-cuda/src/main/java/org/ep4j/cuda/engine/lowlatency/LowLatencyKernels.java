@@ -5,9 +5,11 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.function.Consumer;
 import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.ErrorCode;
+import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.RowFormat;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -24,7 +26,11 @@ import org.ep4j.engine.Limits;
 import org.ep4j.engine.RenamedVariables;
 import org.jspecify.annotations.Nullable;
 
-/** The low-latency kernels of one buffer on its device, and their use of shared memory. */
+/**
+ * The low-latency kernels of one buffer on its device, and their use of shared memory. Those for
+ * its longest rows are compiled for its shape; those for any shape, which other calls need, are
+ * loaded by the first such call. Used by one thread at a time.
+ */
 public final class LowLatencyKernels implements AutoCloseable {
 
   /** Words per rank in the shared memory of a dispatch: two addresses and two numbers. */
@@ -69,7 +75,8 @@ public final class LowLatencyKernels implements AutoCloseable {
   }
 
   private final ResourceStack owned = new ResourceStack();
-  private final List<KernelCall<LowLatencyParameters>> calls = new ArrayList<>();
+  private final KernelFiles files;
+  private final Reach reach;
 
   /** Tokens whose routing is published together. */
   final int tileTokens;
@@ -82,16 +89,68 @@ public final class LowLatencyKernels implements AutoCloseable {
 
   private final KernelConstants constants;
   private final boolean startsEarly;
-  private final Dispatches expertMajor;
 
-  /** Deliver the weights of the rows. */
-  private final Dispatches weighted;
+  /** Elements of the longest rows. */
+  private final int hidden;
 
-  private final Dispatches rankMajor;
-  private final KernelCall<LowLatencyParameters> sums;
-  private final KernelCall<LowLatencyParameters> logFmt;
-  private final KernelCall<LowLatencyParameters> partial;
-  private final KernelCall<LowLatencyParameters> summed;
+  /** For these rows. */
+  private final KernelSet ofBuffer;
+
+  /** For all other rows; null before the first of them. */
+  private @Nullable KernelSet ofAnyShape;
+
+  private Consumer<LowLatencyParameters> defaults = p -> {};
+
+  /** The kernels with one choice of compile-time constants. */
+  private final class KernelSet {
+    private final List<KernelCall<LowLatencyParameters>> calls = new ArrayList<>();
+    private final Dispatches expertMajor;
+
+    /** Deliver the weights of the rows. */
+    private final Dispatches weighted;
+
+    private final Dispatches rankMajor;
+    private final KernelCall<LowLatencyParameters> sums;
+    private final KernelCall<LowLatencyParameters> logFmt;
+    private final KernelCall<LowLatencyParameters> partial;
+    private final KernelCall<LowLatencyParameters> summed;
+
+    KernelSet(KernelConstants constants) {
+      expertMajor = dispatches(load(DISPATCH, constants));
+      weighted = dispatches(load(WEIGHTED_DISPATCH, constants));
+      rankMajor = dispatches(load(DISPATCH_RANK_MAJOR, constants));
+      CudaModule combining = load(COMBINE, constants);
+      sums = call(combining, "ep4j_low_latency_combine", combineBytes);
+      logFmt = call(combining, "ep4j_low_latency_combine_logfmt", combineBytes);
+      partial = call(combining, "ep4j_low_latency_combine_partial", combineBytes);
+      CudaModule adding = load(COMBINE_RANK_MAJOR, constants);
+      summed = call(adding, "ep4j_low_latency_combine", combineBytes);
+    }
+
+    private CudaModule load(String entry, KernelConstants constants) {
+      return files.load(owned, entry + reach.suffix, constants);
+    }
+
+    private Dispatches dispatches(CudaModule module) {
+      return new Dispatches(
+          call(module, "ep4j_low_latency_dispatch_bf16", dispatchBytes),
+          call(module, "ep4j_low_latency_dispatch_fp8", dispatchBytes),
+          call(module, "ep4j_low_latency_dispatch_nvfp4", dispatchBytes));
+    }
+
+    private KernelCall<LowLatencyParameters> call(CudaModule module, String name, int sharedBytes) {
+      KernelCall<LowLatencyParameters> call =
+          owned.own(
+              new KernelCall<>(
+                  module.kernel(name),
+                  new LowLatencyParameters(),
+                  Kernels.THREADS,
+                  sharedBytes,
+                  startsEarly));
+      calls.add(call);
+      return call;
+    }
+  }
 
   /** Dispatches of one layout. */
   private record Dispatches(
@@ -121,6 +180,9 @@ public final class LowLatencyKernels implements AutoCloseable {
       boolean llPackets,
       int localExperts,
       int sharedBytes) {
+    this.files = files;
+    this.reach = reach;
+    hidden = config.hidden();
     int ranks = ranksOf(config);
     long counted = localExperts + 1L;
     long tables = (long) RANK_WORDS * ranks + config.experts() + 2 + counted * (ranks + 1L);
@@ -150,15 +212,7 @@ public final class LowLatencyKernels implements AutoCloseable {
     startsEarly = files.device().properties().major() >= FIRST_TO_START_EARLY;
     boolean complete = false;
     try {
-      expertMajor = dispatches(load(files, DISPATCH + reach.suffix));
-      weighted = dispatches(load(files, WEIGHTED_DISPATCH + reach.suffix));
-      rankMajor = dispatches(load(files, DISPATCH_RANK_MAJOR + reach.suffix));
-      CudaModule combining = load(files, COMBINE + reach.suffix);
-      sums = call(combining, "ep4j_low_latency_combine", combineBytes);
-      logFmt = call(combining, "ep4j_low_latency_combine_logfmt", combineBytes);
-      partial = call(combining, "ep4j_low_latency_combine_partial", combineBytes);
-      CudaModule adding = load(files, COMBINE_RANK_MAJOR + reach.suffix);
-      summed = call(adding, "ep4j_low_latency_combine", combineBytes);
+      ofBuffer = new KernelSet(constants);
       complete = true;
     } finally {
       if (!complete) {
@@ -186,13 +240,6 @@ public final class LowLatencyKernels implements AutoCloseable {
     return entries;
   }
 
-  private Dispatches dispatches(CudaModule module) {
-    return new Dispatches(
-        call(module, "ep4j_low_latency_dispatch_bf16", dispatchBytes),
-        call(module, "ep4j_low_latency_dispatch_fp8", dispatchBytes),
-        call(module, "ep4j_low_latency_dispatch_nvfp4", dispatchBytes));
-  }
-
   private static int ranksOf(BufferConfig config) {
     return Objects.requireNonNull(config.placement(), "settled placement").ranks();
   }
@@ -211,45 +258,64 @@ public final class LowLatencyKernels implements AutoCloseable {
             config.hidden(), ranks, config.experts(), config.topK(), Limits.masking(config)));
   }
 
-  private CudaModule load(KernelFiles files, String entry) {
-    return files.load(owned, entry, constants);
-  }
-
-  private KernelCall<LowLatencyParameters> call(CudaModule module, String name, int sharedBytes) {
-    KernelCall<LowLatencyParameters> call =
-        owned.own(
-            new KernelCall<>(
-                module.kernel(name),
-                new LowLatencyParameters(),
-                Kernels.THREADS,
-                sharedBytes,
-                startsEarly));
-    calls.add(call);
-    return call;
-  }
-
-  /** All calls. */
-  List<KernelCall<LowLatencyParameters>> calls() {
-    return calls;
+  /** Sets the parameters that all kernels share, also of those that are loaded later. */
+  void setDefaults(Consumer<LowLatencyParameters> parameters) {
+    defaults = parameters;
+    ofBuffer.calls.forEach(call -> parameters.accept(call.parameters));
   }
 
   /**
-   * A dispatch.
+   * Loads the kernels for rows of {@code elements} elements if they are not loaded. Kernels with a
+   * constant length would be compiled for each length; those without are in the jar.
+   *
+   * @param capturing whether the call is captured by a graph: then nothing can be loaded
+   */
+  void require(int elements, boolean capturing) {
+    if (elements == hidden || ofAnyShape != null) {
+      return;
+    }
+    if (files.transport() != null) {
+      // Linked kernels have no constants, and all ranks must load them together.
+      ofAnyShape = ofBuffer;
+      return;
+    }
+    if (capturing) {
+      throw new IllegalUseException(
+          ErrorCode.CUDA_CAPTURE_ALLOCATES,
+          "kernels for rows of "
+              + elements
+              + " elements, fewer than BufferConfig.hidden, are loaded by the first such"
+              + " low-latency operation, which is impossible while a graph is captured: run the"
+              + " same operations twice before capturing them");
+    }
+    KernelSet loaded = new KernelSet(new KernelConstants(constants.variant(), Map.of()));
+    loaded.calls.forEach(call -> defaults.accept(call.parameters));
+    ofAnyShape = loaded;
+  }
+
+  private KernelSet of(int elements) {
+    return elements == hidden ? ofBuffer : Objects.requireNonNull(ofAnyShape, "after require()");
+  }
+
+  /**
+   * A dispatch of rows of {@code elements} elements.
    *
    * @param delivers whether weights are delivered; RANK_MAJOR has one kernel for both cases
    */
   KernelCall<LowLatencyParameters> dispatch(
-      RowFormat format, boolean asRankMajor, boolean delivers) {
-    return (asRankMajor ? rankMajor : delivers ? weighted : expertMajor).of(format);
+      int elements, RowFormat format, boolean asRankMajor, boolean delivers) {
+    KernelSet set = of(elements);
+    return (asRankMajor ? set.rankMajor : delivers ? set.weighted : set.expertMajor).of(format);
   }
 
-  KernelCall<LowLatencyParameters> combine(boolean encoded, boolean partialRounding) {
-    return encoded ? logFmt : partialRounding ? partial : sums;
+  KernelCall<LowLatencyParameters> combine(int elements, boolean encoded, boolean partialRounding) {
+    KernelSet set = of(elements);
+    return encoded ? set.logFmt : partialRounding ? set.partial : set.sums;
   }
 
   /** The combine of rows that callers have summed. */
-  KernelCall<LowLatencyParameters> combineRankMajor() {
-    return summed;
+  KernelCall<LowLatencyParameters> combineRankMajor(int elements) {
+    return of(elements).summed;
   }
 
   @Override

@@ -58,6 +58,12 @@ public final class LowLatencyLayout {
   /** Several nodes: words that mark rows sent as LogFMT, among those of the first source. */
   final long packed;
 
+  /**
+   * Several nodes: words of groups of tokens, behind those of rows of any length: no word of one
+   * kind is ever taken for one of the other.
+   */
+  final long units;
+
   /** Several nodes: distance between the words of two sources; headers are first. */
   final long sourceBytes;
 
@@ -75,7 +81,7 @@ public final class LowLatencyLayout {
   /** The same for all other ranks, both halves. */
   public final long stagingBytes;
 
-  /** Pieces of a row. */
+  /** Pieces of a row of the largest length. */
   final long pieces;
 
   /** Counters per source: of the local experts, and of the rank. */
@@ -118,6 +124,7 @@ public final class LowLatencyLayout {
       entries = counts + ranks * countStride * Long.BYTES;
       weights = entries + ranks * tokens * topK * Long.BYTES;
       packed = 0;
+      units = 0;
       sourceBytes = 0;
       halfBytes = 0;
       flags = weights + ranks * tokens * topK * Long.BYTES;
@@ -126,9 +133,8 @@ public final class LowLatencyLayout {
       entries = unit(counts + countStride * Long.BYTES);
       weights = unit(entries + tokens * topK * Long.BYTES);
       packed = unit(weights + tokens * topK * Long.BYTES);
-      // After them, the words that mark arrived groups of tokens.
-      long unitWords = packed + tokens * Math.ceilDiv(pieces, 2) * UNIT;
-      sourceBytes = unitWords + (long) GROUPS * UNITS * Long.BYTES - headers;
+      units = packed + tokens * Math.ceilDiv(pieces, 2) * UNIT;
+      sourceBytes = units + (long) GROUPS * UNITS * Long.BYTES - headers;
       flags = headers + ranks * sourceBytes;
       long rowsOfToken = Math.min(topK, placement.maxLocalExperts());
       halfBytes = sourceBytes + tokens * rowsOfToken * 2 * config.hidden();

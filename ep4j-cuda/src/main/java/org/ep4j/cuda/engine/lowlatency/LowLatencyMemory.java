@@ -118,6 +118,11 @@ public final class LowLatencyMemory implements AutoCloseable {
     private final long start;
     private final LowLatencyViews expertMajor;
     private final LowLatencyViews rankMajor;
+
+    /** By experts in the last call with fewer of them than the buffer, and their number. */
+    private @Nullable LowLatencyViews byFewer;
+
+    private int fewer;
     private final @Nullable Tensor[] sumViews = new Tensor[shape.tokens() + 1];
     private @Nullable DeviceMemory output;
 
@@ -126,12 +131,29 @@ public final class LowLatencyMemory implements AutoCloseable {
 
     private Half(long start) {
       this.start = start;
-      expertMajor = new LowLatencyViews(this, shape, Layout.EXPERT_MAJOR);
-      rankMajor = new LowLatencyViews(this, shape, Layout.RANK_MAJOR);
+      expertMajor = new LowLatencyViews(this, shape, Layout.EXPERT_MAJOR, shape.experts());
+      rankMajor = new LowLatencyViews(this, shape, Layout.RANK_MAJOR, shape.experts());
     }
 
-    LowLatencyViews views(Layout layout) {
-      return layout == Layout.RANK_MAJOR ? rankMajor : expertMajor;
+    /**
+     * Views of the outputs of a dispatch.
+     *
+     * @param experts experts of the call on this rank
+     */
+    LowLatencyViews views(Layout layout, int experts) {
+      if (layout == Layout.RANK_MAJOR) {
+        return rankMajor;
+      }
+      if (experts == shape.experts()) {
+        return expertMajor;
+      }
+      LowLatencyViews views = byFewer;
+      if (views == null || fewer != experts) {
+        views = new LowLatencyViews(this, shape, Layout.EXPERT_MAJOR, experts);
+        byFewer = views;
+        fewer = experts;
+      }
+      return views;
     }
 
     @Override
@@ -177,6 +199,7 @@ public final class LowLatencyMemory implements AutoCloseable {
         DeviceMemory larger = allocate(needed, capturing);
         expertMajor.forgetRows();
         rankMajor.forgetRows();
+        byFewer = null;
         output = larger;
       }
     }
@@ -200,22 +223,28 @@ public final class LowLatencyMemory implements AutoCloseable {
       return align(rows * format.rowBytes());
     }
 
-    Tensor sumTensor(int tokens) {
+    Tensor sumTensor(int tokens, int hidden) {
       Tensor tensor = sumViews[tokens];
-      if (tensor == null) {
-        tensor = view(start + sums, DType.BF16, tokens, shape.hidden());
+      if (tensor == null || tensor.size(1) != hidden) {
+        tensor = view(start + sums, DType.BF16, tokens, hidden);
         sumViews[tokens] = tensor;
       }
       return tensor;
     }
 
-    /** The region for zero-copy combines of a layout; null before its first use. */
+    /**
+     * The region for zero-copy combines of a layout, with the longest rows; null before its first
+     * use.
+     */
     @Nullable Tensor combineRegion(Layout layout) {
       return combineRegions[layout.ordinal()];
     }
 
-    /** The same region, allocated if necessary. */
-    Tensor makeCombineRegion(Layout layout) {
+    /**
+     * The same region with {@code wanted} groups and rows of {@code hidden} elements, allocated if
+     * necessary.
+     */
+    Tensor makeCombineRegion(Layout layout, int wanted, int hidden) {
       Tensor region = combineRegion(layout);
       if (region == null) {
         long groups = shape.groups(layout);
@@ -224,7 +253,9 @@ public final class LowLatencyMemory implements AutoCloseable {
         region = view(address, DType.BF16, groups, capacity, shape.hidden());
         combineRegions[layout.ordinal()] = region;
       }
-      return region;
+      return hidden == shape.hidden() && wanted == region.size(0)
+          ? region
+          : view(region.address(), DType.BF16, wanted, region.size(1), hidden);
     }
   }
 

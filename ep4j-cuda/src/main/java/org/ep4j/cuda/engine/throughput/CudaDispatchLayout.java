@@ -1,5 +1,7 @@
 package org.ep4j.cuda.engine.throughput;
 
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
 import org.ep4j.DType;
 import org.ep4j.DispatchLayout;
 import org.ep4j.Routing;
@@ -8,6 +10,7 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.engine.context.CudaContext;
+import org.ep4j.cuda.engine.context.ExpertIds;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.Kernels;
@@ -37,6 +40,8 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
   private final TensorView perNode = new TensorView();
   private final TensorView perExpert = new TensorView();
   private long tokens;
+  private int callExperts;
+  private final ExpertIds expertIds;
 
   public CudaDispatchLayout(CudaContext context) {
     this.context = context;
@@ -45,10 +50,18 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
     countBytes = experts + (long) context.config.experts() * Integer.BYTES;
     counts = PinnedMemory.allocate(context.device, countBytes);
     hostMemory = new SegmentMemory(counts.segment());
+    long epoch = context.region.address() + Control.WORDS.epoch.offset();
+    expertIds = new ExpertIds(context, epoch, 0, Limits.tokens(context.config));
   }
 
-  /** Counts a valid routing; returns when the counts have arrived. */
-  public void count(Routing routing) {
+  /**
+   * Counts a valid routing; returns when the counts have arrived.
+   *
+   * @param all experts of the call
+   */
+  public void count(Routing routing, int all) {
+    callExperts = all;
+    int[] ofBuffer = context.experts.ofBuffer(all);
     tokens = routing.tokens();
     CudaStream stream = context.stream;
     long table = table();
@@ -62,8 +75,8 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
     p.placement.set(context.owners.address());
     p.tokens.set(tokens);
     p.topK.set(routing.topK());
-    p.ids.set(context.staging.address(Staging.Buffer.IDS, ids, stream));
-    p.wideIds.set(ids.dtype() == DType.INT64);
+    long given = context.staging.address(Staging.Buffer.IDS, ids, stream);
+    p.wideIds.set(ofBuffer != null || ids.dtype() == DType.INT64);
     p.perRank.set(onDevice);
     p.perNode.set(onDevice + (long) context.ranks * Integer.BYTES);
     p.perExpert.set(onDevice + experts);
@@ -72,6 +85,10 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
     p.record.set(context.words.recordOnDevice());
     DeviceCopies.fill8(onDevice, (byte) 0, countBytes, stream);
     context.region.fill8(Control.WORDS.claimed.offset(), Long.BYTES, (byte) 0, stream);
+    p.ids.set(
+        ofBuffer == null
+            ? given
+            : expertIds.enqueue(Staging.Buffer.EXPERT_IDS, ids, given, all, stream));
     if (tokens > 0) {
       DeviceCopies.fill8(table, (byte) 0, tokens * context.ranks, stream);
       int blocks = (int) Math.min(context.sms(), Math.ceilDiv(tokens, TOKENS_OF_BLOCK));
@@ -80,6 +97,19 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
     DeviceCopies.toHost(counts.segment().asSlice(0, countBytes), onDevice, stream);
     stream.synchronize();
     context.completion.check("dispatchLayout");
+    if (ofBuffer != null) {
+      sort(ofBuffer);
+    }
+  }
+
+  /** Puts the counts of the call's experts first. */
+  private void sort(int[] ofBuffer) {
+    MemorySegment all = counts.segment().asSlice(experts);
+    int[] ofCall = new int[ofBuffer.length];
+    for (int e = 0; e < ofCall.length; e++) {
+      ofCall[e] = all.getAtIndex(ValueLayout.JAVA_INT, ofBuffer[e]);
+    }
+    MemorySegment.copy(ofCall, 0, all, ValueLayout.JAVA_INT, 0, ofCall.length);
   }
 
   private long at(long offset) {
@@ -104,7 +134,7 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
 
   @Override
   public Tensor tokensPerExpert() {
-    return perExpert.of(hostMemory, at(experts), DType.INT32, context.config.experts());
+    return perExpert.of(hostMemory, at(experts), DType.INT32, callExperts);
   }
 
   @Override

@@ -11,11 +11,13 @@ import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
+import org.ep4j.cuda.engine.context.ExpertIds;
 import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.cuda.engine.context.RowMetadataSize;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.Kernels;
+import org.ep4j.cuda.struct.Control;
 import org.ep4j.cuda.struct.DispatchParameters;
 import org.ep4j.engine.Limits;
 import org.jspecify.annotations.Nullable;
@@ -61,6 +63,7 @@ final class Dispatcher {
   private final Stages.Cache expertStages;
   private final ScaleTranspose scaleTranspose;
   private final ScaleRows scaleRows;
+  private final ExpertIds expertIds;
 
   /** FLAT dispatches between nodes; null with one node. */
   private final @Nullable InternodeDispatcher internode;
@@ -77,6 +80,8 @@ final class Dispatcher {
     experts = context.kernels.expertDispatch;
     scaleTranspose = new ScaleTranspose(context);
     scaleRows = new ScaleRows(context);
+    long epoch = context.region.address() + Control.WORDS.epoch.offset();
+    expertIds = new ExpertIds(context, epoch, 0, Limits.tokens(context.config));
     int ranks = context.ranks;
     int all = context.config.experts();
     int local = context.placement.localExperts(context.rank);
@@ -171,13 +176,18 @@ final class Dispatcher {
       DispatchOptions options,
       CudaHandle handle,
       CudaStream stream) {
-    handle.describe(rowOrder, routing, options, layout.capacity);
+    handle.describe(rowOrder, routing, options, context.experts, layout.capacity);
     Tensor ids = routing.topkIdx();
     KernelCall<DispatchParameters> call = kernel(handle);
     DispatchParameters p = call.parameters;
-    p.ids.set(address(Staging.Buffer.IDS, ids, stream));
-    p.wideIds.set(ids.dtype() == DType.INT64);
+    long given = address(Staging.Buffer.IDS, ids, stream);
     p.weights.set(address(Staging.Buffer.WEIGHTS, routing.topkWeights(), stream));
+    boolean translated = !context.experts.isOfBuffer(handle.experts);
+    p.ids.set(
+        translated
+            ? expertIds.enqueue(Staging.Buffer.EXPERT_IDS, ids, given, handle.experts, stream)
+            : given);
+    p.wideIds.set(translated || ids.dtype() == DType.INT64);
     send(tokens, handle, stream, false, handle.captured);
   }
 

@@ -82,11 +82,7 @@ public final class HighThroughput {
     CudaDelivery delivery = new CudaDelivery(context);
     DispatchResult.Sizes sizes =
         new DispatchResult.Sizes(
-            context.rank,
-            context.ranks,
-            context.placement.localExperts(context.rank),
-            context.config.hidden(),
-            context.layout.capacity);
+            context.rank, context.ranks, context.config.hidden(), context.layout.capacity);
     return new Results<>(
         dispatchLifetime,
         () ->
@@ -133,6 +129,7 @@ public final class HighThroughput {
         tokens,
         routing,
         options,
+        context.experts,
         context.layout.maxScaleBytes,
         context.layout.capacity,
         context.staging.accepted(capturing));

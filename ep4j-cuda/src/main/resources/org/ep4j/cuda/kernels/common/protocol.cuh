@@ -61,7 +61,7 @@ constexpr u32 NO_NODE = ~0u;  // node of a missing rank
 enum Phase { PHASE_ENTER = 1, PHASE_COUNTS = 2, PHASE_ROWS = 3, PHASE_BLOCKS = 4, PHASE_ROOM = 5 };
 enum State {
   STATE_TIMEOUT = 1,
-  STATE_NO_SUCH_EXPERT = 2,
+  STATE_NO_SUCH_EXPERT = 2,     // `expected` is the number of experts
   STATE_DUPLICATE = 3,
   STATE_NOT_AS_DISPATCHED = 4,  // low latency: a combine names another expert; `expected` is set
   STATE_OTHER_KIND = 5          // low latency: `peer` dispatches rows of another kind

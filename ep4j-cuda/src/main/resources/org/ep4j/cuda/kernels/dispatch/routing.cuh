@@ -11,6 +11,7 @@ __device__ __forceinline__ i64 checked_expert(const Parameters& p, const WaitCon
     return -1;
   }
   if (id < -1 || id >= (i64)p.experts) {
+    w.record->expected = p.experts;
     bad_routing(w, STATE_NO_SUCH_EXPERT, token, k, (u64)id);
     return -1;
   }

@@ -8,8 +8,8 @@
 //
 // Area of rank d; writer: rank s over NVLink; reader: d:
 //   headers[s]        number | what s dispatches: kind, choices, tokens. One word, needs no order.
-//   counts[s][l]      number | rows of s for local expert l; RANK_MAJOR: the last one has all rows of s.
-//                     The same.
+//   counts[s][l]      number | blocks of a row of s | rows of s for local expert l; RANK_MAJOR: the last one
+//                     has all rows of s. The same.
 //   entries[s][t][k]  number | choice k of token t for d: local expert and number of earlier rows of s for
 //                     that expert (RANK_MAJOR: for d), or NO_ENTRY. The same. Combine of partial sums:
 //                     number | weight of the choice, or NO_WEIGHT.
@@ -35,6 +35,10 @@
 // Compiled with EP4J_INTERNODE, some ranks are on other nodes, and each rank has a second part of
 // the same layout in page-locked host memory: the internode part. Writers: ranks of other nodes
 // (EP4J_INTERNODE_MAPPED) or a wire (EP4J_INTERNODE_PUTS); see low_latency_internode.cuh.
+//
+// Operations may have rows of any length up to that for which the parts are laid out. Rows, packets
+// and flags lie as close as the length of the operation allows. The place of a number holds only
+// numbers at any length, so numbers of other operations are older ones.
 //
 // A piece is the unit of work of a warp: 1024 values. Warps work independently, except while a
 // block publishes or reads the routing; blocks synchronize only where the last one ends.
@@ -74,6 +78,7 @@ constexpr u64 KIND_WEIGHTED = 16;      // bit of a kind: weights are dispatched,
 constexpr u32 WARPS = 16;
 constexpr u32 PIECE = 1024;            // values
 constexpr u32 VECTORS = PIECE / 256;   // of 8 values a lane
+constexpr u32 ROW_BLOCK = 128;         // values; rows are whole blocks
 constexpr u32 NO_ENTRY = 0xffffffff;
 constexpr u32 NO_WEIGHT = 0xffffffff;  // a NaN that is never sent as a weight
 constexpr u32 MAX_AREAS = 4;          // if ranks can be masked; else 2
@@ -110,6 +115,11 @@ struct Grant {
 
 __device__ __forceinline__ u32 pieces_of(const LowLatencyParameters& p) {
   return ((u32)p.hidden + PIECE - 1) / PIECE;
+}
+
+// A count of rows, as sources publish it, for rows of this operation's length.
+__device__ __forceinline__ u32 count_of(const LowLatencyParameters& p, u32 rows) {
+  return (u32)p.hidden / ROW_BLOCK << 16 | rows;
 }
 
 __device__ __forceinline__ u32 even_pieces_of(const LowLatencyParameters& p) {

@@ -31,7 +31,7 @@ constexpr u32 RELAY_BATCH = 8;
 
 // The words of all units.
 __device__ __forceinline__ u64* unit_words(const Operation& op, char* area, u32 source, u32 group) {
-  return op.packed(area, source, (u32)op.p.max_tokens, 0) + group * UNITS;
+  return (u64*)(area + op.p.units_offset + source * op.p.source_bytes) + group * UNITS;
 }
 
 // --- receiving ----------------------------------------------------------------------------------

@@ -89,6 +89,7 @@ struct RoutingTile {
         // A later comparison with this choice also finds the first of its kind.
         chosen[i] = NO_EXPERT;
         p.choices[op.choice_slot(first + token, k)] = pack_choice(NO_RANK, -1);
+        op.wait.record->expected = p.experts;
         bad_routing(op.wait, state, first + token, k, (u64)id_of(p, first * p.top_k + i));
       }
     }
@@ -103,13 +104,13 @@ struct RoutingTile {
       u32 rank = sources.rank_of(p, e);
       if (rank != NO_RANK) {
         u64* at = op.counts(sources.areas[rank], (u32)p.rank) + (sources.owners[e] & 0xffff);
-        store_relaxed_system(at, tagged_word(op, rows_before(e, tokens)));
+        store_relaxed_system(at, tagged_word(op, count_of(p, rows_before(e, tokens))));
       }
     }
     for (u32 r = team.thread(); RANK_MAJOR && r < p.ranks; r += team.threads()) {
       if (sources.areas[r] != nullptr) {
         u64* at = op.counts(sources.areas[r], (u32)p.rank) + p.count_stride - 1;
-        store_relaxed_system(at, tagged_word(op, rows_before((u32)p.experts + r, tokens)));
+        store_relaxed_system(at, tagged_word(op, count_of(p, rows_before((u32)p.experts + r, tokens))));
       }
     }
   }

@@ -74,6 +74,10 @@ struct Sources {
   }
 };
 
+// In the place of a number of rows: the rows of the source have another length, so that none of them
+// can be read.
+constexpr u32 OTHER_ROWS = 0xffffffff;
+
 // Waits for a word that a source publishes, and imports it if this block serves the source.
 __device__ __forceinline__ bool read_published(const Operation& op, u32 s, u64* at, u32& value) {
   if constexpr (INTERNODE) {
@@ -84,10 +88,32 @@ __device__ __forceinline__ bool read_published(const Operation& op, u32 s, u64* 
   return await_value(op, at, s, PHASE_COUNTS, value, poll_word<WORD_TAGGED>(at));
 }
 
+// Reports a source that dispatches other rows: `blocks` a row, 0: unknown.
+__device__ __forceinline__ void report_other_rows(const Operation& op, u32 s, u64 blocks, u64 choices,
+                                                  u64 kind) {
+  const LowLatencyParameters& p = op.p;
+  op.wait.record->expected = p.hidden / ROW_BLOCK << 16 | p.top_k << 8 | p.kind;
+  op.wait.record->peer = s;
+  bad_routing(op.wait, STATE_OTHER_KIND, 0, 0, blocks << 16 | choices << 8 | kind);
+}
+
+// The rows that a source has published in a word of `counts`, or OTHER_ROWS.
+__device__ __forceinline__ u32 read_count(const Operation& op, u32 s, u32 place) {
+  const LowLatencyParameters& p = op.p;
+  u32 count = 0;
+  if (!read_published(op, s, op.counts(op.own, s) + place, count)) {
+    return 0;
+  }
+  if (count >> 16 != (u32)p.hidden / ROW_BLOCK) {
+    report_other_rows(op, s, count >> 16, p.top_k, p.kind);
+    return OTHER_ROWS;
+  }
+  return count & 0xffff;
+}
+
 // RANK_MAJOR: the rows of a source that has published its batch.
 __device__ __forceinline__ u32 read_source_rows(const Operation& op, u32 s) {
-  u32 rows = 0;
-  return read_published(op, s, op.counts(op.own, s) + op.p.count_stride - 1, rows) ? rows : 0;
+  return read_count(op, s, (u32)op.p.count_stride - 1);
 }
 
 // Reads the header of a source; one thread.
@@ -97,16 +123,16 @@ __device__ __forceinline__ void read_batch(const Operation& op, const Sources& s
   bool there = sources.areas[s] != nullptr && read_published(op, s, op.header(op.own, s), batch);
   u64 choices = batch >> 16 & 0xff;
   if (there && (batch >> 24 != p.kind || (RANK_MAJOR && choices != p.top_k))) {
-    op.wait.record->expected = p.top_k << 8 | p.kind;
-    op.wait.record->peer = s;
-    bad_routing(op.wait, STATE_OTHER_KIND, 0, 0, choices << 8 | batch >> 24);
+    report_other_rows(op, s, 0, choices, batch >> 24);
     there = false;
+  }
+  if (RANK_MAJOR) {
+    u32 rows = there ? read_source_rows(op, s) : 0;
+    there = there && rows != OTHER_ROWS;
+    sources.rows(p)[s] = there ? rows : 0;
   }
   sources.tokens[s] = there ? batch & 0xffff : 0;
   sources.choices[s] = there ? (u32)choices : 0;
-  if (RANK_MAJOR) {
-    sources.rows(op.p)[s] = there ? read_source_rows(op, s) : 0;
-  }
 }
 
 // A team of a block, after resolve_peers(): waits for the words of the sources, and derives the
@@ -127,17 +153,19 @@ __device__ __forceinline__ void read_routing(const Operation& op, const Sources&
       read_batch(op, sources, s);
       continue;
     }
-    u32 rows = 0;
-    if (sources.areas[s] != nullptr) {
-      read_published(op, s, op.counts(op.own, s) + l, rows);
-    }
-    sources.first[l * sources.stride + s] = rows;
+    sources.first[l * sources.stride + s] = sources.areas[s] != nullptr ? read_count(op, s, l) : 0;
   }
   team.sync();
   for (u32 l = team.thread(); l < local; l += team.threads()) {
     u32 sum = 0;
     for (u32 s = 0; s <= p.ranks; s++) {
       u32 rows = s < p.ranks && sources.choices[s] != 0 ? sources.first[l * sources.stride + s] : 0;
+      if (rows == OTHER_ROWS) {
+        // The same for all experts of this rank.
+        sources.tokens[s] = 0;
+        sources.choices[s] = 0;
+        rows = 0;
+      }
       sources.first[l * sources.stride + s] = sum;
       sum += rows;
     }
