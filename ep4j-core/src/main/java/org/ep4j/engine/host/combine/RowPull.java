@@ -10,6 +10,7 @@ import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.engine.host.layout.ScratchLayout;
 import org.ep4j.engine.host.streaming.CacheBypass;
 import org.ep4j.engine.host.streaming.NonTemporalSum;
+import org.ep4j.engine.host.streaming.SumStores;
 import org.ep4j.engine.host.streaming.TokenRows;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.NonTemporalCopy;
@@ -43,6 +44,9 @@ final class RowPull implements WorkerTeam.Task {
   private float[] weights = new float[0];
   private Worker[] workerStates = new Worker[0];
 
+  /** How sums that exceed the cache are written. */
+  private final SumStores stores = new SumStores();
+
   /** State of a worker. */
   private static final class Worker {
     TokenRows now;
@@ -72,18 +76,26 @@ final class RowPull implements WorkerTeam.Task {
     start = handle.start;
     routes = handle.routes;
     weights = handle.routeWeights;
-    streaming =
+    boolean choosing =
         terms.streamable
             && team.size() <= ScratchLayout.BLOCKS
             && terms.sums % NonTemporalCopy.ALIGNMENT == 0
             && CacheBypass.pays(handle.rowsSent * terms.rowBytes * terms.rows.length);
+    streaming = choosing && stores.streams();
     if (workerStates.length < team.size()) {
       workerStates = new Worker[team.size()];
       for (int i = 0; i < workerStates.length; i++) {
         workerStates[i] = new Worker(maxTopK, blocks + (long) i * NonTemporalSum.BLOCK);
       }
     }
+    if (!choosing) {
+      team.run(this);
+      return;
+    }
+    // No rank waits for another one here, so the time is that of reading and writing.
+    long begin = System.nanoTime();
     team.run(this);
+    stores.took(System.nanoTime() - begin, tokens * terms.rowBytes);
   }
 
   @Override
