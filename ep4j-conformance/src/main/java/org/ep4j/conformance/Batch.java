@@ -35,8 +35,8 @@ record Batch(long seed, int experts, List<Routing> routings, WorldRouting world)
             ? shape.placement()
             : ExpertPlacement.blocks(wanted, shape.ranks());
     int experts = placement.experts();
-    int most = Math.min(experts, shape.topK());
-    int topK = shared.nextInt(4) == 0 ? shared.nextInt(1, most + 1) : most;
+    int maxTopK = Math.min(experts, shape.topK());
+    int topK = shared.nextInt(4) == 0 ? shared.nextInt(1, maxTopK + 1) : maxTopK;
     boolean empty = shared.nextInt(16) == 0;
     int manner = shared.nextInt(9);
     int masked = manner == 8 ? 256 : MASKED_OF_256[shared.nextInt(MASKED_OF_256.length)];

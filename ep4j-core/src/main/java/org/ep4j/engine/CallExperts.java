@@ -18,7 +18,7 @@ public final class CallExperts {
   private final int rank;
 
   /** Experts of a call on the rank with the fewest experts. */
-  private final int most;
+  private final int max;
 
   /** The last number of experts other than the buffer's, and its translation. */
   private int last;
@@ -33,7 +33,7 @@ public final class CallExperts {
     for (int r = 0; r < placement.ranks(); r++) {
       fewest = Math.min(fewest, placement.localExperts(r));
     }
-    most = fewest;
+    max = fewest;
   }
 
   /**
@@ -47,7 +47,7 @@ public final class CallExperts {
       return placement.experts();
     }
     int ranks = placement.ranks();
-    if (wanted < 0 || wanted % ranks != 0 || wanted / ranks > most) {
+    if (wanted < 0 || wanted % ranks != 0 || wanted / ranks > max) {
       throw Arguments.invalid(
           ErrorCode.CALL_EXPERTS,
           "experts",
@@ -56,8 +56,8 @@ public final class CallExperts {
               + " (BufferConfig.experts), or a multiple of "
               + ranks
               + " (ranks) of at most "
-              + most * ranks,
-          most == 0
+              + max * ranks,
+          max == 0
               ? "place experts of the buffer on every rank"
               : "pass such a number, or open the buffer with more experts");
     }

@@ -15,7 +15,7 @@ public final class SumStores {
   static final int COLD = 6;
 
   /** Sums by turns, the first of them cold. */
-  static final int TURNS = COLD + 12;
+  static final int ALTERNATING = COLD + 12;
 
   /** After them every one of so many sums is a trial of the other way. */
   static final int RARE = 16;
@@ -47,7 +47,7 @@ public final class SumStores {
     if (forced) {
       return true;
     }
-    if (sums < TURNS) {
+    if (sums < ALTERNATING) {
       return sums % 2 == 1;
     }
     boolean trial = sums < LAST && sums % RARE == 0;
@@ -63,9 +63,9 @@ public final class SumStores {
     if (sums == LAST) {
       return;
     }
-    int way = streams() ? 1 : 0;
+    int kind = streams() ? 1 : 0;
     if (sums >= COLD) {
-      least[way] = Math.min(least[way], (double) nanos * UNIT / Math.max(1, bytes));
+      least[kind] = Math.min(least[kind], (double) nanos * UNIT / Math.max(1, bytes));
     }
     sums++;
   }

@@ -27,16 +27,17 @@ class SumStoresTest {
 
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
-  void theFasterWayRemains(boolean streamingIsFaster) {
+  void theFasterStoresRemain(boolean streamingIsFaster) {
     SumStores stores = new SumStores(false);
     Duration duration =
         (i, streams, bytes) ->
             bytes * (streams == streamingIsFaster ? 2 : 3) * (i % 5 == 0 ? 4 : 1);
-    assertThat(run(stores, 0, SumStores.TURNS, duration)).isEqualTo(SumStores.TURNS / 2);
+    assertThat(run(stores, 0, SumStores.ALTERNATING, duration))
+        .isEqualTo(SumStores.ALTERNATING / 2);
     assertThat(stores.streams()).isEqualTo(streamingIsFaster);
-    int rest = SumStores.LAST - SumStores.TURNS;
+    int rest = SumStores.LAST - SumStores.ALTERNATING;
     int trials = rest / SumStores.RARE;
-    assertThat(run(stores, SumStores.TURNS, SumStores.LAST, duration))
+    assertThat(run(stores, SumStores.ALTERNATING, SumStores.LAST, duration))
         .isEqualTo(streamingIsFaster ? rest - trials : trials);
     int more = 3 * SumStores.RARE;
     assertThat(run(stores, SumStores.LAST, SumStores.LAST + more, (i, streams, bytes) -> 0))
@@ -47,10 +48,10 @@ class SumStoresTest {
   void aChoiceOutOfDisturbedTrialsIsCorrected() {
     SumStores stores = new SumStores(false);
     Duration disturbed =
-        (i, streams, bytes) -> bytes * (streams ? 3 : i < SumStores.TURNS ? 40 : 2);
-    run(stores, 0, SumStores.TURNS, disturbed);
+        (i, streams, bytes) -> bytes * (streams ? 3 : i < SumStores.ALTERNATING ? 40 : 2);
+    run(stores, 0, SumStores.ALTERNATING, disturbed);
     assertThat(stores.streams()).isTrue();
-    run(stores, SumStores.TURNS, SumStores.LAST, disturbed);
+    run(stores, SumStores.ALTERNATING, SumStores.LAST, disturbed);
     assertThat(stores.streams()).isFalse();
   }
 
@@ -60,7 +61,7 @@ class SumStoresTest {
     Duration cold =
         (i, streams, bytes) ->
             bytes * (i < SumStores.COLD ? (streams ? 1 : 90) : streams ? 20 : 10);
-    run(stores, 0, SumStores.TURNS, cold);
+    run(stores, 0, SumStores.ALTERNATING, cold);
     assertThat(stores.streams()).isFalse();
   }
 
