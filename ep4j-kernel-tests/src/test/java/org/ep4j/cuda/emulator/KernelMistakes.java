@@ -98,7 +98,7 @@ final class KernelMistakes {
             "lowlatency/low_latency.cuh",
             "return (u32)p.hidden / ROW_BLOCK << 16 | rows;",
             "return rows;",
-            "state 5"),
+            "rows of expert|rows of source"),
         new Mistake(
             "a row counts as complete when one of its packets has arrived",
             "low_latency_world",
