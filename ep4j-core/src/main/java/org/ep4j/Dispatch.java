@@ -79,7 +79,8 @@ public interface Dispatch {
   /**
    * A region [capacity, H] that peers read directly. If experts write row i of their result to row
    * i of this region, combine needs no copy. The rows in use have memory when the call returns;
-   * rows behind them may have none, and an access from native code could end the process.
+   * rows behind them may have none, and an access from native code could end the process. With
+   * {@link HighThroughputConfig#combineInPlace} the region is the memory of {@link #x()}.
    *
    * @param dtype element type of the result: BF16, FP16 or FP32
    * @throws Ep4jException if the system has no memory left for the rows in use

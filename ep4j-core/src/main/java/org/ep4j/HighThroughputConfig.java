@@ -12,12 +12,14 @@ public final class HighThroughputConfig {
   private final DType rowDType;
   private final long maxReceiveRows;
   private final int expertAlignment;
+  private final boolean combineInPlace;
 
   private HighThroughputConfig(Builder b) {
     maxTokens = b.maxTokens;
     rowDType = b.rowDType;
     maxReceiveRows = b.maxReceiveRows;
     expertAlignment = b.expertAlignment;
+    combineInPlace = b.combineInPlace;
     BufferConfig.check(
         ErrorCode.TOKEN_LIMIT,
         maxTokens >= 1,
@@ -62,6 +64,7 @@ public final class HighThroughputConfig {
     b.rowDType = rowDType;
     b.maxReceiveRows = maxReceiveRows;
     b.expertAlignment = expertAlignment;
+    b.combineInPlace = combineInPlace;
     return b;
   }
 
@@ -88,18 +91,30 @@ public final class HighThroughputConfig {
     return expertAlignment;
   }
 
+  /**
+   * Whether {@link Dispatch#combineInput} is the memory of {@link Dispatch#x()}; default false. On
+   * GPUs of one node the ranks then read FLAT rows where they lie instead of sending them, which is
+   * faster with few SMs. The caller writes a row only once nothing reads the received rows that
+   * share its memory: with payloads narrower than the result, row i of the result covers several
+   * received rows. Rows wider than {@link #rowDType()} keep memory of their own.
+   */
+  public boolean combineInPlace() {
+    return combineInPlace;
+  }
+
   @Override
   public boolean equals(Object other) {
     return other instanceof HighThroughputConfig c
         && maxTokens == c.maxTokens
         && rowDType == c.rowDType
         && maxReceiveRows == c.maxReceiveRows
-        && expertAlignment == c.expertAlignment;
+        && expertAlignment == c.expertAlignment
+        && combineInPlace == c.combineInPlace;
   }
 
   @Override
   public int hashCode() {
-    return Objects.hash(maxTokens, rowDType, maxReceiveRows, expertAlignment);
+    return Objects.hash(maxTokens, rowDType, maxReceiveRows, expertAlignment, combineInPlace);
   }
 
   @Override
@@ -112,6 +127,8 @@ public final class HighThroughputConfig {
         + (maxReceiveRows == 0 ? "worst case" : Long.toString(maxReceiveRows))
         + ", expertAlignment="
         + expertAlignment
+        + ", combineInPlace="
+        + combineInPlace
         + "]";
   }
 
@@ -121,6 +138,7 @@ public final class HighThroughputConfig {
     private DType rowDType = DType.BF16;
     private long maxReceiveRows;
     private int expertAlignment = 128;
+    private boolean combineInPlace;
 
     private Builder() {}
 
@@ -156,6 +174,12 @@ public final class HighThroughputConfig {
     /** Maximum expert alignment. */
     public Builder expertAlignment(int value) {
       expertAlignment = value;
+      return this;
+    }
+
+    /** Whether {@link Dispatch#combineInput} is the memory of the received rows. */
+    public Builder combineInPlace(boolean value) {
+      combineInPlace = value;
       return this;
     }
 

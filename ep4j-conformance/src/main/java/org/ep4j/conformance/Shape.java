@@ -21,6 +21,7 @@ import org.ep4j.WireOptions;
  * @param lowLatencyMaxTokens the same for low latency
  * @param expertAlignment largest alignment
  * @param rowDType widest row
+ * @param combineInPlace whether experts write their rows over the received ones
  * @param ranksPerNode ranks that share memory; 0 = all
  * @param lanes lanes of a wire between nodes; 0 = as many as the wire chooses
  */
@@ -33,6 +34,7 @@ record Shape(
     int lowLatencyMaxTokens,
     int expertAlignment,
     DType rowDType,
+    boolean combineInPlace,
     int ranksPerNode,
     int lanes) {
   private static final int[] LANES = {0, 1, 3, 8};
@@ -75,6 +77,7 @@ record Shape(
         lowLatency ? random.nextInt(1, 24) : 0,
         ALIGNMENTS[random.nextInt(ALIGNMENTS.length)],
         ROWS[random.nextInt(ROWS.length)],
+        random.nextBoolean(),
         wire.isEmpty() ? 0 : random.nextInt(1, ranks + 1),
         wire.isEmpty() ? 0 : LANES[random.nextInt(LANES.length)]);
   }
@@ -111,6 +114,7 @@ record Shape(
               .maxTokens(maxTokens)
               .rowDType(rowDType)
               .expertAlignment(expertAlignment)
+              .combineInPlace(combineInPlace)
               .build());
     }
     if (lowLatencyMaxTokens > 0) {

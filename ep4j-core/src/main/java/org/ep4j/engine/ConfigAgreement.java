@@ -126,6 +126,7 @@ public final class ConfigAgreement {
       {"highThroughput.rowDType", highThroughput(config, c -> c.rowDType())},
       {"highThroughput.maxReceiveRows", highThroughput(config, ConfigAgreement::rows)},
       {"highThroughput.expertAlignment", highThroughput(config, c -> c.expertAlignment())},
+      {"highThroughput.combineInPlace", highThroughput(config, c -> c.combineInPlace())},
       {"lowLatency.maxTokens", lowLatency(config, c -> c.maxTokens())},
       {"lowLatency.masking", lowLatency(config, c -> c.masking())},
       {"timeout", config.timeout().toString()},

@@ -256,8 +256,12 @@ public final class BenchCommand implements Callable<Integer> {
               + " (ll).")
   private boolean rankMajor;
 
-  @HelpGroup(HelpGroup.LOW_LATENCY)
-  @Option(names = "--zero-copy", description = "Combine from the region of the buffer (ll).")
+  @HelpGroup(HelpGroup.LOAD)
+  @Option(
+      names = "--zero-copy",
+      description =
+          "Combine rows where peers read them: in the region of the buffer (ll), over the received"
+              + " rows (ht).")
   private boolean zeroCopy;
 
   @HelpGroup(HelpGroup.RANKS)

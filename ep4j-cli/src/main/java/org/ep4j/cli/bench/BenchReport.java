@@ -32,7 +32,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
     return style.bold("High throughput")
         + "  "
         + where(engine, threadsOfRank)
-        + "\n          %d tokens a rank, hidden %d, top-%d of %d experts, %s, %s, %s\n"
+        + "\n          %d tokens a rank, hidden %d, top-%d of %d experts, %s, %s, %s%s\n"
             .formatted(
                 settings.tokens(),
                 settings.hidden(),
@@ -40,7 +40,8 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
                 settings.experts(),
                 BenchSettings.word(settings.payload()),
                 settings.layoutWords(),
-                BenchSettings.word(settings.mode()))
+                BenchSettings.word(settings.mode()),
+                zeroCopy())
         + common();
   }
 
@@ -48,7 +49,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
   String lowLatencyHead(Style style, String engine, int threadsOfRank) {
     StringBuilder options = new StringBuilder();
     options.append(settings.options().hook() ? ", hook" : "");
-    options.append(settings.options().zeroCopy() ? ", zero-copy combine" : "");
+    options.append(zeroCopy());
     options.append(settings.options().rankMajor() ? ", rank-major" : "");
     options.append(settings.options().partial() ? ", partial sums" : "");
     options.append(settings.options().logFmt() ? ", LogFMT-10 combine" : "");
@@ -64,6 +65,10 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
                 settings.experts(),
                 options)
         + common();
+  }
+
+  private String zeroCopy() {
+    return settings.options().zeroCopy() ? ", zero-copy combine" : "";
   }
 
   private String where(String engine, int threadsOfRank) {

@@ -298,7 +298,11 @@ record BenchSettings(
             .flatMap(each -> Stream.of(each.sums(), each.rows()))
             .max(Comparator.comparingInt(DType::bits))
             .orElseThrow();
-    return HighThroughputConfig.builder().maxTokens(Math.max(1, tokens)).rowDType(widest).build();
+    return HighThroughputConfig.builder()
+        .maxTokens(Math.max(1, tokens))
+        .rowDType(widest)
+        .combineInPlace(options.zeroCopy())
+        .build();
   }
 
   /** The buffer for low latency. */

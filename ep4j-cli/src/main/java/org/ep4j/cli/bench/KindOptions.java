@@ -16,8 +16,7 @@ final class KindOptions {
   private static final List<String> HIGH_THROUGHPUT =
       List.of("--layout", "--mode", "--apply-weights");
   private static final List<String> LOW_LATENCY =
-      List.of(
-          "--max-tokens", "--logfmt", "--hook", "--partial", "--rank-major", "--zero-copy", SHRINK);
+      List.of("--max-tokens", "--logfmt", "--hook", "--partial", "--rank-major", SHRINK);
 
   /** Options that only a measurement uses. */
   private static final List<String> TIMING =

@@ -1,19 +1,23 @@
 package org.ep4j.engine.throughput;
 
 import java.util.Arrays;
+import java.util.Objects;
 import java.util.Optional;
+import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.ErrorCode;
 import org.ep4j.FlatDispatch;
 import org.ep4j.GroupedDispatch;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.TensorMemory;
 import org.jspecify.annotations.Nullable;
 
@@ -42,7 +46,7 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
     SOURCE_TOKENS,
     /** Source rank of each row. */
     SOURCE_RANKS,
-    /** Rows that peers read in a combine. */
+    /** Rows that peers read in a combine, unless experts write them over the received rows. */
     COMBINE_INPUT
   }
 
@@ -98,8 +102,22 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
    *
    * @param hidden largest number of elements of a row
    * @param capacity rows of its receive region
+   * @param bitsInPlace widest elements of results that experts write over the received rows; 0:
+   *     none
    */
-  public record Sizes(int rank, int ranks, int hidden, int capacity) {}
+  public record Sizes(int rank, int ranks, int hidden, int capacity, int bitsInPlace) {
+    /** Sizes as a configuration has them. */
+    public static Sizes of(BufferConfig config, int rank, int capacity) {
+      return new Sizes(
+          rank,
+          Objects.requireNonNull(config.placement(), "settled placement").ranks(),
+          config.hidden(),
+          capacity,
+          config.highThroughput().map(HighThroughputConfig::combineInPlace).orElse(false)
+              ? Limits.rowDType(config).bits()
+              : 0);
+    }
+  }
 
   final Sizes sizes;
   private final Delivery delivery;
@@ -326,10 +344,11 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
           "BF16, FP16 or FP32",
           "pass a type that combine can sum");
     }
-    require(Array.COMBINE_INPUT, type, hidden);
+    Array array = type.bits() <= sizes.bitsInPlace ? Array.ROWS : Array.COMBINE_INPUT;
+    require(array, type, hidden);
     return combineInputs[type.ordinal()].of(
-        delivery.memory(Array.COMBINE_INPUT),
-        delivery.address(Array.COMBINE_INPUT, type.bytes(sizes.hidden)),
+        delivery.memory(array),
+        delivery.address(array, type.bytes(sizes.hidden)),
         type,
         sizes.capacity,
         hidden);

@@ -115,6 +115,13 @@ public record DeviceProperties(
     return "sm_" + major + minor + (major >= FIRST_SPECIFIC_MAJOR ? "a" : "");
   }
 
+  /**
+   * Whether kernels copy by the tensor memory accelerator, as {@code EP4J_TMA} in {@code ptx.cuh}.
+   */
+  public boolean hasBulkCopies() {
+    return major >= FIRST_SPECIFIC_MAJOR;
+  }
+
   static int checked(int ordinal) {
     int count = DeviceCalls.count();
     if (ordinal < 0 || ordinal >= count) {

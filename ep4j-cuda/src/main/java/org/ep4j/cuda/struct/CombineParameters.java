@@ -31,6 +31,11 @@ public final class CombineParameters extends Struct {
   /** [rows, top_k] or, EXPERT_MAJOR, [rows]; null: none. */
   public final Pointer weights = pointer("const float*", "weights");
 
+  // FLAT: where peers read the rows and their weights, as offsets into the region; 0: they cannot.
+  public final U64 rowsPlace = u64("rows_place");
+
+  public final U64 weightsPlace = u64("weights_place");
+
   // Results.
 
   /** [tokens, hidden]. */
@@ -46,6 +51,11 @@ public final class CombineParameters extends Struct {
 
   // Offsets in every rank's region.
   public final U64 readyOffset = u64("ready_offset");
+
+  public final U64 doneOffset = u64("done_offset");
+
+  /** u64 [2, ranks, 2], see combine/row_places.cuh. */
+  public final U64 placesOffset = u64("places_offset");
 
   /** u64 [ranks, group_words]. */
   public final U64 groupsOffset = u64("groups_offset");
@@ -63,6 +73,14 @@ public final class CombineParameters extends Struct {
   // Execution.
   public final U64 pushWarps = u64("push_warps");
   public final U64 stageBytes = u64("stage_bytes");
+
+  // Pull, see combine/pull_rows.cuh.
+
+  /** Shared memory for the rows' addresses, a multiple of 128. */
+  public final U64 tableBytes = u64("table_bytes");
+
+  public final U64 slots = u64("slots");
+  public final U64 slotBytes = u64("slot_bytes");
   public final U64 timeout = u64("timeout");
   public final Pointer record = pointer("struct Record*", "record");
   public final Pointer hostAbort = pointer("const u64*", "host_abort");

@@ -177,9 +177,10 @@ class Combining {
   void combine(std::shared_ptr<Handle> handle) {
     auto combine = std::make_shared<Combine>(world.world, handle, world.random);
     chunks.clear();
+    u32 elsewhere = world.random.once_in(2) ? 0 : world.random.between(2, 4);
     for (u32 r = 0; r < world.world.ranks; r++) {
       if (!world.world.gone[r]) {
-        enqueue(combine, r);
+        enqueue(combine, r, elsewhere == 0 || !world.random.once_in(elsewhere));
       }
     }
   }
@@ -189,7 +190,8 @@ class Combining {
   CombineAcross* across;
   std::map<u64, u32> chunks;  // by column
 
-  void enqueue(std::shared_ptr<Combine> combine, u32 r) {
+  // `readable`: peers may read the rows where they are.
+  void enqueue(std::shared_ptr<Combine> combine, u32 r, bool readable) {
     const Handle& handle = *combine->handle;
     Memory& memory = world.machine.memory;
     combining::CombineParameters p{};
@@ -205,14 +207,20 @@ class Combining {
     p.internode = handle.parameters[r].internode;
     p.internode_routes = handle.parameters[r].internode_routes;
     p.internode_tokens = handle.parameters[r].internode_tokens;
-    p.y = world.copy(combine->y[r], "y", r);
+    int readers = readable && across == nullptr && !handle.by_experts ? EVERYBODY : (int)r;
+    p.y = world.copy(combine->y[r], "y", readers);
     p.hidden = combine->hidden;
-    p.weights = combine->weighted ? world.copy(combine->weights[r], "row weights", r) : nullptr;
+    p.weights = combine->weighted ? world.copy(combine->weights[r], "row weights", readers) : nullptr;
+    // All memory is in one address space.
+    p.rows_place = readers == EVERYBODY ? (u64)(p.y - p.peers[r]) : 0;
+    p.weights_place = readers == EVERYBODY && combine->weighted ? (u64)((const char*)p.weights - p.peers[r]) : 0;
     p.out = memory.allocate(combine->expected[r].size(), "out", (int)r);
     p.bias0 = combine->biases > 0 ? world.copy(combine->bias0[r], "bias0", r) : nullptr;
     p.bias1 = combine->biases > 1 ? world.copy(combine->bias1[r], "bias1", r) : nullptr;
     p.out_weights = memory.allocate<float>(combine->expected_weights[r].size(), "out_weights", (int)r);
     p.ready_offset = world.at.ready;
+    p.done_offset = world.at.done;
+    p.places_offset = world.at.places;
     p.groups_offset = world.at.groups;
     p.group_words = world.at.group_words;
     p.return_offset = world.at.return_buffer;
@@ -240,8 +248,12 @@ class Combining {
 
   Launch launch(std::shared_ptr<Combine> combine, u32 r, combining::CombineParameters p) {
     bool flat = p.slot_rows == nullptr;
-    u32 warps = world.random.between(2, 8);
+    u32 warps = combining::PIPELINES * world.random.between(2, 4);
     u32 row_bytes = (u32)p.columns * combine->values.bytes();
+    u32 longest = std::min(row_bytes, combining::PULL_VECTORS * (warps / combining::PIPELINES - 1) * LANES * 16);
+    p.table_bytes = (p.ranks * 16 + 127) / 128 * 128;
+    p.slot_bytes = world.random.once_in(3) ? 16 * world.random.between(1, longest / 16) : longest;
+    p.slots = world.random.between(2, 12);
     p.push_warps = world.random.between(1, warps - 1);
     p.stage_bytes = !flat                       ? 0
                     : world.random.once_in(3) ? 16 * world.random.between(1, row_bytes / 16)
@@ -253,7 +265,8 @@ class Combining {
     launch.blocks = world.random.between(1, world.blocks_of_device);
     launch.threads = warps * LANES;
     launch.shared_bytes =
-        p.push_warps * STAGES * (p.stage_bytes + 8) + warps * row_list(p) + 5 * p.ranks * 4;
+        std::max<u64>(p.push_warps * STAGES * (p.stage_bytes + 8) + warps * row_list(p) + 5 * p.ranks * 4,
+                      p.table_bytes + combining::PIPELINES * combining::PullRing::bytes(p));
     launch.body = [p, flat, type = combine->type] {
       if (flat) {
         type == FP32 ? combining::ep4j_combine_fp32(p) : combining::ep4j_combine_bf16(p);
@@ -273,8 +286,13 @@ class Combining {
       if (world.across != nullptr) {
         world.across->ended();
       }
-      if (ends && !world.is_lost(r)) {
+      bool lost = world.is_lost(r);
+      if (ends && !lost) {
         check(*combine, r, p);
+      }
+      if (ends || lost) {
+        // The caller may overwrite its input now.
+        std::fill_n((char*)p.y, combine->y[r].size(), (char)0xdd);
       }
     };
     return launch;
@@ -292,8 +310,6 @@ class Combining {
                             __float_as_uint(combine.expected_weights[r][i]), "bits of weight", r, i);
       }
     }
-    // The caller may overwrite its input now.
-    std::fill_n((char*)p.y, combine.y[r].size(), (char)0xdd);
   }
 };
 

@@ -16,6 +16,7 @@ struct ManyRanks {
   u32 late;  // this rank waits for it
   u64 ready_offset = sizeof(Control);
   u64 done_offset;
+  u64 places_offset;
   char** peers;
   Record* record;
   u64* completed;
@@ -26,12 +27,13 @@ struct ManyRanks {
         ranks(ranks),
         rank(machine.random.below(ranks)),
         late(machine.random.below(ranks)),
-        done_offset(ready_offset + 8 * ranks) {
+        done_offset(ready_offset + 8 * ranks),
+        places_offset(done_offset + 8 * ranks) {
     Memory& memory = machine.memory;
     peers = memory.allocate<char*>(ranks, "peers", 0);
     for (u32 r = 0; r < ranks; r++) {
       bool gone = r != rank && r != late && machine.random.once_in(8);
-      peers[r] = gone ? nullptr : memory.zeroed<char>(done_offset + 8 * ranks, "region", EVERYBODY);
+      peers[r] = gone ? nullptr : memory.zeroed<char>(places_offset + 32 * ranks, "region", EVERYBODY);
     }
     for (u32 r = 0; r < ranks; r++) {
       word(rank, ready_offset, r) = r != late && peers[r] != nullptr ? EPOCH : 0;
@@ -43,6 +45,11 @@ struct ManyRanks {
   }
 
   u64& word(u32 at, u64 offset, u32 of) { return ((u64*)(peers[at] + offset))[of]; }
+
+  // Where a rank has its rows in the combine of EPOCH.
+  u64& place(u32 at, u32 of) { return word(at, places_offset, 2 * (ranks + of)); }
+
+  Control& control() { return *(Control*)peers[rank]; }
 
   WaitContext context() {
     return make_wait_context((Control*)peers[rank], record, host_abort, PATIENT);
@@ -117,6 +124,64 @@ inline void run_combine(ManyRanks& world) {
   world.check_told(world.ready_offset, "ready");
 }
 
+// A combine that pulls, of a rank without tokens. If `withdrawn` is a rank, it has given up before
+// this one enters or, `late`, while it reads: then the end of the reading runs alone.
+inline void run_pull(ManyRanks& world, u32 withdrawn, bool late) {
+  combining::CombineParameters p{};
+  p.peers = world.peers;
+  p.rank = world.rank;
+  p.ranks = world.ranks;
+  p.ready_offset = world.ready_offset;
+  p.done_offset = world.done_offset;
+  p.places_offset = world.places_offset;
+  p.rows_place = 4096;
+  p.table_bytes = (16 * world.ranks + 127) / 128 * 128;
+  p.slots = 2;
+  p.slot_bytes = 16;
+  p.timeout = PATIENT;
+  p.record = world.record;
+  p.host_abort = world.host_abort;
+  p.receipt = Receipt{1, world.completed};
+  for (u32 r = 0; r < world.ranks; r++) {
+    if (world.peers[r] != nullptr) {
+      world.place(world.rank, r) = r == withdrawn ? combining::WITHDRAWN : 4096;
+    }
+  }
+  Launch launch;
+  launch.name = "combine without tokens";
+  launch.blocks = 2;
+  launch.threads = THREADS;
+  launch.shared_bytes = p.table_bytes + combining::PIPELINES * combining::PullRing::bytes(p);
+  bool fails = withdrawn < world.ranks;
+  if (late) {
+    launch.blocks = 1;
+    launch.body = [p, &world] { combining::end_reading(p, world.context()); };
+    world.machine.enqueue(0, std::move(launch));
+  } else {
+    launch.body = [p] { combining::ep4j_combine_bf16(p); };
+    world.machine.enqueue(0, std::move(launch));
+    world.arrive_late(world.ready_offset, "ready");
+    if (!fails) {
+      world.arrive_late(world.done_offset, "done");
+    }
+  }
+  world.machine.run();
+  expect(world.control().failed, (u64)fails, "failed", world.rank);
+  if (late) {
+    return;
+  }
+  expect(*world.completed, (u64)1, "completed", world.rank);
+  world.check_told(world.ready_offset, "ready");
+  if (!fails) {
+    world.check_told(world.done_offset, "done");
+  }
+  for (u32 r = 0; r < world.ranks; r++) {
+    if (world.peers[r] != nullptr && r != world.rank) {
+      expect(world.place(r, world.rank), fails ? combining::WITHDRAWN : p.rows_place, "place at", r);
+    }
+  }
+}
+
 inline void many_ranks_case(u64 seed) {
   Random first{std::mt19937_64(seed)};
   u32 ranks = first.between(THREADS + 1, 3 * THREADS);
@@ -124,10 +189,18 @@ inline void many_ranks_case(u64 seed) {
   ManyRanks world(machine, ranks);
   about += std::to_string(ranks) + " ranks, rank " + std::to_string(world.rank) + ", late rank " +
            std::to_string(world.late);
-  if (first.once_in(3)) {
-    run_combine(world);
-  } else {
-    run_dispatch(world);
+  u32 other = world.late != world.rank ? world.late : ranks;
+  switch (first.below(5)) {
+    case 0:
+      return run_combine(world);
+    case 1:
+      return run_dispatch(world);
+    case 2:
+      return run_pull(world, ranks, false);
+    case 3:
+      return run_pull(world, other, false);
+    default:
+      return run_pull(world, other, other < ranks);
   }
 }
 

@@ -6,7 +6,7 @@ namespace emulator {
 
 // As in RegionLayout, except for page sizes.
 struct Region {
-  u64 ready, done, counts, groups, group_words, arrivals, words, rows, scales, factors, ids, weights,
+  u64 ready, done, places, counts, groups, group_words, arrivals, words, rows, scales, factors, ids, weights,
       tokens, sources, return_buffer, return_row_bytes, return_weights, bytes;
   u64 capacity, receive_slots;
 
@@ -24,7 +24,8 @@ struct Region {
     return_row_bytes = std::max(world.row_bytes, 32u);
     ready = 4096;
     done = ready + world.ranks * 8;
-    counts = done + world.ranks * 8;
+    places = done + world.ranks * 8;
+    counts = places + world.ranks * 32;
     groups = counts + world.ranks * (world.ranks + world.experts + 3) * 8;
     arrivals = groups + sections * world.ranks * group_words * 8;
     words = rows = round(arrivals + receive_slots * 8);

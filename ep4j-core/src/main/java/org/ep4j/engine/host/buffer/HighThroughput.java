@@ -91,8 +91,7 @@ final class HighThroughput {
     routes = new RoutingScan(table, context.nodes, context.config.topK());
     HostDelivery delivery = new HostDelivery(context, layout, part, scratch, own);
     DispatchResult.Sizes sizes =
-        new DispatchResult.Sizes(
-            context.rank, context.ranks, context.config.hidden(), layout.capacity);
+        DispatchResult.Sizes.of(context.config, context.rank, layout.capacity);
     flatResults = dispatchResults(Layout.FLAT, sizes, delivery);
     groupedResults = dispatchResults(Layout.EXPERT_MAJOR, sizes, delivery);
     combineResults =

@@ -70,6 +70,10 @@ public final class RegionLayout {
 
   public final long ready;
   public final long done;
+
+  /** Where the rows of a FLAT combine lie; see {@code kernels/combine/row_places.cuh}. */
+  public final long places;
+
   public final long counts;
   public final long groups;
   public final long arrivals;
@@ -78,6 +82,9 @@ public final class RegionLayout {
   public final long words;
 
   public final Arrays received;
+
+  /** FLAT: copies of the caller's row weights that peers read, float [receive slots, K]. */
+  public final long combineWeights;
 
   /** Returning rows; before a combine, row metadata. */
   public final long returnBuffer;
@@ -143,12 +150,14 @@ public final class RegionLayout {
     groupWords = tokens / GROUP + 1;
     ready = PAGE;
     done = ready + (long) ranks * Long.BYTES;
-    counts = done + (long) ranks * Long.BYTES;
+    places = done + (long) ranks * Long.BYTES;
+    counts = places + 4L * ranks * Long.BYTES;
     groups = counts + ranks * countWords * Long.BYTES;
     arrivals = groups + returnSources * ranks * groupWords * Long.BYTES;
     words = page(arrivals + receiveSlots * Long.BYTES);
     received = new Arrays(words, maxRowBytes, capacity, config);
-    returnBuffer = received.end;
+    combineWeights = received.end;
+    returnBuffer = page(combineWeights + combineWeightsBytes(config.topK()));
     returnWeights =
         page(returnBuffer + Math.max(returnRows * returnRowBytes, receiveSlots * metadataBytes));
     bytes = page(returnWeights + returnRows * Float.BYTES * config.topK());
@@ -178,6 +187,11 @@ public final class RegionLayout {
   /** Columns of returning rows per pass; wider rows need several passes. */
   public long columnsOfAPass(DType traveling) {
     return returnRowBytes * Byte.SIZE / traveling.bits() / COLUMNS * COLUMNS;
+  }
+
+  /** Size of {@link #combineWeights}. */
+  public long combineWeightsBytes(int topK) {
+    return receiveSlots * Float.BYTES * topK;
   }
 
   private static int scaleBytes(BufferConfig config) {

@@ -5,6 +5,7 @@ import org.ep4j.DType;
 import org.ep4j.Layout;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.cuda.engine.context.Staging;
@@ -15,8 +16,9 @@ import org.ep4j.engine.throughput.TensorView;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Launches combines. Rows of the return buffer have the size of the buffer's widest row: wider rows
- * are combined in several passes of columns. The arguments are valid.
+ * Launches combines. FLAT rows within a node are pulled where all ranks can read them; see {@code
+ * kernels/combine/row_places.cuh}. Rows of the return buffer have the size of the buffer's widest
+ * row: wider rows are combined in several passes of columns. The arguments are valid.
  */
 final class Combiner {
   /**
@@ -44,6 +46,11 @@ final class Combiner {
   private final TensorView sums = new TensorView();
   private final TensorView weights = new TensorView();
   private final Stages.Cache rowStages;
+
+  /** Of the last call, so that a warm call allocates nothing. */
+  private @Nullable PullStages pullStages;
+
+  private long pulledRowBytes;
 
   /** Sums are pushed from registers: the warps that sum need no stages. */
   private final Stages sumStages;
@@ -103,7 +110,11 @@ final class Combiner {
     p.slotWeights.set(options.applyWeights() ? handle.slotWeights() : 0);
     p.y.set(address(Staging.Buffer.Y, y, stream));
     p.hidden.set(hidden);
-    p.weights.set(address(Staging.Buffer.ROW_WEIGHTS, options.topkWeights(), stream));
+    long rowWeights = address(Staging.Buffer.ROW_WEIGHTS, options.topkWeights(), stream);
+    p.weights.set(rowWeights);
+    boolean readable = flat && internode == null && isReadable(y);
+    p.rowsPlace.set(readable ? y.address() - context.region.address() : 0);
+    p.weightsPlace.set(readable ? weightsPlace(options.topkWeights(), rowWeights, stream) : 0);
     p.out.set(out.address());
     p.bias0.set(address(Staging.Buffer.BIAS0, options.bias0(), stream));
     p.bias1.set(address(Staging.Buffer.BIAS1, options.bias1(), stream));
@@ -128,6 +139,13 @@ final class Combiner {
           p.stageBytes.set(stages.stageBytes());
           p.parts.set(work.parts);
           int bytes = stages.bytes() + Stages.weightLists(options);
+          if (flat) {
+            PullStages pull = pullStages(pieceBytes);
+            p.tableBytes.set(pull.tableBytes());
+            p.slots.set(pull.slots());
+            p.slotBytes.set(pull.slotBytes());
+            bytes = Math.max(bytes, pull.bytes());
+          }
           call.launch(context.sms(), bytes, stream.handle());
         }
       }
@@ -140,12 +158,52 @@ final class Combiner {
     return ticket;
   }
 
+  /** Whether peers can read a tensor: it is in the region of this rank. */
+  private boolean isReadable(Tensor tensor) {
+    long at = tensor.address() - context.region.address();
+    return context.device.properties().hasBulkCopies()
+        && tensor.onDevice()
+        && at > 0
+        && at + tensor.byteSize() <= context.layout.bytes;
+  }
+
+  /**
+   * Where peers read the weights of the rows: they are copied into the region if they are
+   * elsewhere.
+   *
+   * @param address of the weights on the device
+   */
+  private long weightsPlace(@Nullable Tensor rowWeights, long address, CudaStream stream) {
+    if (rowWeights == null || rowWeights.byteSize() == 0) {
+      return 0;
+    }
+    if (isReadable(rowWeights)) {
+      return address - context.region.address();
+    }
+    RegionLayout layout = context.layout;
+    long bytes = Math.min(rowWeights.byteSize(), layout.combineWeightsBytes(context.config.topK()));
+    DeviceCopies.copy(context.at(layout.combineWeights), address, bytes, stream);
+    return layout.combineWeights;
+  }
+
+  private PullStages pullStages(long rowBytes) {
+    PullStages known = pullStages;
+    if (known == null || pulledRowBytes != rowBytes) {
+      known = PullStages.of(context.kernels.sharedBytes, context.ranks, rowBytes);
+      pullStages = known;
+      pulledRowBytes = rowBytes;
+    }
+    return known;
+  }
+
   private void setConstants(CombineParameters p) {
     RegionLayout layout = context.layout;
     p.peers.set(context.peers.table());
     p.rank.set(context.rank);
     p.ranks.set(context.ranks);
     p.readyOffset.set(layout.ready);
+    p.doneOffset.set(layout.done);
+    p.placesOffset.set(layout.places);
     p.groupsOffset.set(layout.groups);
     p.groupWords.set(layout.groupWords);
     p.returnOffset.set(layout.returnBuffer);

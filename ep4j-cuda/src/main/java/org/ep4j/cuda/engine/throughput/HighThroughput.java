@@ -81,8 +81,7 @@ public final class HighThroughput {
   private Results<DispatchResult<OperationEnd>> dispatchResults(Layout layout) {
     CudaDelivery delivery = new CudaDelivery(context);
     DispatchResult.Sizes sizes =
-        new DispatchResult.Sizes(
-            context.rank, context.ranks, context.config.hidden(), context.layout.capacity);
+        DispatchResult.Sizes.of(context.config, context.rank, context.layout.capacity);
     return new Results<>(
         dispatchLifetime,
         () ->

@@ -1,12 +1,12 @@
-// High-throughput combine of FLAT rows within one node, see token_sums.cuh: rows are pushed
-// unchanged and summed by the rank that owns the token.
+// High-throughput combine of FLAT rows within one node: summed by the rank that owns the token. It
+// pulls them if the rows of all ranks can be read by their peers (pull_rows.cuh); else they are
+// pushed unchanged (token_sums.cuh).
 //
-// Roles, in every block:
+// Roles of a push, in every block:
 //   warps 0..push_warps-1   push groups of four rows into return buffers and raise the words of the
 //                           groups (release); then sum
 //   the other warps         sum parts of tokens: wait for the groups of the rows (acquire), add, store
-//   block 0                 also publishes `ready` to all peers
-//   last block to finish    ends the epoch
+// Of both: block 0 also publishes `ready` to all peers, and the last block to finish ends the epoch.
 // Budget: 512 threads at most, one block an SM, so at most 128 registers a thread: 2 rows and 4
 // vectors of a lane at a time. Shared memory: for each pushing warp STAGES stages of stage_bytes
 // and their barriers, 64 row pointers a warp, five words a rank.
@@ -14,6 +14,7 @@
 // Invariant: rows are added in ascending rank order, whatever order they arrive in, so sums do not
 // depend on timing. Pushing warps wait only for `ready`, never for rows, so every awaited row
 // arrives.
+#include "combine/pull_rows.cuh"
 #include "combine/token_sums.cuh"
 
 template <class T>
@@ -79,10 +80,42 @@ struct FlatToken {
   }
 };
 
+template <class T>
+__device__ __forceinline__ void combine_flat(const CombineParameters& p) {
+  extern __shared__ __align__(128) char shared[];
+  Control* control = (Control*)p.peers[p.rank];
+  WaitContext w = make_wait_context(control, p.record, p.host_abort, p.timeout);
+  if (exit_early(w, p.receipt, CombineEntrySignals{p})) {
+    return;
+  }
+  publish_places(p, w);
+  ReadableRows readable(shared, p.ranks);
+  Decision decision = await_places(p, w, 16 / T::ELEMENTS, readable);
+#if EP4J_TMA
+  if (decision == PULL) {
+    pull_rows<T>(p, w, readable, shared + p.table_bytes);
+  }
+#endif
+  if (decision == PUSH) {
+    push_and_sum<FlatToken<T>>(p, w, shared);
+  }
+  if (last_block(control)) {
+    if (decision == PULL) {
+      end_reading(p, w);
+    }
+    if (aborted(w)) {
+      withdraw_rows(p, w);
+    }
+    if (threadIdx.x == 0) {
+      end_epoch(w, p.receipt, CombineEntrySignals{p});
+    }
+  }
+}
+
 #define EP4J_COMBINE(name, T)                             \
   extern "C" __global__ void __launch_bounds__(512, 1)    \
       name(const __grid_constant__ CombineParameters p) { \
-    combine<FlatToken<T>>(p);                             \
+    combine_flat<T>(p);                                   \
   }
 
 EP4J_COMBINE(ep4j_combine_bf16, Bf16)

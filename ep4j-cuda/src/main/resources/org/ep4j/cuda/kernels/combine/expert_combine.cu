@@ -115,10 +115,25 @@ struct ExpertToken {
 };
 
 // Rows of type T that travel as H.
+template <class T, class H>
+__device__ __forceinline__ void combine_grouped(const CombineParameters& p) {
+  extern __shared__ __align__(128) char shared[];
+  Control* control = (Control*)p.peers[p.rank];
+  WaitContext w = make_wait_context(control, p.record, p.host_abort, p.timeout);
+  if (exit_early(w, p.receipt, CombineEntrySignals{p})) {
+    return;
+  }
+  publish_rows_ready(p, w);
+  push_and_sum<ExpertToken<T, H>>(p, w, shared);
+  if (last_block(control) && threadIdx.x == 0) {
+    end_epoch(w, p.receipt, CombineEntrySignals{p});
+  }
+}
+
 #define EP4J_EXPERT_COMBINE(name, T, H)                   \
   extern "C" __global__ void __launch_bounds__(512, 1)    \
       name(const __grid_constant__ CombineParameters p) { \
-    combine<ExpertToken<T, H>>(p);                        \
+    combine_grouped<T, H>(p);                             \
   }
 
 EP4J_EXPERT_COMBINE(ep4j_expert_combine_bf16, Bf16, Bf16)

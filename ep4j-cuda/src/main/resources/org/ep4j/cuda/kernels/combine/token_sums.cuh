@@ -1,4 +1,4 @@
-// High-throughput combine in one kernel; the part that FLAT (combine.cu) and EXPERT_MAJOR
+// High-throughput combine by push; the part that FLAT (combine.cu) and EXPERT_MAJOR
 // (expert_combine.cu) share.
 //
 // Push: each rank pushes the rows that it holds for other ranks into the return buffer of their
@@ -26,20 +26,7 @@
 #pragma once
 #include "combine/push_return_rows.cuh"
 #include "combine/sums.cuh"
-
-// The routes of a token, those of the choices i and i + 32 in lane i. A warp prefetches them while
-// it sums the previous token.
-struct TokenRoutes {
-  u64 routes[ROUNDS];
-
-  __device__ __forceinline__ void prefetch(const CombineParameters& p, u32 token) {
-#pragma unroll
-    for (u32 round = 0; round < ROUNDS; round++) {
-      u32 k = round * 32 + lane_id();
-      routes[round] = k < p.top_k && token < p.tokens ? p.routes[(u64)token * p.top_k + k] : NO_ROUTE;
-    }
-  }
-};
+#include "combine/token_routes.cuh"
 
 // Waits for the row of a route to another rank; null on abort.
 __device__ __forceinline__ const char* await_return_row(const CombineParameters& p, const WaitContext& w,
@@ -96,20 +83,14 @@ __device__ __forceinline__ void sum_tokens(const CombineParameters& p, const Wai
   }
 }
 
+// Pushes rows and sums tokens, in all warps. `shared` is the block's dynamic shared memory.
 template <class Token>
-__device__ __forceinline__ void combine(const CombineParameters& p) {
-  extern __shared__ __align__(128) char shared[];
+__device__ __forceinline__ void push_and_sum(const CombineParameters& p, const WaitContext& w,
+                                             char* shared) {
   u64* barriers = (u64*)(shared + p.push_warps * STAGES * p.stage_bytes);
   const char** pointers = (const char**)(barriers + p.push_warps * STAGES);
   u32 pointers_each = pointers_of_warp(p);
   ReturnLayout return_layout((u32*)(pointers + pointers_each * (blockDim.x >> 5)), p.ranks);
-
-  Control* control = (Control*)p.peers[p.rank];
-  WaitContext w = make_wait_context(control, p.record, p.host_abort, p.timeout);
-  if (exit_early(w, p.receipt, CombineEntrySignals{p})) {
-    return;
-  }
-  publish_rows_ready(p, w);
   return_layout.fill(p);
   u32 warp = warp_id();
   const char** rows = pointers + pointers_each * warp;
@@ -119,7 +100,4 @@ __device__ __forceinline__ void combine(const CombineParameters& p) {
                 rows);
   }
   sum_tokens(p, w, return_layout, Token(rows));
-  if (last_block(control) && threadIdx.x == 0) {
-    end_epoch(w, p.receipt, CombineEntrySignals{p});
-  }
 }

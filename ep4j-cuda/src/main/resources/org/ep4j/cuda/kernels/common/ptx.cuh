@@ -183,8 +183,16 @@ __device__ __forceinline__ u32 shared_address(const void* at) {
   return (u32)__cvta_generic_to_shared(at);
 }
 
-__device__ __forceinline__ void barrier_init(u64* barrier) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+// A phase ends after `arrivals` arrivals and all bytes that they expect.
+__device__ __forceinline__ void barrier_init(u64* barrier, u32 arrivals = 1) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
+               "r"(arrivals)
+               : "memory");
+}
+
+// Arrives without expecting bytes; orders what this thread did before.
+__device__ __forceinline__ void barrier_arrive(u64* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
 // Makes initialised barriers visible to the asynchronous proxy.

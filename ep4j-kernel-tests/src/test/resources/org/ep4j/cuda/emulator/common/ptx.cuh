@@ -165,15 +165,29 @@ void load_packet(T& v, const void* at, bool mine) {
 
 namespace emulator {
 
-// A barrier of one arrival a phase. Low half: missing bytes (more may have arrived than are
-// expected so far); above it: whether the arrival has happened; above that: the phase.
-constexpr u64 ARRIVED = 1ull << 32;
-constexpr u32 PHASE = 33;
+// A barrier. Bits 0 to 31: missing bytes (more may have arrived than are expected so far); 32 to 39:
+// missing arrivals; 40 to 47: arrivals of each phase; from 48 on: the phase.
+constexpr u64 ARRIVAL = 1ull << 32;
+constexpr u64 EACH_PHASE = 1ull << 40;
+constexpr u32 PHASE = 48;
+
+inline u64 of_barrier(u64 phase, u64 arrivals) {
+  return phase << PHASE | arrivals * EACH_PHASE | arrivals * ARRIVAL;
+}
 
 inline void move_on(u64* barrier) {
-  if ((*barrier & ARRIVED) != 0 && (u32)*barrier == 0) {
-    *barrier = ((*barrier >> PHASE) + 1) << PHASE;
+  if ((*barrier / ARRIVAL & 0xff) == 0 && (u32)*barrier == 0) {
+    *barrier = of_barrier((*barrier >> PHASE) + 1, *barrier / EACH_PHASE & 0xff);
   }
+}
+
+inline void arrive_at(u64* barrier, u32 bytes) {
+  if ((*barrier / ARRIVAL & 0xff) == 0) {
+    fail("a barrier gets more arrivals than its phase has");
+  }
+  *barrier -= ARRIVAL;
+  *barrier = *barrier >> 32 << 32 | (u32)((u32)*barrier + bytes);
+  move_on(barrier);
 }
 
 inline void add_missing(u64* barrier, u32 bytes) {
@@ -227,19 +241,18 @@ inline void finish_stores(u64 newest, bool written) {
 
 }  // namespace emulator
 
-inline void barrier_init(u64* barrier) {
+inline void barrier_init(u64* barrier, u32 arrivals = 1) {
   emulator::check(barrier, sizeof *barrier, "barrier_init");
-  *barrier = 0;
+  *barrier = emulator::of_barrier(0, arrivals);
 }
 
 inline void barrier_init_done() {}
 
-inline void barrier_expect(u64* barrier, u32 bytes) {
-  if ((*barrier & emulator::ARRIVED) != 0) {
-    emulator::fail("barrier_expect: the previous phase has not ended");
-  }
-  *barrier |= emulator::ARRIVED;
-  *barrier = *barrier >> 32 << 32 | (u32)((u32)*barrier + bytes);
+inline void barrier_expect(u64* barrier, u32 bytes) { emulator::arrive_at(barrier, bytes); }
+
+inline void barrier_arrive(u64* barrier) {
+  emulator::arrive_at(barrier, 0);
+  emulator::Machine::the->moved();
 }
 
 inline void barrier_wait(u64* barrier, u32 parity) {
