@@ -1,6 +1,7 @@
 package org.ep4j.cuda.internode;
 
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -10,6 +11,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Counters;
@@ -26,12 +28,15 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * A wire between threads of this JVM for memory of GPUs, on machines without a network card: the
- * GPU's copy engines read and write instead of a card, in streams concurrent with kernels. The
+ * copy engines of the GPUs read and write instead of cards, in streams concurrent with kernels. The
  * sender's thread increments counters after its copies are done. Host memory is rejected: a caller
  * that sees a wire with device memory should use device memory.
  */
 final class CopyingWire extends GroupWire {
   static final String NAME = "copying";
+
+  /** Bytes of a lane that one round copies. */
+  private static final long STAGED = 1 << 18;
 
   private static final AtomicLong NUMBERS = new AtomicLong();
   private static final Map<Long, CopyingWire> OPEN = new ConcurrentHashMap<>();
@@ -64,13 +69,19 @@ final class CopyingWire extends GroupWire {
       peers[peer] = Objects.requireNonNull(OPEN.get(numbers[peer]));
       lanes[peer] = new CopyingLane[peer == group.rank() ? 0 : config.lanes()];
       for (int i = 0; i < lanes[peer].length; i++) {
-        lanes[peer][i] = new CopyingLane(this, peers[peer], config, peer, i);
+        MemorySegment staging = owned.own(PinnedMemory.allocate(device, STAGED)).segment();
+        lanes[peer][i] = new CopyingLane(this, peers[peer], config, peer, i, staging);
         progressContexts[i % progressContexts.length].add(lanes[peer][i]);
       }
     }
     // All ranks have read the flag.
     group.barrier(config.timeout());
     OPEN.remove(number);
+  }
+
+  /** The GPU whose memory it reads and writes. */
+  int ordinal() {
+    return device.ordinal();
   }
 
   /** Whether its rank has closed it. */
