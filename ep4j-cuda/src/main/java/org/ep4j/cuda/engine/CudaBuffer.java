@@ -391,6 +391,7 @@ final class CudaBuffer implements ExpertBuffer {
       if (!context.completion.endsInTime()) {
         abandon();
       }
+      context.publishClosed();
       try {
         // A peer's kernel may still write words here.
         live.barrier(PARTING);

@@ -96,7 +96,8 @@ public final class InternodeConnection implements AutoCloseable {
         layout.incomingBytes(partners),
         layout.outgoingBytes(partners),
         layout.counters(maxPartners),
-        layout.quiesce(maxPartners));
+        layout.quiesce(maxPartners),
+        layout.closed(maxPartners));
   }
 
   private static int maxPartners(Rails rails, int ranks) {
@@ -203,6 +204,19 @@ public final class InternodeConnection implements AutoCloseable {
   /** Why {@code peer} no longer sends or this rank no longer sends; null if neither. Any thread. */
   public @Nullable String problem(int peer) {
     return link.problem(peer);
+  }
+
+  /**
+   * Tells ranks of other nodes that this rank enters no further operation, if the transport can. No
+   * kernel of this rank runs.
+   */
+  public void publishClosed() {
+    link.publishClosed();
+  }
+
+  /** Whether a rank of another node has told that it enters no further operation. Any thread. */
+  public boolean hasClosed(int peer) {
+    return !nodes.together(peer, rank) && link.hasClosed(peer);
   }
 
   /**

@@ -104,12 +104,17 @@ final class InternodeLayout {
     return ranks + 2 * maxPartners * SLOTS;
   }
 
-  /** First of the counters of {@link InternodeQuiesce}, one per rank, after all others. */
+  /** First of the counters of {@link InternodeQuiesce}, one per rank. */
   int quiesce(int maxPartners) {
     return firstLowLatency(maxPartners) + sizes.lowLatencyCounters();
   }
 
-  int counters(int maxPartners) {
+  /** First of the counters of ranks that have closed, one per rank, after all others. */
+  int closed(int maxPartners) {
     return quiesce(maxPartners) + ranks;
+  }
+
+  int counters(int maxPartners) {
+    return closed(maxPartners) + ranks;
   }
 }

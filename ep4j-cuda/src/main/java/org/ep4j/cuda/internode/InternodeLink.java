@@ -66,6 +66,18 @@ interface InternodeLink extends AutoCloseable {
   /** Why a rank of another node no longer sends; null if it does. Any thread. */
   @Nullable String problem(int peer);
 
+  /**
+   * Tells the other ranks, after all that this rank has sent, that it enters no further operation,
+   * if the transport can. No kernel of this rank runs. Does not wait.
+   */
+  void publishClosed();
+
+  /**
+   * Whether a rank has published that it enters no further operation; all that it has sent is then
+   * here. Any thread.
+   */
+  boolean hasClosed(int peer);
+
   /** Why the transport does not support the loss of a rank of another node; empty if it does. */
   String refusesLossOf(int rank);
 

@@ -7,7 +7,9 @@ package org.ep4j.cuda.internode;
  * @param outgoingBytes bytes of memory that the transport reads if kernels cannot write to the
  *     destination
  * @param counters counters of each rank, equal on all ranks
- * @param quiesceCounter the first counter of quiesce, one per rank, which are the last counters
+ * @param quiesceCounter the first counter of quiesce, one per rank
+ * @param closedCounter the first of the counters that tell that a rank has closed, one per rank,
+ *     which are the last counters
  */
 record InternodeMemorySizes(
-    long incomingBytes, long outgoingBytes, int counters, int quiesceCounter) {}
+    long incomingBytes, long outgoingBytes, int counters, int quiesceCounter, int closedCounter) {}

@@ -198,6 +198,15 @@ final class LibraryLink implements InternodeLink {
     return null;
   }
 
+  /** Hosts send nothing over a library. */
+  @Override
+  public void publishClosed() {}
+
+  @Override
+  public boolean hasClosed(int peer) {
+    return false;
+  }
+
   @Override
   public String refusesLossOf(int rank) {
     return "rank "

@@ -46,6 +46,11 @@ final class WireLink implements InternodeLink {
   /** Counters that are cleared when the link begins anew. */
   private final int cleared;
 
+  /**
+   * Counter of rank 0, to which each of its lanes adds 1 when it closes; the other ranks follow.
+   */
+  private final int closedCounter;
+
   private final Wire wire;
   private final ReceiveMemory incoming;
 
@@ -79,6 +84,7 @@ final class WireLink implements InternodeLink {
     device = world.device();
     this.settings = settings;
     cleared = sizes.quiesceCounter();
+    closedCounter = sizes.closedCounter();
     boolean complete = false;
     try {
       wire = owned.own(settings.open(group, sizes.counters(), bus()));
@@ -234,6 +240,16 @@ final class WireLink implements InternodeLink {
     }
     LaneFailure failure = LaneFailure.of(wire, peer);
     return failure == null ? null : failure.toString();
+  }
+
+  @Override
+  public void publishClosed() {
+    proxy.publishClosed(closedCounter + group.rank());
+  }
+
+  @Override
+  public boolean hasClosed(int peer) {
+    return wire.counters().get(closedCounter + peer) >= wire.config().lanes();
   }
 
   @Override

@@ -83,6 +83,8 @@ public final class CombineParameters extends Struct {
   public final U64 slotBytes = u64("slot_bytes");
   public final U64 timeout = u64("timeout");
   public final Pointer record = pointer("struct Record*", "record");
+
+  /** Mapped host memory, see {@code WaitContext}. */
   public final Pointer hostAbort = pointer("const u64*", "host_abort");
 
   public final Receipt receipt = nested(new Receipt(), "receipt");

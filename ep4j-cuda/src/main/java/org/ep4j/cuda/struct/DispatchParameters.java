@@ -159,7 +159,7 @@ public final class DispatchParameters extends Struct {
   /** Mapped host memory: the report of a failed wait. */
   public final Pointer record = pointer("struct Record*", "record");
 
-  /** Mapped host memory: not 0 once the host knows that a wait cannot succeed. */
+  /** Mapped host memory, see {@code WaitContext}. */
   public final Pointer hostAbort = pointer("const u64*", "host_abort");
 
   public final Receipt receipt = nested(new Receipt(), "receipt");

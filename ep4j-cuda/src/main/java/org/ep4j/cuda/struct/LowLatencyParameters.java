@@ -162,7 +162,7 @@ public final class LowLatencyParameters extends Struct {
   /** Copy of {@code masks} in mapped host memory, for the host. */
   public final Pointer hostMasks = pointer("u64*", "host_masks");
 
-  /** [ranks] mapped host memory: not 0 once a dead rank is fenced. */
+  /** [ranks] mapped host memory: not 0 once a dead rank is fenced or a rank has closed. */
   public final Pointer hostGone = pointer("const u64*", "host_gone");
 
   /** Dispatch: tokens of a routing tile, bounded by shared memory. */
@@ -172,6 +172,8 @@ public final class LowLatencyParameters extends Struct {
   public final U64 timeout = u64("timeout");
 
   public final Pointer record = pointer("struct Record*", "record");
+
+  /** Mapped host memory, see {@code WaitContext}. */
   public final Pointer hostAbort = pointer("const u64*", "host_abort");
 
   public final Receipt receipt = nested(new Receipt(), "receipt");

@@ -56,6 +56,7 @@ class InternodeLayoutTest {
     }
     take(used, layout.firstLowLatency(PARTNERS), 30);
     take(used, layout.quiesce(PARTNERS), RANKS);
+    take(used, layout.closed(PARTNERS), RANKS);
     assertThat(used).doesNotContain(false);
   }
 

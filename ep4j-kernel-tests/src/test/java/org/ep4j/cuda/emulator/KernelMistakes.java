@@ -171,6 +171,13 @@ final class KernelMistakes {
             "    if (r < blockDim.x && is_live(p, r) && !aborted(w)) {",
             "has not waited for `done`"),
         new Mistake(
+            "kernels wait for ranks that have closed their buffer",
+            "many_ranks_world",
+            "common/protocol.cuh",
+            "(phase != PHASE_BLOCKS && load_acquire_system(w.host_abort + 1 + peer) != 0)",
+            "false",
+            "(?s)HANG.*cached dispatch"),
+        new Mistake(
             "fenced ranks do not check the fence",
             "stale_rank_fence_world",
             "common/kernel_lifecycle.cuh",

@@ -42,7 +42,7 @@ class Dispatching {
         tickets(world.ranks),
         refusals(world.ranks) {
     Memory& memory = machine.memory;
-    abort = memory.zeroed<u64>(1, "host_abort", EVERYBODY);
+    abort = memory.zeroed<u64>(1 + world.ranks, "host_abort", EVERYBODY);
     placement = memory.allocate<u32>(world.experts, "placement", EVERYBODY);
     order = memory.zeroed<u32>(world.ranks + 1 + world.experts, "order", EVERYBODY);
     for (u32 e = 0; e < world.experts; e++) {

@@ -27,7 +27,7 @@ class LowLatencyCalls {
         deliveries{world},
         at(world, hidden, masking ? MAX_AREAS : 2) {
     Memory& memory = machine.memory;
-    host_abort = memory.zeroed<u64>(1, "host_abort", EVERYBODY);
+    host_abort = memory.zeroed<u64>(1 + world.ranks, "host_abort", EVERYBODY);
     placement = memory.allocate<u32>(world.experts, "placement", EVERYBODY);
     for (u32 r = 0; r < world.ranks; r++) {
       // A node is a run of ranks.

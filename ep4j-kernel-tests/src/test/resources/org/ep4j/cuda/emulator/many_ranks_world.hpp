@@ -41,7 +41,7 @@ struct ManyRanks {
     }
     record = memory.zeroed<Record>(1, "record", EVERYBODY);
     completed = memory.zeroed<u64>(1, "completed", EVERYBODY);
-    host_abort = memory.zeroed<u64>(1, "host_abort", EVERYBODY);
+    host_abort = memory.zeroed<u64>(1 + ranks, "host_abort", EVERYBODY);
   }
 
   u64& word(u32 at, u64 offset, u32 of) { return ((u64*)(peers[at] + offset))[of]; }
@@ -77,7 +77,7 @@ struct ManyRanks {
   }
 };
 
-inline void run_dispatch(ManyRanks& world) {
+inline void start_dispatch(ManyRanks& world) {
   DispatchParameters p{};
   p.peers = world.peers;
   p.rank = world.rank;
@@ -100,11 +100,34 @@ inline void run_dispatch(ManyRanks& world) {
     finish(p, w, false);
   };
   world.machine.enqueue(0, std::move(launch));
+}
+
+inline void run_dispatch(ManyRanks& world) {
+  start_dispatch(world);
   world.arrive_late(world.ready_offset, "ready");
   world.arrive_late(world.done_offset, "done");
   world.machine.run();
   world.check_told(world.ready_offset, "ready");
   world.check_told(world.done_offset, "done");
+}
+
+// The late rank has closed its buffer. Before, another one does, for which the kernel does not wait.
+inline void run_with_closed_rank(ManyRanks& world) {
+  Machine& machine = world.machine;
+  start_dispatch(world);
+  world.host_abort[1 + (world.late + 1) % world.ranks] = 1;
+  u64 end = machine.steps + (1u << 18);
+  machine.run_while([&] { return machine.steps < end && !machine.is_idle(0); });
+  if (machine.is_idle(0)) {
+    fail("the kernel has not waited for rank %u, which has not closed", world.late);
+  }
+  world.host_abort[1 + world.late] = 1;
+  machine.moved();
+  machine.run();
+  if (world.record->state != STATE_TIMEOUT || world.record->peer != world.late) {
+    fail("the kernel reports state %llu of rank %llu, not that rank %u is missing",
+         world.record->state, world.record->peer, world.late);
+  }
 }
 
 inline void run_combine(ManyRanks& world) {
@@ -190,7 +213,7 @@ inline void many_ranks_case(u64 seed) {
   about += std::to_string(ranks) + " ranks, rank " + std::to_string(world.rank) + ", late rank " +
            std::to_string(world.late);
   u32 other = world.late != world.rank ? world.late : ranks;
-  switch (first.below(5)) {
+  switch (first.below(6)) {
     case 0:
       return run_combine(world);
     case 1:
@@ -199,8 +222,14 @@ inline void many_ranks_case(u64 seed) {
       return run_pull(world, ranks, false);
     case 3:
       return run_pull(world, other, false);
-    default:
+    case 4:
       return run_pull(world, other, other < ranks);
+    default:
+      if (other == ranks) {
+        return run_dispatch(world);
+      }
+      about += ", which closes its buffer";
+      return run_with_closed_rank(world);
   }
 }
 

@@ -204,6 +204,14 @@ public final class CudaContext {
     }
   }
 
+  /** Tells the other ranks that this rank enters no further operation. None of its kernels runs. */
+  public void publishClosed() {
+    calls.publishClosed();
+    if (internode != null) {
+      internode.publishClosed();
+    }
+  }
+
   /** Refuses an operation that does not yet support several nodes. */
   public void requireOneNode(String what, String remedy) {
     if (internode != null) {

@@ -22,6 +22,11 @@ import org.jspecify.annotations.Nullable;
  * the rest of the entry is written, then n with release. Peers read with acquire, and only after a
  * wait has failed; no wait depends on these words. A reset clears the calls of a rank before its
  * final barrier, so that all ranks count from 1 again.
+ *
+ * <p>Behind the entries: {@code closed}, 1 once the rank has closed its buffer and so enters no
+ * further operation. It writes the word with release after its last kernel has ended; what that
+ * kernel has written to peers is then visible to whoever reads the word with acquire. Read by ranks
+ * whose wait does not end.
  */
 public final class CallLog implements AutoCloseable {
   /** Entries per rank: more calls than a rank enqueues ahead of a wait. */
@@ -29,6 +34,10 @@ public final class CallLog implements AutoCloseable {
 
   /** Whole cache lines, so that ranks do not share one. */
   private static final long ENTRY_BYTES = Math.ceilDiv(OperationLayout.BYTES, 64L) * 64;
+
+  private static final long CLOSED = ENTRIES * ENTRY_BYTES;
+
+  private static final long BYTES = CLOSED + 64;
 
   private static final long NUMBER = OperationLayout.EPOCH * 8L;
 
@@ -51,12 +60,11 @@ public final class CallLog implements AutoCloseable {
 
   /** Opens the memory on all ranks; collective. */
   public static CallLog open(Group group, Nodes nodes, Duration timeout) {
-    long bytes = ENTRIES * ENTRY_BYTES;
     int node = nodes.of(group.rank());
     int first = nodes.first(node);
     int end = nodes.end(node);
     return new CallLog(
-        SymmetricMemory.allocate(group, first, end, MemoryPlan.whole(bytes), timeout),
+        SymmetricMemory.allocate(group, first, end, MemoryPlan.whole(BYTES), timeout),
         group.rank(),
         first,
         end);
@@ -64,10 +72,9 @@ public final class CallLog implements AutoCloseable {
 
   /** Opens the memory on a returning rank; collective with {@link #readmit}. */
   public static CallLog rejoin(Participants participants, Duration timeout) {
-    long bytes = ENTRIES * ENTRY_BYTES;
     return new CallLog(
         SymmetricMemory.rejoin(
-            participants, 0, participants.ranks(), MemoryPlan.whole(bytes), timeout),
+            participants, 0, participants.ranks(), MemoryPlan.whole(BYTES), timeout),
         participants.rank(),
         0,
         participants.ranks());
@@ -91,6 +98,23 @@ public final class CallLog implements AutoCloseable {
     called.write(at, 0);
     NativeMemory.putLongRelease(at + NUMBER, calls);
     return calls;
+  }
+
+  /** Tells the ranks of this node that this rank enters no further operation. */
+  public void publishClosed() {
+    publishClosed(rank);
+  }
+
+  /** The same for another rank of a test. */
+  void publishClosed(int of) {
+    NativeMemory.putLongRelease(memory.address(of) + CLOSED, 1);
+  }
+
+  /** Whether a rank of this node has closed its buffer. */
+  boolean isClosed(int peer) {
+    return peer >= first
+        && peer < end
+        && NativeMemory.getLongAcquire(memory.address(peer) + CLOSED) != 0;
   }
 
   /** Clears all calls of this rank; no operation runs. */

@@ -36,6 +36,9 @@ public final class Completion {
   /** Interval at which a waiting thread queries the driver for a GPU failure. */
   private static final long ASK_NANOS = Duration.ofSeconds(1).toNanos();
 
+  /** Interval at which a waiting thread looks for ranks that have closed their buffer. */
+  private static final long CLOSED_NANOS = Duration.ofMillis(5).toNanos();
+
   private final HostWords words;
   private final CudaStream stream;
   private final int ranks;
@@ -162,6 +165,7 @@ public final class Completion {
       @Nullable MemorySegment memory, long offset, long wanted, Object operation, long limit) {
     long start = 0;
     long asked = 0;
+    long looked = 0;
     for (int spin = 1; !done(memory, offset, wanted); spin++) {
       if (spin % SPINS != 0) {
         Thread.onSpinWait();
@@ -171,6 +175,11 @@ public final class Completion {
       if (start == 0) {
         start = now;
         asked = now;
+        looked = now;
+      }
+      if (now - looked > CLOSED_NANOS) {
+        looked = now;
+        diagnosis.noticeClosed(now);
       }
       if (now - asked > ASK_NANOS) {
         asked = now;
@@ -318,6 +327,11 @@ public final class Completion {
   /** Whether the buffer needs a reset. */
   public boolean isBroken() {
     return failure != null;
+  }
+
+  /** Whether a rank that takes part in operations has closed its buffer. */
+  public boolean hasClosed(int rank) {
+    return diagnosis.hasClosed(rank);
   }
 
   public boolean isExcluded(int rank) {

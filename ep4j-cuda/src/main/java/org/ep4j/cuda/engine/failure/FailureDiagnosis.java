@@ -26,6 +26,11 @@ public final class FailureDiagnosis implements AutoCloseable {
 
   private static final long POLL_NANOS = 1_000_000;
 
+  /** Much longer than words that a rank has written before it closed need to arrive at a kernel. */
+  private static final long CLOSED_GRACE_NANOS = 20_000_000;
+
+  private static final String CLOSED = "has closed its buffer";
+
   private final HostWords words;
   private final Members members;
   private final int rank;
@@ -41,6 +46,12 @@ public final class FailureDiagnosis implements AutoCloseable {
   /** Null with one rank. Set before the first operation. */
   private @Nullable StaleRankFence fence;
 
+  /**
+   * Time at which each rank was first seen to have closed its buffer; 0: it has not. Guarded by
+   * this.
+   */
+  private final long[] closedSince;
+
   /** Whether the call log and the connection are closed. Guarded by this. */
   private boolean closed;
 
@@ -55,6 +66,7 @@ public final class FailureDiagnosis implements AutoCloseable {
     this.calls = calls;
     report = new KernelReport(words, members, config);
     excluded = new boolean[members.size()];
+    closedSince = new long[members.size()];
   }
 
   /** Sets the sources for losses of other nodes and for ranks that have fenced this one. */
@@ -81,6 +93,41 @@ public final class FailureDiagnosis implements AutoCloseable {
   int lostPeer() {
     for (int r = 0; r < excluded.length; r++) {
       if (isLost(r)) {
+        return r;
+      }
+    }
+    return -1;
+  }
+
+  /**
+   * Notifies kernels of the ranks that have closed their buffer: those ranks enter no further
+   * operation. Waits for other ranks continue, which may still be in the last operation.
+   */
+  synchronized void noticeClosed(long now) {
+    for (int r = 0; r < excluded.length; r++) {
+      if (hasClosed(r) && now - closedSince[r] > CLOSED_GRACE_NANOS) {
+        words.gone(r);
+      }
+    }
+  }
+
+  /** Whether a rank that takes part in operations has closed its buffer, as far as known. */
+  synchronized boolean hasClosed(int peer) {
+    if (!closed && closedSince[peer] == 0 && isClosedNow(peer)) {
+      closedSince[peer] = Math.max(1, System.nanoTime());
+    }
+    return closedSince[peer] != 0 && !excluded[peer];
+  }
+
+  private boolean isClosedNow(int peer) {
+    return peer != rank
+        && (calls.isClosed(peer) || (internode != null && internode.hasClosed(peer)));
+  }
+
+  /** A rank that has closed its buffer; -1 if none. */
+  private int closedPeer() {
+    for (int r = 0; r < excluded.length; r++) {
+      if (hasClosed(r)) {
         return r;
       }
     }
@@ -119,6 +166,7 @@ public final class FailureDiagnosis implements AutoCloseable {
     return isCutOff()
         || isConsideredLost()
         || lostPeer() >= 0
+        || closedPeer() >= 0
         || fencedBy() != StaleRankFence.NO_RANK;
   }
 
@@ -133,6 +181,10 @@ public final class FailureDiagnosis implements AutoCloseable {
   private PeerTimeoutException timeout(String operation) {
     int lost = lostPeer();
     int peer = lost >= 0 && members.isAlive(words.peer()) ? lost : words.peer();
+    if (lost < 0 && words.left() > 0 && closedPeer() >= 0 && !hasClosed(peer)) {
+      // Only a rank that has closed its buffer ends waits before their deadline.
+      peer = closedPeer();
+    }
     if (peer == rank && !closed) {
       // Blocks of this rank wait for each other too: which wait fails first is random.
       // High-throughput kernels determine the ranks that have not entered, except combines between
@@ -143,7 +195,9 @@ public final class FailureDiagnosis implements AutoCloseable {
     if (loss == null && internode != null && !closed) {
       loss = internode.problem(peer);
     }
-    return report.timeout(operation, peer, loss);
+    return hasClosed(peer)
+        ? report.timeout(operation, peer, CLOSED, false)
+        : report.timeout(operation, peer, loss);
   }
 
   /** The error for ranks that are missing in a barrier of the survivors. */

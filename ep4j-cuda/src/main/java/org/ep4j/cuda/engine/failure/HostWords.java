@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine.failure;
 
 import java.lang.foreign.MemorySegment;
+import java.util.Objects;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.engine.launch.Phase;
@@ -10,11 +11,12 @@ import org.ep4j.memory.NativeMemory;
  * Words in page-locked memory for communication between kernels and the host.
  *
  * <p>{@code completed}: highest ticket of a completed operation; kernels write with release, the
- * host reads with acquire. {@code abort}: nonzero if waits must abort; the host writes, waiting
- * kernels read. The record: see {@code Record} in {@code kernels/common/protocol.cuh}; kernels
- * write {@code state} or {@code attributed_epoch} last, with release. By rank: {@code masked},
- * written by kernels that mask a rank and by the host while no kernel runs; {@code gone}, nonzero
- * once a dead rank is fenced, written by the host.
+ * host reads with acquire. {@code abort}: nonzero if all waits must abort, and behind it {@code
+ * gone} by rank: nonzero if those for that rank must, because it is dead and fenced or has closed
+ * its buffer; the host writes, waiting kernels read. The record: see {@code Record} in {@code
+ * kernels/common/protocol.cuh}; kernels write {@code state} or {@code attributed_epoch} last, with
+ * release. By rank: {@code masked}, written by kernels that mask a rank and by the host while no
+ * kernel runs.
  */
 public final class HostWords implements AutoCloseable {
   /** A wait missed its deadline. */
@@ -45,9 +47,9 @@ public final class HostWords implements AutoCloseable {
   private static final int CHOICE = 56;
   private static final int LEFT = 64;
   private static final int ATTRIBUTED = 72;
-  private static final int ABORT = 128;
   private static final int COMPLETED = 256;
-  private static final int MASKED = 4096;
+  private static final int ABORT = 4096;
+  private static final int GONE = ABORT + Long.BYTES;
 
   /**
    * All words. After close, a copy of them: any thread may query events at any time, and late
@@ -79,7 +81,7 @@ public final class HostWords implements AutoCloseable {
   }
 
   static long bytes(int ranks) {
-    return MASKED + 2L * ranks * Long.BYTES;
+    return GONE + 2L * ranks * Long.BYTES;
   }
 
   private long get(long at) {
@@ -112,29 +114,37 @@ public final class HostWords implements AutoCloseable {
   }
 
   public long masksOnDevice() {
-    return device + MASKED;
+    return device + masked(0, ranks);
   }
 
   public long goneOnDevice() {
-    return device + MASKED + (long) ranks * Long.BYTES;
+    return device + GONE;
   }
 
   public boolean masked(int rank) {
-    return get(MASKED + (long) rank * Long.BYTES) != 0;
+    return get(masked(rank, ranks)) != 0;
   }
 
   public void setMasked(int rank, boolean masked) {
-    put(MASKED + (long) rank * Long.BYTES, masked ? 1 : 0);
+    put(masked(rank, ranks), masked ? 1 : 0);
   }
 
-  /** Notifies waiting kernels that a rank is dead and no longer writes. */
+  private static long masked(int rank, int ranks) {
+    return GONE + (long) (ranks + rank) * Long.BYTES;
+  }
+
+  private static long gone(int rank, int ranks) {
+    return GONE + (long) Objects.checkIndex(rank, ranks) * Long.BYTES;
+  }
+
+  /** Notifies waiting kernels that a rank is dead or has closed its buffer, and writes no more. */
   public void gone(int rank) {
-    put(MASKED + (long) (ranks + rank) * Long.BYTES, 1);
+    put(gone(rank, ranks), 1);
   }
 
   /** Marks that another process has replaced a dead rank. */
   public void back(int rank) {
-    put(MASKED + (long) (ranks + rank) * Long.BYTES, 0);
+    put(gone(rank, ranks), 0);
   }
 
   long completed() {

@@ -82,6 +82,16 @@ final class KernelReport {
    * @param loss how the peer was lost; null if it is alive as far as known
    */
   PeerTimeoutException timeout(String operation, int peer, @Nullable String loss) {
+    String state = loss == null ? members.silenceOf(peer) : "is dead (" + loss + ")";
+    return timeout(operation, peer, state, loss != null);
+  }
+
+  /**
+   * The error for a failed wait for {@code peer}.
+   *
+   * @param state of the peer, as {@link PeerTimeoutException#peerState}
+   */
+  PeerTimeoutException timeout(String operation, int peer, String state, boolean dead) {
     return new PeerTimeoutException(
         operation,
         words.phase().text,
@@ -90,8 +100,8 @@ final class KernelReport {
         words.expected(),
         words.seen(),
         waitedMillis(),
-        loss == null ? members.silenceOf(peer) : "is dead (" + loss + ")",
-        loss != null);
+        state,
+        dead);
   }
 
   private long waitedMillis() {

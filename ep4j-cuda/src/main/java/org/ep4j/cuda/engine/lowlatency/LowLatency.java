@@ -194,17 +194,24 @@ public final class LowLatency {
     return excluded[rank] || part.isMasked(rank);
   }
 
-  /** Admits all ranks except excluded ranks and, with masking, dead ranks. */
+  /**
+   * Admits all ranks except excluded ranks and, with masking, dead ranks and ranks that have
+   * closed.
+   */
   public void cleanMask() {
     context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
     context.completion.awaitAll();
     context.completion.requireNotFenced("cleanMask");
     for (int r = 0; r < context.ranks; r++) {
-      boolean dead = Limits.masking(context.config) && !context.members.isAlive(r);
-      part.mask(r, excluded[r] || dead);
-      noticed[r] = excluded[r] || dead;
+      boolean missing = excluded[r] || (Limits.masking(context.config) && isLost(r));
+      part.mask(r, missing);
+      noticed[r] = missing;
     }
     catchUp();
+  }
+
+  private boolean isLost(int peer) {
+    return !context.members.isAlive(peer) || context.completion.hasClosed(peer);
   }
 
   /** Adopts the highest operation number of all ranks; no rank is inside an operation. */
@@ -359,6 +366,16 @@ public final class LowLatency {
     }
   }
 
+  private String state(int masked) {
+    String death = context.members.deathReport(masked);
+    if (death != null) {
+      return "dead (" + death + ")";
+    }
+    return context.completion.hasClosed(masked)
+        ? "without its buffer, which it has closed"
+        : "silent";
+  }
+
   /** Logs the ranks that kernels have masked. */
   private void noticeMasks() {
     if (!Limits.masking(context.config)) {
@@ -367,14 +384,13 @@ public final class LowLatency {
     for (int r = 0; r < context.ranks; r++) {
       boolean masked = part.isMasked(r);
       if (masked && !noticed[r]) {
-        String death = context.members.deathReport(r);
         LOG.log(
             Level.WARNING,
             "low-latency operation {0}: rank {1} is {2} and is masked; operations continue without"
                 + " it",
             flights.number(),
             r,
-            death == null ? "silent" : "dead (" + death + ")");
+            state(r));
       }
       noticed[r] = masked;
     }

@@ -12,6 +12,9 @@ final class LaneQueue {
   /** Whether the lane has work since its last flush. */
   boolean touched;
 
+  /** Whether the lane has carried the notice that this rank has closed. */
+  boolean notified;
+
   /**
    * A queue without commands.
    *

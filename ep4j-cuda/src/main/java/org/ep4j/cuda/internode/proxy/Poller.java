@@ -61,6 +61,12 @@ final class Poller implements Runnable, CommandRing.Taker {
   private volatile @Nullable Throwable problem;
   private volatile boolean closing;
 
+  /** Counter that tells the peers that this rank has closed; -1 until then. */
+  private volatile int closedCounter = -1;
+
+  /** Lanes that have carried that notice. */
+  private int notifiedLanes;
+
   Poller(
       Wire wire,
       int progressContext,
@@ -184,6 +190,9 @@ final class Poller implements Runnable, CommandRing.Taker {
     for (CommandRing ring : rings) {
       done += ring.drain(this, BATCH);
     }
+    if (done == 0 && closedCounter >= 0 && notifiedLanes < all.length) {
+      notifyClosed();
+    }
     for (int i = 0; i < touchedCount; i++) {
       LaneQueue queue = touched[i];
       queue.touched = false;
@@ -207,6 +216,19 @@ final class Poller implements Runnable, CommandRing.Taker {
     posted.setRelease(taken);
     lost.setRelease(dropped);
     return done;
+  }
+
+  /** The rings are empty, and no kernel pushes. */
+  private void notifyClosed() {
+    for (LaneQueue queue : all) {
+      if (!queue.notified
+          && queue.isEmpty()
+          && queue.lane.add(closedCounter, 1) != Lane.BACK_PRESSURED) {
+        queue.notified = true;
+        notifiedLanes++;
+        boolean ignored = queue.lane.flush();
+      }
+    }
   }
 
   private int retry(LaneQueue queue) {
@@ -324,6 +346,11 @@ final class Poller implements Runnable, CommandRing.Taker {
     if (problem == null) {
       problem = cause;
     }
+  }
+
+  /** Adds 1 to a counter of every peer on each lane, once the rings are empty. Any thread. */
+  void publishClosed(int counter) {
+    closedCounter = counter;
   }
 
   /** Ends the thread after pending commands are posted. */

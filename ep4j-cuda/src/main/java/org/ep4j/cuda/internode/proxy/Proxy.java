@@ -202,6 +202,14 @@ public final class Proxy implements AutoCloseable {
     memory.describe(rings, pinned.deviceAddress(), control.address());
   }
 
+  /**
+   * Adds 1 to a counter of every other rank on each lane, behind all that kernels have pushed. Does
+   * not wait. No kernel that pushes runs any more.
+   */
+  public void publishClosed(int counter) {
+    pollers.forEach(poller -> poller.publishClosed(counter));
+  }
+
   /** Number of commands posted to lanes. */
   public long posted() {
     return sum(Poller::posted);

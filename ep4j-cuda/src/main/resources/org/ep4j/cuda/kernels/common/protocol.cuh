@@ -71,8 +71,8 @@ enum State {
 struct WaitContext {
   Control* control;
   Record* record;
-  const u64* host_abort;  // mapped host memory: not 0 once the host knows that the wait cannot
-                          // succeed
+  const u64* host_abort;  // mapped host memory, [1 + ranks]: not 0 once the host knows that no wait can
+                          // succeed; then, by rank: that none for this rank can
   u64 epoch;
   u64 deadline;           // on the GPU's nanosecond clock
 };
@@ -116,6 +116,14 @@ __device__ __forceinline__ bool is_fenced(const WaitContext& w) {
   return load_relaxed_system(&w.control->fenced_by) != 0;
 }
 
+// Whether the host knows that a wait for a rank cannot succeed. The host has let much more time pass than
+// a word that the rank has written needs to arrive.
+__device__ __forceinline__ bool host_aborts(const WaitContext& w, u64 phase, u64 peer) {
+  // Blocks of this GPU name no peer.
+  return load_acquire_system(w.host_abort) != 0 ||
+         (phase != PHASE_BLOCKS && load_acquire_system(w.host_abort + 1 + peer) != 0);
+}
+
 // The slow path of a wait, outside the polling loop. Returns true when the wait must abort.
 __device__ __noinline__ bool should_abort(const WaitContext& w, u32 polls, u64 phase, u64 peer, u64 expected,
                                   u64 seen) {
@@ -124,7 +132,7 @@ __device__ __noinline__ bool should_abort(const WaitContext& w, u32 polls, u64 p
   }
   // A read of host memory crosses PCIe: only one poll in 65536 makes it.
   if (nanoseconds() > w.deadline || is_fenced(w) ||
-      ((polls & 0xffff) == 0 && load_acquire_system(w.host_abort) != 0)) {
+      ((polls & 0xffff) == 0 && host_aborts(w, phase, peer))) {
     fail_wait(w, phase, peer, expected, seen);
     return true;
   }

@@ -103,10 +103,10 @@ __device__ __forceinline__ void refresh_counters(const InternodeWorld& world, co
   __syncwarp();
 }
 
-// Called by the polling warp: whether the host requests an abort. One thread.
+// Called by the polling warp: whether the host or the proxy knows that the wait cannot succeed. One thread.
 __device__ __forceinline__ bool host_should_abort(const InternodeWorld& world, const WaitContext& w, const u64* at,
-                                               u64 threshold, u32 rank) {
-  return load_acquire_system(w.host_abort) != 0 ||
+                                               u64 threshold, u64 phase, u32 rank) {
+  return host_aborts(w, phase, rank) ||
          (is_peer_lost(world.transport, rank) && count_acquire(world.transport, at) < threshold);
 }
 
@@ -138,7 +138,7 @@ __device__ __forceinline__ bool await_counter(const InternodeWorld& world, const
         u64 polls_done = load_relaxed_system(&seen->polls_done) + 1;
         store_relaxed_system(&seen->polls_done, polls_done);
         // An aborting warp raises `abort`, which the other warps see.
-        if (polls_done % POLLS_PER_HOST_CHECK == 0 && host_should_abort(world, w, at + place, threshold, rank)) {
+        if (polls_done % POLLS_PER_HOST_CHECK == 0 && host_should_abort(world, w, at + place, threshold, phase, rank)) {
           fail_wait(w, phase, rank, threshold, value);
           over = true;
         }

@@ -69,6 +69,17 @@ class FailureDiagnosisTest {
       NativeMemory.putLongRelease(memory, at, value);
     }
 
+    /** What kernels read about a rank: nonzero if waits for it must end. */
+    long gone(int rank) {
+      long at = words.goneOnDevice() + (long) rank * Long.BYTES;
+      return NativeMemory.getLongAcquire(at);
+    }
+
+    /** As if that rank had closed its buffer. */
+    void closeFor(int rank) {
+      calls.publishClosed(rank);
+    }
+
     RuntimeException notified() {
       diagnosis.awaitLossNotice();
       return diagnosis.ofTimeout("dispatch");
@@ -202,6 +213,30 @@ class FailureDiagnosisTest {
                   PeerTimeoutException.class, e -> assertThat(e.peer()).isEqualTo(1));
         },
         listens);
+  }
+
+  /** Another rank of the same operation may be slow; only waits for the closed rank end. */
+  @Test
+  void rankThatHasClosedItsBufferIsNamedAndItsWaitsEnd() {
+    onRankZero(
+        (group, record) -> {
+          record.diagnosis.noticeClosed(System.nanoTime());
+          assertThat(record.gone(BEHIND)).isZero();
+          record.closeFor(BEHIND);
+          while (record.gone(BEHIND) == 0) {
+            record.diagnosis.noticeClosed(System.nanoTime());
+          }
+          assertThat(record.gone(RANKS - 1)).isZero();
+          record.waited(RANKS - 1, TIME_LEFT);
+          assertThat(record.notified())
+              .isInstanceOfSatisfying(
+                  PeerTimeoutException.class,
+                  e -> {
+                    assertThat(e.peer()).isEqualTo(BEHIND);
+                    assertThat(e.peerDead()).isFalse();
+                    assertThat(e.peerState()).isEqualTo("has closed its buffer");
+                  });
+        });
   }
 
   @Test

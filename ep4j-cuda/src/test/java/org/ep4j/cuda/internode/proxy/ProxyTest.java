@@ -224,6 +224,33 @@ class ProxyTest {
         });
   }
 
+  @Test
+  void theNoticeThatARankHasClosedFollowsAllThatItHasPushed() {
+    onTwoRanks(
+        "tcp",
+        (wire, region, group) -> {
+          if (group.rank() == 0) {
+            fill(region);
+            try (Sender sender = new Sender(wire, region, config())) {
+              sender.put(0, 1000);
+              sender.proxy.publishClosed(6);
+              group.barrier(TIMEOUT);
+            }
+          } else {
+            new WireWait(wire, 0, TIMEOUT)
+                .until(
+                    () -> {
+                      int ignored = wire.poll(1);
+                      return wire.counters().get(6) == LANES;
+                    },
+                    "the notice on all lanes");
+            assertThat(wire.counters().get(3)).isEqualTo(1000);
+            group.barrier(TIMEOUT);
+          }
+          group.barrier(TIMEOUT);
+        });
+  }
+
   private static void fill(Region region) {
     for (long at = 0; at < BYTES; at += 8) {
       region.segment().set(ValueLayout.JAVA_LONG, at, at + 1);
