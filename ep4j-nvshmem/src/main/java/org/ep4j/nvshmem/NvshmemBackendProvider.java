@@ -144,6 +144,11 @@ public final class NvshmemBackendProvider implements BackendProvider {
   }
 
   @Override
+  public void prepare(BackendWorld world, byte[] id) {
+    NvshmemRuntime.prepare(world, id);
+  }
+
+  @Override
   public Backend open(BackendWorld world, byte[] id) {
     NvshmemRuntime.start(world, id);
     return new NvshmemBackend(world);

@@ -41,8 +41,12 @@ final class NvshmemRuntime {
     return users > 0;
   }
 
-  /** Starts the runtime for one more buffer; collective. */
-  static synchronized void start(BackendWorld world, byte[] id) {
+  /**
+   * All of {@link #start} that needs no other rank; repeated calls are allowed.
+   *
+   * @throws NvshmemException if the runtime cannot start here
+   */
+  static synchronized void prepare(BackendWorld world, byte[] id) {
     NvshmemNetwork.choose(world);
     String wanted = location(world);
     if (broken) {
@@ -63,8 +67,16 @@ final class NvshmemRuntime {
           "NVSHMEM runs on some ranks and not on others: close all buffers that use it first");
     }
     if (users == 0) {
-      init(world, id);
-      location = wanted;
+      describe(world, id);
+    }
+  }
+
+  /** Starts the runtime for one more buffer; collective, after {@link #prepare} on all ranks. */
+  static synchronized void start(BackendWorld world, byte[] id) {
+    prepare(world, id);
+    if (users == 0) {
+      init(world);
+      location = location(world);
     }
     users++;
   }
@@ -77,7 +89,8 @@ final class NvshmemRuntime {
             world.participants().group().jobId());
   }
 
-  private static void init(BackendWorld world, byte[] id) {
+  /** Writes what the start reads. */
+  private static void describe(BackendWorld world, byte[] id) {
     if (id.length != NvshmemLayouts.UNIQUE_ID.byteSize()) {
       throw new NvshmemException(
           ErrorCode.NVSHMEM_INCOMPATIBLE,
@@ -103,6 +116,11 @@ final class NvshmemRuntime {
           "this NVSHMEM has other structures than 3.4.5: it wrote rank %d of %d instead of %d of %d: install NVSHMEM 3.4"
               .formatted(numbers[0], numbers[1], rank, ranks));
     }
+  }
+
+  private static void init(BackendWorld world) {
+    int rank = world.participants().rank();
+    int ranks = world.participants().ranks();
     ask(
         world,
         NvshmemFunction.INIT,

@@ -52,6 +52,14 @@ public interface BackendProvider {
   }
 
   /**
+   * Does what needs no other rank before {@link #open}; called with ids only. If one rank throws,
+   * no rank opens the backend: the others would wait for that rank inside the library.
+   *
+   * @param id as for {@link #open}
+   */
+  default void prepare(BackendWorld world, byte[] id) {}
+
+  /**
    * Opens the backend; collective. The device of the world is current.
    *
    * @param id id of the first rank; empty without ids

@@ -115,7 +115,7 @@ public final class Backends {
    * The first rank creates the id, the group distributes it, and all ranks open the backend or none
    * does.
    */
-  private static Backend meet(BackendProvider provider, BackendWorld world) {
+  static Backend meet(BackendProvider provider, BackendWorld world) {
     byte[] mine = {};
     String problem = "";
     if (world.participants().group().rank() == 0) {
@@ -127,6 +127,12 @@ public final class Backends {
     }
     world.agree(problem);
     byte[] id = world.participants().group().allGather(mine, world.timeout())[0];
+    try {
+      provider.prepare(world, id);
+    } catch (Ep4jException e) {
+      problem = message(provider, e);
+    }
+    world.agree(problem);
     @Nullable Backend backend = null;
     boolean all = false;
     try {

@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
@@ -76,6 +77,55 @@ class BackendsTest {
           assertThat(BackendWorld.all(group, true, TIMEOUT)).isTrue();
           assertThat(BackendWorld.all(group, group.rank() != 1, TIMEOUT)).isFalse();
         });
+  }
+
+  /** A library that one rank refuses would leave the others in its collective start. */
+  @Test
+  void noRankEntersALibraryThatAnotherOneRefuses() {
+    AtomicInteger opened = new AtomicInteger();
+    ThreadRanks.run(
+        3,
+        group ->
+            assertThatThrownBy(() -> Backends.meet(new Refused(opened), world(group)))
+                .isInstanceOf(EngineUnavailableException.class)
+                .hasMessageStartingWith(ErrorCode.RANK_OPEN_FAILED.id())
+                .hasMessageContaining("rank 1: backend 'refused': EP4J-6111: in use"));
+    assertThat(opened).hasValue(0);
+  }
+
+  @SuppressWarnings("NullAway") // no device is used
+  private static BackendWorld world(Group group) {
+    return new BackendWorld(
+        Participants.ofAll(group),
+        null,
+        TIMEOUT,
+        IntStream.range(0, group.size()).mapToObj(r -> location("", "")).toList());
+  }
+
+  /** A backend that rank 1 cannot open. */
+  private record Refused(AtomicInteger opened) implements BackendProvider {
+    @Override
+    public String name() {
+      return "refused";
+    }
+
+    @Override
+    public BackendProbe probe() {
+      return BackendProbe.found("", "", List.of());
+    }
+
+    @Override
+    public void prepare(BackendWorld world, byte[] id) {
+      if (world.participants().rank() == 1) {
+        throw new EngineUnavailableException(ErrorCode.BACKEND_UNUSABLE, "in use");
+      }
+    }
+
+    @Override
+    public Backend open(BackendWorld world, byte[] id) {
+      opened.incrementAndGet();
+      throw new EngineUnavailableException(ErrorCode.BACKEND_UNUSABLE, "entered");
+    }
   }
 
   @Test
