@@ -43,18 +43,14 @@ final class ShrinkTest implements AutoCloseable {
     silent = ranks - 1;
     placement = ExpertPlacement.blocks(settings.experts(), ranks);
     context.at("opening the buffer");
-    BufferConfig config = settings.lowLatencyConfig(ranks);
-    buffer =
-        ExpertBuffer.open(
-            context.group(),
-            config.toBuilder()
-                .timeout(TIMEOUT)
-                .lowLatency(
-                    LowLatencyConfig.builder()
-                        .maxTokens(settings.maxTokens())
-                        .masking(true)
-                        .build())
-                .build());
+    BufferConfig config =
+        settings.lowLatencyConfig(ranks).toBuilder()
+            .lowLatency(
+                LowLatencyConfig.builder().maxTokens(settings.maxTokens()).masking(true).build())
+            .build();
+    // Compiles kernels that the cache lacks, which may take longer than the limit of the rounds.
+    ExpertBuffer.open(context.group(), config).close();
+    buffer = ExpertBuffer.open(context.group(), config.toBuilder().timeout(TIMEOUT).build());
     expertRows = ExpertRows.of(settings, placement, rank);
   }
 
