@@ -76,7 +76,18 @@ final class CudaBufferOpening implements AutoCloseable {
     BufferConfig config = settled(wanted);
     // The ranks agree on the configuration, including the backend, before any data is sent.
     Nodes nodes = ConfigAgreement.require(group, config);
-    return open(group, config, nodes, null);
+    CudaBufferOpening opening = new CudaBufferOpening();
+    boolean complete = false;
+    try {
+      CudaBuffer buffer =
+          opening.build(group, config, nodes, Participants.ofAll(group), RejoinSteps.NONE);
+      complete = true;
+      return buffer;
+    } finally {
+      if (!complete) {
+        opening.close();
+      }
+    }
   }
 
   /**
@@ -90,28 +101,18 @@ final class CudaBufferOpening implements AutoCloseable {
   /** Opens the buffer of a returning rank; collective with readmit() on the others. */
   static CudaBuffer rejoin(Group group, BufferConfig wanted) {
     BufferConfig config = settled(wanted);
-    // Compiles missing kernels while no rank waits for this one.
-    prepareNode(DeviceChoice.ordinal(group), config);
-    try (SurvivorAgreement agreement =
-        SurvivorAgreement.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
-      return open(group, config, Nodes.one(group.size()), agreement);
+    RuntimeException unprepared = null;
+    try {
+      // Compiles missing kernels while no rank waits for this one.
+      prepareNode(DeviceChoice.ordinal(group), config);
+    } catch (RuntimeException e) {
+      unprepared = e;
     }
-  }
-
-  private static CudaBuffer open(
-      Group group, BufferConfig config, Nodes nodes, @Nullable SurvivorAgreement agreement) {
     CudaBufferOpening opening = new CudaBufferOpening();
     boolean complete = false;
-    try {
-      CudaBuffer buffer =
-          opening.build(
-              group,
-              config,
-              nodes,
-              agreement == null ? Participants.ofAll(group) : agreement.participants());
-      if (agreement != null) {
-        buffer.rejoin(agreement);
-      }
+    try (SurvivorAgreement agreement =
+        SurvivorAgreement.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
+      CudaBuffer buffer = opening.rejoin(group, config, agreement, unprepared);
       complete = true;
       return buffer;
     } finally {
@@ -121,11 +122,38 @@ final class CudaBufferOpening implements AutoCloseable {
     }
   }
 
+  /** The other ranks learn a failure before the memory that they may map is freed. */
+  private CudaBuffer rejoin(
+      Group group,
+      BufferConfig config,
+      SurvivorAgreement agreement,
+      @Nullable RuntimeException unprepared) {
+    RejoinSteps steps = new RejoinSteps(agreement);
+    CudaBuffer buffer =
+        steps.telling(
+            () -> {
+              if (unprepared != null) {
+                throw unprepared;
+              }
+              Nodes nodes = Nodes.one(group.size());
+              CudaBuffer built = build(group, config, nodes, agreement.participants(), steps);
+              steps.meet();
+              return built;
+            });
+    buffer.rejoin(agreement);
+    return buffer;
+  }
+
   /**
    * @param participants the ranks that have the buffer; either some of them return, or all open
+   * @param rejoin where the ranks that have the buffer meet a rank that returns
    */
   private CudaBuffer build(
-      Group group, BufferConfig wanted, Nodes nodes, Participants participants) {
+      Group group,
+      BufferConfig wanted,
+      Nodes nodes,
+      Participants participants,
+      RejoinSteps rejoin) {
     boolean again = participants.isNew(participants.rank());
     Duration timeout = wanted.timeout();
     OpeningSteps steps = new OpeningSteps(participants, timeout);
@@ -142,6 +170,7 @@ final class CudaBufferOpening implements AutoCloseable {
               opened.makeCurrent();
               return opened;
             });
+    rejoin.meet();
     Backend backend = own(Backends.open(wanted.backend(), participants, device, timeout));
     requireReadmission(backend, again);
     RegionLayout layout = new RegionLayout(wanted, nodes);
@@ -165,8 +194,12 @@ final class CudaBufferOpening implements AutoCloseable {
     CudaStream stream = tables.stream();
     DeviceMemory owners = tables.owners();
     HostWords words = tables.words();
+    rejoin.meet();
     CallLog calls =
-        own(again ? CallLog.rejoin(participants, timeout) : CallLog.open(group, nodes, timeout));
+        own(
+            again
+                ? rejoin.exchange(() -> CallLog.rejoin(participants, timeout))
+                : CallLog.open(group, nodes, timeout));
     Members members = new Members(group);
     FailureDiagnosis diagnosis =
         own(new FailureDiagnosis(words, members, group.rank(), config, calls));
@@ -174,6 +207,7 @@ final class CudaBufferOpening implements AutoCloseable {
     Staging staging = own(new Staging(device, completion));
     KernelFiles files = KernelFiles.of(device, internode);
     Kernels kernels = loaded(backend, again, () -> new Kernels(files, !one));
+    rejoin.meet();
     // Maps the peers' regions: all ranks have cleared their words after this step.
     Peers peers =
         steps.together(
@@ -231,7 +265,9 @@ final class CudaBufferOpening implements AutoCloseable {
     CudaDispatchLayout counting =
         steps.together("the memory of layouts", () -> own(new CudaDispatchLayout(context)));
     LowLatency.Resources lowLatency =
-        config.lowLatency().isPresent() ? lowLatency(context, steps, participants, words) : null;
+        config.lowLatency().isPresent()
+            ? lowLatency(context, steps, participants, rejoin, words)
+            : null;
     return steps.together(
         "the memory of operations",
         () -> new CudaBuffer(context, handles, counting, lowLatency, this));
@@ -328,7 +364,11 @@ final class CudaBufferOpening implements AutoCloseable {
 
   /** Collective. */
   private LowLatency.Resources lowLatency(
-      CudaContext context, OpeningSteps steps, Participants participants, HostWords words) {
+      CudaContext context,
+      OpeningSteps steps,
+      Participants participants,
+      RejoinSteps rejoin,
+      HostWords words) {
     BufferConfig config = context.config;
     CudaDevice device = context.device;
     int local = context.placement.localExperts(context.rank);
@@ -349,6 +389,7 @@ final class CudaBufferOpening implements AutoCloseable {
         steps.together(
             "the table of low-latency regions",
             () -> own(DeviceMemory.allocate(device, Peers.tableBytes(context.ranks))));
+    rejoin.meet();
     LowLatencyRegion part =
         steps.together(
             "the low-latency regions of the peers",

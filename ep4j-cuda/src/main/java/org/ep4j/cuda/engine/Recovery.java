@@ -117,7 +117,12 @@ final class Recovery {
     try (SurvivorAgreement agreement =
         SurvivorAgreement.withNewcomers(
             context.group, context.members, context.config, Nodes.one(context.ranks), words())) {
-      map(agreement);
+      RejoinSteps steps = new RejoinSteps(agreement);
+      steps.telling(
+          () -> {
+            map(agreement, steps);
+            return "";
+          });
       taken = true;
       for (int r = 0; r < context.ranks; r++) {
         if (agreement.participants().isNew(r)) {
@@ -138,8 +143,6 @@ final class Recovery {
 
   /** The last step of a returning rank. */
   Group rejoin(SurvivorAgreement agreement) {
-    // The other ranks report whether they could map this rank's memory.
-    agreement.agree("", agreement.timeout());
     return beginAnew(agreement);
   }
 
@@ -150,20 +153,27 @@ final class Recovery {
   }
 
   /** Same order as in {@link CudaBufferOpening} on the returning ranks. */
-  private void map(SurvivorAgreement agreement) {
+  private void map(SurvivorAgreement agreement, RejoinSteps steps) {
     Participants participants = agreement.participants();
     Duration timeout = agreement.timeout();
     boolean done = false;
     try {
+      steps.meet();
       // Returning ranks open their backend first; their result does not change the backend of this
       // rank.
       BackendWorld.gather(
           participants, context.device, timeout, BackendProbe.found("", "", List.of()));
-      context.calls.readmit(participants, timeout);
+      steps.meet();
+      steps.exchange(
+          () -> {
+            context.calls.readmit(participants, timeout);
+            return "";
+          });
+      steps.meet();
       String problem = context.peers.stage(participants, timeout);
       if (part != null) {
-        String another = part.stage(participants, timeout);
-        problem = problem.isEmpty() ? another : problem;
+        agreement.agree(problem, timeout);
+        problem = part.stage(participants, timeout);
       }
       agreement.agree(problem, timeout);
       fence(replaced(participants), "readmit");

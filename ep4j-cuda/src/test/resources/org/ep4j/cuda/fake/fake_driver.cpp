@@ -732,7 +732,7 @@ int cuOccupancyMaxActiveClusters(int* out, Word, Word) {
   return SUCCESS;
 }
 
-// Sharing. A handle of an allocation is its address; the fake has no other processes.
+// Sharing. A handle of an allocation is its address, and so is what it opens: other processes are threads.
 
 struct IpcHandle {
   char reserved[64];
@@ -746,12 +746,16 @@ int cuIpcGetMemHandle(IpcHandle* out, Word address) {
   }, address);
 }
 
-int cuIpcOpenMemHandle_v2(Word*, IpcHandle, unsigned) {
-  return call(__func__, [](Call&) { return INVALID_CONTEXT; });
+int cuIpcOpenMemHandle_v2(Word* out, IpcHandle handle, unsigned) {
+  return call(__func__, [&](Call& record) {
+    std::memcpy(out, &handle, sizeof *out);
+    record.arguments[0] = *out;
+    return !has_context() ? INVALID_CONTEXT : alive(Kind::DEVICE_MEMORY, *out) ? SUCCESS : INVALID_HANDLE;
+  });
 }
 
 int cuIpcCloseMemHandle(Word address) {
-  return call(__func__, [](Call&) { return INVALID_HANDLE; }, address);
+  return call(__func__, [](Call&) { return has_context() ? SUCCESS : INVALID_CONTEXT; }, address);
 }
 
 int cuMemAddressReserve(Word* out, Word bytes, Word, Word, Word) {
