@@ -1,42 +1,22 @@
 // Transposes the scales of received rows: [rows, columns], as peers wrote them, becomes [columns,
 // length], each column aligned for the tensor memory accelerator.
 //
-// Roles: blocks take tiles of 32 rows and 32 columns through shared memory; lanes read along a row
-// and write along a column. The last block publishes the ticket that the delivering kernel would
-// have published. Budget: 256 threads a block; 4224 bytes of shared memory. Invariant: runs in the
-// stream behind the kernel that delivers the rows, so all rows have arrived.
+// Roles: blocks take tiles of 32 rows and 32 columns. The last block publishes the ticket that the
+// delivering kernel would have published. Budget: 256 threads a block; 4224 bytes of shared memory.
+// Invariant: runs in the stream behind the kernel that delivers the rows, so all rows have arrived.
 #include "common/kernel_lifecycle.cuh"
+#include "dispatch/transposed_tiles.cuh"
 #include "structs/transpose_parameters.cuh"
 
-constexpr u32 TILE = 32;
 constexpr u32 COLUMN_BYTES = 16;  // a column is a multiple of this
 
 template <class T>
 __device__ __forceinline__ void transpose(const TransposeParameters& p, T (*tile)[TILE + 1]) {
-  const T* from = (const T*)p.from;
-  T* to = (T*)p.to;
   u64 rows = min((u64)*p.rows, p.limit);
   constexpr u64 UNIT = COLUMN_BYTES / sizeof(T);
   u64 length = ((p.fixed ? p.limit : rows) + UNIT - 1) / UNIT * UNIT;
-  u64 across = (p.columns + TILE - 1) / TILE;
-  u64 tiles = (rows + TILE - 1) / TILE * across;
-  u32 lane = lane_id();
-  for (u64 t = blockIdx.x; t < tiles; t += gridDim.x) {
-    u64 row = t / across * TILE;
-    u64 column = t % across * TILE;
-    for (u32 i = warp_id(); i < TILE; i += blockDim.x >> 5) {
-      if (row + i < rows && column + lane < p.columns) {
-        tile[i][lane] = from[(row + i) * p.columns + column + lane];
-      }
-    }
-    __syncthreads();
-    for (u32 i = warp_id(); i < TILE; i += blockDim.x >> 5) {
-      if (row + lane < rows && column + i < p.columns) {
-        to[(column + i) * length + row + lane] = tile[lane][i];
-      }
-    }
-    __syncthreads();
-  }
+  transpose_tiles(Matrix<const T>{(const T*)p.from, p.columns}, Matrix<T>{(T*)p.to, length}, rows, p.columns,
+                  tile);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
