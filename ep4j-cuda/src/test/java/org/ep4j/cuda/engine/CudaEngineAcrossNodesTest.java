@@ -32,9 +32,4 @@ class CudaEngineAcrossNodesTest extends EngineKit {
   protected boolean highThroughput() {
     return false;
   }
-
-  @Override
-  protected boolean masks() {
-    return false;
-  }
 }

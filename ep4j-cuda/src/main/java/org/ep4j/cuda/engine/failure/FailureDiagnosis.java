@@ -106,7 +106,7 @@ public final class FailureDiagnosis implements AutoCloseable {
   synchronized void noticeClosed(long now) {
     for (int r = 0; r < excluded.length; r++) {
       if (hasClosed(r) && now - closedSince[r] > CLOSED_GRACE_NANOS) {
-        words.gone(r);
+        words.closed(r);
       }
     }
   }
