@@ -57,6 +57,7 @@ class HotPathTest {
           entry("Completion.reset", "ends a recovery"),
           entry("Proxy.problem", "a wait has already spun for long"),
           entry("FailureDiagnosis.ofTimeout", "a wait has failed"),
+          entry("FailureDiagnosis.exclude", "ends a recovery"),
           entry("FailureDiagnosis.noticeClosed", "a wait has already spun for long"),
           entry("FailureDiagnosis.hasClosed", "a wait has failed, or masks change"),
           entry("FailureDiagnosis.missing", "a wait has failed"),

@@ -9,15 +9,19 @@ import java.util.UUID;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import org.ep4j.BufferConfig;
+import org.ep4j.DispatchOptions;
 import org.ep4j.Ep4jException;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.Sizing;
+import org.ep4j.Tokens;
+import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.engine.Batch;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.rendezvous.Rendezvous;
+import org.ep4j.memory.NativeMemory;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -32,12 +36,17 @@ class RejoinTest {
   private static final int RANKS = 3;
   private static final int LOST = RANKS - 1;
   private static final int OUT_OF_MEMORY = 2;
+  private static final DispatchOptions ASYNCHRONOUS =
+      DispatchOptions.builder()
+          .sizing(Sizing.atMost(RANKS * OneRank.TOKENS))
+          .execution(Execution.ASYNCHRONOUS)
+          .build();
   private static final Duration JOIN = Duration.ofSeconds(30);
 
   /** Longer than a test may take. */
   private static final Duration LONG = Duration.ofMinutes(10);
 
-  private static final BufferConfig CONFIG =
+  private BufferConfig config =
       Batch.config(OneRank.TOKENS).lowLatency(OneRank.TOKENS).timeout(LONG).build();
 
   private final Group[] groups = new Group[RANKS];
@@ -80,12 +89,11 @@ class RejoinTest {
     }
   }
 
-  @BeforeEach
-  void loseARank() throws Exception {
+  private void loseARank() throws Exception {
     onAll(
         rank -> {
           groups[rank] = Group.join(rendezvous.configOf(rank));
-          buffers[rank] = ExpertBuffer.open(groups[rank], CONFIG);
+          buffers[rank] = ExpertBuffer.open(groups[rank], config);
         });
     old.add(buffers[LOST]);
     old.add(groups[LOST]);
@@ -115,7 +123,7 @@ class RejoinTest {
 
   private void takeIn(int rank) {
     if (rank == LOST) {
-      buffers[rank] = ExpertBuffer.rejoin(groups[rank], CONFIG);
+      buffers[rank] = ExpertBuffer.rejoin(groups[rank], config);
     } else {
       buffers[rank].readmit();
     }
@@ -136,9 +144,20 @@ class RejoinTest {
     return refusals;
   }
 
-  @Test
-  void aRankReturns() throws Exception {
+  /** Kernels that wait for the new process must not find it gone. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aRankReturns(boolean lowLatency) throws Exception {
+    config = lowLatency ? config : Batch.config(OneRank.TOKENS).timeout(LONG).build();
+    loseARank();
     onAll(this::takeIn);
+    try (CudaDevice device = CudaDevice.open(0);
+        Batch batch = new Batch(device, OneRank.TOKENS)) {
+      batch.fill(0, 1);
+      buffers[0].dispatch(Tokens.of(batch.x), batch.routing, ASYNCHRONOUS);
+      long gone = FakeKernels.launches().getLast().get("host_abort") + Long.BYTES;
+      assertThat(NativeMemory.getLongAcquire(gone + (long) LOST * Long.BYTES)).isZero();
+    }
   }
 
   /** Whatever fails, no rank waits for the timeout, and the buffers can take the rank in later. */
@@ -152,6 +171,7 @@ class RejoinTest {
         "cuIpcOpenMemHandle_v2"
       })
   void aRankThatCannotReturnTellsAllOthers(String failing) throws Exception {
+    loseARank();
     for (int nth = 1; nth <= 3; nth++) {
       FakeDriver.failCall(failing, nth, OUT_OF_MEMORY);
       for (String refusal : refusals()) {

@@ -102,12 +102,7 @@ public final class CallLog implements AutoCloseable {
 
   /** Tells the ranks of this node that this rank enters no further operation. */
   public void publishClosed() {
-    publishClosed(rank);
-  }
-
-  /** The same for another rank of a test. */
-  void publishClosed(int of) {
-    NativeMemory.putLongRelease(memory.address(of) + CLOSED, 1);
+    NativeMemory.putLongRelease(memory.address(rank) + CLOSED, 1);
   }
 
   /** Whether a rank of this node has closed its buffer. */

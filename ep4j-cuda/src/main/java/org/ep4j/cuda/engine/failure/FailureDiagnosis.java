@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine.failure;
 
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
@@ -79,9 +80,10 @@ public final class FailureDiagnosis implements AutoCloseable {
     return excluded[peer];
   }
 
-  /** Excludes exactly these ranks. */
-  void exclude(boolean[] gone) {
+  /** Excludes exactly these ranks; another process may have replaced one that had closed. */
+  synchronized void exclude(boolean[] gone) {
     System.arraycopy(gone, 0, excluded, 0, excluded.length);
+    Arrays.fill(closedSince, 0);
   }
 
   /** Whether another rank that is not excluded is lost. */

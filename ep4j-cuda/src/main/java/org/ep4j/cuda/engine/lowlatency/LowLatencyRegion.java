@@ -133,7 +133,6 @@ public final class LowLatencyRegion implements AutoCloseable {
   public void takeIn(int peer) {
     peers.commit();
     words.setMasked(peer, false);
-    words.back(peer);
     write(masks.address() + (long) peer * Long.BYTES, 0);
   }
 

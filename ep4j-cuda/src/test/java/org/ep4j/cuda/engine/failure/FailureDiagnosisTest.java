@@ -45,6 +45,9 @@ class FailureDiagnosisTest {
   private final CountDownLatch named = new CountDownLatch(1);
   private final CountDownLatch listens = new CountDownLatch(1);
 
+  /** By rank; complete once the script of rank 0 runs. */
+  private final CallLog[] logs = new CallLog[RANKS];
+
   /** Actions of rank 0; the others wait for their end. */
   private interface Script {
     void run(Group group, Case record) throws Exception;
@@ -75,11 +78,6 @@ class FailureDiagnosisTest {
       return NativeMemory.getLongAcquire(at);
     }
 
-    /** As if that rank had closed its buffer. */
-    void closeFor(int rank) {
-      calls.publishClosed(rank);
-    }
-
     RuntimeException notified() {
       diagnosis.awaitLossNotice();
       return diagnosis.ofTimeout("dispatch");
@@ -102,6 +100,7 @@ class FailureDiagnosisTest {
             for (int call = 0; call < (group.rank() == BEHIND ? 1 : 2); call++) {
               calls.add(operation(OperationLayout.DISPATCH));
             }
+            logs[group.rank()] = calls;
             group.barrier(TIMEOUT);
             if (group.rank() != 0) {
               await(group.rank() == RANKS - 1 ? lastRank : named);
@@ -222,7 +221,7 @@ class FailureDiagnosisTest {
         (group, record) -> {
           record.diagnosis.noticeClosed(System.nanoTime());
           assertThat(record.gone(BEHIND)).isZero();
-          record.closeFor(BEHIND);
+          logs[BEHIND].publishClosed();
           while (record.gone(BEHIND) == 0) {
             record.diagnosis.noticeClosed(System.nanoTime());
           }
