@@ -194,12 +194,13 @@ public final class FailureDiagnosis implements AutoCloseable {
       peer = calls.furthestBehind(excluded);
     }
     String loss = peer == rank ? null : members.deathReport(peer);
+    if (loss == null && hasClosed(peer)) {
+      return report.timeout(operation, peer, CLOSED, false);
+    }
     if (loss == null && internode != null && !closed) {
       loss = internode.problem(peer);
     }
-    return hasClosed(peer)
-        ? report.timeout(operation, peer, CLOSED, false)
-        : report.timeout(operation, peer, loss);
+    return report.timeout(operation, peer, loss);
   }
 
   /** The error for ranks that are missing in a barrier of the survivors. */
@@ -207,6 +208,7 @@ public final class FailureDiagnosis implements AutoCloseable {
     int lost = lostPeer();
     int peer = lost >= 0 ? lost : firstMissing(problem);
     String loss = lost >= 0 ? members.deathReport(lost) : null;
+    String silence = hasClosed(peer) ? CLOSED : members.silenceOf(peer);
     PeerTimeoutException timeout =
         new PeerTimeoutException(
             "barrier",
@@ -216,7 +218,7 @@ public final class FailureDiagnosis implements AutoCloseable {
             1,
             0,
             waitedMillis,
-            loss == null ? members.silenceOf(peer) : "is dead (" + loss + ")",
+            loss == null ? silence : "is dead (" + loss + ")",
             loss != null);
     timeout.initCause(problem);
     return explained(timeout);
