@@ -45,7 +45,7 @@ final class RejoinSteps {
     return result;
   }
 
-  /** Runs the steps of this rank; a failure among them is told where the others meet next. */
+  /** Runs the steps of this rank; the others receive a failure where they meet next. */
   <T> T telling(Supplier<T> steps) {
     try {
       return steps.get();

@@ -25,7 +25,7 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>Behind the entries: {@code closed}, 1 once the rank has closed its buffer and so enters no
  * further operation. It writes the word with release after its last kernel has ended; what that
- * kernel has written to peers is then visible to whoever reads the word with acquire. Read by ranks
+ * kernel has written to peers is then visible to a reader of the word, with acquire. Read by ranks
  * whose wait does not end.
  */
 public final class CallLog implements AutoCloseable {
