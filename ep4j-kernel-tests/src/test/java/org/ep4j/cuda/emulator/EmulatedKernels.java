@@ -97,7 +97,10 @@ final class EmulatedKernels {
           "stale_rank_fence_world", "one_node",
           "timeout_attribution_world", "one_node",
           "internode_world", "across_nodes",
-          "internode_timeout_attribution_world", "across_nodes");
+          "internode_timeout_attribution_world", "across_nodes",
+          "low_latency_shared_words_world", "low_latency_mapped_world",
+          "low_latency_rank_major_shared_words_world", "low_latency_rank_major_mapped_world",
+          "low_latency_hasty_world", "low_latency_mapped_world");
 
   /** Locks of programs that are compiled, by key: tests that run at once may need the same. */
   private static final Map<String, Object> COMPILING = new ConcurrentHashMap<>();
@@ -164,6 +167,15 @@ final class EmulatedKernels {
         "lowlatency/low_latency.cuh",
         "constexpr bool DELIVERS_WEIGHTS = EP4J_RANK_MAJOR || EP4J_WEIGHTED;",
         "constexpr bool DELIVERS_WEIGHTS = true;");
+    // The same for blocks that share words, and for a mistake there.
+    change(
+        "lowlatency/low_latency_group_sizes.cuh",
+        "constexpr u32 UNITS = 32;",
+        "#define UNITS emulator::units");
+    change(
+        "lowlatency/low_latency_groups.cuh",
+        "atomicAdd(progress, 1ull) + 1 == sharers",
+        "(emulator::hasty || atomicAdd(progress, 1ull) + 1 == sharers)");
   }
 
   /** Replaces a text that a kernel contains exactly once. */

@@ -77,6 +77,7 @@ class KernelsOnTheHostTest {
 
   @Test
   void lowLatencyOperationsDeliverInEveryOrder() throws IOException, InterruptedException {
+    onlyInFull();
     allCasesPass("low_latency_world");
   }
 
@@ -150,11 +151,10 @@ class KernelsOnTheHostTest {
   @Test
   void lowLatencyBlocksThatShareWordsDeliverInEveryOrder()
       throws IOException, InterruptedException {
-    TestScale.onlyInFull("the mistake in rows of blocks that share a word is found");
-    EmulatedKernels kernels = new EmulatedKernels(directory);
-    kernels.change("lowlatency/low_latency_group_sizes.cuh", "UNITS = 32", "UNITS = 2");
-    allCasesPass(kernels, "low_latency_mapped_world");
-    allCasesPass(kernels, "low_latency_rank_major_mapped_world");
+    allCasesPass("low_latency_shared_words_world");
+    if (FULL) {
+      allCasesPass("low_latency_rank_major_shared_words_world");
+    }
   }
 
   @Test
@@ -194,11 +194,7 @@ class KernelsOnTheHostTest {
   /** One of the blocks that share a word publishes before the others. */
   @Test
   void rowsOfBlocksThatShareAWordAreAwaited() throws IOException, InterruptedException {
-    EmulatedKernels kernels = new EmulatedKernels(directory);
-    kernels.change("lowlatency/low_latency_group_sizes.cuh", "UNITS = 32", "UNITS = 1");
-    kernels.change(
-        "lowlatency/low_latency_groups.cuh", "atomicAdd(progress, 1ull) + 1 == sharers", "true");
-    assertThat(firstFailure(kernels, "low_latency_mapped_world", 1))
+    assertThat(firstFailure(new EmulatedKernels(directory), "low_latency_hasty_world", 1))
         .containsAnyOf("of row", "the sum of token");
   }
 

@@ -196,6 +196,27 @@ void low_latency_case(u64 seed) {
   }
 }
 
-const Worlds worlds = {{"low_latency_world", low_latency_case}};
+#if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
+// Of up to three blocks that publish, two share a word.
+void shared_words_case(u64 seed) {
+  units = 2;
+  low_latency_case(seed);
+}
+
+void hasty_case(u64 seed) {
+  units = 1;
+  hasty = true;
+  low_latency_case(seed);
+}
+#endif
+
+const Worlds worlds = {
+    {"low_latency_world", low_latency_case},
+#if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
+    {"low_latency_shared_words_world", shared_words_case},
+    {"low_latency_rank_major_shared_words_world", shared_words_case},
+    {"low_latency_hasty_world", hasty_case},
+#endif
+};
 
 }  // namespace emulator

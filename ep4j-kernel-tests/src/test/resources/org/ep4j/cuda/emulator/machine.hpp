@@ -335,6 +335,12 @@ T& static_shared(const char* name) {
 // Replaces a constant in kernels of a world that mixes layouts.
 inline bool rank_major() { return running->block->kernel->launch.rank_major; }
 
+// Replaces a constant of low latency between nodes: words of a group for the blocks that publish it.
+inline u32 units = 32;
+
+// Selects a mistake there: the first of the blocks that share a word publishes it.
+inline bool hasty = false;
+
 inline bool coin() { return Machine::the->random.once_in(2); }
 
 // Waits until `all` threads have arrived; returns the generation that this thread arrived in.
