@@ -3,11 +3,13 @@ package org.ep4j.memory;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -18,7 +20,6 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Names of shared files while a sweeper removes them. */
@@ -26,6 +27,7 @@ class SharedFilesTest {
   private static final String JOB = "test" + ProcessHandle.current().pid();
   private static final int ENOUGH = 50;
   private static final int MAX = 200_000;
+  private static final Duration DEADLINE = Duration.ofSeconds(10);
 
   @Test
   void theEnvironmentNamesTheDirectoryOfSharedMemory() {
@@ -118,29 +120,46 @@ class SharedFilesTest {
     }
   }
 
-  /** To open a pipe without a reader lasts forever. */
+  /** To open a pipe without a reader lasts forever: a sweep that does so is released again. */
   @Test
-  @Timeout(value = 20, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
   void sweepingDoesNotOpenPipesLinksAndFilesOfOtherUsers(@TempDir Path home) throws Exception {
     String prefix = SharedFiles.directory() + "/ep4j-" + JOB + "-swept-";
-    Path pipe = home.resolve("pipe");
-    for (String at : List.of(prefix + "pipe", pipe.toString())) {
-      assertThat(new ProcessBuilder("mkfifo", at).start().waitFor()).isZero();
+    Path pipe = Path.of(prefix + "pipe");
+    Path target = home.resolve("pipe");
+    for (Path at : List.of(pipe, target)) {
+      assertThat(new ProcessBuilder("mkfifo", at.toString()).start().waitFor()).isZero();
     }
-    Path link = Files.createSymbolicLink(Path.of(prefix + "link"), pipe);
+    Path link = Files.createSymbolicLink(Path.of(prefix + "link"), target);
     Path foreign = Files.createFile(Path.of(prefix + "foreign"));
     try {
       if (Libc.effectiveUser() == 0) {
         Files.setAttribute(foreign, "unix:uid", 65_534);
       }
-      SharedFiles.removeAbandoned();
+      Thread sweep = Thread.ofPlatform().daemon().start(SharedFiles::removeAbandoned);
+      boolean ended = sweep.join(DEADLINE);
+      if (!ended) {
+        release(sweep, pipe, target);
+      }
+      assertThat(ended).as("the sweep opened no pipe").isTrue();
       assertThat(link).isSymbolicLink();
-      assertThat(Path.of(prefix + "pipe")).exists();
+      assertThat(pipe).exists();
       assertThat(Files.exists(foreign)).isEqualTo(Libc.effectiveUser() == 0);
     } finally {
-      Files.delete(link);
-      Files.delete(Path.of(prefix + "pipe"));
+      Files.deleteIfExists(link);
+      Files.deleteIfExists(pipe);
       Files.deleteIfExists(foreign);
+    }
+  }
+
+  /** Opens pipes at both ends, which never blocks, until a thread that waits for one ends. */
+  private static void release(Thread thread, Path... pipes) throws Exception {
+    List<RandomAccessFile> ends = new ArrayList<>();
+    for (Path pipe : pipes) {
+      ends.add(new RandomAccessFile(pipe.toFile(), "rw"));
+    }
+    thread.join(DEADLINE);
+    for (RandomAccessFile end : ends) {
+      end.close();
     }
   }
 
