@@ -6,13 +6,14 @@ import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.jr.ob.JSON;
 import java.io.File;
 import java.io.IOException;
+import java.lang.reflect.Method;
+import java.net.URL;
+import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.concurrent.TimeUnit;
 import java.util.spi.ToolProvider;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -129,24 +130,13 @@ class PerformancePagesTest {
     return file.toString();
   }
 
-  private static void run(String... arguments) throws IOException, InterruptedException {
-    List<String> command = new ArrayList<>();
-    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    command.add("--class-path");
-    command.add(classes + File.pathSeparator + libraries());
-    command.add("PerformancePages");
-    command.addAll(List.of(arguments));
-    Path output = Files.createTempFile(classes, "pages", ".log");
-    Process process =
-        new ProcessBuilder(command)
-            .redirectErrorStream(true)
-            .redirectOutput(output.toFile())
-            .start();
-    boolean ended = process.waitFor(60, TimeUnit.SECONDS);
-    process.destroyForcibly();
-    String said = Files.readString(output);
-    assertThat(ended).as(said).isTrue();
-    assertThat(process.exitValue()).as(said).isZero();
+  /** Runs the program in this JVM: its start takes longer than its work. */
+  private static void run(String... arguments) throws Exception {
+    URL[] urls = {classes.toUri().toURL()};
+    try (URLClassLoader loader = new URLClassLoader(urls, JSON.class.getClassLoader())) {
+      Method main = loader.loadClass("PerformancePages").getMethod("main", String[].class);
+      main.invoke(null, (Object) arguments);
+    }
   }
 
   /** The libraries of the program, from the class path of the tests. */
