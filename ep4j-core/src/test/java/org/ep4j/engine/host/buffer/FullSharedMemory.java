@@ -48,6 +48,9 @@ import org.jspecify.annotations.Nullable;
  */
 @SuppressWarnings("restricted") // calls memset, in the place of native experts
 final class FullSharedMemory {
+  /** In front of the name of a scenario. */
+  static final String HEADING = "scenario ";
+
   private static final int HIDDEN = 7168;
   private static final long ROW_BYTES = 2L * HIDDEN;
   private static final int RANKS = 2;
@@ -58,22 +61,27 @@ final class FullSharedMemory {
 
   private FullSharedMemory() {}
 
-  public static void main(String[] arguments) throws Exception {
-    try (TcpWorld world = new TcpWorld(RANKS)) {
-      List<Group> groups = world.joinAll();
-      TcpWorld.inEach(
-          groups,
-          group -> {
-            switch (arguments[0]) {
-              case "open" -> open(group);
-              case "combine" -> highThroughput(group);
-              case "padding" -> padding(group);
-              case "unused" -> unused(group);
-              case "wire" -> wire(group);
-              case "lowLatency" -> lowLatency(group);
-              default -> reset(group);
-            }
-          });
+  /** Runs the scenarios one after the other, and prints the name of each before its lines. */
+  public static void main(String[] scenarios) throws Exception {
+    for (String scenario : scenarios) {
+      System.out.println(HEADING + scenario);
+      try (TcpWorld world = new TcpWorld(RANKS)) {
+        List<Group> groups = world.joinAll();
+        TcpWorld.inEach(groups, group -> run(scenario, group));
+      }
+    }
+  }
+
+  private static void run(String scenario, Group group) throws Exception {
+    switch (scenario) {
+      case "open" -> open(group);
+      case "combine" -> highThroughput(group);
+      case "padding" -> padding(group);
+      case "unused" -> unused(group);
+      case "wire" -> wire(group);
+      case "lowLatency" -> lowLatency(group);
+      case "reset" -> reset(group);
+      default -> throw new IllegalArgumentException(scenario);
     }
   }
 

@@ -4,7 +4,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 import org.ep4j.engine.host.kernel.ForkedJvm;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -17,22 +21,15 @@ import org.junit.jupiter.api.parallel.ExecutionMode;
 class FullSharedMemoryTest {
   private static final String MOUNT = "mount -t tmpfs -o size=64m tmpfs \"$EP4J_SHM_DIR\"";
 
-  @TempDir private Path directory;
+  /** The lines of each scenario, and of the process if it ended in one. */
+  private static final Map<String, List<String>> LINES = new HashMap<>();
 
+  private static int exitCode;
+
+  /** One process for all: its start takes as long as a scenario. */
   @BeforeAll
-  static void requireNamespaces(@TempDir Path directory) throws Exception {
-    ProcessBuilder trial = new ProcessBuilder("unshare", "-rm", "sh", "-c", MOUNT);
-    trial.environment().put("EP4J_SHM_DIR", directory.toString());
-    boolean mounts;
-    try {
-      mounts = trial.start().waitFor() == 0;
-    } catch (java.io.IOException e) {
-      mounts = false;
-    }
-    assumeTrue(mounts, "this user cannot mount a tmpfs in a namespace (unshare -rm)");
-  }
-
-  private List<String> run(String scenario) throws Exception {
+  static void runScenarios(@TempDir Path directory) throws Exception {
+    requireNamespaces(directory);
     String script = "export EP4J_SHM_DIR=" + directory + " && " + MOUNT + " && exec \"$@\"";
     ForkedJvm.Ended ended =
         ForkedJvm.run(
@@ -44,13 +41,45 @@ class FullSharedMemoryTest {
                 "-Xmx128m",
                 "--enable-native-access=ALL-UNNAMED",
                 "--add-modules=jdk.incubator.vector"),
-            List.of(scenario));
-    assertThat(ended.exitCode()).as("%s", ended.lines()).isZero();
-    return ended.lines().stream().filter(line -> !line.startsWith("WARNING")).toList();
+            List.of("open", "combine", "padding", "unused", "wire", "lowLatency", "reset"));
+    exitCode = ended.exitCode();
+    List<String> lines = new ArrayList<>();
+    for (String line : ended.lines()) {
+      if (line.startsWith(FullSharedMemory.HEADING)) {
+        lines = new ArrayList<>();
+        LINES.put(line.substring(FullSharedMemory.HEADING.length()), lines);
+      } else if (!line.startsWith("WARNING")) {
+        lines.add(line);
+      }
+    }
+  }
+
+  private static void requireNamespaces(Path directory) throws Exception {
+    ProcessBuilder trial = new ProcessBuilder("unshare", "-rm", "sh", "-c", MOUNT);
+    trial.environment().put("EP4J_SHM_DIR", directory.toString());
+    boolean mounts;
+    try {
+      mounts = trial.start().waitFor() == 0;
+    } catch (java.io.IOException e) {
+      mounts = false;
+    }
+    assumeTrue(mounts, "this user cannot mount a tmpfs in a namespace (unshare -rm)");
+  }
+
+  /** What a scenario printed. */
+  private static List<String> run(String scenario) {
+    assertThat(LINES).as("exit code %d", exitCode).containsKey(scenario);
+    return Objects.requireNonNull(LINES.get(scenario));
+  }
+
+  /** A page that the system cannot provide ends the process, in the last scenario that began. */
+  @Test
+  void noScenarioEndsTheProcess() {
+    assertThat(exitCode).as("%s", LINES).isZero();
   }
 
   @Test
-  void aBufferThatCannotFitIsRefusedWithTheBytes() throws Exception {
+  void aBufferThatCannotFitIsRefusedWithTheBytes() {
     assertThat(run("open"))
         .singleElement()
         .asString()
@@ -59,7 +88,7 @@ class FullSharedMemoryTest {
   }
 
   @Test
-  void combineInputHasMemoryOrIsRefused() throws Exception {
+  void combineInputHasMemoryOrIsRefused() {
     List<String> lines = run("combine");
     assertThat(lines).hasSize(2).last().isEqualTo("combined 3.0");
     assertThat(lines.getFirst())
@@ -68,7 +97,7 @@ class FullSharedMemoryTest {
   }
 
   @Test
-  void factorsOfPaddingRowsHaveMemoryOrAreRefused() throws Exception {
+  void factorsOfPaddingRowsHaveMemoryOrAreRefused() {
     List<String> lines = run("padding");
     assertThat(lines).hasSize(2).last().isEqualTo("written");
     assertThat(lines.getFirst())
@@ -78,7 +107,7 @@ class FullSharedMemoryTest {
 
   /** The tensor of a dispatch of fixed size has rows that no peer writes. */
   @Test
-  void unusedRowsHaveMemoryOrAreRefused() throws Exception {
+  void unusedRowsHaveMemoryOrAreRefused() {
     List<String> lines = run("unused");
     assertThat(lines).hasSize(2).last().isEqualTo("written");
     assertThat(lines.getFirst())
@@ -87,12 +116,12 @@ class FullSharedMemoryTest {
   }
 
   @Test
-  void theMemoryOfAWireIsThereFromTheBeginning() throws Exception {
+  void theMemoryOfAWireIsThereFromTheBeginning() {
     assertThat(run("wire")).containsExactly("written");
   }
 
   @Test
-  void theLowLatencyCombineBufferHasMemoryOrIsRefused() throws Exception {
+  void theLowLatencyCombineBufferHasMemoryOrIsRefused() {
     List<String> lines = run("lowLatency");
     assertThat(lines).hasSize(2).last().isEqualTo("combined");
     assertThat(lines.getFirst())
@@ -102,7 +131,7 @@ class FullSharedMemoryTest {
 
   /** The words of recovery have memory from the beginning. */
   @Test
-  void resetNeedsNoMemory() throws Exception {
+  void resetNeedsNoMemory() {
     List<String> lines = run("reset");
     assertThat(lines).hasSize(3);
     assertThat(lines.getFirst())
