@@ -17,7 +17,11 @@ public final class CliProcess implements AutoCloseable {
 
   /** A command of a test ends before the optimizing compiler pays. Its ranks inherit these. */
   private static final List<String> SHORT_LIVED =
-      List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC");
+      List.of(
+          "-XX:TieredStopAtLevel=1",
+          "-XX:+UseSerialGC",
+          "-XX:+UseTransparentHugePages",
+          "-Xlog:pagesize=off");
 
   /** Background processes of a script ignore SIGINT, and so do their children. */
   private static final List<String> DEFAULT_SIGNALS =

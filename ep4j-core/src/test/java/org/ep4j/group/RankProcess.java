@@ -33,6 +33,8 @@ final class RankProcess implements AutoCloseable {
                 java,
                 "-XX:TieredStopAtLevel=1",
                 "-XX:+UseSerialGC",
+                "-XX:+UseTransparentHugePages",
+                "-Xlog:pagesize=off",
                 "-Xmx64m",
                 "-cp",
                 path,

@@ -31,6 +31,8 @@ public final class ForkedJvm {
         List.of(
             "-XX:TieredStopAtLevel=1",
             "-XX:+UseSerialGC",
+            "-XX:+UseTransparentHugePages",
+            "-Xlog:pagesize=off",
             "-Xmx128m",
             "--enable-native-access=ALL-UNNAMED",
             "-cp",
