@@ -29,7 +29,10 @@ import org.ep4j.wire.tcp.pipe.Handshake;
 import org.ep4j.wire.tcp.pipe.PlainPipe;
 import org.ep4j.wire.tcp.pipe.SocketPair;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
+@Execution(ExecutionMode.CONCURRENT) // mostly waits
 class TcpConnectionSetupTest {
   private static final Duration TIMEOUT = Duration.ofSeconds(10);
 

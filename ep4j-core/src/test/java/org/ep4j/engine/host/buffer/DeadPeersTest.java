@@ -30,8 +30,10 @@ import org.ep4j.Tokens;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /** Ranks that die or become silent, and how the live ranks continue. */
+@org.junit.jupiter.api.parallel.Execution(ExecutionMode.CONCURRENT) // waits for silent ranks
 class DeadPeersTest {
   private static final int RANKS = 3;
 

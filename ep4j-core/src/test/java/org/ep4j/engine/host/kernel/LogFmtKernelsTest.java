@@ -8,9 +8,12 @@ import java.math.BigInteger;
 import java.util.Arrays;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
+@Execution(ExecutionMode.CONCURRENT) // arithmetic of one thread
 class LogFmtKernelsTest {
   private static final long SEED = 20260704;
 

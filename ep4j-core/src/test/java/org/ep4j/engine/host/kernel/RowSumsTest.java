@@ -9,10 +9,13 @@ import java.util.Arrays;
 import java.util.Random;
 import org.ep4j.DType;
 import org.ep4j.ErrorCode;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** Sums of rows against their definition, computed here element by element. */
+@Execution(ExecutionMode.CONCURRENT) // arithmetic of one thread
 class RowSumsTest {
   private static final long SEED = 20260701;
   private static final DType[] TYPES = {DType.BF16, DType.FP16, DType.FP32};

@@ -20,7 +20,10 @@ import org.ep4j.group.Group;
 import org.ep4j.group.JobKey;
 import org.ep4j.wire.tcp.pipe.Handshake.PeerIdentity;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
+@Execution(ExecutionMode.CONCURRENT) // waits for deadlines
 class HandshakeTest {
   private static final byte[] TICKET = Handshake.random(Handshake.TICKET_BYTES);
   private final JobKey key = newKey();
