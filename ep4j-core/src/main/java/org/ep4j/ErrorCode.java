@@ -981,6 +981,12 @@ public enum ErrorCode {
       "A rank cannot connect to another rank.",
       "Check the network and firewalls between the hosts that the message names."),
 
+  PORTS_IDLE(
+      5004,
+      "Ports of an RDMA network are active, but the wire is `tcp`.",
+      "The message names the ports, and the rank, host and cause that kept `auto` from using them."
+          + " Mend that, or set the wire to `tcp` to have it without a probe."),
+
   WIRE_MEMORY_UNREACHABLE(
       5010,
       "The wire cannot read the memory, or cannot let peers write to it.",

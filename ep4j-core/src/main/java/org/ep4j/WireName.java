@@ -6,7 +6,8 @@ import java.util.List;
 public final class WireName {
   /**
    * {@link #NCCL} with backend {@code nccl}; otherwise {@link #INPROC} for threads of one JVM,
-   * {@link #SHM} for processes of one host, and {@link #TCP}.
+   * {@link #SHM} for processes of one host, and between hosts {@link #VERBS} if all ranks reach
+   * each other over active RDMA ports, else {@link #TCP}.
    */
   public static final String AUTO = "auto";
 

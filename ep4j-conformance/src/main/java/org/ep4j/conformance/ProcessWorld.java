@@ -4,9 +4,11 @@ import java.io.File;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.function.IntFunction;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.rendezvous.Rendezvous;
 
@@ -43,6 +45,15 @@ public record ProcessWorld(Duration limit, Duration livenessTimeout) implements 
 
   /** Starts a job; the caller waits for its ranks, or kills some. */
   public RankProcesses start(int ranks, Class<? extends RankJob> job, List<String> arguments) {
+    return start(ranks, job, arguments, rank -> Map.of());
+  }
+
+  /** Starts a job whose ranks have variables of their own. */
+  public RankProcesses start(
+      int ranks,
+      Class<? extends RankJob> job,
+      List<String> arguments,
+      IntFunction<Map<String, String>> own) {
     GroupConfig config =
         GroupConfig.builder()
             .size(ranks)
@@ -54,7 +65,9 @@ public record ProcessWorld(Duration limit, Duration livenessTimeout) implements 
     boolean started = false;
     try {
       for (int rank = 0; rank < ranks; rank++) {
-        processes.add(command(job, arguments), variables(config, processes.port(), rank));
+        Map<String, String> variables = new HashMap<>(variables(config, processes.port(), rank));
+        variables.putAll(own.apply(rank));
+        processes.add(command(job, arguments), variables);
       }
       started = true;
       return processes;

@@ -13,7 +13,8 @@ import org.jspecify.annotations.Nullable;
  * the rank and the field that differ. Immutable.
  *
  * @param wire kind of wire, as in {@link WireName}; {@code auto} (default) uses {@code inproc} for
- *     threads of one JVM, {@code shm} for processes of one host, otherwise {@code tcp}
+ *     threads of one JVM, {@code shm} for processes of one host, and between hosts {@code verbs} if
+ *     a probe reaches all ranks over RDMA ports, else {@code tcp}
  * @param options lanes, and settings of single kinds of wire. An open wire returns the number of
  *     lanes, and the values of those settings that it has
  * @param progressContexts number of threads that may drive the wire at the same time; default 1

@@ -1,5 +1,6 @@
 package org.ep4j.wire;
 
+import java.util.List;
 import org.ep4j.group.Group;
 
 /** A kind of wire, found through {@link java.util.ServiceLoader}. Implementations are stateless. */
@@ -20,6 +21,15 @@ public interface WireProvider {
    * otherwise the reason, and the remedy. Not collective.
    */
   String unavailableBecause(Group group);
+
+  /**
+   * Active network ports of this host that only this kind of wire uses, such as those of RDMA
+   * devices; empty (default) for wires on any network. Where all ranks have some, {@code auto}
+   * tries the wire between hosts before {@code tcp}. Cheap, and without the wire's libraries.
+   */
+  default List<String> ports() {
+    return List.of();
+  }
 
   /**
    * Whether {@link #open} chooses the number of lanes where the configuration leaves it open, see

@@ -33,14 +33,29 @@ public final class Wires {
    *     these ranks; names the rank, on all ranks
    */
   public static Wire open(Group group, WireConfig config) {
-    return group.together("opening a wire", () -> openTogether(group, config));
+    return open(group, config, host());
   }
 
-  private static Wire openTogether(Group group, WireConfig config) {
-    boolean oneHost = agree(group, config);
+  /**
+   * Opens a wire on a host with this identifier; ranks with the same identifier share memory, the
+   * others count as ranks of other hosts.
+   */
+  static Wire open(Group group, WireConfig config, String host) {
+    return group.together("opening a wire", () -> openTogether(group, config, host));
+  }
+
+  private static Wire openTogether(Group group, WireConfig config, String host) {
+    Hosts hosts = agree(group, config, host);
     String name = config.wire();
     if (name.equals(WireName.AUTO)) {
-      name = group.inProcess() ? WireName.INPROC : oneHost ? WireName.SHM : WireName.TCP;
+      name =
+          group.inProcess()
+              ? WireName.INPROC
+              : hosts.one
+                  ? WireName.SHM
+                  : new AutoWire(group, config, providers()).choose(hosts.first);
+    } else if (name.equals(WireName.TCP) && !hosts.one && hosts.first) {
+      AutoWire.reportIdle(providers());
     }
     WireProvider provider = provider(name, group, config.timeout());
     return provider.open(
@@ -110,18 +125,27 @@ public final class Wires {
     }
   }
 
-  /** Compares the configurations. Returns whether all ranks see the same host and shared memory. */
-  private static boolean agree(Group group, WireConfig config) {
+  /**
+   * The hosts of a group.
+   *
+   * @param one whether all ranks see the same host and shared memory
+   * @param first whether no lower rank is on the host of this rank
+   */
+  private record Hosts(boolean one, boolean first) {}
+
+  /** Compares the configurations. */
+  private static Hosts agree(Group group, WireConfig config, String ownHost) {
     String fields = config.common();
-    byte[] mine = (host() + "\n" + fields).getBytes(StandardCharsets.UTF_8);
+    byte[] mine = (ownHost + "\n" + fields).getBytes(StandardCharsets.UTF_8);
     byte[][] all = group.allGather(mine, config.timeout());
     List<String> differences = new ArrayList<>();
-    @Nullable String host = null;
-    boolean oneHost = true;
+    boolean one = true;
+    boolean first = true;
     for (int rank = 0; rank < all.length; rank++) {
       String[] theirs = new String(all[rank], StandardCharsets.UTF_8).split("\n", 2);
-      host = host == null ? theirs[0] : host;
-      oneHost &= theirs[0].equals(host);
+      boolean here = theirs[0].equals(ownHost);
+      one &= here;
+      first &= !here || rank >= group.rank();
       if (!theirs[1].equals(fields)) {
         differences.add("rank %d has %s".formatted(rank, difference(theirs[1], fields)));
       }
@@ -133,7 +157,7 @@ public final class Wires {
                   + " pass the same values on all ranks")
               .formatted(String.join("; ", differences), group.rank()));
     }
-    return oneHost;
+    return new Hosts(one, first);
   }
 
   private static String difference(String theirs, String ours) {

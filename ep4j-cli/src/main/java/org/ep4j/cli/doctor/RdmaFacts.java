@@ -27,7 +27,7 @@ final class RdmaFacts {
               PORTS,
               "RDMA devices",
               "none below /sys/class/infiniband",
-              "ranks of one host need none; between hosts use the wire tcp"));
+              "ranks of one host need none; between hosts auto takes the wire tcp"));
     }
     return ports.stream().map(RdmaFacts::port).toList();
   }

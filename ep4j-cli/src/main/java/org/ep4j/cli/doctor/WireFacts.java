@@ -23,7 +23,7 @@ final class WireFacts {
           WireName.NCCL,
               "GPUs, one per rank, over the networks of NCCL; the default with backend nccl",
           WireName.UCX, "any fabric that UCX supports; bench wire --wire ucx",
-          WireName.VERBS, "RDMA devices; bench wire --wire verbs");
+          WireName.VERBS, "RDMA devices; what auto tries first between hosts");
 
   private static final String UCX_LIBRARY = "EP4J_UCX_LIBRARY";
 
@@ -44,6 +44,11 @@ final class WireFacts {
     try {
       for (WireEnvironment.Setting setting : WireEnvironment.of(environment).settings()) {
         findings.add(finding(setting, names));
+        if (setting.variable().equals(WireEnvironment.WIRE)) {
+          for (WireProvider provider : Wires.providers()) {
+            findings.addAll(ports(provider, setting.value()));
+          }
+        }
       }
     } catch (InvalidArgumentException e) {
       findings.add(
@@ -54,6 +59,39 @@ final class WireFacts {
       findings.add(Finding.found(TOPIC, UCX_LIBRARY, library, "the libucp.so.0 of the wire ucx"));
     }
     return findings;
+  }
+
+  /** What a selected wire makes of the ports that only another one uses. */
+  static List<Finding> ports(WireProvider provider, String selected) {
+    String ports = String.join(", ", provider.ports());
+    boolean auto = selected.equals(WireName.AUTO);
+    if (ports.isEmpty() || !(auto || selected.equals(WireName.TCP))) {
+      return List.of();
+    }
+    String problem = provider.unavailableHere();
+    if (!auto) {
+      return List.of(
+          Finding.warning(
+              TOPIC,
+              "idle ports",
+              ports,
+              "the wire is tcp: unset %s, and auto takes %s between hosts where it reaches all ranks"
+                  .formatted(WireEnvironment.WIRE, provider.name())));
+    }
+    return List.of(
+        problem.isEmpty()
+            ? Finding.found(
+                TOPIC,
+                "ports of auto",
+                ports,
+                "between hosts auto takes %s where it reaches all ranks, else tcp"
+                    .formatted(provider.name()))
+            : Finding.warning(
+                TOPIC,
+                "idle ports",
+                ports,
+                "between hosts auto takes tcp, because wire %s cannot be used here: %s"
+                    .formatted(provider.name(), problem)));
   }
 
   private static Finding finding(WireEnvironment.Setting setting, Set<String> names) {

@@ -1,5 +1,6 @@
 package org.ep4j.rdma.verbs;
 
+import java.util.List;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.WireName;
 import org.ep4j.group.Group;
@@ -7,6 +8,7 @@ import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.rdma.verbs.bindings.VerbsLibrary;
 import org.ep4j.rdma.verbs.ports.PcieLocation;
 import org.ep4j.rdma.verbs.ports.PortRequest;
+import org.ep4j.rdma.verbs.ports.RdmaPort;
 import org.ep4j.rdma.verbs.ports.RdmaPorts;
 import org.ep4j.rdma.verbs.ports.RdmaSettings;
 import org.ep4j.wire.Wire;
@@ -34,6 +36,11 @@ public final class VerbsWireProvider implements WireProvider {
   @Override
   public String unavailableBecause(Group group) {
     return problem(RdmaPorts.localRank(group));
+  }
+
+  @Override
+  public List<String> ports() {
+    return RdmaPorts.discover().stream().filter(RdmaPort::active).map(RdmaPort::name).toList();
   }
 
   private static String problem(int localRank) {
