@@ -3,6 +3,7 @@ package org.ep4j;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalInt;
+import javax.net.ssl.SSLContext;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -27,6 +28,7 @@ public final class WireOptions {
   private final int serviceLevel;
   private final int trafficClass;
   private final @Nullable Boolean gpuDirect;
+  private final @Nullable SSLContext sslContext;
 
   private WireOptions(Builder b) {
     lanes = b.lanes;
@@ -34,6 +36,7 @@ public final class WireOptions {
     serviceLevel = b.serviceLevel;
     trafficClass = b.trafficClass;
     gpuDirect = b.gpuDirect;
+    sslContext = b.sslContext;
   }
 
   /** A builder that leaves everything open. */
@@ -49,6 +52,7 @@ public final class WireOptions {
     b.serviceLevel = serviceLevel;
     b.trafficClass = trafficClass;
     b.gpuDirect = gpuDirect;
+    b.sslContext = sslContext;
     return b;
   }
 
@@ -86,6 +90,18 @@ public final class WireOptions {
     return Optional.ofNullable(gpuDirect);
   }
 
+  /**
+   * Wire {@code tcp}: certificates and trust of the caller, with which it encrypts (TLS 1.3). Left
+   * open: the environment says whether the wire encrypts ({@code EP4J_WIRE_ENCRYPTED}), and each
+   * rank makes a key of its own. In both cases ranks prove that they belong to the job, and the
+   * proof covers the channel. With a context, both ends also present certificates and check those
+   * of the peer. Either all ranks pass one or none does; the contexts of ranks may differ. Wires
+   * that do not leave the host ignore it; others than {@code tcp} refuse to open.
+   */
+  public Optional<SSLContext> sslContext() {
+    return Optional.ofNullable(sslContext);
+  }
+
   private static OptionalInt given(int value) {
     return value == OPEN ? OptionalInt.empty() : OptionalInt.of(value);
   }
@@ -97,14 +113,16 @@ public final class WireOptions {
         && queuePairs == o.queuePairs
         && serviceLevel == o.serviceLevel
         && trafficClass == o.trafficClass
-        && Objects.equals(gpuDirect, o.gpuDirect);
+        && Objects.equals(gpuDirect, o.gpuDirect)
+        && Objects.equals(sslContext, o.sslContext);
   }
 
   @Override
   public int hashCode() {
-    return Objects.hash(lanes, queuePairs, serviceLevel, trafficClass, gpuDirect);
+    return Objects.hash(lanes, queuePairs, serviceLevel, trafficClass, gpuDirect, sslContext);
   }
 
+  /** Ranks compare these texts, which say of a context only whether there is one. */
   @Override
   public String toString() {
     return "WireOptions[lanes="
@@ -117,6 +135,8 @@ public final class WireOptions {
         + text(trafficClass)
         + ", gpuDirect="
         + (gpuDirect == null ? "open" : gpuDirect)
+        + ", sslContext="
+        + (sslContext == null ? "open" : "given")
         + "]";
   }
 
@@ -131,6 +151,7 @@ public final class WireOptions {
     private int serviceLevel = OPEN;
     private int trafficClass = OPEN;
     private @Nullable Boolean gpuDirect;
+    private @Nullable SSLContext sslContext;
 
     private Builder() {}
 
@@ -177,6 +198,12 @@ public final class WireOptions {
     /** Whether ports read and write GPU memory. */
     public Builder gpuDirect(boolean value) {
       gpuDirect = value;
+      return this;
+    }
+
+    /** Certificates and trust of the caller; the wire {@code tcp} then encrypts. */
+    public Builder sslContext(SSLContext value) {
+      sslContext = value;
       return this;
     }
 

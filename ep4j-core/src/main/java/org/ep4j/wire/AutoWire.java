@@ -210,8 +210,7 @@ final class AutoWire {
             1,
             config.encrypted(),
             config.timeout(),
-            config.affinity(),
-            config.sslContext());
+            config.affinity());
     return provider.choosesLanes() ? probe : probe.settled(WireConfig.DEFAULT_LANES);
   }
 

@@ -15,8 +15,9 @@ import org.jspecify.annotations.Nullable;
  * @param wire kind of wire, as in {@link WireName}; {@code auto} (default) uses {@code inproc} for
  *     threads of one JVM, {@code shm} for processes of one host, and between hosts {@code verbs} if
  *     a probe reaches all ranks over RDMA ports, else {@code tcp}
- * @param options lanes, and settings of single kinds of wire. An open wire returns the number of
- *     lanes, and the values of those settings that it has
+ * @param options lanes, and settings of single kinds of wire. Ranks compare only whether they have
+ *     an {@code sslContext}. An open wire returns the number of lanes, and the values of those
+ *     settings that it has
  * @param progressContexts number of threads that may drive the wire at the same time; default 1
  * @param counters counters of each rank; default 1024
  * @param bytesInFlight bytes that may be in flight from a progress context to one peer; default 64
@@ -26,16 +27,13 @@ import org.jspecify.annotations.Nullable;
  * @param connections connections to each peer, for wires that have connections; a multiple of
  *     {@code progressContexts}; 0 (default) = one per progress context. Lane {@code i} uses
  *     connection {@code i % connections}
- * @param encrypted whether a wire that leaves the host encrypts (TLS 1.3); default false
+ * @param encrypted whether a wire that leaves the host encrypts (TLS 1.3); by default it does if
+ *     the options have an {@code sslContext}
  * @param timeout maximum time of each step of opening; default 60 s; more than a year counts as a
  *     year
  * @param affinity PCI address of the device whose rows this rank sends, as its driver writes it
  *     ({@code 0000:18:00.0}); empty (default) if the rows are in host memory. A hint for wires that
  *     choose between ports; ranks may differ
- * @param sslContext certificates and trust of the caller for a wire that encrypts; null (default):
- *     each rank makes a key of its own, and the proof that it belongs to the job covers the
- *     channel. With a context, both ends also present certificates and check those of the peer.
- *     Either all ranks have one or none has
  */
 public record WireConfig(
     String wire,
@@ -47,8 +45,7 @@ public record WireConfig(
     int connections,
     boolean encrypted,
     Duration timeout,
-    String affinity,
-    @Nullable SSLContext sslContext) {
+    String affinity) {
   /** In nanoseconds a longer one overflows sooner or later. */
   private static final Duration LONGEST_TIMEOUT = Duration.ofDays(365);
 
@@ -84,7 +81,7 @@ public record WireConfig(
           "a multiple of progressContexts (" + progressContexts + ")",
           "use the same number of connections for each progress context");
     }
-    if (sslContext != null && !encrypted) {
+    if (options.sslContext().isPresent() && !encrypted) {
       throw new InvalidArgumentException(
           ErrorCode.WIRE_SETTING,
           "sslContext",
@@ -116,9 +113,8 @@ public record WireConfig(
 
   /** The fields that must be the same on all ranks. */
   String common() {
-    // Records print their components by name, in order. Contexts of two processes differ: the ranks
-    // compare only whether they have one.
-    return with(options, "", null) + ", sslContext=" + (sslContext == null ? "none" : "given");
+    // Records print their components by name, in order.
+    return with(options, "").toString();
   }
 
   /**
@@ -127,6 +123,11 @@ public record WireConfig(
    */
   public int lanes() {
     return options.lanesOr(0);
+  }
+
+  /** Certificates and trust of the caller, see {@link WireOptions#sslContext}; null without. */
+  public @Nullable SSLContext sslContext() {
+    return options.sslContext().orElse(null);
   }
 
   /**
@@ -143,11 +144,10 @@ public record WireConfig(
 
   /** For wires: this configuration with other options. */
   public WireConfig with(WireOptions other) {
-    return with(other, affinity, sslContext);
+    return with(other, affinity);
   }
 
-  private WireConfig with(
-      WireOptions otherOptions, String otherAffinity, @Nullable SSLContext otherContext) {
+  private WireConfig with(WireOptions otherOptions, String otherAffinity) {
     return new WireConfig(
         wire,
         otherOptions,
@@ -158,8 +158,7 @@ public record WireConfig(
         connections,
         encrypted,
         timeout,
-        otherAffinity,
-        otherContext);
+        otherAffinity);
   }
 
   /**
@@ -182,7 +181,6 @@ public record WireConfig(
     private @Nullable Boolean encrypted;
     private @Nullable Duration timeout;
     private String affinity = "";
-    private @Nullable SSLContext sslContext;
 
     private Builder() {}
 
@@ -256,10 +254,9 @@ public record WireConfig(
       return this;
     }
 
-    /** Certificates and trust of the caller; the wire then encrypts. */
+    /** Certificates and trust of the caller, as {@link WireOptions#sslContext()}. */
     public Builder sslContext(SSLContext sslContext) {
-      this.sslContext = sslContext;
-      this.encrypted = true;
+      options = options.toBuilder().sslContext(sslContext).build();
       return this;
     }
 
@@ -282,10 +279,11 @@ public record WireConfig(
           bytesInFlight == null ? environment.bytesInFlight() : bytesInFlight,
           operationsInFlight == null ? environment.operationsInFlight() : operationsInFlight,
           connections == null ? environment.connections(progressContexts) : connections,
-          encrypted == null ? environment.encrypted() : encrypted,
+          encrypted == null
+              ? environment.encrypted() || options.sslContext().isPresent()
+              : encrypted,
           timeout == null ? environment.timeout() : timeout,
-          affinity,
-          sslContext);
+          affinity);
     }
   }
 }

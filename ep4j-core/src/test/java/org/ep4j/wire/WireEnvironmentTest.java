@@ -31,7 +31,7 @@ class WireEnvironmentTest {
     assertThat(config)
         .isEqualTo(
             new WireConfig(
-                "ucx", lanes(6), 1, 1024, 1000, 10, 2, true, Duration.ofMillis(1500), "", null));
+                "ucx", lanes(6), 1, 1024, 1000, 10, 2, true, Duration.ofMillis(1500), ""));
   }
 
   @Test
@@ -55,8 +55,7 @@ class WireEnvironmentTest {
 
     assertThat(config)
         .isEqualTo(
-            new WireConfig(
-                "tcp", lanes(3), 1, 1024, 5, 7, 1, false, Duration.ofSeconds(9), "", null));
+            new WireConfig("tcp", lanes(3), 1, 1024, 5, 7, 1, false, Duration.ofSeconds(9), ""));
   }
 
   @Test
@@ -67,6 +66,8 @@ class WireEnvironmentTest {
     assertThat(config.encrypted()).isTrue();
     assertThat(config.sslContext()).isSameAs(own);
     assertThat(config.common()).contains("sslContext=given");
+    assertThat(WireConfig.builder().options(config.options()).build(WireEnvironment.of(Map.of())))
+        .isEqualTo(config);
     assertThatThrownBy(() -> builder.encrypted(false).build(WireEnvironment.of(Map.of())))
         .hasMessageContaining("sslContext");
   }
@@ -85,8 +86,7 @@ class WireEnvironmentTest {
                 0,
                 false,
                 Duration.ofSeconds(60),
-                "",
-                null));
+                ""));
   }
 
   @ParameterizedTest

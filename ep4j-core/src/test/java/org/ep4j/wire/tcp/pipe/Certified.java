@@ -6,9 +6,12 @@ import java.security.KeyStore;
 import java.security.cert.Certificate;
 import java.security.cert.X509Certificate;
 import java.security.spec.ECGenParameterSpec;
+import javax.net.ssl.KeyManager;
 import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManager;
 import javax.net.ssl.TrustManagerFactory;
+import javax.net.ssl.X509TrustManager;
 
 /** A key with a certificate, from which tests make the contexts of callers. */
 public record Certified(KeyPair keys, X509Certificate certificate) {
@@ -19,7 +22,35 @@ public record Certified(KeyPair keys, X509Certificate certificate) {
     return new Certified(keys, SelfSigned.of(keys));
   }
 
-  public SSLContext trusting(Certified... peers) throws Exception {
+  public SSLContext trustingAll() throws Exception {
+    return trusting(() -> {});
+  }
+
+  /** A context that asks {@code check} whether it trusts a certificate, which throws if not. */
+  public SSLContext trusting(Runnable check) throws Exception {
+    X509TrustManager trust =
+        new X509TrustManager() {
+          @Override
+          public void checkClientTrusted(X509Certificate[] chain, String type) {
+            check.run();
+          }
+
+          @Override
+          public void checkServerTrusted(X509Certificate[] chain, String type) {
+            check.run();
+          }
+
+          @Override
+          public X509Certificate[] getAcceptedIssuers() {
+            return new X509Certificate[0];
+          }
+        };
+    SSLContext context = SSLContext.getInstance("TLSv1.3");
+    context.init(keyManagers(), new TrustManager[] {trust}, null);
+    return context;
+  }
+
+  private KeyManager[] keyManagers() throws Exception {
     char[] none = new char[0];
     KeyStore own = KeyStore.getInstance("PKCS12");
     own.load(null, null);
@@ -27,6 +58,10 @@ public record Certified(KeyPair keys, X509Certificate certificate) {
     KeyManagerFactory managers =
         KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
     managers.init(own, none);
+    return managers.getKeyManagers();
+  }
+
+  public SSLContext trusting(Certified... peers) throws Exception {
     KeyStore trusted = KeyStore.getInstance("PKCS12");
     trusted.load(null, null);
     for (int i = 0; i < peers.length; i++) {
@@ -36,7 +71,7 @@ public record Certified(KeyPair keys, X509Certificate certificate) {
         TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
     trust.init(trusted);
     SSLContext context = SSLContext.getInstance("TLSv1.3");
-    context.init(managers.getKeyManagers(), trust.getTrustManagers(), null);
+    context.init(keyManagers(), trust.getTrustManagers(), null);
     return context;
   }
 }
