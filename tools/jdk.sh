@@ -28,6 +28,15 @@ require_linux() {
   esac
 }
 
+# Ends the script where a JVM could not even open its files. The JVM raises its own limit to the hard one.
+require_open_files() {
+  local limit
+  limit=$(ulimit -Hn)
+  [[ $limit == unlimited ]] || ((limit >= 32)) ||
+    fail EP4J-8016 "a process may have $limit open files here, and ep4j needs at least 32:" \
+      "raise the limit (ulimit -n), or ask the administrator to"
+}
+
 # Prints the feature version of the JDK in directory $1, from its release file; 0 if $1 has no JDK.
 feature_version() {
   local line

@@ -1464,6 +1464,11 @@ public enum ErrorCode {
       "A network namespace of a launch could not be removed.",
       "Remove it as root with `ip netns del`."),
 
+  FEW_OPEN_FILES(
+      8016,
+      "The limit of open files of a process is too low.",
+      "Raise it, for example with `ulimit -n 1024` in the shell, or `LimitNOFILE` of a service."),
+
   OUTPUT_NOT_WRITTEN(
       8020,
       "An output file or directory cannot be written.",

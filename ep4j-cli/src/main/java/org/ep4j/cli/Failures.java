@@ -108,6 +108,9 @@ final class Failures {
     if (message != null && ErrorCode.of(failure).isPresent()) {
       return message;
     }
+    if (OpenFiles.lackedBy(failure)) {
+      return OpenFiles.message(String.valueOf(failure.getMessage()));
+    }
     if (failure instanceof OutOfMemoryError) {
       return ErrorCode.NOT_ENOUGH_MEMORY.message(
           "the JVM is out of memory ("

@@ -68,6 +68,9 @@ public final class Main implements Runnable {
     if (System.getProperty(SKIP_EXIT_HANDLERS) == null) {
       System.setProperty(SKIP_EXIT_HANDLERS, "true");
     }
+    if (!OpenFiles.suffice()) {
+      System.exit(OpenFiles.refuse());
+    }
     StandardOutput out = StandardOutput.install();
     int code = Platform.isSupported() ? run(arguments) : Platform.refuse();
     System.out.flush();

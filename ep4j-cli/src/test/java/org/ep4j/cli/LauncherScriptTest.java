@@ -125,6 +125,15 @@ class LauncherScriptTest {
     assertThat(run()).contains("EP4J-8105: this machine runs Darwin on arm64");
   }
 
+  @Test
+  void aLimitOfOpenFilesThatNoJvmSurvivesIsNamed() throws Exception {
+    ProcessBuilder script = script();
+    script.command("sh", "-c", "ulimit -n 12; exec \"$0\" version", script.command().getFirst());
+    script.environment().put("EP4J_JAVA_HOME", folder.resolve("jdk").toString());
+
+    assertThat(said(script)).contains("EP4J-8016: a process may have 12 open files", "ulimit -n");
+  }
+
   private String run() throws Exception {
     ProcessBuilder script = script();
     script.environment().put("EP4J_JAVA_HOME", folder.resolve("jdk").toString());

@@ -16,6 +16,7 @@ import java.util.concurrent.TimeUnit;
 import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.OpenFiles;
 
 /**
  * Runs a process for each rank and ends all of them when one fails or when this process ends.
@@ -127,6 +128,14 @@ public final class Launcher implements AutoCloseable {
     try {
       process = builder.start();
     } catch (IOException e) {
+      if (OpenFiles.lackedBy(e)) {
+        throw new CommandFailure(
+            ErrorCode.FEW_OPEN_FILES,
+            ExitCodes.PEER,
+            "rank %d cannot be started, because no descriptor is free: raise the limit of open files (ulimit -n)"
+                .formatted(rank),
+            e);
+      }
       throw new CommandFailure(
           ErrorCode.RANK_NOT_STARTED,
           ExitCodes.PEER,

@@ -9,6 +9,7 @@ import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.ep4j.ErrorCode;
+import org.ep4j.cli.OpenFiles;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.group.rendezvous.Rendezvous;
@@ -30,6 +31,7 @@ public final class LocalJob implements AutoCloseable {
 
   /** Hosts the rendezvous of a new job, with a new secret, on a free port. */
   public static LocalJob open(int ranks) {
+    OpenFiles.requireForRanks(ranks);
     byte[] secret = new byte[SECRET_BYTES];
     new SecureRandom().nextBytes(secret);
     int masterPort = freePort();

@@ -11,6 +11,7 @@ import java.util.regex.Pattern;
 import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.OpenFiles;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.LaunchEnvironment;
 
@@ -55,6 +56,7 @@ final class NamespaceJob {
    * @throws CommandFailure if a namespace does not exist, or has no address
    */
   static NamespaceJob open(int ranks, List<String> namespaces) throws InterruptedException {
+    OpenFiles.requireForRanks(ranks);
     String first = "";
     for (String namespace : namespaces) {
       String address = address(namespace);

@@ -41,6 +41,22 @@ class LaunchCommandTest {
     assertThat(run.err()).contains("--hosts");
   }
 
+  /** The JVM raises its limit to the hard one, which this shell lowers too. */
+  @ParameterizedTest
+  @CsvSource({"18, at least 24, 1", "24, starting 2 ranks takes 36, 4", "35, ulimit -n 36, 4"})
+  void aLauncherWithTooFewDescriptorsNamesTheLimit(int descriptors, String needed, int code)
+      throws Exception {
+    List<String> limited = List.of("sh", "-c", "ulimit -n " + descriptors + "; exec \"$@\"", "sh");
+    try (CliProcess process =
+        CliProcess.startIn(limited, scratch, Map.of(), "launch", "-n", "2", "true")) {
+      CommandLineRun run = process.end();
+      assertThat(run.err())
+          .contains("EP4J-8016", "this process may have " + descriptors, needed, "ulimit -n")
+          .doesNotContain("\tat ");
+      assertThat(run.code()).isEqualTo(code);
+    }
+  }
+
   @Test
   void theSecretIsPassedInTheEnvironmentAndNotInArguments() throws Exception {
     CommandLineRun run =
