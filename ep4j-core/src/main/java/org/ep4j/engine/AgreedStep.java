@@ -51,13 +51,13 @@ public final class AgreedStep {
   }
 
   /** The failure of this rank as others read it; never empty, which would mean success. */
-  private static String text(Throwable problem) {
+  static String text(Throwable problem) {
     String message = problem.getMessage();
     return message == null || message.isEmpty() ? problem.toString() : message;
   }
 
   /** Does what must follow a failure; the exception that the caller gets remains the failure. */
-  private static void suppressing(Throwable failure, Runnable action) {
+  static void suppressing(Throwable failure, Runnable action) {
     try {
       action.run();
     } catch (RuntimeException | Error e) {

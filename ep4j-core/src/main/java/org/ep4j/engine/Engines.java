@@ -47,7 +47,14 @@ public final class Engines {
     }
     return group.together(
         SurvivorAgreement.RESTARTING,
-        () -> choose(config).rejoin(group, settle(config, group.size())));
+        () -> {
+          Choice choice =
+              SurvivorAgreement.prepared(
+                  group,
+                  config.timeout(),
+                  () -> new Choice(choose(config), settle(config, group.size())));
+          return choice.engine.rejoin(group, choice.settled);
+        });
   }
 
   /** Memory that a buffer would reserve on each of {@code ranks} ranks. */

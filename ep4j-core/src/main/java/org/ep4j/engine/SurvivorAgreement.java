@@ -58,20 +58,29 @@ public final class SurvivorAgreement implements AutoCloseable {
    *     all ranks
    * @param nodes the nodes as the rank knows them; empty for a rank that rejoins
    * @param description its configuration; empty if no rank rejoins
+   * @param problem why the rank cannot rejoin; empty if it can
    */
-  private record Hello(int rank, long[] words, int[] nodes, byte[] description) {
+  private record Hello(int rank, long[] words, int[] nodes, byte[] description, byte[] problem) {
+    Hello(int rank, long[] words, int[] nodes, byte[] description) {
+      this(rank, words, nodes, description, new byte[0]);
+    }
+
     byte[] encoded() {
       ByteBuffer bytes =
           ByteBuffer.allocate(
-              12 + words.length * Long.BYTES + nodes.length * Integer.BYTES + description.length);
-      bytes.putInt(rank).putInt(words.length).putInt(nodes.length);
+              16
+                  + words.length * Long.BYTES
+                  + nodes.length * Integer.BYTES
+                  + problem.length
+                  + description.length);
+      bytes.putInt(rank).putInt(words.length).putInt(nodes.length).putInt(problem.length);
       for (long word : words) {
         bytes.putLong(word);
       }
       for (int node : nodes) {
         bytes.putInt(node);
       }
-      return bytes.put(description).array();
+      return bytes.put(problem).put(description).array();
     }
 
     static Hello of(byte[] encoded) {
@@ -79,11 +88,13 @@ public final class SurvivorAgreement implements AutoCloseable {
       int rank = bytes.getInt();
       long[] words = new long[bytes.getInt()];
       int[] nodes = new int[bytes.getInt()];
+      byte[] problem = new byte[bytes.getInt()];
       Arrays.setAll(words, i -> bytes.getLong());
       Arrays.setAll(nodes, i -> bytes.getInt());
+      bytes.get(problem);
       byte[] description = new byte[bytes.remaining()];
       bytes.get(description);
-      return new Hello(rank, words, nodes, description);
+      return new Hello(rank, words, nodes, description, problem);
     }
   }
 
@@ -141,6 +152,29 @@ public final class SurvivorAgreement implements AutoCloseable {
     return of(group, config.timeout().multipliedBy(2), hello);
   }
 
+  /**
+   * Does what a rank that rejoins needs before it meets the ranks that have the buffer. They wait
+   * for it in {@link #withNewcomers}, and learn there at once that it cannot come; their buffer is
+   * unchanged then.
+   */
+  public static <T> T prepared(Group group, Duration timeout, Supplier<T> preparation) {
+    try {
+      return preparation.get();
+    } catch (RuntimeException | Error e) { // also memory that runs out
+      byte[] problem = AgreedStep.text(e).getBytes(StandardCharsets.UTF_8);
+      Hello hello = new Hello(group.rank(), new long[0], new int[0], new byte[0], problem);
+      AgreedStep.suppressing(
+          e,
+          () -> {
+            try (Group live = group.survivors(timeout.multipliedBy(2))) {
+              live.together(
+                  RESTARTING, () -> live.allGather(hello.encoded(), timeout.multipliedBy(2)));
+            }
+          });
+      throw e;
+    }
+  }
+
   private static SurvivorAgreement of(Group group, Duration timeout, Hello mine) {
     Group live = group.survivors(timeout);
     boolean done = false;
@@ -163,6 +197,14 @@ public final class SurvivorAgreement implements AutoCloseable {
     boolean[] gone = new boolean[ranks];
     boolean[] newcomers = new boolean[ranks];
     Arrays.fill(gone, true);
+    for (Hello hello : hellos) {
+      if (hello.problem.length > 0) {
+        throw new Ep4jException(
+            ErrorCode.PEER_FAILED,
+            "rank %d cannot rejoin: %s"
+                .formatted(hello.rank, new String(hello.problem, StandardCharsets.UTF_8)));
+      }
+    }
     long[] highest = new long[hellos[0].words.length];
     for (Hello hello : hellos) {
       if (hello.description.length == 0 != (hellos[0].description.length == 0)) {

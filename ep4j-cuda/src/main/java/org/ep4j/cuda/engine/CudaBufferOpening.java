@@ -100,19 +100,21 @@ final class CudaBufferOpening implements AutoCloseable {
 
   /** Opens the buffer of a returning rank; collective with readmit() on the others. */
   static CudaBuffer rejoin(Group group, BufferConfig wanted) {
-    BufferConfig config = settled(wanted);
-    RuntimeException unprepared = null;
-    try {
-      // Compiles missing kernels while no rank waits for this one.
-      prepareNode(DeviceChoice.ordinal(group), config);
-    } catch (RuntimeException e) {
-      unprepared = e;
-    }
+    BufferConfig config =
+        SurvivorAgreement.prepared(
+            group,
+            wanted.timeout(),
+            () -> {
+              BufferConfig settled = settled(wanted);
+              // Compiles missing kernels while no rank waits for this one.
+              prepareNode(DeviceChoice.ordinal(group), settled);
+              return settled;
+            });
     CudaBufferOpening opening = new CudaBufferOpening();
     boolean complete = false;
     try (SurvivorAgreement agreement =
         SurvivorAgreement.ofNewcomer(group, config, Recovery.AGREED_WORDS)) {
-      CudaBuffer buffer = opening.rejoin(group, config, agreement, unprepared);
+      CudaBuffer buffer = opening.rejoin(group, config, agreement);
       complete = true;
       return buffer;
     } finally {
@@ -123,18 +125,11 @@ final class CudaBufferOpening implements AutoCloseable {
   }
 
   /** The other ranks learn a failure before the memory that they may map is freed. */
-  private CudaBuffer rejoin(
-      Group group,
-      BufferConfig config,
-      SurvivorAgreement agreement,
-      @Nullable RuntimeException unprepared) {
+  private CudaBuffer rejoin(Group group, BufferConfig config, SurvivorAgreement agreement) {
     RejoinSteps steps = new RejoinSteps(agreement);
     CudaBuffer buffer =
         steps.telling(
             () -> {
-              if (unprepared != null) {
-                throw unprepared;
-              }
               Nodes nodes = Nodes.one(group.size());
               CudaBuffer built = build(group, config, nodes, agreement.participants(), steps);
               steps.meet();

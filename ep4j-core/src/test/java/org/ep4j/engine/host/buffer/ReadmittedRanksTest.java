@@ -16,6 +16,8 @@ import java.util.concurrent.FutureTask;
 import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyConfig;
@@ -341,6 +343,32 @@ class ReadmittedRanksTest {
         1);
     on(rank -> assertThat(receive(send(buffers[rank], rank + 1))).containsExactly(1, 2, 0), 0, 1);
     startAgain(2);
+    takeIn(2);
+    assertAllWork();
+  }
+
+  @Test
+  void aRankWithoutTheEngineTellsTheOthersAndMayTryAgain() throws Exception {
+    BufferConfig missing = CONFIG.toBuilder().engine("cuda").build();
+    lose(2);
+    startAgain(2);
+    FutureTask<Boolean> newcomer =
+        start(
+            2,
+            rank ->
+                assertThatThrownBy(() -> ExpertBuffer.rejoin(groups[rank], missing))
+                    .isInstanceOf(EngineUnavailableException.class)
+                    .hasNoSuppressedExceptions());
+    on(
+        rank ->
+            assertThatThrownBy(() -> buffers[rank].readmit())
+                .isInstanceOf(Ep4jException.class)
+                .hasMessageStartingWith(ErrorCode.PEER_FAILED.id())
+                .hasMessageContaining("rank 2 cannot rejoin")
+                .hasMessageContaining("engine 'cuda' is not on the module path"),
+        0,
+        1);
+    await(newcomer);
     takeIn(2);
     assertAllWork();
   }
