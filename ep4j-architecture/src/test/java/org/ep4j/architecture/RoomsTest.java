@@ -32,7 +32,7 @@ class RoomsTest {
           wire.direct: wire wire.support memory group
           rdma.verbs: rdma.verbs.bindings rdma.verbs.ports wire wire.support memory group
           rdma.verbs.bindings: wire
-          rdma.ucx: rdma.ucx.bindings wire wire.support group
+          rdma.ucx: rdma.ucx.bindings wire wire.support memory group
           rdma.ucx.bindings: wire
           nvshmem: cuda.backend cuda.jit cuda.driver.compiler cuda.driver cuda.driver.calls \
           memory group

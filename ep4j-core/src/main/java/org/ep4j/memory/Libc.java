@@ -65,8 +65,8 @@ final class Libc {
   private static final MethodHandle MUNMAP =
       handle(
           "munmap",
-          FunctionDescriptor.of(
-              ValueLayout.JAVA_INT, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG));
+          FunctionDescriptor.of(ValueLayout.JAVA_INT, ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG),
+          WITH_ERRNO);
 
   private static final MethodHandle MPROTECT =
       handle(
@@ -275,16 +275,23 @@ final class Libc {
     };
   }
 
-  /** Unmaps the memory. */
+  /**
+   * Unmaps the memory.
+   *
+   * @throws IllegalStateException if the system refuses; names its error
+   */
   static void unmap(long address, long bytes) {
-    int rc;
-    try {
-      rc = (int) MUNMAP.invokeExact(address, bytes);
+    int error;
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment state = arena.allocate(CALL_STATE);
+      int rc = (int) MUNMAP.invokeExact(state, address, bytes);
+      error = rc == 0 ? 0 : (int) ERRNO.get(state, 0L);
     } catch (Throwable t) {
       throw new AssertionError("munmap cannot throw", t);
     }
-    if (rc != 0) {
-      throw new IllegalStateException("munmap of " + bytes + " bytes failed");
+    if (error != 0) {
+      throw new IllegalStateException(
+          "munmap of " + bytes + " bytes failed with " + errorText(error));
     }
   }
 

@@ -422,14 +422,9 @@ final class SharedFileMemory implements SymmetricMemory {
       return;
     }
     closed = true;
-    for (AddressRange range : ranges) {
-      if (range != null) {
-        range.close();
-      }
-    }
     SharedFiles.Owned file = own;
-    if (file != null) {
-      close(file);
-    }
+    ClosingSteps.run(
+        () -> ClosingSteps.each(Arrays.asList(ranges), AddressRange::close),
+        file == null ? null : () -> close(file));
   }
 }

@@ -14,6 +14,7 @@ import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.PointerAttributes;
+import org.ep4j.memory.ClosingSteps;
 import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 
@@ -135,8 +136,10 @@ final class NcclRegion implements SymmetricRegion {
     if (window != 0) {
       int ignored = NcclCalls.deregister(communicator.handle(), window);
     }
-    NcclException.check(
-        NcclCalls.free(memory.address()), NcclFunction.MEM_FREE, communicator.handle());
-    memory.close();
+    ClosingSteps.run(
+        () ->
+            NcclException.check(
+                NcclCalls.free(memory.address()), NcclFunction.MEM_FREE, communicator.handle()),
+        memory::close);
   }
 }

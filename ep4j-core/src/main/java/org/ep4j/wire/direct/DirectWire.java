@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
+import org.ep4j.memory.ClosingSteps;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
@@ -151,9 +152,10 @@ final class DirectWire extends GroupWire {
   @Override
   public synchronized void close() {
     if (shut()) {
-      DirectControlLayout.close(ownControl);
-      regions.forEach(DirectRegion::close);
-      control.close();
+      ClosingSteps.run(
+          () -> DirectControlLayout.close(ownControl),
+          () -> ClosingSteps.each(regions, DirectRegion::close),
+          control::close);
     }
   }
 }

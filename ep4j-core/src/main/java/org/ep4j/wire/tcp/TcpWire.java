@@ -9,6 +9,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.ep4j.group.Group;
+import org.ep4j.memory.ClosingSteps;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
@@ -217,18 +218,19 @@ final class TcpWire extends GroupWire {
     if (!shut()) {
       return;
     }
-    sendGoodbye();
-    for (TcpProgressContext progressContext : progressContexts) {
-      for (Connection connection : progressContext.connections()) {
-        connection.drop();
-      }
-      progressContext.close();
-    }
-    if (carriers != null) {
-      carriers.close();
-    }
-    regions.forEach(TcpRegion::close);
-    arena.close();
+    CarrierService service = carriers;
+    ClosingSteps.run(
+        this::sendGoodbye,
+        () -> ClosingSteps.each(List.of(progressContexts), TcpWire::drop),
+        service == null ? null : service::close,
+        () -> ClosingSteps.each(regions, TcpRegion::close),
+        arena::close);
+  }
+
+  private static void drop(TcpProgressContext progressContext) {
+    ClosingSteps.run(
+        () -> ClosingSteps.each(List.of(progressContext.connections()), Connection::drop),
+        progressContext::close);
   }
 
   /**

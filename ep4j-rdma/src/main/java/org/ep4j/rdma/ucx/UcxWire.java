@@ -8,6 +8,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.ep4j.group.Group;
+import org.ep4j.memory.ClosingSteps;
 import org.ep4j.rdma.ucx.bindings.NativeBytes;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
@@ -205,7 +206,11 @@ final class UcxWire extends GroupWire {
     if (!shut()) {
       return;
     }
-    sendGoodbye();
+    ClosingSteps.run(this::sendGoodbye, this::release);
+  }
+
+  /** A step that throws leaks what the steps behind it free: a worker may still write there. */
+  private void release() {
     regions.forEach(UcxRegion::release);
     for (UcxProgressContext progressContext : progressContexts) {
       progressContext.close();

@@ -4,6 +4,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.ErrorCode;
+import org.ep4j.memory.ClosingSteps;
 import org.ep4j.rdma.verbs.bindings.Verbs;
 import org.ep4j.rdma.verbs.bindings.VerbsConstants;
 import org.ep4j.rdma.verbs.bindings.VerbsException;
@@ -186,9 +187,9 @@ final class OpenPort implements AutoCloseable {
   @Override
   public void close() {
     if (domain != 0) {
-      Verbs.deallocateDomain(domain);
-      Verbs.closeDevice(context);
+      long last = domain;
       domain = 0;
+      ClosingSteps.run(() -> Verbs.deallocateDomain(last), () -> Verbs.closeDevice(context));
     }
   }
 }

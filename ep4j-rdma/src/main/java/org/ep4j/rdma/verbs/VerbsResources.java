@@ -4,8 +4,11 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Objects;
 import org.ep4j.WirePath;
+import org.ep4j.memory.ClosingSteps;
 import org.ep4j.rdma.verbs.bindings.Verbs;
 import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
 import org.ep4j.rdma.verbs.ports.PortChoice;
@@ -200,13 +203,8 @@ final class VerbsResources implements AutoCloseable {
 
   /** Stops all traffic: afterwards no device accesses memory of this rank. */
   void closePairs() {
-    for (QueuePair[] progressContext : pairs) {
-      for (QueuePair pair : progressContext) {
-        if (pair != null) {
-          pair.close();
-        }
-      }
-    }
+    ClosingSteps.each(
+        pairs.stream().flatMap(Arrays::stream).filter(Objects::nonNull).toList(), QueuePair::close);
   }
 
   @Override
@@ -215,14 +213,12 @@ final class VerbsResources implements AutoCloseable {
       return;
     }
     closed = true;
+    // Devices write into the arena while a queue pair exists.
     closePairs();
-    completions.forEach(CompletionQueue::close);
-    registrations.forEach(Verbs::deregister);
-    for (OpenPort port : ports) {
-      if (port != null) {
-        port.close();
-      }
-    }
-    arena.close();
+    ClosingSteps.run(
+        () -> ClosingSteps.each(completions, CompletionQueue::close),
+        () -> ClosingSteps.each(registrations, Verbs::deregister),
+        () -> ClosingSteps.each(Arrays.asList(ports), OpenPort::close),
+        arena::close);
   }
 }

@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.ep4j.WirePath;
 import org.ep4j.group.Group;
+import org.ep4j.memory.ClosingSteps;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
@@ -156,6 +157,10 @@ final class VerbsWire extends GroupWire {
     if (!shut()) {
       return;
     }
+    ClosingSteps.run(this::sendGoodbye, this::release);
+  }
+
+  private void sendGoodbye() {
     long end = System.nanoTime() + GOODBYE_TIMEOUT.toNanos();
     boolean open = true;
     while (open && System.nanoTime() - end < 0) {
@@ -165,9 +170,11 @@ final class VerbsWire extends GroupWire {
       }
       Thread.yield();
     }
-    // Queue pairs before the memory that they write.
+  }
+
+  private void release() {
+    // Queue pairs before the memory that they write: if one does not end, the memory stays.
     resources.closePairs();
-    regions.forEach(VerbsRegion::close);
-    resources.close();
+    ClosingSteps.run(() -> ClosingSteps.each(regions, VerbsRegion::close), resources::close);
   }
 }

@@ -44,6 +44,7 @@ import org.ep4j.engine.host.lowlatency.LowLatency;
 import org.ep4j.engine.host.lowlatency.LowLatencyCounters;
 import org.ep4j.engine.host.lowlatency.LowLatencyEntry;
 import org.ep4j.group.Group;
+import org.ep4j.memory.ClosingSteps;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -419,15 +420,15 @@ final class HostBuffer implements ExpertBuffer {
       if (guard.isShut()) {
         return;
       }
-      // First: queued operations still use the memory.
-      queue.close();
-      guard.shut();
-      context.publishClosed();
-      team.close();
-      connector.close();
-      memory.closeViews();
-      lowLatency.close();
-      memory.close();
+      ClosingSteps.run(
+          // First: queued operations still use the memory.
+          queue::close,
+          guard::shut,
+          context::publishClosed,
+          team::close,
+          connector::close,
+          lowLatency::close,
+          memory::close);
     } finally {
       guard.leave();
     }

@@ -7,6 +7,7 @@ import org.ep4j.engine.Nodes;
 import org.ep4j.engine.host.layout.RegionLayout;
 import org.ep4j.engine.host.layout.ScratchLayout;
 import org.ep4j.group.Group;
+import org.ep4j.memory.ClosingSteps;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.Participants;
 import org.ep4j.memory.PrivateMemory;
@@ -90,8 +91,8 @@ final class HostMemory implements AutoCloseable {
 
   @Override
   public void close() {
+    // Throws while a thread is inside a view: then the memory stays mapped.
     closeViews();
-    scratch.close();
-    symmetric.close();
+    ClosingSteps.run(scratch::close, symmetric::close);
   }
 }

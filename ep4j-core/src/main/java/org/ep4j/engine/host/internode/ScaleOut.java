@@ -17,6 +17,7 @@ import org.ep4j.engine.host.layout.InternodeLowLatencyLayout;
 import org.ep4j.engine.host.layout.LowLatencyLayout;
 import org.ep4j.engine.host.layout.ScaleOutLayout;
 import org.ep4j.group.Group;
+import org.ep4j.memory.ClosingSteps;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
@@ -357,11 +358,8 @@ public final class ScaleOut implements AutoCloseable {
       return;
     }
     closed = true;
-    registrations.close();
-    wire.close();
-    memory.close();
-    if (owned != null) {
-      owned.close();
-    }
+    Group group = owned;
+    ClosingSteps.run(
+        registrations::close, wire::close, memory::close, group == null ? null : group::close);
   }
 }
