@@ -14,6 +14,7 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
 import org.jspecify.annotations.Nullable;
@@ -37,6 +38,9 @@ final class SharedFiles {
 
   /** Names that others may have made before the next one counts as an error. */
   private static final int MAX_TAKEN = 1000;
+
+  /** A sweeper holds the lock of a file for microseconds, unless it is stopped. */
+  private static final Duration LOCKING = Duration.ofSeconds(5);
 
   private static final AtomicLong NUMBER = new AtomicLong();
 
@@ -104,7 +108,7 @@ final class SharedFiles {
       }
       boolean owned = false;
       try {
-        channel.lock();
+        lock(channel, file, LOCKING);
         owned = Files.exists(file);
         if (owned) {
           return new Owned(file, channel, descriptor(file));
@@ -115,6 +119,28 @@ final class SharedFiles {
           channel.close();
           Files.deleteIfExists(file);
         }
+      }
+    }
+  }
+
+  /**
+   * Waits for the lock of a new file, which a sweeper holds while it removes the name.
+   *
+   * @throws IOException if it is still held after the limit
+   */
+  static void lock(FileChannel channel, Path file, Duration limit) throws IOException {
+    long end = System.nanoTime() + limit.toNanos();
+    while (channel.tryLock() == null) {
+      if (System.nanoTime() - end > 0) {
+        throw new IOException(
+            "another process has locked the new file %s for %d ms: look for a stopped process that has it open (fuser)"
+                .formatted(file, limit.toMillis()));
+      }
+      try {
+        Thread.sleep(1);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        throw new IOException("interrupted while waiting for the lock of " + file, e);
       }
     }
   }

@@ -1,13 +1,16 @@
 package org.ep4j.memory;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;
+import java.nio.channels.FileChannel;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -16,9 +19,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.ep4j.engine.host.kernel.ForkedJvm;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -66,6 +71,34 @@ class SharedFilesTest {
     assertThat(removed.size() - made).as("started again").isPositive();
     Set<Path> names = new HashSet<>(removed);
     assertThat(names).hasSameSizeAs(removed);
+  }
+
+  /** A sweeper that is stopped keeps the lock. */
+  @Test
+  @Timeout(60)
+  void theLockOfANewFileIsNotAwaitedForever(@TempDir Path folder) throws Exception {
+    Path file = Files.createFile(folder.resolve("new"));
+    Path sign = folder.resolve("locked");
+    FutureTask<Void> holder =
+        new FutureTask<>(
+            () -> {
+              ForkedJvm.run(LockHolder.class, List.of(), List.of(file.toString(), sign.toString()));
+              return null;
+            });
+    Thread.ofPlatform().daemon().start(holder);
+    while (!Files.exists(sign)) {
+      assertThat(holder.isDone()).as("the holder has ended").isFalse();
+      Thread.sleep(5);
+    }
+    try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
+      assertThatThrownBy(() -> SharedFiles.lock(channel, file, Duration.ofMillis(50)))
+          .isInstanceOf(IOException.class)
+          .hasMessageContaining(file.toString())
+          .hasMessageContaining("another process");
+      Files.delete(sign);
+      SharedFiles.lock(channel, file, Duration.ofSeconds(30));
+    }
+    holder.get();
   }
 
   /** Another user's file cannot be opened; a directory cannot be opened by root either. */
