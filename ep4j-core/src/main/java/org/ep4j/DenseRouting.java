@@ -14,6 +14,9 @@ final class DenseRouting {
   /** In place of topK: as many slots as the token with the most experts needs. */
   static final int LONGEST_ROW = 0;
 
+  /** The JDK's collections stop a little below the largest int, too: some JVMs need the rest. */
+  private static final int MAX_VALUES = Integer.MAX_VALUE - 8;
+
   private DenseRouting() {}
 
   static Routing choices(Tensor map, @Nullable Tensor probs, int topK) {
@@ -28,12 +31,15 @@ final class DenseRouting {
     if (probs != null) {
       requireMatrix(probs, map.size(0), map.size(1));
     }
-    int tokens = Math.toIntExact(map.size(0));
-    int experts = Math.toIntExact(map.size(1));
+    int tokens = count("map", map.size(0), map);
+    int experts = count("map", map.size(1), map);
+    if (topK != LONGEST_ROW) {
+      requireChoices("map", tokens, topK);
+    }
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment chosen = map.onHost(arena).segment();
       int slots = requireSlots(chosen, tokens, experts, topK);
-      long[] ids = new long[Math.multiplyExact(tokens, slots)];
+      long[] ids = new long[requireChoices("map", tokens, slots)];
       Arrays.fill(ids, -1);
       MemorySegment from = probs == null ? MemorySegment.NULL : probs.onHost(arena).segment();
       float[] weights = new float[probs == null ? 0 : ids.length];
@@ -72,7 +78,7 @@ final class DenseRouting {
           ">= 1",
           "pass the number of columns");
     }
-    float[] dense = new float[Math.multiplyExact(routing.tokens(), experts)];
+    float[] dense = new float[requireChoices("experts", routing.tokens(), experts)];
     long[] ids = routing.topkIdx().toLongArray();
     float[] values = weights.toFloatArray();
     for (int at = 0; at < ids.length; at++) {
@@ -87,7 +93,7 @@ final class DenseRouting {
   static Routing reweighted(Routing routing, Tensor probs) {
     Tensor idx = routing.topkIdx();
     requireMatrix(probs, idx.size(0), probs.size(probs.dimensions() - 1));
-    int experts = Math.toIntExact(probs.size(1));
+    int experts = count("probs", probs.size(1), probs);
     long[] ids = idx.toLongArray();
     float[] weights = new float[ids.length];
     try (Arena arena = Arena.ofConfined()) {
@@ -100,6 +106,32 @@ final class DenseRouting {
       }
     }
     return new Routing(idx, Tensor.of(weights, idx.size(0), idx.size(1)));
+  }
+
+  /** A number of tokens or experts; arrays hold no more than an int counts. */
+  private static int count(String argument, long size, Tensor tensor) {
+    if (size > MAX_VALUES) {
+      throw tooLarge(argument, tensor.toString());
+    }
+    return (int) size;
+  }
+
+  /** The values of a result with a row for each token. */
+  private static int requireChoices(String argument, int tokens, int perToken) {
+    long values = (long) tokens * perToken;
+    if (values > MAX_VALUES) {
+      throw tooLarge(argument, tokens + " tokens with " + perToken + " values each");
+    }
+    return (int) values;
+  }
+
+  private static InvalidArgumentException tooLarge(String argument, String value) {
+    return new InvalidArgumentException(
+        ErrorCode.ROUTING_SHAPE,
+        argument,
+        value,
+        "at most " + MAX_VALUES + " tokens, experts, and values of the result",
+        "convert the tokens in several parts");
   }
 
   /** The slots of a token: {@code topK}, which must suffice, or what the longest row needs. */

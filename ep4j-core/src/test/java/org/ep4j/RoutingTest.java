@@ -4,6 +4,8 @@ import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.lang.foreign.Arena;
+import org.ep4j.memory.PageArena;
 import org.junit.jupiter.api.Test;
 
 class RoutingTest {
@@ -67,6 +69,27 @@ class RoutingTest {
     assertThat(Routing.ofDense(none, null).topkIdx().shape()).containsExactly(0, 1);
     Tensor idle = Tensor.of(new byte[4], DType.UINT8, 1, 4);
     assertThat(Routing.ofDense(idle, null).topkIdx().toLongArray()).containsExactly(-1);
+  }
+
+  /** The memory takes no pages: sizes are checked before a byte is read. */
+  @Test
+  void moreThanAnArrayHoldsIsAnArgumentError() {
+    try (Arena arena = new PageArena()) {
+      long tokens = 1L << 31;
+      Tensor map = Tensor.of(arena.allocate(tokens, 64), DType.UINT8, tokens, 1);
+      assertThatThrownBy(() -> Routing.ofDense(map, null))
+          .isInstanceOf(InvalidArgumentException.class)
+          .hasMessageStartingWith(ErrorCode.ROUTING_SHAPE.id())
+          .hasMessageContaining("2147483648");
+      Tensor few = map.rows(0, 1 << 30);
+      assertThatThrownBy(() -> Routing.ofDense(few, null, 4))
+          .isInstanceOf(InvalidArgumentException.class)
+          .hasMessageStartingWith(ErrorCode.ROUTING_SHAPE.id());
+    }
+    Routing routing = Routing.of(new int[1 << 16], new float[1 << 16], 1);
+    assertThatThrownBy(() -> routing.denseWeights(1 << 15))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.ROUTING_SHAPE.id());
   }
 
   @Test
