@@ -4,6 +4,8 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
@@ -16,6 +18,9 @@ import org.ep4j.wire.WireException;
 public final class CollectiveStep {
   private static final byte OK = 0;
   private static final byte FAILED = 1;
+
+  /** Different errors of ranks in one message. */
+  private static final int MAX_SHOWN = 3;
 
   private CollectiveStep() {}
 
@@ -49,7 +54,8 @@ public final class CollectiveStep {
    * shorten it: a rank whose step failed late still has to reach the others with its error.
    *
    * @param error empty if this rank's step succeeded
-   * @throws WireException naming the first rank with an error
+   * @throws WireException naming the first ranks with errors: one may only have waited in vain for
+   *     another, which knows the cause
    */
   public static byte[][] exchange(Group group, String error, byte[] body, Duration timeout) {
     byte[] content = error.isEmpty() ? body : error.getBytes(StandardCharsets.UTF_8);
@@ -58,26 +64,48 @@ public final class CollectiveStep {
     System.arraycopy(content, 0, mine, 1, content.length);
     byte[][] all = group.allGather(mine, timeout);
     byte[][] bodies = new byte[all.length][];
+    Map<String, Integer> errors = new LinkedHashMap<>();
     for (int rank = 0; rank < all.length; rank++) {
       if (all[rank][0] == FAILED) {
-        throw failed(rank, new String(all[rank], 1, all[rank].length - 1, StandardCharsets.UTF_8));
+        errors.putIfAbsent(
+            new String(all[rank], 1, all[rank].length - 1, StandardCharsets.UTF_8), rank);
+        continue;
       }
       bodies[rank] = new byte[all[rank].length - 1];
       System.arraycopy(all[rank], 1, bodies[rank], 0, bodies[rank].length);
     }
+    if (!errors.isEmpty()) {
+      throw failed(errors);
+    }
     return bodies;
   }
 
-  /** The error of a rank; keeps the code with which its text begins. */
-  private static WireException failed(int rank, String text) {
-    for (ErrorCode code : ErrorCode.values()) {
-      String prefix = code.message("");
-      if (text.startsWith(prefix)) {
-        return new WireException(
-            code, "rank %d: %s".formatted(rank, text.substring(prefix.length())));
+  /** The errors of ranks in their order; keeps the code with which the first one begins. */
+  private static WireException failed(Map<String, Integer> errors) {
+    ErrorCode first = null;
+    StringBuilder all = new StringBuilder();
+    int shown = 0;
+    for (Map.Entry<String, Integer> error : errors.entrySet()) {
+      if (shown == MAX_SHOWN) {
+        all.append("; and ").append(errors.size() - shown).append(" other errors");
+        break;
       }
+      ErrorCode code = ErrorCode.WIRE_FAILED;
+      String text = error.getKey();
+      for (ErrorCode known : ErrorCode.values()) {
+        String prefix = known.message("");
+        if (text.startsWith(prefix)) {
+          code = known;
+          text = text.substring(prefix.length());
+          break;
+        }
+      }
+      first = first == null ? code : first;
+      all.append(shown == 0 ? "" : "; ").append("rank ").append(error.getValue()).append(": ");
+      all.append(text);
+      shown++;
     }
-    return new WireException(ErrorCode.WIRE_FAILED, "rank %d: %s".formatted(rank, text));
+    return new WireException(first == null ? ErrorCode.WIRE_FAILED : first, all.toString());
   }
 
   /** All-gathers one number per rank; errors as {@link #exchange}. */

@@ -36,6 +36,9 @@ final class TcpConnectionSetup {
   /** Maximum number of clients that authenticate at the same time. */
   private static final int MAX_UNAUTHENTICATED = 64;
 
+  /** Causes of an exception in a message. */
+  private static final int MAX_CAUSES = 4;
+
   private static final Duration PROVING = Duration.ofSeconds(10);
   private static final Duration ACCEPT_PAUSE = Duration.ofMillis(1);
 
@@ -62,6 +65,9 @@ final class TcpConnectionSetup {
 
   /** The last TLS handshake that a context of the caller refused. */
   private volatile @Nullable SSLException tlsFailure;
+
+  /** The last failure of a connection that neither the network nor the peer explains. */
+  private volatile @Nullable RuntimeException unexpected;
 
   /** When connecting ends; starts when all ranks have announced their ports. */
   private long end;
@@ -106,7 +112,8 @@ final class TcpConnectionSetup {
       byte[][] offers = CollectiveStep.exchange(group, error, offer, config.timeout());
       end = System.nanoTime() + config.timeout().toNanos();
       error = connect(server, offers);
-      CollectiveStep.exchange(group, error, new byte[0], config.timeout());
+      // A rank that fails at once waits here for those that wait for it until the end.
+      CollectiveStep.exchange(group, error, new byte[0], config.timeout().multipliedBy(2));
       Pipe[][] complete = complete();
       if (carriers != null) {
         load(complete, carriers.open(group, config));
@@ -176,6 +183,11 @@ final class TcpConnectionSetup {
       return ErrorCode.WIRE_CONNECT.message(String.valueOf(e.getMessage()));
     } catch (Ep4jException e) {
       return String.valueOf(e.getMessage());
+    } catch (RuntimeException e) {
+      // For example of a trust manager of the caller; the other ranks wait for this rank.
+      return ErrorCode.WIRE_FAILED.message(
+          "connecting failed unexpectedly (%s: %s)"
+              .formatted(e.getClass().getSimpleName(), causes(e)));
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       return ErrorCode.WIRE_CONNECT.message("interrupted while connecting");
@@ -193,11 +205,29 @@ final class TcpConnectionSetup {
       return "this rank could not accept connections (%s): its process needs %d connections for this wire; raise its limit of open files (ulimit -n), or lower connections or progressContexts"
           .formatted(failure.getMessage(), (group.size() - 1) * config.connections());
     }
+    // What a client that belongs to no rank provokes must not hide that ranks are kept away.
+    String firewall = "check for a firewall between the hosts";
+    RuntimeException defect = unexpected;
+    if (defect != null) {
+      return "a connection failed unexpectedly (%s); if no rank was the client, %s"
+          .formatted(defect.getClass().getSimpleName() + ": " + causes(defect), firewall);
+    }
     SSLException refused = tlsFailure;
     return refused == null
-        ? "check for a firewall between the hosts"
-        : "TLS with a client failed (%s): let the sslContext of every rank hold a key with a certificate that the others trust"
-            .formatted(refused.getMessage());
+        ? firewall
+        : "TLS with a client failed (%s): let the sslContext of every rank hold a key with a certificate that the others trust; if no rank was the client, %s"
+            .formatted(causes(refused), firewall);
+  }
+
+  /** A message with those of its causes: TLS wraps exceptions of a caller's classes. */
+  private static String causes(Throwable failure) {
+    StringBuilder text = new StringBuilder(String.valueOf(failure.getMessage()));
+    Throwable cause = failure.getCause();
+    for (int depth = 0; cause != null && depth < MAX_CAUSES; depth++) {
+      text.append(", caused by ").append(cause);
+      cause = cause.getCause();
+    }
+    return text.toString();
   }
 
   private List<Integer> missingRanks() {
@@ -235,7 +265,7 @@ final class TcpConnectionSetup {
     } catch (IOException e) {
       throw new IOException(
           "cannot connect to rank %d at %s:%d: %s"
-              .formatted(peer, host.getHostAddress(), port, e.getMessage()),
+              .formatted(peer, host.getHostAddress(), port, causes(e)),
           e);
     } finally {
       if (!connected && channel != null) {
@@ -295,6 +325,8 @@ final class TcpConnectionSetup {
       tlsFailure = config.sslContext() == null ? null : e;
     } catch (IOException e) {
       // An unauthenticated client. A rank of the job has received the reason and reports it.
+    } catch (RuntimeException e) {
+      unexpected = e;
     } finally {
       unauthenticated.release();
       if (!admitted) {

@@ -31,6 +31,8 @@ import org.ep4j.wire.tcp.pipe.SocketPair;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 @Execution(ExecutionMode.CONCURRENT) // mostly waits
 class TcpConnectionSetupTest {
@@ -106,6 +108,7 @@ class TcpConnectionSetupTest {
               .isInstanceOf(WireException.class)
               .hasMessageContaining("rank 0: no connection from ranks [1]")
               .hasMessageContaining("TLS with a client failed")
+              .hasMessageContaining("check for a firewall")
               .hasMessageContaining("certif");
         });
     ThreadRanks.run(
@@ -122,6 +125,45 @@ class TcpConnectionSetupTest {
               .isInstanceOf(ConfigurationMismatchException.class)
               .hasMessageContaining("sslContext");
         });
+  }
+
+  /** TLS wraps what a class of the caller throws, on either side of a connection. */
+  @ParameterizedTest
+  @ValueSource(ints = {0, 1})
+  void anExceptionOfTheCallersTrustReachesAllRanks(int rank) throws Exception {
+    SSLContext good = Certified.create().trustingAll();
+    SSLContext bad =
+        Certified.create()
+            .trusting(
+                () -> {
+                  throw new IllegalStateException("the store of trust is shut");
+                });
+    ThreadRanks.run(
+        2,
+        TIMEOUT,
+        group ->
+            assertThatThrownBy(
+                    () -> open(group, group.rank() == rank ? bad : good, Duration.ofSeconds(1)))
+                .isInstanceOf(WireException.class)
+                .hasMessageContaining("the store of trust is shut"));
+  }
+
+  /** TLS does not wrap what a context throws that makes no channel. */
+  @ParameterizedTest
+  @ValueSource(ints = {0, 1})
+  void anUncheckedExceptionReachesAllRanks(int rank) throws Exception {
+    SSLContext good = Certified.create().trustingAll();
+    SSLContext bad = new OneChannelContext(Certified.create().trustingAll());
+    ThreadRanks.run(
+        2,
+        TIMEOUT,
+        group ->
+            assertThatThrownBy(
+                    () ->
+                        open(group, group.rank() == rank ? bad : good, Duration.ofSeconds(1)))
+                .isInstanceOf(WireException.class)
+                .hasMessageContaining("unexpectedly")
+                .hasMessageContaining(OneChannelContext.ERROR));
   }
 
   /** The other ranks wait for the ports of all: without the error they would wait in vain. */

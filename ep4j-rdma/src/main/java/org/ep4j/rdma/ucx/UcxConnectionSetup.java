@@ -48,7 +48,8 @@ final class UcxConnectionSetup {
       error = CollectiveStep.attempt(() -> connect(offers));
       CollectiveStep.exchange(group, error, new byte[0], config.timeout());
       error = CollectiveStep.attempt(this::greet);
-      CollectiveStep.exchange(group, error, new byte[0], config.timeout());
+      // A rank that fails at once waits here for those that wait for it until the end.
+      CollectiveStep.exchange(group, error, new byte[0], config.timeout().multipliedBy(2));
       UcxWire open = wire;
       if (open == null) {
         throw new IllegalStateException("all ranks agreed on a wire that does not exist");
