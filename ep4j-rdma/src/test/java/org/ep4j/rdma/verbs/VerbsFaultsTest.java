@@ -1,23 +1,35 @@
 package org.ep4j.rdma.verbs;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.Callable;
+import org.ep4j.BufferConfig;
+import org.ep4j.EngineName;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.group.ThreadRanks;
 import org.ep4j.rdma.verbs.ports.RdmaPort;
 import org.ep4j.rdma.verbs.ports.RdmaPorts;
 import org.ep4j.wire.Lane;
-import org.ep4j.wire.LaneFailure;
+import org.ep4j.wire.LaneFailedException;
 import org.ep4j.wire.LaneFailure.Cause;
+import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.WireWait;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 
@@ -28,6 +40,10 @@ import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
     disabledReason = "needs the simulated cables of tools/rxe-vm test")
 class VerbsFaultsTest {
   private static final long BYTES = 10_000;
+  private static final int TOKENS = 64;
+
+  /** A wait of this length would be a timeout. */
+  private static final Duration LONG = Duration.ofMinutes(3);
 
   @Test
   void aDisconnectedCableFailsTheLanesOfBothSides() throws Exception {
@@ -121,6 +137,83 @@ class VerbsFaultsTest {
       wires.until(() -> wires.a.lane(1, 0).failure() != null, "the lane to fail");
       assertThat(failure(wires.a.lane(1, 0)).cause()).isEqualTo(Cause.LOST);
     }
+  }
+
+  /** The caller drives its own side only, as a rank does; its own queue pair is in order. */
+  @Test
+  void aPeersQueuePairInErrorReachesTheWaitingCallerWithItsCause() throws Exception {
+    try (PairOfWires wires = new PairOfWires(1, 1, WireConfig.builder())) {
+      List<Region> source = wires.allocate(BYTES);
+      List<Region> target = wires.allocate(BYTES);
+      Lane lane = wires.a.lane(1, 0);
+      for (int i = 0; i < 20; i++) {
+        assertThat(lane.put(source.get(0), 0, target.get(0), 0, BYTES, 0)).isPositive();
+        wires.a.poll(0);
+        if (i == 10) {
+          wires.b.progressContext(0).pairs()[0].stop();
+        }
+      }
+      assertThatThrownBy(() -> new WireWait(wires.a, 0, LONG).delivery(lane))
+          .isInstanceOf(LaneFailedException.class)
+          .hasMessageContaining("rxe_a0:1")
+          .hasMessageContaining("retry");
+      assertThat(failure(lane).cause()).isEqualTo(Cause.LOST);
+      assertThat(failure(lane).lost()).isPositive();
+      Lane back = wires.b.lane(0, 0);
+      wires.until(() -> back.failure() != null, "the lane of the stopped queue pair to fail");
+      assertThat(failure(back).cause()).isEqualTo(Cause.LOST);
+      assertThat(wires.b.counters().get(0)).isLessThan(20);
+    }
+  }
+
+  /** A buffer has been in use when its path is lost: the timeout is much longer than the test. */
+  @Test
+  void callersOfAnEngineGetTheCauseOfALostPathInsteadOfATimeout() throws Exception {
+    BufferConfig config =
+        BufferConfig.builder()
+            .engine(EngineName.HOST)
+            .hidden(1024)
+            .topK(1)
+            .experts(2)
+            .highThroughput(TOKENS)
+            .ranksPerNode(1)
+            .wire("verbs-1x1")
+            .timeout(LONG)
+            .build();
+    try {
+      ThreadRanks.run(
+          2,
+          group -> {
+            try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+              assertThat(dispatch(buffer)).isEqualTo(TOKENS);
+              group.barrier(LONG);
+              if (group.rank() == 0) {
+                PairOfWires.link("down", "b0");
+              }
+              group.barrier(LONG);
+              assertThatThrownBy(() -> dispatch(buffer))
+                  .isInstanceOf(PeerTimeoutException.class)
+                  .hasMessageContaining("rank " + (1 - group.rank()))
+                  .hasMessageContaining("is unreachable")
+                  .hasMessageContaining("rxe_" + (group.rank() == 0 ? "a" : "b") + "0:1");
+              group.barrier(LONG);
+            }
+          });
+    } finally {
+      PairOfWires.link("up", "b0");
+    }
+  }
+
+  private static int dispatch(ExpertBuffer buffer) {
+    long[] experts = new long[TOKENS];
+    Arrays.fill(experts, 1 - buffer.rank());
+    float[] weights = new float[TOKENS];
+    Arrays.fill(weights, 1);
+    short[] rows = new short[TOKENS * 1024];
+    return (int)
+        buffer
+            .dispatch(Tensor.ofBf16(rows, TOKENS, 1024), Routing.of(experts, weights, 1))
+            .rows();
   }
 
   /**
