@@ -67,8 +67,10 @@ public final class CollectiveStep {
     Map<String, Integer> errors = new LinkedHashMap<>();
     for (int rank = 0; rank < all.length; rank++) {
       if (all[rank][0] == FAILED) {
-        errors.putIfAbsent(
-            new String(all[rank], 1, all[rank].length - 1, StandardCharsets.UTF_8), rank);
+        String text = new String(all[rank], 1, all[rank].length - 1, StandardCharsets.UTF_8);
+        if (!errors.containsKey(text)) {
+          errors.put(text, rank);
+        }
         continue;
       }
       bodies[rank] = new byte[all[rank].length - 1];

@@ -77,7 +77,7 @@ class CertificatesTest {
   void aRankThatTheOthersDoNotTrustOpensNoBuffer() throws Exception {
     Certified[] own = {Certified.create(), Certified.create()};
     SSLContext good = own[0].trusting(own);
-    SSLContext stranger = Certified.create().trusting(own);
+    SSLContext untrusted = Certified.create().trusting(own);
     ThreadRanks.run(
         RANKS,
         LONG,
@@ -86,7 +86,7 @@ class CertificatesTest {
                     () ->
                         open(
                             group,
-                            with(group.rank() == 0 ? good : stranger),
+                            with(group.rank() == 0 ? good : untrusted),
                             Duration.ofSeconds(1)))
                 .isInstanceOf(WireException.class)
                 .hasMessageContaining("sslContext"));
