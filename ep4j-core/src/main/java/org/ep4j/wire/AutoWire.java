@@ -128,10 +128,15 @@ final class AutoWire {
   }
 
   private String idle(String name, String refusal) {
-    Offer offer = mine.get(name);
     return ErrorCode.PORTS_IDLE.message(
         "wire 'auto' takes tcp, and ports %s of host %s are idle, because wire '%s' cannot connect all ranks: %s"
-            .formatted(offer == null ? "" : offer.ports, hostName(), name, refusal));
+            .formatted(ports(name), hostName(), name, refusal));
+  }
+
+  /** Active ports of this rank's host that a wire uses. */
+  private String ports(String name) {
+    Offer offer = mine.get(name);
+    return offer == null ? "" : offer.ports;
   }
 
   private void exchangeOffers() {
@@ -179,7 +184,8 @@ final class AutoWire {
     try {
       try {
         wire = provider.open(group, probeConfig(provider));
-        problem = send(wire, wire.allocate(regionBytes(), config.timeout()), limit);
+        Region region = wire.allocate(regionBytes(), config.timeout());
+        problem = send(wire, region, limit, ports(name));
       } catch (WireException e) {
         // Opening and allocating are collective: all ranks have this error, which names the rank.
         problem = String.valueOf(e.getMessage());
@@ -225,32 +231,41 @@ final class AutoWire {
    * @return the first peer that was not reached, or that did not reach this rank, and why; empty
    *     for success
    */
-  private String send(Wire wire, Region region, Duration limit) {
+  private String send(Wire wire, Region region, Duration limit, String ports) {
     long from = group.size() * PUT_BYTES;
     region.segment().asSlice(from, PUT_BYTES).fill(pattern(group.rank()));
     WireWait wait = new WireWait(wire, 0, limit);
     try {
       for (int peer = 0; peer < group.size(); peer++) {
-        for (int i = 0; i < wire.config().lanes() && peer != group.rank(); i++) {
-          Lane lane = wire.lane(peer, i);
-          if (lane.failure() == null) {
-            long at = group.rank() * PUT_BYTES;
-            wait.put(lane, region, from, region, at, PUT_BYTES, group.rank());
-            wait.add(lane, group.rank(), 1);
-          }
+        if (peer != group.rank()) {
+          send(wire, wait, region, from, peer);
         }
       }
       wait.until(() -> settled(wire), "the puts and adds of all ranks");
-    } catch (LaneFailedException | WireTimeoutException e) {
-      // The peers below tell which.
+    } catch (WireTimeoutException e) {
+      // Below is the peer for which this rank has waited.
     }
     for (int peer = 0; peer < group.size(); peer++) {
-      String problem = peer == group.rank() ? "" : problem(wire, region, peer, limit);
+      String problem = peer == group.rank() ? "" : problem(wire, region, peer, limit, ports);
       if (!problem.isEmpty()) {
         return "rank %d: %s".formatted(group.rank(), problem);
       }
     }
     return "";
+  }
+
+  /** Sends to a peer; a failed lane keeps nothing from the other peers. */
+  private void send(Wire wire, WireWait wait, Region region, long from, int peer) {
+    long at = group.rank() * PUT_BYTES;
+    try {
+      for (int i = 0; i < wire.config().lanes(); i++) {
+        Lane lane = wire.lane(peer, i);
+        wait.put(lane, region, from, region, at, PUT_BYTES, group.rank());
+        wait.add(lane, group.rank(), 1);
+      }
+    } catch (LaneFailedException e) {
+      // The lane keeps its failure.
+    }
   }
 
   /** Whether nothing more is to come: each peer has arrived, or has failed. */
@@ -275,16 +290,15 @@ final class AutoWire {
     return wire.counters().get(peer) == 2L * wire.config().lanes();
   }
 
-  private String problem(Wire wire, Region region, int peer, Duration limit) {
+  private String problem(Wire wire, Region region, int peer, Duration limit, String ports) {
     String name = "rank %d on host %s".formatted(peer, reports.get(peer).host);
     LaneFailure failure = LaneFailure.of(wire, peer);
     if (failure != null) {
       return "%s is not reached: %s".formatted(name, failure.text());
     }
     if (!arrived(wire, peer)) {
-      Offer offer = mine.get(wire.name());
       return "%s from %s over ports %s within %d ms"
-          .formatted(SILENCE, name, offer == null ? "" : offer.ports, limit.toMillis());
+          .formatted(SILENCE, name, ports, limit.toMillis());
     }
     MemorySegment got = region.segment().asSlice(peer * PUT_BYTES, PUT_BYTES);
     for (long at = 0; at < PUT_BYTES; at++) {
