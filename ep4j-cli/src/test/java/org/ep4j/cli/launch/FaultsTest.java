@@ -81,8 +81,7 @@ class FaultsTest {
             joined(" --nodes 2 --wire tcp"));
 
     assertThat(run.code() == ExitCodes.OK || run.err().contains("EP4J-")).as("%s", run).isTrue();
-    assertThat(
-            run.code() == ExitCodes.OK || (run.out() + run.err()).contains("open files"))
+    assertThat(run.code() == ExitCodes.OK || (run.out() + run.err()).contains("open files"))
         .as("the reason is named: %s", run)
         .isTrue();
     assertThat(run.code() == ExitCodes.OK).isEqualTo(run.out().contains(RIGHT));
@@ -211,7 +210,8 @@ class FaultsTest {
             + user
             + " --regid "
             + user
-            + " --clear-groups --inh-caps=-all,+dac_read_search --ambient-caps=-all,+dac_read_search";
+            + " --clear-groups --inh-caps=-all,+dac_read_search"
+            + " --ambient-caps=-all,+dac_read_search";
     assumeTrue(succeeds("sh", "-c", become + " true"), "setpriv cannot change the user here");
 
     assertRight(run(world("512m", "", become), processes(2)));

@@ -159,8 +159,7 @@ class TcpConnectionSetupTest {
         TIMEOUT,
         group ->
             assertThatThrownBy(
-                    () ->
-                        open(group, group.rank() == rank ? bad : good, Duration.ofSeconds(1)))
+                    () -> open(group, group.rank() == rank ? bad : good, Duration.ofSeconds(1)))
                 .isInstanceOf(WireException.class)
                 .hasMessageContaining("unexpectedly")
                 .hasMessageContaining(OneChannelContext.ERROR));

@@ -24,8 +24,8 @@ import org.ep4j.rdma.verbs.ports.RdmaPort;
 import org.ep4j.rdma.verbs.ports.RdmaPorts;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailedException;
-import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.LaneFailure;
+import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
@@ -211,9 +211,7 @@ class VerbsFaultsTest {
     Arrays.fill(weights, 1);
     short[] rows = new short[TOKENS * 1024];
     return (int)
-        buffer
-            .dispatch(Tensor.ofBf16(rows, TOKENS, 1024), Routing.of(experts, weights, 1))
-            .rows();
+        buffer.dispatch(Tensor.ofBf16(rows, TOKENS, 1024), Routing.of(experts, weights, 1)).rows();
   }
 
   /**
