@@ -24,7 +24,7 @@ import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
     matches = "1",
     disabledReason = "needs the simulated cables of tools/rxe-vm test")
 class AutoTakesVerbsTest {
-  private static final Duration LIMIT = Duration.ofMinutes(4);
+  private static final Duration LIMIT = Duration.ofMinutes(6);
 
   @Test
   void portsThatReachEachOtherAreTaken() {
