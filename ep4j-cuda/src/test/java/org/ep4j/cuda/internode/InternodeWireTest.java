@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
 import java.util.Map;
+import javax.net.ssl.SSLContext;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.WireName;
@@ -12,6 +13,7 @@ import org.ep4j.WireOptions;
 import org.ep4j.cuda.internode.proxy.ProxyConfig;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.wire.Wire;
+import org.ep4j.wire.WireException;
 import org.junit.jupiter.api.Test;
 
 class InternodeWireTest {
@@ -60,5 +62,18 @@ class InternodeWireTest {
               .isInstanceOf(InvalidArgumentException.class)
               .hasMessageContaining("at most 256");
         });
+  }
+
+  /** A context that cannot work shows that the wire asks it. */
+  @Test
+  void certificatesOfTheCallerReachTheWire() throws Exception {
+    SSLContext notInitialized = SSLContext.getInstance("TLSv1.3");
+    WireOptions options = WireOptions.builder().sslContext(notInitialized).build();
+    ThreadRanks.run(
+        2,
+        group ->
+            assertThatThrownBy(() -> settings(1, options).open(group, 1, ""))
+                .isInstanceOf(WireException.class)
+                .hasMessageContaining("the sslContext of this rank"));
   }
 }
