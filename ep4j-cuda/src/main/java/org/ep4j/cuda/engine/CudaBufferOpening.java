@@ -55,7 +55,6 @@ import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.engine.lowlatency.OutputShape;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Participants;
-import org.jspecify.annotations.Nullable;
 
 /**
  * Creates what a buffer owns; closes it in reverse order when the buffer closes, or immediately if
