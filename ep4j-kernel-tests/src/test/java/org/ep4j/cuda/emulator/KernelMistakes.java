@@ -157,14 +157,6 @@ final class KernelMistakes {
             "true",
             "of row|the sum of token"),
         new Mistake(
-            "made once: a group without a sum is announced to a masked rank of another node",
-            "low_latency_mapped_world",
-            80,
-            "lowlatency/low_latency_groups.cuh",
-            "op.p.masking && load_relaxed_system(&op.p.masks[r]) != 0",
-            "false",
-            "the sum of token"),
-        new Mistake(
             "only as many ranks as a block has threads hear `done`",
             "many_ranks_world",
             "dispatch/finish.cuh",
