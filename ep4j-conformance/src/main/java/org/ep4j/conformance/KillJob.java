@@ -11,17 +11,12 @@ import org.ep4j.group.Group;
 
 /**
  * Endless operations until a rank is killed; then a reset, and verified operations of the remaining
- * ranks. Writes its events to standard output. Arguments: engine, kinds of operations, and after
- * which losses buffers continue ({@link KillKit.Survivors}); after other losses the remaining ranks
- * get an error and open another buffer, with the backend and the wire of the next two arguments;
- * then {@link NodeArguments}.
+ * ranks. Writes its events to standard output. Arguments: engine, whether it has low-latency
+ * operations, and after which losses buffers continue ({@link KillKit.Survivors}); after other
+ * losses the remaining ranks get an error and open another buffer, with the backend and the wire of
+ * the next two arguments; then {@link NodeArguments}.
  */
 final class KillJob implements RankJob {
-  /** Kinds of operations, one behind the other. */
-  static final String HIGH_THROUGHPUT = "ht";
-
-  static final String LOW_LATENCY = "ll";
-
   static final String JOINED = "kill job: joined";
   static final String RUNNING = "kill job: running";
   static final String LOST = "kill job: lost rank ";
@@ -43,9 +38,7 @@ final class KillJob implements RankJob {
     NodeArguments nodes = NodeArguments.of(arguments);
     BufferConfig config =
         VerifiedRound.shape(
-                nodes.apply(BufferConfig.builder()),
-                arguments.get(1).contains(HIGH_THROUGHPUT),
-                arguments.get(1).contains(LOW_LATENCY))
+                nodes.apply(BufferConfig.builder()), Boolean.parseBoolean(arguments.get(1)))
             .timeout(TIMEOUT)
             .engine(arguments.getFirst())
             .build();

@@ -67,11 +67,6 @@ public abstract class KillKit {
     return 3;
   }
 
-  /** Whether the buffers have high-throughput operations. */
-  protected boolean highThroughput() {
-    return true;
-  }
-
   /** Whether the engine has low-latency operations. */
   protected boolean lowLatency() {
     return true;
@@ -119,13 +114,7 @@ public abstract class KillKit {
 
   private List<String> arguments() {
     List<String> own =
-        List.of(
-            engine(),
-            (highThroughput() ? KillJob.HIGH_THROUGHPUT : "")
-                + (lowLatency() ? KillJob.LOW_LATENCY : ""),
-            goesOn().name(),
-            nextBackend(),
-            nextWire());
+        List.of(engine(), String.valueOf(lowLatency()), goesOn().name(), nextBackend(), nextWire());
     return new NodeArguments(ranksPerNode(), wire()).behind(own);
   }
 

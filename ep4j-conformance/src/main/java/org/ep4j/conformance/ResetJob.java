@@ -20,7 +20,7 @@ final class ResetJob implements RankJob {
   public void run(Group group, List<String> arguments) {
     long seed = Long.parseLong(arguments.get(1));
     BufferConfig config =
-        VerifiedRound.shape(NodeArguments.of(arguments).apply(BufferConfig.builder()), true, true)
+        VerifiedRound.shape(NodeArguments.of(arguments).apply(BufferConfig.builder()), true)
             .engine(arguments.getFirst())
             .timeout(DEADLINE)
             .build();

@@ -38,7 +38,7 @@ public final class SeveralBuffersJob implements RankJob {
   }
 
   private static BufferConfig config(String backend) {
-    return VerifiedRound.shape(BufferConfig.builder(), true, true)
+    return VerifiedRound.shape(BufferConfig.builder(), true)
         .engine(EngineName.CUDA)
         .backend(backend)
         .build();

@@ -44,16 +44,15 @@ final class VerifiedRound {
   private VerifiedRound() {}
 
   /** Configuration of buffers for the round. */
-  static BufferConfig.Builder shape(
-      BufferConfig.Builder config, boolean highThroughput, boolean lowLatency) {
-    BufferConfig.Builder shape = config.hidden(HIDDEN).topK(TOP_K).experts(EXPERTS);
-    shape = highThroughput ? shape.highThroughput(TOKENS) : shape;
+  static BufferConfig.Builder shape(BufferConfig.Builder config, boolean lowLatency) {
+    BufferConfig.Builder shape =
+        config.hidden(HIDDEN).topK(TOP_K).experts(EXPERTS).highThroughput(TOKENS);
     return lowLatency ? shape.lowLatency(TOKENS) : shape;
   }
 
   /** The same with low-latency operations that mask late ranks. */
   static BufferConfig.Builder masking(BufferConfig.Builder config) {
-    return shape(config, true, false)
+    return shape(config, false)
         .lowLatency(LowLatencyConfig.builder().maxTokens(TOKENS).masking(true).build());
   }
 
@@ -85,7 +84,7 @@ final class VerifiedRound {
 
   /** One pair of each kind, verified; {@code gone} takes no part and gets no tokens. */
   static void operate(ExpertBuffer buffer, long seed, int gone) {
-    run(buffer, seed, gone, buffer.config().highThroughput().isPresent(), OPERATIONS);
+    run(buffer, seed, gone, true, OPERATIONS);
   }
 
   /** The first operations of that round; this rank skips the next one. */

@@ -23,7 +23,7 @@ class LanesTest {
   private static final int ROUNDS = 10;
 
   private static BufferConfig.Builder config(String wire) {
-    return VerifiedRound.shape(BufferConfig.builder(), true, true)
+    return VerifiedRound.shape(BufferConfig.builder(), true)
         .engine(EngineName.HOST)
         .ranksPerNode(2)
         .wire(wire)

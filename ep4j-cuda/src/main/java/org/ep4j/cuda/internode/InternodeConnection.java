@@ -221,20 +221,20 @@ public final class InternodeConnection implements AutoCloseable {
 
   /**
    * Whether the connection supports the loss of these ranks; the same on all others. Transfers of a
-   * dead rank must end, but a stopped process may resume. Rails keep their layout only if whole
-   * nodes are lost; low latency alone has none.
+   * dead node must end, but a stopped process may resume. Rails keep their layout only if whole
+   * nodes are lost.
    *
    * @return empty, or the reason why not
    */
   public String refusesLoss(boolean[] gone) {
     for (int r = 0; r < gone.length; r++) {
-      for (int other = 0; gone[r] && layout.hasRings() && other < gone.length; other++) {
+      for (int other = 0; gone[r] && other < gone.length; other++) {
         if (nodes.together(r, other) && !gone[other]) {
           return "rank "
               + r
               + " is dead but rank "
               + other
-              + " of its node is alive: high-throughput operations can exclude whole nodes only";
+              + " of its node is alive: only whole nodes can be excluded";
         }
       }
       String refused = gone[r] ? link.refusesLossOf(r) : "";

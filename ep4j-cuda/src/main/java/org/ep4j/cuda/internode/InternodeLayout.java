@@ -53,11 +53,6 @@ final class InternodeLayout {
     outgoingRings = staging + page(sizes.stagingBytes());
   }
 
-  /** Whether partners exchange tokens of high-throughput operations. */
-  boolean hasRings() {
-    return slotBytes > 0;
-  }
-
   private static long page(long bytes) {
     return Math.ceilDiv(bytes, PAGE) * PAGE;
   }

@@ -86,12 +86,12 @@ final class InternodeTable implements AutoCloseable {
    * Resets the table to the state before the first transfer, with the current transport. No kernel
    * runs.
    *
-   * @param gone dead ranks; with rings a node is lost as a whole, since otherwise the rails would
-   *     differ from the memory layout
+   * @param gone dead ranks; a node is lost as a whole, since otherwise the rails would differ from
+   *     the memory layout
    */
   void write(boolean[] gone) {
     Rails rails = new Rails(nodes, gone);
-    int[] partners = layout.hasRings() ? rails.partners(rank) : new int[0];
+    int[] partners = rails.partners(rank);
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment image = arena.allocate(memory.bytes(), Long.BYTES);
       InternodeWorld world = new InternodeWorld();

@@ -52,20 +52,6 @@ class CudaKillAcrossNodesTest {
     }
   }
 
-  /** Low latency alone continues without one of two ranks of a node, too. */
-  @Nested
-  class LowLatencyOverAWire extends OverAWire {
-    @Override
-    protected boolean highThroughput() {
-      return false;
-    }
-
-    @Override
-    protected Survivors goesOn() {
-      return Survivors.WITHOUT_ANY_RANK;
-    }
-  }
-
   /** Three nodes of one rank each, two of which survive. */
   @Nested
   class OverAWireAlone extends OverAWire {

@@ -18,8 +18,7 @@ struct LatencyCall {
 
 class LowLatencyCalls {
  public:
-  // `hidden`: of the longest rows. Across nodes the world gets its nodes here, and may lose one, or
-  // a single rank: see World::lose_node.
+  // `hidden`: of the longest rows. Across nodes the world gets its nodes here, and may lose one: see World::lose_node.
   LowLatencyCalls(Machine& machine, World& drawn, u64 seed, u32 hidden, bool masking)
       : masking(masking),
         machine(machine),
@@ -38,7 +37,6 @@ class LowLatencyCalls {
     if (INTERNODE) {
       drawn.node = node;
       drawn.lose_node(seed);
-      drawn.lose_rank(seed);
     }
     for (u32 e = 0; e < world.experts; e++) {
       placement[e] = (world.gone[world.owner[e]] ? 0xffff : world.owner[e]) << 16 | world.local[e];

@@ -72,16 +72,6 @@ struct World {
     }
   }
 
-  // The same for one rank, of a node of one or several.
-  void lose_rank(u64 seed) {
-    Random random{std::mt19937_64(seed ^ 0x72616e6b)};
-    std::vector<bool> without = gone;
-    without[random.below(ranks)] = true;
-    if (random.once_in(4) && std::count(without.begin(), without.end(), false) > 0) {
-      gone = without;
-    }
-  }
-
   u32 max_node_ranks() const {
     std::vector<u32> sizes(nodes());
     for (u32 n : node) {
