@@ -411,8 +411,8 @@ public enum ErrorCode {
 
   CUDA_MASKING_INTERNODE(
       1714,
-      "The CUDA engine supports masking between several nodes only over wire 'staged'.",
-      "Disable masking, use the engine 'host', or for nodes of one host the wire 'staged'."),
+      "The CUDA engine does not support masking between several nodes.",
+      "Disable masking, or use the engine 'host'."),
 
   CUDA_INTERNODE_UNSUPPORTED(
       1715,

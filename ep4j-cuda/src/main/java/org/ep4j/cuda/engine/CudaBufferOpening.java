@@ -329,6 +329,9 @@ final class CudaBufferOpening implements AutoCloseable {
       RegionLayout layout) {
     LowLatencyLayout latency =
         config.lowLatency().isPresent() ? new LowLatencyLayout(config, nodes) : null;
+    if (latency != null) {
+      requireNoMasking(config);
+    }
     InternodeSizes sizes =
         new InternodeSizes(
             layout.countWords,
@@ -338,21 +341,18 @@ final class CudaBufferOpening implements AutoCloseable {
             latency == null ? 0 : LowLatencyPuts.counters(nodes.ranks()));
     InternodeConnection internode =
         own(InternodeConnection.open(group, device, backend, config, nodes, sizes));
-    if (latency != null) {
-      requireNoMasking(config, internode);
-    }
     prepare(device, config, internode);
     return internode;
   }
 
-  private static void requireNoMasking(BufferConfig config, InternodeConnection internode) {
-    if (Limits.masking(config) && internode.puts()) {
+  private static void requireNoMasking(BufferConfig config) {
+    if (Limits.masking(config)) {
       throw new InvalidArgumentException(
           ErrorCode.CUDA_MASKING_INTERNODE,
           "masking",
           "true",
-          "false where the CUDA engine connects nodes by wire '" + internode.wire() + "'",
-          "disable masking, use the engine 'host', or for nodes of one host the wire 'staged'");
+          "false where ranks of several nodes use the CUDA engine",
+          "disable masking, or use the engine 'host'");
     }
   }
 

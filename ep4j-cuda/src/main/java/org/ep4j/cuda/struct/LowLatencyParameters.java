@@ -162,10 +162,7 @@ public final class LowLatencyParameters extends Struct {
   /** Copy of {@code masks} in mapped host memory, for the host. */
   public final Pointer hostMasks = pointer("u64*", "host_masks");
 
-  /**
-   * [ranks] mapped host memory: 1 once a dead rank is fenced, {@code GONE_CLOSED} once it has
-   * closed.
-   */
+  /** [ranks] mapped host memory: not 0 once a dead rank is fenced or a rank has closed. */
   public final Pointer hostGone = pointer("const u64*", "host_gone");
 
   /** Dispatch: tokens of a routing tile, bounded by shared memory. */

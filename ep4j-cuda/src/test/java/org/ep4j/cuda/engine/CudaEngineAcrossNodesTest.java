@@ -32,4 +32,9 @@ class CudaEngineAcrossNodesTest extends EngineKit {
   protected boolean highThroughput() {
     return false;
   }
+
+  @Override
+  protected boolean masks() {
+    return false;
+  }
 }

@@ -73,14 +73,14 @@ class InternodeFailureTest {
   }
 
   @Test
-  void masksOverAWireThatCountsPutsAreRefusedOnAllRanks() {
+  void masksBetweenNodesAreRefusedImmediately() {
     Gpu.require(1);
     LowLatencyConfig masking = LowLatencyConfig.builder().maxTokens(TOKENS).masking(true).build();
     ThreadRanks.run(
         2,
         group ->
             assertThatThrownBy(
-                    () -> ExpertBuffer.open(group, config("tcp").lowLatency(masking).build()))
+                    () -> ExpertBuffer.open(group, config("staged").lowLatency(masking).build()))
                 .isInstanceOf(InvalidArgumentException.class)
                 .hasMessageStartingWith(ErrorCode.CUDA_MASKING_INTERNODE.id()));
   }

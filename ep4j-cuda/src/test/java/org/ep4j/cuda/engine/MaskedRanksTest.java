@@ -19,7 +19,6 @@ import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Routing;
 import org.ep4j.RowFormat;
 import org.ep4j.Tensor;
-import org.ep4j.WireName;
 import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.verify.Inputs;
@@ -29,8 +28,6 @@ import org.ep4j.verify.RoutingGenerator;
 import org.ep4j.verify.RoutingKind;
 import org.ep4j.verify.WorldRouting;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.CsvSource;
 
 /**
  * Ranks that miss the deadline are masked and admitted again; the sums are those of the other
@@ -46,25 +43,18 @@ class MaskedRanksTest {
       LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
 
   private static BufferConfig config() {
-    return config(0, WireName.AUTO);
-  }
-
-  private static BufferConfig config(int ranksPerNode, String wire) {
     return BufferConfig.builder()
         .engine("cuda")
         .hidden(Batch.HIDDEN)
         .topK(Batch.TOP_K)
         .experts(EXPERTS)
         .lowLatency(LowLatencyConfig.builder().maxTokens(TOKENS).masking(true).build())
-        .ranksPerNode(ranksPerNode)
-        .wire(wire)
         .timeout(Duration.ofMillis(1500))
         .build();
   }
 
-  @ParameterizedTest
-  @CsvSource({"0, auto", "1, staged", "2, staged"})
-  void aSilentRankIsMaskedByTheKernelAndAdmittedAgain(int ranksPerNode, String wire) {
+  @Test
+  void aSilentRankIsMaskedByTheKernelAndAdmittedAgain() {
     Gpu.require(1);
     ThreadRanks.run(
         RANKS,
@@ -72,7 +62,7 @@ class MaskedRanksTest {
           boolean[] nobody = new boolean[RANKS];
           boolean[] masked = new boolean[RANKS];
           masked[SILENT] = true;
-          try (ExpertBuffer buffer = ExpertBuffer.open(group, config(ranksPerNode, wire))) {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config())) {
             operate(buffer, 1, nobody);
             group.barrier(TIMEOUT);
             if (buffer.rank() != SILENT) {

@@ -169,7 +169,7 @@ void low_latency_case(u64 seed) {
   }
   u32 hidden = 128 * first.between(1, first.once_in(4) ? 20 : 8);
   Machine machine(seed, PUTS ? 2 * world.ranks : world.ranks);
-  bool masking = !PUTS && first.once_in(3);
+  bool masking = !INTERNODE && first.once_in(3);
   LowLatencyCalls calls(machine, world, seed, hidden, masking);
   if (masking) {
     let_some_sleep(machine, calls, world);

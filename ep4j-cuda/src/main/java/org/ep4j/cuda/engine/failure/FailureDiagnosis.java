@@ -108,7 +108,7 @@ public final class FailureDiagnosis implements AutoCloseable {
   synchronized void noticeClosed(long now) {
     for (int r = 0; r < excluded.length; r++) {
       if (hasClosed(r) && now - closedSince[r] > CLOSED_GRACE_NANOS) {
-        words.closed(r);
+        words.gone(r);
       }
     }
   }

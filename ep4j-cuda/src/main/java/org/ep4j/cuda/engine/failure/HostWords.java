@@ -51,9 +51,6 @@ public final class HostWords implements AutoCloseable {
   private static final int ABORT = 4096;
   private static final int GONE = ABORT + Long.BYTES;
 
-  /** {@code GONE_CLOSED} in {@code low_latency.cuh}. */
-  private static final long CLOSED = 2;
-
   /**
    * All words. After close, a copy of them: any thread may query events at any time, and late
    * queries get the final values.
@@ -140,14 +137,9 @@ public final class HostWords implements AutoCloseable {
     return GONE + (long) Objects.checkIndex(rank, ranks) * Long.BYTES;
   }
 
-  /** Notifies waiting kernels that a rank is dead and no longer writes. */
+  /** Notifies waiting kernels that a rank is dead or has closed its buffer, and writes no more. */
   public void gone(int rank) {
     put(gone(rank, ranks), 1);
-  }
-
-  /** Notifies waiting kernels that a rank has closed its buffer and no longer writes. */
-  void closed(int rank) {
-    put(gone(rank, ranks), CLOSED);
   }
 
   /** Marks that another process has replaced a dead rank. */

@@ -177,18 +177,9 @@ public final class LowLatency {
     return (LowLatencyDispatchOperation) flights.dispatchOf(handle);
   }
 
-  /** Over a wire, rows are counted; the counts of a masked rank would differ from then on. */
-  private void requireMasks() {
-    if (context.internode != null && context.internode.puts()) {
-      context.requireOneNode(
-          "the mask of low latency over wire '" + context.internode.wire() + "'",
-          CudaContext.ONE_NODE);
-    }
-  }
-
   /** Masks or admits one rank. */
   public void updateMask(int rank, boolean masked) {
-    requireMasks();
+    context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
     LowLatencyChecks.maskedRank(rank, context.rank, context.ranks, excluded);
     context.completion.awaitAll();
     context.completion.requireNotFenced("updateMask");
@@ -208,7 +199,7 @@ public final class LowLatency {
    * closed.
    */
   public void cleanMask() {
-    requireMasks();
+    context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
     context.completion.awaitAll();
     context.completion.requireNotFenced("cleanMask");
     for (int r = 0; r < context.ranks; r++) {
@@ -225,7 +216,6 @@ public final class LowLatency {
 
   /** Adopts the highest operation number of all ranks; no rank is inside an operation. */
   private void catchUp() {
-    part.forgetGrants();
     long own = part.sent(context.rank);
     long highest = own;
     for (int r = 0; r < context.ranks; r++) {

@@ -23,7 +23,6 @@ import org.jspecify.annotations.Nullable;
  */
 public final class LowLatencyRegion implements AutoCloseable {
   private final ResourceStack owned = new ResourceStack();
-  private final Nodes nodes;
   private final CudaDevice device;
   private final LowLatencyLayout layout;
   private final DeviceMemory memory;
@@ -64,7 +63,6 @@ public final class LowLatencyRegion implements AutoCloseable {
       HostWords words,
       CudaStream stream,
       java.time.Duration timeout) {
-    this.nodes = nodes;
     this.internode = internode;
     this.device = device;
     this.layout = layout;
@@ -154,7 +152,6 @@ public final class LowLatencyRegion implements AutoCloseable {
         internode.setLowLatencyWord(receivedBy(r, 0), LowLatencyLayout.grant(number));
       }
     }
-    publishSent(number);
     if (puts != null) {
       puts.resumeAfter(number);
     }
@@ -264,25 +261,6 @@ public final class LowLatencyRegion implements AutoCloseable {
     }
   }
 
-  /** Shows ranks of other nodes what this rank has sent; those of this node see its own part. */
-  private void publishSent(long number) {
-    if (internode != null) {
-      internode.setLowLatencyWord(LowLatencyLayout.SENT, number);
-    }
-  }
-
-  /**
-   * Drops the copies of what ranks of other nodes have granted, for which kernels then read the
-   * originals: a rank that admits another one grants anew.
-   */
-  void forgetGrants() {
-    for (int r = 0; internode != null && r < ranks; r++) {
-      if (!nodes.together(r, rank)) {
-        write(receivedBy(r, memory.address()), 0);
-      }
-    }
-  }
-
   /** Number of the last operation that a rank has sent. */
   public long sent(int peer) {
     return read(peers.address(peer) + LowLatencyLayout.SENT);
@@ -292,7 +270,6 @@ public final class LowLatencyRegion implements AutoCloseable {
   void resumeAt(long number) {
     write(memory.address() + LowLatencyLayout.SENT, number);
     write(memory.address() + LowLatencyLayout.RECEIVED, number);
-    publishSent(number);
     for (int peer = 0; peer < ranks; peer++) {
       if (peers.address(peer) != 0) {
         publishReceived(peer, LowLatencyLayout.grant(number), number);

@@ -48,10 +48,8 @@
 // rank may be alive and resume at any time. It gets no more acknowledgements, so it can still write
 // into the areas of its last grant, for operations up to `acknowledged` + 2. d grants no such area
 // to its peers for another operation until the masked rank's `sent` shows that it has ended the
-// operations that belonged there, or until the host reports that it is dead and fenced (protocol.cuh)
-// or has closed its buffer. So there are four areas if ranks can be masked; if all are in use, the
-// operation fails. Between nodes: MAPPED only. A rank shows `sent` in its internode part, too. No rank
-// can be fenced there, so a dead one holds its areas.
+// operations that belonged there, or until the host reports that it is dead and fenced
+// (protocol.cuh). So there are four areas if ranks can be masked; if all are in use, the operation fails.
 #pragma once
 #include "common/kernel_lifecycle.cuh"
 #include "lowlatency/low_latency_group_sizes.cuh"
@@ -88,8 +86,6 @@ constexpr u32 NO_RANK = 0xffff;         // rank of an expert without a rank
 constexpr u64 LOW_LATENCY = 1ull << 62;  // in epochs of the record: marks a number of this file
 
 enum LowLatencyPhases { SENDING = 1, RECEIVING = 2 };
-
-constexpr u64 GONE_CLOSED = 2;  // of `host_gone`: the rank has closed its buffer
 
 // At the start of a rank's part. Writer: kernels of this GPU, one kernel at a time.
 struct LowLatencyState {

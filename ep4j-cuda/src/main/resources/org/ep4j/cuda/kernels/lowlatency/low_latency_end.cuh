@@ -46,19 +46,13 @@ __device__ __forceinline__ bool receive_again(const Operation& op) {
   return __syncthreads_or(requested && !aborted(op.wait));
 }
 
-// Whether the host knows that a rank writes nothing more.
-__device__ __forceinline__ bool writes_no_more(const Operation& op, u32 rank) {
-  u64 gone = load_acquire_system(&op.p.host_gone[rank]);
-  return op.is_internode(rank) ? gone == GONE_CLOSED : gone != 0;
-}
-
 // A masked rank that may still write into the area of `operation`, or `ranks` if there is none.
 __device__ __noinline__ u64 late_writer(const Operation& op, u64 operation) {
   const LowLatencyParameters& p = op.p;
   for (u64 r = 0; r < p.ranks; r++) {
     const char* part = p.peers[r];
     if (part != nullptr && load_relaxed_system(&p.masks[r]) != 0 && operation <= p.acknowledged[r] + 2 &&
-        !writes_no_more(op, (u32)r) &&
+        load_acquire_system(&p.host_gone[r]) == 0 &&
         load_acquire_system(&((const LowLatencyState*)part)->sent) < operation) {
       return r;
     }
@@ -139,24 +133,19 @@ __device__ __forceinline__ void end_operation(const Operation& op, char* const* 
   }
   LowLatencyState* state = op.state();
   if (p.phases & SENDING) {
-    LowLatencyState* shown = (LowLatencyState*)p.internode_part;
     if (p.masking) {
       store_release_system(&state->sent, op.number);
     } else {
       state->sent = op.number;
-    }
-    if (MAPPED && p.masking) {
-      store_release_system(&shown->sent, op.number);
-    } else if (MAPPED) {
-      // For hosts, which read it between operations.
-      store_relaxed_system(&shown->sent, op.number);
     }
   }
   if (p.phases & RECEIVING) {
     state->received = op.number;
   }
   p.control->arrived = 0;
-  store_relaxed_system(&p.control->running, 0);
+  if (!INTERNODE) {
+    store_relaxed_system(&p.control->running, 0);
+  }
   // A graph replays an old ticket: the word must not decrease.
   if (p.receipt.ticket > ticket) {
     p.control->ticket = p.receipt.ticket;
@@ -184,15 +173,19 @@ __device__ __forceinline__ void finish(const Operation& op, char* const* parts) 
 // Reads the state of all ranks. False if an earlier operation has failed or this rank is fenced:
 // then the kernel has already ended. All threads.
 __device__ __forceinline__ bool begin(const Operation& op, char** areas, char** parts) {
-  u64 why = exit_reason(op.p.control);
+  // Across nodes no rank is fenced: survivors drop only whole nodes, which cannot reach their
+  // memory.
+  u64 why = INTERNODE ? load_relaxed_system(&op.p.control->failed) : exit_reason(op.p.control);
   resolve_peers(op, why, areas, parts);
   if (!__syncthreads_or(why != 0)) {
     return true;
   }
-  report_fenced(op.wait);
-  // A fenced rank acknowledges nothing.
-  for (u32 r = threadIdx.x; r < op.p.ranks && is_fenced(op.wait); r += blockDim.x) {
-    parts[r] = nullptr;
+  if (!INTERNODE) {
+    report_fenced(op.wait);
+    // A fenced rank acknowledges nothing.
+    for (u32 r = threadIdx.x; r < op.p.ranks && is_fenced(op.wait); r += blockDim.x) {
+      parts[r] = nullptr;
+    }
   }
   finish(op, parts);
   return false;

@@ -187,9 +187,7 @@ __device__ __forceinline__ void publish_groups(const Operation& op, char* const*
       }
     }
     for (u32 r = lane_id(); r < op.p.ranks; r += 32) {
-      // A combine may have left out a sum for a rank that it has masked; the barrier orders the mask.
-      bool masked = op.p.masking && load_relaxed_system(&op.p.masks[r]) != 0;
-      if (areas[r] != nullptr && !masked) {
+      if (areas[r] != nullptr) {
         store_relaxed_system(unit_words(op, areas[r], (u32)op.p.rank, group) + unit, word);
       }
     }

@@ -17,7 +17,7 @@ __device__ __noinline__ bool should_abort_or_mask(const Operation& op, u32 polls
                                       u64 expected, u64 seen) {
   const LowLatencyParameters& p = op.p;
   const WaitContext& w = op.wait;
-  if (is_fenced(w)) {
+  if (!INTERNODE && is_fenced(w)) {
     fail_wait(w, phase, peer, expected, seen);
     return true;
   }
