@@ -305,17 +305,27 @@ final class CudaBufferOpening implements AutoCloseable {
     if (config.lowLatency().isPresent()) {
       files.putAll(LowLatencyKernels.files(device, config, Reach.NODE));
     }
-    KernelCompiler.standard().prepare(files, DeviceProperties.of(device).architecture());
+    String architecture = DeviceProperties.of(device).architecture();
+    KernelCompiler.standard().prepare(files, architecture);
+    if (config.lowLatency().isPresent()) {
+      KernelCompiler.standard()
+          .prepare(LowLatencyKernels.filesOfAnyShape(device, config, Reach.NODE), architecture);
+    }
   }
 
   /** The transport between nodes decides which kernels are needed. */
   private static void prepare(
       CudaDevice device, BufferConfig config, InternodeConnection internode) {
     Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(true));
+    KernelFiles reaching = KernelFiles.of(device, internode);
     if (config.lowLatency().isPresent()) {
-      files.putAll(LowLatencyKernels.files(device.ordinal(), config, Reach.of(internode)));
+      Reach reach = Reach.of(internode);
+      files.putAll(LowLatencyKernels.files(device.ordinal(), config, reach));
+      if (reaching.transport() == null) {
+        reaching.prepare(LowLatencyKernels.filesOfAnyShape(device.ordinal(), config, reach));
+      }
     }
-    KernelFiles.of(device, internode).prepare(files);
+    reaching.prepare(files);
     new KernelFiles(device, null).prepare(Kernels.filesOfOneRank());
   }
 

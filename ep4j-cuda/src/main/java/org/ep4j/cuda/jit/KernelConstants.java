@@ -32,6 +32,16 @@ public record KernelConstants(Map<String, String> variant, Map<String, String> s
     return KernelCompiler.SPECIAL ? special() : general();
   }
 
+  /** Whether kernels with these constants differ from those for any shape. */
+  public boolean isSpecial() {
+    return !wanted().equals(general());
+  }
+
+  /** The constants of the protocol alone. */
+  public KernelConstants withoutShape() {
+    return new KernelConstants(variant, Map.of());
+  }
+
   /** Constants of the kernel for any shape. */
   public Map<String, String> general() {
     return variant;

@@ -82,7 +82,9 @@ public final class LowLatency {
             part.own() + LowLatencyLayout.SENT,
             HostWords.LOW_LATENCY,
             Limits.lowLatencyTokens(context.config));
-    kernels.setDefaults(p -> LowLatencyConstants.set(p, context, part, kernels));
+    kernels
+        .calls()
+        .forEach(call -> LowLatencyConstants.set(call.parameters, context, part, kernels));
     for (int i = 0; i < Flights.OBJECTS; i++) {
       dispatched[i] =
           new LowLatencyDispatchOperation(this, context, kernels, memory, formats.any());
@@ -114,7 +116,6 @@ public final class LowLatency {
         context.staging.accepted(capturing));
     context.completion.requireUsable();
     flights.requirePlace();
-    kernels.require((int) x.size(1), capturing);
     context.order(stream, capturing, options.execution().previousEvent());
     long ordinal = flights.dispatches.next();
     LowLatencyDispatchOperation op = dispatched[(int) (ordinal % Flights.OBJECTS)];

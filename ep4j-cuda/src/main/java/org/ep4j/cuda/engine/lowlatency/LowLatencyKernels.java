@@ -5,11 +5,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.function.Consumer;
 import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.RowFormat;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -28,8 +26,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The low-latency kernels of one buffer on its device, and their use of shared memory. Those for
- * its longest rows are compiled for its shape; those for any shape, which other calls need, are
- * loaded by the first such call. Used by one thread at a time.
+ * its longest rows are compiled for its shape; shorter rows need those for any shape. Used by one
+ * thread at a time.
  */
 public final class LowLatencyKernels implements AutoCloseable {
 
@@ -87,8 +85,8 @@ public final class LowLatencyKernels implements AutoCloseable {
   /** Shared memory of a block of a combine. */
   final int combineBytes;
 
-  private final KernelConstants constants;
   private final boolean startsEarly;
+  private final List<KernelCall<LowLatencyParameters>> calls = new ArrayList<>();
 
   /** Elements of the longest rows. */
   private final int hidden;
@@ -96,14 +94,14 @@ public final class LowLatencyKernels implements AutoCloseable {
   /** For these rows. */
   private final KernelSet ofBuffer;
 
-  /** For all other rows; null before the first of them. */
-  private @Nullable KernelSet ofAnyShape;
-
-  private Consumer<LowLatencyParameters> defaults = p -> {};
+  /**
+   * For all other rows. Loaded while the buffer opens, too: to load a kernel waits for those that
+   * run on the GPU, which may wait for the rank that loads.
+   */
+  private final KernelSet ofAnyShape;
 
   /** The kernels with one choice of compile-time constants. */
   private final class KernelSet {
-    private final List<KernelCall<LowLatencyParameters>> calls = new ArrayList<>();
     private final Dispatches expertMajor;
 
     /** Deliver the weights of the rows. */
@@ -208,11 +206,16 @@ public final class LowLatencyKernels implements AutoCloseable {
     long needed = tables + counters + groups * groupWords;
     dispatchBytes = (int) needed * Integer.BYTES;
     combineBytes = ranks * RANK_BYTES;
-    constants = constants(config, ranks, llPackets);
+    KernelConstants constants = constants(config, ranks, llPackets);
     startsEarly = files.device().properties().major() >= FIRST_TO_START_EARLY;
     boolean complete = false;
     try {
       ofBuffer = new KernelSet(constants);
+      // Linked kernels have no constants.
+      ofAnyShape =
+          files.transport() == null && constants.isSpecial()
+              ? new KernelSet(constants.withoutShape())
+              : ofBuffer;
       complete = true;
     } finally {
       if (!complete) {
@@ -240,6 +243,14 @@ public final class LowLatencyKernels implements AutoCloseable {
     return entries;
   }
 
+  /** The same for the kernels that shorter rows need. */
+  public static Map<String, KernelConstants> filesOfAnyShape(
+      int device, BufferConfig config, Reach reach) {
+    Map<String, KernelConstants> entries = files(device, config, reach);
+    entries.replaceAll((_, constants) -> constants.withoutShape());
+    return entries;
+  }
+
   private static int ranksOf(BufferConfig config) {
     return Objects.requireNonNull(config.placement(), "settled placement").ranks();
   }
@@ -258,43 +269,13 @@ public final class LowLatencyKernels implements AutoCloseable {
             config.hidden(), ranks, config.experts(), config.topK(), Limits.masking(config)));
   }
 
-  /** Sets the parameters that all kernels share, also of those that are loaded later. */
-  void setDefaults(Consumer<LowLatencyParameters> parameters) {
-    defaults = parameters;
-    ofBuffer.calls.forEach(call -> parameters.accept(call.parameters));
-  }
-
-  /**
-   * Loads the kernels for rows of {@code elements} elements if they are not loaded. Kernels with a
-   * constant length would be compiled for each length; those without are in the jar.
-   *
-   * @param capturing whether the call is captured by a graph: then nothing can be loaded
-   */
-  void require(int elements, boolean capturing) {
-    if (elements == hidden || ofAnyShape != null) {
-      return;
-    }
-    if (files.transport() != null) {
-      // Linked kernels have no constants, and all ranks must load them together.
-      ofAnyShape = ofBuffer;
-      return;
-    }
-    if (capturing) {
-      throw new IllegalUseException(
-          ErrorCode.CUDA_CAPTURE_ALLOCATES,
-          "kernels for rows of "
-              + elements
-              + " elements, fewer than BufferConfig.hidden, are loaded by the first such"
-              + " low-latency operation, which is impossible while a graph is captured: run the"
-              + " same operations twice before capturing them");
-    }
-    KernelSet loaded = new KernelSet(new KernelConstants(constants.variant(), Map.of()));
-    loaded.calls.forEach(call -> defaults.accept(call.parameters));
-    ofAnyShape = loaded;
+  /** All kernels. */
+  List<KernelCall<LowLatencyParameters>> calls() {
+    return calls;
   }
 
   private KernelSet of(int elements) {
-    return elements == hidden ? ofBuffer : Objects.requireNonNull(ofAnyShape, "after require()");
+    return elements == hidden ? ofBuffer : ofAnyShape;
   }
 
   /**
