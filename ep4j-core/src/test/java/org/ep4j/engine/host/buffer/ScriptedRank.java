@@ -70,7 +70,8 @@ final class ScriptedRank implements AutoCloseable {
         .begin(OperationLayout.DISPATCH)
         .set(OperationLayout.EXPERT_ALIGNMENT, 1)
         .set(OperationLayout.TOP_K, context.config.topK())
-        .set(OperationLayout.HIDDEN, context.config.hidden());
+        .set(OperationLayout.HIDDEN, context.config.hidden())
+        .set(OperationLayout.EXPERTS, context.config.experts());
     context.enter(operation, "dispatch");
   }
 

@@ -26,7 +26,7 @@ record PullStages(int tableBytes, int slots, int slotBytes, int bytes) {
 
   private static final int PIPELINES = 2;
 
-  /** Of a pipeline: all warps but the one that brings rows. */
+  /** Of a pipeline: all warps but the first, which brings rows. */
   private static final int ADDING_THREADS = Kernels.THREADS / PIPELINES - 32;
 
   private static final int VECTORS = 5;

@@ -17,7 +17,6 @@
 #pragma once
 #include "combine/row_places.cuh"
 #include "combine/sums.cuh"
-#include "combine/token_routes.cuh"
 
 // As in org.ep4j.cuda.engine.throughput.PullStages.
 constexpr u32 PIPELINES = 2;

@@ -26,7 +26,6 @@
 #pragma once
 #include "combine/push_return_rows.cuh"
 #include "combine/sums.cuh"
-#include "combine/token_routes.cuh"
 
 // Waits for the row of a route to another rank; null on abort.
 __device__ __forceinline__ const char* await_return_row(const CombineParameters& p, const WaitContext& w,
