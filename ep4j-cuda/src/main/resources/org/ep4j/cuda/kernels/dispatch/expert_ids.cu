@@ -4,13 +4,15 @@
 // Roles: one thread a choice, any number of blocks. Budget: 256 threads a block, no shared memory.
 // Invariant: runs in the stream in front of the kernel of the operation that takes the ids, so
 // `number` is that of the operation before; accesses memory of this rank only. Ids that do not exist
-// are reported for that operation and become -1.
+// are reported for that operation and become -1. After a failure the operation ends at once, so
+// nothing is reported: the record belongs to the failure.
 #include "dispatch/dispatch_parameters.cuh"
 #include "structs/expert_ids_parameters.cuh"
 
 extern "C" __global__ void __launch_bounds__(256)
     ep4j_expert_ids(const __grid_constant__ ExpertIdsParameters p) {
   WaitContext w{p.control, p.record, nullptr, p.mark | (load_relaxed_system(p.number) + 1), 0};
+  bool failed = load_relaxed_system(&p.control->failed) != 0;
   u64 choices = p.tokens * p.top_k;
   for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < choices; i += (u64)gridDim.x * blockDim.x) {
     i64 id = expert_of(p, i);
@@ -20,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(256)
       continue;
     }
     p.to[i] = -1;
-    if (id != -1) {
+    if (id != -1 && !failed) {
       p.record->expected = p.experts;
       bad_routing(w, STATE_NO_SUCH_EXPERT, i / p.top_k, i % p.top_k, (u64)id);
     }
