@@ -54,7 +54,7 @@ public final class CombineParameters extends Struct {
 
   public final U64 doneOffset = u64("done_offset");
 
-  /** u64 [2, ranks, 2], see combine/row_places.cuh. */
+  /** u64 [ranks, 2], see combine/row_places.cuh. */
   public final U64 placesOffset = u64("places_offset");
 
   /** u64 [ranks, group_words]. */

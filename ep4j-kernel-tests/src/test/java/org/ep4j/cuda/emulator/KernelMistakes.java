@@ -58,11 +58,11 @@ final class KernelMistakes {
             "",
             "the sum of token"),
         new Mistake(
-            "places of rows of two operations share words",
+            "a combine that pushes ends before all blocks know where rows lie",
             "combine_world",
-            "combine/row_places.cuh",
-            "((w.epoch & 1) * p.ranks + holder)",
-            "holder",
+            "combine/combine.cu",
+            "if (decision != FAILED) {",
+            "if (decision == PULL) {",
             "HANG|the sum of token|at a bad address"),
         new Mistake(
             "a slot is filled before it has been read",
@@ -75,14 +75,14 @@ final class KernelMistakes {
             "rows that their holder has given up are summed",
             "many_ranks_world",
             "combine/row_places.cuh",
-            "load_relaxed_system(places_of(p, w, (u32)p.rank, r)) == WITHDRAWN) {",
+            "load_relaxed_system(places_of(p, (u32)p.rank, r)) == WITHDRAWN) {",
             "false) {",
             "HANG|failed"),
         new Mistake(
             "a rank that gives up does not withdraw its rows",
             "many_ranks_world",
             "combine/combine.cu",
-            "withdraw_rows(p, w);",
+            "withdraw_rows(p);",
             ";",
             "place at"),
         new Mistake(

@@ -33,7 +33,7 @@ struct ManyRanks {
     peers = memory.allocate<char*>(ranks, "peers", 0);
     for (u32 r = 0; r < ranks; r++) {
       bool gone = r != rank && r != late && machine.random.once_in(8);
-      peers[r] = gone ? nullptr : memory.zeroed<char>(places_offset + 32 * ranks, "region", EVERYBODY);
+      peers[r] = gone ? nullptr : memory.zeroed<char>(places_offset + 16 * ranks, "region", EVERYBODY);
     }
     for (u32 r = 0; r < ranks; r++) {
       word(rank, ready_offset, r) = r != late && peers[r] != nullptr ? EPOCH : 0;
@@ -46,8 +46,8 @@ struct ManyRanks {
 
   u64& word(u32 at, u64 offset, u32 of) { return ((u64*)(peers[at] + offset))[of]; }
 
-  // Where a rank has its rows in the combine of EPOCH.
-  u64& place(u32 at, u32 of) { return word(at, places_offset, 2 * (ranks + of)); }
+  // Where a rank has its rows.
+  u64& place(u32 at, u32 of) { return word(at, places_offset, 2 * of); }
 
   Control& control() { return *(Control*)peers[rank]; }
 

@@ -25,7 +25,7 @@ struct Region {
     ready = 4096;
     done = ready + world.ranks * 8;
     places = done + world.ranks * 8;
-    counts = places + world.ranks * 32;
+    counts = places + world.ranks * 16;
     groups = counts + world.ranks * (world.ranks + world.experts + 3) * 8;
     arrivals = groups + sections * world.ranks * group_words * 8;
     words = rows = round(arrivals + receive_slots * 8);

@@ -151,7 +151,7 @@ public final class RegionLayout {
     ready = PAGE;
     done = ready + (long) ranks * Long.BYTES;
     places = done + (long) ranks * Long.BYTES;
-    counts = places + 4L * ranks * Long.BYTES;
+    counts = places + 2L * ranks * Long.BYTES;
     groups = counts + ranks * countWords * Long.BYTES;
     arrivals = groups + returnSources * ranks * groupWords * Long.BYTES;
     words = page(arrivals + receiveSlots * Long.BYTES);

@@ -100,11 +100,11 @@ __device__ __forceinline__ void combine_flat(const CombineParameters& p) {
     push_and_sum<FlatToken<T>>(p, w, shared);
   }
   if (last_block(control)) {
-    if (decision == PULL) {
+    if (decision != FAILED) {
       end_reading(p, w);
     }
     if (aborted(w)) {
-      withdraw_rows(p, w);
+      withdraw_rows(p);
     }
     if (threadIdx.x == 0) {
       end_epoch(w, p.receipt, CombineEntrySignals{p});

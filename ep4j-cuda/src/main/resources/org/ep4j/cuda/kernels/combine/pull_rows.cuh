@@ -7,7 +7,8 @@
 //   other warps     sum some weights while the first rows are on their way; then add the pieces of
 //                   a token as they arrive, each thread its columns, and store the result
 // A slot has two barriers: `full` (its bytes have arrived) and `empty` (every adding warp has read
-// it). The slot with the first piece of a job also carries its description.
+// it). The slot with the first piece of a job also carries its description. The waits for them have
+// no deadline: bulk loads end, and adding warps wait for nothing else.
 //
 // All adding warps work on one token at a time, so its overhead (two waits, an arrival, a
 // description for each row) is paid by each of them: two pipelines of 8 warps pay half of what one
@@ -18,15 +19,17 @@
 #include "combine/row_places.cuh"
 #include "combine/sums.cuh"
 
-// As in org.ep4j.cuda.engine.throughput.PullStages.
+// As in org.ep4j.cuda.engine.throughput.PullStages: pipelines of a block, vectors of 16 bytes of a
+// slot that a thread adds, biases of a token.
 constexpr u32 PIPELINES = 2;
-constexpr u32 PULL_VECTORS = 5;  // of 16 bytes of a slot, that a thread adds
+constexpr u32 PULL_VECTORS = 5;
 constexpr u32 MAX_BIASES = 2;
 
 constexpr u32 NO_TOKEN = ~0u;
 
-// Tokens that a block takes at a time.
+// Tokens that a pipeline takes at a time.
 constexpr u32 TOKENS_AT_ONCE = 4;
+
 // One piece of a token's rows: a run of columns, the same of each row.
 struct PullJob {
   u32 token;  // NO_TOKEN: there are no more

@@ -1,20 +1,17 @@
-// Where the rows of a combine lie, as their holders publish it, and the end of a combine that reads
-// them there.
+// Where the rows of a combine lie, as their holders publish it, and the end of the combine.
 //
 // Words in the region of rank d; writer: rank s; reader: d:
-//   places[epoch & 1][s]   two words: offsets of the rows and of their weights in the region of s.
-//                          0: d cannot read them there, so s pushes its rows. WITHDRAWN: s has given
-//                          the operation up, and its caller may overwrite the rows.
-// `ready` (release) follows the offsets, so d reads them after it has acquired `ready`. A rank that
-// has entered has awaited all ranks in the operation before, so s is at most one operation ahead
-// and writes the other pair.
+//   places[s]   two words: offsets of the rows and of their weights in the region of s. 0: d cannot
+//               read them there, so s pushes its rows. WITHDRAWN: s has given the operation up, and
+//               its caller may overwrite the rows.
+// Memory order: relaxed; `ready` (release) follows the offsets, and d reads them after it has
+// acquired `ready`. All ranks read the same words and so come to the same decision: rows are pulled
+// if the rows of every rank can be read.
 //
-// All ranks read the same words and so come to the same decision: rows are pulled if the rows of
-// every rank can be read.
-//
-// End of a pull: s must not return before d has read its rows. d publishes `done` to every rank
-// after its last read, and s awaits the `done` of every rank. A rank that fails withdraws its rows
-// before its kernel ends; d looks at the places again after its last read, so it does not return
+// End: d publishes `done` to every rank once all of its blocks have read the places and its rows; s
+// awaits the `done` of every rank before it returns. So the caller of s may overwrite the rows then,
+// and s writes its next places when no block reads these any more. A rank that fails withdraws its
+// rows before its kernel ends; d looks at the places again after its last read, so d does not return
 // sums of rows that were overwritten meanwhile.
 #pragma once
 #include "combine/combine_parameters.cuh"
@@ -33,16 +30,16 @@ struct ReadableRows {
       : rows((const char**)shared), weights((const float**)shared + ranks) {}
 };
 
-__device__ __forceinline__ u64* places_of(const CombineParameters& p, const WaitContext& w, u32 at,
-                                          u32 holder) {
-  return (u64*)(p.peers[at] + p.places_offset) + 2 * ((w.epoch & 1) * p.ranks + holder);
+// The words of a holder in the region of rank `at`.
+__device__ __forceinline__ u64* places_of(const CombineParameters& p, u32 at, u32 holder) {
+  return (u64*)(p.peers[at] + p.places_offset) + 2 * holder;
 }
 
 // Tells the ranks of this node that this rank has entered, and where its rows are.
 __device__ __forceinline__ void publish_places(const CombineParameters& p, const WaitContext& w) {
   for (u32 r = threadIdx.x; blockIdx.x == 0 && r < p.ranks; r += blockDim.x) {
     if (p.peers[r] != nullptr) {
-      u64* places = places_of(p, w, r, (u32)p.rank);
+      u64* places = places_of(p, r, (u32)p.rank);
       store_relaxed_system(places, p.rows_place);
       store_relaxed_system(places + 1, p.weights_place);
       store_release_system((u64*)(p.peers[r] + p.ready_offset) + p.rank, w.epoch);
@@ -64,7 +61,7 @@ __device__ __forceinline__ Decision await_places(const CombineParameters& p, con
       continue;
     }
     failed = !wait_epoch(w, ready + r, PHASE_ENTER, r) || failed;
-    const u64* places = places_of(p, w, (u32)p.rank, r);
+    const u64* places = places_of(p, (u32)p.rank, r);
     u64 rows = load_relaxed_system(places);
     if (rows == WITHDRAWN) {
       fail_wait(w, PHASE_ROWS, r, w.epoch, 0);
@@ -80,12 +77,12 @@ __device__ __forceinline__ Decision await_places(const CombineParameters& p, con
   return __syncthreads_or(pushes) ? PUSH : PULL;
 }
 
-// After the last read of all blocks: tells the holders and awaits the readers of own rows. All
-// threads of the last block.
+// After the last read of all blocks: tells the other ranks and awaits them. All threads of the last
+// block.
 __device__ __forceinline__ void end_reading(const CombineParameters& p, const WaitContext& w) {
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
     if (p.peers[r] != nullptr &&
-        load_relaxed_system(places_of(p, w, (u32)p.rank, r)) == WITHDRAWN) {
+        load_relaxed_system(places_of(p, (u32)p.rank, r)) == WITHDRAWN) {
       fail_wait(w, PHASE_ROWS, r, w.epoch, 0);
     }
   }
@@ -105,10 +102,10 @@ __device__ __forceinline__ void end_reading(const CombineParameters& p, const Wa
 }
 
 // Before a kernel that failed ends. All threads of the last block.
-__device__ __forceinline__ void withdraw_rows(const CombineParameters& p, const WaitContext& w) {
+__device__ __forceinline__ void withdraw_rows(const CombineParameters& p) {
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
     if (p.peers[r] != nullptr) {
-      store_relaxed_system(places_of(p, w, r, (u32)p.rank), WITHDRAWN);
+      store_relaxed_system(places_of(p, r, (u32)p.rank), WITHDRAWN);
     }
   }
   __threadfence_system();

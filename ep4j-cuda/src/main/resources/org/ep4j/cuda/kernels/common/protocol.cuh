@@ -9,6 +9,7 @@
 // Words in the region of rank d; writer: rank s over NVLink; waiter: d:
 //   ready[s]   epoch: s has entered the operation, and everything before it on s has ended
 //   done[s]    epoch: all that s sends to d in this operation has been written
+//              and, in a FLAT combine, s has read all that it reads of d
 //   counts[s]  one word a counter: low half of the epoch above, value below. The word carries its own
 //              epoch, so it needs no flag, and its presence implies ready. Order: rows to each rank,
 //              rows to each expert, row limit of s, alignment of its groups, its tokens.
