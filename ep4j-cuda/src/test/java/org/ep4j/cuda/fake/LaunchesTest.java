@@ -11,6 +11,7 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
+import org.ep4j.FlatDispatch;
 import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.Routing;
@@ -168,6 +169,60 @@ class LaunchesTest {
                 .isGreaterThanOrEqualTo(OneRank.TOKENS * ROW_BYTES);
           }
         });
+  }
+
+  /** Peers pull the rows of a FLAT combine only if they are told where the rows lie. */
+  @Test
+  void aFlatCombineTellsWhereItsRowsAreIfTheyLieInTheRegion() {
+    OneRank.run(
+        rank -> {
+          Dispatch dispatch = rank.dispatch(Layout.FLAT);
+          long place = last().get("rows_offset");
+          try (DispatchHandle handle = dispatch.handle()) {
+            rank.buffer.combine(dispatch.x(), handle, rank.combining());
+            Launch inPlace = last();
+            rank.buffer.combine(dispatch.combineInput(DType.BF16), handle, rank.combining());
+            Launch elsewhere = last();
+            assertThat(inPlace.get("rows_place")).isEqualTo(place);
+            assertThat(inPlace.get("weights_place")).isZero();
+            assertThat(elsewhere.get("rows_place")).isZero();
+          }
+          Dispatch grouped = rank.dispatch(Layout.EXPERT_MAJOR);
+          try (DispatchHandle handle = grouped.handle()) {
+            rank.buffer.combine(grouped.x(), handle, rank.combining());
+            assertThat(last().get("rows_place")).as("sums of experts are pushed").isZero();
+          }
+        });
+  }
+
+  /** Weights are small, so the rank copies those that peers cannot read. */
+  @Test
+  void weightsOfRowsThatPeersReadAreInTheRegionToo() {
+    OneRank.run(
+        rank -> {
+          FlatDispatch dispatch = (FlatDispatch) rank.dispatch(Layout.FLAT);
+          Launch dispatched = last();
+          try (DispatchHandle handle = dispatch.handle()) {
+            Tensor received = dispatch.topkWeights();
+            rank.buffer.combine(dispatch.x(), handle, weighing(rank, received));
+            long inRegion = last().get("weights_place");
+            Tensor copied =
+                Tensor.ofDevice(
+                    dispatch.combineInput(DType.FP32).address(),
+                    rank.device.ordinal(),
+                    DType.FP32,
+                    received.shape());
+            rank.buffer.combine(dispatch.x(), handle, weighing(rank, copied));
+            Launch launch = last();
+            assertThat(inRegion).isEqualTo(dispatched.get("weights_offset"));
+            assertThat(launch.get("weights")).isEqualTo(copied.address());
+            assertThat(launch.get("weights_place")).isPositive().isNotEqualTo(inRegion);
+          }
+        });
+  }
+
+  private static CombineOptions weighing(OneRank rank, Tensor weights) {
+    return rank.combining().toBuilder().topkWeights(weights).build();
   }
 
   @Test

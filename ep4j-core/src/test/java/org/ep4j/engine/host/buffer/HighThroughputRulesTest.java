@@ -11,6 +11,7 @@ import static org.ep4j.engine.host.buffer.Tensors.heads;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -138,6 +139,30 @@ class HighThroughputRulesTest {
         b -> b.dispatch(shorter, ids(0, 1)),
         "differs in the elements of a row (hidden): ",
         String.valueOf(HIDDEN / 2));
+  }
+
+  /** Rows that are wider than those of the buffer do not fit there. */
+  @Test
+  void combineInputIsTheMemoryOfTheReceivedRowsOnRequestIfTheyFit() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          BufferConfig plain = config().build();
+          BufferConfig inPlace =
+              plain.toBuilder()
+                  .highThroughput(
+                      plain.highThroughput().orElseThrow().toBuilder().combineInPlace(true).build())
+                  .build();
+          for (BufferConfig each : List.of(plain, inPlace)) {
+            try (ExpertBuffer b = ExpertBuffer.open(group, each)) {
+              Dispatch d = b.dispatch(constant(1, 1), ids(0, 2));
+              long rows = d.x().address();
+              boolean shared = each == inPlace;
+              assertThat(d.combineInput(DType.BF16).address() == rows).isEqualTo(shared);
+              assertThat(d.combineInput(DType.FP32).address()).isNotEqualTo(rows);
+            }
+          }
+        });
   }
 
   @Test
