@@ -3,8 +3,6 @@ package org.ep4j.wire;
 import java.io.IOException;
 import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
-import java.lang.foreign.MemorySegment;
-import java.lang.foreign.ValueLayout;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -29,11 +27,13 @@ import org.ep4j.group.Group;
  * <p><b>First exchange.</b> Each rank names its host, and for each such wire the active ports and
  * what keeps it from using them. A wire that a rank cannot use is out.
  *
- * <p><b>Probe.</b> The ranks open the wire and send a put and an add to each peer over each lane,
- * as far as the lanes carry them until a deadline of the probe's own.
+ * <p><b>Probe.</b> The ranks open the wire, and send between each other until a deadline of the
+ * probe's own, see {@link WireProbe}.
  *
  * <p><b>Second exchange.</b> Each rank tells what did not reach it or what failed. The probe's wire
  * stays open until then: a peer that closes early would look unreachable.
+ *
+ * <p>A rank throws between the exchanges only where all ranks do: the others would wait for it.
  */
 final class AutoWire {
   private static final Logger LOG = System.getLogger("org.ep4j.wire");
@@ -45,19 +45,6 @@ final class AutoWire {
    * 0.27 s, of which some ports make four times as much.
    */
   private static final Duration PROBE = Duration.ofSeconds(10);
-
-  private static final String SILENCE = "nothing came";
-
-  /**
-   * More than a packet of any network (4 KiB): switches that drop large packets carry small ones.
-   */
-  private static final long PUT_BYTES = 8 << 10;
-
-  /**
-   * Memory that the probe exposes: more than the usual limits of locked memory (64 KiB, 8 MiB),
-   * within which the regions of an engine would not fit either.
-   */
-  private static final long REGION_BYTES = 16 << 20;
 
   private final Group group;
   private final WireConfig config;
@@ -89,10 +76,9 @@ final class AutoWire {
    */
   String choose(boolean logs) {
     for (WireProvider provider : providers) {
-      List<String> ports = provider.ports();
-      if (!ports.isEmpty()) {
-        String problem = provider.unavailableBecause(group);
-        mine.put(provider.name(), new Offer(String.join(", ", ports), problem));
+      Offer offer = offer(provider);
+      if (!offer.ports.isEmpty()) {
+        mine.put(provider.name(), offer);
       }
     }
     exchangeOffers();
@@ -113,16 +99,43 @@ final class AutoWire {
     return WireName.TCP;
   }
 
+  /** What this rank tells of a wire. */
+  private Offer offer(WireProvider provider) {
+    String ports = portsOf(provider);
+    if (ports.isEmpty()) {
+      return new Offer("", "");
+    }
+    try {
+      return new Offer(ports, provider.unavailableBecause(group));
+    } catch (RuntimeException e) {
+      return new Offer(ports, e.toString());
+    }
+  }
+
+  /** The active ports of a wire on this host; empty also if it cannot list them. */
+  private static String portsOf(WireProvider provider) {
+    try {
+      return String.join(", ", provider.ports());
+    } catch (RuntimeException e) {
+      LOG.log(
+          Level.WARNING,
+          ErrorCode.WIRE_FAILED.message(
+              "wire '%s' cannot list its ports on host %s".formatted(provider.name(), hostName())),
+          e);
+      return "";
+    }
+  }
+
   /** Logs the ports that stay idle on this host because the program asks for {@code tcp}. */
   static void reportIdle(List<WireProvider> providers) {
     for (WireProvider provider : providers) {
-      List<String> ports = provider.ports();
+      String ports = portsOf(provider);
       if (!ports.isEmpty()) {
         LOG.log(
             Level.INFO,
             ErrorCode.PORTS_IDLE.message(
                 "wire 'tcp' is selected, and ports %s of host %s, which wire '%s' could use, are idle"
-                    .formatted(String.join(", ", ports), hostName(), provider.name())));
+                    .formatted(ports, hostName(), provider.name())));
       }
     }
   }
@@ -184,8 +197,8 @@ final class AutoWire {
     try {
       try {
         wire = provider.open(group, probeConfig(provider));
-        Region region = wire.allocate(regionBytes(), config.timeout());
-        problem = send(wire, region, limit, ports(name));
+        Region region = wire.allocate(WireProbe.bytes(group.size()), config.timeout());
+        problem = send(new WireProbe(wire, region, this::named), limit, ports(name));
       } catch (WireException e) {
         // Opening and allocating are collective: all ranks have this error, which names the rank.
         problem = String.valueOf(e.getMessage());
@@ -194,12 +207,35 @@ final class AutoWire {
       // Some ranks come here at once, others after the deadline of the probe.
       return exchange(problem, config.timeout().plus(limit)).stream()
           .filter(text -> !text.isEmpty())
-          .min(Comparator.comparing(text -> text.contains(SILENCE)))
+          .min(Comparator.comparing(text -> text.contains(WireProbe.SILENCE)))
           .orElse("");
     } finally {
       if (wire != null) {
-        wire.close();
+        close(wire);
       }
+    }
+  }
+
+  /** What this rank has found, under its number; empty for success. */
+  private String send(WireProbe probe, Duration limit, String ports) {
+    String problem;
+    try {
+      problem = probe.run(limit, ports);
+    } catch (RuntimeException e) {
+      problem = "the probe failed unexpectedly: " + e;
+    }
+    return problem.isEmpty() ? "" : "rank %d: %s".formatted(group.rank(), problem);
+  }
+
+  private static void close(Wire wire) {
+    try {
+      wire.close();
+    } catch (RuntimeException e) {
+      LOG.log(
+          Level.WARNING,
+          ErrorCode.WIRE_FAILED.message(
+              "the probe of wire '%s' has left resources open".formatted(wire.name())),
+          e);
     }
   }
 
@@ -220,97 +256,8 @@ final class AutoWire {
     return provider.choosesLanes() ? probe : probe.settled(WireConfig.DEFAULT_LANES);
   }
 
-  /** A place for the bytes of each rank, and the bytes that this rank sends behind them. */
-  private long regionBytes() {
-    return Math.max(REGION_BYTES, (group.size() + 1) * PUT_BYTES);
-  }
-
-  /**
-   * Sends to all peers and waits for what they send.
-   *
-   * @return the first peer that was not reached, or that did not reach this rank, and why; empty
-   *     for success
-   */
-  private String send(Wire wire, Region region, Duration limit, String ports) {
-    long from = group.size() * PUT_BYTES;
-    region.segment().asSlice(from, PUT_BYTES).fill(pattern(group.rank()));
-    WireWait wait = new WireWait(wire, 0, limit);
-    try {
-      for (int peer = 0; peer < group.size(); peer++) {
-        if (peer != group.rank()) {
-          send(wire, wait, region, from, peer);
-        }
-      }
-      wait.until(() -> settled(wire), "the puts and adds of all ranks");
-    } catch (WireTimeoutException e) {
-      // Below is the peer for which this rank has waited.
-    }
-    for (int peer = 0; peer < group.size(); peer++) {
-      String problem = peer == group.rank() ? "" : problem(wire, region, peer, limit, ports);
-      if (!problem.isEmpty()) {
-        return "rank %d: %s".formatted(group.rank(), problem);
-      }
-    }
-    return "";
-  }
-
-  /** Sends to a peer; a failed lane keeps nothing from the other peers. */
-  private void send(Wire wire, WireWait wait, Region region, long from, int peer) {
-    long at = group.rank() * PUT_BYTES;
-    try {
-      for (int i = 0; i < wire.config().lanes(); i++) {
-        Lane lane = wire.lane(peer, i);
-        wait.put(lane, region, from, region, at, PUT_BYTES, group.rank());
-        wait.add(lane, group.rank(), 1);
-      }
-    } catch (LaneFailedException e) {
-      // The lane keeps its failure.
-    }
-  }
-
-  /** Whether nothing more is to come: each peer has arrived, or has failed. */
-  private boolean settled(Wire wire) {
-    for (int peer = 0; peer < group.size(); peer++) {
-      if (peer != group.rank() && (wire.failedLanes() == 0 || LaneFailure.of(wire, peer) == null)) {
-        for (int i = 0; i < wire.config().lanes(); i++) {
-          if (!wire.lane(peer, i).flush()) {
-            return false;
-          }
-        }
-        if (!arrived(wire, peer)) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  private static boolean arrived(Wire wire, int peer) {
-    // Each lane has brought one put and one add.
-    return wire.counters().get(peer) == 2L * wire.config().lanes();
-  }
-
-  private String problem(Wire wire, Region region, int peer, Duration limit, String ports) {
-    String name = "rank %d on host %s".formatted(peer, reports.get(peer).host);
-    LaneFailure failure = LaneFailure.of(wire, peer);
-    if (failure != null) {
-      return "%s is not reached: %s".formatted(name, failure.text());
-    }
-    if (!arrived(wire, peer)) {
-      return "%s from %s over ports %s within %d ms"
-          .formatted(SILENCE, name, ports, limit.toMillis());
-    }
-    MemorySegment got = region.segment().asSlice(peer * PUT_BYTES, PUT_BYTES);
-    for (long at = 0; at < PUT_BYTES; at++) {
-      if (got.get(ValueLayout.JAVA_BYTE, at) != pattern(peer)) {
-        return "wrong bytes came from " + name;
-      }
-    }
-    return "";
-  }
-
-  private static byte pattern(int rank) {
-    return (byte) (rank + 1);
+  private String named(int rank) {
+    return "rank %d on host %s".formatted(rank, reports.get(rank).host);
   }
 
   private List<String> exchange(String text, Duration timeout) {
@@ -330,9 +277,7 @@ final class AutoWire {
     int number = Integer.parseInt(rank.group(1));
     return number >= reports.size()
         ? refusal
-        : rank.replaceFirst(
-            Matcher.quoteReplacement(
-                "rank %d on host %s".formatted(number, reports.get(number).host)));
+        : rank.replaceFirst(Matcher.quoteReplacement(named(number)));
   }
 
   private static String hostName() {
