@@ -218,13 +218,18 @@ final class TcpWire extends GroupWire {
     if (!shut()) {
       return;
     }
-    CarrierService service = carriers;
     ClosingSteps.run(
         this::sendGoodbye,
         () -> ClosingSteps.each(List.of(progressContexts), TcpWire::drop),
-        service == null ? null : service::close,
-        () -> ClosingSteps.each(regions, TcpRegion::close),
-        arena::close);
+        this::release);
+  }
+
+  private void release() {
+    // Carriers before the memory that they transfer: if one does not end, the memory stays.
+    if (carriers != null) {
+      carriers.close();
+    }
+    ClosingSteps.run(() -> ClosingSteps.each(regions, TcpRegion::close), arena::close);
   }
 
   private static void drop(TcpProgressContext progressContext) {
