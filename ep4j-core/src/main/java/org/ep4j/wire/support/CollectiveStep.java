@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.stream.Collectors;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
@@ -68,9 +69,7 @@ public final class CollectiveStep {
     for (int rank = 0; rank < all.length; rank++) {
       if (all[rank][0] == FAILED) {
         String text = new String(all[rank], 1, all[rank].length - 1, StandardCharsets.UTF_8);
-        if (!errors.containsKey(text)) {
-          errors.put(text, rank);
-        }
+        errors.putIfAbsent(text, rank);
         continue;
       }
       bodies[rank] = new byte[all[rank].length - 1];
@@ -82,32 +81,35 @@ public final class CollectiveStep {
     return bodies;
   }
 
-  /** The errors of ranks in their order; keeps the code with which the first one begins. */
+  /**
+   * The error with the code of the first rank's; the others keep codes that differ from it.
+   *
+   * @param errors of ranks, in their order
+   */
   private static WireException failed(Map<String, Integer> errors) {
-    ErrorCode first = null;
-    StringBuilder all = new StringBuilder();
-    int shown = 0;
-    for (Map.Entry<String, Integer> error : errors.entrySet()) {
-      if (shown == MAX_SHOWN) {
-        all.append("; and ").append(errors.size() - shown).append(" other errors");
-        break;
+    ErrorCode code = codeOf(errors.keySet().iterator().next());
+    String prefix = code.message("");
+    String shown =
+        errors.entrySet().stream()
+            .limit(MAX_SHOWN)
+            .map(error -> "rank " + error.getValue() + ": " + without(prefix, error.getKey()))
+            .collect(Collectors.joining("; "));
+    int more = errors.size() - MAX_SHOWN;
+    return new WireException(code, more > 0 ? shown + "; and " + more + " other errors" : shown);
+  }
+
+  private static String without(String prefix, String text) {
+    return text.startsWith(prefix) ? text.substring(prefix.length()) : text;
+  }
+
+  /** The code with which an error begins. */
+  private static ErrorCode codeOf(String text) {
+    for (ErrorCode code : ErrorCode.values()) {
+      if (text.startsWith(code.message(""))) {
+        return code;
       }
-      ErrorCode code = ErrorCode.WIRE_FAILED;
-      String text = error.getKey();
-      for (ErrorCode known : ErrorCode.values()) {
-        String prefix = known.message("");
-        if (text.startsWith(prefix)) {
-          code = known;
-          text = text.substring(prefix.length());
-          break;
-        }
-      }
-      first = first == null ? code : first;
-      all.append(shown == 0 ? "" : "; ").append("rank ").append(error.getValue()).append(": ");
-      all.append(text);
-      shown++;
     }
-    return new WireException(first == null ? ErrorCode.WIRE_FAILED : first, all.toString());
+    return ErrorCode.WIRE_FAILED;
   }
 
   /** All-gathers one number per rank; errors as {@link #exchange}. */
