@@ -161,17 +161,17 @@ public final class SurvivorAgreement implements AutoCloseable {
     try {
       return preparation.get();
     } catch (RuntimeException | Error e) { // also memory that runs out
-      byte[] problem = AgreedStep.text(e).getBytes(StandardCharsets.UTF_8);
-      Hello hello = new Hello(group.rank(), new long[0], new int[0], new byte[0], problem);
-      AgreedStep.suppressing(
-          e,
-          () -> {
-            try (Group live = group.survivors(timeout.multipliedBy(2))) {
-              live.together(
-                  RESTARTING, () -> live.allGather(hello.encoded(), timeout.multipliedBy(2)));
-            }
-          });
+      AgreedStep.suppressing(e, () -> cancel(group, timeout.multipliedBy(2), AgreedStep.text(e)));
       throw e;
+    }
+  }
+
+  /** Tells the ranks that have the buffer that this rank cannot rejoin. */
+  private static void cancel(Group group, Duration timeout, String problem) {
+    byte[] text = problem.getBytes(StandardCharsets.UTF_8);
+    Hello mine = new Hello(group.rank(), new long[0], new int[0], new byte[0], text);
+    try (Group live = group.survivors(timeout)) {
+      live.together(RESTARTING, () -> live.allGather(mine.encoded(), timeout));
     }
   }
 
