@@ -23,14 +23,7 @@ public final class DispatchOptions {
     zeroPadding = b.zeroPadding;
     scaleLayout = b.scaleLayout;
     execution = b.execution;
-    if (experts < 0) {
-      throw new InvalidArgumentException(
-          ErrorCode.CALL_EXPERTS,
-          "experts",
-          String.valueOf(experts),
-          ">= 0",
-          "use 0 for the experts of the buffer");
-    }
+    checkExperts(experts);
     if (expertAlignment < 1) {
       throw new InvalidArgumentException(
           ErrorCode.EXPERT_ALIGNMENT,
@@ -44,6 +37,17 @@ public final class DispatchOptions {
   /** A builder with the defaults. */
   public static Builder builder() {
     return new Builder();
+  }
+
+  /** Requires a number of experts of a call, of either kind of operation. */
+  static void checkExperts(int experts) {
+    BufferConfig.check(
+        ErrorCode.CALL_EXPERTS,
+        experts >= 0,
+        "experts",
+        experts,
+        ">= 0",
+        "use 0 for the experts of the buffer");
   }
 
   /** A builder that starts from these options. */

@@ -32,14 +32,7 @@ public final class LowLatencyDispatchOptions {
     waitStats = b.waitStats;
     returnHook = b.returnHook;
     execution = b.execution;
-    if (experts < 0) {
-      throw new InvalidArgumentException(
-          ErrorCode.CALL_EXPERTS,
-          "experts",
-          String.valueOf(experts),
-          ">= 0",
-          "use 0 for the experts of the buffer");
-    }
+    DispatchOptions.checkExperts(experts);
     if (returnHook && execution.isAsync()) {
       throw new InvalidArgumentException(
           ErrorCode.OPTIONS_EXCLUSIVE,
