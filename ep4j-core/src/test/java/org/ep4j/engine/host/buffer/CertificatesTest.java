@@ -78,31 +78,33 @@ class CertificatesTest {
     Certified[] own = {Certified.create(), Certified.create()};
     SSLContext good = own[0].trusting(own);
     SSLContext untrusted = Certified.create().trusting(own);
-    ThreadRanks.run(
-        RANKS,
-        LONG,
-        group ->
-            assertThatThrownBy(
-                    () ->
-                        open(
-                            group,
-                            with(group.rank() == 0 ? good : untrusted),
-                            Duration.ofSeconds(1)))
-                .isInstanceOf(WireException.class)
-                .hasMessageContaining("sslContext"));
+    assertNoRankOpens(
+        with(good), with(untrusted), Duration.ofSeconds(1), WireException.class, "sslContext");
   }
 
   @Test
   void ranksOfWhichOnlyOneHasAContextAreTold() throws Exception {
     SSLContext context = Certified.create().trustingAll();
+    assertNoRankOpens(
+        with(context),
+        WireOptions.DEFAULT,
+        LONG,
+        ConfigurationMismatchException.class,
+        "sslContext=given");
+  }
+
+  private static void assertNoRankOpens(
+      WireOptions ofRank0,
+      WireOptions ofRank1,
+      Duration timeout,
+      Class<? extends Exception> error,
+      String text) {
     ThreadRanks.run(
         RANKS,
         LONG,
         group ->
-            assertThatThrownBy(
-                    () ->
-                        open(group, group.rank() == 0 ? with(context) : WireOptions.DEFAULT, LONG))
-                .isInstanceOf(ConfigurationMismatchException.class)
-                .hasMessageContaining("sslContext=given"));
+            assertThatThrownBy(() -> open(group, group.rank() == 0 ? ofRank0 : ofRank1, timeout))
+                .isInstanceOf(error)
+                .hasMessageContaining(text));
   }
 }
