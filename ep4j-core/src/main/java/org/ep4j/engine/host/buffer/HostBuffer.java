@@ -427,11 +427,16 @@ final class HostBuffer implements ExpertBuffer {
           context::publishClosed,
           team::close,
           connector::close,
-          lowLatency::close,
-          memory::close);
+          this::closeMemory);
     } finally {
       guard.leave();
     }
+  }
+
+  private void closeMemory() {
+    // Throws while a thread is inside a view: then all memory with views stays mapped.
+    memory.closeViews();
+    ClosingSteps.run(lowLatency::close, memory::close);
   }
 
   @Override

@@ -82,7 +82,11 @@ final class HostMemory implements AutoCloseable {
     return views;
   }
 
-  /** Closes all views. */
+  /**
+   * Closes all views.
+   *
+   * @throws IllegalStateException while a thread is inside a view
+   */
   void closeViews() {
     if (views.scope().isAlive()) {
       views.close();
@@ -91,7 +95,7 @@ final class HostMemory implements AutoCloseable {
 
   @Override
   public void close() {
-    // Throws while a thread is inside a view: then the memory stays mapped.
+    // If this throws, the memory stays mapped.
     closeViews();
     ClosingSteps.run(scratch::close, symmetric::close);
   }
