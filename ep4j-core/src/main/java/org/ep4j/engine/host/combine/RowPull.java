@@ -95,7 +95,8 @@ final class RowPull implements WorkerTeam.Task {
     // No rank waits for another one here, so the time is that of reading and writing.
     long begin = System.nanoTime();
     team.run(this);
-    stores.took(System.nanoTime() - begin, tokens * terms.rowBytes);
+    long bytes = ((long) handle.rowsSent + tokens) * terms.rowBytes;
+    stores.took(System.nanoTime() - begin, bytes);
   }
 
   @Override

@@ -17,8 +17,11 @@ public final class SumStores {
   /** Sums by turns, the first of them cold. */
   static final int ALTERNATING = COLD + 12;
 
-  /** After them every one of so many sums is a trial of the other way. */
-  static final int RARE = 16;
+  /**
+   * After them every one of so many sums is a trial of the other way. A prime: callers may combine
+   * different shapes by turns, and then each shape gets trials.
+   */
+  static final int RARE = 17;
 
   /** Sums until the choice is final. */
   static final int LAST = 512;
@@ -57,7 +60,7 @@ public final class SumStores {
   /**
    * Sums have been written as {@link #streams} said.
    *
-   * @param bytes of the sums
+   * @param bytes read and written
    */
   public void took(long nanos, long bytes) {
     if (sums == LAST) {

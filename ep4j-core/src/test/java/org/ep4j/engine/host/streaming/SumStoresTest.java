@@ -55,6 +55,17 @@ class SumStoresTest {
     assertThat(stores.streams()).isFalse();
   }
 
+  /** At first one way writes only the sums that are slow in both ways. */
+  @Test
+  void shapesByTurnsDoNotDecide() {
+    SumStores stores = new SumStores(false);
+    Duration byTurns = (i, streams, bytes) -> bytes * (streams ? 3 : 2) * (i % 2 == 0 ? 4 : 1);
+    run(stores, 0, SumStores.ALTERNATING, byTurns);
+    assertThat(stores.streams()).isTrue();
+    run(stores, SumStores.ALTERNATING, SumStores.LAST, byTurns);
+    assertThat(stores.streams()).isFalse();
+  }
+
   @Test
   void codeThatIsNotCompiledYetDoesNotCount() {
     SumStores stores = new SumStores(false);
