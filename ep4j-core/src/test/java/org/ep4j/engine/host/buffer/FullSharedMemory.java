@@ -80,6 +80,7 @@ final class FullSharedMemory {
       case "unused" -> unused(group);
       case "wire" -> wire(group);
       case "lowLatency" -> lowLatency(group);
+      case "rowLengths" -> rowLengths(group);
       case "reset" -> reset(group);
       default -> throw new IllegalArgumentException(scenario);
     }
@@ -214,11 +215,7 @@ final class FullSharedMemory {
     try (Arena arena = Arena.ofShared();
         ExpertBuffer buffer = ExpertBuffer.open(group, config().lowLatency(tokens).build())) {
       LowLatencyDispatch received =
-          buffer.lowLatencyDispatch(
-              Layout.EXPERT_MAJOR,
-              rows(arena, tokens),
-              routing(arena, group, tokens),
-              LowLatencyDispatchOptions.DEFAULT);
+          lowLatencyDispatch(buffer, rows(arena, tokens), routing(arena, group, tokens));
       fill(group);
       try {
         set(buffer.lowLatencyCombineBuffer(received.handle()).segment(), tokens * ROW_BYTES);
@@ -233,13 +230,48 @@ final class FullSharedMemory {
     }
   }
 
+  /** Both halves of the buffer have had dispatches of short rows, whose combine needs less. */
+  private static void rowLengths(Group group) throws Exception {
+    int tokens = 64;
+    try (Arena arena = Arena.ofShared();
+        ExpertBuffer buffer = ExpertBuffer.open(group, config().lowLatency(tokens).build())) {
+      for (int half = 0; half < 2; half++) {
+        Tensor rows = rows(arena, tokens, HIDDEN / 8);
+        LowLatencyDispatch shorter =
+            lowLatencyDispatch(buffer, rows, routing(arena, group, tokens));
+        long bytes = tokens * ROW_BYTES / 8;
+        set(buffer.lowLatencyCombineBuffer(shorter.handle()).segment(), bytes);
+      }
+      LowLatencyDispatch longest =
+          lowLatencyDispatch(buffer, rows(arena, tokens), routing(arena, group, tokens));
+      fill(group);
+      try {
+        set(buffer.lowLatencyCombineBuffer(longest.handle()).segment(), tokens * ROW_BYTES);
+        say(group, "written");
+      } catch (Ep4jException e) {
+        say(group, e.getMessage());
+      }
+      free(group);
+    }
+  }
+
+  private static LowLatencyDispatch lowLatencyDispatch(
+      ExpertBuffer buffer, Tensor x, Routing routing) {
+    return buffer.lowLatencyDispatch(
+        Layout.EXPERT_MAJOR, x, routing, LowLatencyDispatchOptions.DEFAULT);
+  }
+
   private static Dispatch dispatch(Arena arena, ExpertBuffer buffer, int tokens) {
     Routing routing = Routing.of(ids(arena, buffer.rank(), tokens));
     return buffer.dispatch(rows(arena, tokens), routing);
   }
 
   private static Tensor rows(Arena arena, int tokens) {
-    return Tensor.of(Tensors.bf16Rows(arena, tokens, HIDDEN, t -> 1), DType.BF16, tokens, HIDDEN);
+    return rows(arena, tokens, HIDDEN);
+  }
+
+  private static Tensor rows(Arena arena, int tokens, int hidden) {
+    return Tensor.of(Tensors.bf16Rows(arena, tokens, hidden, t -> 1), DType.BF16, tokens, hidden);
   }
 
   /** All tokens go to the other rank. */

@@ -41,7 +41,15 @@ class FullSharedMemoryTest {
                 "-Xmx128m",
                 "--enable-native-access=ALL-UNNAMED",
                 "--add-modules=jdk.incubator.vector"),
-            List.of("open", "combine", "padding", "unused", "wire", "lowLatency", "reset"));
+            List.of(
+                "open",
+                "combine",
+                "padding",
+                "unused",
+                "wire",
+                "lowLatency",
+                "reset",
+                "rowLengths"));
     exitCode = ended.exitCode();
     List<String> lines = new ArrayList<>();
     for (String line : ended.lines()) {
@@ -126,6 +134,15 @@ class FullSharedMemoryTest {
     assertThat(lines).hasSize(2).last().isEqualTo("combined");
     assertThat(lines.getFirst())
         .startsWith("EP4J-4002: the system cannot provide 917504 bytes of shared memory")
+        .contains("has 0 of 67108864 bytes free");
+  }
+
+  @Test
+  void theCombineBufferOfLongRowsAfterShortOnesHasMemoryOrIsRefused() {
+    assertThat(run("rowLengths"))
+        .singleElement()
+        .asString()
+        .startsWith("EP4J-4002: the system cannot provide ")
         .contains("has 0 of 67108864 bytes free");
   }
 
