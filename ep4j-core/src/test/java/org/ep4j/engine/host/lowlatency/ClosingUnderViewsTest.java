@@ -43,7 +43,8 @@ class ClosingUnderViewsTest {
 
   private static void awaitSystemCall(Thread reader) throws InterruptedException {
     long deadline = System.nanoTime() + LIMIT.toNanos();
-    while (Arrays.stream(reader.getStackTrace()).noneMatch(f -> f.getMethodName().equals("read0"))) {
+    while (Arrays.stream(reader.getStackTrace())
+        .noneMatch(f -> f.getMethodName().equals("read0"))) {
       assertThat(System.nanoTime() - deadline).as("the reader reads").isNegative();
       Thread.sleep(1);
     }
