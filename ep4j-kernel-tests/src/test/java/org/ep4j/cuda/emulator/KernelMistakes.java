@@ -174,7 +174,7 @@ final class KernelMistakes {
             "kernels wait for ranks that have closed their buffer",
             "many_ranks_world",
             "common/protocol.cuh",
-            "(phase != PHASE_BLOCKS && load_acquire_system(w.host_abort + 1 + peer) != 0)",
+            "(writer != NO_WRITER && load_acquire_system(w.host_abort + 1 + writer) != 0)",
             "false",
             "(?s)HANG.*cached dispatch"),
         new Mistake(

@@ -59,6 +59,9 @@ struct Record {
 
 constexpr u32 NO_NODE = ~0u;  // node of a missing rank
 
+// Writer of an awaited word that a block of this GPU writes, or a rank that forwards what another one has sent.
+constexpr u64 NO_WRITER = ~0ull;
+
 enum Phase { PHASE_ENTER = 1, PHASE_COUNTS = 2, PHASE_ROWS = 3, PHASE_BLOCKS = 4, PHASE_ROOM = 5 };
 enum State {
   STATE_TIMEOUT = 1,
@@ -117,23 +120,23 @@ __device__ __forceinline__ bool is_fenced(const WaitContext& w) {
   return load_relaxed_system(&w.control->fenced_by) != 0;
 }
 
-// Whether the host knows that a wait for a rank cannot succeed. The host has let much more time pass than
-// a word that the rank has written needs to arrive.
-__device__ __forceinline__ bool host_aborts(const WaitContext& w, u64 phase, u64 peer) {
-  // Blocks of this GPU name no peer.
+// Whether the host knows that a wait for a word of this writer cannot succeed. The host has let much more time
+// pass than a word that the rank itself has written needs to arrive.
+__device__ __forceinline__ bool host_aborts(const WaitContext& w, u64 writer) {
   return load_acquire_system(w.host_abort) != 0 ||
-         (phase != PHASE_BLOCKS && load_acquire_system(w.host_abort + 1 + peer) != 0);
+         (writer != NO_WRITER && load_acquire_system(w.host_abort + 1 + writer) != 0);
 }
 
-// The slow path of a wait, outside the polling loop. Returns true when the wait must abort.
-__device__ __noinline__ bool should_abort(const WaitContext& w, u32 polls, u64 phase, u64 peer, u64 expected,
-                                  u64 seen) {
+// The slow path of a wait, outside the polling loop. Returns true when the wait must abort. `writer`: the rank
+// that writes the word, or NO_WRITER; `peer`: the rank that a failure names.
+__device__ __noinline__ bool should_abort(const WaitContext& w, u32 polls, u64 phase, u64 peer, u64 writer,
+                                  u64 expected, u64 seen) {
   if (aborted(w)) {
     return true;
   }
   // A read of host memory crosses PCIe: only one poll in 65536 makes it.
   if (nanoseconds() > w.deadline || is_fenced(w) ||
-      ((polls & 0xffff) == 0 && host_aborts(w, phase, peer))) {
+      ((polls & 0xffff) == 0 && host_aborts(w, writer))) {
     fail_wait(w, phase, peer, expected, seen);
     return true;
   }
@@ -147,7 +150,7 @@ __device__ __forceinline__ bool wait_epoch(const WaitContext& w, const u64* at, 
     if (seen >= w.epoch) {
       return true;
     }
-    if ((polls & 0xff) == 0 && should_abort(w, polls, phase, peer, w.epoch, seen)) {
+    if ((polls & 0xff) == 0 && should_abort(w, polls, phase, peer, peer, w.epoch, seen)) {
       return false;
     }
   }
@@ -160,7 +163,7 @@ __device__ __forceinline__ bool wait_senders(const WaitContext& w, u64 blocks) {
     if (seen >= blocks) {
       return true;
     }
-    if ((polls & 0xff) == 0 && should_abort(w, polls, PHASE_BLOCKS, 0, blocks, seen)) {
+    if ((polls & 0xff) == 0 && should_abort(w, polls, PHASE_BLOCKS, 0, NO_WRITER, blocks, seen)) {
       return false;
     }
   }
@@ -193,13 +196,14 @@ __device__ __forceinline__ u64 tagged(u64 epoch, u32 value) { return epoch << 32
 __device__ __forceinline__ bool tag_is(u64 word, u64 epoch) { return word >> 32 == (epoch & 0xffffffff); }
 
 // Waits for a counter of this epoch; 0 on abort.
-__device__ __forceinline__ u32 wait_tagged(const WaitContext& w, const u64* at, u64 phase, u64 peer) {
+__device__ __forceinline__ u32 wait_tagged(const WaitContext& w, const u64* at, u64 phase, u64 peer, u64 writer) {
   for (u32 polls = 1;; polls++) {
     u64 seen = load_relaxed_system(at);
     if (tag_is(seen, w.epoch)) {
       return (u32)seen;
     }
-    if ((polls & 0xff) == 0 && should_abort(w, polls, phase, peer, w.epoch & 0xffffffff, seen >> 32)) {
+    if ((polls & 0xff) == 0 &&
+        should_abort(w, polls, phase, peer, writer, w.epoch & 0xffffffff, seen >> 32)) {
       return 0;
     }
   }
@@ -207,7 +211,8 @@ __device__ __forceinline__ u32 wait_tagged(const WaitContext& w, const u64* at, 
 
 // Waits for a word of this epoch that its writer raised after other memory (acquire); `value` is
 // its low half.
-__device__ __forceinline__ bool wait_arrival(const WaitContext& w, const u64* at, u64 peer, u32& value) {
+__device__ __forceinline__ bool wait_arrival(const WaitContext& w, const u64* at, u64 peer, u64 writer,
+                                             u32& value) {
   for (u32 polls = 1;; polls++) {
     u64 seen = load_acquire_system(at);
     if (tag_is(seen, w.epoch)) {
@@ -215,7 +220,7 @@ __device__ __forceinline__ bool wait_arrival(const WaitContext& w, const u64* at
       return true;
     }
     if ((polls & 0xff) == 0 &&
-        should_abort(w, polls, PHASE_ROWS, peer, w.epoch & 0xffffffff, seen >> 32)) {
+        should_abort(w, polls, PHASE_ROWS, peer, writer, w.epoch & 0xffffffff, seen >> 32)) {
       return false;
     }
   }
@@ -237,7 +242,7 @@ __device__ __forceinline__ u32 sum_tagged(const WaitContext& w, const u64* first
       if (i + j < n) {
         sum += tag_is(seen[j], w.epoch)
                    ? (u32)seen[j]
-                   : wait_tagged(w, first + (i + j) * stride, PHASE_BLOCKS, 0);
+                   : wait_tagged(w, first + (i + j) * stride, PHASE_BLOCKS, 0, NO_WRITER);
       }
     }
   }

@@ -21,6 +21,11 @@ __device__ __forceinline__ bool is_live(const Parameters& p, u32 rank) {
   return p.peers[rank] != nullptr;
 }
 
+// The rank that writes here what a rank has sent: itself, or, if it is on another node, NO_WRITER.
+__device__ __forceinline__ u64 writer_for(const DispatchParameters& p, u32 source) {
+  return is_live(p, source) ? source : NO_WRITER;
+}
+
 // Whether a rank publishes counts: it is live, perhaps on another node.
 __device__ __forceinline__ bool publishes_counts(const DispatchParameters& p, u32 rank) {
   return is_live(p, rank) || (p.node_of != nullptr && p.node_of[rank] != ~0u);

@@ -2,7 +2,8 @@
 // the groups of the other experts, and its metadata to all of them.
 //
 // A slot's arrival word. Writer: the notifying warp of the sender, behind a system-wide fence after
-// row and metadata; reader: a receiving warp, acquire. The word carries the token.
+// row and metadata, or a rail that forwards the row (internode_expert_record.cuh); reader: a receiving warp,
+// acquire. The word carries the token.
 #pragma once
 #include "dispatch/expert_layout.cuh"
 #include "dispatch/row_metadata.cuh"
@@ -207,7 +208,7 @@ __device__ __forceinline__ void receive_rows(const DispatchParameters& p, const 
     u32 slot = 0;
     u32 token = 0;
     bool some = lane_id() < BATCH && arrivals.find(first + lane_id(), source, slot);
-    bool there = !some || wait_arrival(w, words + slot, source, token);
+    bool there = !some || wait_arrival(w, words + slot, source, writer_for(p, source), token);
     if (!__all_sync(0xffffffff, there)) {
       return;
     }

@@ -138,8 +138,9 @@ __device__ __forceinline__ void publish_rank(const DispatchParameters& p, const 
 // Counter `i` of rank `source`; 0 if the rank is missing.
 __device__ __forceinline__ u32 wait_count(const DispatchParameters& p, const WaitContext& w, u32 source,
                                           u32 i) {
-  return publishes_counts(p, source) ? wait_tagged(w, &counts_of(p, p.rank, source)[i], PHASE_COUNTS, source)
-                          : 0;
+  return publishes_counts(p, source)
+             ? wait_tagged(w, &counts_of(p, p.rank, source)[i], PHASE_COUNTS, source, writer_for(p, source))
+             : 0;
 }
 
 // A block's slots at each rank; arrays [ranks] in shared memory.

@@ -85,7 +85,7 @@ __device__ __forceinline__ bool wait_counter(const InternodeWorld& world, const 
         fail_wait(w, phase, rank, threshold, seen);
         return false;
       }
-      if (should_abort(w, polls << 4, phase, rank, threshold, seen)) {
+      if (should_abort(w, polls << 4, phase, rank, rank, threshold, seen)) {
         return false;
       }
     }
@@ -105,8 +105,8 @@ __device__ __forceinline__ void refresh_counters(const InternodeWorld& world, co
 
 // Called by the polling warp: whether the host or the proxy knows that the wait cannot succeed. One thread.
 __device__ __forceinline__ bool host_should_abort(const InternodeWorld& world, const WaitContext& w, const u64* at,
-                                               u64 threshold, u64 phase, u32 rank) {
-  return host_aborts(w, phase, rank) ||
+                                               u64 threshold, u32 rank) {
+  return host_aborts(w, rank) ||
          (is_peer_lost(world.transport, rank) && count_acquire(world.transport, at) < threshold);
 }
 
@@ -138,7 +138,7 @@ __device__ __forceinline__ bool await_counter(const InternodeWorld& world, const
         u64 polls_done = load_relaxed_system(&seen->polls_done) + 1;
         store_relaxed_system(&seen->polls_done, polls_done);
         // An aborting warp raises `abort`, which the other warps see.
-        if (polls_done % POLLS_PER_HOST_CHECK == 0 && host_should_abort(world, w, at + place, threshold, phase, rank)) {
+        if (polls_done % POLLS_PER_HOST_CHECK == 0 && host_should_abort(world, w, at + place, threshold, rank)) {
           fail_wait(w, phase, rank, threshold, value);
           over = true;
         }
@@ -148,7 +148,7 @@ __device__ __forceinline__ bool await_counter(const InternodeWorld& world, const
     if ((polls & 0xff) == 0 && lane_id() == 0) {
       // 1: a number of polls at which should_abort() does not read host memory; the polling warp
       // does that.
-      over = over || should_abort(w, 1, phase, rank, threshold, value);
+      over = over || should_abort(w, 1, phase, rank, rank, threshold, value);
     }
     if (__any_sync(0xffffffff, over)) {
       return false;

@@ -170,7 +170,7 @@ struct InternodeReturnLayout {
       if (seen >= w.epoch) {
         return true;
       }
-      if ((polls & 0xff) == 0 && should_abort(w, polls, PHASE_ROWS, peer, w.epoch, seen)) {
+      if ((polls & 0xff) == 0 && should_abort(w, polls, PHASE_ROWS, peer, peer, w.epoch, seen)) {
         return false;
       }
     }

@@ -80,7 +80,9 @@ __device__ __noinline__ u64 clean_area(const Operation& op, Grant last_grant) {
         }
       }
     }
-    if (should_abort(wait, polls, PHASE_ENTER, late, op.number, ((const LowLatencyState*)p.peers[late])->sent)) {
+    // No writer: once the host knows that `late` is gone, the next round finds an area.
+    if (should_abort(wait, polls, PHASE_ENTER, late, NO_WRITER, op.number,
+                     ((const LowLatencyState*)p.peers[late])->sent)) {
       return here;
     }
   }
