@@ -47,7 +47,8 @@ final class WireLink implements InternodeLink {
   private final int cleared;
 
   /**
-   * Counter of rank 0, to which each of its lanes adds 1 when it closes; the other ranks follow.
+   * Counter that tells that rank 0 has closed, 1 for each of its lanes; those of the other ranks
+   * follow.
    */
   private final int closedCounter;
 

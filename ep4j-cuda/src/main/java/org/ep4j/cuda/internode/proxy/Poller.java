@@ -186,12 +186,14 @@ final class Poller implements Runnable, CommandRing.Taker {
   }
 
   private int round() {
+    // Read before the rings: whoever sets it has seen the end of the last kernel that pushes.
+    int closed = closedCounter;
     int done = 0;
     for (CommandRing ring : rings) {
       done += ring.drain(this, BATCH);
     }
-    if (done == 0 && closedCounter >= 0 && notifiedLanes < all.length) {
-      notifyClosed();
+    if (done == 0 && closed >= 0 && notifiedLanes < all.length) {
+      notifyClosed(closed);
     }
     for (int i = 0; i < touchedCount; i++) {
       LaneQueue queue = touched[i];
@@ -219,11 +221,11 @@ final class Poller implements Runnable, CommandRing.Taker {
   }
 
   /** The rings are empty, and no kernel pushes. */
-  private void notifyClosed() {
+  private void notifyClosed(int counter) {
     for (LaneQueue queue : all) {
       if (!queue.notified
           && queue.isEmpty()
-          && queue.lane.add(closedCounter, 1) != Lane.BACK_PRESSURED) {
+          && queue.lane.add(counter, 1) != Lane.BACK_PRESSURED) {
         queue.notified = true;
         notifiedLanes++;
         boolean ignored = queue.lane.flush();
