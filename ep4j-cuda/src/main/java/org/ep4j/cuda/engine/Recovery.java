@@ -128,7 +128,6 @@ final class Recovery {
         if (agreement.participants().isNew(r)) {
           context.members.take(r);
           context.fence.admit(r);
-          context.words.back(r);
           if (part != null) {
             part.takeIn(r);
           }

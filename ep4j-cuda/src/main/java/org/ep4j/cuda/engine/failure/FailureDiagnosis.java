@@ -80,10 +80,18 @@ public final class FailureDiagnosis implements AutoCloseable {
     return excluded[peer];
   }
 
-  /** Excludes exactly these ranks; another process may have replaced one that had closed. */
+  /**
+   * Excludes exactly these ranks. Another process may have replaced one that had died or closed:
+   * kernels wait for it again.
+   */
   synchronized void exclude(boolean[] gone) {
     System.arraycopy(gone, 0, excluded, 0, excluded.length);
     Arrays.fill(closedSince, 0);
+    for (int r = 0; r < gone.length; r++) {
+      if (!gone[r]) {
+        words.back(r);
+      }
+    }
   }
 
   /** Whether another rank that is not excluded is lost. */
@@ -183,9 +191,9 @@ public final class FailureDiagnosis implements AutoCloseable {
   private PeerTimeoutException timeout(String operation) {
     int lost = lostPeer();
     int peer = lost >= 0 && members.isAlive(words.peer()) ? lost : words.peer();
-    if (lost < 0 && words.left() > 0 && closedPeer() >= 0 && !hasClosed(peer)) {
-      // Only a rank that has closed its buffer ends waits before their deadline.
-      peer = closedPeer();
+    if (lost < 0 && words.left() > 0 && !hasClosed(peer) && linkProblem(peer) == null) {
+      // Only a rank that has closed its buffer can have ended the wait before its deadline.
+      peer = closedPeer() >= 0 ? closedPeer() : peer;
     }
     if (peer == rank && !closed) {
       // Blocks of this rank wait for each other too: which wait fails first is random.
@@ -197,10 +205,12 @@ public final class FailureDiagnosis implements AutoCloseable {
     if (loss == null && hasClosed(peer)) {
       return report.timeout(operation, peer, CLOSED, false);
     }
-    if (loss == null && internode != null && !closed) {
-      loss = internode.problem(peer);
-    }
-    return report.timeout(operation, peer, loss);
+    return report.timeout(operation, peer, loss == null ? linkProblem(peer) : loss);
+  }
+
+  /** Why a rank of another node no longer sends, as far as known; null if it does. */
+  private @Nullable String linkProblem(int peer) {
+    return internode == null || closed ? null : internode.problem(peer);
   }
 
   /** The error for ranks that are missing in a barrier of the survivors. */

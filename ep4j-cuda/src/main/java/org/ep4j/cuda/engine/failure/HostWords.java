@@ -142,8 +142,8 @@ public final class HostWords implements AutoCloseable {
     put(gone(rank, ranks), 1);
   }
 
-  /** Marks that another process has replaced a dead rank. */
-  public void back(int rank) {
+  /** Takes {@link #gone} back, while no kernel runs: the rank takes part again. */
+  void back(int rank) {
     put(gone(rank, ranks), 0);
   }
 
