@@ -117,12 +117,7 @@ final class Recovery {
     try (SurvivorAgreement agreement =
         SurvivorAgreement.withNewcomers(
             context.group, context.members, context.config, Nodes.one(context.ranks), words())) {
-      RejoinSteps steps = new RejoinSteps(agreement);
-      steps.telling(
-          () -> {
-            map(agreement, steps);
-            return "";
-          });
+      map(agreement);
       taken = true;
       for (int r = 0; r < context.ranks; r++) {
         if (agreement.participants().isNew(r)) {
@@ -152,31 +147,17 @@ final class Recovery {
     context.completion.awaitAll();
   }
 
-  /** Same order as in {@link CudaBufferOpening} on the returning ranks. */
-  private void map(SurvivorAgreement agreement, RejoinSteps steps) {
-    Participants participants = agreement.participants();
-    Duration timeout = agreement.timeout();
+  /** Replaces the memory of returning ranks once all ranks have mapped what they need. */
+  private void map(SurvivorAgreement agreement) {
+    RejoinSteps steps = new RejoinSteps(agreement);
     boolean done = false;
     try {
-      steps.meet();
-      // Returning ranks open their backend first; their result does not change the backend of this
-      // rank.
-      BackendWorld.gather(
-          participants, context.device, timeout, BackendProbe.found("", "", List.of()));
-      steps.meet();
-      steps.exchange(
+      steps.telling(
           () -> {
-            context.calls.readmit(participants, timeout);
+            stage(agreement, steps);
             return "";
           });
-      steps.meet();
-      String problem = context.peers.stage(participants, timeout);
-      if (part != null) {
-        agreement.agree(problem, timeout);
-        problem = part.stage(participants, timeout);
-      }
-      agreement.agree(problem, timeout);
-      fence(replaced(participants), "readmit");
+      fence(replaced(agreement.participants()), "readmit");
       context.peers.commit();
       done = true;
     } finally {
@@ -187,6 +168,30 @@ final class Recovery {
         }
       }
     }
+  }
+
+  /** Same order as in {@link CudaBufferOpening} on the returning ranks. */
+  private void stage(SurvivorAgreement agreement, RejoinSteps steps) {
+    Participants participants = agreement.participants();
+    Duration timeout = agreement.timeout();
+    steps.meet();
+    // Returning ranks open their backend first; their result does not change the backend of this
+    // rank.
+    BackendWorld.gather(
+        participants, context.device, timeout, BackendProbe.found("", "", List.of()));
+    steps.meet();
+    steps.exchange(
+        () -> {
+          context.calls.readmit(participants, timeout);
+          return "";
+        });
+    steps.meet();
+    String problem = context.peers.stage(participants, timeout);
+    if (part != null) {
+      agreement.agree(problem, timeout);
+      problem = part.stage(participants, timeout);
+    }
+    agreement.agree(problem, timeout);
   }
 
   /** The processes that other processes have replaced. */

@@ -49,7 +49,7 @@ final class RejoinSteps {
   <T> T telling(Supplier<T> steps) {
     try {
       return steps.get();
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) { // also memory that runs out
       if (agreement != null && !isKnown(e)) {
         tell(agreement, e);
       }
@@ -58,13 +58,13 @@ final class RejoinSteps {
   }
 
   /** Whether the other ranks have this failure, or cannot be told. */
-  private boolean isKnown(RuntimeException problem) {
+  private boolean isKnown(Throwable problem) {
     return exchanging
         || problem instanceof GroupException
         || (problem instanceof Ep4jException e && e.errorCode() == ErrorCode.PEER_FAILED);
   }
 
-  private static void tell(SurvivorAgreement agreement, RuntimeException problem) {
+  private static void tell(SurvivorAgreement agreement, Throwable problem) {
     String message = problem.getMessage();
     try {
       agreement.agree(
