@@ -56,6 +56,21 @@ public final class HostCompiler {
     succeeded(run(command, COMPILE_SECONDS));
   }
 
+  /**
+   * Writes a program that was compiled before. A child writes the file that runs: this JVM must not
+   * have it open for writing, because another thread's child inherits the descriptor until it
+   * executes its own program, and a program that is open for writing does not start.
+   */
+  public static void install(byte[] program, Path target) throws IOException, InterruptedException {
+    Path bytes = Files.createTempFile("ep4j-program", ".bin");
+    try {
+      Files.write(bytes, program);
+      succeeded(run(List.of("install", "-m", "700", bytes.toString(), target.toString()), 60));
+    } finally {
+      Files.delete(bytes);
+    }
+  }
+
   private static String succeeded(Outcome outcome) {
     if (outcome.status != 0) {
       throw new AssertionError(outcome.output);

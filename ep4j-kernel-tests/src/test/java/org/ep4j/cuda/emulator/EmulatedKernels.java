@@ -196,8 +196,7 @@ final class EmulatedKernels {
     synchronized (COMPILING.computeIfAbsent(key, _ -> new Object())) {
       Optional<byte[]> known = BuildCache.get(key);
       if (known.isPresent()) {
-        Files.write(file, known.get());
-        assertThat(file.toFile().setExecutable(true)).isTrue();
+        HostCompiler.install(known.get(), file);
         return file;
       }
       for (var source : sources.entrySet()) {
