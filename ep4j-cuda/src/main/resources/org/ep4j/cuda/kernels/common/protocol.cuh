@@ -101,13 +101,16 @@ __device__ __noinline__ void fail_wait(const WaitContext& w, u64 phase, u64 peer
   store_release_gpu(&w.control->abort, w.epoch);
 }
 
-// Reports the first bad choice of an operation.
-__device__ __noinline__ void bad_routing(const WaitContext& w, u64 state, u64 token, u64 choice, u64 id) {
+// Reports the first bad choice of an operation, or the first source of another kind, which is `peer`.
+__device__ __noinline__ void bad_routing(const WaitContext& w, u64 state, u64 token, u64 choice, u64 id,
+                                         u64 expected, u64 peer = 0) {
   if (atomicExch(&w.control->claimed, w.epoch) != w.epoch) {
     w.record->epoch = w.epoch;
     w.record->token = token;
     w.record->choice = choice;
     w.record->seen = id;
+    w.record->expected = expected;
+    w.record->peer = peer;
     store_release_system(&w.record->state, state);
   }
 }

@@ -23,8 +23,7 @@ extern "C" __global__ void __launch_bounds__(256)
     }
     p.to[i] = -1;
     if (id != -1 && !failed) {
-      p.record->expected = p.experts;
-      bad_routing(w, STATE_NO_SUCH_EXPERT, i / p.top_k, i % p.top_k, (u64)id);
+      bad_routing(w, STATE_NO_SUCH_EXPERT, i / p.top_k, i % p.top_k, (u64)id, p.experts);
     }
   }
 }

@@ -11,13 +11,12 @@ __device__ __forceinline__ i64 checked_expert(const Parameters& p, const WaitCon
     return -1;
   }
   if (id < -1 || id >= (i64)p.experts) {
-    w.record->expected = p.experts;
-    bad_routing(w, STATE_NO_SUCH_EXPERT, token, k, (u64)id);
+    bad_routing(w, STATE_NO_SUCH_EXPERT, token, k, (u64)id, p.experts);
     return -1;
   }
   for (u32 j = 0; j < k; j++) {
     if (expert_of(p, (u64)token * p.top_k + j) == id) {
-      bad_routing(w, STATE_DUPLICATE, token, k, (u64)id);
+      bad_routing(w, STATE_DUPLICATE, token, k, (u64)id, p.experts);
       return -1;
     }
   }

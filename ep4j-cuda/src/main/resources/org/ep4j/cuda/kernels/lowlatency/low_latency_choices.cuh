@@ -37,8 +37,7 @@ struct Choice {
   // Call before use, after resolve_peers().
   __device__ __forceinline__ void check(const Operation& op, char* const* areas) {
     if (id != -1 && id != choice_expert(choice)) {
-      op.wait.record->expected = (u64)choice_expert(choice);
-      bad_routing(op.wait, STATE_NOT_AS_DISPATCHED, token, k, (u64)id);
+      bad_routing(op.wait, STATE_NOT_AS_DISPATCHED, token, k, (u64)id, (u64)choice_expert(choice));
       id = -1;
     }
     kept = id != -1;

@@ -89,8 +89,7 @@ struct RoutingTile {
         // A later comparison with this choice also finds the first of its kind.
         chosen[i] = NO_EXPERT;
         p.choices[op.choice_slot(first + token, k)] = pack_choice(NO_RANK, -1);
-        op.wait.record->expected = p.experts;
-        bad_routing(op.wait, state, first + token, k, (u64)id_of(p, first * p.top_k + i));
+        bad_routing(op.wait, state, first + token, k, (u64)id_of(p, first * p.top_k + i), p.experts);
       }
     }
   }

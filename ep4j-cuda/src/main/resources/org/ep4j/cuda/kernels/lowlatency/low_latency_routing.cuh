@@ -92,9 +92,8 @@ __device__ __forceinline__ bool read_published(const Operation& op, u32 s, u64* 
 __device__ __forceinline__ void report_other_rows(const Operation& op, u32 s, u64 blocks, u64 choices,
                                                   u64 kind) {
   const LowLatencyParameters& p = op.p;
-  op.wait.record->expected = p.hidden / ROW_BLOCK << 16 | p.top_k << 8 | p.kind;
-  op.wait.record->peer = s;
-  bad_routing(op.wait, STATE_OTHER_KIND, 0, 0, blocks << 16 | choices << 8 | kind);
+  bad_routing(op.wait, STATE_OTHER_KIND, 0, 0, blocks << 16 | choices << 8 | kind,
+              p.hidden / ROW_BLOCK << 16 | p.top_k << 8 | p.kind, s);
 }
 
 // The rows that a source has published in a word of `counts`, or OTHER_ROWS.
