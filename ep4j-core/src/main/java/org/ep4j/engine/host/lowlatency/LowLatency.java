@@ -179,7 +179,7 @@ public final class LowLatency implements AutoCloseable {
         record.tokens,
         record.topK,
         record.hidden,
-        record.byRanks ? Layout.RANK_MAJOR : Layout.EXPERT_MAJOR,
+        record.layout(),
         combineTensor(dispatch),
         options,
         HostCallMemory.ANY);

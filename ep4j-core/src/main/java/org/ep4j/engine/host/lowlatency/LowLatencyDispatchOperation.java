@@ -88,7 +88,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   @Override
   public LowLatencyViews views() {
-    return out().views(record.byRanks, record.localExperts);
+    return out().outputViews.of(record.layout(), record.localExperts);
   }
 
   @Override

@@ -2,12 +2,12 @@ package org.ep4j.engine.host.lowlatency;
 
 import java.lang.foreign.Arena;
 import org.ep4j.DType;
-import org.ep4j.Layout;
 import org.ep4j.Tensor;
 import org.ep4j.engine.host.layout.LowLatencyMemoryLayout;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyViews;
 import org.ep4j.engine.lowlatency.OutputShape;
+import org.ep4j.engine.lowlatency.ViewsByExperts;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.PrivateMemory;
 import org.jspecify.annotations.Nullable;
@@ -56,42 +56,16 @@ final class LowLatencyMemory implements AutoCloseable {
   /** One of the two sets of outputs. */
   final class Half implements LowLatencyViews.Outputs {
     private final long start;
-    private final LowLatencyViews byExperts;
-    private final LowLatencyViews byRanks;
 
-    /** By experts in the last call with fewer of them than the buffer, and their number. */
-    private @Nullable LowLatencyViews byFewer;
-
-    private int fewer;
+    /** Of the outputs of dispatches. */
+    final ViewsByExperts outputViews;
 
     /** Views of sums by tokens, made on first use. */
     private final @Nullable Tensor[] sumViews = new Tensor[shape.tokens() + 1];
 
     private Half(long start) {
       this.start = start;
-      byExperts = new LowLatencyViews(this, shape, Layout.EXPERT_MAJOR, shape.experts());
-      byRanks = new LowLatencyViews(this, shape, Layout.RANK_MAJOR, shape.experts());
-    }
-
-    /**
-     * Views of the outputs of a dispatch.
-     *
-     * @param experts experts of the call on this rank
-     */
-    LowLatencyViews views(boolean asRanks, int experts) {
-      if (asRanks) {
-        return byRanks;
-      }
-      if (experts == shape.experts()) {
-        return byExperts;
-      }
-      LowLatencyViews views = byFewer;
-      if (views == null || fewer != experts) {
-        views = new LowLatencyViews(this, shape, Layout.EXPERT_MAJOR, experts);
-        byFewer = views;
-        fewer = experts;
-      }
-      return views;
+      outputViews = new ViewsByExperts(this, shape);
     }
 
     @Override

@@ -1,5 +1,6 @@
 package org.ep4j.engine.host.lowlatency;
 
+import org.ep4j.Layout;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -55,6 +56,10 @@ final class LowLatencyRecord {
    * For each source rank of another node, the index of the first of its answers that its rows fill.
    */
   final int[] answerTo;
+
+  Layout layout() {
+    return byRanks ? Layout.RANK_MAJOR : Layout.EXPERT_MAJOR;
+  }
 
   /** The id in calls of an expert of the buffer, or -1. */
   int idInCall(int expert) {

@@ -89,9 +89,9 @@ final class LowLatencyRouting {
     int[] ofBuffer = record.ofBuffer;
     for (int at = 0; at < slots; at++) {
       long id = id(topkIdx, at);
-      long expert = ofBuffer == null || id < 0 || id >= ofBuffer.length ? id : ofBuffer[(int) id];
-      boolean known = ofBuffer == null || id < ofBuffer.length;
-      if ((expert != record.ids[at] || !known) && id != -1) {
+      boolean exists = ofBuffer == null || id < ofBuffer.length;
+      long expert = ofBuffer != null && exists && id >= 0 ? ofBuffer[(int) id] : id;
+      if (id != -1 && !(exists && expert == record.ids[at])) {
         throw Arguments.notAsDispatched(
             at / record.topK, at % record.topK, id, record.idInCall(record.ids[at]));
       }

@@ -56,7 +56,7 @@ public final class ExpertIds {
     p.ids.set(ids);
     p.wideIds.set(given.dtype() == DType.INT64);
     p.experts.set(experts);
-    p.each.set(experts / context.ranks);
+    p.each.set(context.experts.local(experts));
     p.order.set(context.owners.address() + (long) context.config.experts() * Integer.BYTES);
     p.ranks.set(context.ranks);
     p.to.set(to);

@@ -218,7 +218,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   @Override
   public LowLatencyViews views() {
-    return out().views(layout, localExperts);
+    return out().outputViews.of(layout, localExperts);
   }
 
   @Override

@@ -11,6 +11,7 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyViews;
 import org.ep4j.engine.lowlatency.OutputShape;
+import org.ep4j.engine.lowlatency.ViewsByExperts;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -116,13 +117,10 @@ public final class LowLatencyMemory implements AutoCloseable {
   /** One of the two sets of outputs. */
   final class Half implements LowLatencyViews.Outputs {
     private final long start;
-    private final LowLatencyViews expertMajor;
-    private final LowLatencyViews rankMajor;
 
-    /** By experts in the last call with fewer of them than the buffer, and their number. */
-    private @Nullable LowLatencyViews byFewer;
+    /** Of the outputs of dispatches. */
+    final ViewsByExperts outputViews;
 
-    private int fewer;
     private final @Nullable Tensor[] sumViews = new Tensor[shape.tokens() + 1];
     private @Nullable DeviceMemory output;
 
@@ -131,29 +129,7 @@ public final class LowLatencyMemory implements AutoCloseable {
 
     private Half(long start) {
       this.start = start;
-      expertMajor = new LowLatencyViews(this, shape, Layout.EXPERT_MAJOR, shape.experts());
-      rankMajor = new LowLatencyViews(this, shape, Layout.RANK_MAJOR, shape.experts());
-    }
-
-    /**
-     * Views of the outputs of a dispatch.
-     *
-     * @param experts experts of the call on this rank
-     */
-    LowLatencyViews views(Layout layout, int experts) {
-      if (layout == Layout.RANK_MAJOR) {
-        return rankMajor;
-      }
-      if (experts == shape.experts()) {
-        return expertMajor;
-      }
-      LowLatencyViews views = byFewer;
-      if (views == null || fewer != experts) {
-        views = new LowLatencyViews(this, shape, Layout.EXPERT_MAJOR, experts);
-        byFewer = views;
-        fewer = experts;
-      }
-      return views;
+      outputViews = new ViewsByExperts(this, shape);
     }
 
     @Override
@@ -197,9 +173,7 @@ public final class LowLatencyMemory implements AutoCloseable {
       DeviceMemory memory = output;
       if (memory == null || memory.bytes() < needed) {
         DeviceMemory larger = allocate(needed, capturing);
-        expertMajor.forgetRows();
-        rankMajor.forgetRows();
-        byFewer = null;
+        outputViews.forgetRows();
         output = larger;
       }
     }
