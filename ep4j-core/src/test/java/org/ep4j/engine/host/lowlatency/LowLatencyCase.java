@@ -122,6 +122,14 @@ final class LowLatencyCase {
     return y;
   }
 
+  /** Runs the experts of this rank and combines their rows; the sums. */
+  static Tensor combine(ExpertBuffer buffer, LowLatencyDispatch d) {
+    int rank = buffer.rank();
+    Tensor y = runExperts(rank, d, expertRows());
+    LowLatencyCombineOptions options = LowLatencyCombineOptions.DEFAULT;
+    return buffer.lowLatencyCombine(y, routing(rank), d.handle(), options).x();
+  }
+
   /** Expected sums of combine on {@code rank}. */
   static float[] sums(int rank) {
     return rank == 0

@@ -7,6 +7,7 @@ import static org.ep4j.engine.host.lowlatency.LowLatencyCase.BF16;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.HOOK;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.ZERO_COPY;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.assertSums;
+import static org.ep4j.engine.host.lowlatency.LowLatencyCase.combine;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.config;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.dispatch;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.expertRows;
@@ -57,15 +58,7 @@ class LowLatencyHookTest {
               buffer.lowLatencyDispatch(x, routing(rank), LowLatencyCase.BF16_HOOK);
           x.segment().fill((byte) 0);
           d.hook().receive();
-          assertSums(
-              rank,
-              buffer
-                  .lowLatencyCombine(
-                      runExperts(rank, d, expertRows()),
-                      routing(rank),
-                      d.handle(),
-                      LowLatencyCombineOptions.DEFAULT)
-                  .x());
+          assertSums(rank, combine(buffer, d));
         });
   }
 

@@ -6,9 +6,9 @@ import static org.ep4j.engine.host.lowlatency.LowLatencyCase.HIDDEN;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.MAX_TOKENS;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.ZERO_COPY;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.assertSums;
+import static org.ep4j.engine.host.lowlatency.LowLatencyCase.combine;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.config;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.dispatch;
-import static org.ep4j.engine.host.lowlatency.LowLatencyCase.expertRows;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.routing;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.runExperts;
 
@@ -35,14 +35,7 @@ class LowLatencyShorterRowsTest {
           for (int round = 0; round < 3; round++) {
             LowLatencyDispatch d = dispatch(buffer);
             assertThat(d.x().shape()).containsExactly(2, 2 * MAX_TOKENS, HIDDEN);
-            Tensor sums =
-                buffer
-                    .lowLatencyCombine(
-                        runExperts(rank, d, expertRows()),
-                        routing(rank),
-                        d.handle(),
-                        LowLatencyCombineOptions.DEFAULT)
-                    .x();
+            Tensor sums = combine(buffer, d);
             assertThat(sums.size(1)).isEqualTo(HIDDEN);
             assertSums(rank, sums);
             Tensor longRows = Tensor.ofBf16(new short[LARGEST], 1, LARGEST);

@@ -57,12 +57,12 @@ class SumStoresTest {
 
   /** At first one way writes only the sums that are slow in both ways. */
   @Test
-  void shapesByTurnsDoNotDecide() {
+  void alternatingShapesDoNotDecide() {
     SumStores stores = new SumStores(false);
-    Duration byTurns = (i, streams, bytes) -> bytes * (streams ? 3 : 2) * (i % 2 == 0 ? 4 : 1);
-    run(stores, 0, SumStores.ALTERNATING, byTurns);
+    Duration alternating = (i, streams, bytes) -> bytes * (streams ? 3 : 2) * (i % 2 == 0 ? 4 : 1);
+    run(stores, 0, SumStores.ALTERNATING, alternating);
     assertThat(stores.streams()).isTrue();
-    run(stores, SumStores.ALTERNATING, SumStores.LAST, byTurns);
+    run(stores, SumStores.ALTERNATING, SumStores.LAST, alternating);
     assertThat(stores.streams()).isFalse();
   }
 
