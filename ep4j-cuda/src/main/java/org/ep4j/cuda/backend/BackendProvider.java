@@ -52,8 +52,9 @@ public interface BackendProvider {
   }
 
   /**
-   * Does what needs no other rank before {@link #open}; called with ids only. If one rank throws,
-   * no rank opens the backend: the others would wait for that rank inside the library.
+   * Does what {@link #open} does without other ranks; called only where ranks {@linkplain
+   * #meetsById meet by an id}. If one rank throws, no rank opens the backend: the others would wait
+   * for that rank inside the library.
    *
    * @param id as for {@link #open}
    */

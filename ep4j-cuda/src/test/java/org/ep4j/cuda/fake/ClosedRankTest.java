@@ -61,8 +61,9 @@ class ClosedRankTest {
       long abort = FakeKernels.launches().getLast().get("host_abort");
       assertThat(NativeMemory.getLongAcquire(gone(abort, 1))).isZero();
       waiting.countDown();
+      long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(SECONDS);
       while (NativeMemory.getLongAcquire(gone(abort, 1)) == 0) {
-        Thread.onSpinWait();
+        assertThat(System.nanoTime()).isLessThan(deadline);
       }
       assertThat(NativeMemory.getLongAcquire(abort)).isZero();
       FakeDriver.release();

@@ -160,10 +160,10 @@ public final class FailureDiagnosis implements AutoCloseable {
   }
 
   /**
-   * A wait that ended before its deadline was aborted because a rank is lost or because the other
-   * ranks declared this rank lost. The abort can precede the identity of the lost rank: a wire
-   * detects a closed connection at once, the group only after its rendezvous has reported the loss.
-   * This method waits for the report, at most one second.
+   * A wait that ended before its deadline was aborted because a rank is lost or has closed its
+   * buffer, or because the other ranks declared this rank lost. The abort can precede the identity
+   * of the lost rank: a wire detects a closed connection at once, the group only after its
+   * rendezvous has reported the loss. This method waits for the report, at most one second.
    */
   void awaitLossNotice() {
     long deadline = System.nanoTime() + LOSS_NOTICE_DELAY.toNanos();
