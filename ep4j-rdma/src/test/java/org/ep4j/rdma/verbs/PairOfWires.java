@@ -1,6 +1,7 @@
 package org.ep4j.rdma.verbs;
 
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
@@ -100,11 +101,13 @@ final class PairOfWires implements AutoCloseable {
     }
   }
 
-  /** Disconnects or connects a cable: {@code rxe-link down a0}. */
-  static void link(String operation, String port) throws Exception {
-    Process process = new ProcessBuilder("rxe-link", operation, port).inheritIO().start();
+  /** Changes a cable: {@code down a0} disconnects it, {@code loss 100 a0} loses every packet. */
+  static void link(String... operation) throws Exception {
+    List<String> command = new ArrayList<>(List.of("rxe-link"));
+    command.addAll(List.of(operation));
+    Process process = new ProcessBuilder(command).inheritIO().start();
     if (!process.waitFor(20, TimeUnit.SECONDS) || process.exitValue() != 0) {
-      throw new IllegalStateException("rxe-link " + operation + " " + port + " failed");
+      throw new IllegalStateException(String.join(" ", command) + " failed");
     }
   }
 
