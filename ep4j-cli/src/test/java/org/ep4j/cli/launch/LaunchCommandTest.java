@@ -46,14 +46,24 @@ class LaunchCommandTest {
   @CsvSource({"18, at least 24, 1", "24, starting 2 ranks takes 36, 4", "35, ulimit -n 36, 4"})
   void aLauncherWithTooFewDescriptorsNamesTheLimit(int descriptors, String needed, int code)
       throws Exception {
+    CommandLineRun run = launchWith(descriptors);
+    assertThat(run.err())
+        .contains("EP4J-8016", "this process may have " + descriptors, needed, "ulimit -n")
+        .doesNotContain("\tat ");
+    assertThat(run.code()).isEqualTo(code);
+  }
+
+  @Test
+  void aLauncherWithTheDescriptorsThatItAsksForStartsTheRanks() throws Exception {
+    CommandLineRun run = launchWith(36);
+    assertThat(run.code()).as("%s", run).isEqualTo(ExitCodes.OK);
+  }
+
+  private CommandLineRun launchWith(int descriptors) throws Exception {
     List<String> limited = List.of("sh", "-c", "ulimit -n " + descriptors + "; exec \"$@\"", "sh");
     try (CliProcess process =
         CliProcess.startIn(limited, scratch, Map.of(), "launch", "-n", "2", "true")) {
-      CommandLineRun run = process.end();
-      assertThat(run.err())
-          .contains("EP4J-8016", "this process may have " + descriptors, needed, "ulimit -n")
-          .doesNotContain("\tat ");
-      assertThat(run.code()).isEqualTo(code);
+      return process.end();
     }
   }
 
