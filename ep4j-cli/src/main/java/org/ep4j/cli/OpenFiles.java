@@ -91,7 +91,7 @@ public final class OpenFiles {
   }
 
   /** The error of a command that failed so. */
-  public static String message(String what) {
+  static String message(String what) {
     return ErrorCode.FEW_OPEN_FILES.message(
         "%s: this process may have %s open files: raise the limit (ulimit -n)"
             .formatted(what, limit() == Long.MAX_VALUE ? "too few" : String.valueOf(limit())));

@@ -200,7 +200,10 @@ public record WireConfig(
       return this;
     }
 
-    /** Lanes, and settings of single kinds of wire; replaces earlier ones. */
+    /**
+     * Lanes, certificates, and settings of single kinds of wire; replaces earlier ones, also those
+     * of {@link #lanes} and {@link #sslContext}.
+     */
     public Builder options(WireOptions options) {
       this.options = options;
       return this;

@@ -68,7 +68,6 @@ final class WireFacts {
     if (ports.isEmpty() || !(auto || selected.equals(WireName.TCP))) {
       return List.of();
     }
-    String problem = provider.unavailableHere();
     if (!auto) {
       return List.of(
           Finding.warning(
@@ -78,6 +77,7 @@ final class WireFacts {
               "the wire is tcp: unset %s, and auto takes %s between hosts where it reaches all ranks"
                   .formatted(WireEnvironment.WIRE, provider.name())));
     }
+    String problem = provider.unavailableHere();
     return List.of(
         problem.isEmpty()
             ? Finding.found(
