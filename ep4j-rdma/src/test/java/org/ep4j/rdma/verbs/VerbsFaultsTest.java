@@ -9,9 +9,17 @@ import java.lang.foreign.ValueLayout;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.Callable;
+import org.ep4j.BufferConfig;
+import org.ep4j.EngineName;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.group.ThreadRanks;
 import org.ep4j.rdma.verbs.ports.RdmaPort;
 import org.ep4j.rdma.verbs.ports.RdmaPorts;
 import org.ep4j.wire.Lane;
@@ -32,6 +40,7 @@ import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
     disabledReason = "needs the simulated cables of tools/rxe-vm test")
 class VerbsFaultsTest {
   private static final long BYTES = 10_000;
+  private static final int TOKENS = 64;
 
   /** A wait of this length would be a timeout. */
   private static final Duration LONG = Duration.ofMinutes(3);
@@ -155,6 +164,60 @@ class VerbsFaultsTest {
       assertThat(failure(back).cause()).isEqualTo(Cause.LOST);
       assertThat(wires.b.counters().get(0)).isLessThan(20);
     }
+  }
+
+  /** A buffer has been in use when its path is lost: the timeout is much longer than the test. */
+  @Test
+  void callersOfAnEngineGetTheCauseOfALostPathInsteadOfATimeoutAndContinue() throws Exception {
+    BufferConfig config =
+        BufferConfig.builder()
+            .engine(EngineName.HOST)
+            .hidden(1024)
+            .topK(1)
+            .experts(2)
+            .highThroughput(TOKENS)
+            .ranksPerNode(1)
+            .wire("verbs-1x1")
+            .timeout(LONG)
+            .build();
+    try {
+      ThreadRanks.run(
+          2,
+          group -> {
+            try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+              assertThat(dispatch(buffer)).isEqualTo(TOKENS);
+              group.barrier(LONG);
+              if (group.rank() == 0) {
+                PairOfWires.link("down", "b0");
+              }
+              group.barrier(LONG);
+              assertThatThrownBy(() -> dispatch(buffer))
+                  .isInstanceOf(PeerTimeoutException.class)
+                  .hasMessageContaining("rank " + (1 - group.rank()))
+                  .hasMessageContaining("is unreachable")
+                  .hasMessageContaining("rxe_" + (group.rank() == 0 ? "a" : "b") + "0:1");
+              group.barrier(LONG);
+              if (group.rank() == 0) {
+                PairOfWires.link("up", "b0");
+              }
+              group.barrier(LONG);
+              buffer.reset();
+              assertThat(dispatch(buffer)).isEqualTo(TOKENS);
+            }
+          });
+    } finally {
+      PairOfWires.link("up", "b0");
+    }
+  }
+
+  private static int dispatch(ExpertBuffer buffer) {
+    long[] experts = new long[TOKENS];
+    Arrays.fill(experts, 1 - buffer.rank());
+    float[] weights = new float[TOKENS];
+    Arrays.fill(weights, 1);
+    short[] rows = new short[TOKENS * 1024];
+    return (int)
+        buffer.dispatch(Tensor.ofBf16(rows, TOKENS, 1024), Routing.of(experts, weights, 1)).rows();
   }
 
   /**
