@@ -33,6 +33,21 @@ public interface Group extends AutoCloseable {
   /** Maximum number of bytes that a rank may pass to {@link #allGather}: 1 MiB. */
   int MAX_CONTRIBUTION = 1 << 20;
 
+  /** Maximum number of bytes of a notice: 1 KiB. */
+  int MAX_NOTICE = 1 << 10;
+
+  /** Receives the notices about a topic. */
+  @FunctionalInterface
+  interface NoticeListener {
+    /**
+     * Called by a thread of the group, which serves all ranks: returns at once.
+     *
+     * @param from the rank that sent the notice
+     * @param notice owned by the listener
+     */
+    void noticed(int from, byte[] notice);
+  }
+
   /** This rank, from 0 to {@code size() - 1}. */
   int rank();
 
@@ -101,6 +116,24 @@ public interface Group extends AutoCloseable {
 
   /** How and when the departure of a rank was noticed; null while the rank is alive. */
   @Nullable String deathReport(int rank);
+
+  /**
+   * Sends a few bytes to another rank without its cooperation, over the connections of the group
+   * and not over those of a wire; not a collective, and does not wait. Nothing arrives at a rank
+   * that has departed or that does not listen to the topic, nor while the rendezvous is lost.
+   *
+   * @param topic number that both ranks know
+   * @param notice at most {@link #MAX_NOTICE} bytes, copied
+   * @throws org.ep4j.InvalidArgumentException if {@code notice} is too long
+   */
+  void notice(int rank, long topic, byte[] notice);
+
+  /**
+   * Passes notices about a topic to a listener from now on.
+   *
+   * @param listener null ends it
+   */
+  void listen(long topic, @Nullable NoticeListener listener);
 
   /**
    * Collective among the live ranks: makes a new group of them, renumbered from 0 in their old

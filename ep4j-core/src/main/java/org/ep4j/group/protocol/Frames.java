@@ -27,11 +27,11 @@ import org.jspecify.annotations.Nullable;
  * </pre>
  *
  * At the rendezvous JOIN follows, answered by PENDING until all ranks have joined, then by WELCOME.
- * Afterwards members send PART, LEAVE and PING. The rendezvous sends every PART and every DEPARTED
- * to all members in the same order, so the members agree on the outcome of a collective. At a peer
- * port ASK follows, answered by PING until the owner of the port hosts a rendezvous for survivors
- * or a new one for the same group, then by HOSTING; or by VERDICT if the client is out of the
- * group.
+ * Afterwards members send PART, NOTICE, LEAVE and PING. The rendezvous sends every PART and every
+ * DEPARTED to all members in the same order, so the members agree on the outcome of a collective.
+ * It passes a NOTICE on to the one member that it names. At a peer port ASK follows, answered by
+ * PING until the owner of the port hosts a rendezvous for survivors or a new one for the same
+ * group, then by HOSTING; or by VERDICT if the client is out of the group.
  *
  * <p>A restarted process sends REJOIN instead of JOIN to a group that has formed without it, and
  * receives PENDING until all live members have sent ADMIT. It then receives WELCOME, and the others
@@ -84,7 +84,10 @@ public final class Frames {
   public static final byte WITHDRAW = 21;
   public static final byte WITHDRAWN = 22;
 
-  static final byte VERSION = 4;
+  /** Some bytes from one member to another. */
+  public static final byte NOTICE = 23;
+
+  static final byte VERSION = 5;
   public static final byte[] MAGIC = "EP4JGRP".getBytes(StandardCharsets.US_ASCII);
 
   /** Maximum length of a frame (type and body) before the sender is authenticated. */
@@ -286,6 +289,16 @@ public final class Frames {
         .putLong(number)
         .put(kind.code)
         .put(part)
+        .flip();
+  }
+
+  /** A notice; the body is the sender, the receiver, the topic and the bytes. */
+  public static ByteBuffer notice(int from, int to, long topic, byte[] notice) {
+    return start(NOTICE, 16 + notice.length)
+        .putInt(from)
+        .putInt(to)
+        .putLong(topic)
+        .put(notice)
         .flip();
   }
 

@@ -6,6 +6,7 @@ import java.util.BitSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicIntegerArray;
@@ -90,6 +91,12 @@ public final class GroupState {
   private @Nullable String down;
   private int downRank = -1;
   private final AtomicInteger restarts = new AtomicInteger();
+
+  /** Who listens to which notices. Any thread. */
+  private final Map<Topic, Group.NoticeListener> listeners = new ConcurrentHashMap<>();
+
+  /** A topic at one of the ranks that share this state. */
+  private record Topic(int rank, long number) {}
 
   /**
    * @param size number of ranks
@@ -199,6 +206,23 @@ public final class GroupState {
     Arrays.fill(lastPart, 0);
     restarts.incrementAndGet();
     changed.signalAll();
+  }
+
+  /** {@link Group#listen} of a rank. */
+  public void listen(int rank, long topic, Group.@Nullable NoticeListener listener) {
+    if (listener == null) {
+      listeners.remove(new Topic(rank, topic));
+    } else {
+      listeners.put(new Topic(rank, topic), listener);
+    }
+  }
+
+  /** A notice has arrived; outside the lock, because it goes to code of others. */
+  public void noticed(int from, int to, long topic, byte[] notice) {
+    Group.NoticeListener listener = listeners.get(new Topic(to, topic));
+    if (listener != null) {
+      listener.noticed(from, notice);
+    }
   }
 
   /** Enters a departure; only the first one of a rank counts. */

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
+import org.ep4j.group.Group;
 import org.ep4j.group.protocol.Deadline;
 import org.ep4j.group.protocol.Departure;
 import org.ep4j.group.protocol.FrameConnection;
@@ -63,6 +64,7 @@ final class Coordinator {
       switch (type) {
         case Frames.PING -> {}
         case Frames.PART -> relay(this, body);
+        case Frames.NOTICE -> pass(this, body);
         case Frames.ADMIT -> {
           admits = true;
           admitIfAllDo();
@@ -332,6 +334,23 @@ final class Coordinator {
     }
     member.calls = number;
     broadcast(Frames.part(rank, number, kind, Frames.rest(body)));
+  }
+
+  /** Passes a notice on to its receiver, if that is still a member. */
+  private void pass(Member member, ByteBuffer body) {
+    int from = body.getInt();
+    int to = body.getInt();
+    long topic = body.getLong();
+    if (!formed || from != member.rank || body.remaining() > Group.MAX_NOTICE) {
+      member.connection.lose("it sent an invalid notice");
+      return;
+    }
+    byte[] notice = Frames.rest(body);
+    for (Member other : members) {
+      if (other.rank == to) {
+        other.connection.send(Frames.notice(from, to, topic, notice));
+      }
+    }
   }
 
   private void leave(Member member, String report) {

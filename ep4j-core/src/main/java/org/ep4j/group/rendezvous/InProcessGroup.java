@@ -54,6 +54,11 @@ public final class InProcessGroup extends MemberGroup {
   }
 
   @Override
+  void send(int to, long topic, byte[] notice) {
+    world.state().noticed(rank(), to, topic, notice);
+  }
+
+  @Override
   Group formSurvivors(Deadline deadline) {
     world.rejoin(rank());
     return world.survivors(rank(), deadline);

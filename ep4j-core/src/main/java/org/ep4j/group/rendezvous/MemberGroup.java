@@ -46,6 +46,9 @@ abstract class MemberGroup implements Group {
   /** Sends this rank's part to all ranks, this one included. The array is not used afterwards. */
   abstract void contribute(long number, GroupState.Kind kind, byte[] part);
 
+  /** Sends a notice of valid length to another rank. Any thread. */
+  abstract void send(int to, long topic, byte[] notice);
+
   /** {@link #survivors}, called by one thread at a time. */
   abstract Group formSurvivors(Deadline deadline);
 
@@ -120,6 +123,26 @@ abstract class MemberGroup implements Group {
       purpose = NOTHING;
       together.set(null);
     }
+  }
+
+  @Override
+  public final void notice(int to, long topic, byte[] notice) {
+    if (notice.length > MAX_NOTICE) {
+      throw new InvalidArgumentException(
+          ErrorCode.CONTRIBUTION_SIZE,
+          "notice",
+          notice.length + " bytes",
+          "at most " + MAX_NOTICE + " bytes",
+          "shorten it");
+    }
+    if (!closed.get()) {
+      send(to, topic, notice.clone());
+    }
+  }
+
+  @Override
+  public final void listen(long topic, @Nullable NoticeListener listener) {
+    state.listen(rank, topic, listener);
   }
 
   @Override

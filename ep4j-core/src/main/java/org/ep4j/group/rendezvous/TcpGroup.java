@@ -261,6 +261,12 @@ public final class TcpGroup extends MemberGroup implements FrameConnection.Liste
   }
 
   @Override
+  void send(int to, long topic, byte[] notice) {
+    ByteBuffer frame = Frames.notice(rank(), to, topic, notice);
+    reactor.post(() -> connection.send(frame));
+  }
+
+  @Override
   Group formSurvivors(Deadline deadline) {
     return new RendezvousFailover(Question.SURVIVORS, this, deadline).form();
   }
@@ -274,6 +280,12 @@ public final class TcpGroup extends MemberGroup implements FrameConnection.Liste
         long number = body.getLong();
         GroupState.Kind kind = Objects.requireNonNull(GroupState.Kind.of(body.get()), "kind");
         state.contribute(rank, number, kind, Frames.rest(body));
+      }
+      case Frames.NOTICE -> {
+        int from = body.getInt();
+        int to = body.getInt();
+        long topic = body.getLong();
+        state.noticed(from, to, topic, Frames.rest(body));
       }
       case Frames.DEPARTED -> {
         int rank = body.getInt();
