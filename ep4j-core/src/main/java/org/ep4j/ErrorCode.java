@@ -879,7 +879,7 @@ public enum ErrorCode {
 
   PEER_TIMEOUT(
       4000,
-      "A peer did not do its part of an operation before the deadline, or died.",
+      "A peer did not do its part of an operation before the deadline, died, or is unreachable.",
       "The message names the rank. Find the cause on that rank, then call reset() on all live"
           + " ranks."),
 

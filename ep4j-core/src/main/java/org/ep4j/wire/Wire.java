@@ -33,9 +33,10 @@ import org.ep4j.WirePath;
  * {@link Lane#add} that it contains.
  *
  * <p><b>Errors are values.</b> Failures between ranks fail lanes, see {@link Lane#failure()}; the
- * other lanes continue, and nothing is thrown. Only caller mistakes throw, before anything is sent:
- * {@link org.ep4j.InvalidArgumentException} for arguments out of range, {@link
- * org.ep4j.IllegalUseException} for use after close.
+ * other lanes continue, and nothing is thrown. A lane that fails on one rank fails on its peer too,
+ * which the group notifies: over a path that is cut, a rank that only waits would notice nothing.
+ * Only caller mistakes throw, before anything is sent: {@link org.ep4j.InvalidArgumentException}
+ * for arguments out of range, {@link org.ep4j.IllegalUseException} for use after close.
  *
  * <p>A warm implementation allocates nothing in {@link #poll} and in the calls of {@link Lane}.
  */

@@ -10,6 +10,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import java.util.ServiceLoader;
+import java.util.concurrent.ThreadLocalRandom;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
@@ -17,6 +18,8 @@ import org.ep4j.WireName;
 import org.ep4j.group.Group;
 import org.ep4j.memory.SymmetricMemory;
 import org.ep4j.wire.support.CollectiveStep;
+import org.ep4j.wire.support.GroupWire;
+import org.ep4j.wire.support.LaneNotices;
 import org.jspecify.annotations.Nullable;
 
 /** Opens wires. */
@@ -58,8 +61,23 @@ public final class Wires {
       AutoWire.reportIdle(providers());
     }
     WireProvider provider = provider(name, group, config.timeout());
-    return provider.open(
-        group, provider.choosesLanes() ? config : config.settled(WireConfig.DEFAULT_LANES));
+    // Before any rank has the wire, so that no notice finds a rank that does not listen.
+    LaneNotices notices = new LaneNotices(group, hosts.topic);
+    boolean taken = false;
+    try {
+      Wire wire =
+          provider.open(
+              group, provider.choosesLanes() ? config : config.settled(WireConfig.DEFAULT_LANES));
+      if (wire instanceof GroupWire own) {
+        own.exchange(notices);
+        taken = true;
+      }
+      return wire;
+    } finally {
+      if (!taken) {
+        notices.close();
+      }
+    }
   }
 
   /** Every kind of wire on the module path. */
@@ -130,24 +148,28 @@ public final class Wires {
    *
    * @param one whether all ranks see the same host and shared memory
    * @param first whether no lower rank is on the host of this rank
+   * @param topic random number that rank 0 has drawn for this wire
    */
-  private record Hosts(boolean one, boolean first) {}
+  private record Hosts(boolean one, boolean first, long topic) {}
 
   /** Compares the configurations. */
   private static Hosts agree(Group group, WireConfig config, String ownHost) {
     String fields = config.common();
-    byte[] mine = (ownHost + "\n" + fields).getBytes(StandardCharsets.UTF_8);
+    String number = Long.toString(ThreadLocalRandom.current().nextLong());
+    byte[] mine = (ownHost + "\n" + number + "\n" + fields).getBytes(StandardCharsets.UTF_8);
     byte[][] all = group.allGather(mine, config.timeout());
     List<String> differences = new ArrayList<>();
     boolean one = true;
     boolean first = true;
+    long topic = 0;
     for (int rank = 0; rank < all.length; rank++) {
-      String[] theirs = new String(all[rank], StandardCharsets.UTF_8).split("\n", 2);
+      String[] theirs = new String(all[rank], StandardCharsets.UTF_8).split("\n", 3);
       boolean here = theirs[0].equals(ownHost);
       one &= here;
       first &= !here || rank >= group.rank();
-      if (!theirs[1].equals(fields)) {
-        differences.add("rank %d has %s".formatted(rank, difference(theirs[1], fields)));
+      topic = rank == 0 ? Long.parseLong(theirs[1]) : topic;
+      if (!theirs[2].equals(fields)) {
+        differences.add("rank %d has %s".formatted(rank, difference(theirs[2], fields)));
       }
     }
     if (!differences.isEmpty()) {
@@ -157,7 +179,7 @@ public final class Wires {
                   + " pass the same values on all ranks")
               .formatted(String.join("; ", differences), group.rank()));
     }
-    return new Hosts(one, first);
+    return new Hosts(one, first, topic);
   }
 
   private static String difference(String theirs, String ours) {

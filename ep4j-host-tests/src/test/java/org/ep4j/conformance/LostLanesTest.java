@@ -1,6 +1,5 @@
 package org.ep4j.conformance;
 
-import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.foreign.Arena;
@@ -40,7 +39,7 @@ import org.junit.jupiter.api.Test;
 
 /**
  * One rank loses its lanes to a rank of another node at any step: no rank gets wrong bytes, every
- * rank gets an error at once that names the unreachable rank, and after a reset all ranks continue.
+ * rank gets an error at once that names one of the two, and after a reset all ranks continue.
  */
 class LostLanesTest {
   private static final int RANKS = 4;
@@ -88,14 +87,11 @@ class LostLanesTest {
                 ? plan.dropping(distance, step)
                 : plan;
           });
-      ThreadRanks.run(
-          RANKS,
-          LIMIT,
-          group -> runUntilLost(group, group.rank() == distance ? unlucky : distance));
+      ThreadRanks.run(RANKS, LIMIT, group -> runUntilLost(group, List.of(distance, unlucky)));
     }
   }
 
-  private static void runUntilLost(Group group, int named) {
+  private static void runUntilLost(Group group, List<Integer> ends) {
     BufferConfig config =
         BufferConfig.builder()
             .engine("host")
@@ -114,7 +110,8 @@ class LostLanesTest {
           operate(buffer, round);
         } catch (PeerTimeoutException e) {
           reported = true;
-          assertEquals(named, e.peer(), e.getMessage());
+          // The two ends hear of it at about the same time, and the others from either.
+          assertTrue(ends.contains(e.peer()) && e.peer() != group.rank(), e.getMessage());
         }
       }
       assertTrue(reported, "rank " + group.rank() + " got no error");

@@ -184,9 +184,11 @@ final class FaultyLane implements Lane {
     }
     lost = true;
     held.clear();
-    dropped =
+    LaneFailure failure =
         new LaneFailure(
             peer(), index(), Cause.LOST, "dropped at step " + step, delivered(), accepted);
+    dropped = failure;
+    wire.report(failure);
     return true;
   }
 

@@ -5,10 +5,12 @@ import java.util.SplittableRandom;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
+import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.support.GroupWire;
 import org.ep4j.wire.support.WireArguments;
 
 /**
@@ -65,6 +67,13 @@ public final class FaultyWire implements Wire {
     }
     if (steps == plan.killAt()) {
       throw new RankKilled(plan);
+    }
+  }
+
+  /** Lets the inner wire notify the peer, whose lane it fails. */
+  void report(LaneFailure failure) {
+    if (inner instanceof GroupWire wire) {
+      wire.report(failure.peer(), failure.lane(), failure.cause(), failure.text());
     }
   }
 

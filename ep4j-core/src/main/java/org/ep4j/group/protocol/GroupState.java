@@ -92,7 +92,7 @@ public final class GroupState {
   private int downRank = -1;
   private final AtomicInteger restarts = new AtomicInteger();
 
-  /** Who listens to which notices. Any thread. */
+  /** The listeners of notices. Any thread. */
   private final Map<Topic, Group.NoticeListener> listeners = new ConcurrentHashMap<>();
 
   /** A topic at one of the ranks that share this state. */

@@ -20,6 +20,10 @@ final class DirectLane implements Lane {
   private final MemorySegment control;
   private final Counters counters;
   private long accepted;
+
+  /** Notices of peers that have been looked at. */
+  private int looked;
+
   private volatile @Nullable LaneFailure failure;
 
   DirectLane(DirectWire wire, int peer, int index, MemorySegment control) {
@@ -100,12 +104,21 @@ final class DirectLane implements Lane {
     if (!wire.group().isAlive(peer) && usable()) {
       fail(Cause.DEPARTED, String.valueOf(wire.group().deathReport(peer)));
     }
+    int now = wire.reports();
+    if (now != looked && usable()) {
+      looked = now;
+      String reported = wire.reported(peer, index);
+      if (reported != null) {
+        fail(Cause.LOST, reported);
+      }
+    }
     return !usable();
   }
 
   private void fail(Cause cause, String text) {
     failure = new LaneFailure(peer, index, cause, text, accepted, accepted);
     wire.failed(1);
+    wire.report(peer, index, cause, text);
   }
 
   @Override

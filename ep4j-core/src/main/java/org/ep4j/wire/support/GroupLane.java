@@ -145,12 +145,13 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
     remote[slot] = null;
   }
 
-  /** Fails the lane, once; the local bytes of its work are no longer read. */
+  /** Fails the lane, once, at both ends; the local bytes of its work are no longer read. */
   protected void fail(Cause cause, String text) {
     for (long work = delivered; work < accepted; work++) {
       forget(slot(work));
     }
     failure = new LaneFailure(peer, index, cause, text, delivered, accepted);
+    wire.report(peer, index, cause, text);
   }
 
   /** Rejects calls after close. */

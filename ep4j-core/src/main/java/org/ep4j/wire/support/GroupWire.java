@@ -4,10 +4,12 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.group.Group;
+import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
 import org.ep4j.wire.WireMemory;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Common part of all wires: the connected ranks, the number of failed lanes, and the open state.
@@ -23,6 +25,9 @@ public abstract class GroupWire implements Wire {
   private final String name;
   private final AtomicInteger failedLanes = new AtomicInteger();
   private volatile boolean closed;
+
+  /** Null on a wire that {@link org.ep4j.wire.Wires} has not opened. Set before the first poll. */
+  private @Nullable LaneNotices notices;
 
   /** An open wire between the ranks of a group. */
   protected GroupWire(String name, Group group, WireConfig config) {
@@ -61,6 +66,38 @@ public abstract class GroupWire implements Wire {
     failedLanes.addAndGet(lanes);
   }
 
+  /**
+   * From now on a lane that fails on one rank fails on its peer too: over a path that is cut, only
+   * a rank that sends would notice it. Called once, before the wire is used, and closed with it.
+   */
+  public final void exchange(LaneNotices opened) {
+    notices = opened;
+  }
+
+  /**
+   * Notifies the peer of a lane that has failed on this rank. A peer that has closed its wire or
+   * has departed needs no notice.
+   */
+  public final void report(int peer, int lane, Cause cause, String text) {
+    LaneNotices open = notices;
+    if (open != null && (cause == Cause.LOST || cause == Cause.PROTOCOL)) {
+      open.send(peer, lane, text);
+    }
+  }
+
+  /** Number of notices of peers so far; cheap enough for each idle poll. */
+  public final int reports() {
+    LaneNotices open = notices;
+    return open == null ? 0 : open.count();
+  }
+
+  /** What a peer has reported of its end of a lane; null if nothing. */
+  public final @Nullable String reported(int peer, int lane) {
+    LaneNotices open = notices;
+    String text = open == null ? null : open.text(peer, lane);
+    return text == null ? null : "rank %d has lost it: %s".formatted(peer, text);
+  }
+
   /** State of a peer according to the group, for the text of a failure. */
   public final String status(int peer) {
     String report = group.deathReport(peer);
@@ -79,6 +116,10 @@ public abstract class GroupWire implements Wire {
   protected final synchronized boolean shut() {
     boolean open = !closed;
     closed = true;
+    LaneNotices exchanged = notices;
+    if (open && exchanged != null) {
+      exchanged.close();
+    }
     return open;
   }
 

@@ -40,6 +40,11 @@ final class Connection {
   private boolean goodbyeSent;
   private int idlePolls;
 
+  /** Notices of peers that have been looked at, and what they say of this connection. */
+  private int looked;
+
+  private @Nullable String reported;
+
   /**
    * An authenticated connection.
    *
@@ -192,6 +197,19 @@ final class Connection {
   long receiveNow() {
     incoming.wake();
     return receive();
+  }
+
+  /** Why the peer has failed its end of this connection; null if it has not reported any failure. */
+  @Nullable String reported() {
+    int now = wire.reports();
+    if (now != looked) {
+      looked = now;
+      for (TcpLane lane : lanes) {
+        String text = wire.reported(peer, lane.index());
+        reported = text == null ? reported : text;
+      }
+    }
+    return reported;
   }
 
   private void block(boolean on) {

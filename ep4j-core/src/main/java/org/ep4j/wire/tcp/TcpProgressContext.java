@@ -100,7 +100,7 @@ final class TcpProgressContext {
 
   /**
    * Asks the group for the state of one peer: the connections of a dead host do not end by
-   * themselves.
+   * themselves, and neither do those over a path that is cut.
    */
   private void look() {
     if (connections.length == 0) {
@@ -108,11 +108,17 @@ final class TcpProgressContext {
     }
     looked = looked + 1 >= connections.length ? 0 : looked + 1;
     Connection connection = connections[looked];
-    if (!connection.failed() && !group.isAlive(connection.peer())) {
-      // Data that the peer sent before its departure is in the socket: read it first.
+    if (connection.failed()) {
+      return;
+    }
+    boolean alive = group.isAlive(connection.peer());
+    String why =
+        alive ? connection.reported() : String.valueOf(group.deathReport(connection.peer()));
+    if (why != null) {
+      // Data that the peer sent before is in the socket: read it first.
       done += connection.receiveNow();
       if (done == 0) {
-        connection.fail(Cause.DEPARTED, String.valueOf(group.deathReport(connection.peer())));
+        connection.fail(alive ? Cause.LOST : Cause.DEPARTED, why);
         done = 1;
       }
     }

@@ -69,6 +69,9 @@ final class UcxConnection {
   private long goodbye;
   private long endingSince;
 
+  /** Notices of peers that have been looked at. */
+  private int looked;
+
   /**
    * A connection over a new endpoint.
    *
@@ -172,6 +175,22 @@ final class UcxConnection {
   void departed(String report) {
     broken = true;
     condemn(Cause.DEPARTED, report);
+  }
+
+  /** Ends the connection if the peer has reported that its end has failed. */
+  void heedReports() {
+    int now = wire.reports();
+    if (now == looked) {
+      return;
+    }
+    looked = now;
+    for (UcxLane lane : lanes) {
+      String report = wire.reported(peer, lane.index());
+      if (report != null) {
+        broken = true;
+        condemn(Cause.LOST, report);
+      }
+    }
   }
 
   /** Sets the cause of the end, unless set. The next poll begins to end the connection. */

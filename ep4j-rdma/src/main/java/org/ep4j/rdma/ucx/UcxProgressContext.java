@@ -175,15 +175,23 @@ final class UcxProgressContext implements UcpCallbacks.Handler {
     return done;
   }
 
-  /** Checks the liveness of one peer: not every transport reports a death, and none quickly. */
+  /**
+   * Checks the liveness of one peer, and what it reports: not every transport reports a death or a
+   * path that is cut, and none quickly.
+   */
   private void look() {
     if (peerConnections.length == 0) {
       return;
     }
     looked = looked + 1 >= peerConnections.length ? 0 : looked + 1;
     UcxConnection peerConnection = peerConnections[looked];
-    if (!peerConnection.hasEnded() && !group.isAlive(peerConnection.peer())) {
+    if (peerConnection.hasEnded()) {
+      return;
+    }
+    if (!group.isAlive(peerConnection.peer())) {
       peerConnection.departed(String.valueOf(group.deathReport(peerConnection.peer())));
+    } else {
+      peerConnection.heedReports();
     }
   }
 

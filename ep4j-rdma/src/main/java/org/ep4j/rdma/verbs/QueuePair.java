@@ -87,6 +87,10 @@ final class QueuePair implements AutoCloseable {
     return peer;
   }
 
+  VerbsLane[] lanes() {
+    return sendQueue.lanes();
+  }
+
   int index() {
     return index;
   }

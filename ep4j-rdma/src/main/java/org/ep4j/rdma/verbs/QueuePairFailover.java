@@ -31,7 +31,8 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>Lanes fail, as without failover, if no queue pair to the peer works, if the device keeps
  * requests for longer than {@link #TIMEOUT}, or if one end has failed its lanes ({@link
- * VerbsControlLayout#GONE}), for example because a put targets a closed region.
+ * VerbsControlLayout#GONE}, or a notice over the group), for example because a put targets a closed
+ * region.
  */
 final class QueuePairFailover {
   private static final System.Logger LOG = System.getLogger("org.ep4j.rdma");
@@ -119,6 +120,12 @@ final class QueuePairFailover {
     }
     pair.lose(Cause.LOST, "the peer lost it");
     return true;
+  }
+
+  /** The peer has reported over the group that a lane of a queue pair has failed there. */
+  void reported(QueuePair pair, String report) {
+    gone[pair.index()] = true;
+    pair.lose(Cause.LOST, report);
   }
 
   private boolean settled(QueuePair pair) {

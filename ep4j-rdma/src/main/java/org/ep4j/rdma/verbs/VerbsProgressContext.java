@@ -24,6 +24,10 @@ final class VerbsProgressContext {
   private final QueuePair[] pairs;
   private final QueuePairFailover failover;
   private int looked;
+
+  /** Notices of peers that have been looked at. */
+  private int reports;
+
   private int idle;
   private long probed = System.nanoTime();
 
@@ -113,6 +117,7 @@ final class VerbsProgressContext {
       pair.renew(1);
       done += pair.send();
     }
+    heedReports();
     if (done == 0 && pairs.length > 0) {
       looked = looked + 1 >= pairs.length ? 0 : looked + 1;
       done = look(pairs[looked]);
@@ -124,6 +129,23 @@ final class VerbsProgressContext {
       }
     }
     return done;
+  }
+
+  /** Loses the queue pairs whose lanes a peer has failed at its end. */
+  private void heedReports() {
+    int now = wire.reports();
+    if (now == reports) {
+      return;
+    }
+    reports = now;
+    for (QueuePair pair : pairs) {
+      for (VerbsLane lane : pair.lanes()) {
+        String report = wire.reported(pair.peer(), lane.index());
+        if (report != null) {
+          failover.reported(pair, report);
+        }
+      }
+    }
   }
 
   /** Checks the liveness of a peer: a rank that only waits would not detect its death. */
