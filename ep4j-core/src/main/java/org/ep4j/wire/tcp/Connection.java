@@ -199,7 +199,9 @@ final class Connection {
     return receive();
   }
 
-  /** Why the peer has failed its end of this connection; null if it has not reported any failure. */
+  /**
+   * Why the peer has failed its end of this connection; null if it has not reported any failure.
+   */
   @Nullable String reported() {
     int now = wire.reports();
     if (now != looked) {

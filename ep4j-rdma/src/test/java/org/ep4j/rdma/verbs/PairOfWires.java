@@ -15,10 +15,13 @@ import org.ep4j.rdma.verbs.ports.RdmaSettings;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
+import org.ep4j.wire.support.LaneNotices;
 
 /** Two ranks of this JVM on hosts a and b of the simulated fabric, driven by the test. */
 final class PairOfWires implements AutoCloseable {
   static final Duration TIMEOUT = Duration.ofSeconds(30);
+
+  private static final long TOPIC = 1;
 
   private final List<Group> groups = Group.inProcess(2);
   private final ExecutorService threads = Executors.newFixedThreadPool(2);
@@ -43,6 +46,9 @@ final class PairOfWires implements AutoCloseable {
       Future<VerbsWire> second = threads.submit(() -> open(1, built, settingsOfB));
       a = first.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
       b = second.get(TIMEOUT.toSeconds(), TimeUnit.SECONDS);
+      // As Wires does for wires that are opened by name.
+      a.exchange(new LaneNotices(groups.get(0), TOPIC));
+      b.exchange(new LaneNotices(groups.get(1), TOPIC));
       complete = true;
     } finally {
       if (!complete) {

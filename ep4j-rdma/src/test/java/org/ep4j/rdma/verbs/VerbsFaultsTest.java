@@ -136,6 +136,11 @@ class VerbsFaultsTest {
       wires.a.progressContext(0).pairs()[0].stop();
       wires.until(() -> wires.a.lane(1, 0).failure() != null, "the lane to fail");
       assertThat(failure(wires.a.lane(1, 0)).cause()).isEqualTo(Cause.LOST);
+      // Its own probe would notice it much later, and could name no other cause than silence.
+      Lane back = wires.b.lane(0, 0);
+      wires.until(() -> back.failure() != null, "the lane of the peer to fail");
+      assertThat(failure(back).cause()).isEqualTo(Cause.LOST);
+      assertThat(failure(back).text()).contains("rank 0 has lost it", "rxe_a0:1", "Flushed");
     }
   }
 
