@@ -18,6 +18,7 @@ import org.ep4j.PeerTimeoutException;
 import org.ep4j.RowFormat;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.Gpu;
+import org.ep4j.cuda.internode.CuttableWireProvider;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -60,6 +61,36 @@ class InternodeFailureTest {
             }
             try (ExpertBuffer again = ExpertBuffer.open(group, config(wire).build())) {
               roundTrip(again, batch);
+            }
+          }
+        });
+  }
+
+  @Test
+  void aPathThatOneRankFindsCutEndsTheWaitsOfBoth() {
+    Gpu.require(1);
+    BufferConfig config = config(CuttableWireProvider.NAME).timeout(Duration.ofMinutes(3)).build();
+    ThreadRanks.run(
+        2,
+        Duration.ofMinutes(1),
+        group -> {
+          try (CudaDevice device = CudaDevice.open(group.rank() % CudaDevice.count());
+              Batch batch = new Batch(device, TOKENS)) {
+            batch.fill(group.rank(), 1);
+            try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+              roundTrip(buffer, batch);
+              group.barrier(Duration.ofSeconds(30));
+              if (group.rank() == 1) {
+                CuttableWireProvider.reportCut(1, 0);
+              }
+              assertThatThrownBy(
+                      () -> {
+                        // The notice may arrive during the first of them.
+                        roundTrip(buffer, batch);
+                        roundTrip(buffer, batch);
+                      })
+                  .isInstanceOf(PeerTimeoutException.class)
+                  .hasMessageContaining("rank " + (1 - group.rank()) + " is unreachable");
             }
           }
         });

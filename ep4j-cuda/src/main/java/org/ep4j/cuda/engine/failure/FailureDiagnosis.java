@@ -205,7 +205,10 @@ public final class FailureDiagnosis implements AutoCloseable {
     if (loss == null && hasClosed(peer)) {
       return report.timeout(operation, peer, CLOSED, false);
     }
-    return report.timeout(operation, peer, loss == null ? linkProblem(peer) : loss);
+    String problem = loss == null ? linkProblem(peer) : null;
+    return problem == null
+        ? report.timeout(operation, peer, loss)
+        : report.timeout(operation, peer, "is unreachable (" + problem + ")", true);
   }
 
   /** Why a rank of another node no longer sends, as far as known; null if it does. */

@@ -8,6 +8,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import org.ep4j.Ep4jException;
@@ -16,12 +17,17 @@ import org.ep4j.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.wire.LaneFailure;
+import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireWait;
 import org.ep4j.wire.Wires;
+import org.ep4j.wire.support.GroupWire;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Threads push instead of a GPU; real wires carry the posted commands. */
 class ProxyTest {
@@ -288,6 +294,30 @@ class ProxyTest {
             assertThat(sender.proxy.lost()).isEqualTo(1);
             assertThat(sender.proxy.problem()).isNull();
           }
+        });
+  }
+
+  /** Rank 1 reports that it has lost its lanes; nothing else of its wire has failed. */
+  @ParameterizedTest
+  @ValueSource(strings = {"inproc", "tcp"})
+  void aPathThatOnlyThePeerHasFoundCutIsVisibleToKernels(String name) {
+    onTwoRanks(
+        name,
+        (wire, region, group) -> {
+          group.barrier(TIMEOUT);
+          if (group.rank() == 1) {
+            for (int lane = 0; lane < LANES; lane++) {
+              ((GroupWire) wire).report(0, lane, Cause.LOST, "the cable is cut");
+            }
+          } else {
+            try (Sender sender = new Sender(wire, region, config())) {
+              sender.awaitWord(sender.memory.failure(1), 1);
+              sender.await(wire::failedLanes, LANES);
+              assertThat(Objects.requireNonNull(LaneFailure.of(wire, 1)).text())
+                  .isEqualTo("rank 1 has lost it: the cable is cut");
+            }
+          }
+          group.barrier(TIMEOUT);
         });
   }
 
