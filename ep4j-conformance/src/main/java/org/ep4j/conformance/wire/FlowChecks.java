@@ -18,6 +18,7 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireWait;
 import org.ep4j.wire.support.CollectiveStep;
+import org.ep4j.wire.support.GroupWire;
 
 /** Flow control, slow and lost peers, and refused calls. */
 final class FlowChecks {
@@ -268,6 +269,42 @@ final class FlowChecks {
         },
         "the closer's lane to fail");
     return Objects.requireNonNull(lane.failure());
+  }
+
+  /** Rank 0 reports a path that is cut to rank 1; between the other ranks all works. */
+  static void lanesThatOnlyThePeerHasFoundLostFailWithItsCause(WireContext context) {
+    int reporter = 0;
+    int reported = 1;
+    String cause = "the cable is cut";
+    try (Wire wire = context.open()) {
+      Region source = context.region(wire, 100);
+      Region target = context.region(wire, 100);
+      WireWait wait = context.waiting(wire, 0);
+      context.barrier();
+      for (int i = 0; i < wire.config().lanes(); i++) {
+        if (context.rank() == reporter) {
+          report(wire, new LaneFailure(reported, i, Cause.LOST, cause, 0, 0));
+        } else if (context.rank() == reported) {
+          Lane lane = wire.lane(reporter, i);
+          wait.until(() -> lane.failure() != null, "a lane of the reporter to fail");
+          LaneFailure failure = Objects.requireNonNull(lane.failure());
+          check(failure.cause() == Cause.LOST, failure.toString());
+          check(failure.text().contains("rank 0 has lost it: " + cause), failure.toString());
+        }
+      }
+      if (context.rank() != reporter) {
+        survivorsContinue(context, wire, wait, source, target, reporter);
+      }
+      context.barrier();
+    }
+  }
+
+  private static void report(Wire wire, LaneFailure failure) {
+    if (wire instanceof FaultyWire faulty) {
+      faulty.report(failure);
+    } else if (wire instanceof GroupWire own) {
+      own.report(failure.peer(), failure.lane(), failure.cause(), failure.text());
+    }
   }
 
   /** The remaining ranks notify each other; after that no rank needs another. */

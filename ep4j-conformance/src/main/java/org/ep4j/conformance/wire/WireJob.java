@@ -38,6 +38,9 @@ public final class WireJob implements RankJob {
     CHECKS.put(
         "closingDuringTrafficFailsOnlyTheLanesOfTheCloser",
         FlowChecks::closingDuringTrafficFailsOnlyTheLanesOfTheCloser);
+    CHECKS.put(
+        "lanesThatOnlyThePeerHasFoundLostFailWithItsCause",
+        FlowChecks::lanesThatOnlyThePeerHasFoundLostFailWithItsCause);
     CHECKS.put("mistakesAreRefused", FlowChecks::mistakesAreRefused);
     CHECKS.put("nothingIsAllocatedOnceWarm", FlowChecks::nothingIsAllocatedOnceWarm);
   }
