@@ -69,7 +69,7 @@ public final class CollectiveStep {
     for (int rank = 0; rank < all.length; rank++) {
       if (all[rank][0] == FAILED) {
         String text = new String(all[rank], 1, all[rank].length - 1, StandardCharsets.UTF_8);
-        errors.putIfAbsent(text, rank);
+        errors.merge(text, rank, Math::min);
         continue;
       }
       bodies[rank] = new byte[all[rank].length - 1];

@@ -171,7 +171,7 @@ class LaunchesTest {
         });
   }
 
-  /** Peers pull the rows of a FLAT combine only if they are told where the rows lie. */
+  /** Peers pull the rows of a FLAT combine only if they know where the rows lie. */
   @Test
   void aFlatCombineTellsWhereItsRowsAreIfTheyLieInTheRegion() {
     OneRank.run(

@@ -52,7 +52,8 @@ class KernelAllocationTest {
   }
 
   private static void onlyInFull() {
-    assumeTrue(FULL, "engines with vector loops are counted in every build; -Dep4j.full=true runs it");
+    assumeTrue(
+        FULL, "engines with vector loops are counted in every build; -Dep4j.full=true runs it");
   }
 
   private static void assertNothingIsAllocated(int bits, List<String> arguments) throws Exception {

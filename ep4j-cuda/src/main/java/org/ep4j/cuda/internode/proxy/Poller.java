@@ -186,7 +186,8 @@ final class Poller implements Runnable, CommandRing.Taker {
   }
 
   private int round() {
-    // Read before the rings: whoever sets it has seen the end of the last kernel that pushes.
+    // Read before the rings: the thread that sets it has seen the end of the last kernel that
+    // pushes.
     int closed = closedCounter;
     int done = 0;
     for (CommandRing ring : rings) {
@@ -223,9 +224,7 @@ final class Poller implements Runnable, CommandRing.Taker {
   /** The rings are empty, and no kernel pushes. */
   private void notifyClosed(int counter) {
     for (LaneQueue queue : all) {
-      if (!queue.notified
-          && queue.isEmpty()
-          && queue.lane.add(counter, 1) != Lane.BACK_PRESSURED) {
+      if (!queue.notified && queue.isEmpty() && queue.lane.add(counter, 1) != Lane.BACK_PRESSURED) {
         queue.notified = true;
         notifiedLanes++;
         boolean ignored = queue.lane.flush();
