@@ -127,6 +127,28 @@ public enum ErrorCode {
   GLOBAL_SCALE(
       1033, "The NVFP4 factor is not positive and finite.", "Pass 448 * 6 / amax of the tensor."),
 
+  NATIVE_OBJECT(
+      1040,
+      "A number passed to the C interface names no open object of the expected kind.",
+      "Pass the number that the C interface returned, before the object is closed and while its"
+          + " results are valid."),
+
+  NATIVE_STRUCTURE(
+      1041,
+      "A pointer or a structure passed to the C interface is not valid.",
+      "Pass no NULL pointers, set each structure's size to its sizeof, and use the header `ep4j.h` of"
+          + " the same version as the jars."),
+
+  NATIVE_VALUE(
+      1042,
+      "A field of a structure of the C interface has a value that no constant of `ep4j.h` has.",
+      "Use a constant that the message names; set unused fields to 0."),
+
+  NATIVE_STRIDES(
+      1043,
+      "A tensor passed to the C interface has gaps or another order of dimensions.",
+      "Make the tensor contiguous and row-major. Only scales may be column-major."),
+
   GROUP_SIZE(
       1100,
       "The rank or the size of a group is out of range.",
@@ -572,6 +594,12 @@ public enum ErrorCode {
       2003,
       "A tensor has more elements than an array can have.",
       "Read the tensor in parts, for example with Tensor.rows."),
+
+  FORKED_PROCESS(
+      2010,
+      "A process calls ep4j that was forked after the JVM of its parent had started.",
+      "Start ep4j after the fork, or execute a new program in the child (in Python, the start method"
+          + " `spawn`)."),
 
   GROUP_CLOSED(
       2100,
@@ -1224,6 +1252,28 @@ public enum ErrorCode {
 
   PUT_TIMEOUT(
       6124, "Puts of kernels did not arrive in time.", "Check the transport and the other rank."),
+
+  INSTALLATION_MISSING(
+      6130,
+      "`EP4J_HOME` is not set, or its directory has no jars of ep4j.",
+      "Set it to the directory of an unpacked bundle, or of a clone in which `./ep4j --version` has"
+          + " run."),
+
+  JVM_MISSING(
+      6131,
+      "A C or Python program finds no library of a JVM (`libjvm.so`).",
+      "Set `EP4J_JAVA_HOME` to the directory of a JDK 25, or use a bundle, which has a runtime."),
+
+  JVM_NOT_STARTED(
+      6132,
+      "The JVM of a C or Python program does not start.",
+      "Read what the JVM printed, correct `EP4J_JVM_OPTIONS`, and free memory."),
+
+  JVM_WITHOUT_EP4J(
+      6133,
+      "The JVM of a C or Python program does not load the classes of ep4j.",
+      "Use Java 25 or newer. If another part of the process starts the JVM, put the jars of"
+          + " `EP4J_HOME` on its class path."),
 
   KERNEL_COMPILER_MISSING(
       6200,

@@ -29,6 +29,7 @@ class RoomsTest {
   static final Map<String, List<String>> ROOMS =
       table(
           """
+          c: engine memory group
           wire.direct: wire wire.support memory group
           rdma.verbs: rdma.verbs.bindings rdma.verbs.ports wire wire.support memory group
           rdma.verbs.bindings: wire

@@ -35,8 +35,14 @@ class ErrorsDocumentTest {
   /** Multiples of this are general codes of an area, for errors without a more precise code. */
   private static final int GENERAL = 1000;
 
-  private static final List<String> SCRIPTS =
-      List.of("ep4j", "tools/jdk.sh", "tools/bundle", "tools/bundle-launcher", "tools/rxe-vm");
+  private static final List<String> OTHER_SOURCES =
+      List.of(
+          "ep4j",
+          "tools/jdk.sh",
+          "tools/bundle",
+          "tools/bundle-launcher",
+          "tools/rxe-vm",
+          "ep4j-c/src/main/resources/org/ep4j/c/ep4j.h");
 
   @Test
   void thePageIsTheOutputOfTheCommand() throws IOException {
@@ -112,7 +118,7 @@ class ErrorsDocumentTest {
         }
       }
     }
-    SCRIPTS.forEach(script -> sources.add(ROOT.resolve(script)));
+    OTHER_SOURCES.forEach(source -> sources.add(ROOT.resolve(source)));
     return sources;
   }
 

@@ -1,0 +1,17 @@
+package org.ep4j.c;
+
+import org.ep4j.DispatchHandle;
+
+/**
+ * What {@code ep4j_handle} names.
+ *
+ * @param handle of the engine
+ * @param scaleColumns whether dispatches along it deliver column-major scales
+ */
+record RoutesObject(DispatchHandle handle, boolean scaleColumns) {
+  /** The open handle with a number. */
+  static RoutesObject of(long number) {
+    return ObjectTable.PROCESS.get(
+        "handle", number, RoutesObject.class, "an open handle of a dispatch");
+  }
+}

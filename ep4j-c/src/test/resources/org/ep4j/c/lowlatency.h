@@ -1,0 +1,162 @@
+/* Low latency against the model. */
+#ifndef LOWLATENCY_H
+#define LOWLATENCY_H
+
+#include "throughput.h"
+
+/* How a round trip is made. */
+typedef struct variant {
+  int32_t format;
+  int32_t hook;
+  int32_t zero_copy;
+  int32_t columns;
+} variant;
+
+/* The value of a received element: BF16, or FP8 times its scale. */
+static inline float received(const ep4j_low_latency_dispatch_result *got, int64_t group, int64_t row,
+                             int column) {
+  int64_t index = (group * got->x.shape[1] + row) * HIDDEN + column;
+  uint8_t byte;
+  int exponent;
+  float value;
+  if (got->x.dtype == EP4J_BF16) {
+    return float_of(((uint16_t *)got->x.data)[index]);
+  }
+  byte = ((uint8_t *)got->x.data)[index];
+  exponent = byte >> 3 & 15;
+  value = exponent == 0 ? (float)(byte & 7) / 512.0f
+                        : (1.0f + (float)(byte & 7) / 8.0f) * (float)(1 << exponent) / 128.0f;
+  value *= ((float *)got->scales.data)[group * got->scales.strides[0] + row * got->scales.strides[1] +
+                                       column / 128 * got->scales.strides[2]];
+  return byte & 0x80 ? -value : value;
+}
+
+static inline void check_groups(const inputs *in, const ep4j_low_latency_dispatch_result *got) {
+  int local = EXPERTS / in->ranks;
+  int expert, source, t, k, h;
+  float tolerance = got->x.dtype == EP4J_BF16 ? 0.0f : 0.51f;
+  CHECK(got->x.dimensions == 3 && got->x.shape[0] == local && got->x.shape[2] == HIDDEN);
+  CHECK(got->x.shape[1] == (int64_t)in->ranks * MAX_TOKENS);
+  for (expert = 0; expert < local; expert++) {
+    int32_t row = 0;
+    for (source = 0; source < in->ranks; source++) {
+      for (t = 0; t < tokens_of(source, in->ranks); t++) {
+        for (k = 0; k < TOP_K; k++) {
+          if (expert_of(source, t, k) != in->rank * local + expert) {
+            continue;
+          }
+          CHECK(((int32_t *)got->src_info.data)[expert * got->x.shape[1] + row] == t);
+          for (h = 0; h < HIDDEN; h++) {
+            float difference = received(got, expert, row, h) - (float)value_of(source, t, h);
+            CHECK(difference <= tolerance && difference >= -tolerance);
+          }
+          row++;
+        }
+      }
+    }
+    CHECK(((int32_t *)got->counts.data)[expert] == row);
+  }
+}
+
+static inline void low_latency(ep4j_buffer buffer, inputs *in, variant how) {
+  ep4j_low_latency_dispatch_args args;
+  ep4j_low_latency_dispatch_result got = {sizeof got};
+  ep4j_low_latency_combine_args back;
+  ep4j_low_latency_combine_result sums = {sizeof sums};
+  int local = EXPERTS / in->ranks;
+  int64_t group_rows = (int64_t)in->ranks * MAX_TOKENS;
+  int64_t g, n;
+  int t, k, h;
+  memset(&args, 0, sizeof args);
+  args.size = sizeof args;
+  args.x = matrix(in->rows, EP4J_BF16, in->tokens, HIDDEN);
+  args.topk_idx = matrix(in->ids, EP4J_INT64, in->tokens, TOP_K);
+  args.topk_weights = matrix(in->weights, EP4J_FP32, in->tokens, TOP_K);
+  args.format = how.format;
+  args.return_hook = how.hook;
+  args.scale_columns = how.columns;
+  OK(ep4j->low_latency_dispatch(buffer, &args, &got));
+  if (how.hook) {
+    CHECK(got.x.dimensions == 0);
+    FAILS(2320, ep4j->low_latency_dispatch_result(got.result, &got));
+    OK(ep4j->low_latency_receive(got.result));
+    FAILS(2322, ep4j->low_latency_receive(got.result));
+    OK(ep4j->low_latency_dispatch_result(got.result, &got));
+  }
+  check_groups(in, &got);
+  memset(&back, 0, sizeof back);
+  back.size = sizeof back;
+  back.dispatched = got.result;
+  back.y = ep4j_tensor_at(in->expert_rows, EP4J_BF16, EP4J_HOST, local, group_rows, HIDDEN);
+  if (how.zero_copy) {
+    OK(ep4j->low_latency_combine_input(got.result, &back.y));
+    back.zero_copy = 1;
+  }
+  /* Experts return the row as it was before quantisation. */
+  for (g = 0; g < local; g++) {
+    for (n = 0; n < ((int32_t *)got.counts.data)[g]; n++) {
+      for (h = 0; h < HIDDEN; h++) {
+        float value = received(&got, g, n, h);
+        ((uint16_t *)back.y.data)[(g * group_rows + n) * HIDDEN + h] =
+            bf16_of((float)(int)(value < 0 ? value - 0.5f : value + 0.5f));
+      }
+    }
+  }
+  back.topk_idx = args.topk_idx;
+  back.topk_weights = args.topk_weights;
+  back.return_hook = how.hook;
+  OK(ep4j->low_latency_combine(buffer, &back, &sums));
+  if (how.hook) {
+    OK(ep4j->low_latency_receive(sums.result));
+    OK(ep4j->low_latency_combine_result(sums.result, &sums));
+  }
+  CHECK(is_tensor(sums.x, EP4J_BF16, in->tokens, HIDDEN));
+  for (t = 0; t < in->tokens; t++) {
+    float factor = 0;
+    for (k = 0; k < TOP_K; k++) {
+      factor += expert_of(in->rank, t, k) < 0 ? 0 : weight_of(t, k);
+    }
+    for (h = 0; h < HIDDEN; h++) {
+      CHECK(float_of(((uint16_t *)sums.x.data)[t * HIDDEN + h]) ==
+            factor * (float)value_of(in->rank, t, h));
+    }
+  }
+}
+
+/* A row per token, with its choices; the caller applies the weights. */
+static inline void by_rank(ep4j_buffer buffer, const inputs *in) {
+  ep4j_low_latency_dispatch_args args;
+  ep4j_low_latency_dispatch_result got = {sizeof got};
+  ep4j_low_latency_combine_args back;
+  ep4j_low_latency_combine_result sums = {sizeof sums};
+  int source, t;
+  memset(&args, 0, sizeof args);
+  args.size = sizeof args;
+  args.x = matrix(in->rows, EP4J_BF16, in->tokens, HIDDEN);
+  args.topk_idx = matrix(in->ids, EP4J_INT64, in->tokens, TOP_K);
+  args.topk_weights = matrix(in->weights, EP4J_FP32, in->tokens, TOP_K);
+  args.layout = EP4J_RANK_MAJOR;
+  args.format = EP4J_ROWS_BF16;
+  OK(ep4j->low_latency_dispatch(buffer, &args, &got));
+  for (source = 0; source < in->ranks; source++) {
+    int32_t row = 0;
+    for (t = 0; t < tokens_of(source, in->ranks); t++) {
+      if (goes_to(source, t, in->rank, in->ranks)) {
+        CHECK(has_values((uint16_t *)got.x.data + ((int64_t)source * MAX_TOKENS + row) * HIDDEN, source, t, 1));
+        row++;
+      }
+    }
+    CHECK(((int32_t *)got.counts.data)[source] == row);
+  }
+  CHECK(got.topk_idx.shape[2] == TOP_K && got.topk_weights.shape[2] == TOP_K);
+  memset(&back, 0, sizeof back);
+  back.size = sizeof back;
+  back.dispatched = got.result;
+  back.y = got.x;
+  back.topk_idx = args.topk_idx;
+  back.topk_weights = args.topk_weights;
+  OK(ep4j->low_latency_combine(buffer, &back, &sums));
+  check_flat_sums(in, sums.x);
+}
+
+#endif
