@@ -15,12 +15,14 @@ import java.util.concurrent.TimeUnit;
 import java.util.jar.Attributes;
 import java.util.jar.JarOutputStream;
 import java.util.jar.Manifest;
+import org.ep4j.EngineName;
 import org.ep4j.conformance.HostCompiler;
 import org.ep4j.group.Group;
 
 /** A C program of the test resources, compiled, and processes that run it. */
 final class CProgram {
   private static final int SECONDS = 120;
+  private static final String JAR = "ep4j-c-test.jar";
 
   private final Path program;
   private final Path installation;
@@ -87,7 +89,7 @@ final class CProgram {
     Manifest manifest = new Manifest();
     manifest.getMainAttributes().put(Attributes.Name.MANIFEST_VERSION, "1.0");
     manifest.getMainAttributes().put(Attributes.Name.CLASS_PATH, classPath());
-    try (OutputStream out = Files.newOutputStream(lib.resolve("ep4j-c-test.jar"))) {
+    try (OutputStream out = Files.newOutputStream(lib.resolve(JAR))) {
       new JarOutputStream(out, manifest).close();
     }
     return lib.getParent();
@@ -104,12 +106,21 @@ final class CProgram {
   /** The environment of a process without a group. */
   Map<String, String> environment() {
     Map<String, String> variables = new HashMap<>();
-    variables.put("EP4J_HOME", installation.toString());
+    String engine = System.getProperty("ep4j.c.engine", EngineName.HOST);
+    variables.put("EP4J_TEST_ENGINE", engine);
+    // Other engines are not on the class path of these tests, but in the caller's installation.
+    String given = engine.equals(EngineName.HOST) ? null : System.getenv("EP4J_HOME");
+    variables.put("EP4J_HOME", given == null ? installation.toString() : given);
     variables.put("EP4J_JAVA_HOME", System.getProperty("java.home"));
     variables.put(
         "EP4J_JVM_OPTIONS",
         "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages -Dep4j.host.vectorBits=0");
     return variables;
+  }
+
+  /** The jar that names the classes of this JVM. */
+  Path jar() {
+    return installation.resolve("lib").resolve(JAR);
   }
 
   /** Runs one process. */

@@ -20,7 +20,10 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A C program calls every function of the table over the host engine, and checks every result. */
+/**
+ * A C program calls every function of the table over the host engine, and checks every result. With
+ * {@code -Dep4j.c.engine=cuda} and {@code EP4J_HOME} in the environment, the engine is that one.
+ */
 class ConformanceTest {
   private static final int KILLED = 137;
   private static final long EXIT_MILLIS = 1000;
@@ -93,6 +96,15 @@ class ConformanceTest {
     assertStartFails(
         with("EP4J_JAVA_HOME", directory.resolve("wrong").toString()),
         "EP4J-6131: " + wrong.resolve("libjvm.so") + " is not the library of a JVM");
+  }
+
+  @Test
+  void presentJvmIsUsedIfItHasTheJars() throws Exception {
+    Map<String, String> variables = program.environment();
+    assertThat(program.run(variables, "present", program.jar().toString()).output())
+        .contains("started");
+    assertThat(program.run(variables, "present", directory.toString()).output())
+        .contains("EP4J-6133: the JVM that this process has already does not load");
   }
 
   @Test

@@ -6,6 +6,7 @@
  *   conformance exit       ends with open buffers, handles and operations
  *   conformance threads    two ranks that are threads of this process
  *   conformance fork       calls from a forked child
+ *   conformance present    in a JVM that this program has made, with the class path of the next argument
  *   conformance start      prints the error of ep4j_start, or "started"
  */
 #define EP4J_IMPLEMENTATION
@@ -38,7 +39,7 @@ static ep4j_buffer_config config_of(void) {
   config.max_tokens = MAX_TOKENS;
   config.low_latency_max_tokens = MAX_TOKENS;
   config.timeout_ms = 20000;
-  config.engine = "host";
+  config.engine = getenv("EP4J_TEST_ENGINE") == NULL ? "host" : getenv("EP4J_TEST_ENGINE");
   return config;
 }
 
@@ -137,7 +138,7 @@ static void describe(ep4j_group group, ep4j_buffer buffer, const inputs *in) {
   }
   OK(ep4j->buffer_info(buffer, &opened));
   CHECK(opened.rank == in->rank && opened.ranks == in->ranks && opened.experts == EXPERTS);
-  CHECK(opened.local_experts == EXPERTS / in->ranks && strcmp(opened.engine, "host") == 0);
+  CHECK(opened.local_experts == EXPERTS / in->ranks && strcmp(opened.engine, config.engine) == 0);
   CHECK(opened.max_receive_rows >= MAX_TOKENS);
   OK(ep4j->buffer_placement(buffer, placement, EXPERTS));
   CHECK(placement[EXPERTS - 1] == in->ranks - 1 && placement[0] == 0);
@@ -334,6 +335,31 @@ static void forked(void) {
   OK(ep4j->close(group));
 }
 
+/* Makes a JVM as another library of the process might. */
+static void make_jvm(const char *class_path) {
+  ep4j_jvm_option option;
+  ep4j_jvm_arguments arguments = {EP4J_JNI_VERSION, 1, NULL, 0};
+  ep4j_jni_table *vm = NULL;
+  void *env = NULL;
+  char path[4096];
+  char text[4096];
+  ep4j_create_jvm create;
+  snprintf(path, sizeof path, "%s/lib/server/libjvm.so", getenv("EP4J_JAVA_HOME"));
+  snprintf(text, sizeof text, "-Djava.class.path=%s", class_path);
+  option.text = text;
+  option.extra = NULL;
+  arguments.options = &option;
+  create = (ep4j_create_jvm)ep4j_symbol(dlopen(path, RTLD_NOW), "JNI_CreateJavaVM");
+  CHECK(create != NULL && create(&vm, &env, &arguments) == 0);
+}
+
+static void *start_in_thread(void *status) {
+  ep4j_error error;
+  *(int32_t *)status = ep4j_start(&ep4j, &error);
+  puts(*(int32_t *)status == 0 ? "started" : error.text);
+  return NULL;
+}
+
 /* An explicit rendezvous, with what is wrong about it. */
 static void joins(void) {
   ep4j_group_config config;
@@ -355,6 +381,14 @@ int main(int count, char **arguments) {
   int rank = 0;
   int ranks = 1;
   ep4j_group group;
+  if (strcmp(mode, "present") == 0) {
+    pthread_t thread;
+    int32_t status = 1;
+    make_jvm(arguments[2]);
+    CHECK(pthread_create(&thread, NULL, start_in_thread, &status) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    return 0;
+  }
   if (strcmp(mode, "start") == 0) {
     ep4j_error error;
     int32_t status = ep4j_start(&ep4j, &error);

@@ -31,6 +31,16 @@ static inline float received(const ep4j_low_latency_dispatch_result *got, int64_
   return byte & 0x80 ? -value : value;
 }
 
+/* A result whose tensors the host can read. */
+static inline void fetch_groups(ep4j_low_latency_dispatch_result *got) {
+  fetch(&got->x);
+  fetch(&got->scales);
+  fetch(&got->counts);
+  fetch(&got->src_info);
+  fetch(&got->topk_idx);
+  fetch(&got->topk_weights);
+}
+
 static inline void check_groups(const inputs *in, const ep4j_low_latency_dispatch_result *got) {
   int local = EXPERTS / in->ranks;
   int expert, source, t, k, h;
@@ -83,24 +93,28 @@ static inline void low_latency(ep4j_buffer buffer, inputs *in, variant how) {
     FAILS(2322, ep4j->low_latency_receive(got.result));
     OK(ep4j->low_latency_dispatch_result(got.result, &got));
   }
+  fetch_groups(&got);
   check_groups(in, &got);
   memset(&back, 0, sizeof back);
   back.size = sizeof back;
   back.dispatched = got.result;
   back.y = ep4j_tensor_at(in->expert_rows, EP4J_BF16, EP4J_HOST, local, group_rows, HIDDEN);
-  if (how.zero_copy) {
-    OK(ep4j->low_latency_combine_input(got.result, &back.y));
-    back.zero_copy = 1;
-  }
   /* Experts return the row as it was before quantisation. */
   for (g = 0; g < local; g++) {
     for (n = 0; n < ((int32_t *)got.counts.data)[g]; n++) {
       for (h = 0; h < HIDDEN; h++) {
         float value = received(&got, g, n, h);
-        ((uint16_t *)back.y.data)[(g * group_rows + n) * HIDDEN + h] =
+        in->expert_rows[(g * group_rows + n) * HIDDEN + h] =
             bf16_of((float)(int)(value < 0 ? value - 0.5f : value + 0.5f));
       }
     }
+  }
+  if (how.zero_copy) {
+    ep4j_tensor input;
+    OK(ep4j->low_latency_combine_input(got.result, &input));
+    OK(ep4j->tensor_write(&input, back.y.data));
+    back.y = input;
+    back.zero_copy = 1;
   }
   back.topk_idx = args.topk_idx;
   back.topk_weights = args.topk_weights;
@@ -110,6 +124,7 @@ static inline void low_latency(ep4j_buffer buffer, inputs *in, variant how) {
     OK(ep4j->low_latency_receive(sums.result));
     OK(ep4j->low_latency_combine_result(sums.result, &sums));
   }
+  fetch(&sums.x);
   CHECK(is_tensor(sums.x, EP4J_BF16, in->tokens, HIDDEN));
   for (t = 0; t < in->tokens; t++) {
     float factor = 0;
@@ -138,6 +153,9 @@ static inline void by_rank(ep4j_buffer buffer, const inputs *in) {
   args.layout = EP4J_RANK_MAJOR;
   args.format = EP4J_ROWS_BF16;
   OK(ep4j->low_latency_dispatch(buffer, &args, &got));
+  memset(&back, 0, sizeof back);
+  back.y = got.x;
+  fetch_groups(&got);
   for (source = 0; source < in->ranks; source++) {
     int32_t row = 0;
     for (t = 0; t < tokens_of(source, in->ranks); t++) {
@@ -149,10 +167,8 @@ static inline void by_rank(ep4j_buffer buffer, const inputs *in) {
     CHECK(((int32_t *)got.counts.data)[source] == row);
   }
   CHECK(got.topk_idx.shape[2] == TOP_K && got.topk_weights.shape[2] == TOP_K);
-  memset(&back, 0, sizeof back);
   back.size = sizeof back;
   back.dispatched = got.result;
-  back.y = got.x;
   back.topk_idx = args.topk_idx;
   back.topk_weights = args.topk_weights;
   OK(ep4j->low_latency_combine(buffer, &back, &sums));

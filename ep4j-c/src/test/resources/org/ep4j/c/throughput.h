@@ -49,6 +49,42 @@ static inline ep4j_dispatch_args dispatch_args(const inputs *in) {
   return args;
 }
 
+/* Copies a tensor of a GPU to the host, with its strides; the program ends before memory matters. */
+static inline void fetch(ep4j_tensor *tensor) {
+  static const int64_t BITS[] = {0, 16, 16, 32, 8, 4, 32, 64, 8, 8};
+  ep4j_tensor bytes;
+  int64_t elements = 1;
+  int d;
+  if (tensor->dimensions == 0 || tensor->device == EP4J_HOST) {
+    return;
+  }
+  for (d = 0; d < tensor->dimensions; d++) {
+    elements = tensor->shape[d] == 0 ? 0 : elements + (tensor->shape[d] - 1) * tensor->strides[d];
+    if (elements == 0) {
+      break;
+    }
+  }
+  bytes = ep4j_tensor_at(tensor->data, EP4J_UINT8, tensor->device, elements * BITS[tensor->dtype] / 8, 0, 0);
+  tensor->data = malloc((size_t)bytes.shape[0] + 1);
+  tensor->device = EP4J_HOST;
+  CHECK(tensor->data != NULL);
+  OK(ep4j->tensor_read(&bytes, tensor->data));
+}
+
+/* A result whose tensors the host can read. */
+static inline ep4j_dispatch_result seen(const ep4j_dispatch_result *got) {
+  ep4j_dispatch_result copy = *got;
+  ep4j_tensor *tensors[] = {&copy.x, &copy.scales, &copy.topk_idx, &copy.topk_weights,
+                            &copy.row_weights, &copy.source_tokens, &copy.source_ranks,
+                            &copy.aligned_counts, &copy.counts, &copy.rank_offsets,
+                            &copy.expert_offsets};
+  size_t i;
+  for (i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+    fetch(tensors[i]);
+  }
+  return copy;
+}
+
 static inline int is_tensor(ep4j_tensor tensor, int32_t dtype, int64_t d0, int64_t d1) {
   int matrix_like = d1 >= 0;
   return tensor.dimensions == (matrix_like ? 2 : 1) && tensor.dtype == dtype &&
@@ -68,7 +104,9 @@ static inline int has_values(const uint16_t *row, int source, int token, int fac
 }
 
 /* Rows of a FLAT dispatch in order of source rank and token, with choices and weights. */
-static inline void check_flat(const inputs *in, const ep4j_dispatch_result *got, int cached) {
+static inline void check_flat(const inputs *in, const ep4j_dispatch_result *result, int cached) {
+  ep4j_dispatch_result copy = seen(result);
+  const ep4j_dispatch_result *got = &copy;
   int source, t, k;
   int64_t n = 0;
   int local = EXPERTS / in->ranks;
@@ -110,6 +148,7 @@ static inline void check_flat(const inputs *in, const ep4j_dispatch_result *got,
 /* Each row counts once per rank that it went to. */
 static inline void check_flat_sums(const inputs *in, ep4j_tensor sums) {
   int t, rank;
+  fetch(&sums);
   CHECK(is_tensor(sums, EP4J_BF16, in->tokens, HIDDEN));
   for (t = 0; t < in->tokens; t++) {
     int holders = 0;
@@ -150,7 +189,8 @@ static inline void flat(ep4j_buffer buffer, const inputs *in) {
   check_flat(in, &again, 1);
   OK(ep4j->combine_input(again.result, EP4J_BF16, &input));
   CHECK(input.shape[0] >= again.rows && input.shape[1] == HIDDEN);
-  memcpy(input.data, again.x.data, (size_t)again.rows * HIDDEN * sizeof(uint16_t));
+  input.shape[0] = again.rows;
+  OK(ep4j->tensor_write(&input, seen(&again).x.data));
   combine_flat(buffer, in, input, got.handle);
   OK(ep4j->close(got.handle));
   OK(ep4j->close(got.handle));
@@ -213,6 +253,7 @@ static inline void scaled(ep4j_buffer buffer, inputs *in, int columns) {
   args.scales.strides[1] = length;
   args.scale_columns = columns;
   OK(ep4j->dispatch(buffer, &args, &got));
+  got = seen(&got);
   CHECK(got.scales.shape[0] == got.rows && got.scales.shape[1] == 4);
   CHECK(got.rows < 2 || got.scales.strides[columns ? 0 : 1] == 1);
   for (n = 0; n < got.rows; n++) {
@@ -238,10 +279,14 @@ static inline void grouped(ep4j_buffer buffer, inputs *in) {
   uint16_t *out = in->out;
   int local = EXPERTS / in->ranks;
   int expert, source, t, k, h;
+  memset(&back, 0, sizeof back);
+  back.size = sizeof back;
   args.layout = EP4J_EXPERT_MAJOR;
   args.expert_alignment = 4;
   args.zero_padding = 1;
   OK(ep4j->dispatch(buffer, &args, &got));
+  back.y = got.x;
+  got = seen(&got);
   CHECK(is_tensor(got.expert_offsets, EP4J_INT64, local + 1, -1));
   CHECK(got.topk_idx.dimensions == 0 && got.rank_offsets.dimensions == 0);
   for (expert = 0; expert < local; expert++) {
@@ -263,9 +308,6 @@ static inline void grouped(ep4j_buffer buffer, inputs *in) {
     CHECK(((int32_t *)got.counts.data)[expert] == count);
     CHECK(((int32_t *)got.aligned_counts.data)[expert] == (count + 3) / 4 * 4);
   }
-  memset(&back, 0, sizeof back);
-  back.size = sizeof back;
-  back.y = got.x;
   back.handle = got.handle;
   back.apply_weights = 1;
   back.bias0 = matrix(in->rows, EP4J_BF16, in->tokens, HIDDEN);
@@ -290,7 +332,7 @@ static inline void fixed_rows(ep4j_buffer buffer, const inputs *in) {
   ep4j_dispatch_result got = {sizeof got};
   args.max_rows = 2;
   OK(ep4j->dispatch(buffer, &args, &got));
-  CHECK(got.rows == 2 && is_tensor(got.x, EP4J_BF16, 2, HIDDEN) && got.counts.dimensions == 0);
+  CHECK(got.rows == 2 && is_tensor(seen(&got).x, EP4J_BF16, 2, HIDDEN) && got.counts.dimensions == 0);
   OK(ep4j->dispatch_result(got.result, &got));
   CHECK(got.received_rows > 2 && got.missing_rows == got.received_rows - 2);
   OK(ep4j->close(got.handle));
@@ -301,6 +343,9 @@ static inline void layout(ep4j_buffer buffer, const inputs *in) {
   ep4j_tensor ids = matrix(in->ids, EP4J_INT64, in->tokens, TOP_K);
   int rank, t;
   OK(ep4j->dispatch_layout(buffer, &ids, 0, &traffic));
+  fetch(&traffic.tokens_per_expert);
+  fetch(&traffic.tokens_per_rank);
+  fetch(&traffic.token_in_rank);
   CHECK(is_tensor(traffic.tokens_per_expert, EP4J_INT32, EXPERTS, -1));
   for (rank = 0; rank < in->ranks; rank++) {
     int32_t count = 0;
