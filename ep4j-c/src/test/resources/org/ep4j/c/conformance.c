@@ -203,6 +203,7 @@ static void everything(ep4j_group group, int rank, int ranks) {
     low_latency(buffer, in, VARIANTS[i]);
     low_latency(buffer, in, VARIANTS[i]);
   }
+  two_in_flight(buffer, in);
   by_rank(buffer, in);
   errors(buffer, in);
   describe(group, buffer, in);

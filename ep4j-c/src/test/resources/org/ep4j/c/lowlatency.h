@@ -138,6 +138,32 @@ static inline void low_latency(ep4j_buffer buffer, inputs *in, variant how) {
   }
 }
 
+/* Two dispatches wait for their hooks; the one after outdates the first. */
+static inline void two_in_flight(ep4j_buffer buffer, const inputs *in) {
+  ep4j_low_latency_dispatch_args args;
+  ep4j_low_latency_dispatch_result got[3] = {{sizeof *got}, {sizeof *got}, {sizeof *got}};
+  int i;
+  memset(&args, 0, sizeof args);
+  args.size = sizeof args;
+  args.x = matrix(in->rows, EP4J_BF16, in->tokens, HIDDEN);
+  args.topk_idx = matrix(in->ids, EP4J_INT64, in->tokens, TOP_K);
+  args.format = EP4J_ROWS_BF16;
+  args.return_hook = 1;
+  OK(ep4j->low_latency_dispatch(buffer, &args, &got[0]));
+  OK(ep4j->low_latency_dispatch(buffer, &args, &got[1]));
+  FAILS(2324, ep4j->low_latency_dispatch(buffer, &args, &got[2]));
+  for (i = 0; i < 2; i++) {
+    OK(ep4j->low_latency_receive(got[i].result));
+    OK(ep4j->low_latency_dispatch_result(got[i].result, &got[i]));
+    fetch_groups(&got[i]);
+    check_groups(in, &got[i]);
+  }
+  OK(ep4j->low_latency_dispatch(buffer, &args, &got[2]));
+  OK(ep4j->low_latency_receive(got[2].result));
+  OK(ep4j->low_latency_dispatch_result(got[1].result, &got[1]));
+  FAILS(1040, ep4j->low_latency_dispatch_result(got[0].result, &got[0]));
+}
+
 /* A row per token, with its choices; the caller applies the weights. */
 static inline void by_rank(ep4j_buffer buffer, const inputs *in) {
   ep4j_low_latency_dispatch_args args;
