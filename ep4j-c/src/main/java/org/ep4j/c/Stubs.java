@@ -10,6 +10,8 @@ import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.MethodType;
 import java.lang.reflect.Method;
+import java.util.Arrays;
+import java.util.Collections;
 
 /**
  * Binding of the table: makes a native function of each method. This is the one place where
@@ -48,7 +50,12 @@ final class Stubs {
 
   private static MemorySegment stub(Method method) {
     try {
-      MethodHandle function = MethodHandles.lookup().unreflect(method);
+      // Registers hold int parameters as well; the cast drops their upper halves. The JVM takes 10
+      // ms
+      // for each type of function, and so there are as many types as numbers of parameters.
+      MethodHandle function =
+          MethodHandles.explicitCastArguments(
+              MethodHandles.lookup().unreflect(method), longs(method.getParameterCount()));
       MethodHandle checked = MethodHandles.foldArguments(function, CHECK_PROCESS);
       MethodHandle safe = MethodHandles.catchException(checked, Throwable.class, STATUS_OF);
       return Linker.nativeLinker().upcallStub(safe, descriptor(method), Arena.global());
@@ -57,13 +64,13 @@ final class Stubs {
     }
   }
 
-  /** The C function of a method whose parameters are {@code int} or {@code long}. */
-  static FunctionDescriptor descriptor(Method method) {
-    Class<?>[] types = method.getParameterTypes();
-    MemoryLayout[] parameters = new MemoryLayout[types.length];
-    for (int i = 0; i < types.length; i++) {
-      parameters[i] = types[i] == int.class ? ValueLayout.JAVA_INT : ValueLayout.JAVA_LONG;
-    }
+  private static MethodType longs(int parameters) {
+    return MethodType.methodType(int.class, Collections.nCopies(parameters, long.class));
+  }
+
+  private static FunctionDescriptor descriptor(Method method) {
+    MemoryLayout[] parameters = new MemoryLayout[method.getParameterCount()];
+    Arrays.fill(parameters, ValueLayout.JAVA_LONG);
     return FunctionDescriptor.of(ValueLayout.JAVA_INT, parameters);
   }
 }

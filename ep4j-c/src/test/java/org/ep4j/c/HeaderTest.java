@@ -3,10 +3,10 @@ package org.ep4j.c;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
-import java.lang.foreign.MemoryLayout;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.regex.MatchResult;
@@ -103,8 +103,8 @@ class HeaderTest {
               .formatted(
                   name,
                   (2 + i) * 8,
-                  Stubs.descriptor(functions[i].method()).argumentLayouts().stream()
-                      .map((MemoryLayout parameter) -> " " + parameter.byteSize())
+                  Arrays.stream(functions[i].method().getParameterTypes())
+                      .map(type -> type == int.class ? " 4" : " 8")
                       .collect(Collectors.joining())));
       program.append(
           "printf(\"%1$s %%zu\", offsetof(ep4j_api, %1$s)); sizes(ep4j_api().%1$s);%n"

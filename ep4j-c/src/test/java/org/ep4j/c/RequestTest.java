@@ -48,8 +48,7 @@ class RequestTest {
     MemorySegment args = arena.allocate(CombineRequest.ARGS.size(), 8);
     args.set(ValueLayout.JAVA_LONG, Struct.SIZE, CombineRequest.ARGS.size());
     args.set(ValueLayout.JAVA_LONG, offset(HANDLE), 1);
-    Tensors.write(
-        args.address() + offset("y"), Tensor.allocate(arena, DType.BF16, 2, 16));
+    Tensors.write(args.address() + offset("y"), Tensor.allocate(arena, DType.BF16, 2, 16));
     return args;
   }
 
