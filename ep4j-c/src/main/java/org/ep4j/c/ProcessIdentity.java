@@ -22,6 +22,8 @@ final class ProcessIdentity {
   private static final long PAGE_BYTES = 4096;
   private static final long MAP_FAILED = -1;
 
+  private static final MethodHandle GETPID =
+      handle("getpid", FunctionDescriptor.of(ValueLayout.JAVA_INT));
   private static final MethodHandle MMAP =
       handle(
           "mmap",
@@ -42,23 +44,10 @@ final class ProcessIdentity {
               ValueLayout.JAVA_LONG,
               ValueLayout.JAVA_INT));
 
+  private static final int OWNER = current();
+
   /** A word that is 1 in this process and 0 in its children; 0 where the kernel clears no pages. */
   private static final long MARK = mark();
-
-  /** For kernels that clear no pages. */
-  private static final class ProcessId {
-    static final MethodHandle GETPID =
-        handle("getpid", FunctionDescriptor.of(ValueLayout.JAVA_INT));
-    static final int OWNER = current();
-
-    static int current() {
-      try {
-        return (int) GETPID.invokeExact();
-      } catch (Throwable t) {
-        throw new AssertionError("getpid cannot throw", t);
-      }
-    }
-  }
 
   private ProcessIdentity() {}
 
@@ -68,25 +57,36 @@ final class ProcessIdentity {
    * @throws IllegalUseException in a forked child
    */
   static void check() {
-    if (MARK == 0 ? ProcessId.current() != ProcessId.OWNER : NativeMemory.getLong(MARK) == 0) {
+    if (MARK == 0 ? current() != OWNER : NativeMemory.getLong(MARK) == 0) {
       throw new IllegalUseException(
           ErrorCode.FORKED_PROCESS,
-          "this process was forked, and cannot use the JVM of its parent: start ep4j after the fork,"
-              + " or execute a new program");
+          "this process was forked from "
+              + OWNER
+              + ", whose JVM it cannot use: start ep4j after the fork, or execute a new program");
     }
   }
 
   private static long mark() {
     try {
       long page =
-          (long) MMAP.invokeExact(0L, PAGE_BYTES, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0L);
-      if (page == MAP_FAILED || (int) MADVISE.invokeExact(page, PAGE_BYTES, MADV_WIPEONFORK) != 0) {
+          (long)
+              MMAP.invokeExact(0L, PAGE_BYTES, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0L);
+      if (page == MAP_FAILED
+          || (int) MADVISE.invokeExact(page, PAGE_BYTES, MADV_WIPEONFORK) != 0) {
         return 0;
       }
       NativeMemory.putLong(page, 1);
       return page;
     } catch (Throwable t) {
       throw new AssertionError("mmap and madvise cannot throw", t);
+    }
+  }
+
+  private static int current() {
+    try {
+      return (int) GETPID.invokeExact();
+    } catch (Throwable t) {
+      throw new AssertionError("getpid cannot throw", t);
     }
   }
 
