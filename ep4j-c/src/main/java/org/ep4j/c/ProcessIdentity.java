@@ -69,10 +69,8 @@ final class ProcessIdentity {
   private static long mark() {
     try {
       long page =
-          (long)
-              MMAP.invokeExact(0L, PAGE_BYTES, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0L);
-      if (page == MAP_FAILED
-          || (int) MADVISE.invokeExact(page, PAGE_BYTES, MADV_WIPEONFORK) != 0) {
+          (long) MMAP.invokeExact(0L, PAGE_BYTES, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0L);
+      if (page == MAP_FAILED || (int) MADVISE.invokeExact(page, PAGE_BYTES, MADV_WIPEONFORK) != 0) {
         return 0;
       }
       NativeMemory.putLong(page, 1);
