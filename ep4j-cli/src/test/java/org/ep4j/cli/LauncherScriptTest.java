@@ -58,7 +58,7 @@ class LauncherScriptTest {
     Files.copy(Path.of("..", "tools", "jdk.sh"), clone.resolve("tools/jdk.sh"));
     Files.writeString(clone.resolve("pom.xml"), "");
     for (String module :
-        List.of("core", "verify", "rdma", "cuda", "nccl", "nvshmem", "bench", "cli")) {
+        List.of("core", "c", "verify", "rdma", "cuda", "nccl", "nvshmem", "bench", "cli")) {
       Path main = Files.createDirectories(clone.resolve("ep4j-" + module + "/src/main"));
       Files.writeString(clone.resolve("ep4j-" + module + "/pom.xml"), "");
       source = Files.writeString(main.resolve("Source.java"), "class Source {}");
