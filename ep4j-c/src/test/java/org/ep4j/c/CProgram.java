@@ -85,14 +85,15 @@ final class CProgram {
 
   /** A directory for {@code EP4J_HOME}, whose jar names the classes of this JVM. */
   private static Path installation(Path directory) throws IOException {
-    Path lib = Files.createDirectories(directory.resolve("installation/lib"));
+    Path home = directory.resolve("installation");
+    Path lib = Files.createDirectories(home.resolve("lib"));
     Manifest manifest = new Manifest();
     manifest.getMainAttributes().put(Attributes.Name.MANIFEST_VERSION, "1.0");
     manifest.getMainAttributes().put(Attributes.Name.CLASS_PATH, classPath());
     try (OutputStream out = Files.newOutputStream(lib.resolve(JAR))) {
       new JarOutputStream(out, manifest).close();
     }
-    return lib.getParent();
+    return home;
   }
 
   private static String classPath() {

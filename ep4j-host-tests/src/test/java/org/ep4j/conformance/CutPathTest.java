@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.Consumer;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.DispatchHandle;
@@ -39,15 +38,16 @@ class CutPathTest {
 
   private static final Duration LIMIT = Duration.ofMinutes(1);
 
-  /** Sends all tokens to the other rank, and checks what comes back. */
-  private enum Kind {
-    HIGH_THROUGHPUT(CutPathTest::highThroughput),
-    LOW_LATENCY(CutPathTest::lowLatency);
+  /** Operations that send all tokens to the other rank, and check what comes back. */
+  enum Kind {
+    HIGH_THROUGHPUT,
+    LOW_LATENCY;
 
-    final Consumer<ExpertBuffer> round;
-
-    Kind(Consumer<ExpertBuffer> round) {
-      this.round = round;
+    void run(ExpertBuffer buffer) {
+      switch (this) {
+        case HIGH_THROUGHPUT -> highThroughput(buffer);
+        case LOW_LATENCY -> lowLatency(buffer);
+      }
     }
   }
 
@@ -86,22 +86,22 @@ class CutPathTest {
                     .timeout(LONG)
                     .build();
             try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
-              PeerTimeoutException error = untilCut(buffer, kind.round);
+              PeerTimeoutException error = untilCut(buffer, kind);
               assertThat(error)
                   .hasMessageContaining("rank " + (1 - group.rank()) + " is unreachable")
                   .hasMessageContaining("dropped at step 400");
               assertThat(error.peer()).isEqualTo(1 - group.rank());
               buffer.reset();
-              kind.round.accept(buffer);
+              kind.run(buffer);
             }
           });
     }
   }
 
-  private static PeerTimeoutException untilCut(ExpertBuffer buffer, Consumer<ExpertBuffer> round) {
+  private static PeerTimeoutException untilCut(ExpertBuffer buffer, Kind kind) {
     for (int i = 0; i < MAX_ROUNDS; i++) {
       try {
-        round.accept(buffer);
+        kind.run(buffer);
       } catch (PeerTimeoutException e) {
         return e;
       }
