@@ -53,9 +53,16 @@ final class ObjectTable {
     return numbers[slot];
   }
 
-  /** Removes an object and all that it owns. */
+  /**
+   * Removes an object and all that it owns; no effect if it is closed already, for example by
+   * another thread or with its owner.
+   */
   synchronized void remove(long number) {
-    release(slot(number));
+    int removed = slot(number);
+    if (!holds(removed, number) || objects[removed] == null) {
+      return;
+    }
+    release(removed);
     for (int slot = 0; slot < used; slot++) {
       if (objects[slot] != null && owners[slot] == number) {
         release(slot);

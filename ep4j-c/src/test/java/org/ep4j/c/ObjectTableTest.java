@@ -40,6 +40,19 @@ class ObjectTableTest {
     assertThat(get(other)).isEqualTo("other");
   }
 
+  /** Two threads may close one object, or an object and its owner. */
+  @Test
+  void anObjectRemovedTwiceFreesItsPlaceOnce() {
+    long removed = table.add("removed", ObjectTable.NO_OWNER);
+    table.remove(removed);
+    table.remove(removed);
+    long first = table.add("first", ObjectTable.NO_OWNER);
+    table.remove(removed);
+    long second = table.add("second", ObjectTable.NO_OWNER);
+    assertThat(get(first)).isEqualTo("first");
+    assertThat(get(second)).isEqualTo("second");
+  }
+
   @Test
   void foreignNumbersAndOtherKindsAreRefused() {
     long number = table.add("text", ObjectTable.NO_OWNER);
