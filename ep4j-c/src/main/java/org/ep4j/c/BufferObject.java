@@ -47,6 +47,16 @@ final class BufferObject {
     return new BufferObject(buffer).number;
   }
 
+  /**
+   * Enters the open buffer with a number: the calling thread is in it until {@link #leave}. Another
+   * one inside is an error.
+   */
+  static BufferObject enter(long number) {
+    BufferObject found = of(number);
+    found.enter();
+    return found;
+  }
+
   /** The open buffer with a number. */
   static BufferObject of(long number) {
     return ObjectTable.PROCESS.get("buffer", number, BufferObject.class, "an open buffer");
@@ -85,16 +95,18 @@ final class BufferObject {
     return ObjectTable.PROCESS.add(routes, number);
   }
 
-  /** Closes the buffer, and the numbers of all that it gave out. */
+  /** Closes the buffer, and the numbers of all that it gave out; closing twice is harmless. */
   void close() {
     guard.enterForClose();
     try {
-      buffer.close();
-      guard.shut();
-      ObjectTable.PROCESS.remove(number);
+      if (!guard.isShut()) {
+        buffer.close();
+        guard.shut();
+        ObjectTable.PROCESS.remove(number);
+        arena.close();
+      }
     } finally {
       guard.leave();
     }
-    arena.close();
   }
 }

@@ -25,7 +25,7 @@ final class CombineRequest extends Request {
   private CombineOptions options = CombineOptions.DEFAULT;
 
   CombineRequest(Arena arena) {
-    super(ARGS, HANDLE, arena);
+    super(ARGS, HANDLE, EXECUTION, arena);
   }
 
   @Override
@@ -38,7 +38,7 @@ final class CombineRequest extends Request {
             .partialRounding(
                 !Constants.flag(
                     "args->single_rounding", NativeMemory.getInt(args + SINGLE_ROUNDING)))
-            .execution(execution(args + EXECUTION));
+            .execution(execution());
     Tensor weights = Tensors.read("args->topk_weights", args + TOPK_WEIGHTS);
     if (weights != null) {
       builder.topkWeights(weights);

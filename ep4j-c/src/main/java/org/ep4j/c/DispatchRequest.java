@@ -3,7 +3,6 @@ package org.ep4j.c;
 import java.lang.foreign.Arena;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
-import org.ep4j.Execution;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
@@ -46,7 +45,7 @@ final class DispatchRequest extends Request {
   private Layout layout = Layout.FLAT;
 
   DispatchRequest(Arena arena) {
-    super(ARGS, HANDLE, arena);
+    super(ARGS, HANDLE, EXECUTION, arena);
   }
 
   @Override
@@ -57,7 +56,7 @@ final class DispatchRequest extends Request {
         new Tokens(
             x,
             byColumns
-                ? Tensors.readColumns("args->scales", args + SCALES)
+                ? Tensors.readColumns("args->scales", args + SCALES, x.size(0))
                 : Tensors.read("args->scales", args + SCALES),
             Tensors.read("args->global_scales", args + GLOBAL_SCALES),
             byColumns ? ScaleLayout.COLUMN_MAJOR : ScaleLayout.ROW_MAJOR);
@@ -77,7 +76,7 @@ final class DispatchRequest extends Request {
                 Constants.flag("args->scale_columns", NativeMemory.getInt(args + SCALE_COLUMNS))
                     ? ScaleLayout.COLUMN_MAJOR
                     : ScaleLayout.ROW_MAJOR)
-            .execution(execution(args + EXECUTION))
+            .execution(execution())
             .build();
   }
 
@@ -91,10 +90,6 @@ final class DispatchRequest extends Request {
 
   DispatchOptions options() {
     return options;
-  }
-
-  Execution execution() {
-    return options.execution();
   }
 
   /** Number of the handle of a cached dispatch; 0 for a dispatch with a routing. */

@@ -57,6 +57,7 @@ final class GroupFunctions {
   private GroupFunctions() {}
 
   static int groupFromEnvironment(long group) {
+    Struct.requirePointer("group", group);
     return open(group, Group.fromEnvironment());
   }
 
@@ -181,8 +182,8 @@ final class GroupFunctions {
     return ObjectTable.PROCESS.get("group", number, Group.class, "an open group");
   }
 
+  /** Gives the caller a group. */
   private static int open(long result, Group group) {
-    Struct.requirePointer("group", result);
     NativeMemory.putLong(result, ObjectTable.PROCESS.add(group, ObjectTable.NO_OWNER));
     return 0;
   }

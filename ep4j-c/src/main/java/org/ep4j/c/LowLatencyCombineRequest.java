@@ -27,7 +27,7 @@ final class LowLatencyCombineRequest extends Request {
   private LowLatencyCombineOptions options = LowLatencyCombineOptions.DEFAULT;
 
   LowLatencyCombineRequest(Arena arena) {
-    super(ARGS, DISPATCHED, arena);
+    super(ARGS, DISPATCHED, EXECUTION, arena);
   }
 
   @Override
@@ -46,7 +46,7 @@ final class LowLatencyCombineRequest extends Request {
                     "args->partial_rounding", NativeMemory.getInt(args + PARTIAL_ROUNDING)))
             .returnHook(
                 Constants.flag("args->return_hook", NativeMemory.getInt(args + RETURN_HOOK)))
-            .execution(execution(args + EXECUTION));
+            .execution(execution());
     Tensor out = Tensors.read("args->out", args + OUT);
     if (out != null) {
       builder.out(out);

@@ -40,7 +40,7 @@ final class LowLatencyDispatchRequest extends Request {
   private Layout layout = Layout.EXPERT_MAJOR;
 
   LowLatencyDispatchRequest(Arena arena) {
-    super(ARGS, Struct.SIZE, arena);
+    super(ARGS, Struct.SIZE, EXECUTION, arena);
   }
 
   @Override
@@ -76,7 +76,7 @@ final class LowLatencyDispatchRequest extends Request {
                     "args->deliver_weights", NativeMemory.getInt(args + DELIVER_WEIGHTS)))
             .returnHook(
                 Constants.flag("args->return_hook", NativeMemory.getInt(args + RETURN_HOOK)))
-            .execution(execution(args + EXECUTION));
+            .execution(execution());
     Tensor cumulative = Tensors.read("args->cumulative_stats", args + CUMULATIVE_STATS);
     if (cumulative != null) {
       builder.cumulativeStats(cumulative);

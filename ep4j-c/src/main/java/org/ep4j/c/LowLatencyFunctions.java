@@ -29,13 +29,13 @@ final class LowLatencyFunctions {
 
   private static final String DISPATCH_KIND = "the result of a low-latency dispatch";
   private static final String COMBINE_KIND = "the result of a low-latency combine";
+  private static final String HOOK_KIND = "a low-latency operation with return_hook";
 
   private LowLatencyFunctions() {}
 
   static int lowLatencyDispatch(long buffer, long args, long result) {
     DISPATCHED.require("result", result);
-    BufferObject found = BufferObject.of(buffer);
-    found.enter();
+    BufferObject found = BufferObject.enter(buffer);
     try {
       LowLatencyDispatchRequest request = found.lowLatencyDispatchRequest;
       request.take(args);
@@ -60,29 +60,36 @@ final class LowLatencyFunctions {
 
   static int lowLatencyDispatchResult(long dispatched, long result) {
     DISPATCHED.require("result", result);
-    ResultSlot slot = ResultSlot.of("dispatched", dispatched);
-    LowLatencyDispatch dispatch =
-        slot.result("dispatched", LowLatencyDispatch.class, DISPATCH_KIND);
-    NativeMemory.putLong(result + RESULT, slot.number());
-    NativeMemory.putLong(result + EVENT, 0);
-    clear(result);
-    fill(result, slot, dispatch);
-    return 0;
+    ResultSlot slot = ResultSlot.enter("dispatched", dispatched);
+    try {
+      LowLatencyDispatch dispatch =
+          slot.result("dispatched", LowLatencyDispatch.class, DISPATCH_KIND);
+      NativeMemory.putLong(result + RESULT, slot.number());
+      NativeMemory.putLong(result + EVENT, 0);
+      clear(result);
+      fill(result, slot, dispatch);
+      return 0;
+    } finally {
+      slot.leave();
+    }
   }
 
   static int lowLatencyCombineInput(long dispatched, long input) {
     Struct.requirePointer("input", input);
-    ResultSlot slot = ResultSlot.of("dispatched", dispatched);
-    LowLatencyDispatch dispatch =
-        slot.result("dispatched", LowLatencyDispatch.class, DISPATCH_KIND);
-    Tensors.write(input, slot.owner().buffer().lowLatencyCombineBuffer(dispatch.handle()));
-    return 0;
+    ResultSlot slot = ResultSlot.enter("dispatched", dispatched);
+    try {
+      LowLatencyDispatch dispatch =
+          slot.result("dispatched", LowLatencyDispatch.class, DISPATCH_KIND);
+      Tensors.write(input, slot.owner().buffer().lowLatencyCombineBuffer(dispatch.handle()));
+      return 0;
+    } finally {
+      slot.leave();
+    }
   }
 
   static int lowLatencyCombine(long buffer, long args, long result) {
     COMBINED.require("result", result);
-    BufferObject found = BufferObject.of(buffer);
-    found.enter();
+    BufferObject found = BufferObject.enter(buffer);
     try {
       LowLatencyCombineRequest request = found.lowLatencyCombineRequest;
       request.take(args);
@@ -110,28 +117,32 @@ final class LowLatencyFunctions {
 
   static int lowLatencyCombineResult(long combined, long result) {
     COMBINED.require("result", result);
-    ResultSlot slot = ResultSlot.of("combined", combined);
-    LowLatencyCombine combine = slot.result("combined", LowLatencyCombine.class, COMBINE_KIND);
-    Tensors.write(result + SUMS, combine.x());
-    NativeMemory.putLong(result + SUM_RESULT, slot.number());
-    NativeMemory.putLong(result + SUM_EVENT, 0);
-    return 0;
+    ResultSlot slot = ResultSlot.enter("combined", combined);
+    try {
+      LowLatencyCombine combine = slot.result("combined", LowLatencyCombine.class, COMBINE_KIND);
+      Tensors.write(result + SUMS, combine.x());
+      NativeMemory.putLong(result + SUM_RESULT, slot.number());
+      NativeMemory.putLong(result + SUM_EVENT, 0);
+      return 0;
+    } finally {
+      slot.leave();
+    }
   }
 
   static int lowLatencyReceive(long operation) {
-    Object result =
-        ResultSlot.of("operation", operation)
-            .result("operation", Object.class, "a low-latency operation with return_hook");
-    ReceiveHook hook =
-        switch (result) {
-          case LowLatencyDispatch dispatch -> dispatch.hook();
-          case LowLatencyCombine combine -> combine.hook();
-          default ->
-              throw ResultSlot.otherOperation(
-                  "operation", operation, "a low-latency operation with return_hook");
-        };
-    hook.receive();
-    return 0;
+    ResultSlot slot = ResultSlot.enter("operation", operation);
+    try {
+      ReceiveHook hook =
+          switch (slot.result("operation", Object.class, HOOK_KIND)) {
+            case LowLatencyDispatch dispatch -> dispatch.hook();
+            case LowLatencyCombine combine -> combine.hook();
+            default -> throw ResultSlot.otherOperation("operation", operation, HOOK_KIND);
+          };
+      hook.receive();
+      return 0;
+    } finally {
+      slot.leave();
+    }
   }
 
   private static void clear(long at) {
@@ -142,11 +153,7 @@ final class LowLatencyFunctions {
     Tensor x = dispatch.x();
     Tensors.write(at + X, x);
     if (dispatch.hasScales()) {
-      if (slot.scaleColumns()) {
-        Tensors.writeColumns(at + SCALES, dispatch.scales(), x.size(1));
-      } else {
-        Tensors.write(at + SCALES, dispatch.scales());
-      }
+      Tensors.writeScales(at + SCALES, dispatch.scales(), slot.scaleColumns(), x.size(1));
     }
     Tensors.write(at + COUNTS, dispatch.counts());
     if (dispatch instanceof RankMajorDispatch byRank) {

@@ -10,8 +10,10 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Arguments of a function as objects of the API. A call with the same bytes as the last one uses
- * the objects of that one, so a loop over the same memory allocates nothing. Used by the thread in
- * the buffer.
+ * the objects of that one, so a loop over the same memory allocates nothing. These objects are
+ * addresses, shapes and options, and keep no content of the memory: the same address in memory that
+ * was freed and allocated again is right. Bytes that name an event are read in each call, which
+ * refuses a closed one. Used by the thread in the buffer.
  */
 abstract class Request {
   /** {@code ep4j_execution}. */
@@ -27,6 +29,9 @@ abstract class Request {
   /** Offset of the field that names an object: another one in each call of a loop. */
   private final long objectField;
 
+  /** Offset of the {@code ep4j_execution}. */
+  private final long executionField;
+
   /** Address of the bytes of the last call. */
   private final long copy;
 
@@ -35,12 +40,14 @@ abstract class Request {
   /**
    * A request before its first call.
    *
-   * @param objectField offset of that field
+   * @param objectField offset of the field that names an object; {@link Struct#SIZE} without one
+   * @param executionField offset of the {@code ep4j_execution}
    * @param arena owns the copy
    */
-  Request(Struct struct, long objectField, Arena arena) {
+  Request(Struct struct, long objectField, long executionField, Arena arena) {
     this.struct = struct;
     this.objectField = objectField;
+    this.executionField = executionField;
     this.copy = arena.allocate(struct.size(), Long.BYTES).address();
   }
 
@@ -53,7 +60,7 @@ abstract class Request {
       same &= at == objectField || word == NativeMemory.getLong(copy + at);
       NativeMemory.putLong(copy + at, word);
     }
-    if (!same) {
+    if (!same || previous() != 0) {
       valid = false;
       read(copy);
       valid = true;
@@ -73,9 +80,15 @@ abstract class Request {
     return NativeMemory.getLong(copy + objectField);
   }
 
-  /** The {@code ep4j_execution} at an address. */
-  static Execution execution(long at) {
-    long previous = NativeMemory.getLong(at + PREVIOUS);
+  /** Number of the event that the operation waits for, or 0. */
+  private long previous() {
+    return NativeMemory.getLong(copy + executionField + PREVIOUS);
+  }
+
+  /** The {@code ep4j_execution} of the call. */
+  final Execution execution() {
+    long at = copy + executionField;
+    long previous = previous();
     Execution execution =
         Constants.flag("args->execution.on_stream", NativeMemory.getInt(at + ON_STREAM))
             ? Execution.on(new DeviceStream(NativeMemory.getLong(at + STREAM)))

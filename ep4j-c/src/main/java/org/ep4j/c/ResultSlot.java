@@ -24,7 +24,26 @@ final class ResultSlot {
     number = ObjectTable.PROCESS.add(this, buffer);
   }
 
-  /** The result with a number. */
+  /**
+   * Enters the buffer of the result with a number: the calling thread is in it until {@link
+   * #leave}. An operation that another thread ended in between has outdated the result.
+   */
+  static ResultSlot enter(String argument, long number) {
+    ResultSlot found = of(argument, number);
+    found.owner.enter();
+    if (found.number != number) {
+      found.leave();
+      return of(argument, number); // throws: the number is outdated
+    }
+    return found;
+  }
+
+  /** Ends the access that {@link #enter} gave. */
+  void leave() {
+    owner.leave();
+  }
+
+  /** The result with a number; for the thread in its buffer. */
   static ResultSlot of(String argument, long number) {
     return ObjectTable.PROCESS.get(argument, number, ResultSlot.class, "a result that is valid");
   }

@@ -12,6 +12,12 @@ import org.ep4j.memory.NativeMemory;
  * header.
  */
 final class Struct {
+  /**
+   * More bytes than any version's inputs have: a larger size was never set, and nothing is read at
+   * such a distance.
+   */
+  private static final long LARGEST = 4096;
+
   /** Offset of the field {@code size} of all structures but tensors. */
   static final long SIZE = 0;
 
@@ -87,7 +93,8 @@ final class Struct {
   }
 
   /**
-   * Requires that the caller's structure exists and has all fields of this one.
+   * Requires that the caller's structure exists and has all fields of this one. A version that
+   * appends fields must accept the sizes of the versions before it.
    *
    * @param argument name of the parameter
    */
@@ -103,6 +110,9 @@ final class Struct {
   void requireInput(String argument, long address) {
     require(argument, address);
     long given = NativeMemory.getLong(address + SIZE);
+    if (given > LARGEST) {
+      throw invalid(argument + "->size", given, "sizeof(" + name + "), " + size + " here");
+    }
     for (long at = size; at < given; at++) {
       if (NativeMemory.getByte(address + at) != 0) {
         throw invalid(argument + "->size", given, size + ", what these jars know, or 0 behind it");

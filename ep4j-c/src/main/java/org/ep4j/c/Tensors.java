@@ -73,9 +73,20 @@ final class Tensors {
     return !isDense(at, shape) && stride(at, 0) == 1 && stride(at, 1) >= shape[0];
   }
 
-  /** A matrix that is stored by columns, [T, S], as its columns [S, A]. */
-  static Tensor readColumns(String field, long at) {
+  /**
+   * A matrix of {@code rows} rows that is stored by columns, [T, S], as its columns [S, A]: these
+   * do not tell T.
+   */
+  static Tensor readColumns(String field, long at, long rows) {
     long[] shape = shape(field, at);
+    if (shape[0] != rows) {
+      throw new InvalidArgumentException(
+          ErrorCode.PAYLOAD_SCALES,
+          field + ".shape",
+          Arrays.toString(shape),
+          "[" + rows + ", scales per row]",
+          "pass the block scales of every row");
+    }
     return over(field, at, shape[1], stride(at, 1));
   }
 
@@ -159,11 +170,20 @@ final class Tensors {
     }
   }
 
+  /** Describes scales of {@code rows} rows, or of groups of as many, in either layout. */
+  static void writeScales(long at, Tensor scales, boolean byColumns, long rows) {
+    if (byColumns) {
+      writeColumns(at, scales, rows);
+    } else {
+      write(at, scales);
+    }
+  }
+
   /**
    * Describes a matrix, or matrices, that {@code tensor} holds by columns: [S, A] as [rows, S], or
    * [G, S, A] as [G, rows, S].
    */
-  static void writeColumns(long at, Tensor tensor, long rows) {
+  private static void writeColumns(long at, Tensor tensor, long rows) {
     int dimensions = tensor.dimensions();
     describe(at, tensor, dimensions);
     long columns = tensor.size(dimensions - 2);

@@ -4,13 +4,13 @@ import org.ep4j.Combine;
 import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchLayout;
+import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
 import org.ep4j.GroupedDispatch;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Routing;
 import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
 import org.ep4j.memory.NativeMemory;
 
 /** High-throughput operations. */
@@ -74,11 +74,11 @@ final class ThroughputFunctions {
 
   static int dispatch(long buffer, long args, long result) {
     DISPATCHED.require("result", result);
-    BufferObject found = BufferObject.of(buffer);
-    found.enter();
+    BufferObject found = BufferObject.enter(buffer);
     try {
       DispatchRequest request = found.dispatchRequest;
       request.take(args);
+      Execution execution = request.options().execution();
       long handle = request.handle();
       boolean scaleColumns;
       Dispatch dispatch;
@@ -95,17 +95,13 @@ final class ThroughputFunctions {
         dispatch =
             found
                 .buffer()
-                .dispatch(
-                    routes.handle().layout(),
-                    request.tokens(),
-                    routes.handle(),
-                    request.execution());
+                .dispatch(routes.handle().layout(), request.tokens(), routes.handle(), execution);
       }
       ResultSlot slot = found.dispatched;
       NativeMemory.putLong(result + RESULT, slot.renew(dispatch, handle, scaleColumns));
-      NativeMemory.putLong(result + EVENT, found.event(request.execution(), dispatch.event()));
+      NativeMemory.putLong(result + EVENT, found.event(execution, dispatch.event()));
       clear(result);
-      if (!request.execution().isAsync()) {
+      if (!execution.isAsync()) {
         fillRows(result, found, slot, dispatch);
         if (!request.options().sizing().isStatic() && handle == 0) {
           fillCounts(result, dispatch);
@@ -119,29 +115,36 @@ final class ThroughputFunctions {
 
   static int dispatchResult(long dispatched, long result) {
     DISPATCHED.require("result", result);
-    ResultSlot slot = ResultSlot.of("dispatched", dispatched);
-    Dispatch dispatch = slot.result("dispatched", Dispatch.class, DISPATCH_KIND);
-    NativeMemory.putLong(result + RESULT, slot.number());
-    NativeMemory.putLong(result + EVENT, 0);
-    clear(result);
-    fillRows(result, slot.owner(), slot, dispatch);
-    fillCounts(result, dispatch);
-    return 0;
+    ResultSlot slot = ResultSlot.enter("dispatched", dispatched);
+    try {
+      Dispatch dispatch = slot.result("dispatched", Dispatch.class, DISPATCH_KIND);
+      NativeMemory.putLong(result + RESULT, slot.number());
+      NativeMemory.putLong(result + EVENT, 0);
+      clear(result);
+      fillRows(result, slot.owner(), slot, dispatch);
+      fillCounts(result, dispatch);
+      return 0;
+    } finally {
+      slot.leave();
+    }
   }
 
   static int combineInput(long dispatched, int dtype, long input) {
     Struct.requirePointer("input", input);
     DType type = Tensors.dtype("dtype", dtype);
-    Dispatch dispatch =
-        ResultSlot.of("dispatched", dispatched).result("dispatched", Dispatch.class, DISPATCH_KIND);
-    Tensors.write(input, dispatch.combineInput(type));
-    return 0;
+    ResultSlot slot = ResultSlot.enter("dispatched", dispatched);
+    try {
+      Dispatch dispatch = slot.result("dispatched", Dispatch.class, DISPATCH_KIND);
+      Tensors.write(input, dispatch.combineInput(type));
+      return 0;
+    } finally {
+      slot.leave();
+    }
   }
 
   static int combine(long buffer, long args, long result) {
     COMBINED.require("result", result);
-    BufferObject found = BufferObject.of(buffer);
-    found.enter();
+    BufferObject found = BufferObject.enter(buffer);
     try {
       CombineRequest request = found.combineRequest;
       request.take(args);
@@ -165,12 +168,16 @@ final class ThroughputFunctions {
 
   static int combineResult(long combined, long result) {
     COMBINED.require("result", result);
-    ResultSlot slot = ResultSlot.of("combined", combined);
-    Combine combine = slot.result("combined", Combine.class, COMBINE_KIND);
-    fill(result, combine);
-    NativeMemory.putLong(result + SUM_RESULT, slot.number());
-    NativeMemory.putLong(result + SUM_EVENT, 0);
-    return 0;
+    ResultSlot slot = ResultSlot.enter("combined", combined);
+    try {
+      Combine combine = slot.result("combined", Combine.class, COMBINE_KIND);
+      fill(result, combine);
+      NativeMemory.putLong(result + SUM_RESULT, slot.number());
+      NativeMemory.putLong(result + SUM_EVENT, 0);
+      return 0;
+    } finally {
+      slot.leave();
+    }
   }
 
   /** Writes that nothing is known yet. */
@@ -183,7 +190,7 @@ final class ThroughputFunctions {
     NativeMemory.putLong(at + ROWS, dispatch.rows());
     Tensors.write(at + X, dispatch.x());
     if (dispatch.hasScales()) {
-      writeScales(at + SCALES, dispatch.scales(), slot.scaleColumns(), dispatch.rows());
+      Tensors.writeScales(at + SCALES, dispatch.scales(), slot.scaleColumns(), dispatch.rows());
     }
     if (dispatch.hasGlobalScales()) {
       Tensors.write(at + GLOBAL_SCALES, dispatch.globalScales());
@@ -235,14 +242,6 @@ final class ThroughputFunctions {
       Tensors.write(at + SUM_WEIGHTS, combine.topkWeights());
     } else {
       Tensors.writeNone(at + SUM_WEIGHTS);
-    }
-  }
-
-  private static void writeScales(long at, Tensor scales, boolean byColumns, long rows) {
-    if (byColumns) {
-      Tensors.writeColumns(at, scales, rows);
-    } else {
-      Tensors.write(at, scales);
     }
   }
 }

@@ -1,12 +1,14 @@
 package org.ep4j.c;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
+import org.ep4j.Event;
 import org.ep4j.Tensor;
 import org.junit.jupiter.api.Test;
 
@@ -41,6 +43,21 @@ class RequestTest {
       args.set(ValueLayout.JAVA_LONG, offset("y"), other.address());
       request.take(args.address());
       assertThat(request.y().address()).isEqualTo(other.address());
+    }
+  }
+
+  /** Bytes alone do not tell whether the event that they name is still open. */
+  @Test
+  void aClosedEventIsRefusedInEqualArguments() {
+    try (Arena arena = Arena.ofConfined()) {
+      CombineRequest request = new CombineRequest(arena);
+      MemorySegment args = args(arena);
+      long event = ObjectTable.PROCESS.add(Event.completed(), ObjectTable.NO_OWNER);
+      args.set(ValueLayout.JAVA_LONG, offset("execution") + Long.BYTES, event);
+      request.take(args.address());
+      ObjectTable.PROCESS.remove(event);
+      assertThatThrownBy(() -> request.take(args.address()))
+          .hasMessageStartingWith("EP4J-1040: args->execution.previous = " + event);
     }
   }
 
