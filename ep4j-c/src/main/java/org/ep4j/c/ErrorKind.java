@@ -3,6 +3,7 @@ package org.ep4j.c;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.PeerTimeoutException;
@@ -42,7 +43,11 @@ enum ErrorKind {
    * The first kind that {@code error} belongs to; arguments and uses without a code are defects.
    */
   static ErrorKind of(Throwable error) {
-    if (error instanceof UnsupportedOperationException) {
+    // The CUDA engine throws it, with a code, where it cannot do what others can: reset and readmit
+    // after the loss of a part of a node, operations between nodes. A use, as the header defines
+    // it:
+    // the state of the buffer does not allow the call, and nothing was sent.
+    if (error instanceof UnsupportedOperationException && ErrorCode.of(error).isPresent()) {
       return USE;
     }
     for (ErrorKind kind : values()) {
