@@ -3,7 +3,6 @@ package org.ep4j.c;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -135,30 +134,34 @@ final class CProgram {
       throws IOException, InterruptedException {
     List<Process> processes = new ArrayList<>();
     List<Path> outputs = new ArrayList<>();
-    for (Map<String, String> variables : environments) {
-      List<String> command = new ArrayList<>(List.of(program.toString()));
-      command.addAll(List.of(arguments));
-      Path output = Files.createTempFile(directory, "output", ".txt");
-      ProcessBuilder builder =
-          new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(output.toFile());
-      builder.environment().keySet().removeIf(name -> name.startsWith("EP4J_"));
-      builder.environment().putAll(variables);
-      processes.add(builder.start());
-      outputs.add(output);
-    }
-    List<Ended> ended = new ArrayList<>();
-    for (int i = 0; i < processes.size(); i++) {
-      Process process = processes.get(i);
-      boolean inTime = process.waitFor(SECONDS, TimeUnit.SECONDS);
-      if (!inTime) {
-        process.destroyForcibly();
+    try {
+      for (Map<String, String> variables : environments) {
+        outputs.add(Files.createTempFile(directory, "output", ".txt"));
+        processes.add(start(variables, outputs.getLast(), arguments));
       }
-      String output = Files.readString(outputs.get(i), StandardCharsets.UTF_8);
-      if (!inTime) {
-        throw new AssertionError("process " + i + " did not end:\n" + output);
+      List<Ended> ended = new ArrayList<>();
+      for (int i = 0; i < processes.size(); i++) {
+        Process process = processes.get(i);
+        if (!process.waitFor(SECONDS, TimeUnit.SECONDS)) {
+          throw new AssertionError(
+              "process " + i + " did not end:\n" + Files.readString(outputs.get(i)));
+        }
+        ended.add(new Ended(process.exitValue(), Files.readString(outputs.get(i))));
       }
-      ended.add(new Ended(process.exitValue(), output));
+      return ended;
+    } finally {
+      processes.forEach(Process::destroyForcibly);
     }
-    return ended;
+  }
+
+  private Process start(Map<String, String> variables, Path output, String... arguments)
+      throws IOException {
+    List<String> command = new ArrayList<>(List.of(program.toString()));
+    command.addAll(List.of(arguments));
+    ProcessBuilder builder =
+        new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(output.toFile());
+    builder.environment().keySet().removeIf(name -> name.startsWith("EP4J_"));
+    builder.environment().putAll(variables);
+    return builder.start();
   }
 }
