@@ -4,37 +4,23 @@ import java.lang.foreign.FunctionDescriptor;
 import java.lang.foreign.Linker;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.PrivateMemory;
 
 /**
  * Binding of the calls that tell the process of this JVM from its forked children, which have the
- * memory of the JVM but none of its threads. The kernel clears a page in children, so the test of
- * each call is one load; a system call of each would take as long as the rest of it. Kernels that
- * clear no pages (before Linux 4.14) are asked for the process id.
+ * memory of the JVM but none of its threads. {@code ep4j.h} keeps children out of the JVM; this is
+ * for programs that took the table without its code. The kernel clears a page in children, so the
+ * test of each call is one load; a system call of each would take as long as the rest of it.
+ * Kernels that clear no pages (before Linux 4.14) are asked for the process id.
  */
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 final class ProcessIdentity {
-  private static final int PROT_READ_WRITE = 1 | 2;
-  private static final int MAP_PRIVATE_ANONYMOUS = 0x02 | 0x20;
   private static final int MADV_WIPEONFORK = 18;
   private static final long PAGE_BYTES = 4096;
-  private static final long MAP_FAILED = -1;
 
   private static final MethodHandle GETPID =
       handle("getpid", FunctionDescriptor.of(ValueLayout.JAVA_INT));
-  private static final MethodHandle MMAP =
-      handle(
-          "mmap",
-          FunctionDescriptor.of(
-              ValueLayout.JAVA_LONG,
-              ValueLayout.JAVA_LONG,
-              ValueLayout.JAVA_LONG,
-              ValueLayout.JAVA_INT,
-              ValueLayout.JAVA_INT,
-              ValueLayout.JAVA_INT,
-              ValueLayout.JAVA_LONG));
   private static final MethodHandle MADVISE =
       handle(
           "madvise",
@@ -51,33 +37,23 @@ final class ProcessIdentity {
 
   private ProcessIdentity() {}
 
-  /**
-   * Requires the process that started the JVM.
-   *
-   * @throws IllegalUseException in a forked child
-   */
-  static void check() {
-    if (MARK == 0 ? current() != OWNER : NativeMemory.getLong(MARK) == 0) {
-      throw new IllegalUseException(
-          ErrorCode.FORKED_PROCESS,
-          "this process was forked from "
-              + OWNER
-              + ", whose JVM it cannot use: start ep4j after the fork, or execute a new program");
-    }
+  /** Whether this process started the JVM; false in a forked child. Allocates nothing. */
+  static boolean isOwner() {
+    return MARK == 0 ? current() == OWNER : NativeMemory.getLong(MARK) != 0;
   }
 
   private static long mark() {
+    // Never unmapped: the mark lives as long as the JVM.
+    long page = PrivateMemory.reserve(PAGE_BYTES).address();
     try {
-      long page =
-          (long) MMAP.invokeExact(0L, PAGE_BYTES, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0L);
-      if (page == MAP_FAILED || (int) MADVISE.invokeExact(page, PAGE_BYTES, MADV_WIPEONFORK) != 0) {
+      if ((int) MADVISE.invokeExact(page, PAGE_BYTES, MADV_WIPEONFORK) != 0) {
         return 0;
       }
-      NativeMemory.putLong(page, 1);
-      return page;
     } catch (Throwable t) {
-      throw new AssertionError("mmap and madvise cannot throw", t);
+      throw new AssertionError("madvise cannot throw", t);
     }
+    NativeMemory.putLong(page, 1);
+    return page;
   }
 
   private static int current() {

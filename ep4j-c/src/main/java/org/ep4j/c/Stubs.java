@@ -12,6 +12,7 @@ import java.lang.invoke.MethodType;
 import java.lang.reflect.Method;
 import java.util.Arrays;
 import java.util.Collections;
+import org.ep4j.ErrorCode;
 
 /**
  * Binding of the table: makes a native function of each method. This is the one place where
@@ -19,14 +20,14 @@ import java.util.Collections;
  */
 @SuppressWarnings("restricted") // making native functions is what this class is for
 final class Stubs {
-  private static final MethodHandle CHECK_PROCESS;
+  private static final MethodHandle IS_OWNER;
   private static final MethodHandle STATUS_OF;
 
   static {
     try {
       MethodHandles.Lookup lookup = MethodHandles.lookup();
-      CHECK_PROCESS =
-          lookup.findStatic(ProcessIdentity.class, "check", MethodType.methodType(void.class));
+      IS_OWNER =
+          lookup.findStatic(ProcessIdentity.class, "isOwner", MethodType.methodType(boolean.class));
       STATUS_OF =
           lookup.findStatic(
               Failures.class, "status", MethodType.methodType(int.class, Throwable.class));
@@ -50,15 +51,20 @@ final class Stubs {
 
   private static MemorySegment stub(Method method) {
     try {
-      // Registers hold int parameters as well; the cast drops their upper halves. The JVM takes 10
-      // ms
-      // for each type of function, and so there are as many types as numbers of parameters.
+      // Registers hold int parameters as well; the cast drops their upper halves. Functions of as
+      // many parameters share a type: the JVM takes 10 ms for each type.
       MethodHandle function =
           MethodHandles.explicitCastArguments(
               MethodHandles.lookup().unreflect(method), longs(method.getParameterCount()));
-      MethodHandle checked = MethodHandles.foldArguments(function, CHECK_PROCESS);
-      MethodHandle safe = MethodHandles.catchException(checked, Throwable.class, STATUS_OF);
-      return Linker.nativeLinker().upcallStub(safe, descriptor(method), Arena.global());
+      MethodHandle safe = MethodHandles.catchException(function, Throwable.class, STATUS_OF);
+      // Without an exception: nothing collects garbage in a forked child.
+      MethodHandle refused =
+          MethodHandles.dropArguments(
+              MethodHandles.constant(int.class, ErrorCode.FORKED_PROCESS.number()),
+              0,
+              safe.type().parameterList());
+      MethodHandle checked = MethodHandles.guardWithTest(IS_OWNER, safe, refused);
+      return Linker.nativeLinker().upcallStub(checked, descriptor(method), Arena.global());
     } catch (IllegalAccessException e) {
       throw new AssertionError("the methods are in this package", e);
     }

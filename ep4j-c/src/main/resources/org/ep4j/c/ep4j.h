@@ -30,12 +30,14 @@
  * stream, until the operation has ended. Results are views of the buffer's memory: each result structure
  * says until when they are valid. Nothing needs to be freed but objects.
  *
- * Threads: any thread may call any function. One thread at a time uses a buffer (EP4J-2302 otherwise),
- * and one thread of a rank calls the collective functions of its group. Collective functions are called
- * by all ranks in the same order.
+ * Threads: any thread may call any function, and may end afterwards. One thread at a time uses a buffer
+ * and its results (EP4J-2302 otherwise), and one thread of a rank calls the collective functions of its
+ * group. Collective functions are called by all ranks in the same order.
  *
  * Signals: the JVM runs with -Xrs, so it leaves SIGINT, SIGTERM, SIGHUP and SIGQUIT to the program. It
  * uses SIGSEGV itself: a program that handles SIGSEGV loads libjsig.so of the JVM first.
+ *
+ * Start: a JVM that cannot start, for example without memory for its heap, may print why and exit with 1.
  *
  * Fork: a child of fork() that does not execute another program cannot use the JVM of its parent. Every
  * function returns EP4J-2010 there.
@@ -317,7 +319,7 @@ typedef struct ep4j_dispatch_result {
   ep4j_tensor row_weights;    /* EXPERT_MAJOR: FP32 [N]; absent if cached or sent without weights */
   ep4j_tensor source_tokens;  /* INT32 [N]: token number at its source; -1 on padding */
   ep4j_tensor source_ranks;   /* INT32 [N]; -1 on padding */
-  /* Counts. With max_rows, dispatch leaves them absent, because it would have to wait: dispatch_result. */
+  /* Counts. With max_rows or a handle, dispatch leaves them absent: dispatch_result waits for them. */
   int64_t received_rows;      /* rows with a token; with max_rows it may exceed N */
   int64_t missing_rows;       /* rows that did not fit: combine omits them */
   ep4j_tensor aligned_counts; /* INT32 [L]: tokens of each local expert, rounded up to the alignment */
@@ -556,8 +558,9 @@ typedef struct ep4j_api {
 } ep4j_api;
 
 /*
- * Starts the JVM of this process, or uses its present JVM, and sets *api. Any thread; a second call
- * returns the same table. About 0.3 s.
+ * Starts the JVM of this process, or uses its present JVM, and sets *api. Any thread, which may end
+ * afterwards; a second call returns the same table. About 0.3 s. After a failed start a call tries again,
+ * but a JVM that failed while it started may refuse to start again in this process.
  *
  *   EP4J_HOME         directory of an unpacked bundle or of a built clone
  *   EP4J_JAVA_HOME    a JDK or Java runtime 25; default the runtime of the bundle, then JAVA_HOME
@@ -567,6 +570,7 @@ typedef struct ep4j_api {
  *
  * error: filled on failure (its size need not be set); may be NULL.
  *
+ *   EP4J-1041  api is NULL
  *   EP4J-2010  the process was forked after the JVM of its parent had started
  *   EP4J-6130  EP4J_HOME is not set, or has no jars
  *   EP4J-6131  there is no library of a JVM
@@ -621,6 +625,7 @@ extern "C" {
 typedef void (*ep4j_jni_function)(void);
 typedef const ep4j_jni_function *ep4j_jni_table;
 enum {
+  EP4J_VM_DETACH = 5,
   EP4J_VM_GET_ENV = 6,
   EP4J_VM_ATTACH_DAEMON = 7,
   EP4J_JNI_FIND_CLASS = 6,
@@ -632,6 +637,7 @@ enum {
   EP4J_JNI_GET_STATIC_METHOD_ID = 113,
   EP4J_JNI_CALL_STATIC_LONG_METHOD_A = 134,
   EP4J_JNI_GET_STRING_UTF_CHARS = 169,
+  EP4J_JNI_NO_MEMORY = -4, /* a status */
   EP4J_JNI_VERSION = 0x000a0000
 };
 typedef struct ep4j_jvm_option {
@@ -647,15 +653,15 @@ typedef struct ep4j_jvm_arguments {
 typedef int32_t (*ep4j_create_jvm)(ep4j_jni_table **vm, void **env, ep4j_jvm_arguments *arguments);
 typedef int32_t (*ep4j_created_jvms)(ep4j_jni_table **vms, int32_t capacity, int32_t *count);
 
-enum { EP4J_MAX_JVM_OPTIONS = 64 };
-
 static int32_t ep4j_failed(ep4j_error *error, int32_t code, const char *format, ...) {
   if (error != NULL) {
     int length;
     va_list values;
     error->size = sizeof *error;
     error->code = code;
-    error->kind = code == 2010 ? EP4J_ERROR_USE : EP4J_ERROR_SYSTEM;
+    error->kind = code == 1041   ? EP4J_ERROR_ARGUMENT
+                  : code == 2010 ? EP4J_ERROR_USE
+                                 : EP4J_ERROR_SYSTEM;
     error->rank = -1;
     error->reserved = 0;
     length = snprintf(error->text, sizeof error->text, "EP4J-%04d: ", (int)code);
@@ -729,6 +735,14 @@ static int32_t ep4j_table_of(ep4j_jni_table *env, const char *jvm, const ep4j_ap
   return 0;
 }
 
+/*
+ * Ends the attachment of this thread, which may end before the process does: the JVM would keep what it
+ * knows of the thread. Functions of the table attach their thread until it ends.
+ */
+static void ep4j_detach(ep4j_jni_table *vm) {
+  ((int32_t(*)(ep4j_jni_table *))(*vm)[EP4J_VM_DETACH])(vm);
+}
+
 /* The JVM that the process has already, or NULL. */
 static ep4j_jni_table *ep4j_present_jvm(void) {
   ep4j_jni_table *vm = NULL;
@@ -776,24 +790,24 @@ static int ep4j_find_jars(const char *home, char *directory, size_t capacity) {
   return found;
 }
 
-/* The option that names all jars of a directory; the caller frees it. */
+/* The option that names all jars of a directory; the caller frees it. NULL: no memory, or no directory. */
 static char *ep4j_class_path(const char *directory) {
   static const char OPTION[] = "-Djava.class.path=";
   struct dirent *entry;
   size_t length = sizeof OPTION;
-  char *option = (char *)malloc(length);
   DIR *listing = opendir(directory);
-  if (option == NULL || listing == NULL) {
-    free(option);
-    return NULL;
+  char *option = listing == NULL ? NULL : (char *)malloc(length);
+  if (option != NULL) {
+    memcpy(option, OPTION, sizeof OPTION);
   }
-  memcpy(option, OPTION, sizeof OPTION);
-  while ((entry = readdir(listing)) != NULL) {
+  while (option != NULL && (entry = readdir(listing)) != NULL) {
     size_t name = strlen(entry->d_name);
     if (name > 4 && strcmp(entry->d_name + name - 4, ".jar") == 0) {
       size_t more = strlen(directory) + name + 2;
       char *longer = (char *)realloc(option, length + more);
       if (longer == NULL) {
+        free(option);
+        option = NULL;
         break;
       }
       option = longer;
@@ -802,7 +816,9 @@ static char *ep4j_class_path(const char *directory) {
       length = strlen(option) + 1;
     }
   }
-  closedir(listing);
+  if (listing != NULL) {
+    closedir(listing);
+  }
   return option;
 }
 
@@ -833,11 +849,39 @@ static int32_t ep4j_find_jvm(const char *home, char *path, size_t capacity, ep4j
   return 0;
 }
 
+/* Makes a JVM with the options of ep4j and then those of `more`, which are cut at spaces. */
+static int32_t ep4j_create_with(ep4j_create_jvm create, char *class_path, char *more,
+                                ep4j_jni_table **vm, void **env) {
+  static const char *const OPTIONS[] = {"-Xrs", "-XX:+UseSerialGC", "-Xmx512m",
+                                        "--enable-native-access=ALL-UNNAMED",
+                                        "--add-modules=jdk.incubator.vector"};
+  enum { OWN = sizeof OPTIONS / sizeof *OPTIONS };
+  ep4j_jvm_arguments arguments;
+  char *rest;
+  int32_t status;
+  int i;
+  /* A further option and the space behind it are two characters at least. */
+  arguments.options = (ep4j_jvm_option *)calloc(OWN + 2 + strlen(more) / 2, sizeof *arguments.options);
+  if (arguments.options == NULL) {
+    return EP4J_JNI_NO_MEMORY;
+  }
+  arguments.version = EP4J_JNI_VERSION;
+  arguments.ignore_unknown = 0;
+  arguments.count = 0;
+  arguments.options[arguments.count++].text = class_path;
+  for (i = 0; i < OWN; i++) {
+    arguments.options[arguments.count++].text = (char *)(uintptr_t)OPTIONS[i];
+  }
+  for (more = strtok_r(more, " ", &rest); more != NULL; more = strtok_r(NULL, " ", &rest)) {
+    arguments.options[arguments.count++].text = more;
+  }
+  status = create(vm, env, &arguments);
+  free(arguments.options);
+  return status;
+}
+
 /* Starts a JVM, which lives as long as the process. */
 static int32_t ep4j_create(const ep4j_api **api, ep4j_error *error) {
-  static char memory[4096];
-  ep4j_jvm_option options[EP4J_MAX_JVM_OPTIONS];
-  ep4j_jvm_arguments arguments;
   ep4j_jni_table *vm = NULL;
   ep4j_create_jvm create;
   void *env = NULL;
@@ -846,11 +890,9 @@ static int32_t ep4j_create(const ep4j_api **api, ep4j_error *error) {
   char path[4096];
   char *class_path;
   char *more;
-  char *rest;
   const char *extra = getenv("EP4J_JVM_OPTIONS");
   const char *home = getenv("EP4J_HOME");
   int32_t status;
-  int32_t count = 0;
   if (home == NULL || *home == 0) {
     return ep4j_failed(error, 6130,
                        "EP4J_HOME is not set: set it to the directory of an unpacked bundle or of a built"
@@ -873,68 +915,92 @@ static int32_t ep4j_create(const ep4j_api **api, ep4j_error *error) {
     return ep4j_failed(error, 6131, "%s is not the library of a JVM (%s): name the directory of a JDK 25",
                        path, library == NULL ? dlerror() : "it has no JNI_CreateJavaVM");
   }
-  class_path = ep4j_class_path(jars);
-  if (class_path == NULL) {
-    return ep4j_failed(error, 6132, "%s cannot be read, or the process has no memory: check both", jars);
-  }
   /* Kernels that were compiled together with the bundle. */
   snprintf(path, sizeof path, "%s/kernels", home);
   if (ep4j_exists(path)) {
     setenv("EP4J_CUDA_PREBUILT", path, 0);
   }
-  options[count++].text = class_path;
-  options[count++].text = (char *)(uintptr_t) "-Xrs";
-  options[count++].text = (char *)(uintptr_t) "-XX:+UseSerialGC";
-  options[count++].text = (char *)(uintptr_t) "-Xmx512m";
-  options[count++].text = (char *)(uintptr_t) "--enable-native-access=ALL-UNNAMED";
-  options[count++].text = (char *)(uintptr_t) "--add-modules=jdk.incubator.vector";
-  snprintf(memory, sizeof memory, "%s", extra == NULL ? "" : extra);
-  for (more = strtok_r(memory, " ", &rest); more != NULL && count < EP4J_MAX_JVM_OPTIONS;
-       more = strtok_r(NULL, " ", &rest)) {
-    options[count++].text = more;
+  extra = extra == NULL ? "" : extra;
+  class_path = ep4j_class_path(jars);
+  more = strdup(extra);
+  if (class_path == NULL || more == NULL) {
+    status = ep4j_failed(error, 6132, "%s cannot be read, or the process has no memory: check both", jars);
+  } else {
+    status = ep4j_create_with(create, class_path, more, &vm, &env);
+    if (status != 0) {
+      status = ep4j_failed(error, 6132,
+                           "the JVM does not start (JNI_CreateJavaVM returned %d; it prints the reason):"
+                           " correct EP4J_JVM_OPTIONS = '%s' or free memory, and start the process again",
+                           (int)status, extra);
+    }
   }
-  arguments.version = EP4J_JNI_VERSION;
-  arguments.count = count;
-  arguments.options = options;
-  arguments.ignore_unknown = 0;
-  while (count > 0) {
-    options[--count].extra = NULL;
-  }
-  status = create(&vm, &env, &arguments);
   free(class_path);
-  if (status != 0) {
-    return ep4j_failed(error, 6132,
-                       "the JVM does not start (JNI_CreateJavaVM returned %d; it prints the reason):"
-                       " correct EP4J_JVM_OPTIONS = '%s', or free memory",
-                       (int)status, extra == NULL ? "" : extra);
+  free(more);
+  if (status == 0) {
+    status = ep4j_table_of((ep4j_jni_table *)env, "the new JVM", api, error);
+    ep4j_detach(vm);
   }
-  return ep4j_table_of((ep4j_jni_table *)env, "the new JVM", api, error);
+  return status;
 }
 
 /* Uses the JVM that the process has. */
 static int32_t ep4j_adopt(ep4j_jni_table *vm, const ep4j_api **api, ep4j_error *error) {
   const ep4j_jni_function *functions = *vm;
   void *env = NULL;
-  if (((int32_t(*)(ep4j_jni_table *, void **, int32_t))functions[EP4J_VM_GET_ENV])(
-          vm, &env, EP4J_JNI_VERSION) != 0 &&
-      ((int32_t(*)(ep4j_jni_table *, void **, void *))functions[EP4J_VM_ATTACH_DAEMON])(vm, &env, NULL) !=
-          0) {
+  int32_t status;
+  int attached = ((int32_t(*)(ep4j_jni_table *, void **, int32_t))functions[EP4J_VM_GET_ENV])(
+                     vm, &env, EP4J_JNI_VERSION) == 0;
+  if (!attached && ((int32_t(*)(ep4j_jni_table *, void **, void *))functions[EP4J_VM_ATTACH_DAEMON])(
+                       vm, &env, NULL) != 0) {
     return ep4j_failed(error, 6132, "the JVM of this process does not accept this thread: start ep4j"
                                     " before that JVM is shut down");
   }
-  return ep4j_table_of((ep4j_jni_table *)env, "the JVM that this process has already", api, error);
+  status = ep4j_table_of((ep4j_jni_table *)env, "the JVM that this process has already", api, error);
+  if (!attached) {
+    ep4j_detach(vm);
+  }
+  return status;
+}
+
+/* The table of this process; NULL before the start. Written under the lock of ep4j_start. */
+static const ep4j_api *ep4j_started;
+
+/* In the place of every function of the table; the caller removes the arguments. */
+static int32_t ep4j_refuse(void) {
+  return 2010;
+}
+
+/*
+ * Runs in each forked child. A call that enters the JVM there may wait for ever, already to attach its
+ * thread: the JVM's own threads are not in the child. So no function of the table leads there.
+ */
+static void ep4j_in_child(void) {
+  int32_t (*const refuse)(void) = ep4j_refuse;
+  char *table = (char *)(uintptr_t)ep4j_started;
+  size_t at;
+  for (at = offsetof(ep4j_api, last_error); at < ep4j_started->size; at += sizeof refuse) {
+    memcpy(table + at, &refuse, sizeof refuse);
+  }
 }
 
 int32_t ep4j_start(const ep4j_api **api, ep4j_error *error) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-  static const ep4j_api *table;
   static pid_t owner;
   int32_t status = 0;
+  if (api == NULL) {
+    return ep4j_failed(error, 1041, "api = NULL; it must be a pointer: pass the address of a variable");
+  }
   pthread_mutex_lock(&lock);
-  if (table == NULL) {
+  if (ep4j_started == NULL) {
     ep4j_jni_table *present = ep4j_present_jvm();
+    const ep4j_api *table = NULL;
     status = present == NULL ? ep4j_create(&table, error) : ep4j_adopt(present, &table, error);
     owner = getpid();
+    ep4j_started = table;
+    if (table != NULL) {
+      /* Without memory for the handler the functions tell a child themselves, if its thread is attached. */
+      (void)pthread_atfork(NULL, NULL, ep4j_in_child);
+    }
   } else if (owner != getpid()) {
     status = ep4j_failed(error, 2010,
                          "this process was forked from %d, whose JVM it cannot use: start ep4j after the"
@@ -942,7 +1008,7 @@ int32_t ep4j_start(const ep4j_api **api, ep4j_error *error) {
                          (int)owner);
   }
   if (status == 0) {
-    *api = table;
+    *api = ep4j_started;
   }
   pthread_mutex_unlock(&lock);
   return status;

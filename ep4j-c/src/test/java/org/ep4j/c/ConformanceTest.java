@@ -113,6 +113,14 @@ class ConformanceTest {
         with("EP4J_JVM_OPTIONS", "-XX:+NoSuchOption"), "EP4J-6132: the JVM does not start");
   }
 
+  @Test
+  void optionsOfTheJvmCountHoweverManyAndLong() throws Exception {
+    String many = "-Dep4j.test=1 ".repeat(100);
+    assertStartFails(with("EP4J_JVM_OPTIONS", many + "-XX:+NoSuchOption"), "EP4J-6132");
+    String text = "-Dep4j.test=" + "x".repeat(5000);
+    assertStartFails(with("EP4J_JVM_OPTIONS", text + " -XX:+NoSuchOption"), "EP4J-6132");
+  }
+
   private static void assertPassed(Ended process) {
     assertThat(process.status()).as(process.output()).isZero();
     assertThat(process.output()).contains("passed");
@@ -120,7 +128,9 @@ class ConformanceTest {
 
   private static void assertStartFails(Map<String, String> variables, String message)
       throws IOException, InterruptedException {
-    assertThat(program.run(variables, "start").output()).contains(message);
+    Ended start = program.run(variables, "start");
+    assertThat(start.output()).contains(message);
+    assertThat(start.status()).as(start.output()).isZero();
   }
 
   private static Map<String, String> with(String name, String value) {

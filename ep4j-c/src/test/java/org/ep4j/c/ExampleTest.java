@@ -9,7 +9,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The example program in C is short, compiles without warnings, and prints what its page says. */
+/** The example program in C is short, compiles without warnings, and prints the sums. */
 class ExampleTest {
   private static final int MAX_LINES = 60;
 

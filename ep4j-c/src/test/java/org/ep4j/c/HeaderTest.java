@@ -153,6 +153,7 @@ class HeaderTest {
     List<String> expected = new ArrayList<>();
     for (String line :
         List.of(
+            "JNIInvokeInterface_ DetachCurrentThread EP4J_VM_DETACH",
             "JNIInvokeInterface_ GetEnv EP4J_VM_GET_ENV",
             "JNIInvokeInterface_ AttachCurrentThreadAsDaemon EP4J_VM_ATTACH_DAEMON",
             "JNINativeInterface_ FindClass EP4J_JNI_FIND_CLASS",

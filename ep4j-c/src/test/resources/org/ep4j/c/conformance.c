@@ -7,12 +7,13 @@
  *   conformance threads    two ranks that are threads of this process
  *   conformance fork       calls from a forked child
  *   conformance present    in a JVM that this program has made, with the class path of the next argument
- *   conformance start      prints the error of ep4j_start, or "started"
+ *   conformance start      prints the error of ep4j_start, or "started"; tries twice
  */
 #define EP4J_IMPLEMENTATION
 #include "ep4j.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -20,13 +21,24 @@
 
 const ep4j_api *ep4j;
 
+/* Whether the calling thread is attached to the JVM. */
+static int is_attached(void) {
+  ep4j_jni_table *vm = ep4j_present_jvm();
+  void *env = NULL;
+  CHECK(vm != NULL);
+  return ((int32_t(*)(ep4j_jni_table *, void **, int32_t))(*vm)[EP4J_VM_GET_ENV])(
+             vm, &env, EP4J_JNI_VERSION) == 0;
+}
+
 static void start(void) {
   ep4j_error error;
+  CHECK(ep4j_start(NULL, &error) == 1041 && error.kind == EP4J_ERROR_ARGUMENT);
   if (ep4j_start(&ep4j, &error) != 0) {
     fprintf(stderr, "%s\n", error.text);
     exit(1);
   }
   CHECK(ep4j->version == EP4J_ABI_VERSION && ep4j->size >= sizeof(ep4j_api));
+  CHECK(!is_attached());
 }
 
 static ep4j_buffer_config config_of(void) {
@@ -41,6 +53,23 @@ static ep4j_buffer_config config_of(void) {
   config.timeout_ms = 20000;
   config.engine = getenv("EP4J_TEST_ENGINE") == NULL ? "host" : getenv("EP4J_TEST_ENGINE");
   return config;
+}
+
+/* A size that was never set may be any number: nothing is read behind the structure. */
+static void unset_size(ep4j_buffer buffer, const inputs *in) {
+  ep4j_dispatch_args args = dispatch_args(in);
+  ep4j_dispatch_result got = {sizeof got};
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  void *pages;
+  char *last;
+  CHECK(posix_memalign(&pages, page, 2 * page) == 0);
+  CHECK(mprotect((char *)pages + page, page, PROT_NONE) == 0);
+  last = (char *)pages + page - sizeof args;
+  args.size = ~0ull >> 1;
+  memcpy(last, &args, sizeof args);
+  FAILS(1041, ep4j->dispatch(buffer, (ep4j_dispatch_args *)last, &got));
+  CHECK(mprotect((char *)pages + page, page, PROT_READ | PROT_WRITE) == 0);
+  free(pages);
 }
 
 /* Errors that leave the buffer as it is. */
@@ -89,6 +118,12 @@ static void errors(ep4j_buffer buffer, const inputs *in) {
   args.x.strides[0] = HIDDEN;
   args.x.strides[1] = 1;
   FAILS(1043, ep4j->dispatch(buffer, &args, &got));
+  args = dispatch_args(in);
+  args.x.dtype = EP4J_FP8_E4M3;
+  args.scales = matrix(in->scales, EP4J_FP32, in->tokens + 2, 4); /* by columns, of other rows */
+  args.scales.strides[0] = 1;
+  args.scales.strides[1] = in->tokens + 3;
+  FAILS(1021, ep4j->dispatch(buffer, &args, &got));
   args = dispatch_args(in);
   args.x.data = NULL;
   args.x.shape[0] = 1;
@@ -206,6 +241,7 @@ static void everything(ep4j_group group, int rank, int ranks) {
   two_in_flight(buffer, in);
   by_rank(buffer, in);
   errors(buffer, in);
+  unset_size(buffer, in);
   describe(group, buffer, in);
   args = dispatch_args(in);
   OK(ep4j->dispatch(buffer, &args, &got));
@@ -220,6 +256,7 @@ static void everything(ep4j_group group, int rank, int ranks) {
 static ep4j_group join(int *rank, int *ranks) {
   ep4j_group group = 0;
   ep4j_group_info info = {sizeof info, 0, 0, 0, 0, {0}};
+  FAILS(1041, ep4j->group_from_environment(NULL));
   OK(ep4j->group_from_environment(&group));
   OK(ep4j->group_info(group, &info));
   *rank = info.rank;
@@ -317,21 +354,28 @@ static void threads(void) {
   }
 }
 
-static void forked(void) {
-  ep4j_group group = 0;
+/* All functions fail in a child. */
+static void fork_from(ep4j_group group) {
   int status = -1;
-  pid_t child;
-  OK(ep4j->group_from_environment(&group));
-  child = fork();
+  pid_t child = fork();
   if (child == 0) {
     ep4j_error error = {sizeof error, 0, 0, 0, 0, {0}};
     const ep4j_api *again = NULL;
     CHECK(ep4j_start(&again, &error) == 2010 && strstr(error.text, "forked") != NULL);
     CHECK(ep4j->group_barrier(group, 1000) == 2010);
+    CHECK(ep4j->group_readmit(group, 1000, NULL, 0, NULL) == 2010);
     CHECK(ep4j->last_error(&error) == 2010);
+    CHECK(ep4j->routing_to_dense(NULL, NULL, NULL) == 2010);
     _exit(0);
   }
   CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void forked(void) {
+  ep4j_group group = 0;
+  fork_from(group); /* this thread has called nothing yet */
+  OK(ep4j->group_from_environment(&group));
+  fork_from(group);
   OK(ep4j->group_barrier(group, 1000));
   OK(ep4j->close(group));
 }
@@ -358,6 +402,7 @@ static void *start_in_thread(void *status) {
   ep4j_error error;
   *(int32_t *)status = ep4j_start(&ep4j, &error);
   puts(*(int32_t *)status == 0 ? "started" : error.text);
+  CHECK(!is_attached());
   return NULL;
 }
 
@@ -394,7 +439,9 @@ int main(int count, char **arguments) {
     ep4j_error error;
     int32_t status = ep4j_start(&ep4j, &error);
     puts(status == 0 ? "started" : error.text);
-    return status == 0 || error.code == status ? 0 : 1;
+    CHECK(status == 0 || error.code == status);
+    CHECK(ep4j_start(&ep4j, &error) == status);
+    return 0;
   }
   start();
   if (strcmp(mode, "threads") == 0) {
