@@ -94,10 +94,7 @@ final class Tensors {
     long address = NativeMemory.getLong(at + DATA);
     DType dtype = dtype(field + ".dtype", NativeMemory.getInt(at + DTYPE));
     int device = NativeMemory.getInt(at + DEVICE);
-    if (device >= 0) {
-      return Tensor.ofDevice(address, device, dtype, shape);
-    }
-    if (device != HOST) {
+    if (device < HOST) {
       throw new InvalidArgumentException(
           ErrorCode.NATIVE_VALUE,
           field + ".device",
@@ -106,11 +103,13 @@ final class Tensors {
           "say where the memory is");
     }
     // Checks the shape before the memory: without elements, any address will do.
-    Tensor empty = Tensor.ofDevice(0, 0, dtype, shape);
-    if (empty.elements() > 0) {
+    Tensor tensor = Tensor.ofDevice(address, Math.max(device, 0), dtype, shape);
+    if (tensor.elements() > 0) {
       Struct.requirePointer(field + ".data", address);
     }
-    return Tensor.of(NativeMemory.view(address, empty.byteSize()), dtype, shape);
+    return device == HOST
+        ? Tensor.of(NativeMemory.view(address, tensor.byteSize()), dtype, shape)
+        : tensor;
   }
 
   private static long[] shape(String field, long at) {

@@ -101,10 +101,10 @@ class ConformanceTest {
   @Test
   void presentJvmIsUsedIfItHasTheJars() throws Exception {
     Map<String, String> variables = program.environment();
-    assertThat(program.run(variables, "present", program.jar().toString()).output())
-        .contains("started");
-    assertThat(program.run(variables, "present", directory.toString()).output())
-        .contains("EP4J-6133: the JVM that this process has already does not load");
+    assertPrints(program.run(variables, "present", program.jar().toString()), "started");
+    assertPrints(
+        program.run(variables, "present", directory.toString()),
+        "EP4J-6133: the JVM that this process has already does not load");
   }
 
   @Test
@@ -128,9 +128,12 @@ class ConformanceTest {
 
   private static void assertStartFails(Map<String, String> variables, String message)
       throws IOException, InterruptedException {
-    Ended start = program.run(variables, "start");
-    assertThat(start.output()).contains(message);
-    assertThat(start.status()).as(start.output()).isZero();
+    assertPrints(program.run(variables, "start"), message);
+  }
+
+  private static void assertPrints(Ended process, String message) {
+    assertThat(process.output()).contains(message);
+    assertThat(process.status()).as(process.output()).isZero();
   }
 
   private static Map<String, String> with(String name, String value) {

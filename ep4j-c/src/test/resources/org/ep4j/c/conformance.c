@@ -128,6 +128,8 @@ static void errors(ep4j_buffer buffer, const inputs *in) {
   args.x.data = NULL;
   args.x.shape[0] = 1;
   FAILS(1041, ep4j->dispatch(buffer, &args, &got));
+  args.x.device = 0;
+  FAILS(1041, ep4j->dispatch(buffer, &args, &got));
   args = dispatch_args(in);
   args.topk_idx.dimensions = 0;
   args.topk_weights.dimensions = 0;
