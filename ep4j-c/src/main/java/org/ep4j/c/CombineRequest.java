@@ -39,10 +39,7 @@ final class CombineRequest extends Request {
                 !Constants.flag(
                     "args->single_rounding", NativeMemory.getInt(args + SINGLE_ROUNDING)))
             .execution(execution());
-    Tensor weights = Tensors.read("args->topk_weights", args + TOPK_WEIGHTS);
-    if (weights != null) {
-      builder.topkWeights(weights);
-    }
+    Tensors.ifPresent("args->topk_weights", args + TOPK_WEIGHTS, builder::topkWeights);
     Tensor first = Tensors.read("args->bias0", args + BIAS0);
     Tensor second = Tensors.read("args->bias1", args + BIAS1);
     if (first == null && second != null) {
@@ -58,10 +55,7 @@ final class CombineRequest extends Request {
     } else if (first != null) {
       builder.bias(first);
     }
-    Tensor out = Tensors.read("args->out", args + OUT);
-    if (out != null) {
-      builder.out(out);
-    }
+    Tensors.ifPresent("args->out", args + OUT, builder::out);
     options = builder.build();
   }
 

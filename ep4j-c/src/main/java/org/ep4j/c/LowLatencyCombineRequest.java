@@ -47,14 +47,8 @@ final class LowLatencyCombineRequest extends Request {
             .returnHook(
                 Constants.flag("args->return_hook", NativeMemory.getInt(args + RETURN_HOOK)))
             .execution(execution());
-    Tensor out = Tensors.read("args->out", args + OUT);
-    if (out != null) {
-      builder.out(out);
-    }
-    Tensor waits = Tensors.read("args->wait_stats", args + WAIT_STATS);
-    if (waits != null) {
-      builder.waitStats(waits);
-    }
+    Tensors.ifPresent("args->out", args + OUT, builder::out);
+    Tensors.ifPresent("args->wait_stats", args + WAIT_STATS, builder::waitStats);
     options = builder.build();
   }
 

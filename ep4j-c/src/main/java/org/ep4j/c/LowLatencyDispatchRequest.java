@@ -77,14 +77,8 @@ final class LowLatencyDispatchRequest extends Request {
             .returnHook(
                 Constants.flag("args->return_hook", NativeMemory.getInt(args + RETURN_HOOK)))
             .execution(execution());
-    Tensor cumulative = Tensors.read("args->cumulative_stats", args + CUMULATIVE_STATS);
-    if (cumulative != null) {
-      builder.cumulativeStats(cumulative);
-    }
-    Tensor waits = Tensors.read("args->wait_stats", args + WAIT_STATS);
-    if (waits != null) {
-      builder.waitStats(waits);
-    }
+    Tensors.ifPresent("args->cumulative_stats", args + CUMULATIVE_STATS, builder::cumulativeStats);
+    Tensors.ifPresent("args->wait_stats", args + WAIT_STATS, builder::waitStats);
     options = builder.build();
   }
 

@@ -1,6 +1,7 @@
 package org.ep4j.c;
 
 import java.util.Arrays;
+import java.util.function.Consumer;
 import org.ep4j.DType;
 import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
@@ -50,7 +51,15 @@ final class Tensors {
     return over(field, at, shape);
   }
 
-  /** The same for a tensor that the function needs. */
+  /** Gives the tensor to an option that is set only if the tensor is given. */
+  static void ifPresent(String field, long at, Consumer<Tensor> option) {
+    Tensor tensor = read(field, at);
+    if (tensor != null) {
+      option.accept(tensor);
+    }
+  }
+
+  /** The same as {@link #read} for a tensor that the function needs. */
   static Tensor require(String field, long at) {
     Tensor tensor = read(field, at);
     if (tensor == null) {
