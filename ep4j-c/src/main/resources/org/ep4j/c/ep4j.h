@@ -572,7 +572,7 @@ typedef struct ep4j_api {
  *
  *   EP4J-1041  api is NULL
  *   EP4J-2010  the process was forked after the JVM of its parent had started
- *   EP4J-6130  EP4J_HOME is not set, or has no jars
+ *   EP4J-6130  EP4J_HOME is not set, has no jars, or has a ':' in its name
  *   EP4J-6131  there is no library of a JVM
  *   EP4J-6132  the JVM does not start, or does not accept the thread
  *   EP4J-6133  the JVM does not load the classes of ep4j
@@ -903,6 +903,12 @@ static int32_t ep4j_create(const ep4j_api **api, ep4j_error *error) {
                        "EP4J_HOME = %s; it must hold lib/ep4j-c-*.jar (a bundle) or"
                        " ep4j-cli/target/lib/ep4j-c-*.jar (a clone): unpack the bundle, or run"
                        " `./ep4j --version` in the clone, which builds it",
+                       home);
+  }
+  if (strchr(jars, ':') != NULL) {
+    return ep4j_failed(error, 6130,
+                       "EP4J_HOME = %s has a ':', which separates the entries of a class path: move the"
+                       " directory to a place without one",
                        home);
   }
   status = ep4j_find_jvm(home, path, sizeof path, error);

@@ -81,6 +81,11 @@ class ConformanceTest {
     assertStartFails(without("EP4J_HOME"), "EP4J-6130: EP4J_HOME is not set: set it to");
     assertStartFails(
         with("EP4J_HOME", directory.toString()), "EP4J-6130: EP4J_HOME = " + directory);
+    Path colon = directory.resolve("a:b");
+    Files.copy(
+        program.jar(), Files.createDirectories(colon.resolve("lib")).resolve("ep4j-c-1.jar"));
+    assertStartFails(
+        with("EP4J_HOME", colon.toString()), "EP4J-6130: EP4J_HOME = " + colon + " has a ':'");
   }
 
   @Test
