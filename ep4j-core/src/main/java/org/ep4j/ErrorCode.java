@@ -1255,7 +1255,7 @@ public enum ErrorCode {
 
   INSTALLATION_MISSING(
       6130,
-      "`EP4J_HOME` is not set, or its directory has no jars of ep4j.",
+      "`EP4J_HOME` is not set, its directory has no jars of ep4j, or its name has a colon.",
       "Set it to the directory of an unpacked bundle, or of a clone in which `./ep4j --version` has"
           + " run."),
 
