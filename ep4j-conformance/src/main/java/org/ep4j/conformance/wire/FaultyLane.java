@@ -188,7 +188,7 @@ final class FaultyLane implements Lane {
         new LaneFailure(
             peer(), index(), Cause.LOST, "dropped at step " + step, delivered(), accepted);
     dropped = failure;
-    wire.report(failure);
+    FaultyWire.report(wire, failure);
     return true;
   }
 

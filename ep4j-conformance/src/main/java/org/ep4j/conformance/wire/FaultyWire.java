@@ -70,10 +70,11 @@ public final class FaultyWire implements Wire {
     }
   }
 
-  /** Lets the inner wire notify the peer, whose lane it fails. */
-  void report(LaneFailure failure) {
-    if (inner instanceof GroupWire wire) {
-      wire.report(failure.peer(), failure.lane(), failure.cause(), failure.text());
+  /** Notifies the peer of a failed lane, as the wires of ep4j do; not from a wire of others. */
+  static void report(Wire wire, LaneFailure failure) {
+    Wire own = wire instanceof FaultyWire faulty ? faulty.inner : wire;
+    if (own instanceof GroupWire notifying) {
+      notifying.report(failure);
     }
   }
 

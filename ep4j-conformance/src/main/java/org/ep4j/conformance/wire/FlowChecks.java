@@ -18,7 +18,6 @@ import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireWait;
 import org.ep4j.wire.support.CollectiveStep;
-import org.ep4j.wire.support.GroupWire;
 
 /** Flow control, slow and lost peers, and refused calls. */
 final class FlowChecks {
@@ -283,7 +282,7 @@ final class FlowChecks {
       context.barrier();
       for (int i = 0; i < wire.config().lanes(); i++) {
         if (context.rank() == reporter) {
-          report(wire, new LaneFailure(reported, i, Cause.LOST, cause, 0, 0));
+          FaultyWire.report(wire, new LaneFailure(reported, i, Cause.LOST, cause, 0, 0));
         } else if (context.rank() == reported) {
           Lane lane = wire.lane(reporter, i);
           wait.until(() -> lane.failure() != null, "a lane of the reporter to fail");
@@ -296,14 +295,6 @@ final class FlowChecks {
         survivorsContinue(context, wire, wait, source, target, reporter);
       }
       context.barrier();
-    }
-  }
-
-  private static void report(Wire wire, LaneFailure failure) {
-    if (wire instanceof FaultyWire faulty) {
-      faulty.report(failure);
-    } else if (wire instanceof GroupWire own) {
-      own.report(failure.peer(), failure.lane(), failure.cause(), failure.text());
     }
   }
 

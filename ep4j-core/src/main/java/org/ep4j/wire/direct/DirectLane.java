@@ -116,9 +116,10 @@ final class DirectLane implements Lane {
   }
 
   private void fail(Cause cause, String text) {
-    failure = new LaneFailure(peer, index, cause, text, accepted, accepted);
+    LaneFailure found = new LaneFailure(peer, index, cause, text, accepted, accepted);
+    failure = found;
     wire.failed(1);
-    wire.report(peer, index, cause, text);
+    wire.report(found);
   }
 
   @Override

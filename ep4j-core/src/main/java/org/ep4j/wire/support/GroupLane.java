@@ -150,8 +150,9 @@ public abstract class GroupLane<R extends GroupRegion> implements Lane {
     for (long work = delivered; work < accepted; work++) {
       forget(slot(work));
     }
-    failure = new LaneFailure(peer, index, cause, text, delivered, accepted);
-    wire.report(peer, index, cause, text);
+    LaneFailure found = new LaneFailure(peer, index, cause, text, delivered, accepted);
+    failure = found;
+    wire.report(found);
   }
 
   /** Rejects calls after close. */

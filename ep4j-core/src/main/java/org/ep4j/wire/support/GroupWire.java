@@ -4,6 +4,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
 import org.ep4j.group.Group;
+import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
@@ -78,10 +79,11 @@ public abstract class GroupWire implements Wire {
    * Notifies the peer of a lane that has failed on this rank. A peer that has closed its wire or
    * has departed needs no notice.
    */
-  public final void report(int peer, int lane, Cause cause, String text) {
+  public final void report(LaneFailure failure) {
     LaneNotices open = notices;
+    Cause cause = failure.cause();
     if (open != null && (cause == Cause.LOST || cause == Cause.PROTOCOL)) {
-      open.send(peer, lane, text);
+      open.send(failure.peer(), failure.lane(), failure.text());
     }
   }
 

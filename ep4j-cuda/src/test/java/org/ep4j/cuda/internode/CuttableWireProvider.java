@@ -4,6 +4,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
 import org.ep4j.group.Group;
+import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;
@@ -26,7 +27,7 @@ public final class CuttableWireProvider implements WireProvider {
   public static void reportCut(int from, int to) {
     GroupWire wire = Objects.requireNonNull(OPEN.get(from), "an open wire");
     for (int lane = 0; lane < wire.config().lanes(); lane++) {
-      wire.report(to, lane, Cause.LOST, "the cable is cut");
+      wire.report(new LaneFailure(to, lane, Cause.LOST, "the cable is cut", 0, 0));
     }
   }
 

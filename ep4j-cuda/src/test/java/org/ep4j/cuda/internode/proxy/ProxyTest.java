@@ -307,7 +307,8 @@ class ProxyTest {
           group.barrier(TIMEOUT);
           if (group.rank() == 1) {
             for (int lane = 0; lane < LANES; lane++) {
-              ((GroupWire) wire).report(0, lane, Cause.LOST, "the cable is cut");
+              ((GroupWire) wire)
+                  .report(new LaneFailure(0, lane, Cause.LOST, "the cable is cut", 0, 0));
             }
           } else {
             try (Sender sender = new Sender(wire, region, config())) {
