@@ -1,6 +1,8 @@
 package org.ep4j.wire.support;
 
 import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
+import java.nio.charset.CoderResult;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Map;
@@ -12,7 +14,8 @@ import org.jspecify.annotations.Nullable;
  * Notices between the ranks of one wire about lanes that have failed, over the group: the path of
  * the wire may be cut, and then only the rank that sends notices it. Any thread.
  *
- * <p>A notice is the index of the lane, and the text of its failure in UTF-8.
+ * <p>A notice is the index of the lane, and the text of its failure in UTF-8, shortened to what a
+ * notice holds.
  */
 public final class LaneNotices implements Group.NoticeListener, AutoCloseable {
   private final Group group;
@@ -40,12 +43,10 @@ public final class LaneNotices implements Group.NoticeListener, AutoCloseable {
     if (texts.containsKey(key(peer, lane))) {
       return;
     }
-    byte[] reason = text.getBytes(StandardCharsets.UTF_8);
-    int length = Math.min(reason.length, Group.MAX_NOTICE - Integer.BYTES);
-    group.notice(
-        peer,
-        topic,
-        ByteBuffer.allocate(Integer.BYTES + length).putInt(lane).put(reason, 0, length).array());
+    ByteBuffer notice = ByteBuffer.allocate(Group.MAX_NOTICE).putInt(lane);
+    // Ends at the last whole character that fits.
+    CoderResult _ = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text), notice, true);
+    group.notice(peer, topic, Arrays.copyOf(notice.array(), notice.position()));
   }
 
   @Override
