@@ -40,7 +40,8 @@ public interface Group extends AutoCloseable {
   @FunctionalInterface
   interface NoticeListener {
     /**
-     * Called by a thread of the group, which serves all ranks: returns at once.
+     * Returns at once: the thread that calls it serves all ranks of the group, or is that of the
+     * sender if the ranks are threads of one JVM.
      *
      * @param from the rank that sent the notice
      * @param notice owned by the listener
@@ -120,7 +121,8 @@ public interface Group extends AutoCloseable {
   /**
    * Sends a few bytes to another rank without its cooperation, over the connections of the group
    * and not over those of a wire; not a collective, and does not wait. Nothing arrives at a rank
-   * that has departed or that does not listen to the topic, nor while the rendezvous is lost.
+   * that has departed or that does not listen to the topic, nor while the rendezvous is lost. Any
+   * thread.
    *
    * @param topic number that both ranks know
    * @param notice at most {@link #MAX_NOTICE} bytes, copied
@@ -129,9 +131,9 @@ public interface Group extends AutoCloseable {
   void notice(int rank, long topic, byte[] notice);
 
   /**
-   * Passes notices about a topic to a listener from now on.
+   * Passes notices about a topic to a listener from now on; it replaces an earlier one. Any thread.
    *
-   * @param listener null ends it
+   * @param listener null for no listener; the earlier one may still be inside a call
    */
   void listen(long topic, @Nullable NoticeListener listener);
 

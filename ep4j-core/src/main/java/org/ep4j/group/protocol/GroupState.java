@@ -220,7 +220,8 @@ public final class GroupState {
   /** A notice has arrived; outside the lock, because it goes to code of others. */
   public void noticed(int from, int to, long topic, byte[] notice) {
     Group.NoticeListener listener = listeners.get(new Topic(to, topic));
-    if (listener != null) {
+    // Listeners of a departed thread stay: its group was closed before its wires.
+    if (listener != null && isAlive(to)) {
       listener.noticed(from, notice);
     }
   }
