@@ -75,14 +75,7 @@ abstract class MemberGroup implements Group {
 
   @Override
   public final byte[][] allGather(byte[] mine, Duration timeout) {
-    if (mine.length > MAX_CONTRIBUTION) {
-      throw new InvalidArgumentException(
-          ErrorCode.CONTRIBUTION_SIZE,
-          "mine",
-          mine.length + " bytes",
-          "at most " + MAX_CONTRIBUTION + " bytes per rank",
-          "send large data through symmetric memory");
-    }
+    requireAtMost(MAX_CONTRIBUTION, "mine", mine, "send large data through symmetric memory");
     return collect(GroupState.Kind.GATHER, mine.clone(), Deadline.after(timeout));
   }
 
@@ -127,16 +120,20 @@ abstract class MemberGroup implements Group {
 
   @Override
   public final void notice(int to, long topic, byte[] notice) {
-    if (notice.length > MAX_NOTICE) {
-      throw new InvalidArgumentException(
-          ErrorCode.CONTRIBUTION_SIZE,
-          "notice",
-          notice.length + " bytes",
-          "at most " + MAX_NOTICE + " bytes",
-          "shorten it");
-    }
+    requireAtMost(MAX_NOTICE, "notice", notice, "shorten it");
     if (!closed.get()) {
       send(to, topic, notice.clone());
+    }
+  }
+
+  private static void requireAtMost(int max, String argument, byte[] bytes, String remedy) {
+    if (bytes.length > max) {
+      throw new InvalidArgumentException(
+          ErrorCode.CONTRIBUTION_SIZE,
+          argument,
+          bytes.length + " bytes",
+          "at most " + max + " bytes",
+          remedy);
     }
   }
 
