@@ -187,6 +187,7 @@ class HostileClientTest {
         List.of(
             Frames.ping(),
             Frames.part(0, 1, GroupState.Kind.BARRIER, new byte[0]),
+            Frames.notice(0, 1, 7, new byte[1]),
             Frames.bytes(Frames.JOIN, new byte[3]),
             Frames.bytes(Frames.REJOIN, new byte[3]),
             Frames.empty(Frames.ADMIT),
@@ -269,6 +270,19 @@ class HostileClientTest {
           other,
           ByteBuffer.allocate(4).putInt(Frames.MAX + 1).flip(),
           "it sent bytes that are not a frame");
+    }
+  }
+
+  /** A notice from a rank that does not send it would fail lanes of the rank that it names. */
+  @Test
+  void aMemberThatSendsABadNoticeIsRemovedAndTheOthersAreNotified() throws Exception {
+    for (ByteBuffer bad :
+        List.of(
+            Frames.notice(0, 0, 7, new byte[1]),
+            Frames.notice(1, 0, 7, new byte[Group.MAX_NOTICE + 1]))) {
+      try (TcpWorld world = new TcpWorld(2)) {
+        assertLoses(world, bad, "it sent an invalid notice");
+      }
     }
   }
 
