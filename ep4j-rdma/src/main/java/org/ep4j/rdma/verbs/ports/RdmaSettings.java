@@ -22,8 +22,8 @@ import org.jspecify.annotations.Nullable;
  * @param depth requests that a queue pair holds in each direction; 256 by default
  * @param timeout exponent of the acknowledgement timeout of a packet: 4 µs * 2^timeout; 16 (0.27 s)
  *     by default
- * @param retries retransmissions of a packet before its queue pair is lost; 6 by default. Soft-RoCE
- *     takes 7 for "without end": a queue pair over a path that is cut is then never lost
+ * @param retries retransmissions of a packet before its queue pair is lost; 6 by default. With 7,
+ *     Soft-RoCE retransmits without end: a queue pair over a path that is cut is then never lost
  * @param gpuDirect whether ports access GPU memory; off by default, so that GPU traffic passes
  *     through host memory
  */

@@ -24,10 +24,10 @@ import org.ep4j.wire.tcp.pipe.SocketPair;
 import org.junit.jupiter.api.Test;
 
 /**
- * A path that is cut without a word: nothing passes, and only the system of the rank that sends
- * gives up. The ranks are still connected by their group.
+ * A connection whose path is cut: nothing passes, and only the system of the rank that sends gives
+ * up. The ranks are still connected by their group.
  */
-class CutPathTest {
+class CutConnectionTest {
   private static final int BYTES = 1000;
 
   /** A wait of this length would be a timeout. */
