@@ -75,7 +75,7 @@ abstract class MemberGroup implements Group {
 
   @Override
   public final byte[][] allGather(byte[] mine, Duration timeout) {
-    requireAtMost(MAX_CONTRIBUTION, "mine", mine, "send large data through symmetric memory");
+    requireMax(MAX_CONTRIBUTION, "mine", mine, "send large data through symmetric memory");
     return collect(GroupState.Kind.GATHER, mine.clone(), Deadline.after(timeout));
   }
 
@@ -120,13 +120,13 @@ abstract class MemberGroup implements Group {
 
   @Override
   public final void notice(int to, long topic, byte[] notice) {
-    requireAtMost(MAX_NOTICE, "notice", notice, "shorten it");
+    requireMax(MAX_NOTICE, "notice", notice, "shorten it");
     if (!closed.get()) {
       send(to, topic, notice.clone());
     }
   }
 
-  private static void requireAtMost(int max, String argument, byte[] bytes, String remedy) {
+  private static void requireMax(int max, String argument, byte[] bytes, String remedy) {
     if (bytes.length > max) {
       throw new InvalidArgumentException(
           ErrorCode.CONTRIBUTION_SIZE,
