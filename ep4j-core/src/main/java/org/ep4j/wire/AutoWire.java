@@ -198,7 +198,7 @@ final class AutoWire {
       try {
         wire = provider.open(group, probeConfig(provider));
         Region region = wire.allocate(WireProbe.bytes(group.size()), config.timeout());
-        problem = send(new WireProbe(wire, region, this::named), limit, ports(name));
+        problem = run(new WireProbe(wire, region, this::named), limit, ports(name));
       } catch (WireException e) {
         // Opening and allocating are collective: all ranks have this error, which names the rank.
         problem = String.valueOf(e.getMessage());
@@ -216,8 +216,8 @@ final class AutoWire {
     }
   }
 
-  /** What this rank has found, under its number; empty for success. */
-  private String send(WireProbe probe, Duration limit, String ports) {
+  /** Runs the probe: what this rank has found, under its number; empty for success. */
+  private String run(WireProbe probe, Duration limit, String ports) {
     String problem;
     try {
       problem = probe.run(limit, ports);
