@@ -173,7 +173,7 @@ public enum ErrorCode {
 
   CONTRIBUTION_SIZE(
       1105,
-      "A rank passes more than 1 MiB to allGather.",
+      "A rank passes more to a group than allGather (1 MiB) or notice (1 KiB) carries.",
       "Send large data through symmetric memory or a wire."),
 
   LAUNCH_VARIABLE(
@@ -598,8 +598,7 @@ public enum ErrorCode {
   FORKED_PROCESS(
       2010,
       "A process calls ep4j that was forked after the JVM of its parent had started.",
-      "Start ep4j after the fork, or execute a new program in the child (in Python, the start method"
-          + " `spawn`)."),
+      "Start ep4j after the fork, or execute a new program in the child."),
 
   GROUP_CLOSED(
       2100,
@@ -1261,17 +1260,17 @@ public enum ErrorCode {
 
   JVM_MISSING(
       6131,
-      "A C or Python program finds no library of a JVM (`libjvm.so`).",
+      "A C program finds no library of a JVM (`libjvm.so`).",
       "Set `EP4J_JAVA_HOME` to the directory of a JDK 25, or use a bundle, which has a runtime."),
 
   JVM_NOT_STARTED(
       6132,
-      "The JVM of a C or Python program does not start.",
+      "The JVM of a C program does not start.",
       "Read what the JVM printed, correct `EP4J_JVM_OPTIONS`, and free memory."),
 
   JVM_WITHOUT_EP4J(
       6133,
-      "The JVM of a C or Python program does not load the classes of ep4j.",
+      "The JVM of a C program does not load the classes of ep4j.",
       "Use Java 25 or newer. If another part of the process starts the JVM, put the jars of"
           + " `EP4J_HOME` on its class path."),
 
