@@ -19,6 +19,9 @@
 #include "combine/row_places.cuh"
 #include "combine/sums.cuh"
 
+// Older GPUs have no bulk loads: their rows are never readable, so their ranks push.
+#if EP4J_TMA
+
 // As in org.ep4j.cuda.engine.throughput.PullStages: pipelines of a block, vectors of 16 bytes of a
 // slot that a thread adds, biases of a token.
 constexpr u32 PIPELINES = 2;
@@ -276,3 +279,4 @@ __device__ __forceinline__ void pull_rows(const CombineParameters& p, const Wait
   }
   add_pieces<T>(p, ring, thread, threads);
 }
+#endif
