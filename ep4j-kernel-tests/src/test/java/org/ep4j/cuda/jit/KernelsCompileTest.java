@@ -65,7 +65,7 @@ class KernelsCompileTest {
    * of by expert, rows times their weights, one shape instead of all, flags instead of packed
    * flags, commands instead of stores.
    */
-  private static List<PrebuiltKernel> kernels() {
+  static List<PrebuiltKernel> kernels() {
     return PrebuiltKernels.all().stream().filter(kernel -> FULL || usual(kernel)).toList();
   }
 
