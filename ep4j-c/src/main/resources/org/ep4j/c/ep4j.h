@@ -100,7 +100,9 @@ enum {
 enum {
   EP4J_SCALES_FLOAT32 = 1,      /* amax / 448 */
   EP4J_SCALES_FLOAT32_POW2 = 2, /* rounded up to a power of two */
-  EP4J_SCALES_UE8M0 = 3         /* that power of two as a byte; hidden is a multiple of 512 */
+  /* That power of two as a byte, UE8M0 [G, P, H/128]; with scale_columns four in a word, the first in
+     the lowest byte, INT32 [G, P, H/512]. H is a multiple of 512. */
+  EP4J_SCALES_UE8M0 = 3
 };
 
 /* Kinds of errors, ep4j_error.kind. */
@@ -390,7 +392,7 @@ typedef struct ep4j_low_latency_dispatch_result {
   ep4j_result result;       /* also the handle of the combine */
   ep4j_event event;         /* async: the caller closes it; else 0 */
   ep4j_tensor x;            /* [G, P, H] */
-  ep4j_tensor scales;       /* [G, P, S]; absent for BF16 */
+  ep4j_tensor scales;       /* [G, P, S]: FP32, UE8M0, INT32; NVFP4: FP8_E4M3. Absent for BF16 */
   ep4j_tensor counts;       /* INT32 [G] */
   ep4j_tensor topk_idx;     /* RANK_MAJOR: INT64 [R, M, K], local expert or -1 */
   ep4j_tensor topk_weights; /* RANK_MAJOR: FP32 [R, M, K], if sent */

@@ -11,6 +11,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import org.ep4j.c.CProgram.Ended;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.LaunchEnvironment;
@@ -36,7 +39,13 @@ class ConformanceTest {
   static void compile() throws Exception {
     program =
         CProgram.compile(
-            directory, "conformance.c", "check.h", "model.h", "throughput.h", "lowlatency.h");
+            directory,
+            "conformance.c",
+            "check.h",
+            "model.h",
+            "throughput.h",
+            "lowlatency.h",
+            "recovery.h");
   }
 
   @ParameterizedTest
@@ -57,6 +66,36 @@ class ConformanceTest {
     List<Ended> ranks = program.run(world(2), "kill");
     assertThat(ranks.get(1).status()).as(ranks.get(1).output()).isEqualTo(KILLED);
     assertPassed(ranks.get(0));
+  }
+
+  @Test
+  void survivorsContinueInAGroupOfTheirOwn() throws Exception {
+    List<Ended> ranks = program.run(world(3), "survive");
+    assertThat(ranks.get(1).status()).as(ranks.get(1).output()).isEqualTo(KILLED);
+    assertPassed(ranks.get(0));
+    assertPassed(ranks.get(2));
+  }
+
+  @Test
+  void newProcessReplacesAKilledRank() throws Exception {
+    List<Map<String, String>> world = world(2);
+    try (ExecutorService newcomer = Executors.newSingleThreadExecutor()) {
+      Future<List<Ended>> ranks = newcomer.submit(() -> program.run(world, "readmit"));
+      String port = world.getFirst().get("EP4J_RENDEZVOUS").replaceAll(".*:", "");
+      Ended replacement =
+          program.run(
+              program.environment(), "rejoin", "2", port, world.getFirst().get("EP4J_SECRET"));
+      assertPassed(replacement);
+      assertThat(ranks.get().get(1).status()).isEqualTo(KILLED);
+      assertPassed(ranks.get().get(0));
+    }
+  }
+
+  @Test
+  void lateRankIsMaskedAndAdmittedAgain() throws Exception {
+    for (Ended rank : program.run(world(4), "late")) {
+      assertPassed(rank);
+    }
   }
 
   @Test

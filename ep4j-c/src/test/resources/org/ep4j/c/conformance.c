@@ -3,6 +3,9 @@
  *
  *   conformance all        one rank of a group that the environment describes: everything
  *   conformance kill       the same group; rank 1 kills itself, the others continue without it
+ *   conformance survive    the same, with a new group and a new buffer
+ *   conformance readmit    the same, with a process in its place that runs `rejoin RANKS PORT SECRET`
+ *   conformance late       the same group; rank 1 is late and gets masked
  *   conformance exit       ends with open buffers, handles and operations
  *   conformance threads    two ranks that are threads of this process
  *   conformance fork       calls from a forked child
@@ -12,12 +15,10 @@
 #define EP4J_IMPLEMENTATION
 #include "ep4j.h"
 
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 
-#include "lowlatency.h"
+#include "recovery.h"
 
 const ep4j_api *ep4j;
 
@@ -211,10 +212,15 @@ static void describe(ep4j_group group, ep4j_buffer buffer, const inputs *in) {
 }
 
 static void everything(ep4j_group group, int rank, int ranks) {
-  static const variant VARIANTS[] = {{EP4J_ROWS_BF16, 0, 0, 0},
-                                     {EP4J_ROWS_BF16, 1, 1, 0},
-                                     {EP4J_ROWS_FP8, 0, 0, 0},
-                                     {0, 1, 0, 1}};
+  static const variant VARIANTS[] = {{EP4J_ROWS_BF16, 0, 0, 0, 0, 0},
+                                     {EP4J_ROWS_BF16, 1, 1, 0, 0, 0},
+                                     {EP4J_ROWS_BF16, 0, 0, 0, 0, 1},
+                                     {EP4J_ROWS_FP8, 0, 0, 0, 0, 0},
+                                     {EP4J_ROWS_FP8, 0, 0, 0, EP4J_SCALES_FLOAT32_POW2, 0},
+                                     {EP4J_ROWS_FP8, 0, 0, 0, EP4J_SCALES_UE8M0, 0},
+                                     {EP4J_ROWS_FP8, 0, 0, 1, EP4J_SCALES_UE8M0, 0},
+                                     {EP4J_ROWS_NVFP4, 0, 0, 0, 0, 0},
+                                     {0, 1, 0, 1, 0, 0}};
   ep4j_buffer_config config = config_of();
   ep4j_dispatch_args args;
   ep4j_dispatch_result got = {sizeof got};
@@ -264,12 +270,6 @@ static ep4j_group join(int *rank, int *ranks) {
   *rank = info.rank;
   *ranks = info.ranks;
   return group;
-}
-
-static int64_t now_ms(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
 /* Rank 1 dies; the others learn its number at once, reset, and use the buffer without it. */
@@ -450,9 +450,19 @@ int main(int count, char **arguments) {
     threads();
   } else if (strcmp(mode, "fork") == 0) {
     forked();
+  } else if (strcmp(mode, "rejoin") == 0) {
+    ep4j_buffer_config config = config_of();
+    rejoin(&config, atoi(arguments[2]), atoi(arguments[3]), arguments[4]);
   } else {
+    ep4j_buffer_config config = config_of();
     group = join(&rank, &ranks);
-    if (strcmp(mode, "kill") == 0) {
+    if (strcmp(mode, "survive") == 0) {
+      continue_as_survivors(group, &config, rank, ranks);
+    } else if (strcmp(mode, "readmit") == 0) {
+      readmit(group, &config, rank, ranks);
+    } else if (strcmp(mode, "late") == 0) {
+      mask_a_late_rank(group, &config, rank, ranks);
+    } else if (strcmp(mode, "kill") == 0) {
       lose_a_rank(group, rank, ranks);
     } else if (strcmp(mode, "exit") == 0) {
       leave_open(group, rank, ranks);

@@ -10,25 +10,65 @@ typedef struct variant {
   int32_t hook;
   int32_t zero_copy;
   int32_t columns;
+  int32_t scale_kind;
+  int32_t log_fmt;
 } variant;
 
-/* The value of a received element: BF16, or FP8 times its scale. */
+/* The NVFP4 rows are scaled by this before they are quantised: 448 * 6 / amax. */
+#define GLOBAL_SCALE (448.0f * 6.0f / 8.0f)
+
+static inline float e4m3(uint8_t byte) {
+  int exponent = byte >> 3 & 15;
+  float value = exponent == 0 ? (float)(byte & 7) / 512.0f
+                              : (1.0f + (float)(byte & 7) / 8.0f) * (float)(1 << exponent) / 128.0f;
+  return byte & 0x80 ? -value : value;
+}
+
+static inline float e2m1(int nibble) {
+  static const float VALUES[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  return nibble & 8 ? -VALUES[nibble & 7] : VALUES[nibble & 7];
+}
+
+/* The scale of a received element. */
+static inline float scale_of(const ep4j_low_latency_dispatch_result *got, int64_t group, int64_t row,
+                             int column) {
+  const ep4j_tensor *scales = &got->scales;
+  int64_t block = column / (HIDDEN / scales->shape[2]);
+  int64_t at = group * scales->strides[0] + row * scales->strides[1] + block * scales->strides[2];
+  uint32_t bits;
+  float scale;
+  if (scales->dtype == EP4J_FP32) {
+    return ((float *)scales->data)[at];
+  }
+  if (scales->dtype == EP4J_FP8_E4M3) {
+    return e4m3(((uint8_t *)scales->data)[at]);
+  }
+  if (scales->dtype == EP4J_UE8M0) {
+    CHECK(scales->shape[2] == HIDDEN / 128 && scales->strides[2] == 1);
+    bits = (uint32_t)((uint8_t *)scales->data)[at] << 23;
+  } else {
+    CHECK(scales->dtype == EP4J_INT32 && scales->shape[2] == HIDDEN / 512);
+    bits = ((uint32_t *)scales->data)[at] >> column % 512 / 128 * 8 << 24 >> 1;
+  }
+  memcpy(&scale, &bits, sizeof scale);
+  return scale;
+}
+
+/* The value of a received element: BF16, or FP8 or NVFP4 times its scale. */
 static inline float received(const ep4j_low_latency_dispatch_result *got, int64_t group, int64_t row,
                              int column) {
   int64_t index = (group * got->x.shape[1] + row) * HIDDEN + column;
   uint8_t byte;
-  int exponent;
-  float value;
   if (got->x.dtype == EP4J_BF16) {
     return float_of(((uint16_t *)got->x.data)[index]);
   }
-  byte = ((uint8_t *)got->x.data)[index];
-  exponent = byte >> 3 & 15;
-  value = exponent == 0 ? (float)(byte & 7) / 512.0f
-                        : (1.0f + (float)(byte & 7) / 8.0f) * (float)(1 << exponent) / 128.0f;
-  value *= ((float *)got->scales.data)[group * got->scales.strides[0] + row * got->scales.strides[1] +
-                                       column / 128 * got->scales.strides[2]];
-  return byte & 0x80 ? -value : value;
+  if (got->x.dtype == EP4J_NVFP4) {
+    byte = ((uint8_t *)got->x.data)[index / 2];
+    return e2m1(index % 2 == 0 ? byte & 15 : byte >> 4) * scale_of(got, group, row, column) /
+           GLOBAL_SCALE;
+  }
+  CHECK(got->x.dtype == EP4J_FP8_E4M3);
+  return e4m3(((uint8_t *)got->x.data)[index]) * scale_of(got, group, row, column);
 }
 
 /* A result whose tensors the host can read. */
@@ -41,10 +81,15 @@ static inline void fetch_groups(ep4j_low_latency_dispatch_result *got) {
   fetch(&got->topk_weights);
 }
 
-static inline void check_groups(const inputs *in, const ep4j_low_latency_dispatch_result *got) {
+/*
+ * Checks the received rows, and writes those that the experts return: the rows as they were before
+ * quantisation, times `unit`.
+ */
+static inline void check_groups(inputs *in, const ep4j_low_latency_dispatch_result *got, float unit) {
   int local = EXPERTS / in->ranks;
   int expert, source, t, k, h;
-  float tolerance = got->x.dtype == EP4J_BF16 ? 0.0f : 0.51f;
+  /* Values are up to 8: half a step of FP8, and of NVFP4 with the error of its scale. */
+  float tolerance = got->x.dtype == EP4J_BF16 ? 0.0f : got->x.dtype == EP4J_NVFP4 ? 1.9f : 0.51f;
   CHECK(got->x.dimensions == 3 && got->x.shape[0] == local && got->x.shape[2] == HIDDEN);
   CHECK(got->x.shape[1] == (int64_t)in->ranks * MAX_TOKENS);
   for (expert = 0; expert < local; expert++) {
@@ -59,6 +104,8 @@ static inline void check_groups(const inputs *in, const ep4j_low_latency_dispatc
           for (h = 0; h < HIDDEN; h++) {
             float difference = received(got, expert, row, h) - (float)value_of(source, t, h);
             CHECK(difference <= tolerance && difference >= -tolerance);
+            in->expert_rows[(expert * got->x.shape[1] + row) * HIDDEN + h] =
+                bf16_of(unit * (float)value_of(source, t, h));
           }
           row++;
         }
@@ -75,7 +122,8 @@ static inline void low_latency(ep4j_buffer buffer, inputs *in, variant how) {
   ep4j_low_latency_combine_result sums = {sizeof sums};
   int local = EXPERTS / in->ranks;
   int64_t group_rows = (int64_t)in->ranks * MAX_TOKENS;
-  int64_t g, n;
+  float unit = how.log_fmt ? 1.0f / 16.0f : 1.0f; /* LogFMT: only values below 1 are encoded */
+  int rounded = 0;
   int t, k, h;
   memset(&args, 0, sizeof args);
   args.size = sizeof args;
@@ -85,6 +133,8 @@ static inline void low_latency(ep4j_buffer buffer, inputs *in, variant how) {
   args.format = how.format;
   args.return_hook = how.hook;
   args.scale_columns = how.columns;
+  args.scale_kind = how.scale_kind;
+  args.global_scale = how.format == EP4J_ROWS_NVFP4 ? GLOBAL_SCALE : 0;
   OK(ep4j->low_latency_dispatch(buffer, &args, &got));
   if (how.hook) {
     CHECK(got.x.dimensions == 0);
@@ -94,21 +144,15 @@ static inline void low_latency(ep4j_buffer buffer, inputs *in, variant how) {
     OK(ep4j->low_latency_dispatch_result(got.result, &got));
   }
   fetch_groups(&got);
-  check_groups(in, &got);
+  check_groups(in, &got, unit);
+  CHECK((how.format == EP4J_ROWS_NVFP4) == (got.x.dtype == EP4J_NVFP4));
+  if (how.scale_kind == EP4J_SCALES_UE8M0) {
+    CHECK(got.scales.dtype == (how.columns ? EP4J_INT32 : EP4J_UE8M0));
+  }
   memset(&back, 0, sizeof back);
   back.size = sizeof back;
   back.dispatched = got.result;
   back.y = ep4j_tensor_at(in->expert_rows, EP4J_BF16, EP4J_HOST, local, group_rows, HIDDEN);
-  /* Experts return the row as it was before quantisation. */
-  for (g = 0; g < local; g++) {
-    for (n = 0; n < ((int32_t *)got.counts.data)[g]; n++) {
-      for (h = 0; h < HIDDEN; h++) {
-        float value = received(&got, g, n, h);
-        in->expert_rows[(g * group_rows + n) * HIDDEN + h] =
-            bf16_of((float)(int)(value < 0 ? value - 0.5f : value + 0.5f));
-      }
-    }
-  }
   if (how.zero_copy) {
     ep4j_tensor input;
     OK(ep4j->low_latency_combine_input(got.result, &input));
@@ -119,6 +163,7 @@ static inline void low_latency(ep4j_buffer buffer, inputs *in, variant how) {
   back.topk_idx = args.topk_idx;
   back.topk_weights = args.topk_weights;
   back.return_hook = how.hook;
+  back.log_fmt = how.log_fmt;
   OK(ep4j->low_latency_combine(buffer, &back, &sums));
   if (how.hook) {
     OK(ep4j->low_latency_receive(sums.result));
@@ -132,14 +177,19 @@ static inline void low_latency(ep4j_buffer buffer, inputs *in, variant how) {
       factor += expert_of(in->rank, t, k) < 0 ? 0 : weight_of(t, k);
     }
     for (h = 0; h < HIDDEN; h++) {
-      CHECK(float_of(((uint16_t *)sums.x.data)[t * HIDDEN + h]) ==
-            factor * (float)value_of(in->rank, t, h));
+      float exact = factor * unit * (float)value_of(in->rank, t, h);
+      float difference = float_of(((uint16_t *)sums.x.data)[t * HIDDEN + h]) - exact;
+      /* Half a step of LogFMT is 2.2 % where values span 32 octaves: there are zeros. */
+      float tolerance = how.log_fmt ? (exact < 0 ? -exact : exact) / 40.0f : 0.0f;
+      CHECK(difference <= tolerance && difference >= -tolerance);
+      rounded += difference != 0;
     }
   }
+  CHECK(in->tokens == 0 || (rounded > 0) == how.log_fmt);
 }
 
 /* Two dispatches wait for their hooks; the one after outdates the first. */
-static inline void two_in_flight(ep4j_buffer buffer, const inputs *in) {
+static inline void two_in_flight(ep4j_buffer buffer, inputs *in) {
   ep4j_low_latency_dispatch_args args;
   ep4j_low_latency_dispatch_result got[3] = {{sizeof *got}, {sizeof *got}, {sizeof *got}};
   int i;
@@ -156,7 +206,7 @@ static inline void two_in_flight(ep4j_buffer buffer, const inputs *in) {
     OK(ep4j->low_latency_receive(got[i].result));
     OK(ep4j->low_latency_dispatch_result(got[i].result, &got[i]));
     fetch_groups(&got[i]);
-    check_groups(in, &got[i]);
+    check_groups(in, &got[i], 1);
   }
   OK(ep4j->low_latency_dispatch(buffer, &args, &got[2]));
   OK(ep4j->low_latency_receive(got[2].result));
