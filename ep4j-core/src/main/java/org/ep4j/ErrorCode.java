@@ -921,7 +921,7 @@ public enum ErrorCode {
       "Call reset() on all live ranks and send fewer tokens, or close the buffer on all ranks and"
           + " open one with lower maxTokens, or enlarge /dev/shm (or EP4J_SHM_DIR)."),
 
-  OPERATION_INTERRUPTED(
+  EVENT_WAIT_INTERRUPTED(
       4003,
       "The thread was interrupted while it waited for an asynchronous operation.",
       "Wait again: the operation continues and has a deadline of its own."),
@@ -930,6 +930,12 @@ public enum ErrorCode {
       4004,
       "The event that an operation waits for has not completed before the deadline.",
       "Complete the event, then repeat the operation. Nothing was sent."),
+
+  OPERATION_INTERRUPTED(
+      4005,
+      "The thread was interrupted while its operation waited for other ranks.",
+      "Call reset() on all live ranks, or close the buffer. The other ranks learn the reason at"
+          + " once."),
 
   OPERATIONS_DIFFER(
       4010,

@@ -61,7 +61,10 @@ enum ApiFunction {
   TENSOR_READ(TensorFunctions.class),
   TENSOR_WRITE(TensorFunctions.class),
   ROUTING_FROM_DENSE(TensorFunctions.class),
-  ROUTING_TO_DENSE(TensorFunctions.class);
+  ROUTING_TO_DENSE(TensorFunctions.class),
+
+  CALLER(CallerFunctions.class),
+  INTERRUPT(CallerFunctions.class);
 
   private final Class<?> owner;
 

@@ -1,5 +1,7 @@
 package org.ep4j.c;
 
+import java.util.EnumSet;
+import java.util.Set;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.Ep4jException;
@@ -26,7 +28,15 @@ enum ErrorKind {
   JOIN_REFUSED(JoinRefusedException.class),
   GROUP(GroupException.class),
   SYSTEM(Ep4jException.class),
-  DEFECT(Throwable.class);
+  DEFECT(Throwable.class),
+  INTERRUPTED(InterruptedException.class);
+
+  /** Codes of waits that an interrupt of their thread has ended. */
+  private static final Set<ErrorCode> INTERRUPTS =
+      EnumSet.of(
+          ErrorCode.OPERATION_INTERRUPTED,
+          ErrorCode.EVENT_WAIT_INTERRUPTED,
+          ErrorCode.GROUP_INTERRUPTED);
 
   private final Class<? extends Throwable> type;
 
@@ -49,6 +59,9 @@ enum ErrorKind {
     // the state of the buffer does not allow the call, and nothing was sent.
     if (error instanceof UnsupportedOperationException && ErrorCode.of(error).isPresent()) {
       return USE;
+    }
+    if (ErrorCode.of(error).filter(INTERRUPTS::contains).isPresent()) {
+      return INTERRUPTED;
     }
     for (ErrorKind kind : values()) {
       if (kind.type.isInstance(error)) {

@@ -22,6 +22,8 @@ import org.ep4j.ErrorCode;
 final class Stubs {
   private static final MethodHandle IS_OWNER;
   private static final MethodHandle STATUS_OF;
+  private static final MethodHandle ENTER;
+  private static final MethodHandle LEAVE;
 
   static {
     try {
@@ -31,6 +33,12 @@ final class Stubs {
       STATUS_OF =
           lookup.findStatic(
               Failures.class, "status", MethodType.methodType(int.class, Throwable.class));
+      ENTER = lookup.findStatic(Caller.class, "enter", MethodType.methodType(Caller.class));
+      LEAVE =
+          lookup.findStatic(
+              Stubs.class,
+              "leave",
+              MethodType.methodType(int.class, Throwable.class, int.class, Caller.class));
     } catch (ReflectiveOperationException e) {
       throw new ExceptionInInitializerError(e);
     }
@@ -56,7 +64,8 @@ final class Stubs {
       MethodHandle function =
           MethodHandles.explicitCastArguments(
               MethodHandles.lookup().unreflect(method), longs(method.getParameterCount()));
-      MethodHandle safe = MethodHandles.catchException(function, Throwable.class, STATUS_OF);
+      MethodHandle safe =
+          MethodHandles.catchException(interruptible(function), Throwable.class, STATUS_OF);
       // Without an exception: nothing collects garbage in a forked child.
       MethodHandle refused =
           MethodHandles.dropArguments(
@@ -68,6 +77,17 @@ final class Stubs {
     } catch (IllegalAccessException e) {
       throw new AssertionError("the methods are in this package", e);
     }
+  }
+
+  /** The function as a call of a {@link Caller}. */
+  private static MethodHandle interruptible(MethodHandle function) {
+    MethodHandle call = MethodHandles.dropArguments(function, 0, Caller.class);
+    return MethodHandles.foldArguments(MethodHandles.tryFinally(call, LEAVE), ENTER);
+  }
+
+  private static int leave(Throwable thrown, int status, Caller caller) {
+    caller.leave();
+    return status;
   }
 
   private static MethodType longs(int parameters) {

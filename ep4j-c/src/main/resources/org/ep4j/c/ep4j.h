@@ -34,6 +34,9 @@
  * and its results (EP4J-2302 otherwise), and one thread of a rank calls the collective functions of its
  * group. Collective functions are called by all ranks in the same order.
  *
+ * Interrupts: a wait for peers ends at its deadline, or when another thread calls interrupt() with the
+ * number of the waiting one: caller().
+ *
  * Signals: the JVM runs with -Xrs, so it leaves SIGINT, SIGTERM, SIGHUP and SIGQUIT to the program. It
  * uses SIGSEGV itself: a program that handles SIGSEGV loads libjsig.so of the JVM first.
  *
@@ -118,7 +121,8 @@ enum {
   EP4J_ERROR_JOIN_REFUSED = 9,  /* the rendezvous refuses this rank; a retry does not help */
   EP4J_ERROR_GROUP = 10,        /* another error between the ranks of a group */
   EP4J_ERROR_SYSTEM = 11,       /* machine, memory, library, file, JVM */
-  EP4J_ERROR_DEFECT = 12        /* unexpected: a defect of ep4j */
+  EP4J_ERROR_DEFECT = 12,       /* unexpected: a defect of ep4j */
+  EP4J_ERROR_INTERRUPTED = 13   /* interrupt() has ended the wait of the call */
 };
 
 /* ep4j_tensor.device of host memory; from 0 on, the ordinal of a GPU. */
@@ -557,6 +561,21 @@ typedef struct ep4j_api {
   /* The reverse for weights: FP32 [T, K] to FP32 [T, E], 0 where a token does not have the expert. */
   int32_t (*routing_to_dense)(const ep4j_tensor *topk_idx, const ep4j_tensor *topk_weights,
                               const ep4j_tensor *probs);
+
+  /* Interrupts. */
+
+  /* *caller: the number of the calling thread, for interrupt. The thread keeps it. */
+  int32_t (*caller)(uint64_t *caller);
+  /* Ends the wait of the call that this thread is in, within a second; from any thread, but not from a
+     signal handler. That call returns its error:
+
+       EP4J-3036  a function of a group, or one that opens a buffer; a repetition may succeed
+       EP4J-4003  the wait for an asynchronous operation, which continues; wait again
+       EP4J-4005  an operation; the other ranks learn the reason, and the buffer needs buffer_reset
+
+     No effect on a call that does not wait, between calls, on later calls, and after the end of the
+     thread. Whoever wants a call to end repeats the interrupt until it has: it may not have begun. */
+  int32_t (*interrupt)(uint64_t caller);
 } ep4j_api;
 
 /*

@@ -368,6 +368,7 @@ static void fork_from(ep4j_group group) {
     CHECK(ep4j->group_readmit(group, 1000, NULL, 0, NULL) == 2010);
     CHECK(ep4j->last_error(&error) == 2010);
     CHECK(ep4j->routing_to_dense(NULL, NULL, NULL) == 2010);
+    CHECK(ep4j->interrupt(1) == 2010);
     _exit(0);
   }
   CHECK(waitpid(child, &status, 0) == child && status == 0);

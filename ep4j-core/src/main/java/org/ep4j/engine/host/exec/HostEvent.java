@@ -95,7 +95,7 @@ final class HostEvent implements Event, Runnable {
   private static Ep4jException interrupted(InterruptedException e) {
     Thread.currentThread().interrupt();
     return new Ep4jException(
-        ErrorCode.OPERATION_INTERRUPTED,
+        ErrorCode.EVENT_WAIT_INTERRUPTED,
         "interrupted while waiting for an asynchronous operation",
         e);
   }
