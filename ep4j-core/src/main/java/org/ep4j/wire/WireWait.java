@@ -4,11 +4,13 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
+import org.ep4j.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /**
  * Waits on a wire with deadlines, for callers without other work. Each call polls one progress
- * context; the thread that drives it makes the call.
+ * context; the thread that drives it makes the call. An interrupt of the thread ends a wait with a
+ * {@link WireException} of the code {@link ErrorCode#GROUP_INTERRUPTED}.
  */
 public final class WireWait {
   /**
@@ -166,7 +168,11 @@ public final class WireWait {
     idleSince = 0;
   }
 
-  /** Advances the progress context and yields the core at times; false after the timeout. */
+  /**
+   * Advances the progress context and yields the core at times; false after the timeout.
+   *
+   * @throws WireException if the thread is interrupted; the interrupt flag stays set
+   */
   private boolean poll() {
     if (wire.poll(progressContext) != 0) {
       idleSince = 0;
@@ -175,6 +181,11 @@ public final class WireWait {
     idle++;
     if (idle % SPINS != 0) {
       return true;
+    }
+    if (Thread.currentThread().isInterrupted()) {
+      throw new WireException(
+          ErrorCode.GROUP_INTERRUPTED,
+          "the thread was interrupted while rank " + wire.rank() + " waited on its wire");
     }
     long now = System.nanoTime();
     if (now - start > TimeUnit.NANOSECONDS.convert(timeout)) {

@@ -187,6 +187,11 @@ final class NcclCarrierService implements CarrierService {
                   .formatted(rank, what, group.deathReport(rank)));
         }
       }
+      if (Thread.currentThread().isInterrupted()) {
+        throw new NcclException(
+            ErrorCode.GROUP_INTERRUPTED,
+            "the thread was interrupted while NCCL created " + what);
+      }
       if (System.nanoTime() - end > 0) {
         throw new NcclException(
             ErrorCode.NCCL_TIMEOUT,

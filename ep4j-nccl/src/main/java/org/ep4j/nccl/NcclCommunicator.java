@@ -200,6 +200,12 @@ final class NcclCommunicator implements AutoCloseable {
           throw new NcclException(
               ErrorCode.NCCL_CALL_FAILED, function.symbol() + " has created no communicator");
         }
+        if (Thread.currentThread().isInterrupted()) {
+          broken = true;
+          throw new NcclException(
+              ErrorCode.GROUP_INTERRUPTED,
+              "the thread was interrupted while " + function.symbol() + " waited for other ranks");
+        }
         if (System.nanoTime() - deadline > 0) {
           broken = true;
           throw new NcclException(

@@ -131,7 +131,7 @@ public final class BoundedCall {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new Ep4jException(
-          ErrorCode.LIBRARY_CALL_STUCK, "interrupted while " + name + " waits for other ranks", e);
+          ErrorCode.GROUP_INTERRUPTED, "interrupted while " + name + " waits for other ranks", e);
     }
   }
 }

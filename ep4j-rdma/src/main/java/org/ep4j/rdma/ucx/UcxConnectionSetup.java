@@ -135,6 +135,11 @@ final class UcxConnectionSetup {
     TreeSet<Integer> silent = new TreeSet<>();
     long end = System.nanoTime() + config.timeout().toNanos();
     do {
+      if (Thread.currentThread().isInterrupted()) {
+        throw new WireException(
+            ErrorCode.GROUP_INTERRUPTED,
+            "the thread was interrupted while it waited for answers of ranks over UCX");
+      }
       if (System.nanoTime() - end > 0) {
         throw new WireException(
             ErrorCode.UCX_NO_ANSWER,

@@ -2,7 +2,9 @@ package org.ep4j.engine.host.context;
 
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
+import org.ep4j.Ep4jException;
 import org.ep4j.PeerTimeoutException;
+import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.Members;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
@@ -11,8 +13,9 @@ import org.jspecify.annotations.Nullable;
  * Waits for a word that a peer writes. Spins, then yields (at once if ranks outnumber cores: the
  * peer may need this core, and thousands of pauses take longer than a small operation), then sleeps
  * between looks: a peer that is tens of milliseconds late is busy, and a core that yields in a loop
- * takes a share of the time that the peer needs. Checks the deadline and the liveness of the peer
- * every {@link #CHECK_EVERY} rounds, and in every round that sleeps. Allocates only on failure.
+ * takes a share of the time that the peer needs. Checks the deadline, the liveness of the peer and
+ * the interrupt flag of the thread every {@link #CHECK_EVERY} rounds, and in every round that
+ * sleeps. Allocates only on failure.
  */
 public final class PeerWait {
   private static final int SPINS = 2_000;
@@ -66,7 +69,8 @@ public final class PeerWait {
   /**
    * Waits until the word at {@code address} is at least {@code expected}, with acquire order.
    *
-   * @return whether it is; false if the peer is dead or has aborted, or at the deadline
+   * @return whether it is; false if the peer is dead or has aborted, at the deadline, or if the
+   *     thread is interrupted
    */
   public boolean reaches(long address, long expected, int peer) {
     if (NativeMemory.getLongAcquire(address) >= expected) {
@@ -90,7 +94,7 @@ public final class PeerWait {
       if (checks(round, slept)
           && (!reachable(peer)
               || (together && progress.anyAborted() != NONE)
-              || System.nanoTime() - start > timeoutNanos)) {
+              || expired(start))) {
         // The peer may have written its last word just before its death.
         return NativeMemory.getLongAcquire(address) >= expected;
       }
@@ -142,7 +146,7 @@ public final class PeerWait {
         int guilty = dead != NONE ? dead : next;
         if ((dead != NONE
                 || progress.anyAborted() != NONE
-                || System.nanoTime() - start > timeoutNanos)
+                || expired(start))
             && NativeMemory.getLongAcquire(addresses[guilty]) < expected) {
           throw failure(
               expected,
@@ -199,7 +203,8 @@ public final class PeerWait {
    * @param peer whose part is missing
    * @param expected value that would end the wait
    * @param seen current value
-   * @throws PeerTimeoutException if the peer is dead, a rank has aborted, or at the deadline
+   * @throws Ep4jException if the peer is dead, a rank has aborted, at the deadline, or if the
+   *     thread is interrupted
    */
   public void idle(
       int round,
@@ -240,24 +245,42 @@ public final class PeerWait {
   }
 
   private boolean ended(long begin, int peer) {
-    return !reachable(peer) || System.nanoTime() - begin > timeoutNanos;
+    return !reachable(peer) || expired(begin);
+  }
+
+  /** Whether the thread must stop waiting: the deadline has passed, or it is interrupted. */
+  private boolean expired(long begin) {
+    return System.nanoTime() - begin > timeoutNanos || Interrupts.pending();
   }
 
   /**
    * One round of a wait without progress; arguments as for {@link #idle}.
    *
-   * @return whether to stop waiting: the peer is dead or has aborted, or the deadline has passed
+   * @return whether to stop waiting: the peer is dead or has aborted, the deadline has passed, or
+   *     the thread is interrupted
    */
   boolean over(int round, long begin, int peer) {
     boolean slept = relax(round, begin);
     return checks(round, slept) && ended(begin, peer);
   }
 
-  /** The error that ends a wait; arguments as for {@link #idle}. */
-  public PeerTimeoutException failure(
+  /**
+   * The error that ends a wait; arguments as for {@link #idle}.
+   *
+   * @return an {@link Interrupts#error} if the thread is interrupted, otherwise a {@link
+   *     PeerTimeoutException}
+   */
+  public Ep4jException failure(
       long expected, long seen, int peer, String operation, String phase, long epoch, long start) {
     long waited = (System.nanoTime() - start) / 1_000_000;
     AbortNotice.Report known = known(peer);
+    if (Interrupts.pending()) {
+      return Interrupts.error(
+          operation + ", epoch " + epoch,
+          phase,
+          waited,
+          "rank " + known.peer() + ", which " + known.state());
+    }
     return new PeerTimeoutException(
         operation, phase, epoch, known.peer(), expected, seen, waited, known.state(), known.dead());
   }

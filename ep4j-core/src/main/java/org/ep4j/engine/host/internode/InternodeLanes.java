@@ -1,7 +1,9 @@
 package org.ep4j.engine.host.internode;
 
 import java.time.Duration;
+import org.ep4j.Ep4jException;
 import org.ep4j.PeerTimeoutException;
+import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 import org.ep4j.engine.host.layout.ControlPageLayout;
@@ -99,7 +101,7 @@ public final class InternodeLanes {
    * {@link #lost}.
    *
    * @param number selects the lane as in {@link #get}
-   * @throws PeerTimeoutException if there is no space at the deadline
+   * @throws Ep4jException if there is no space at the deadline, or if the thread is interrupted
    */
   void put(int peer, int number, Region from, long at, Region to, long there, long bytes) {
     if (lanes[peer].length > 0) {
@@ -138,6 +140,13 @@ public final class InternodeLanes {
     }
     if (idle % SPINS == 0) {
       long waited = System.nanoTime() - begin;
+      if (Interrupts.pending()) {
+        throw Interrupts.error(
+            "sending to another node",
+            "space on the wire",
+            waited / 1_000_000,
+            "rank " + peer + ", which has taken " + lane.delivered() + " of " + lane.accepted());
+      }
       if (waited > timeout.toNanos()) {
         throw new PeerTimeoutException(
             "sending to another node",

@@ -6,6 +6,7 @@ import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.ErrorCode;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.Tensor;
+import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.Rails;
 import org.ep4j.engine.host.context.HostContext;
@@ -118,8 +119,12 @@ final class LowLatencySignals {
       context.awaitSent(masked, operation, number);
       return;
     }
+    long begin = PeerWait.begin();
     int late = context.trySend(masked);
     while (late != Rails.NONE) {
+      if (Interrupts.pending()) {
+        throw context.wait.failure(0, 0, late, operation, "unsent bytes", number, begin);
+      }
       maskSilent(late, number, operation);
       late = context.trySend(masked);
     }
@@ -357,8 +362,14 @@ final class LowLatencySignals {
       context.wait.await(address, expected, peer, operation, phase, number);
       return true;
     }
+    long begin = PeerWait.begin();
     if (context.wait.reaches(address, expected, peer)) {
       return true;
+    }
+    if (Interrupts.pending()) {
+      // The peer may be on time: an interrupt masks no rank.
+      long seenNow = NativeMemory.getLongAcquire(address);
+      throw context.wait.failure(expected, seenNow, peer, operation, phase, number, begin);
     }
     maskSilent(peer, number, operation);
     return false;
