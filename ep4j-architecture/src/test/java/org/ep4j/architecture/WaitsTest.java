@@ -55,7 +55,7 @@ class WaitsTest {
       Map.of(
           "org.ep4j.engine.host.exec.HostEvent.awaitEnd()",
           "the operation that it waits for has deadlines",
-          "org.ep4j.engine.host.exec.HostEvent.awaitEndThoughInterrupted()",
+          "org.ep4j.engine.host.exec.HostEvent.awaitEndThoughInterrupted(java.lang.Thread)",
           "the same",
           "org.ep4j.engine.host.exec.WorkerTeam$Helper.awaitRound()",
           "a helper that waits for work blocks no other thread, and close() ends it",

@@ -1,6 +1,7 @@
 package org.ep4j.cuda.internode;
 
 import java.time.Duration;
+import org.ep4j.engine.Interrupts;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.Wire;
@@ -92,7 +93,7 @@ final class InternodeQuiesce {
     return quiesce;
   }
 
-  /** Drives the wire; false if a lane has failed or the deadline has passed. */
+  /** Drives the wire; false if a lane has failed, at the deadline, or after an interrupt. */
   private boolean progress(boolean[] counts, long deadline) {
     int done = 0;
     for (int progressContext = 0;
@@ -103,7 +104,9 @@ final class InternodeQuiesce {
     if (done == 0) {
       Thread.onSpinWait();
     }
-    return (wire.failedLanes() == 0 || failed(counts) == null) && System.nanoTime() - deadline < 0;
+    return (wire.failedLanes() == 0 || failed(counts) == null)
+        && System.nanoTime() - deadline < 0
+        && !Interrupts.pending();
   }
 
   /** The failure of a lane to a live rank; null if none has failed. */
@@ -123,6 +126,9 @@ final class InternodeQuiesce {
     LaneFailure failure = failed(counts);
     if (failure != null) {
       return "the wire to rank " + failure.peer() + " has failed: " + failure;
+    }
+    if (Interrupts.pending()) {
+      return "the thread of rank " + wire.rank() + " was interrupted";
     }
     for (int peer = 0; peer < counts.length; peer++) {
       long missing = lanes * time - wire.counters().get(counter + peer);

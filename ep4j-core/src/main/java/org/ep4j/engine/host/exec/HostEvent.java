@@ -10,6 +10,9 @@ import org.jspecify.annotations.Nullable;
 
 /** An asynchronous operation and its completion. */
 final class HostEvent implements Event, Runnable {
+  /** Interval of the interrupts that end queued operations. */
+  private static final long REPEAT_MILLIS = 10;
+
   private final Runnable body;
   private final CountDownLatch ended = new CountDownLatch(1);
 
@@ -67,13 +70,24 @@ final class HostEvent implements Event, Runnable {
     }
   }
 
-  /** The same for a thread that must not continue earlier; restores an interrupt afterwards. */
-  void awaitEndThoughInterrupted() {
+  /**
+   * The same for a thread that must not continue earlier; restores an interrupt afterwards.
+   *
+   * @param runner the thread of the operations: an interrupt of this one ends their waits too
+   */
+  void awaitEndThoughInterrupted(Thread runner) {
     boolean interrupted = false;
-    while (true) {
+    boolean done = false;
+    while (!done) {
       try {
-        ended.await();
-        break;
+        if (interrupted) {
+          // Again and again: operations in front of this one wait as well.
+          runner.interrupt();
+          done = ended.await(REPEAT_MILLIS, TimeUnit.MILLISECONDS);
+        } else {
+          ended.await();
+          done = true;
+        }
       } catch (InterruptedException e) {
         interrupted = true;
       }

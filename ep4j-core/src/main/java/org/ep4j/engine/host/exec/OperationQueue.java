@@ -18,6 +18,10 @@ public final class OperationQueue implements AutoCloseable {
   private final ThreadFactory threads;
   private final Duration timeout;
   private @Nullable ExecutorService thread;
+
+  /** The thread itself; null before the first operation. Made by the caller of {@link #submit}. */
+  private @Nullable Thread runner;
+
   private @Nullable HostEvent last;
 
   public OperationQueue(String name, Duration timeout) {
@@ -33,7 +37,7 @@ public final class OperationQueue implements AutoCloseable {
   public Event submit(Runnable operation) {
     ExecutorService executor = thread;
     if (executor == null) {
-      executor = Executors.newSingleThreadExecutor(threads);
+      executor = Executors.newSingleThreadExecutor(this::newRunner);
       thread = executor;
     }
     HostEvent event = new HostEvent(operation);
@@ -41,6 +45,12 @@ public final class OperationQueue implements AutoCloseable {
     executor.execute(event);
     last = event;
     return event;
+  }
+
+  private Thread newRunner(Runnable task) {
+    Thread made = threads.newThread(task);
+    runner = made;
+    return made;
   }
 
   /** Waits until the queue is empty; events report the errors of their operations. */
@@ -64,12 +74,16 @@ public final class OperationQueue implements AutoCloseable {
     }
   }
 
-  /** Also for an interrupted thread: queued operations use memory that the caller may free. */
+  /**
+   * Waits for queued operations, which use memory that the caller may free. An interrupt ends their
+   * waits for peers.
+   */
   @Override
   public void close() {
     HostEvent event = last;
-    if (event != null) {
-      event.awaitEndThoughInterrupted();
+    Thread running = runner;
+    if (event != null && running != null) {
+      event.awaitEndThoughInterrupted(running);
     }
     ExecutorService executor = thread;
     if (executor != null) {

@@ -6,6 +6,9 @@ import org.ep4j.cuda.engine.failure.Completion;
 
 /** The end of one operation. */
 public final class StreamEvent implements Event {
+  /** Longer than any operation may take: each has a deadline of its own. */
+  private static final Duration FOREVER = Duration.ofNanos(Long.MAX_VALUE);
+
   private final Completion completion;
   private final long ticket;
   private final String operation;
@@ -33,12 +36,12 @@ public final class StreamEvent implements Event {
 
   @Override
   public void await() {
-    completion.await(ticket, this);
+    boolean ignored = completion.awaitEvent(ticket, this, FOREVER);
   }
 
   @Override
   public boolean await(Duration timeout) {
-    return completion.await(ticket, this, timeout);
+    return completion.awaitEvent(ticket, this, timeout);
   }
 
   /** The operation, as messages name it. */

@@ -10,6 +10,7 @@ import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.internode.InternodeConnection;
+import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.Limits;
 import org.ep4j.group.GroupException;
 import org.ep4j.memory.NativeMemory;
@@ -30,6 +31,9 @@ public final class Completion {
 
   /** Further wait for a GPU that has already missed a deadline. */
   private static final Duration ONCE_MORE = Duration.ofSeconds(2);
+
+  /** Further wait for kernels that an interrupt has aborted. */
+  private static final long ABORTED_NANOS = Duration.ofMillis(500).toNanos();
 
   private static final int SPINS = 4096;
 
@@ -131,7 +135,7 @@ public final class Completion {
       return awaitWord(
           null, 0, lastRunning, "the last operation", TimeUnit.NANOSECONDS.convert(limit));
     } catch (Ep4jException e) {
-      return false;
+      return reached(lastRunning);
     }
   }
 
@@ -139,15 +143,21 @@ public final class Completion {
     return words.completed() >= wanted;
   }
 
-  /** Waits until an operation has ended; throws its error. */
+  /**
+   * Waits until an operation has ended; throws its error. An interrupt of the thread ends the
+   * operation, like all others on the GPU.
+   */
   public void await(long wanted, Object operation) {
     awaitWord(null, 0, wanted, operation, Long.MAX_VALUE);
     check(operation);
   }
 
-  /** Same as {@link #await(long, Object)} with a limit. */
-  public boolean await(long wanted, Object operation, Duration limit) {
-    if (!awaitWord(null, 0, wanted, operation, TimeUnit.NANOSECONDS.convert(limit))) {
+  /**
+   * The wait of an event: an interrupt of the thread ends the wait, and the operation continues.
+   * Returns whether it has ended in time.
+   */
+  public boolean awaitEvent(long wanted, Object operation, Duration limit) {
+    if (!awaitWord(null, 0, wanted, operation, TimeUnit.NANOSECONDS.convert(limit), true)) {
       return false;
     }
     check(operation);
@@ -160,9 +170,23 @@ public final class Completion {
     check(operation);
   }
 
-  /** Null memory means the end of the operation. Returns whether the ticket was reached in time. */
   private boolean awaitWord(
       @Nullable MemorySegment memory, long offset, long wanted, Object operation, long limit) {
+    return awaitWord(memory, offset, wanted, operation, limit, false);
+  }
+
+  /**
+   * Null memory means the end of the operation. Returns whether the ticket was reached in time.
+   *
+   * @param event whether an interrupt leaves the operation alone
+   */
+  private boolean awaitWord(
+      @Nullable MemorySegment memory,
+      long offset,
+      long wanted,
+      Object operation,
+      long limit,
+      boolean event) {
     long start = 0;
     long asked = 0;
     long looked = 0;
@@ -176,6 +200,12 @@ public final class Completion {
         start = now;
         asked = now;
         looked = now;
+      }
+      if (Interrupts.pending()) {
+        throw event
+            ? new Ep4jException(
+                ErrorCode.EVENT_WAIT_INTERRUPTED, "interrupted while waiting for " + operation)
+            : interrupted(wanted, operation, start);
       }
       if (now - looked > CLOSED_NANOS) {
         looked = now;
@@ -203,6 +233,19 @@ public final class Completion {
       Thread.yield();
     }
     return true;
+  }
+
+  /** Aborts all kernels that wait, and gives them a short time to end; returns the error. */
+  private RuntimeException interrupted(long wanted, Object operation, long start) {
+    words.abort();
+    long begin = System.nanoTime();
+    while (!reached(wanted) && System.nanoTime() - begin < ABORTED_NANOS) {
+      Thread.yield();
+    }
+    stuck |= !reached(wanted);
+    return breakWith(
+        Interrupts.error(
+            operation.toString(), "end", (begin - start) / 1_000_000, "work on the GPU"));
   }
 
   /** A kernel that made the GPU fail never ends; the driver reports the failure on any stream. */

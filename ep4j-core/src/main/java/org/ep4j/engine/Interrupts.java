@@ -1,0 +1,33 @@
+package org.ep4j.engine;
+
+import org.ep4j.Ep4jException;
+import org.ep4j.ErrorCode;
+
+/**
+ * What an interrupt of the waiting thread does: it ends a wait as a deadline does, and the flag
+ * stays set. Waits look at it where they look at the clock.
+ */
+public final class Interrupts {
+  private Interrupts() {}
+
+  /** Whether the present thread must stop waiting. */
+  public static boolean pending() {
+    return Thread.currentThread().isInterrupted();
+  }
+
+  /**
+   * The error that ends the wait of an operation.
+   *
+   * @param operation the public operation that waited, for example {@code dispatch}
+   * @param phase the phase that waited, for example {@code counts}
+   * @param waitedMillis length of the wait in milliseconds
+   * @param awaited what the thread waited for, for example {@code rank 1, which is silent}
+   */
+  public static Ep4jException error(
+      String operation, String phase, long waitedMillis, String awaited) {
+    return new Ep4jException(
+        ErrorCode.OPERATION_INTERRUPTED,
+        "%s: the thread was interrupted in phase '%s' after %d ms of waiting for %s: call reset() on all live ranks"
+            .formatted(operation, phase, waitedMillis, awaited));
+  }
+}

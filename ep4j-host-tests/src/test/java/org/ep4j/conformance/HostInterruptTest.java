@@ -1,0 +1,54 @@
+package org.ep4j.conformance;
+
+import java.time.Duration;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Nested;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
+
+/** Interrupts of operations of the host engine. */
+@Execution(ExecutionMode.CONCURRENT) // waits for late ranks
+class HostInterruptTest {
+  /** In one node. */
+  @Nested
+  class InANode extends InterruptKit {
+    @Override
+    protected String engine() {
+      return "host";
+    }
+
+    @Override
+    protected World world() {
+      return new ThreadWorld(Duration.ofMinutes(2));
+    }
+
+    @Override
+    protected IntStream worldSizes() {
+      return IntStream.of(3);
+    }
+  }
+
+  /** Two ranks per node, over TCP. */
+  @Nested
+  class AcrossNodes extends InterruptKit {
+    @Override
+    protected String engine() {
+      return "host";
+    }
+
+    @Override
+    protected World world() {
+      return new ThreadWorld(Duration.ofMinutes(2));
+    }
+
+    @Override
+    protected int ranksPerNode() {
+      return 2;
+    }
+
+    @Override
+    protected String wire() {
+      return "tcp";
+    }
+  }
+}
