@@ -865,7 +865,8 @@ public enum ErrorCode {
   GROUP_INTERRUPTED(
       3036,
       "The thread was interrupted while it waited for other ranks.",
-      "Find the caller of Thread.interrupt. The call may be repeated."),
+      "Find the caller of Thread.interrupt. A barrier or allGather counts as called on this rank;"
+          + " other calls may be repeated."),
 
   READMIT_TIMEOUT(
       3037,
@@ -934,8 +935,7 @@ public enum ErrorCode {
   OPERATION_INTERRUPTED(
       4005,
       "The thread was interrupted while its operation waited for other ranks.",
-      "Call reset() on all live ranks, or close the buffer. The other ranks learn the reason at"
-          + " once."),
+      "Call reset() on all live ranks, or close the buffer."),
 
   OPERATIONS_DIFFER(
       4010,

@@ -18,6 +18,13 @@ import org.ep4j.group.Group;
  * <p><b>Threads:</b> one thread at a time may use a buffer. A call while another thread is inside
  * throws {@link IllegalStateException}. Hooks run on the calling thread.
  *
+ * <p><b>Interrupts:</b> an interrupt of the thread ends its wait for peers within a second, in
+ * {@link Ep4jException} with the code {@link ErrorCode#OPERATION_INTERRUPTED}. The interrupt flag
+ * stays set. The buffer then needs {@link #reset()}, as after a timeout; on the host engine all
+ * ranks get the reason at once, on the CUDA engine others wait for their timeout. {@link #open},
+ * {@link #reset()} and {@link #readmit()} end with {@link ErrorCode#GROUP_INTERRUPTED}, and {@link
+ * Event#await()} with {@link ErrorCode#EVENT_WAIT_INTERRUPTED}: its operation continues.
+ *
  * <p><b>Errors:</b> invalid input throws {@link InvalidArgumentException} before anything is sent.
  * The other ranks wait meanwhile: the rank may correct its arguments and call again. If it leaves
  * the group or ends instead, or closes its buffer of the host engine, they learn that at once. A
@@ -389,7 +396,7 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /**
    * Releases everything. Mappings of the peers stay valid until the peers close too. Waits for
-   * queued operations, which all have deadlines, even if the thread is interrupted.
+   * queued operations, which all have deadlines; an interrupt of the thread ends their waits.
    */
   @Override
   void close();

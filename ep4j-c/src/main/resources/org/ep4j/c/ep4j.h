@@ -569,7 +569,8 @@ typedef struct ep4j_api {
   /* Ends the wait of the call that this thread is in, within a second; from any thread, but not from a
      signal handler. That call returns its error:
 
-       EP4J-3036  a function of a group, or one that opens a buffer; a repetition may succeed
+       EP4J-3036  a function of a group, or one that opens or resets a buffer; a barrier or all_gather
+                  counts as called on this rank
        EP4J-4003  the wait for an asynchronous operation, which continues; wait again
        EP4J-4005  an operation; the other ranks learn the reason, and the buffer needs buffer_reset
 

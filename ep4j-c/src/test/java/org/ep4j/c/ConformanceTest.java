@@ -45,7 +45,8 @@ class ConformanceTest {
             "model.h",
             "throughput.h",
             "lowlatency.h",
-            "recovery.h");
+            "recovery.h",
+            "interrupts.h");
   }
 
   @ParameterizedTest
@@ -108,6 +109,11 @@ class ConformanceTest {
     // The clock of C is that of Java. The process must have ended before the test noticed it.
     assertThat(now - Long.parseLong(leaves.substring("leaves ".length()))).isLessThan(EXIT_MILLIS);
     assertThat(rank.output()).doesNotContain("SIG", "#");
+  }
+
+  @Test
+  void otherThreadEndsTheWaitOfACall() throws Exception {
+    assertPassed(program.run(program.environment(), "interrupt"));
   }
 
   @Test

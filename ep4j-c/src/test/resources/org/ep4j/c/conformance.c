@@ -8,6 +8,7 @@
  *   conformance late       the same group; rank 1 is late and gets masked
  *   conformance exit       ends with open buffers, handles and operations
  *   conformance threads    two ranks that are threads of this process
+ *   conformance interrupt  the same; a third thread interrupts rank 0
  *   conformance fork       calls from a forked child
  *   conformance present    in a JVM that this program has made, with the class path of the next argument
  *   conformance start      prints the error of ep4j_start, or "started"; tries twice
@@ -18,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "interrupts.h"
 #include "recovery.h"
 
 const ep4j_api *ep4j;
@@ -40,20 +42,6 @@ static void start(void) {
   }
   CHECK(ep4j->version == EP4J_ABI_VERSION && ep4j->size >= sizeof(ep4j_api));
   CHECK(!is_attached());
-}
-
-static ep4j_buffer_config config_of(void) {
-  ep4j_buffer_config config;
-  memset(&config, 0, sizeof config);
-  config.size = sizeof config;
-  config.hidden = HIDDEN;
-  config.top_k = TOP_K;
-  config.experts = EXPERTS;
-  config.max_tokens = MAX_TOKENS;
-  config.low_latency_max_tokens = MAX_TOKENS;
-  config.timeout_ms = 20000;
-  config.engine = getenv("EP4J_TEST_ENGINE") == NULL ? "host" : getenv("EP4J_TEST_ENGINE");
-  return config;
 }
 
 /* A size that was never set may be any number: nothing is read behind the structure. */
@@ -449,6 +437,8 @@ int main(int count, char **arguments) {
   start();
   if (strcmp(mode, "threads") == 0) {
     threads();
+  } else if (strcmp(mode, "interrupt") == 0) {
+    interrupts();
   } else if (strcmp(mode, "fork") == 0) {
     forked();
   } else if (strcmp(mode, "rejoin") == 0) {

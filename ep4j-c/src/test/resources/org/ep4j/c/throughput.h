@@ -35,6 +35,21 @@ static inline void fill_inputs(inputs *in, int rank, int ranks) {
   }
 }
 
+/* The configuration of all buffers. */
+static inline ep4j_buffer_config config_of(void) {
+  ep4j_buffer_config config;
+  memset(&config, 0, sizeof config);
+  config.size = sizeof config;
+  config.hidden = HIDDEN;
+  config.top_k = TOP_K;
+  config.experts = EXPERTS;
+  config.max_tokens = MAX_TOKENS;
+  config.low_latency_max_tokens = MAX_TOKENS;
+  config.timeout_ms = 20000;
+  config.engine = getenv("EP4J_TEST_ENGINE") == NULL ? "host" : getenv("EP4J_TEST_ENGINE");
+  return config;
+}
+
 static inline ep4j_tensor matrix(const void *data, int32_t dtype, int64_t rows, int64_t columns) {
   return ep4j_tensor_at(data, dtype, EP4J_HOST, rows, columns, 0);
 }

@@ -27,7 +27,9 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>Timeouts: a collective that ended in {@link GroupTimeoutException} counts as called. The rank
  * has done its part, the others may still complete theirs with it, and the next call is the next
- * collective.
+ * collective. The same holds for one that an interrupt of its thread has ended, in {@link
+ * GroupException} with the code {@link org.ep4j.ErrorCode#GROUP_INTERRUPTED}; the interrupt flag
+ * stays set.
  */
 public interface Group extends AutoCloseable {
   /** Maximum number of bytes that a rank may pass to {@link #allGather}: 1 MiB. */

@@ -1,6 +1,7 @@
 package org.ep4j.engine.host.buffer;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.ep4j.engine.host.buffer.HighThroughputTest.config;
 import static org.ep4j.engine.host.buffer.Tensors.heads;
@@ -226,7 +227,45 @@ class InterruptedOperationsTest {
         });
   }
 
-  /** The operation runs on another thread, and goes on. */
+  @Test
+  void interruptedResetMayBeRepeated() {
+    BufferConfig config = config().hidden(WIDE).lowLatency(1).timeout(LONG).build();
+    ThreadRanks.run(
+        RANKS,
+        LIMIT,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+            if (group.rank() == 0) {
+              Ep4jException error = interrupted(buffer::reset);
+              assertThat(error.errorCode()).isEqualTo(ErrorCode.GROUP_INTERRUPTED);
+            }
+            group.barrier(LIMIT);
+            buffer.reset();
+            assertWorks(group, buffer);
+          }
+        });
+  }
+
+  @Test
+  void interruptedOpeningEndsOnAllRanks() {
+    BufferConfig config = config().timeout(LONG).build();
+    ThreadRanks.run(
+        RANKS,
+        LIMIT,
+        group -> {
+          if (group.rank() == 0) {
+            Ep4jException error = interrupted(() -> ExpertBuffer.open(group, config));
+            assertThat(error.errorCode()).isEqualTo(ErrorCode.GROUP_INTERRUPTED);
+          } else {
+            LockSupport.parkNanos(BEFORE_THE_INTERRUPT.multipliedBy(4).toNanos());
+            assertThatThrownBy(() -> ExpertBuffer.open(group, config))
+                .isInstanceOf(Ep4jException.class)
+                .hasMessageContaining("rank 0");
+          }
+        });
+  }
+
+  /** The operation runs on another thread, and continues. */
   @Test
   void interruptedWaitForAnEventMayBeRepeated() {
     ThreadRanks.run(
