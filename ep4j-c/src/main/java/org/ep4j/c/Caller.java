@@ -80,8 +80,7 @@ final class Caller {
     long seen = state;
     long phase = seen & PHASES;
     if (phase == INTERRUPTED
-        || phase == CALLING
-            && STATE.compareAndSet(this, seen, (seen & ~PHASES) + INTERRUPTED)) {
+        || phase == CALLING && STATE.compareAndSet(this, seen, (seen & ~PHASES) + INTERRUPTED)) {
       thread.interrupt();
     }
   }

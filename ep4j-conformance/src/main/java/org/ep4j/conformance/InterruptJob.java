@@ -13,9 +13,9 @@ import org.ep4j.group.Group;
 
 /**
  * In each round the thread of one rank is interrupted at a random moment, while another rank may be
- * late. If an operation fails, it does so at once and on all ranks for that reason; all ranks reset,
- * and a verified round in the same buffer follows. Arguments: engine, and a seed; then {@link
- * NodeArguments}.
+ * late. If an operation fails, it does so at once and on all ranks for that reason; all ranks
+ * reset, and a verified round in the same buffer follows. Arguments: engine, and a seed; then
+ * {@link NodeArguments}.
  */
 final class InterruptJob implements RankJob {
   /** Of {@link VerifiedRound#OPERATIONS} operations each. */
@@ -131,8 +131,7 @@ final class InterruptJob implements RankJob {
     /** Called by the thread, which is no longer interrupted afterwards. */
     synchronized void end() {
       ended = true;
-      if (Thread.interrupted()
-          && System.nanoTime() - interruptedAt > LONGEST_END.toNanos()) {
+      if (Thread.interrupted() && System.nanoTime() - interruptedAt > LONGEST_END.toNanos()) {
         throw new AssertionError("the interrupt has not ended the round at once");
       }
     }

@@ -8,9 +8,9 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
 /**
- * Threads of ranks are interrupted in operations, all ranks call {@code reset()}, and the same buffers
- * continue to work. Subclasses name the engine and the world. The system property {@code ep4j.seed}
- * repeats a run.
+ * Threads of ranks are interrupted in operations, all ranks call {@code reset()}, and the same
+ * buffers continue to work. Subclasses name the engine and the world. The system property {@code
+ * ep4j.seed} repeats a run.
  */
 public abstract class InterruptKit {
   private final long seed = TestScale.seed();

@@ -189,8 +189,7 @@ final class NcclCarrierService implements CarrierService {
       }
       if (Thread.currentThread().isInterrupted()) {
         throw new NcclException(
-            ErrorCode.GROUP_INTERRUPTED,
-            "the thread was interrupted while NCCL created " + what);
+            ErrorCode.GROUP_INTERRUPTED, "the thread was interrupted while NCCL created " + what);
       }
       if (System.nanoTime() - end > 0) {
         throw new NcclException(

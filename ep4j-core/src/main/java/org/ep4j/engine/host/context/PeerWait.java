@@ -92,9 +92,7 @@ public final class PeerWait {
       }
       boolean slept = relax(round, start);
       if (checks(round, slept)
-          && (!reachable(peer)
-              || (together && progress.anyAborted() != NONE)
-              || expired(start))) {
+          && (!reachable(peer) || (together && progress.anyAborted() != NONE) || expired(start))) {
         // The peer may have written its last word just before its death.
         return NativeMemory.getLongAcquire(address) >= expected;
       }
@@ -144,9 +142,7 @@ public final class PeerWait {
       if (checks(round, slept)) {
         int dead = firstDead(addresses, skipped, expected);
         int guilty = dead != NONE ? dead : next;
-        if ((dead != NONE
-                || progress.anyAborted() != NONE
-                || expired(start))
+        if ((dead != NONE || progress.anyAborted() != NONE || expired(start))
             && NativeMemory.getLongAcquire(addresses[guilty]) < expected) {
           throw failure(
               expected,

@@ -30,9 +30,9 @@ import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
-import org.junit.jupiter.api.Test;
 
 /**
  * The thread of rank 0 is interrupted while it waits for rank 1. It returns long before its
