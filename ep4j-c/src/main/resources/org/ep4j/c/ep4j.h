@@ -575,7 +575,7 @@ typedef struct ep4j_api {
        EP4J-4005  an operation; the other ranks learn the reason, and the buffer needs buffer_reset
 
      No effect on a call that does not wait, between calls, on later calls, and after the end of the
-     thread. Whoever wants a call to end repeats the interrupt until it has: it may not have begun. */
+     thread. Repeat the interrupt until the call has ended: at first it may not have begun. */
   int32_t (*interrupt)(uint64_t caller);
 } ep4j_api;
 

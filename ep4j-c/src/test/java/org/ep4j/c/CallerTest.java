@@ -93,7 +93,7 @@ class CallerTest {
   }
 
   @Test
-  void callersOfEndedThreadsAreForgottenAndInterruptedInVain() throws InterruptedException {
+  void callersOfEndedThreadsAreForgotten() throws InterruptedException {
     CallerTable table = new CallerTable();
     Thread thread = new Thread(() -> {});
     thread.start();

@@ -12,14 +12,14 @@
 #define WAITING_MS 100
 #define SHORT_CALLS 100000
 
-/* Rank 0 posts `waits` before a call and `ended` behind it, and continues with `quiet`: no interrupt is on
+/* Rank 0 posts `waits` before a call and `ended` behind it, and continues with `idle`: no interrupt is on
    its way then. Rank 1 takes part in what rank 0 waited for after `go`. */
 static struct {
   ep4j_group groups[2];
   uint64_t caller;
   sem_t waits;
   sem_t ended;
-  sem_t quiet;
+  sem_t idle;
   sem_t go;
 } scene;
 
@@ -44,9 +44,9 @@ static void check_interrupted(int32_t code, int64_t begin) {
 }
 
 /* The call has ended: waits until no further interrupt is on its way. */
-static void quiet(void) {
+static void await_idle(void) {
   CHECK(sem_post(&scene.ended) == 0);
-  CHECK(sem_wait(&scene.quiet) == 0);
+  CHECK(sem_wait(&scene.idle) == 0);
 }
 
 static int64_t begin_waiting(void) {
@@ -60,7 +60,7 @@ static void interrupted_operation(ep4j_buffer buffer, const inputs *in) {
   int64_t begin = begin_waiting();
   FAILS(4005, ep4j->dispatch(buffer, &args, &got));
   check_interrupted(4005, begin);
-  quiet();
+  await_idle();
   FAILS(2304, ep4j->dispatch(buffer, &args, &got));
   OK(ep4j->buffer_reset(buffer));
   flat(buffer, in);
@@ -71,7 +71,7 @@ static void interrupted_barrier(void) {
   int64_t begin = begin_waiting();
   FAILS(3036, ep4j->group_barrier(scene.groups[0], 60000));
   check_interrupted(3036, begin);
-  quiet();
+  await_idle();
 }
 
 static void interrupted_event(ep4j_buffer buffer, const inputs *in) {
@@ -84,21 +84,21 @@ static void interrupted_event(ep4j_buffer buffer, const inputs *in) {
   begin = begin_waiting();
   FAILS(4003, ep4j->event_wait(got.event, -1, &done));
   check_interrupted(4003, begin);
-  quiet();
+  await_idle();
   OK(ep4j->event_wait(got.event, -1, &done));
   CHECK(done == 1);
   OK(ep4j->close(got.event));
 }
 
 /* Interrupts arrive in calls that do not wait, behind them and between them: none of them has an effect. */
-static void interrupted_in_vain(void) {
+static void interrupted_without_effect(void) {
   ep4j_group_info info = {sizeof info, 0, 0, 0, 0, {0}};
   int i;
   begin_waiting();
   for (i = 0; i < SHORT_CALLS; i++) {
     OK(ep4j->group_info(scene.groups[0], &info));
   }
-  quiet();
+  await_idle();
   OK(ep4j->group_barrier(scene.groups[0], 60000));
 }
 
@@ -114,7 +114,7 @@ static void *interrupted_rank(void *in) {
   interrupted_operation(buffer, (inputs *)in);
   interrupted_barrier();
   interrupted_event(buffer, (inputs *)in);
-  interrupted_in_vain();
+  interrupted_without_effect();
   OK(ep4j->close(buffer));
   return NULL;
 }
@@ -150,7 +150,7 @@ static void interrupt_rank(long first_ms, long pause_ms) {
     OK(ep4j->interrupt(scene.caller));
     sleep_ms(pause_ms);
   } while (sem_trywait(&scene.ended) != 0);
-  CHECK(sem_post(&scene.quiet) == 0);
+  CHECK(sem_post(&scene.idle) == 0);
   CHECK(sem_post(&scene.go) == 0);
 }
 
@@ -161,7 +161,7 @@ static void interrupts(void) {
   int i;
   CHECK(in != NULL);
   CHECK(sem_init(&scene.waits, 0, 0) == 0 && sem_init(&scene.ended, 0, 0) == 0);
-  CHECK(sem_init(&scene.quiet, 0, 0) == 0 && sem_init(&scene.go, 0, 0) == 0);
+  CHECK(sem_init(&scene.idle, 0, 0) == 0 && sem_init(&scene.go, 0, 0) == 0);
   FAILS(1040, ep4j->interrupt(1)); /* no thread has a number yet */
   OK(ep4j->group_in_process(2, scene.groups));
   fill_inputs(&in[0], 0, 2);
