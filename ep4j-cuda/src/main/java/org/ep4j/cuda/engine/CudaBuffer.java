@@ -392,11 +392,17 @@ final class CudaBuffer implements ExpertBuffer {
         abandon();
       }
       context.publishClosed();
+      // An interrupt from before must not end this wait: a peer's kernel may still write words
+      // here.
+      boolean interrupted = Thread.interrupted();
       try {
-        // A peer's kernel may still write words here.
         live.barrier(PARTING);
       } catch (GroupException | IllegalStateException e) {
         // Dead or missing ranks write nothing.
+      } finally {
+        if (interrupted) {
+          Thread.currentThread().interrupt();
+        }
       }
       try {
         closeLive();
