@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "ep4j.h"
 
@@ -42,5 +43,12 @@ extern const ep4j_api *ep4j;
       exit(1);                                                                        \
     }                                                                                 \
   } while (0)
+
+/* Milliseconds of a clock that does not jump. */
+static inline int64_t now_ms(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
 
 #endif

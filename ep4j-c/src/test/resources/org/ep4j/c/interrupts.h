@@ -23,12 +23,6 @@ static struct {
   sem_t go;
 } scene;
 
-static int64_t now_ms(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
-}
-
 static void sleep_ms(long millis) {
   struct timespec time;
   time.tv_sec = 0;

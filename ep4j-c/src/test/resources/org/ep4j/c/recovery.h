@@ -9,12 +9,6 @@
 
 enum { WAIT_MS = 20000 };
 
-static inline int64_t now_ms(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
-}
-
 static inline ep4j_rank_state state_of(ep4j_group group, int32_t rank) {
   ep4j_rank_state state = {sizeof state, 0, 0, 0, 0, {0}, {0}};
   OK(ep4j->group_rank_state(group, rank, &state));
