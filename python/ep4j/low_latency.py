@@ -8,18 +8,13 @@ import torch
 
 from . import _abi, _jvm, arguments
 from .event import Event
-from .operations import Arguments, Fields, Owner, Result, record_streams, second_thread
+from .operations import Arguments, Fields, Owner, Result, Written, record_streams, second_thread
 
 _TWO = 2
 
 
 class _Hooked(Result):
     """The result of an operation whose second half may be the caller's."""
-
-    def __init__(
-        self, owner: "LowLatencyOperations", structure: Any, address: int, complete: bool, given: Any
-    ) -> None:
-        super().__init__(owner, structure, address, complete, given)
 
     def receive(self) -> None:
         """The receiving half of an operation with return_hook; once, before the second next
@@ -114,14 +109,13 @@ class LowLatencyCombined(_Hooked):
 
     def __init__(
         self,
-        owner: "LowLatencyOperations",
-        structure: Any,
-        address: int,
+        owner: Owner,
+        written: Written,
         complete: bool,
         given: Any,
         out: Optional[torch.Tensor],
     ) -> None:
-        super().__init__(owner, structure, address, complete, given)
+        super().__init__(owner, written, complete, given)
         if out is not None:
             self._made["x"] = out
 
@@ -153,15 +147,13 @@ class LowLatencyOperations(Owner):
                 "return_hook",
             ),
         )
-        self._fast_dispatched = _abi.LowLatencyDispatchResult()
-        self._fast_dispatched_at = ctypes.addressof(self._fast_dispatched)
+        self._fast_dispatched = Written(_abi.LowLatencyDispatchResult())
         self._fast_combine = Arguments(
             _abi.LowLatencyCombineArgs(),
             ("y", "topk_idx", "topk_weights", "out", "wait_stats"),
             ("log_fmt", "zero_copy", "partial_rounding", "return_hook"),
         )
-        self._fast_combined = _abi.LowLatencyCombineResult()
-        self._fast_combined_at = ctypes.addressof(self._fast_combined)
+        self._fast_combined = Written(_abi.LowLatencyCombineResult())
         # Tensors of operations whose receiving half may still use them.
         self._hooked_dispatches: Deque[tuple] = collections.deque(maxlen=_TWO)
         self._hooked_combines: Deque[tuple] = collections.deque(maxlen=_TWO)
@@ -229,21 +221,18 @@ class LowLatencyOperations(Owner):
             )
             call.structure.global_scale = global_scale
             call.set_execution(x, stream, previous, async_finish)
-            status = self._api.low_latency_dispatch(
-                self.number, call.address, self._fast_dispatched_at
-            )
+            written = self._fast_dispatched
+            status = self._api.low_latency_dispatch(self.number, call.address, written.address)
             if status != 0:
                 _jvm.raise_last(status)
-            result = self._fast_dispatched
-            valid = self._valid
-            before = valid.get("low_latency_dispatch", ())
-            valid["low_latency_dispatch"] = (*before[-1:], result.result)
+            before = self._valid.get("low_latency_dispatch", ())
+            self._valid["low_latency_dispatch"] = (*before[-1:], written.structure.result)
             if return_hook:
                 self._hooked_dispatches.append(given)
             if stream is not None:
                 record_streams(stream, given)
             return LowLatencyDispatched(
-                self, result, self._fast_dispatched_at, not (return_hook or async_finish), given
+                self, written, not (return_hook or async_finish), given
             )
         finally:
             self._leave()
@@ -297,23 +286,19 @@ class LowLatencyOperations(Owner):
             )
             call.set_execution(y, stream, previous, async_finish)
             call.structure.dispatched = dispatched._number
-            status = self._api.low_latency_combine(
-                self.number, call.address, self._fast_combined_at
-            )
+            written = self._fast_combined
+            status = self._api.low_latency_combine(self.number, call.address, written.address)
             if status != 0:
                 _jvm.raise_last(status)
-            result = self._fast_combined
-            valid = self._valid
-            before = valid.get("low_latency_combine", ())
-            valid["low_latency_combine"] = (*before[-1:], result.result)
+            before = self._valid.get("low_latency_combine", ())
+            self._valid["low_latency_combine"] = (*before[-1:], written.structure.result)
             if return_hook:
                 self._hooked_combines.append(given)
             if stream is not None:
                 record_streams(stream, given)
             return LowLatencyCombined(
                 self,
-                result,
-                self._fast_combined_at,
+                written,
                 not (return_hook or async_finish),
                 given,
                 out,

@@ -28,7 +28,7 @@ class Fields:
 class Arguments:
     """The argument structure of a function, written again only where a call differs from the last."""
 
-    __slots__ = ("structure", "address", "slots", "_options", "_values", "_execution")
+    __slots__ = ("structure", "address", "slots", "_options", "_values", "_execution", "_plain")
 
     def __init__(
         self, structure: Any, tensor_names: Iterable[str], options: Tuple[str, ...]
@@ -48,6 +48,8 @@ class Arguments:
         self._options = options
         self._values: Optional[tuple] = None
         self._execution: _abi.Execution = structure.execution
+        # Whether the last call had an execution of zeros.
+        self._plain = True
 
     def set_options(self, values: tuple, convert: Callable[[str, Any], Any]) -> None:
         """Writes the options of a call."""
@@ -65,14 +67,28 @@ class Arguments:
         Args:
             x: a tensor of the operation: CUDA tensors run on a stream.
         """
+        on_stream = stream is not None or (x is not None and x.is_cuda)
+        plain = not on_stream and previous is None and not asynchronous
+        if plain and self._plain:
+            return
+        self._plain = plain
         execution = self._execution
-        if stream is not None or (x is not None and x.is_cuda):
-            execution.stream = tensors.raw_stream(stream, x.device)
-            execution.on_stream = 1
-        else:
-            execution.on_stream = 0
+        execution.on_stream = 1 if on_stream else 0
+        execution.stream = tensors.raw_stream(stream, x.device) if on_stream else 0
         execution.previous = 0 if previous is None else previous.number()
         execution.async_ = 1 if asynchronous else 0
+
+
+class Written:
+    """A result structure that calls write one after another."""
+
+    __slots__ = ("structure", "address", "bytes")
+
+    def __init__(self, structure: Any) -> None:
+        self.structure = structure
+        self.address = ctypes.addressof(structure)
+        #: A copy of the present bytes.
+        self.bytes = memoryview(structure).cast("B").tobytes
 
 
 class Owner:
@@ -143,17 +159,16 @@ class Result:
     _KIND = ""
     _FILL = ""
 
-    def __init__(
-        self, owner: Owner, structure: Any, address: int, complete: bool, given: Any
-    ) -> None:
+    def __init__(self, owner: Owner, written: "Written", complete: bool, given: Any) -> None:
         """
         Args:
-            structure: what the call wrote; the next call writes it again.
+            written: what the call wrote; the next call writes it again.
             complete: whether the call wrote all of it.
             given: tensors of the caller that the operation uses.
         """
         self._owner = owner
-        self._raw = ctypes.string_at(address, self._FIELDS.bytes)
+        self._raw: bytes = written.bytes()
+        structure = written.structure
         self._number: int = structure.result
         self._complete = complete
         self._made: Dict[str, Any] = {}
@@ -174,13 +189,14 @@ class Result:
             dtype: as Views.at.
             wait: whether only the complete result has the tensor.
         """
-        made = self._made
-        if name not in made:
+        made = self._made.get(name)
+        if made is None and name not in self._made:
             if wait:
                 self._fill()
             self._require_valid()
-            made[name] = self._owner._views.at(self._raw, self._FIELDS.offsets[name], dtype)
-        return made[name]
+            made = self._owner._views.at(self._raw, self._FIELDS.offsets[name], dtype)
+            self._made[name] = made
+        return made
 
     def _require_valid(self) -> None:
         if self._number not in self._owner._valid.get(self._KIND, ()):

@@ -230,7 +230,7 @@ class Views:
                 self._kept.clear()
             self._kept[key] = kept
         # A tensor of its own: a caller may set its requires_grad or its grad.
-        return kept.detach()
+        return kept.data
 
     def of(self, tensor: _abi.Tensor) -> torch.Tensor:
         """The tensor that a structure describes."""

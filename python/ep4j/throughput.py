@@ -7,7 +7,7 @@ import torch
 
 from . import _abi, _jvm, arguments, errors, tensors
 from .event import Event
-from .operations import Arguments, Fields, Owner, Result, record_streams, second_thread
+from .operations import Arguments, Fields, Owner, Result, Written, record_streams, second_thread
 
 _NO_OBJECT = 1040
 _EXCLUSIVE = 1041
@@ -84,18 +84,17 @@ class Dispatched(Result):
     def __init__(
         self,
         owner: Owner,
-        structure: _abi.DispatchResult,
-        address: int,
+        written: Written,
         counted: bool,
         given: Any,
         asynchronous: bool,
         handle: Optional[Handle],
     ) -> None:
-        super().__init__(owner, structure, address, counted, given)
+        super().__init__(owner, written, counted, given)
         self._asynchronous = asynchronous
         self._handle = handle
         if handle is None and not asynchronous:
-            self._handle = Handle(owner._api, structure.handle)
+            self._handle = Handle(owner._api, written.structure.handle)
         x, scales = given[0], given[1]
         self._dtype = x.dtype
         self._scale_dtype = None if scales is None else scales.dtype
@@ -215,13 +214,12 @@ class Combined(Result):
     def __init__(
         self,
         owner: Owner,
-        structure: _abi.CombineResult,
-        address: int,
+        written: Written,
         complete: bool,
         given: Any,
         out: Optional[torch.Tensor],
     ) -> None:
-        super().__init__(owner, structure, address, complete, given)
+        super().__init__(owner, written, complete, given)
         if out is not None:
             self._made["x"] = out
 
@@ -262,15 +260,13 @@ class ThroughputOperations(Owner):
                 "scale_columns",
             ),
         )
-        self._dispatched = _abi.DispatchResult()
-        self._dispatched_at = ctypes.addressof(self._dispatched)
+        self._dispatched = Written(_abi.DispatchResult())
         self._combine = Arguments(
             _abi.CombineArgs(),
             ("y", "topk_weights", "bias0", "bias1", "out"),
             ("apply_weights", "single_rounding"),
         )
-        self._combined = _abi.CombineResult()
-        self._combined_at = ctypes.addressof(self._combined)
+        self._combined = Written(_abi.CombineResult())
 
     def dispatch_layout(self, topk_idx: torch.Tensor, experts: int = 0) -> Layout:
         """Counts tokens per rank, node and expert; local.
@@ -365,18 +361,17 @@ class ThroughputOperations(Owner):
             call.set_execution(x, stream, previous, async_finish)
             structure = call.structure
             structure.handle = 0 if handle is None else handle.number()
-            status = self._api.dispatch(self.number, call.address, self._dispatched_at)
+            written = self._dispatched
+            status = self._api.dispatch(self.number, call.address, written.address)
             if status != 0:
                 _jvm.raise_last(status)
-            result = self._dispatched
-            self._valid["dispatch"] = (result.result,)
+            self._valid["dispatch"] = (written.structure.result,)
             given = (x, scales, global_scales, topk_idx, topk_weights)
             if stream is not None:
                 record_streams(stream, given)
             return Dispatched(
                 self,
-                result,
-                self._dispatched_at,
+                written,
                 not async_finish and max_rows == 0 and handle is None,
                 given,
                 async_finish,
@@ -449,14 +444,14 @@ class ThroughputOperations(Owner):
             call.set_options((apply_weights, single_rounding), arguments.int64)
             call.set_execution(y, stream, previous, async_finish)
             call.structure.handle = handle.number()
-            status = self._api.combine(self.number, call.address, self._combined_at)
+            written = self._combined
+            status = self._api.combine(self.number, call.address, written.address)
             if status != 0:
                 _jvm.raise_last(status)
-            result = self._combined
-            self._valid["combine"] = (result.result,)
+            self._valid["combine"] = (written.structure.result,)
             given = (y, topk_weights, bias0, bias1, out)
             if stream is not None:
                 record_streams(stream, given)
-            return Combined(self, result, self._combined_at, not async_finish, given, out)
+            return Combined(self, written, not async_finish, given, out)
         finally:
             self._leave()
