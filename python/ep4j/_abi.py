@@ -370,6 +370,8 @@ FUNCTIONS: Tuple[Tuple[str, Tuple[Any, ...]], ...] = (
     ("tensor_write", (_POINTER, _POINTER)),
     ("routing_from_dense", (_POINTER, _POINTER, _POINTER, _POINTER)),
     ("routing_to_dense", (_POINTER, _POINTER, _POINTER)),
+    ("caller", (_POINTER,)),
+    ("interrupt", (_NUMBER,)),
 )
 
 # The table begins with its size and its version.

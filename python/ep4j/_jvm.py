@@ -6,7 +6,7 @@ import threading
 from ctypes import c_int32, c_int64, c_void_p
 from typing import Any, List, NoReturn, Optional, Tuple
 
-from . import _abi, errors
+from . import _abi, errors, interrupts
 
 # Codes of the start; docs/errors.md describes them.
 _FORKED = 2010
@@ -63,6 +63,13 @@ _api: Optional[_abi.Api] = None
 _owner = 0
 
 
+def enter() -> _abi.Api:
+    """The table, for the start of a group or a buffer; Ctrl-C ends waits from now on."""
+    api = start()
+    interrupts.watch(api)
+    return api
+
+
 def start() -> _abi.Api:
     """The table of the process; starts the JVM, or uses its present JVM, at the first call.
 
@@ -103,6 +110,7 @@ def _in_child() -> None:
     """Runs in each forked child: a call that enters the JVM there may wait for ever."""
     if _api is not None:
         _api.replace_all(refuse_in_child)
+        interrupts.forget()
 
 
 def check(status: int) -> None:

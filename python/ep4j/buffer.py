@@ -34,13 +34,13 @@ class Buffer(ThroughputOperations, LowLatencyOperations):
             ConfigurationMismatch: ranks have different configurations.
             Unavailable: the engine cannot run on this machine.
         """
-        self._open(group, config, _jvm.start().buffer_open)
+        self._open(group, config, _jvm.enter().buffer_open)
 
     @classmethod
     def rejoin(cls, group: Group, config: BufferConfig) -> "Buffer":
         """Opens the buffer of a restarted rank, after Group.rejoin; the others call readmit."""
         buffer = cls.__new__(cls)
-        buffer._open(group, config, _jvm.start().buffer_rejoin)
+        buffer._open(group, config, _jvm.enter().buffer_rejoin)
         return buffer
 
     def _open(self, group: Group, config: BufferConfig, function: Callable[..., int]) -> None:

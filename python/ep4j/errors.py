@@ -19,6 +19,7 @@ class ErrorKind(enum.IntEnum):
     GROUP = 10
     SYSTEM = 11
     DEFECT = 12
+    INTERRUPTED = 13
 
 
 class Error(RuntimeError):
@@ -113,6 +114,12 @@ class Defect(Error):
     kind = ErrorKind.DEFECT
 
 
+class Interrupted(Error):
+    """Ctrl-C has ended the wait of the call, and a handler of SIGINT has returned."""
+
+    kind = ErrorKind.INTERRUPTED
+
+
 CLASSES: Dict[int, Type[Error]] = {
     error.kind: error
     for error in (
@@ -128,6 +135,7 @@ CLASSES: Dict[int, Type[Error]] = {
         GroupError,
         SystemFailure,
         Defect,
+        Interrupted,
     )
 }
 

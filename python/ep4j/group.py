@@ -44,7 +44,7 @@ class Group:
             JoinRefused: the rendezvous refuses this rank.
         """
         number = ctypes.c_uint64()
-        _jvm.check(_jvm.start().group_from_environment(ctypes.addressof(number)))
+        _jvm.check(_jvm.enter().group_from_environment(ctypes.addressof(number)))
         return cls(number.value)
 
     @classmethod
@@ -115,7 +115,7 @@ class Group:
         config = join.structure()
         number = ctypes.c_uint64()
         _jvm.check(
-            getattr(_jvm.start(), function)(ctypes.addressof(config), ctypes.addressof(number))
+            getattr(_jvm.enter(), function)(ctypes.addressof(config), ctypes.addressof(number))
         )
         return cls(number.value)
 
@@ -124,7 +124,7 @@ class Group:
         """A group whose ranks are threads of this process: one object for each thread."""
         count = arguments.int32("ranks", ranks)
         numbers = (ctypes.c_uint64 * max(count, 0))()
-        _jvm.check(_jvm.start().group_in_process(count, ctypes.addressof(numbers)))
+        _jvm.check(_jvm.enter().group_in_process(count, ctypes.addressof(numbers)))
         return [cls(number) for number in numbers]
 
     def rank_state(self, rank: int) -> RankState:
