@@ -1,0 +1,73 @@
+"""High-throughput operations against the model, with 1, 2 and 4 processes."""
+
+import os
+import unittest
+
+from support import POOL, needs_engine
+
+PAIRS = int(os.environ.get("EP4J_TEST_PAIRS", "300"))
+# Growth that is no leak: heaps of three allocators settle.
+ALLOWED_KIB = 8 * 1024
+
+
+@needs_engine
+class ThroughputTest(unittest.TestCase):
+    def on(self, name, *arguments, ranks=(1, 2, 4)):
+        import ranks_throughput
+
+        for count in ranks:
+            with self.subTest(ranks=count):
+                POOL.call(getattr(ranks_throughput, name), count, *arguments)
+
+    def test_rows_arrive_by_source_and_come_back(self):
+        self.on("flat")
+
+    def test_a_cached_dispatch_sends_along_the_same_routes(self):
+        self.on("cached")
+
+    def test_biases_are_added_and_out_is_filled(self):
+        self.on("biases")
+
+    def test_experts_get_their_rows_in_aligned_groups(self):
+        self.on("expert_major", 4)
+
+    def test_bytes_and_scales_do_not_change(self):
+        self.on("quantised")
+
+    def test_rows_of_other_types(self):
+        self.on("other_types", ranks=(2,))
+
+    def test_static_rows_and_those_that_do_not_fit(self):
+        self.on("static_rows")
+
+    def test_asynchronous_operations_keep_their_tensors(self):
+        self.on("asynchronous")
+
+    def test_two_buffers_do_not_mix(self):
+        self.on("two_buffers", ranks=(2,))
+
+    def test_an_outdated_result_is_an_error(self):
+        self.on("outdated", ranks=(1,))
+
+    def test_layout_placement_and_statistics(self):
+        self.on("layout_and_info")
+
+    def test_a_placement_of_the_caller(self):
+        self.on("placement", ranks=(2,))
+
+    def test_groups(self):
+        import ranks_throughput
+
+        for ranks in (1, 2, 4):
+            jobs = POOL.call(ranks_throughput.group_functions, ranks)
+            self.assertEqual(len(set(jobs)), 1)
+
+    def test_memory_does_not_grow(self):
+        import ranks_throughput
+
+        for growth in POOL.call(ranks_throughput.pairs, 2, PAIRS):
+            self.assertLess(growth, ALLOWED_KIB)
+
+
+if __name__ == "__main__":
+    unittest.main()
