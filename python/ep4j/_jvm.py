@@ -81,8 +81,7 @@ def start() -> _abi.Api:
     """
     global _api, _owner
     if _api is not None:
-        if _owner != os.getpid():
-            refuse_in_child()
+        interrupts.arrive()
         return _api
     with _lock:
         if _api is None:

@@ -58,19 +58,19 @@ class Buffer(ThroughputOperations, LowLatencyOperations):
     def info(self) -> BufferInfo:
         """The choices of the engine."""
         info = _abi.BufferInfo()
-        _jvm.check(self._api.buffer_info(self.number, ctypes.addressof(info)))
+        _jvm.check(_jvm.start().buffer_info(self.number, ctypes.addressof(info)))
         return record(BufferInfo, info)
 
     def placement(self) -> List[int]:
         """The rank of each expert."""
         ranks = (ctypes.c_int32 * self.info.experts)()
-        _jvm.check(self._api.buffer_placement(self.number, ctypes.addressof(ranks), len(ranks)))
+        _jvm.check(_jvm.start().buffer_placement(self.number, ctypes.addressof(ranks), len(ranks)))
         return list(ranks)
 
     def statistics(self) -> Statistics:
         """Counters of this rank since the buffer was opened."""
         statistics = _abi.Statistics()
-        _jvm.check(self._api.buffer_statistics(self.number, ctypes.addressof(statistics)))
+        _jvm.check(_jvm.start().buffer_statistics(self.number, ctypes.addressof(statistics)))
         return record(Statistics, statistics)
 
     def wire_paths(self) -> List[WirePath]:
@@ -78,14 +78,14 @@ class Buffer(ThroughputOperations, LowLatencyOperations):
         paths = []
         for index in range(self.statistics().wire_paths):
             path = _abi.WirePath()
-            _jvm.check(self._api.buffer_wire_path(self.number, index, ctypes.addressof(path)))
+            _jvm.check(_jvm.start().buffer_wire_path(self.number, index, ctypes.addressof(path)))
             paths.append(record(WirePath, path))
         return paths
 
     def set_parallelism(self, parallelism: int) -> None:
         """SMs or threads that later operations may use; 0: the engine chooses."""
         _jvm.check(
-            self._api.buffer_set_parallelism(
+            _jvm.start().buffer_set_parallelism(
                 self.number, arguments.int32("parallelism", parallelism)
             )
         )
@@ -94,37 +94,37 @@ class Buffer(ThroughputOperations, LowLatencyOperations):
         """Runs the configured operations with a few zeros, so that later calls take their usual
         time; collective.
         """
-        _jvm.check(self._api.buffer_warm_up(self.number))
+        _jvm.check(_jvm.start().buffer_warm_up(self.number))
 
     def barrier(self) -> None:
         """Returns when all unmasked ranks have called it; collective."""
-        _jvm.check(self._api.buffer_barrier(self.number))
+        _jvm.check(_jvm.start().buffer_barrier(self.number))
 
     def reset(self) -> None:
         """Makes the buffer usable after PeerTimeout; collective among the live ranks. Results and
         handles before it are outdated.
         """
         self._valid.clear()
-        _jvm.check(self._api.buffer_reset(self.number))
+        _jvm.check(_jvm.start().buffer_reset(self.number))
 
     def readmit(self) -> None:
         """Readmits restarted ranks; collective among the live ranks, after Group.readmit."""
         self._valid.clear()
-        _jvm.check(self._api.buffer_readmit(self.number))
+        _jvm.check(_jvm.start().buffer_readmit(self.number))
 
     def mask(self, rank: int, masked: bool = True) -> None:
         """Masks a rank, or unmasks it: low-latency operations send nothing to a masked rank and do
         not wait for it.
         """
         _jvm.check(
-            self._api.mask_set(self.number, arguments.int32("rank", rank), 1 if masked else 0)
+            _jvm.start().mask_set(self.number, arguments.int32("rank", rank), 1 if masked else 0)
         )
 
     def masked(self, rank: int) -> bool:
         """Whether a rank is masked."""
         masked = ctypes.c_int32()
         _jvm.check(
-            self._api.mask_get(
+            _jvm.start().mask_get(
                 self.number, arguments.int32("rank", rank), ctypes.addressof(masked)
             )
         )
@@ -137,19 +137,19 @@ class Buffer(ThroughputOperations, LowLatencyOperations):
             out: int32 [R], on the CPU or on the buffer's GPU.
         """
         described = tensors.described("out", out)
-        _jvm.check(self._api.mask_read(self.number, ctypes.addressof(described)))
+        _jvm.check(_jvm.start().mask_read(self.number, ctypes.addressof(described)))
         return out
 
     def clear_masks(self) -> None:
         """Unmasks all ranks; on all ranks, while none is inside a low-latency operation."""
-        _jvm.check(self._api.mask_clear(self.number))
+        _jvm.check(_jvm.start().mask_clear(self.number))
 
     def close(self) -> None:
         """Waits for queued operations, and frees the memory: tensors of results are invalid after
         it. Closing twice is harmless.
         """
         self._valid.clear()
-        _jvm.check(self._api.close(self.number))
+        _jvm.check(_jvm.start().close(self.number))
         self._in_flight.end_all()
 
     def __enter__(self) -> "Buffer":

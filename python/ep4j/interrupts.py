@@ -1,13 +1,17 @@
 """Ctrl-C ends waits: the main thread cannot run its signal handler while it is inside a C function.
 
 Python's own C handler of a signal writes the number of the signal into a wakeup descriptor. A thread
-reads it, and ends the wait of the main thread's call; the handler then raises KeyboardInterrupt. A
+waits for it, and ends the wait of the main thread's call; the handler then raises KeyboardInterrupt.
+A signal that came before a call is not for that call: Python has handled it. So the main thread takes
+what was written from the descriptor before each call. A
 program that has a wakeup descriptor of its own, as asyncio has, or a handler of its own for SIGINT, is
 left alone: its handler runs when the call has ended.
 """
 
 import ctypes
+import functools
 import os
+import select
 import signal
 import sys
 import threading
@@ -31,9 +35,17 @@ class _Watcher:
         api.caller(ctypes.addressof(number))
         self._api = api
         self._caller = number.value
-        self._main = threading.get_ident()
+        self.main = threading.get_ident()
         self._source, self._target = os.pipe()
+        os.set_blocking(self._source, False)
         os.set_blocking(self._target, False)
+        poll = select.poll()
+        poll.register(self._source, select.POLLIN)
+        self._wait = poll.poll
+        mine = select.poll()
+        mine.register(self._source, select.POLLIN)
+        # What was written and not taken yet; for the main thread, which does not wait.
+        self.pending = functools.partial(mine.poll, 0)
         threading.Thread(target=self._watch, name="ep4j-interrupts", daemon=True).start()
 
     def install(self) -> None:
@@ -45,13 +57,19 @@ class _Watcher:
 
     def _forward(self, owner: int) -> None:
         """Signals between the two calls of `install` belong to the owner of the descriptor."""
-        os.set_blocking(self._source, False)
+        signals = self.take()
+        if signals:
+            try:
+                os.write(owner, signals)
+            except OSError:
+                pass  # No room: the owner is awake.
+
+    def take(self) -> bytes:
+        """The numbers of the signals that were written and not taken yet."""
         try:
-            os.write(owner, os.read(self._source, 64))
-        except OSError:
-            pass  # None, or no room: the owner is awake.
-        finally:
-            os.set_blocking(self._source, True)
+            return os.read(self._source, 4096)
+        except BlockingIOError:
+            return b""
 
     def remove(self) -> None:
         """In a child of fork, which has the descriptor but not the thread."""
@@ -63,23 +81,26 @@ class _Watcher:
 
     def _watch(self) -> None:
         while True:
-            try:
-                signals = os.read(self._source, 64)
-            except BlockingIOError:
-                continue
-            if signal.SIGINT in signals:
-                self._end_call()
+            self._wait()
+            # In this order: if the main thread has ended this call and begun another one, it has taken
+            # the signal.
+            call = self._call()
+            if signal.SIGINT in self.take() and call is not None:
+                self._end(call)
+            del call
 
-    def _end_call(self) -> None:
-        """Ends the wait in which the main thread is, and no later one."""
-        call: Optional[FrameType] = None
-        while signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            frame = sys._current_frames().get(self._main)
-            if frame is None or (call is not None and frame is not call):
-                return
-            if not frame.f_globals.get("__name__", "").startswith(_PACKAGE):
-                return
-            call = frame
+    def _call(self) -> Optional[FrameType]:
+        """The frame of the main thread if it is in a function of this package."""
+        frame = sys._current_frames().get(self.main)
+        if frame is None or not frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+            return None
+        return frame
+
+    def _end(self, call: FrameType) -> None:
+        """Ends the wait of a call, and of no later one."""
+        while (
+            signal.getsignal(signal.SIGINT) is signal.default_int_handler and self._call() is call
+        ):
             self._api.interrupt(self._caller)
             time.sleep(_INTERVAL)
 
@@ -98,6 +119,13 @@ def watch(api: _abi.Api) -> None:
         _watcher.install()
     except ValueError:
         pass  # A subinterpreter, which has no signals.
+
+
+def arrive() -> None:
+    """Before each call that may wait: signals that have come already are not for it."""
+    watcher = _watcher
+    if watcher is not None and threading.get_ident() == watcher.main and watcher.pending():
+        watcher.take()
 
 
 def forget() -> None:

@@ -6,8 +6,9 @@ from typing import Any, Deque, Optional
 
 import torch
 
-from . import _abi, _jvm, arguments
+from . import _abi, _jvm
 from .event import Event
+from .interrupts import arrive
 from .operations import Arguments, Fields, Owner, Result, Written, record_streams, second_thread
 
 _TWO = 2
@@ -28,6 +29,7 @@ class _Hooked(Result):
             raise second_thread()
         try:
             self._require_valid()
+            arrive()
             status = owner._api.low_latency_receive(self._number)
             if status != 0:
                 _jvm.raise_last(status)
@@ -93,7 +95,7 @@ class LowLatencyDispatched(_Hooked):
         self._require_valid()
         region = _abi.Tensor()
         _jvm.check(
-            self._owner._api.low_latency_combine_input(self._number, ctypes.addressof(region))
+            _jvm.start().low_latency_combine_input(self._number, ctypes.addressof(region))
         )
         return self._owner._views.of(region)
 
@@ -216,12 +218,12 @@ class LowLatencyOperations(Owner):
                     scale_columns,
                     deliver_weights,
                     return_hook,
-                ),
-                arguments.int32,
+                )
             )
             call.structure.global_scale = global_scale
             call.set_execution(x, stream, previous, async_finish)
             written = self._fast_dispatched
+            arrive()
             status = self._api.low_latency_dispatch(self.number, call.address, written.address)
             if status != 0:
                 _jvm.raise_last(status)
@@ -281,12 +283,11 @@ class LowLatencyOperations(Owner):
             given = (y, topk_idx, topk_weights, out, wait_stats)
             for slot, tensor in zip(call.slots, given):
                 slot.set(tensor)
-            call.set_options(
-                (log_fmt, zero_copy, partial_rounding, return_hook), arguments.int32
-            )
+            call.set_options((log_fmt, zero_copy, partial_rounding, return_hook))
             call.set_execution(y, stream, previous, async_finish)
             call.structure.dispatched = dispatched._number
             written = self._fast_combined
+            arrive()
             status = self._api.low_latency_combine(self.number, call.address, written.address)
             if status != 0:
                 _jvm.raise_last(status)

@@ -4,11 +4,11 @@ import atexit
 import ctypes
 import threading
 import weakref
-from typing import Any, Callable, Dict, Iterable, Optional, Tuple
+from typing import Any, Dict, Iterable, Optional, Tuple
 
 import torch
 
-from . import _abi, _jvm, errors, tensors
+from . import _abi, _jvm, arguments, errors, tensors
 from .event import Event, InFlight
 
 _OUTDATED = 1040
@@ -37,7 +37,7 @@ class Arguments:
         Args:
             structure: an ep4j_*_args.
             tensor_names: its tensors.
-            options: its int32 and int64 fields that `set_options` gets.
+            options: its fields that `set_options` gets, int32 but for max_rows.
         """
         self.structure = structure
         self.address = ctypes.addressof(structure)
@@ -51,11 +51,12 @@ class Arguments:
         # Whether the last call had an execution of zeros.
         self._plain = True
 
-    def set_options(self, values: tuple, convert: Callable[[str, Any], Any]) -> None:
+    def set_options(self, values: tuple) -> None:
         """Writes the options of a call."""
         if values != self._values:
             self._values = None
             for name, value in zip(self._options, values):
+                convert = arguments.int64 if name == "max_rows" else arguments.int32
                 setattr(self.structure, name, convert(name, value))
             self._values = values
 
@@ -214,7 +215,7 @@ class Result:
             self._require_valid()
             length = self._FIELDS.bytes
             memory = ctypes.create_string_buffer(length.to_bytes(8, "little"), length)
-            status = getattr(self._owner._api, self._FILL)(self._number, ctypes.addressof(memory))
+            status = getattr(_jvm.start(), self._FILL)(self._number, ctypes.addressof(memory))
             if status != 0:
                 _jvm.raise_last(status)
             self._raw = memory.raw

@@ -7,6 +7,7 @@ import torch
 
 from . import _abi, _jvm, arguments, errors, tensors
 from .event import Event
+from .interrupts import arrive
 from .operations import Arguments, Fields, Owner, Result, Written, record_streams, second_thread
 
 _NO_OBJECT = 1040
@@ -199,7 +200,7 @@ class Dispatched(Result):
         region = _abi.Tensor()
         number = tensors.dtype_number("dtype", dtype)
         _jvm.check(
-            self._owner._api.combine_input(self._number, number, ctypes.addressof(region))
+            _jvm.start().combine_input(self._number, number, ctypes.addressof(region))
         )
         return self._owner._views.of(region)
 
@@ -278,7 +279,7 @@ class ThroughputOperations(Owner):
         described = tensors.described("topk_idx", topk_idx)
         result = _abi.LayoutResult()
         _jvm.check(
-            self._api.dispatch_layout(
+            _jvm.start().dispatch_layout(
                 self.number,
                 ctypes.addressof(described),
                 arguments.int32("experts", experts),
@@ -355,13 +356,13 @@ class ThroughputOperations(Owner):
             idx_slot.set(topk_idx)
             weight_slot.set(topk_weights)
             call.set_options(
-                (max_rows, layout, experts, expert_alignment, zero_padding, scale_columns),
-                arguments.int64,
+                (max_rows, layout, experts, expert_alignment, zero_padding, scale_columns)
             )
             call.set_execution(x, stream, previous, async_finish)
             structure = call.structure
             structure.handle = 0 if handle is None else handle.number()
             written = self._dispatched
+            arrive()
             status = self._api.dispatch(self.number, call.address, written.address)
             if status != 0:
                 _jvm.raise_last(status)
@@ -441,10 +442,11 @@ class ThroughputOperations(Owner):
             bias0_slot.set(bias0)
             bias1_slot.set(bias1)
             out_slot.set(out)
-            call.set_options((apply_weights, single_rounding), arguments.int64)
+            call.set_options((apply_weights, single_rounding))
             call.set_execution(y, stream, previous, async_finish)
             call.structure.handle = handle.number()
             written = self._combined
+            arrive()
             status = self._api.combine(self.number, call.address, written.address)
             if status != 0:
                 _jvm.raise_last(status)

@@ -118,8 +118,8 @@ class _Pool:
                     process.kill()
                     raise AssertionError(f"rank {rank} did not end within {LIMIT} s")
                 done, value = pipe.recv()
-            except EOFError:
-                done, value = True, None
+            except (EOFError, OSError):
+                done, value = True, None  # It died.
             results.append(value)
             if not done:
                 errors.append(f"rank {rank}: {value}")

@@ -48,9 +48,9 @@ class ArgumentsTest(unittest.TestCase):
 
     def test_dtype(self):
         self.refused("x.dtype = torch.float64", x=self.x.double())
-        self.refused("topk_idx", topk_idx=self.topk_idx.float())
+        self.refused("topkIdx = FP32", topk_idx=self.topk_idx.float())
         self.refused("topk_idx.dtype = torch.int16", topk_idx=self.topk_idx.short())
-        self.refused("weights", topk_weights=self.weights.bfloat16())
+        self.refused("topkWeights", topk_weights=self.weights.bfloat16())
 
     def test_strides(self):
         self.refused("x.stride() = (1024, 2)", x=torch.zeros(T, 2 * H).bfloat16()[:, ::2])
@@ -99,7 +99,7 @@ class ArgumentsTest(unittest.TestCase):
             "len(rank_of_expert) = 1": dict(rank_of_expert=[0]),
             "rank_of_expert": dict(rank_of_expert=[1 << 32] * E),
             "wire_lanes": dict(wire_lanes="many"),
-            "wire_service_level": dict(wire_service_level=16),
+            "serviceLevel = 16": dict(wire_service_level=16),
         }.items():
             with self.subTest(text), self.assertRaises(ep4j.Error) as caught:
                 fields = dict(dict(hidden=H, top_k=K, experts=E, max_tokens=8), **fields)

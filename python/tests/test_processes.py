@@ -66,6 +66,7 @@ class StartTest(unittest.TestCase):
                 env=dict(environment(EP4J_HOME=None), PYTHONPATH=os.path.dirname(copy)),
                 capture_output=True,
                 text=True,
+                cwd=directory,
             ).stdout
         self.assertRegex(said, "^SystemFailure 6130 EP4J-6130: EP4J_HOME is not set, and ")
         said = self.start(EP4J_HOME="/nowhere")
