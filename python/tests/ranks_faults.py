@@ -39,7 +39,7 @@ def killed(join):
         seconds = time.monotonic() - start
         assert not group.rank_state(2).alive and group.rank_state(2).report
         buffer.reset()
-        received = buffer.dispatch(x, topk_idx % 8, weights)
+        received = buffer.dispatch(x, topk_idx, weights)
         combined = buffer.combine(received.x, received.handle)
         assert combined.x.shape == x.shape
         with group.survivors(20) as survivors:

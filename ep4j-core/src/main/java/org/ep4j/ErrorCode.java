@@ -556,8 +556,9 @@ public enum ErrorCode {
 
   NOT_A_CLONE(
       1911,
-      "`./ep4j bundle` or `./ep4j docs` was called outside a clone of the sources.",
-      "Call it in a clone of the sources."),
+      "`./ep4j bundle` or `./ep4j docs` was called outside a clone of the sources, or `./ep4j python`"
+          + " outside a clone and a bundle.",
+      "Call it in a clone of the sources, `./ep4j python` also in a bundle."),
 
   UNKNOWN_ERROR_CODE(1912, "No error has this code.", "List all codes with `./ep4j errors`."),
 
@@ -598,7 +599,8 @@ public enum ErrorCode {
   FORKED_PROCESS(
       2010,
       "A process calls ep4j that was forked after the JVM of its parent had started.",
-      "Start ep4j after the fork, or execute a new program in the child."),
+      "Start ep4j after the fork, or execute a new program in the child. In Python, start processes"
+          + " with the method `spawn`."),
 
   GROUP_CLOSED(
       2100,
@@ -1266,17 +1268,17 @@ public enum ErrorCode {
 
   JVM_MISSING(
       6131,
-      "A C program finds no library of a JVM (`libjvm.so`).",
+      "A C or Python program finds no library of a JVM (`libjvm.so`).",
       "Set `EP4J_JAVA_HOME` to the directory of a JDK 25, or use a bundle, which has a runtime."),
 
   JVM_NOT_STARTED(
       6132,
-      "The JVM of a C program does not start.",
+      "The JVM of a C or Python program does not start.",
       "Read what the JVM printed, correct `EP4J_JVM_OPTIONS`, and free memory."),
 
   JVM_WITHOUT_EP4J(
       6133,
-      "The JVM of a C program does not load the classes of ep4j.",
+      "The JVM of a C or Python program does not load the classes of ep4j.",
       "Use Java 25 or newer. If another part of the process starts the JVM, put the jars of"
           + " `EP4J_HOME` on its class path."),
 

@@ -32,9 +32,7 @@ public final class Build {
    * bundle stores it in a file.
    */
   public static String revision() {
-    String path = System.getProperty("jdk.module.path", System.getProperty("java.class.path", ""));
-    Path start = Path.of(path.split(java.io.File.pathSeparator, 2)[0]).toAbsolutePath();
-    for (Path at = start; at != null; at = at.getParent()) {
+    for (Path at = firstJar(); at != null; at = at.getParent()) {
       Path git = at.resolve(".git");
       Path note = at.resolve("revision");
       if (Files.isRegularFile(note)) {
@@ -45,6 +43,12 @@ public final class Build {
       }
     }
     return UNKNOWN;
+  }
+
+  /** The first entry of the module path or class path: a jar or directory of this program. */
+  static Path firstJar() {
+    String path = System.getProperty("jdk.module.path", System.getProperty("java.class.path", ""));
+    return Path.of(path.split(java.io.File.pathSeparator, 2)[0]).toAbsolutePath();
   }
 
   private static String read(Path note) {

@@ -32,6 +32,7 @@ import picocli.CommandLine.Spec;
       DoctorCommand.class,
       CacheCommand.class,
       BundleCommand.class,
+      PythonCommand.class,
       DocsCommand.class,
       CompletionCommand.class,
       ErrorsCommand.class,
@@ -131,7 +132,7 @@ public final class Main implements Runnable {
     throw CommandSpecs.usage(
         CommandSpecs.require(spec),
         ErrorCode.MISSING_ARGUMENT,
-        "no command: use one of bench, run, verify, launch, doctor, cache, bundle, docs,"
-            + " completion, errors or version");
+        "no command: use one of bench, run, verify, launch, doctor, cache, bundle, python,"
+            + " docs, completion, errors or version");
   }
 }
