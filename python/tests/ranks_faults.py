@@ -8,6 +8,7 @@ import time
 
 import ep4j
 import model
+import support
 from ranks_throughput import check_flat, opened
 
 
@@ -78,8 +79,9 @@ def replaced(join, port):
     if group.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     program = _RETURN.format(port=port, secret=join["secret"])
-    successor = subprocess.Popen([sys.executable, "-c", program])
+    successor = subprocess.Popen([sys.executable, "-c", program], env=support.environment())
     while not group.rank_state(1).has_replacement:
+        assert successor.poll() is None, "the successor has ended"
         time.sleep(0.1)
     ranks = group.readmit(40)
     buffer.readmit()

@@ -47,7 +47,7 @@ else:
 needs_engine = unittest.skipIf(MISSING, MISSING)
 
 # Longest wait for a process, with a machine that others use too.
-LIMIT = int(os.environ.get("EP4J_TEST_LIMIT", "90"))
+LIMIT = 90
 
 
 def free_port():
