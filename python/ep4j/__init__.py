@@ -9,9 +9,9 @@
             y = experts(received.x, received.counts)
             x = buffer.combine(y, received.handle).x
 
-The package starts a JVM in the process at the first call, with the jars of EP4J_HOME or of the bundle
-or clone that holds the package. CUDA tensors and CPU tensors are read where they lie; results are views
-of the buffer's memory. Errors are exceptions, ep4j.Error, with a stable code.
+The package starts a JVM in the process at the first call, with the jars of EP4J_HOME or of the
+bundle or clone that holds the package. CUDA tensors and CPU tensors are read where they lie;
+results are views of the buffer's memory. Errors are exceptions, ep4j.Error, with a stable code.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -149,7 +149,7 @@ def _function(table: int, position: int, result: Any, *parameters: Any) -> Any:
     """A function of a JavaVM or JNIEnv, which point to tables."""
     functions = c_void_p.from_address(table).value
     assert functions is not None
-    pointer = c_void_p.from_address(functions + position * ctypes.sizeof(c_void_p)).value
+    pointer = c_void_p.from_address(functions + position * ctypes.sizeof(c_void_p)).value or 0
     return ctypes.CFUNCTYPE(result, *parameters)(pointer)
 
 

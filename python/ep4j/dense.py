@@ -5,7 +5,7 @@ from typing import Optional, Tuple
 
 import torch
 
-from . import _abi, _jvm, arguments, tensors
+from . import _jvm, arguments, tensors
 
 
 def routing_from_dense(

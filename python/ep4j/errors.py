@@ -38,7 +38,8 @@ class Error(RuntimeError):
         self.code = code
         self.rank = rank
 
-    def __reduce__(self):  # Exceptions travel between processes; the base class keeps the text only.
+    def __reduce__(self) -> tuple:
+        # Exceptions travel between processes; the base class would keep the text only.
         return type(self), (str(self), self.code, self.rank)
 
 

@@ -32,7 +32,7 @@ class Group:
         self.rank: int = info.rank
         self.size: int = info.ranks
         self.job_id: str = info.job_id.decode()
-        self.in_process = bool(info.in_process)
+        self.in_process = bool(info.in_process)  # type: ignore
 
     @classmethod
     def from_environment(cls) -> "Group":

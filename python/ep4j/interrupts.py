@@ -1,11 +1,12 @@
 """Ctrl-C ends waits: the main thread cannot run its signal handler while it is inside a C function.
 
-Python's own C handler of a signal writes the number of the signal into a wakeup descriptor. A thread
-waits for it, and ends the wait of the main thread's call; the handler then raises KeyboardInterrupt.
-A signal that came before a call is not for that call: Python has handled it. So the main thread takes
-what was written from the descriptor before each call. A
-program that has a wakeup descriptor of its own, as asyncio has, or a handler of its own for SIGINT, is
-left alone: its handler runs when the call has ended.
+Python's own C handler of a signal writes the number of the signal into a wakeup descriptor. A
+thread waits for it, and ends the wait of the main thread's call; the handler then raises
+KeyboardInterrupt. A signal that came before a call is not for that call: Python has handled it. So
+the main thread takes what was written from the descriptor before each call.
+
+A program that has a wakeup descriptor of its own, as asyncio has, or a handler of its own for
+SIGINT, is left alone: its handler runs when the call has ended.
 """
 
 import ctypes
@@ -82,8 +83,8 @@ class _Watcher:
     def _watch(self) -> None:
         while True:
             self._wait()
-            # In this order: if the main thread has ended this call and begun another one, it has taken
-            # the signal.
+            # In this order: if the main thread has ended this call and begun another one, it has
+            # taken the signal.
             call = self._call()
             if signal.SIGINT in self.take() and call is not None:
                 self._end(call)

@@ -129,9 +129,9 @@ class LowLatencyCombined(_Hooked):
 
 
 class LowLatencyOperations(Owner):
-    """The part of a buffer with `low_latency_max_tokens` > 0: at most two dispatches or combines are
-    in flight. T tokens of this rank, at most M; H elements a row, a multiple of 128; K choices a
-    token. `stream`, `previous` and `async_finish` as in ThroughputOperations.
+    """The part of a buffer with `low_latency_max_tokens` > 0: at most two dispatches or combines
+    are in flight. T tokens of this rank, at most M; H elements a row, a multiple of 128; K choices
+    a token. `stream`, `previous` and `async_finish` as in ThroughputOperations.
     """
 
     def __init__(self, number: int) -> None:

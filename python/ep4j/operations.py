@@ -1,4 +1,4 @@
-"""What the operations of a buffer share: argument structures that are used again, results, views."""
+"""What the operations of a buffer share: arguments that are used again, results, views."""
 
 import atexit
 import ctypes
@@ -26,7 +26,7 @@ class Fields:
 
 
 class Arguments:
-    """The argument structure of a function, written again only where a call differs from the last."""
+    """The argument structure of a function, written where a call differs from the last."""
 
     __slots__ = ("structure", "address", "slots", "_options", "_values", "_execution", "_plain")
 
@@ -148,8 +148,8 @@ def record_streams(stream: Any, given: Iterable[Any]) -> None:
 
 
 class Result:
-    """The result of an operation. Tensors are views of the buffer's memory, made when they are asked
-    for; after the lifetime of the result that is an error.
+    """The result of an operation. Tensors are views of the buffer's memory, made when they are
+    asked for; after the lifetime of the result that is an error.
 
     Attributes:
         event: completion of an asynchronous operation; otherwise None.

@@ -1,7 +1,7 @@
 """torch tensors as arguments of C functions, and memory of a buffer as torch tensors.
 
-Inputs are read where they lie: CPU tensors and CUDA tensors, contiguous; only block scales [T, S] may
-be column-major, with strides (1, A), A >= T. Element types that torch does not have are bytes:
+Inputs are read where they lie: CPU tensors and CUDA tensors, contiguous; only block scales [T, S]
+may be column-major, with strides (1, A), A >= T. Element types that torch does not have are bytes:
 FP8 E4M3, UE8M0 and NVFP4 (two elements a byte) as uint8, where torch has no type of its own.
 """
 
@@ -16,7 +16,6 @@ from . import _abi, errors
 _NO_TENSOR = 1041
 _DTYPE = 1042
 _STRIDES = 1043
-_OUTDATED = 1040
 _MAX_DIMENSIONS = 3
 
 # torch has these types in some versions only.
@@ -80,8 +79,8 @@ def _wrong_dtype(name: str, dtype: object) -> errors.InvalidArgument:
 
 
 class Slot:
-    """A tensor of an argument structure. It keeps the description of its last tensor, so a loop over
-    the same memory describes nothing.
+    """A tensor of an argument structure. It keeps the description of its last tensor, so a loop
+    over the same memory describes nothing.
     """
 
     __slots__ = ("_field", "_name", "_key", "_by_columns")

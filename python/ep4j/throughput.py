@@ -237,8 +237,8 @@ class Combined(Result):
 
 
 class ThroughputOperations(Owner):
-    """The part of a buffer with `max_tokens` > 0. T tokens of this rank, H elements a row, K choices
-    a token.
+    """The part of a buffer with `max_tokens` > 0. T tokens of this rank, H elements a row, K
+    choices a token.
 
     All operations take:
         stream: where CUDA tensors are used: a torch.cuda.Stream or the number of a CUstream; None:

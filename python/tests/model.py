@@ -94,7 +94,8 @@ def mixture(rank, ranks, seed=0):
         for slot in range(TOP_K):
             expert = int(topk_idx[token, slot])
             if expert >= 0:
-                result[token] += float(weights[token, slot]) * expert_factor(expert) * x[token].float()
+                factor = float(weights[token, slot]) * expert_factor(expert)
+                result[token] += factor * x[token].float()
     return result
 
 

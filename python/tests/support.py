@@ -1,4 +1,4 @@
-"""What the tests share: the processes of a group, and the conditions under which tests are skipped."""
+"""What the tests share: the processes of a group, and why tests are skipped."""
 
 import atexit
 import glob
@@ -25,9 +25,11 @@ except ImportError:
     torch = None
 
 HOME = os.environ.get("EP4J_HOME") or ROOT
-_JARS = glob.glob(os.path.join(HOME, "ep4j-cli/target/**/ep4j-c-*.jar"), recursive=True) + glob.glob(
-    os.path.join(HOME, "lib/ep4j-c-*.jar")
-)
+_JARS = [
+    jar
+    for place in ("lib", "ep4j-cli/target/lib", "ep4j-cli/target/quick/lib")
+    for jar in glob.glob(os.path.join(HOME, place, "ep4j-c-*.jar"))
+]
 _JVM = bool(
     os.environ.get("EP4J_JAVA_HOME")
     or os.environ.get("JAVA_HOME")

@@ -68,9 +68,9 @@ def functions(text):
         for parameter in parameters.split(","):
             kind = "pointer" if "*" in parameter else parameter.split()[0]
             kinds.append({"int32_t": "int32", "int64_t": "int64"}.get(kind, kind))
-        result.append(
-            (name, tuple("number" if kind.startswith(("ep4j_", "uint64")) else kind for kind in kinds))
-        )
+        objects = ("ep4j_", "uint64")
+        kinds = ["number" if kind.startswith(objects) else kind for kind in kinds]
+        result.append((name, tuple(kinds)))
     return result
 
 

@@ -57,6 +57,18 @@ class ArgumentsTest(unittest.TestCase):
         self.refused("topk_idx.stride()", topk_idx=torch.zeros(K, T, dtype=torch.int64).t())
         self.refused("x.stride() = (0, 1)", x=torch.zeros(1, H).bfloat16().expand(T, H))
 
+    def test_the_same_memory_in_another_shape(self):
+        x = torch.arange(6 * H).reshape(6, H).bfloat16()
+        ids = torch.arange(6 * K).reshape(6, K) % E
+        for rows in (6, 3, 5):
+            received = self.buffer.dispatch(x[:rows], ids[:rows])
+            self.assertTrue(torch.equal(received.x, x[:rows]))
+        received = self.buffer.dispatch(x.view(torch.float16), ids)
+        self.assertEqual(received.x.dtype, torch.float16)
+        self.refused("x.stride()", x=x.t())
+        few = self.buffer.dispatch(x, ids[:, :2].contiguous())
+        self.assertEqual(few.topk_idx.shape, (6, 2))
+
     def test_shapes(self):
         self.refused("x", x=torch.zeros(T + 4, H).bfloat16())
         self.refused("x", x=torch.zeros(T, 2 * H).bfloat16())
