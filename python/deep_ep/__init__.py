@@ -1,0 +1,12 @@
+"""The interface of DeepEP over ep4j: callers of ``deep_ep.Buffer`` and ``HybridEPBuffer`` run unchanged.
+
+Nothing is compiled. Tensors may be CUDA tensors or CPU tensors. docs/deep_ep.md tells what differs.
+"""
+
+from .buffer import Buffer
+from .config import Config
+from .dtypes import topk_idx_t
+from .event import EventHandle, EventOverlap
+from .hybrid_ep_buffer import HybridEPBuffer
+
+__all__ = ["Buffer", "Config", "EventHandle", "EventOverlap", "HybridEPBuffer", "topk_idx_t"]

@@ -1,0 +1,80 @@
+"""``Config``: accepts DeepEP's chunk sizes, keeps the number of SMs, and gives sizes that ep4j needs."""
+
+import os
+
+import ep4j
+
+from .errors import refused
+
+#: Tokens a rank that a buffer holds at least, where the caller grants the memory.
+USUAL_TOKENS = 4096
+
+# For sizes that are asked for before top-k and experts are known.
+_ASSUMED_TOP_K = 16
+_ASSUMED_LOCAL_EXPERTS = 32
+
+
+def max_tokens_setting() -> int:
+    """``EP4J_MAX_TOKENS``, or 0 where it is not set."""
+    text = os.environ.get("EP4J_MAX_TOKENS", "")
+    if not text:
+        return 0
+    if not text.isdigit() or int(text) < 1:
+        raise refused(f"EP4J_MAX_TOKENS = {text}; it must be a number of tokens, at least 1: correct it or unset it")
+    return int(text)
+
+
+def round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+class Config:
+    """Tuning of the high-throughput operations.
+
+    ep4j has no chunked rings: of the five numbers only ``num_sms`` has an effect, on GPUs.
+    """
+
+    def __init__(
+        self,
+        num_sms: int = 20,
+        num_max_nvl_chunked_send_tokens: int = 6,
+        num_max_nvl_chunked_recv_tokens: int = 256,
+        num_max_rdma_chunked_send_tokens: int = 6,
+        num_max_rdma_chunked_recv_tokens: int = 256,
+    ) -> None:
+        if num_sms < 0:
+            raise refused(f"num_sms = {num_sms}; it must not be negative: pass 0 for the choice of ep4j")
+        self.num_sms = num_sms
+        self.num_max_nvl_chunked_send_tokens = num_max_nvl_chunked_send_tokens
+        self.num_max_nvl_chunked_recv_tokens = num_max_nvl_chunked_recv_tokens
+        self.num_max_rdma_chunked_send_tokens = num_max_rdma_chunked_send_tokens
+        self.num_max_rdma_chunked_recv_tokens = num_max_rdma_chunked_recv_tokens
+
+    def get_nvl_buffer_size_hint(self, hidden_bytes: int, num_ranks: int) -> int:
+        """Bytes that a buffer for rows of `hidden_bytes` reserves on each rank.
+
+        The buffer takes ``EP4J_MAX_TOKENS`` tokens a rank, 4096 where that is not set.
+        """
+        sizes = ep4j.BufferConfig(
+            hidden=hidden_bytes // 2,
+            top_k=_ASSUMED_TOP_K,
+            experts=_ASSUMED_LOCAL_EXPERTS * num_ranks,
+            max_tokens=max_tokens_setting() or USUAL_TOKENS,
+            max_receive_rows=(max_tokens_setting() or USUAL_TOKENS) * num_ranks,
+        ).sizes(num_ranks)
+        return round_up(sizes.symmetric_bytes + sizes.private_bytes, 128)
+
+    def get_rdma_buffer_size_hint(self, hidden_bytes: int, num_ranks: int) -> int:
+        """0: the bytes of ``get_nvl_buffer_size_hint`` include those for other nodes."""
+        return 0
+
+
+def low_latency_size_hint(max_tokens: int, hidden: int, num_ranks: int, num_experts: int) -> int:
+    """Bytes that low-latency operations of this shape reserve on each rank."""
+    sizes = ep4j.BufferConfig(
+        hidden=hidden,
+        top_k=min(_ASSUMED_TOP_K, num_experts),
+        experts=num_experts,
+        low_latency_max_tokens=max_tokens,
+    ).sizes(num_ranks)
+    return round_up(sizes.symmetric_bytes + sizes.private_bytes, 128)

@@ -1,0 +1,20 @@
+"""Errors that ``deep_ep`` finds itself: ep4j's classes and codes."""
+
+from ep4j.errors import InvalidArgument, InvalidUse
+
+ARGUMENT = 1000  # an argument or a setting has a value that is not allowed
+TENSOR = 1400  # a tensor has another type or shape than the operation takes
+TOKENS = 1408  # a batch has more tokens than the buffer takes
+TOP_K = 1409  # a routing has another top-k than the buffer takes
+CLOSED = 2303  # the buffer is closed
+HANDLE = 1424  # a handle is not one of a dispatch of this buffer
+
+
+def refused(text: str, code: int = ARGUMENT) -> InvalidArgument:
+    """An argument that is not accepted: `text` says what is wrong and what to do."""
+    return InvalidArgument(f"EP4J-{code}: {text}", code)
+
+
+def misused(text: str, code: int) -> InvalidUse:
+    """A call that the state of the object does not allow."""
+    return InvalidUse(f"EP4J-{code}: {text}", code)

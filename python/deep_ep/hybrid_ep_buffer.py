@@ -1,0 +1,425 @@
+"""``HybridEPBuffer``: Hybrid-EP's buffer over ep4j."""
+
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import ep4j
+import torch
+
+from .config import round_up
+from .dense import choices_of, dense_map, dense_weights, require_top_k, weights_of
+from .devices import engine_of
+from .dtypes import FP8
+from .errors import HANDLE, TENSOR, TOP_K, refused
+from .hybrid_handle import HybridConfig, HybridRoutes, flat_handle, grouped_handle, hybrid_routes_of
+from .shapes import Shape, Shapes
+from .worlds import World
+
+# Choices of a token that a buffer takes at least, where the routing is dense.
+_USUAL_TOP_K = 8
+_MAX_TOP_K = 64
+_USUAL_ALIGNMENT = 128
+
+
+class HybridEPBuffer:
+    """Dispatch and combine with dense routing, also grouped by expert; the constructor is collective.
+
+    Attributes:
+        group, rank, group_size, local_rank, node_rank, num_of_nodes, num_of_hybrid_ep_ranks_per_nvlink_domain
+    """
+
+    def __init__(
+        self,
+        group: Any,
+        hidden_dim: int,
+        max_num_of_tokens_per_rank: int,
+        num_local_experts: int,
+        use_fp8: bool = False,
+        num_sms_dispatch_api: Optional[int] = None,
+        num_sms_combine_api: Optional[int] = None,
+        num_sms_preprocessing_api: Optional[int] = None,
+        num_blocks_permute: Optional[int] = None,
+        num_blocks_unpermute: Optional[int] = None,
+        load_cached_kernels: bool = False,
+        use_shared_buffer: bool = True,
+        enable_custom_allgather: bool = False,
+        num_of_hybrid_ep_ranks_per_nvlink_domain: Optional[int] = None,
+        use_mnnvl: Optional[bool] = None,
+    ) -> None:
+        """
+        Args:
+            group: a torch.distributed group.
+            hidden_dim: H; max_num_of_tokens_per_rank: N; num_local_experts: L, so E = L * ranks.
+            num_sms_dispatch_api, num_sms_combine_api: SMs of these operations on GPUs.
+            use_fp8, num_sms_preprocessing_api, num_blocks_permute, num_blocks_unpermute, load_cached_kernels,
+                use_shared_buffer, enable_custom_allgather, use_mnnvl: accepted, without effect: ep4j has no such
+                kernels, and one buffer carries BF16 and FP8.
+        """
+        for name, value in (
+            ("hidden_dim", hidden_dim),
+            ("max_num_of_tokens_per_rank", max_num_of_tokens_per_rank),
+            ("num_local_experts", num_local_experts),
+        ):
+            if value < 1:
+                raise refused(f"{name} = {value}; it must be at least 1")
+        self.group = group
+        self._world = World(group)
+        self.rank = self._world.rank
+        self.group_size = self._world.size
+        per_node = num_of_hybrid_ep_ranks_per_nvlink_domain or self._world.ranks_per_node
+        if self.group_size % per_node:
+            raise refused(
+                f"num_of_hybrid_ep_ranks_per_nvlink_domain = {per_node}; it must divide the {self.group_size} ranks"
+            )
+        self.num_of_hybrid_ep_ranks_per_nvlink_domain = per_node
+        self.local_rank = self.rank % per_node
+        self.node_rank = self.rank // per_node
+        self.num_of_nodes = self.group_size // per_node
+        self._declared_ranks_per_node = num_of_hybrid_ep_ranks_per_nvlink_domain or 0
+        self._hidden = hidden_dim
+        self._max_tokens = max_num_of_tokens_per_rank
+        self._local_experts = num_local_experts
+        self._sms = {"dispatch": num_sms_dispatch_api, "combine": num_sms_combine_api}
+        self._top_k: Dict[int, int] = {}  # by number of experts, agreed among the ranks
+        self._shapes = Shapes(self._world, None)
+
+    def empty_jit_cache(self) -> None:
+        """Nothing: ``./ep4j cache clear`` empties the cache of compiled kernels."""
+
+    def update_template_config(self, **settings: Any) -> "HybridConfig":
+        """The settings that were passed: ep4j has no kernel templates to tune."""
+        return HybridConfig(self._hidden, self._max_tokens, self._local_experts, settings)
+
+    def dispatch(
+        self,
+        hidden: torch.Tensor,
+        scaling_factor: Optional[torch.Tensor] = None,
+        topk_idx: Optional[torch.Tensor] = None,
+        topk_weights: Optional[torch.Tensor] = None,
+        num_of_experts: Optional[int] = None,
+        probs: Optional[torch.Tensor] = None,
+        routing_map: Optional[torch.Tensor] = None,
+        num_dispatched_tokens_tensor: Optional[torch.Tensor] = None,
+        num_dispatched_tokens: Optional[int] = None,
+        handle: Optional[tuple] = None,
+    ) -> Tuple[torch.Tensor, Optional[torch.Tensor], Optional[torch.Tensor], tuple]:
+        """Sends each token once to each rank that has one of its experts; collective.
+
+        Args:
+            hidden: BF16 [N, H], or bytes (FP8) [N, H] with scaling_factor FP32 [N, H/128]. As in Hybrid-EP,
+                scales of BF16 rows are not sent.
+            routing_map, probs: BOOL and FP32 [N, E]; or topk_idx, topk_weights [N, K] with num_of_experts.
+            handle: sends along the routes of an earlier dispatch.
+            num_dispatched_tokens: rows of the results, without waiting for counts.
+
+        Returns:
+            Rows [n, H] by source rank and token; probs FP32 [n, experts of the node], 0 outside of this rank's
+            experts, or None; scales or None; handle.
+        """
+        rows, scales = self._rows(hidden, scaling_factor)
+        if handle is None:
+            choices, weights, experts = self._routing(hidden, topk_idx, topk_weights, num_of_experts, probs, routing_map)
+            shape = self._shape(hidden, choices, experts, 0)
+            fixed = num_dispatched_tokens or 0
+            routes = None
+        else:
+            routes = hybrid_routes_of(handle, grouped=False)
+            self._require_tokens(hidden, routes)
+            shape, choices, experts, fixed = routes.shape, routes.choices, routes.experts, routes.fixed
+            weights = self._cached_weights(topk_weights, probs, choices)
+        shape.use_sms(self._sms["dispatch"])
+        resend = routes is not None and weights is None
+        received = shape.buffer.dispatch(
+            rows,
+            None if resend else choices,
+            weights,
+            scales=scales,
+            handle=routes.handle if resend else None,
+            max_rows=fixed,
+        )
+        out_probs = None
+        if weights is not None:
+            first = self.local_rank * (experts // self.group_size)
+            out_probs = dense_weights(
+                received.topk_weights, received.topk_idx, experts // self.num_of_nodes, first
+            )
+        if routes is None:
+            routes = HybridRoutes(shape, received.handle, choices, experts, hidden.shape[0], received.rows, fixed, False)
+            routes.local_choices = received.topk_idx.clone()
+            handle = flat_handle(
+                routes,
+                torch.tensor([received.received_rows], dtype=torch.int32, device=hidden.device),
+                dense_map(routes.local_choices, experts // self.group_size),
+                self.update_template_config(),
+            )
+        return received.x.clone(), out_probs, None if scales is None else received.scales.clone(), handle
+
+    def combine(
+        self, hidden: torch.Tensor, probs: Optional[torch.Tensor] = None, handle: Optional[tuple] = None
+    ) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
+        """Returns rows to their tokens and sums them, without weights; collective.
+
+        Args:
+            hidden: BF16 [n, H] in the order of the dispatch.
+            probs: FP32 [n, experts of the node]; the columns of this rank's experts are returned.
+
+        Returns:
+            Sums BF16 [N, H]; probs FP32 [N, E] or None.
+        """
+        routes = hybrid_routes_of(handle, grouped=False)
+        weights = None
+        if probs is not None:
+            local = routes.experts // self.group_size
+            first = self.local_rank * local
+            weights = weights_of(probs[:, first : first + local], routes.local_choices)
+        return self._combine(hidden, weights, routes)
+
+    def dispatch_with_permute(
+        self,
+        *,
+        hidden: torch.Tensor,
+        topk_idx: Optional[torch.Tensor] = None,
+        topk_weights: Optional[torch.Tensor] = None,
+        num_of_experts_per_rank: Optional[int] = None,
+        num_of_experts: Optional[int] = None,
+        use_fp8: Optional[bool] = None,
+        routing_map: Optional[torch.Tensor] = None,
+        probs: Optional[torch.Tensor] = None,
+        scaling_factor: Optional[torch.Tensor] = None,
+        num_permuted_tokens: Optional[int] = None,
+        pad_multiple: Optional[int] = None,
+        handle: Optional[tuple] = None,
+        non_blocking: bool = False,
+        fuse_permute_dispatch: bool = False,
+        num_dispatched_tokens: Optional[int] = None,
+        use_host_meta: Optional[bool] = None,
+    ) -> Tuple[torch.Tensor, Optional[torch.Tensor], Optional[torch.Tensor], torch.Tensor, tuple]:
+        """Sends each token to each of its experts, rows grouped by local expert; collective.
+
+        Args:
+            hidden, routing_map, probs, topk_idx, topk_weights, scaling_factor: as in dispatch.
+            pad_multiple: groups begin at and fill multiples of it, with rows of zeros.
+            num_permuted_tokens: P, rows of the results; needed with non_blocking. Rows that do not fit are left
+                out, and the overflow flag of the handle is set.
+            handle: sends along the routes of an earlier dispatch.
+            use_fp8, fuse_permute_dispatch: accepted: the type of `hidden` decides, and rows always travel to
+                their groups at once.
+
+        Returns:
+            Rows [P, H]; probs FP32 [P] or None; scales or None; tokens of each local expert with padding INT32 [L];
+            handle.
+        """
+        if use_host_meta is not None:
+            non_blocking = not use_host_meta
+        alignment = pad_multiple or 1
+        if non_blocking and num_permuted_tokens is None:
+            raise refused("non_blocking = True without num_permuted_tokens: pass the number of rows")
+        if non_blocking and num_permuted_tokens % alignment:
+            raise refused(
+                f"num_permuted_tokens = {num_permuted_tokens}; it must be a multiple of pad_multiple = {alignment}"
+            )
+        rows, scales = self._rows(hidden, scaling_factor)
+        if handle is None:
+            choices, weights, experts = self._routing(hidden, topk_idx, topk_weights, num_of_experts, probs, routing_map)
+            if num_of_experts_per_rank is not None and num_of_experts_per_rank * self.group_size != experts:
+                raise refused(
+                    f"num_of_experts_per_rank = {num_of_experts_per_rank}; {experts} experts on {self.group_size} ranks"
+                    f" are {experts // self.group_size} a rank: correct one of the two"
+                )
+            shape = self._shape(hidden, choices, experts, alignment)
+            fixed = num_permuted_tokens or 0
+            routes = None
+        else:
+            routes = hybrid_routes_of(handle, grouped=True)
+            self._require_tokens(hidden, routes)
+            shape, choices, experts, fixed = routes.shape, routes.choices, routes.experts, routes.fixed
+            alignment = routes.alignment
+            weights = self._cached_weights(topk_weights, probs, choices)
+        shape.use_sms(self._sms["dispatch"])
+        resend = routes is not None and weights is None
+        limit = min(fixed, shape.max_rows)
+        received = shape.buffer.dispatch(
+            rows,
+            None if resend else choices,
+            weights,
+            scales=scales,
+            handle=routes.handle if resend else None,
+            max_rows=limit,
+            layout=ep4j.EXPERT_MAJOR,
+            expert_alignment=alignment,
+            zero_padding=True,
+        )
+        if routes is None:
+            routes = HybridRoutes(shape, received.handle, choices, experts, hidden.shape[0], received.rows, fixed, True)
+            routes.alignment = alignment
+            routes.padded = received.aligned_counts.to(hidden.device, copy=True)
+            missing = received.missing_rows if fixed else 0
+            handle = grouped_handle(
+                routes,
+                received.counts.to(hidden.device, copy=True),
+                torch.tensor([missing > 0], dtype=torch.int32, device=hidden.device),
+                self.update_template_config(pad_multiple=pad_multiple),
+            )
+        return (
+            _owned(received.x, fixed),
+            None if weights is None else _owned(received.row_weights, fixed),
+            None if scales is None else _owned(received.scales, fixed),
+            routes.padded,
+            handle,
+        )
+
+    def combine_with_unpermute(
+        self,
+        *,
+        hidden: torch.Tensor,
+        probs: Optional[torch.Tensor] = None,
+        handle: Optional[tuple] = None,
+        pad_multiple: Optional[int] = None,
+        fuse_unpermute_combine: bool = False,
+        num_dispatched_tokens: Optional[int] = None,
+    ) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
+        """Returns rows of groups to their tokens and sums them, without weights; collective.
+
+        Args:
+            hidden: BF16 [P, H] in the order of the dispatch.
+            probs: FP32 [P], returned to the tokens.
+            pad_multiple, fuse_unpermute_combine: accepted: the handle knows its groups.
+
+        Returns:
+            Sums BF16 [N, H]; probs FP32 [N, E] or None.
+        """
+        routes = hybrid_routes_of(handle, grouped=True)
+        if probs is not None and probs.dim() != 1:
+            raise refused(f"probs has shape {tuple(probs.shape)}; it must be [rows]: reshape it", TENSOR)
+        return self._combine(hidden, probs, routes)
+
+    def _combine(
+        self, hidden: torch.Tensor, weights: Optional[torch.Tensor], routes: HybridRoutes
+    ) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
+        if hidden.dim() != 2 or hidden.shape[0] < routes.rows:
+            raise refused(
+                f"hidden has shape {tuple(hidden.shape)}; it must have the {routes.rows} rows of the dispatch: pass them"
+                " all",
+                TENSOR,
+            )
+        routes.shape.use_sms(self._sms["combine"])
+        out = torch.empty((routes.tokens, hidden.shape[1]), dtype=hidden.dtype, device=hidden.device)
+        combined = routes.shape.buffer.combine(
+            hidden[: routes.rows],
+            routes.handle,
+            topk_weights=None if weights is None else weights[: routes.rows].float().contiguous(),
+            out=out,
+        )
+        if weights is None:
+            return out, None
+        return out, dense_weights(combined.topk_weights, routes.choices, routes.experts)
+
+    def _rows(
+        self, hidden: torch.Tensor, scaling_factor: Optional[torch.Tensor]
+    ) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
+        if hidden.dim() != 2 or hidden.dtype not in (torch.bfloat16, torch.float16, torch.uint8, FP8):
+            raise refused(
+                f"hidden is {hidden.dtype} {tuple(hidden.shape)}; it must be torch.bfloat16 or torch.uint8 [tokens, hidden]",
+                TENSOR,
+            )
+        if hidden.element_size() == 1:
+            if scaling_factor is None:
+                raise refused("FP8 rows without scaling_factor: pass FP32 [tokens, hidden / 128]", TENSOR)
+            return hidden, scaling_factor
+        return hidden, None
+
+    def _routing(
+        self,
+        hidden: torch.Tensor,
+        topk_idx: Optional[torch.Tensor],
+        topk_weights: Optional[torch.Tensor],
+        num_of_experts: Optional[int],
+        probs: Optional[torch.Tensor],
+        routing_map: Optional[torch.Tensor],
+    ) -> Tuple[torch.Tensor, Optional[torch.Tensor], int]:
+        """Choices INT64 [N, K], their weights FP32 [N, K] or None, and the number of experts."""
+        if routing_map is None and topk_idx is None:
+            raise refused("no routing: pass routing_map, or topk_idx with num_of_experts, or a handle")
+        if routing_map is None:
+            if num_of_experts is None:
+                raise refused("topk_idx without num_of_experts: pass it")
+            choices = topk_idx if topk_idx.dtype in (torch.int64, torch.int32) else topk_idx.long()
+            return choices, topk_weights, self._experts(num_of_experts)
+        if routing_map.dtype != torch.bool or routing_map.dim() != 2 or routing_map.shape[0] != hidden.shape[0]:
+            raise refused(
+                f"routing_map is {routing_map.dtype} {tuple(routing_map.shape)}; it must be torch.bool"
+                f" [{hidden.shape[0]}, experts]",
+                TENSOR,
+            )
+        experts = self._experts(routing_map.shape[1])
+        top_k = self._agreed_top_k(routing_map)
+        worst = require_top_k(routing_map, top_k)
+        if worst is not None:
+            raise refused(
+                f"token {worst[0]} has {worst[1]} experts; the buffer takes {top_k}, as the ranks agreed at its first"
+                " call: call first with a routing_map that has the largest number, or pass topk_idx",
+                TOP_K,
+            )
+        choices = choices_of(routing_map, top_k)
+        return choices, None if probs is None else weights_of(probs, choices), experts
+
+    def _experts(self, experts: int) -> int:
+        if experts < 1 or experts % self.group_size:
+            raise refused(f"{experts} experts; it must be a multiple of the {self.group_size} ranks: pad the experts")
+        return experts
+
+    def _agreed_top_k(self, routing_map: torch.Tensor) -> int:
+        """The largest number of experts of a token of all ranks, at the first dense routing; at least 8."""
+        experts = routing_map.shape[1]
+        top_k = self._top_k.get(experts)
+        if top_k is None:
+            mine = int(routing_map.sum(1).max()) if routing_map.numel() else 0
+            top_k = min(max(self._world.most(mine), _USUAL_TOP_K), experts)
+            if top_k > _MAX_TOP_K:
+                raise refused(f"a token has {top_k} experts; ep4j takes {_MAX_TOP_K}", TOP_K)
+            self._top_k[experts] = top_k
+        return top_k
+
+    def _shape(self, hidden: torch.Tensor, choices: torch.Tensor, experts: int, alignment: int) -> Shape:
+        return self._shapes.throughput(
+            engine_of(hidden),
+            hidden.shape[1],
+            choices.shape[1],
+            experts,
+            hidden.shape[0],
+            fixed_tokens=self._max_tokens,
+            grouped=alignment > 0,
+            expert_alignment=max(alignment, _USUAL_ALIGNMENT),
+            ranks_per_node=self._declared_ranks_per_node,
+        )
+
+    def _cached_weights(
+        self, topk_weights: Optional[torch.Tensor], probs: Optional[torch.Tensor], choices: torch.Tensor
+    ) -> Optional[torch.Tensor]:
+        """Weights to send along the routes of a handle: the routing is sent again with them."""
+        if probs is not None:
+            return weights_of(probs, choices)
+        return topk_weights
+
+    def _require_tokens(self, hidden: torch.Tensor, routes: HybridRoutes) -> None:
+        if hidden.shape[0] != routes.tokens:
+            raise refused(
+                f"hidden has {hidden.shape[0]} tokens; the handle is that of a dispatch of {routes.tokens}: pass as many",
+                HANDLE,
+            )
+
+    def __del__(self) -> None:
+        shapes = getattr(self, "_shapes", None)
+        if shapes is not None:
+            try:
+                shapes.close()
+            except ep4j.Error:
+                pass  # The process ends, or the group is lost: nobody can act on it here.
+
+
+def _owned(view: torch.Tensor, rows: int) -> torch.Tensor:
+    """A copy of a view, with `rows` rows where the caller fixed their number."""
+    if rows <= view.shape[0]:
+        return view.clone()
+    larger = view.new_zeros((rows, *view.shape[1:]))
+    larger[: view.shape[0]] = view
+    return larger

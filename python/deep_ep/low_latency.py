@@ -1,0 +1,352 @@
+"""Low-latency operations of a Buffer: dispatch, combine, masks.
+
+As in DeepEP, received tensors are memory of the buffer: two dispatches may be alive at once.
+"""
+
+from typing import Any, Callable, Optional, Tuple
+
+import ep4j
+import torch
+
+from .devices import engine_of
+from .dtypes import as_fp8
+from .errors import ARGUMENT, HANDLE, TENSOR, refused
+from .event import EventOverlap
+from .shapes import Shapes
+from .streams import CommunicationStream, Turn
+from .swizzle import nvfp4_rows, nvfp4_scales
+
+
+class LowLatency:
+    """Dispatch and combine for decoding: fixed memory, no wait for counts, hooks, masks."""
+
+    rank: int
+    group_size: int
+    enable_shrink: bool
+    _shapes: Shapes
+    _streams: CommunicationStream
+    _low_latency_ranks_per_node: int
+
+    def clean_low_latency_buffer(self, num_max_dispatch_tokens_per_rank: int, hidden: int, num_experts: int) -> None:
+        """Nothing needs to be cleaned. With ``enable_shrink`` ranks meet here, and late ones are masked."""
+        if self.enable_shrink:
+            for buffer in self._shapes.all("low latency"):
+                buffer.barrier()
+
+    def low_latency_dispatch(
+        self,
+        x: torch.Tensor,
+        topk_idx: torch.Tensor,
+        num_max_dispatch_tokens_per_rank: int,
+        num_experts: int,
+        cumulative_local_expert_recv_stats: Optional[torch.Tensor] = None,
+        dispatch_wait_recv_cost_stats: Optional[torch.Tensor] = None,
+        use_fp8: bool = True,
+        round_scale: bool = False,
+        use_ue8m0: bool = False,
+        async_finish: bool = False,
+        return_recv_hook: bool = False,
+        *,
+        topk_weights: Optional[torch.Tensor] = None,
+        use_nvfp4: bool = False,
+        x_global_scale: Optional[torch.Tensor] = None,
+        use_ue8m0_for_sf: bool = False,
+    ) -> Tuple[Any, ...]:
+        """Sends each token to its experts; M = num_max_dispatch_tokens_per_rank, L local experts; collective.
+
+        Args:
+            x: BF16 [T, H], T at most M.
+            topk_idx: INT64 or INT32 [T, K]; -1 is no expert.
+            cumulative_local_expert_recv_stats: INT32 [L], incremented by the tokens received.
+            dispatch_wait_recv_cost_stats: INT64 [R], incremented by the nanoseconds waited for each rank.
+            use_fp8: rows travel as FP8 with a scale per 128 values; round_scale: powers of two; use_ue8m0: these
+                as bytes, four to a word.
+            use_nvfp4: rows travel as NVFP4, with `x_global_scale`, 448 * 6 / amax.
+            topk_weights: FP32 [T, K]: each row arrives with its weight, and two more results.
+            return_recv_hook: the call only sends, `hook()` receives.
+
+        Returns:
+            rows BF16 [L, R*M, H], or (FP8 rows, column-major scales [L, R*M, H/128]), or NVFP4 rows
+            [R*M, H/2, L] with swizzled scales; counts INT32 [L]; with `topk_weights` FP32 weights [L, R*M] and INT32
+            source ranks [L, R*M]; handle (source tokens, ranges, M, H, E); event; hook or None.
+        """
+        _exclude(async_finish, return_recv_hook)
+        if use_nvfp4 and use_fp8:
+            raise refused("use_fp8 and use_nvfp4; rows have one format: set one of them to False")
+        if use_ue8m0 and not (use_fp8 and round_scale):
+            raise refused("use_ue8m0 needs use_fp8 and round_scale: set both to True")
+        if use_ue8m0_for_sf:
+            raise refused("use_ue8m0_for_sf: NVFP4 scales of ep4j are E4M3: leave it out")
+        if x.dim() != 2 or topk_idx.dim() != 2:
+            raise refused(
+                f"x has shape {tuple(x.shape)} and topk_idx {tuple(topk_idx.shape)}; they must be [tokens, hidden] and"
+                " [tokens, top-k]",
+                TENSOR,
+            )
+        ids = topk_idx if topk_idx.dtype in (torch.int64, torch.int32) else topk_idx.long()
+        with self._low_latency_turn(x, async_finish) as turn:
+            shape = self._shapes.low_latency(
+                engine_of(x),
+                x.shape[1],
+                ids.shape[1],
+                num_experts,
+                num_max_dispatch_tokens_per_rank,
+                self.enable_shrink,
+                self._low_latency_ranks_per_node,
+            )
+            dispatched = shape.buffer.low_latency_dispatch(
+                x,
+                ids,
+                topk_weights,
+                cumulative_stats=cumulative_local_expert_recv_stats,
+                wait_stats=dispatch_wait_recv_cost_stats,
+                format=ep4j.ROWS_NVFP4 if use_nvfp4 else ep4j.ROWS_FP8 if use_fp8 else ep4j.ROWS_BF16,
+                scale_kind=_scale_kind(round_scale, use_ue8m0),
+                scale_columns=not use_nvfp4,
+                deliver_weights=topk_weights is not None,
+                return_hook=return_recv_hook,
+                global_scale=_global_scale(x_global_scale) if use_nvfp4 else 1.0,
+            )
+            received = _Received(dispatched, shape.local_experts, self.group_size, x, topk_weights is not None)
+            if return_recv_hook:
+                received.allocate(num_max_dispatch_tokens_per_rank, use_fp8, use_nvfp4, use_ue8m0)
+                hook: Optional[Callable[[], None]] = received.receive
+            else:
+                received.take(use_fp8, use_nvfp4, use_ue8m0)
+                hook = None
+        turn.event.extra_tensors = (x, ids, topk_weights, received) if async_finish else None
+        received.src_info._ep4j_dispatched = (shape.buffer, dispatched)
+        handle = (
+            received.src_info,
+            received.layout_range,
+            num_max_dispatch_tokens_per_rank,
+            x.shape[1],
+            num_experts,
+        )
+        weights = () if topk_weights is None else (received.row_weights, received.source_ranks)
+        return (received.rows, received.counts, *weights, handle, turn.event, hook)
+
+    def low_latency_combine(
+        self,
+        x: torch.Tensor,
+        topk_idx: torch.Tensor,
+        topk_weights: torch.Tensor,
+        handle: tuple,
+        use_logfmt: bool = False,
+        zero_copy: bool = False,
+        async_finish: bool = False,
+        return_recv_hook: bool = False,
+        out: Optional[torch.Tensor] = None,
+        combine_wait_recv_cost_stats: Optional[torch.Tensor] = None,
+        *,
+        overlap: bool = False,
+        packed_recv_count: Optional[torch.Tensor] = None,
+        comp_signal: Optional[torch.Tensor] = None,
+        block_m: int = 64,
+        threshold: int = 0,
+        num_sms: int = 3,
+        src_signals: Optional[torch.Tensor] = None,
+        src_signal_expect_value: int = 0,
+    ) -> Tuple[torch.Tensor, EventOverlap, Optional[Callable[[], None]]]:
+        """Returns the rows of experts to their tokens and sums them with their weights; collective.
+
+        Args:
+            x: BF16 [L, R*M, H]; with `zero_copy` its rows are in get_next_low_latency_combine_buffer(handle).
+            topk_idx, topk_weights: as dispatched; an id that is now -1 is left out.
+            use_logfmt: rows travel with 10 bits a value.
+            out: BF16 [T, H] for the sums.
+            combine_wait_recv_cost_stats: INT64 [R], incremented by the nanoseconds waited for each rank.
+            overlap, comp_signal, src_signals and their numbers: refused where they ask the combine to wait for
+                signals of a matrix product; hooks overlap halves of operations.
+
+        Returns:
+            Sums BF16 [T, H]; event; hook or None.
+        """
+        _exclude(async_finish, return_recv_hook)
+        _refuse_signals(overlap, comp_signal, src_signals)
+        if zero_copy and use_logfmt:
+            raise refused("zero_copy and use_logfmt: LogFMT rows are made while they are copied: set one to False")
+        buffer, dispatched = _dispatched(handle)
+        ids = topk_idx if topk_idx.dtype in (torch.int64, torch.int32) else topk_idx.long()
+        with self._low_latency_turn(x, async_finish) as turn:
+            sums = torch.empty((ids.shape[0], x.shape[-1]), dtype=torch.bfloat16, device=x.device) if out is None else out
+            combined = buffer.low_latency_combine(
+                dispatched,
+                dispatched.combine_input() if zero_copy else x,
+                ids,
+                topk_weights,
+                out=sums,
+                wait_stats=combine_wait_recv_cost_stats,
+                log_fmt=use_logfmt,
+                zero_copy=zero_copy,
+                return_hook=return_recv_hook,
+            )
+        turn.event.extra_tensors = (x, ids, topk_weights, sums) if async_finish else None
+        if not return_recv_hook:
+            return sums, turn.event, None
+        inputs = (x, ids, topk_weights)
+
+        def hook(kept: Any = inputs) -> None:
+            combined.receive()
+
+        return sums, turn.event, hook
+
+    def get_next_low_latency_combine_buffer(self, handle: tuple) -> torch.Tensor:
+        """Memory [L, R*M, H] from which the next low_latency_combine of the handle sends with ``zero_copy``."""
+        return _dispatched(handle)[1].combine_input()
+
+    def low_latency_update_mask_buffer(self, rank_to_mask: int, mask: bool = False) -> None:
+        """Masks or unmasks a rank: low-latency operations send nothing to it and do not wait for it."""
+        for buffer in self._masked():
+            buffer.mask(rank_to_mask, mask)
+
+    def low_latency_query_mask_buffer(self, mask_status: torch.Tensor) -> None:
+        """Writes 1 for masked ranks and 0 for others to INT32 [R]."""
+        mask_status.zero_()
+        one = torch.empty_like(mask_status)
+        for buffer in self._shapes.all("low latency"):
+            buffer.read_masks(one)
+            mask_status |= one
+
+    def low_latency_clean_mask_buffer(self) -> None:
+        """Unmasks all ranks; on all ranks."""
+        for buffer in self._shapes.all("low latency"):
+            buffer.clear_masks()
+
+    def _masked(self) -> Any:
+        buffers = self._shapes.all("low latency")
+        if not buffers:
+            raise refused("no low-latency operation has run yet, so there is no mask: dispatch first")
+        return buffers
+
+    def _low_latency_turn(self, x: torch.Tensor, async_finish: bool) -> Turn:
+        return Turn(self._streams, x.device, None, async_finish)
+
+
+class _Received:
+    """The tensors of a low-latency dispatch in DeepEP's form."""
+
+    def __init__(self, dispatched: Any, local_experts: int, ranks: int, x: torch.Tensor, weighted: bool) -> None:
+        self._dispatched = dispatched
+        self._inputs: Any = x
+        self._groups = (local_experts, ranks)
+        self._weighted = weighted
+        self.rows: Any = None
+        self.counts: Any = None
+        self.src_info: Any = None
+        self.layout_range: Any = None
+        self.row_weights: Any = None
+        self.source_ranks: Any = None
+
+    def take(self, fp8: bool, nvfp4: bool, ue8m0: bool) -> None:
+        """The tensors of a dispatch that has received: memory of the buffer."""
+        d = self._dispatched
+        if nvfp4:
+            self.rows = (nvfp4_rows(d.x), nvfp4_scales(d.scales))
+        elif fp8:
+            scales = d.scales
+            self.rows = (as_fp8(d.x), _words(scales) if ue8m0 else scales)
+        else:
+            self.rows = d.x
+        self.counts = d.counts
+        self.src_info = d.src_info
+        self.layout_range = d.layout_range
+        if self._weighted:
+            self.row_weights = d.row_weights
+            self.source_ranks = _source_ranks(d.layout_range, d.src_info.shape[1])
+
+    def allocate(self, max_tokens: int, fp8: bool, nvfp4: bool, ue8m0: bool) -> None:
+        """Tensors that `receive` fills: ep4j shows its own after the receipt only."""
+        experts, ranks = self._groups
+        rows = ranks * max_tokens
+        hidden, device = self._inputs.shape[1], self._inputs.device
+        self._format = (fp8, nvfp4, ue8m0)
+
+        def empty(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+            return torch.empty(shape, dtype=dtype, device=device)
+
+        if nvfp4:
+            tiles = -(-rows // 128)
+            scales = empty(experts, tiles, hidden // 64, 32, 4, 4, dtype=torch.uint8)
+            self.rows = (
+                empty(experts, rows, hidden // 2, dtype=torch.uint8).permute(1, 2, 0),
+                as_fp8(scales).permute(3, 4, 1, 5, 2, 0),
+            )
+        elif fp8:
+            width, kind = (hidden // 512, torch.int32) if ue8m0 else (hidden // 128, torch.float32)
+            self.rows = (
+                as_fp8(empty(experts, rows, hidden, dtype=torch.uint8)),
+                empty(experts, width, rows, dtype=kind).transpose(1, 2),
+            )
+        else:
+            self.rows = empty(experts, rows, hidden, dtype=torch.bfloat16)
+        self.counts = empty(experts, dtype=torch.int32)
+        self.src_info = empty(experts, rows, dtype=torch.int32)
+        self.layout_range = empty(experts, ranks, dtype=torch.int64)
+        if self._weighted:
+            self.row_weights = empty(experts, rows, dtype=torch.float32)
+            self.source_ranks = empty(experts, rows, dtype=torch.int32)
+
+    def receive(self) -> None:
+        """The hook."""
+        self._dispatched.receive()
+        own = _Received(self._dispatched, *self._groups, self._inputs, self._weighted)
+        own.take(*self._format)
+        for mine, theirs in (
+            *(zip(self.rows, own.rows) if isinstance(self.rows, tuple) else ((self.rows, own.rows),)),
+            (self.counts, own.counts),
+            (self.src_info, own.src_info),
+            (self.layout_range, own.layout_range),
+            (self.row_weights, own.row_weights),
+            (self.source_ranks, own.source_ranks),
+        ):
+            if mine is not None:
+                mine.copy_(theirs)
+        self._inputs = None
+
+
+def _words(scales: torch.Tensor) -> torch.Tensor:
+    """UE8M0 scales [L, P, H/128] as DeepEP packs them, four to a word: INT32 [L, P, H/512], column-major."""
+    return scales
+
+
+def _source_ranks(layout_range: torch.Tensor, rows: int) -> torch.Tensor:
+    """INT32 [L, P]: the source rank of each row; rows of a group are ordered by it."""
+    ends = (layout_range >> 32) + (layout_range & 0xFFFFFFFF)
+    numbers = torch.arange(rows, device=layout_range.device).view(1, -1, 1)
+    return (numbers >= ends.unsqueeze(1)).sum(2, dtype=torch.int32)
+
+
+def _dispatched(handle: Any) -> Tuple["ep4j.Buffer", Any]:
+    first = handle[0] if isinstance(handle, (tuple, list)) and len(handle) == 5 else None
+    found = getattr(first, "_ep4j_dispatched", None)
+    if found is None:
+        raise refused("handle is not one of low_latency_dispatch: pass the tuple that it returned", HANDLE)
+    return found
+
+
+def _exclude(async_finish: bool, return_recv_hook: bool) -> None:
+    if async_finish and return_recv_hook:
+        raise refused("async_finish and return_recv_hook; a call has one of them: set one to False")
+
+
+def _scale_kind(round_scale: bool, use_ue8m0: bool) -> int:
+    if use_ue8m0:
+        return ep4j.SCALES_UE8M0
+    return ep4j.SCALES_FLOAT32_POW2 if round_scale else ep4j.SCALES_FLOAT32
+
+
+def _global_scale(scale: Optional[torch.Tensor]) -> float:
+    if scale is None:
+        raise refused("use_nvfp4 needs x_global_scale, 448 * 6 / amax of the tensor on all ranks: pass it")
+    return float(scale)
+
+
+def _refuse_signals(overlap: bool, comp_signal: Any, src_signals: Any) -> None:
+    for name, given in (("overlap", overlap), ("comp_signal", comp_signal is not None), ("src_signals", src_signals is not None)):
+        if given:
+            raise refused(
+                f"{name}: a combine of ep4j does not wait for signals of a matrix product (it sends all rows that x"
+                " has when it starts): leave it out, and overlap with return_recv_hook",
+                ARGUMENT,
+            )

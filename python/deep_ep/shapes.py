@@ -1,0 +1,175 @@
+"""The ep4j buffers behind a Buffer: DeepEP sizes a buffer in bytes, ep4j by a shape.
+
+A buffer is opened at the first call that needs its shape. Opening is collective, and so is each of these
+calls, in the same order on all ranks; the ranks then agree on the largest number of tokens, rounded up.
+Later calls exchange nothing. A later batch with more tokens than the buffer takes is refused.
+"""
+
+import os
+import warnings
+from typing import Any, Dict, List, Optional, Tuple
+
+import ep4j
+
+from .config import USUAL_TOKENS, max_tokens_setting
+from .errors import CLOSED, TOKENS, misused, refused
+from .worlds import World
+
+_MIB = 1 << 20
+
+
+def zero_copy() -> bool:
+    """``EP4J_DEEPEP_ZERO_COPY``: results are views, valid until the next dispatch of their shape."""
+    text = os.environ.get("EP4J_DEEPEP_ZERO_COPY", "0")
+    if text not in ("0", "1"):
+        raise refused(f"EP4J_DEEPEP_ZERO_COPY = {text}; it must be 0 or 1: correct it or unset it")
+    return text == "1"
+
+
+class Shape:
+    """An open ep4j buffer, and what its calls ask of it each time."""
+
+    def __init__(self, buffer: "ep4j.Buffer") -> None:
+        info = buffer.info
+        self.buffer = buffer
+        self.on_gpu = info.engine == "cuda"
+        self.max_rows = info.max_receive_rows
+        self.max_tokens = buffer.config.max_tokens
+        self.local_experts = info.local_experts
+        self._sms: Optional[int] = None
+
+    def use_sms(self, sms: Optional[int]) -> None:
+        """SMs of the next operation, None or 0: the choice of ep4j. The host engine chooses its threads itself."""
+        if self.on_gpu and sms != self._sms:
+            self.buffer.set_parallelism(sms or 0)
+            self._sms = sms
+
+
+class Shapes:
+    """Opens, keeps and closes the ep4j buffers of one Buffer."""
+
+    def __init__(self, world: World, granted_bytes: Optional[int]) -> None:
+        """`granted_bytes`: memory that the caller grants; None: what it takes."""
+        self.world = world
+        self._granted = granted_bytes
+        self._used = 0
+        self._open: Dict[Tuple[Any, ...], Shape] = {}
+        self._closed = False
+
+    def throughput(
+        self,
+        engine: str,
+        hidden: int,
+        top_k: int,
+        experts: int,
+        tokens: int,
+        *,
+        fixed_tokens: int = 0,
+        grouped: bool = False,
+        expert_alignment: int = 128,
+        ranks_per_node: int = 0,
+    ) -> Shape:
+        """The buffer for batches of this shape.
+
+        Args:
+            fixed_tokens: largest number of tokens a rank, where the caller knows it.
+            grouped: rows may go to a group per expert.
+        """
+        key = ("throughput", engine, hidden, top_k, experts, grouped, expert_alignment)
+        shape = self._open.get(key)
+        if shape is None:
+            self._require_open()
+            config: Dict[str, Any] = dict(
+                hidden=hidden,
+                top_k=top_k,
+                experts=experts,
+                engine=engine,
+                expert_alignment=expert_alignment,
+                ranks_per_node=ranks_per_node,
+            )
+            shape = self._keep(key, self._throughput_config(config, tokens, fixed_tokens, grouped))
+        if tokens > shape.max_tokens:
+            remedy = (
+                "pass a larger max_num_of_tokens_per_rank to the constructor"
+                if fixed_tokens
+                else "set EP4J_MAX_TOKENS to the largest batch of any rank, the same on all ranks"
+            )
+            raise refused(
+                f"a batch has {tokens} tokens; the buffer for hidden = {hidden} takes {shape.max_tokens} a rank,"
+                f" as the ranks agreed when they opened it: {remedy}, or split the batch",
+                TOKENS,
+            )
+        return shape
+
+    def low_latency(
+        self, engine: str, hidden: int, top_k: int, experts: int, max_tokens: int, masking: bool, ranks_per_node: int
+    ) -> Shape:
+        """The buffer for low-latency batches of up to `max_tokens` tokens a rank."""
+        key = ("low latency", engine, hidden, top_k, experts, max_tokens)
+        shape = self._open.get(key)
+        if shape is None:
+            self._require_open()
+            config = ep4j.BufferConfig(
+                hidden=hidden,
+                top_k=top_k,
+                experts=experts,
+                engine=engine,
+                low_latency_max_tokens=max_tokens,
+                masking=masking,
+                ranks_per_node=ranks_per_node,
+            )
+            shape = self._keep(key, config)
+        return shape
+
+    def all(self, kind: str) -> List["ep4j.Buffer"]:
+        """The open buffers of a kind, "throughput" or "low latency"."""
+        return [shape.buffer for key, shape in self._open.items() if key[0] == kind]
+
+    def reset(self) -> None:
+        for shape in self._open.values():
+            shape.buffer.reset()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            for shape in self._open.values():
+                shape.buffer.close()
+            self._open.clear()
+            self.world.close()
+
+    def _throughput_config(self, config: Dict[str, Any], tokens: int, fixed: int, grouped: bool) -> "ep4j.BufferConfig":
+        def of(max_tokens: int) -> "ep4j.BufferConfig":
+            # A flat dispatch delivers at most one row of each token; grouped rows need ep4j's worst case.
+            rows = 0 if grouped else max_tokens * self.world.size
+            return ep4j.BufferConfig(max_tokens=max_tokens, max_receive_rows=rows, **config)
+
+        fixed = fixed or max_tokens_setting()
+        if fixed:
+            return of(fixed)
+        needed = max(self.world.most(tokens), 1)
+        rounded = max(USUAL_TOKENS, 1 << (needed - 1).bit_length())
+        while rounded > needed and self._granted is not None and self._bytes(of(rounded)) > self._granted - self._used:
+            rounded //= 2
+        return of(max(rounded, needed))
+
+    def _bytes(self, config: "ep4j.BufferConfig") -> int:
+        sizes = config.sizes(self.world.size)
+        return sizes.symmetric_bytes + sizes.private_bytes
+
+    def _keep(self, key: Tuple[Any, ...], config: "ep4j.BufferConfig") -> Shape:
+        self._used += self._bytes(config)
+        if self._granted is not None and self._used > self._granted:
+            warnings.warn(
+                f"ep4j needs {self._used / _MIB:.0f} MiB for the shapes of this Buffer, more than the"
+                f" {self._granted / _MIB:.0f} MiB of num_nvl_bytes + num_rdma_bytes: it takes them. The size hints"
+                " of Config and Buffer tell what a shape needs, and EP4J_MAX_TOKENS bounds it",
+                ResourceWarning,
+                stacklevel=5,
+            )
+        shape = Shape(ep4j.Buffer(self.world.group, config))
+        self._open[key] = shape
+        return shape
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise misused("the Buffer is destroyed: make a new one", CLOSED)

@@ -1,0 +1,349 @@
+"""High-throughput operations of a Buffer: layout, dispatch, combine."""
+
+from typing import Any, List, Optional, Tuple, Union
+
+import ep4j
+import torch
+
+from .config import Config, round_up
+from .devices import engine_of
+from .errors import TENSOR, refused
+from .event import EventOverlap
+from .routes import LazyHandle, Routes, internode_handle, intranode_handle, routes_of, source_offsets
+from .rows import Rows, rows_of
+from .shapes import Shape, Shapes, zero_copy
+from .streams import CommunicationStream, Turn
+
+Bias = Union[None, torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]
+
+# Choices of a token that ep4j takes.
+_MAX_TOP_K = 64
+
+
+class Throughput:
+    """Dispatch and combine for large batches. Results belong to the caller."""
+
+    rank: int
+    group_size: int
+    num_sms: int
+    _shapes: Shapes
+    _streams: CommunicationStream
+    _nodes: List[int]
+    _throughput_ranks_per_node: int
+
+    def get_dispatch_layout(
+        self,
+        topk_idx: torch.Tensor,
+        num_experts: int,
+        previous_event: Optional[EventOverlap] = None,
+        async_finish: bool = False,
+        allocate_on_comm_stream: bool = False,
+    ) -> Tuple[torch.Tensor, Optional[torch.Tensor], torch.Tensor, torch.Tensor, EventOverlap]:
+        """Counts where the tokens of `topk_idx` INT [T, K] go; -1 is no expert. Local.
+
+        Returns:
+            num_tokens_per_rank INT32 [R]; num_tokens_per_rdma_rank INT32 [nodes], or None on one node;
+            num_tokens_per_expert INT32 [E]; is_token_in_rank BOOL [T, R]; event.
+        """
+        ranks = self.group_size
+        if num_experts < 1 or num_experts % ranks:
+            raise refused(f"num_experts = {num_experts}; it must be a multiple of the {ranks} ranks: pad the experts")
+        if topk_idx.dim() != 2:
+            raise refused(f"topk_idx has shape {tuple(topk_idx.shape)}; it must be [tokens, top-k]", TENSOR)
+        with Turn(self._streams, topk_idx.device, previous_event, async_finish, allocate_on_comm_stream) as turn:
+            tokens = topk_idx.shape[0]
+            # Column E takes what goes nowhere.
+            ids = topk_idx.long()
+            chosen = torch.zeros((tokens, num_experts + 1), dtype=torch.bool, device=topk_idx.device)
+            chosen.scatter_(1, torch.where(ids < 0, torch.full_like(ids, num_experts), ids), True)
+            chosen = chosen[:, :num_experts]
+            per_expert = chosen.sum(0, dtype=torch.int32)
+            in_rank = chosen.reshape(tokens, ranks, num_experts // ranks).any(2)
+            per_rank = in_rank.sum(0, dtype=torch.int32)
+            per_node = self._tokens_per_node(in_rank)
+            turn.keep((topk_idx,), (per_rank, per_node, per_expert, in_rank))
+        return per_rank, per_node, per_expert, in_rank, turn.event
+
+    def dispatch(
+        self,
+        x: Union[torch.Tensor, Tuple[torch.Tensor, ...]],
+        handle: Optional[Tuple] = None,
+        num_tokens_per_rank: Optional[torch.Tensor] = None,
+        num_tokens_per_rdma_rank: Optional[torch.Tensor] = None,
+        is_token_in_rank: Optional[torch.Tensor] = None,
+        num_tokens_per_expert: Optional[torch.Tensor] = None,
+        topk_idx: Optional[torch.Tensor] = None,
+        topk_weights: Optional[torch.Tensor] = None,
+        expert_alignment: int = 1,
+        num_worst_tokens: int = 0,
+        config: Optional[Config] = None,
+        previous_event: Optional[EventOverlap] = None,
+        async_finish: bool = False,
+        allocate_on_comm_stream: bool = False,
+    ) -> Tuple[Any, Optional[torch.Tensor], Optional[torch.Tensor], Optional[List[int]], Optional[Tuple], EventOverlap]:
+        """Sends each token once to each rank that has one of its experts; collective.
+
+        Args:
+            x: BF16 [T, H]; or FP8 [T, H] with scales [T, S]; or NVFP4 packed in INT32 [T, H/8] with scales
+                INT32 [T, H/64] and FP32 token scales [T] or [T, 1].
+            handle: sends along the routes of an earlier dispatch; then no routing is passed.
+            num_worst_tokens: rows of the results, without waiting for counts; needs `topk_idx`.
+            expert_alignment: the returned counts are rounded up to it.
+
+        Returns:
+            Rows in the form of `x`, by source rank and token; local expert ids INT64 [n, K] or -1; weights
+            FP32 [n, K]; counts of the local experts, [] with num_worst_tokens; handle; event. With a handle:
+            rows, four times None, event.
+        """
+        rows = rows_of(x)
+        if handle is not None:
+            if topk_idx is not None or topk_weights is not None:
+                raise refused("handle comes with topk_idx or topk_weights; a cached dispatch sends rows only: leave them out")
+            routes = routes_of(handle)
+            self._require_tokens(rows, routes)
+            with self._turn(rows.x, config, previous_event, async_finish, allocate_on_comm_stream) as turn:
+                routes.shape.use_sms(self._num_sms(config))
+                received = routes.shape.buffer.dispatch(
+                    rows.x,
+                    scales=rows.scales,
+                    global_scales=rows.global_scales,
+                    handle=routes.handle,
+                    # The sizing of the first dispatch again.
+                    max_rows=routes.capacity if routes.fixed else 0,
+                )
+                result = rows.received(received, _owner(routes.rows))
+                turn.keep(rows.tensors(), result if isinstance(result, tuple) else (result,))
+            return result, None, None, None, None, turn.event
+        if num_tokens_per_rank is None or is_token_in_rank is None or num_tokens_per_expert is None:
+            raise refused(
+                "num_tokens_per_rank, is_token_in_rank or num_tokens_per_expert is missing: pass those that"
+                " get_dispatch_layout returned, or a handle"
+            )
+        if (topk_idx is None) != (topk_weights is None):
+            raise refused("one of topk_idx and topk_weights is missing: pass both or neither")
+        if topk_idx is None and num_worst_tokens > 0:
+            raise refused(f"num_worst_tokens = {num_worst_tokens} without topk_idx: pass topk_idx and topk_weights")
+        self._require_layout(rows, num_tokens_per_rank, is_token_in_rank, num_tokens_per_expert)
+        experts = num_tokens_per_expert.numel()
+        with self._turn(rows.x, config, previous_event, async_finish, allocate_on_comm_stream) as turn:
+            if topk_idx is None:
+                ids, experts_of_ids = self._ranks_as_experts(is_token_in_rank), self.group_size
+            else:
+                ids, experts_of_ids = topk_idx, experts
+                if ids.dtype not in (torch.int64, torch.int32):
+                    ids = ids.long()
+            shape = self._shapes.throughput(
+                engine_of(rows.x),
+                rows.hidden,
+                ids.shape[1],
+                experts_of_ids,
+                rows.x.shape[0],
+                ranks_per_node=self._throughput_ranks_per_node,
+            )
+            shape.use_sms(self._num_sms(config))
+            limit = min(num_worst_tokens, shape.max_rows)
+            received = shape.buffer.dispatch(
+                rows.x,
+                ids,
+                topk_weights,
+                scales=rows.scales,
+                global_scales=rows.global_scales,
+                max_rows=limit,
+                expert_alignment=expert_alignment,
+            )
+            count = num_worst_tokens or received.rows
+            own = _owner(count)
+            result = rows.received(received, own)
+            recv_idx = recv_weights = None
+            if topk_idx is not None:
+                recv_idx, recv_weights = own(received.topk_idx, -1), own(received.topk_weights)
+                recv_idx = recv_idx.to(topk_idx.dtype)
+            if num_worst_tokens:
+                counts: List[int] = []
+                self._require_fit(received, rows.x, num_worst_tokens)
+            elif topk_idx is not None:
+                counts = received.aligned_counts.tolist()
+            else:
+                counts = self._gathered_counts(num_tokens_per_expert, expert_alignment)
+            new_handle = self._handle(received, shape, rows.x.shape[0], ids.shape[1], count, limit, is_token_in_rank)
+            turn.keep(
+                (*rows.tensors(), topk_idx, topk_weights, is_token_in_rank),
+                (*(result if isinstance(result, tuple) else (result,)), recv_idx, recv_weights),
+            )
+        return result, recv_idx, recv_weights, counts, new_handle, turn.event
+
+    def combine(
+        self,
+        x: torch.Tensor,
+        handle: Tuple,
+        topk_weights: Optional[torch.Tensor] = None,
+        bias: Bias = None,
+        config: Optional[Config] = None,
+        previous_event: Optional[EventOverlap] = None,
+        async_finish: bool = False,
+        allocate_on_comm_stream: bool = False,
+    ) -> Tuple[torch.Tensor, Optional[torch.Tensor], EventOverlap]:
+        """Returns rows to their tokens and sums them, in FP32, in rank order, without weights; collective.
+
+        Args:
+            x: BF16 [n, H] in the order of the dispatch.
+            topk_weights: FP32 [n, K], summed back to the tokens.
+            bias: [T, H], or two of them, added first.
+
+        Returns:
+            Sums [T, H]; weights FP32 [T, K] or None; event.
+        """
+        routes = routes_of(handle)
+        bias0, bias1 = _biases(bias)
+        if x.dim() != 2 or x.shape[0] < routes.rows:
+            raise refused(
+                f"x has shape {tuple(x.shape)}; it must be [{routes.rows}, hidden], the rows of the dispatch: pass them all",
+                TENSOR,
+            )
+        with self._turn(x, config, previous_event, async_finish, allocate_on_comm_stream) as turn:
+            routes.shape.use_sms(self._num_sms(config))
+            out = torch.empty((routes.tokens, x.shape[1]), dtype=x.dtype, device=x.device)
+            combined = routes.shape.buffer.combine(
+                x[: routes.capacity],
+                routes.handle,
+                topk_weights=None if topk_weights is None else topk_weights[: routes.capacity],
+                bias0=bias0,
+                bias1=bias1,
+                out=out,
+            )
+            weights = None if topk_weights is None else combined.topk_weights.clone()
+            turn.keep((x, topk_weights, bias0, bias1), (out, weights))
+        return out, weights, turn.event
+
+    def _turn(
+        self,
+        x: torch.Tensor,
+        config: Optional[Config],
+        previous_event: Optional[EventOverlap],
+        async_finish: bool,
+        allocate_on_comm_stream: bool,
+    ) -> Turn:
+        if config is not None and not isinstance(config, Config):
+            raise refused(f"config is {type(config).__name__}; it must be deep_ep.Config: pass one or leave it out")
+        return Turn(self._streams, x.device, previous_event, async_finish, allocate_on_comm_stream)
+
+    def _num_sms(self, config: Optional[Config]) -> int:
+        return self.num_sms if config is None else config.num_sms
+
+    def _tokens_per_node(self, in_rank: torch.Tensor) -> Optional[torch.Tensor]:
+        nodes = self._nodes
+        if len(set(nodes)) == 1:
+            return None
+        columns = torch.tensor(nodes, device=in_rank.device)
+        return torch.stack(
+            [in_rank[:, columns == node].any(1).sum(dtype=torch.int32) for node in sorted(set(nodes))]
+        )
+
+    def _ranks_as_experts(self, is_token_in_rank: torch.Tensor) -> torch.Tensor:
+        """Without top-k each rank counts as one expert: INT64 [T, R]."""
+        ranks = self.group_size
+        if ranks > _MAX_TOP_K:
+            raise refused(f"a dispatch without topk_idx takes {_MAX_TOP_K} ranks, not {ranks}: pass topk_idx and topk_weights")
+        ids = torch.arange(ranks, device=is_token_in_rank.device).expand(is_token_in_rank.shape)
+        return torch.where(is_token_in_rank, ids, torch.full_like(ids, -1)).contiguous()
+
+    def _gathered_counts(self, num_tokens_per_expert: torch.Tensor, alignment: int) -> List[int]:
+        """Counts of the local experts where the dispatch itself knows ranks only."""
+        mine = num_tokens_per_expert.to("cpu", torch.int32).contiguous().numpy().tobytes()
+        of_ranks = self._shapes.world.group.all_gather(mine)
+        counts = torch.stack([torch.frombuffer(bytearray(of_rank), dtype=torch.int32) for of_rank in of_ranks]).sum(0)
+        local = counts.view(self.group_size, -1)[self.rank]
+        return [round_up(count, alignment) for count in local.tolist()]
+
+    def _require_layout(
+        self, rows: Rows, per_rank: torch.Tensor, in_rank: torch.Tensor, per_expert: torch.Tensor
+    ) -> None:
+        ranks = self.group_size
+        for name, given, right, wanted in (
+            ("num_tokens_per_rank", per_rank, per_rank.shape == (ranks,), f"[{ranks}]"),
+            (
+                "is_token_in_rank",
+                in_rank,
+                in_rank.dtype == torch.bool and in_rank.shape == (rows.x.shape[0], ranks),
+                f"torch.bool [{rows.x.shape[0]}, {ranks}]",
+            ),
+            (
+                "num_tokens_per_expert",
+                per_expert,
+                per_expert.dim() == 1 and per_expert.numel() > 0 and per_expert.numel() % ranks == 0,
+                f"[experts], a multiple of the {ranks} ranks",
+            ),
+        ):
+            if not right:
+                raise refused(
+                    f"{name} is {given.dtype} {tuple(given.shape)}; it must be {wanted}: pass that of"
+                    " get_dispatch_layout",
+                    TENSOR,
+                )
+
+    def _require_tokens(self, rows: Rows, routes: Routes) -> None:
+        if rows.x.shape[0] != routes.tokens:
+            raise refused(
+                f"x has {rows.x.shape[0]} tokens; the handle is that of a dispatch of {routes.tokens}: pass as many", TENSOR
+            )
+
+    def _require_fit(self, received: Any, x: torch.Tensor, num_worst_tokens: int) -> None:
+        """On GPUs nobody waits for the counts: rows that do not fit are left out there."""
+        if x.device.type == "cpu" and received.missing_rows:
+            raise ep4j.Overflow(
+                f"EP4J-3000: num_worst_tokens = {num_worst_tokens}; this rank received"
+                f" {received.received_rows} rows: pass at least that, tokens * ranks is always enough",
+                3000,
+                self.rank,
+            )
+
+    def _handle(
+        self,
+        received: Any,
+        shape: Shape,
+        tokens: int,
+        top_k: int,
+        rows: int,
+        limit: int,
+        is_token_in_rank: torch.Tensor,
+    ) -> LazyHandle:
+        routes = Routes(shape, received.handle, tokens, top_k, rows, received.rows, limit > 0)
+        sources = _owner(rows)(received.source_tokens, -1)
+        if limit:
+            source_ranks = received.source_ranks.clone()
+            ranks = self.group_size
+
+            def offsets() -> List[int]:
+                return source_offsets(source_ranks, ranks)
+
+        else:
+            known = received.rank_offsets.tolist()
+
+            def offsets() -> List[int]:
+                return known
+
+        if len(set(self._nodes)) == 1:
+            return intranode_handle(routes, self.rank, self.group_size, sources, offsets, is_token_in_rank)
+        return internode_handle(routes, self._nodes, self.group_size, sources, offsets, is_token_in_rank)
+
+
+def _owner(rows: int) -> Any:
+    """A function that gives the caller a tensor of `rows` rows: a copy of a view, or the view itself."""
+
+    def own(view: torch.Tensor, fill: int = 0) -> torch.Tensor:
+        if rows == view.shape[0]:
+            return view if zero_copy() else view.clone(memory_format=torch.contiguous_format)
+        # More rows than the receive region has: the rest stays empty.
+        larger = view.new_full((rows, *view.shape[1:]), fill)
+        larger[: view.shape[0]] = view
+        return larger
+
+    return own
+
+
+def _biases(bias: Bias) -> Tuple[Optional[torch.Tensor], Optional[torch.Tensor]]:
+    if bias is None or isinstance(bias, torch.Tensor):
+        return bias, None
+    if isinstance(bias, tuple) and len(bias) == 2:
+        return bias
+    raise refused("bias must be a tensor or a tuple of two: pass one of these")

@@ -1,0 +1,102 @@
+"""The ep4j group of a Buffer, made from a ``torch.distributed`` group or an mpi4py communicator.
+
+Rank 0 chooses address, port and secret of the rendezvous, and one broadcast tells them to the others.
+"""
+
+import hashlib
+import os
+import platform
+import secrets
+import socket
+from typing import Any, List, Optional, Tuple
+
+import ep4j
+import torch
+
+from .devices import choose_device
+from .errors import refused
+
+
+class World:
+    """Ranks of a Buffer, and the ep4j group that joins them."""
+
+    def __init__(self, group: Any = None, comm: Any = None) -> None:
+        if group is not None:
+            self.rank, self.size = group.rank(), group.size()
+        elif comm is not None:
+            self.rank, self.size = comm.Get_rank(), comm.Get_size()
+        else:
+            raise refused("group = None and comm = None; one must be given: pass a torch.distributed group or mpi4py's")
+        choose_device()
+        host, port, secret = _broadcast(_rendezvous() if self.rank == 0 else None, group, comm)
+        self.group = ep4j.Group.join(
+            rank=self.rank, ranks=self.size, host=host, port=port, secret=secret, hosting=self.rank == 0
+        )
+        self.node_of_rank = _nodes(self.group)
+
+    @property
+    def nodes(self) -> int:
+        """Number of hosts of the ranks."""
+        return len(set(self.node_of_rank))
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Ranks on the host of this rank."""
+        return self.node_of_rank.count(self.node_of_rank[self.rank])
+
+    def most(self, value: int) -> int:
+        """The largest `value` of all ranks; collective."""
+        return max(int.from_bytes(mine, "little") for mine in self.group.all_gather(value.to_bytes(8, "little")))
+
+    def close(self) -> None:
+        self.group.close()
+
+
+def _broadcast(mine: Optional[Tuple[str, int, str]], group: Any, comm: Any) -> Tuple[str, int, str]:
+    if group is None:
+        return comm.bcast(mine, root=0)
+    shared: List[Any] = [mine]
+    torch.distributed.broadcast_object_list(
+        shared, src=torch.distributed.get_global_rank(group, 0), group=group
+    )
+    return shared[0]
+
+
+def _rendezvous() -> Tuple[str, int, str]:
+    """Address and port at which rank 0 hosts the rendezvous, and a new secret."""
+    given = os.environ.get("EP4J_RENDEZVOUS", "")
+    if given:
+        host, _, port = given.rpartition(":")
+        if not host or not port.isdigit():
+            raise refused(f"EP4J_RENDEZVOUS = {given}; it must be host:port: correct it or unset it")
+        return host, int(port), secrets.token_hex(16)
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port = probe.getsockname()[1]
+    return _own_address(), port, secrets.token_hex(16)
+
+
+def _own_address() -> str:
+    """The address of this host towards MASTER_ADDR, which other hosts reach too."""
+    master = os.environ.get("MASTER_ADDR") or "127.0.0.1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((master, 9))
+            own = probe.getsockname()[0]
+        except OSError:
+            return master
+    # Some hosts map their own name to a loopback address, which other hosts cannot use.
+    return master if own.startswith("127.") else own
+
+
+def _nodes(group: "ep4j.Group") -> List[int]:
+    """Number of the host of each rank, hosts in the order of their first rank."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = file.read()
+    except OSError:
+        boot = ""
+    mine = hashlib.sha256(f"{platform.node()} {boot}".encode()).digest()[:16]
+    hosts = group.all_gather(mine)
+    order = list(dict.fromkeys(hosts))
+    return [order.index(host) for host in hosts]

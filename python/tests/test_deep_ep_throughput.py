@@ -1,0 +1,186 @@
+"""High-throughput operations of deep_ep: the arithmetic of DeepEP's test_intranode, on CPU tensors."""
+
+import unittest
+
+import torch
+import torch.distributed as dist
+
+import deep_ep_ranks
+from deep_ep_casts import dequantised, difference, quantised
+
+HIDDEN, TOP_K = 256, 4
+
+
+class _Case:
+    """Routing of one batch, and what every rank must receive."""
+
+    def __init__(self, group, tokens, experts, seed):
+        rank, ranks = group.rank(), group.size()
+        torch.manual_seed(seed + rank)
+        self.rank, self.ranks, self.tokens, self.experts = rank, ranks, tokens, experts
+        self.local = experts // ranks
+        self.topk_idx = torch.topk(torch.rand(tokens, experts), TOP_K, dim=1)[1]
+        self.topk_idx[torch.rand(tokens, TOP_K) < 0.1] = -1
+        owner = torch.where(self.topk_idx < 0, -1, self.topk_idx // self.local)
+        self.in_rank = torch.stack([(owner == r).any(1) for r in range(ranks)], dim=1)
+        self.per_rank = self.in_rank.sum(0).int()
+        self.per_expert = torch.stack([(self.topk_idx == e).sum() for e in range(experts)]).int()
+        self.all_per_rank, self.all_per_expert = self.per_rank.clone(), self.per_expert.clone()
+        dist.all_reduce(self.all_per_rank)
+        dist.all_reduce(self.all_per_expert)
+        self.sources = [torch.empty(self.in_rank.shape, dtype=torch.uint8) for _ in range(ranks)]
+        dist.all_gather(self.sources, self.in_rank.byte())
+
+    def rows_from(self, source):
+        """Tokens of a source that come to this rank, ascending."""
+        return self.sources[source][:, self.rank].nonzero().view(-1)
+
+
+def intranode(group, tokens, experts, seed):
+    import deep_ep
+
+    buffer = deep_ep.Buffer(group, int(1e9), 0, explicitly_destroy=True)
+    case = _Case(group, tokens, experts, seed)
+    rank, ranks = case.rank, case.ranks
+    layout = buffer.get_dispatch_layout(case.topk_idx, experts)
+    assert torch.equal(layout[0], case.per_rank) and layout[1] is None
+    assert torch.equal(layout[2], case.per_expert) and torch.equal(layout[3], case.in_rank)
+    config = deep_ep.Config(24, 8, 256)
+
+    constant = torch.full((tokens, HIDDEN), float(rank)).bfloat16()
+    random = torch.randn(tokens, HIDDEN).bfloat16()
+    codes, scales = quantised(constant)
+    by_columns = (codes, scales.t().contiguous().t())
+    constant_weights = torch.full((tokens, TOP_K), float(rank))
+    random_weights = torch.randn(tokens, TOP_K)
+    cases = 0
+
+    def check_constant(rows, prefix):
+        begin = 0
+        for source in range(ranks):
+            end = int(prefix[source][rank])
+            assert (rows[begin:end].float() == source).all(), (source, begin, end)
+            begin = end
+        assert begin == rows.shape[0]
+
+    for previous in (False, True):
+        for asynchronous in (False, True):
+            for x in (random, constant, by_columns):
+                for with_top_k in (False, True):
+                    cases += 1
+
+                    def extra(**more):
+                        if previous:
+                            more["previous_event"] = buffer.capture()
+                        return dict(config=config, async_finish=asynchronous, **more)
+
+                    weights = random_weights if x is random else constant_weights
+                    routing = dict(topk_idx=case.topk_idx, topk_weights=weights) if with_top_k else {}
+                    sent = dict(
+                        x=x,
+                        num_tokens_per_rank=case.per_rank,
+                        is_token_in_rank=case.in_rank,
+                        num_tokens_per_expert=case.per_expert,
+                        **routing,
+                    )
+                    received, ids, recv_weights, counts, handle, event = buffer.dispatch(**extra(**sent))
+                    event.current_stream_wait() if asynchronous else None
+                    as_given = received
+                    rows = dequantised(*received) if isinstance(received, tuple) else received
+                    prefix = handle[0]
+                    assert rows.shape[0] == int(case.all_per_rank[rank])
+                    assert counts == case.all_per_expert.view(ranks, -1)[rank].tolist(), counts
+                    if x is not random:
+                        check_constant(rows, prefix)
+                    begin = 0
+                    for source in range(ranks):
+                        end = int(prefix[source][rank])
+                        assert torch.equal(handle[3][begin:end].long(), case.rows_from(source))
+                        begin = end
+                    if x is by_columns:
+                        assert received[0].dtype == codes.dtype and received[1].is_contiguous()
+                    if with_top_k:
+                        assert ((ids == -1) | ((ids >= 0) & (ids < case.local))).all()
+                        assert [int((ids == e).sum()) for e in range(case.local)] == counts
+                        assert (recv_weights[ids == -1] == 0).all()
+                        if x is not random:
+                            filled = torch.where(ids == -1, recv_weights.amax(1, keepdim=True), recv_weights)
+                            check_constant(filled, prefix)
+                        for worst in (tokens * ranks, tokens * ranks + 4096):
+                            more = buffer.dispatch(**extra(**sent, num_worst_tokens=worst))
+                            wide = dequantised(*more[0]) if isinstance(more[0], tuple) else more[0]
+                            n = rows.shape[0]
+                            assert more[3] == [] and wide.shape[0] == worst
+                            assert more[1].shape[0] == more[2].shape[0] == worst
+                            assert torch.equal(wide[:n], rows) and torch.equal(more[1][:n], ids)
+                            assert torch.equal(more[2][:n], recv_weights) and (more[1][n:] == -1).all()
+                            assert torch.equal(more[4][0], prefix)
+                            if x is random:
+                                summed, _, _ = buffer.combine(wide, more[4])
+                                alone, _, _ = buffer.combine(rows, handle)
+                                assert torch.equal(summed, alone)
+                    else:
+                        again = buffer.dispatch(**extra(x=x, handle=handle))
+                        assert again[1:5] == (None, None, None, None)
+                        flat = again[0] if isinstance(again[0], tuple) else (again[0],)
+                        first = as_given if isinstance(as_given, tuple) else (as_given,)
+                        assert all(torch.equal(a, b) for a, b in zip(flat, first))
+                    given = dict(topk_weights=recv_weights) if with_top_k else {}
+                    summed, sum_weights, event = buffer.combine(rows, handle, **extra(**given))
+                    event.current_stream_wait() if asynchronous else None
+                    copies = case.in_rank.sum(1, keepdim=True)
+                    wanted = random if x is random else constant
+                    reached = copies.view(-1) > 0
+                    assert difference((summed.float() / copies.clamp(min=1))[reached], wanted[reached]) < 5e-6
+                    assert (summed[~reached] == 0).all()
+                    if with_top_k:
+                        chosen = case.topk_idx >= 0
+                        assert torch.equal(sum_weights[chosen], weights[chosen])
+                        assert (sum_weights[~chosen] == 0).all()
+    assert cases == 24
+    _biases_and_alignment(buffer, case, random)
+    _handle_built_again(buffer, case, random)
+    buffer.destroy()
+    return cases
+
+
+def _biases_and_alignment(buffer, case, x):
+    sent = (case.per_rank, None, case.in_rank, case.per_expert, case.topk_idx, torch.rand(case.tokens, TOP_K))
+    rows, _, _, counts, handle, _ = buffer.dispatch(x, None, *sent, expert_alignment=32)
+    true = case.all_per_expert.view(case.ranks, -1)[case.rank].tolist()
+    assert counts == [-(-count // 32) * 32 for count in true]
+    plain, _, _ = buffer.combine(rows, handle)
+    one, two = torch.randn_like(x), torch.randn_like(x)
+    copies = case.in_rank.sum(1, keepdim=True)
+    with_one, _, _ = buffer.combine(rows, handle, bias=one)
+    with_two, _, _ = buffer.combine(rows, handle, bias=(one, two))
+    assert torch.allclose(with_one.float(), one.float() + copies * x.float(), rtol=1e-2, atol=1e-5)
+    assert torch.allclose(with_two.float(), one.float() + two.float() + copies * x.float(), rtol=1e-2, atol=2e-2)
+    assert not torch.equal(plain, with_one)
+
+
+def _handle_built_again(buffer, case, x):
+    sent = (case.per_rank, None, case.in_rank, case.per_expert, case.topk_idx, torch.rand(case.tokens, TOP_K))
+    rows, _, _, _, handle, _ = buffer.dispatch(x, None, *sent)
+    kept = rows.clone()
+    first, *rest = handle
+    copy = (first, *rest)
+    del handle
+    other, _, _, _, _, _ = buffer.dispatch(torch.zeros_like(x), None, *sent)
+    assert torch.equal(rows, kept), "results belong to the caller"
+    assert len(copy) == 6 and isinstance(copy, tuple)
+    summed, _, _ = buffer.combine(rows, copy)
+    copies = case.in_rank.sum(1, keepdim=True)
+    assert torch.allclose(summed.float(), copies * x.float(), rtol=1e-2, atol=1e-5)
+
+
+class ThroughputTest(unittest.TestCase):
+    def test_two_ranks_pass_the_24_cases(self):
+        self.assertEqual(deep_ep_ranks.run(2, intranode, 48, 8, 1), [24] * 2)
+
+    def test_four_ranks_pass_the_24_cases(self):
+        self.assertEqual(deep_ep_ranks.run(4, intranode, 31, 16, 2), [24] * 4)
+
+
+if __name__ == "__main__":
+    unittest.main()
