@@ -112,7 +112,7 @@ class LowLatency:
                 received.allocate(num_max_dispatch_tokens_per_rank, use_fp8, use_nvfp4, use_ue8m0)
                 hook: Optional[Callable[[], None]] = received.receive
             else:
-                received.take(use_fp8, use_nvfp4, use_ue8m0)
+                received.take(use_fp8, use_nvfp4)
                 hook = None
         turn.event.extra_tensors = (x, ids, topk_weights, received) if async_finish else None
         received.src_info._ep4j_dispatched = (shape.buffer, dispatched)
@@ -238,14 +238,13 @@ class _Received:
         self.row_weights: Any = None
         self.source_ranks: Any = None
 
-    def take(self, fp8: bool, nvfp4: bool, ue8m0: bool) -> None:
+    def take(self, fp8: bool, nvfp4: bool) -> None:
         """The tensors of a dispatch that has received: memory of the buffer."""
         d = self._dispatched
         if nvfp4:
             self.rows = (nvfp4_rows(d.x), nvfp4_scales(d.scales))
         elif fp8:
-            scales = d.scales
-            self.rows = (as_fp8(d.x), _words(scales) if ue8m0 else scales)
+            self.rows = (as_fp8(d.x), d.scales)
         else:
             self.rows = d.x
         self.counts = d.counts
@@ -260,7 +259,7 @@ class _Received:
         experts, ranks = self._groups
         rows = ranks * max_tokens
         hidden, device = self._inputs.shape[1], self._inputs.device
-        self._format = (fp8, nvfp4, ue8m0)
+        self._format = (fp8, nvfp4)
 
         def empty(*shape: int, dtype: torch.dtype) -> torch.Tensor:
             return torch.empty(shape, dtype=dtype, device=device)
@@ -303,11 +302,6 @@ class _Received:
             if mine is not None:
                 mine.copy_(theirs)
         self._inputs = None
-
-
-def _words(scales: torch.Tensor) -> torch.Tensor:
-    """UE8M0 scales [L, P, H/128] as DeepEP packs them, four to a word: INT32 [L, P, H/512], column-major."""
-    return scales
 
 
 def _source_ranks(layout_range: torch.Tensor, rows: int) -> torch.Tensor:

@@ -52,7 +52,7 @@ def quantised(x: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
 def dequantised(codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     """E4M3 bytes [..., H] and scales, FP32 [..., H/128] or INT32 [..., H/512] of exponents, to BF16."""
     if scales.dtype == torch.int32:
-        scales = (scales.contiguous().view(torch.uint8).int() << 23).view(torch.float32)
+        scales = (scales.clone(memory_format=torch.contiguous_format).view(torch.uint8).int() << 23).view(torch.float32)
     blocks = to_floats(codes).view(*codes.shape[:-1], -1, 128)
     return (blocks * scales.unsqueeze(-1)).view(codes.shape).bfloat16()
 

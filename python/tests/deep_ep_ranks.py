@@ -2,7 +2,6 @@
 
 import os
 import queue
-import socket
 import tempfile
 import traceback
 from typing import Any, Callable, List
@@ -45,6 +44,8 @@ def _rank(rank: int, ranks: int, directory: str, results: Any, body: Callable, a
     error, value = None, None
     try:
         torch.set_num_threads(1)
+        # The processes are many and end soon: quick compilation.
+        os.environ.setdefault("EP4J_JVM_OPTIONS", "-XX:TieredStopAtLevel=1")
         # Batches of tests are small: so are their buffers.
         os.environ.setdefault("EP4J_MAX_TOKENS", "256")
         dist.init_process_group("gloo", init_method=f"file://{directory}/store", rank=rank, world_size=ranks)
@@ -55,8 +56,3 @@ def _rank(rank: int, ranks: int, directory: str, results: Any, body: Callable, a
     results.close()
     results.join_thread()
 
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
