@@ -8,6 +8,7 @@ TOKENS = 1408  # a batch has more tokens than the buffer takes
 TOP_K = 1409  # a routing has another top-k than the buffer takes
 CLOSED = 2303  # the buffer is closed
 HANDLE = 1424  # a handle is not one of a dispatch of this buffer
+OVERFLOW = 4001  # more rows are routed to a rank than its results hold
 
 
 def refused(text: str, code: int = ARGUMENT) -> InvalidArgument:

@@ -7,7 +7,7 @@ import torch
 
 from .config import Config, round_up
 from .devices import engine_of
-from .errors import TENSOR, refused
+from .errors import OVERFLOW, TENSOR, refused
 from .event import EventOverlap
 from .routes import LazyHandle, Routes, internode_handle, intranode_handle, routes_of, source_offsets
 from .rows import Rows, rows_of
@@ -291,9 +291,9 @@ class Throughput:
         """On GPUs nobody waits for the counts: rows that do not fit are left out there."""
         if x.device.type == "cpu" and received.missing_rows:
             raise ep4j.Overflow(
-                f"EP4J-3000: num_worst_tokens = {num_worst_tokens}; this rank received"
+                f"EP4J-{OVERFLOW}: num_worst_tokens = {num_worst_tokens}; this rank received"
                 f" {received.received_rows} rows: pass at least that, tokens * ranks is always enough",
-                3000,
+                OVERFLOW,
                 self.rank,
             )
 

@@ -1,10 +1,14 @@
-"""Ranks for tests of deep_ep: one process each, joined by torch.distributed with gloo, tensors on the CPU."""
+"""Ranks for tests of deep_ep: one process each, joined by torch.distributed with gloo, tensors on the CPU.
 
+Processes serve several tests: torch and the JVM start once. A test that fails ends its processes.
+"""
+
+import atexit
 import os
 import queue
 import tempfile
 import traceback
-from typing import Any, Callable, List
+from typing import Any, Callable, Dict, List
 
 import torch
 import torch.distributed as dist
@@ -12,47 +16,81 @@ import torch.distributed as dist
 DEADLINE = 240  # seconds
 
 
-def run(ranks: int, body: Callable[..., Any], *arguments: Any) -> List[Any]:
-    """Runs body(group, *arguments) in `ranks` new processes; returns what each returned, or raises its error."""
-    context = torch.multiprocessing.get_context("spawn")
-    results = context.Queue()
-    with tempfile.TemporaryDirectory() as directory:
-        processes = [
-            context.Process(target=_rank, args=(rank, ranks, directory, results, body, arguments), daemon=True)
+class _Pool:
+    def __init__(self, ranks: int) -> None:
+        context = torch.multiprocessing.get_context("spawn")
+        self._directory = tempfile.TemporaryDirectory()
+        self._results = context.Queue()
+        self._work = [context.Queue() for _ in range(ranks)]
+        self._processes = [
+            context.Process(
+                target=_serve, args=(rank, ranks, self._directory.name, self._work[rank], self._results), daemon=True
+            )
             for rank in range(ranks)
         ]
-        for process in processes:
+        for process in self._processes:
             process.start()
-        returned: List[Any] = [None] * ranks
-        try:
-            for _ in range(ranks):
-                rank, error, value = results.get(timeout=DEADLINE)
-                if error is not None:
-                    raise AssertionError(f"rank {rank} of {ranks}:\n{error}")
-                returned[rank] = value
-        except queue.Empty:
-            raise AssertionError(f"a rank did not end within {DEADLINE} s") from None
-        finally:
-            for process in processes:
-                process.join(timeout=10)
-                if process.is_alive():
-                    process.kill()
-    return returned
+
+    def run(self, body: Callable[..., Any], arguments: tuple) -> List[Any]:
+        for work in self._work:
+            work.put((body, arguments))
+        returned: List[Any] = [None] * len(self._work)
+        for _ in self._work:
+            try:
+                rank, error, value = self._results.get(timeout=DEADLINE)
+            except queue.Empty:
+                raise AssertionError(f"a rank did not end within {DEADLINE} s") from None
+            if error is not None:
+                raise AssertionError(f"rank {rank} of {len(self._work)}:\n{error}")
+            returned[rank] = value
+        return returned
+
+    def close(self) -> None:
+        for work in self._work:
+            work.put(None)
+        for process in self._processes:
+            process.join(timeout=5)
+            if process.is_alive():
+                process.kill()
+                process.join()
+        self._directory.cleanup()
 
 
-def _rank(rank: int, ranks: int, directory: str, results: Any, body: Callable, arguments: tuple) -> None:
-    error, value = None, None
+_pools: Dict[int, _Pool] = {}
+
+
+def run(ranks: int, body: Callable[..., Any], *arguments: Any) -> List[Any]:
+    """Runs body(group, *arguments) on each rank; returns what each returned, or raises an error of one."""
+    if ranks not in _pools:
+        _pools[ranks] = _Pool(ranks)
+    pool = _pools[ranks]
     try:
-        torch.set_num_threads(1)
-        # The processes are many and end soon: quick compilation.
-        os.environ.setdefault("EP4J_JVM_OPTIONS", "-XX:TieredStopAtLevel=1")
-        # Batches of tests are small: so are their buffers.
-        os.environ.setdefault("EP4J_MAX_TOKENS", "256")
-        dist.init_process_group("gloo", init_method=f"file://{directory}/store", rank=rank, world_size=ranks)
-        value = body(dist.group.WORLD, *arguments)
-    except BaseException:
-        error = traceback.format_exc()
-    results.put((rank, error, value))
+        return pool.run(body, arguments)
+    except AssertionError:
+        del _pools[ranks]
+        pool.close()
+        raise
+
+
+@atexit.register
+def close() -> None:
+    """Ends the processes."""
+    while _pools:
+        _pools.popitem()[1].close()
+
+
+def _serve(rank: int, ranks: int, directory: str, work: Any, results: Any) -> None:
+    torch.set_num_threads(1)
+    # Many processes that end soon: quick compilation. Small batches: small buffers.
+    os.environ.setdefault("EP4J_JVM_OPTIONS", "-XX:TieredStopAtLevel=1")
+    os.environ.setdefault("EP4J_MAX_TOKENS", "256")
+    dist.init_process_group("gloo", init_method=f"file://{directory}/store", rank=rank, world_size=ranks)
+    for body, arguments in iter(work.get, None):
+        error, value = None, None
+        try:
+            value = body(dist.group.WORLD, *arguments)
+        except BaseException:
+            error = traceback.format_exc()
+        results.put((rank, error, value))
     results.close()
     results.join_thread()
-

@@ -106,7 +106,7 @@ def intranode(group, tokens, experts, seed):
                         if x is not random:
                             filled = torch.where(ids == -1, recv_weights.amax(1, keepdim=True), recv_weights)
                             check_constant(filled, prefix)
-                        for worst in (tokens * ranks, tokens * ranks + 4096):
+                        for worst in (tokens * ranks, tokens * ranks + 1024 * ranks):
                             more = buffer.dispatch(**extra(**sent, num_worst_tokens=worst))
                             wide = dequantised(*more[0]) if isinstance(more[0], tuple) else more[0]
                             n = rows.shape[0]
@@ -180,6 +180,9 @@ class ThroughputTest(unittest.TestCase):
 
     def test_four_ranks_pass_the_24_cases(self):
         self.assertEqual(deep_ep_ranks.run(4, intranode, 31, 16, 2), [24] * 4)
+
+    def test_eight_ranks_pass_the_24_cases(self):
+        self.assertEqual(deep_ep_ranks.run(8, intranode, 6, 16, 3), [24] * 8)
 
 
 if __name__ == "__main__":
