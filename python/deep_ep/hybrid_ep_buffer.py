@@ -147,7 +147,7 @@ class HybridEPBuffer:
             routes.local_choices = received.topk_idx.clone()
             handle = flat_handle(
                 routes,
-                torch.tensor([received.received_rows], dtype=torch.int32, device=hidden.device),
+                (received.source_tokens >= 0).sum(dtype=torch.int32).view(1),
                 dense_map(routes.local_choices, experts // self.group_size),
                 self.update_template_config(),
             )
@@ -251,13 +251,15 @@ class HybridEPBuffer:
         if routes is None:
             routes = HybridRoutes(shape, received.handle, choices, experts, hidden.shape[0], received.rows, fixed, True)
             routes.alignment = alignment
-            routes.padded = received.aligned_counts.to(hidden.device, copy=True)
-            missing = received.missing_rows if fixed else 0
+            if non_blocking:
+                counts = self._counts_without_wait(choices, experts)
+            else:
+                counts = received.counts.to(hidden.device, copy=True)
+            routes.padded = torch.div(counts + (alignment - 1), alignment, rounding_mode="floor") * alignment
+            rows_of_groups = routes.padded.sum(dtype=torch.int32).view(1)
+            overflow = rows_of_groups > fixed if fixed else torch.zeros_like(rows_of_groups, dtype=torch.bool)
             handle = grouped_handle(
-                routes,
-                received.counts.to(hidden.device, copy=True),
-                torch.tensor([missing > 0], dtype=torch.int32, device=hidden.device),
-                self.update_template_config(pad_multiple=pad_multiple),
+                routes, counts, overflow.int(), self.update_template_config(pad_multiple=pad_multiple)
             )
         return (
             _owned(received.x, fixed),
@@ -391,6 +393,19 @@ class HybridEPBuffer:
             expert_alignment=max(alignment, _USUAL_ALIGNMENT),
             ranks_per_node=self._declared_ranks_per_node,
         )
+
+    def _counts_without_wait(self, choices: torch.Tensor, experts: int) -> torch.Tensor:
+        """INT32 [L]: tokens of this rank's experts, known to the device alone, also in a CUDA graph.
+
+        ep4j tells its counts to the host. This costs a sum over the ranks of the caller's group.
+        """
+        # Element E takes what has no expert.
+        slots = choices.long().masked_fill(choices < 0, experts).view(-1)
+        counts = torch.zeros(experts + 1, dtype=torch.int32, device=choices.device)
+        counts.scatter_add_(0, slots, torch.ones_like(slots, dtype=torch.int32))
+        torch.distributed.all_reduce(counts, group=self.group)
+        local = experts // self.group_size
+        return counts[self.rank * local : (self.rank + 1) * local].clone()
 
     def _cached_weights(
         self, topk_weights: Optional[torch.Tensor], probs: Optional[torch.Tensor], choices: torch.Tensor

@@ -7,7 +7,8 @@ import torch
 import torch.distributed as dist
 
 import deep_ep_ranks
-from deep_ep_casts import dequantised, difference, to_floats
+from deep_ep.utils.e4m3 import decoded
+from deep_ep.utils.math import calc_diff, per_token_cast_back
 
 TOP_K = 4
 OFFSET = 128  # larger integers are no BF16
@@ -79,7 +80,8 @@ def matrix(group, tokens, hidden, experts, log_fmt, seed):
                     assert scales.shape == (experts // ranks, ranks * tokens, width), scales.shape
                     assert scales.dtype == (torch.int32 if use_ue8m0 else torch.float32)
                     assert scales.stride(1) == 1, "column-major"
-                    rows = dequantised(codes, scales)
+                    words = scales.reshape(-1, scales.shape[-1])
+                    rows = per_token_cast_back(codes.view(-1, hidden), words).view(codes.shape)
                 elif use_nvfp4:
                     rows = _from_nvfp4(*received, scale, ranks * tokens, hidden)
                 else:
@@ -110,7 +112,7 @@ def matrix(group, tokens, hidden, experts, log_fmt, seed):
                     )
                     hook() if hooked else event.current_stream_wait()
                     assert summed.data_ptr() == out.data_ptr() and not torch.isnan(summed).any()
-                    assert difference(wanted, summed) < (max(tolerance, 1e-3) if log_fmt else tolerance)
+                    assert calc_diff(wanted, summed) < (max(tolerance, 1e-3) if log_fmt else tolerance)
                 assert (waits >= 0).all()
     buffer.destroy()
     return calls
@@ -131,7 +133,7 @@ def _check(constant, exact, rows, counts, handle, stats, everyone, rank, ranks, 
         if exact:
             assert (mine[:, -128:] == source_tokens % tokens).all()
         else:
-            assert difference(mine[:, -1], source_tokens.view(-1)) < 0.007
+            assert calc_diff(mine[:, -1], source_tokens.view(-1)) < 0.007
         for source in range(ranks):
             begin, length = int(ranges[source] >> 32), int(ranges[source] & 0xFFFFFFFF)
             assert length == true[source]
@@ -148,7 +150,7 @@ def _from_nvfp4(codes, scales, global_scale, rows, hidden):
     factors = torch.empty(experts, tiles * 128, hidden // 16)
     for row in range(rows):
         tile = in_memory[:, row // 128, :, row % 32, row % 128 // 32]
-        factors[:, row] = to_floats(tile).reshape(experts, -1)
+        factors[:, row] = decoded(tile).reshape(experts, -1)
     bytes_ = codes.permute(2, 0, 1)
     values = torch.stack((_E2M1[(bytes_ & 15).long()], _E2M1[(bytes_ >> 4).long()]), dim=3).view(experts, rows, hidden)
     return (values * factors[:, :rows].repeat_interleave(16, dim=2) / global_scale).bfloat16()

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 import deep_ep_ranks
-from deep_ep_casts import dequantised, difference, quantised
+from deep_ep.utils.math import calc_diff, per_token_cast_back, per_token_cast_to_fp8
 
 HIDDEN, TOP_K = 256, 4
 
@@ -49,7 +49,7 @@ def intranode(group, tokens, experts, seed):
 
     constant = torch.full((tokens, HIDDEN), float(rank)).bfloat16()
     random = torch.randn(tokens, HIDDEN).bfloat16()
-    codes, scales = quantised(constant)
+    codes, scales = per_token_cast_to_fp8(constant)
     by_columns = (codes, scales.t().contiguous().t())
     constant_weights = torch.full((tokens, TOP_K), float(rank))
     random_weights = torch.randn(tokens, TOP_K)
@@ -86,7 +86,7 @@ def intranode(group, tokens, experts, seed):
                     received, ids, recv_weights, counts, handle, event = buffer.dispatch(**extra(**sent))
                     event.current_stream_wait() if asynchronous else None
                     as_given = received
-                    rows = dequantised(*received) if isinstance(received, tuple) else received
+                    rows = per_token_cast_back(*received) if isinstance(received, tuple) else received
                     prefix = handle[0]
                     assert rows.shape[0] == int(case.all_per_rank[rank])
                     assert counts == case.all_per_expert.view(ranks, -1)[rank].tolist(), counts
@@ -108,7 +108,7 @@ def intranode(group, tokens, experts, seed):
                             check_constant(filled, prefix)
                         for worst in (tokens * ranks, tokens * ranks + 1024 * ranks):
                             more = buffer.dispatch(**extra(**sent, num_worst_tokens=worst))
-                            wide = dequantised(*more[0]) if isinstance(more[0], tuple) else more[0]
+                            wide = per_token_cast_back(*more[0]) if isinstance(more[0], tuple) else more[0]
                             n = rows.shape[0]
                             assert more[3] == [] and wide.shape[0] == worst
                             assert more[1].shape[0] == more[2].shape[0] == worst
@@ -131,7 +131,7 @@ def intranode(group, tokens, experts, seed):
                     copies = case.in_rank.sum(1, keepdim=True)
                     wanted = random if x is random else constant
                     reached = copies.view(-1) > 0
-                    assert difference((summed.float() / copies.clamp(min=1))[reached], wanted[reached]) < 5e-6
+                    assert calc_diff((summed.float() / copies.clamp(min=1))[reached], wanted[reached]) < 5e-6
                     assert (summed[~reached] == 0).all()
                     if with_top_k:
                         chosen = case.topk_idx >= 0
