@@ -169,4 +169,4 @@ class Buffer(Throughput, LowLatency):
             try:
                 self._close()
             except ep4j.Error:
-                pass  # The process ends, or the group is lost: nobody can act on it here.
+                pass  # The process ends, or the group is lost: no caller can act on it here.

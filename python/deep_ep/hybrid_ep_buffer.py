@@ -428,7 +428,7 @@ class HybridEPBuffer:
             try:
                 shapes.close()
             except ep4j.Error:
-                pass  # The process ends, or the group is lost: nobody can act on it here.
+                pass  # The process ends, or the group is lost: no caller can act on it here.
 
 
 def _owned(view: torch.Tensor, rows: int) -> torch.Tensor:

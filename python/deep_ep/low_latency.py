@@ -13,7 +13,7 @@ from .dtypes import as_fp8
 from .errors import ARGUMENT, HANDLE, TENSOR, refused
 from .event import EventOverlap
 from .shapes import Shapes
-from .streams import CommunicationStream, Turn
+from .streams import CommunicationStream, StreamScope
 from .swizzle import nvfp4_rows, nvfp4_scales
 
 
@@ -84,7 +84,7 @@ class LowLatency:
                 TENSOR,
             )
         ids = topk_idx if topk_idx.dtype in (torch.int64, torch.int32) else topk_idx.long()
-        with self._low_latency_turn(x, async_finish) as turn:
+        with self._low_latency_scope(x, async_finish) as scope:
             shape = self._shapes.low_latency(
                 engine_of(x),
                 x.shape[1],
@@ -114,7 +114,7 @@ class LowLatency:
             else:
                 received.take(use_fp8, use_nvfp4)
                 hook = None
-        turn.event.extra_tensors = (x, ids, topk_weights, received) if async_finish else None
+        scope.event.extra_tensors = (x, ids, topk_weights, received) if async_finish else None
         received.src_info._ep4j_dispatched = (shape.buffer, dispatched)
         handle = (
             received.src_info,
@@ -124,7 +124,7 @@ class LowLatency:
             num_experts,
         )
         weights = () if topk_weights is None else (received.row_weights, received.source_ranks)
-        return (received.rows, received.counts, *weights, handle, turn.event, hook)
+        return (received.rows, received.counts, *weights, handle, scope.event, hook)
 
     def low_latency_combine(
         self,
@@ -168,7 +168,7 @@ class LowLatency:
             raise refused("zero_copy and use_logfmt: LogFMT rows are made while they are copied: set one to False")
         buffer, dispatched = _dispatched(handle)
         ids = topk_idx if topk_idx.dtype in (torch.int64, torch.int32) else topk_idx.long()
-        with self._low_latency_turn(x, async_finish) as turn:
+        with self._low_latency_scope(x, async_finish) as scope:
             sums = torch.empty((ids.shape[0], x.shape[-1]), dtype=torch.bfloat16, device=x.device) if out is None else out
             combined = buffer.low_latency_combine(
                 dispatched,
@@ -181,15 +181,15 @@ class LowLatency:
                 zero_copy=zero_copy,
                 return_hook=return_recv_hook,
             )
-        turn.event.extra_tensors = (x, ids, topk_weights, sums) if async_finish else None
+        scope.event.extra_tensors = (x, ids, topk_weights, sums) if async_finish else None
         if not return_recv_hook:
-            return sums, turn.event, None
+            return sums, scope.event, None
         inputs = (x, ids, topk_weights)
 
         def hook(kept: Any = inputs) -> None:
             combined.receive()
 
-        return sums, turn.event, hook
+        return sums, scope.event, hook
 
     def get_next_low_latency_combine_buffer(self, handle: tuple) -> torch.Tensor:
         """Memory [L, R*M, H] from which the next low_latency_combine of the handle sends with ``zero_copy``."""
@@ -219,8 +219,8 @@ class LowLatency:
             raise refused("no low-latency operation has run yet, so there is no mask: dispatch first")
         return buffers
 
-    def _low_latency_turn(self, x: torch.Tensor, async_finish: bool) -> Turn:
-        return Turn(self._streams, x.device, None, async_finish)
+    def _low_latency_scope(self, x: torch.Tensor, async_finish: bool) -> StreamScope:
+        return StreamScope(self._streams, x.device, None, async_finish)
 
 
 class _Received:

@@ -32,8 +32,8 @@ class CommunicationStream:
         return self._stream
 
 
-class Turn:
-    """The context of one operation: ``with Turn(...) as turn: ...; event = turn.event``."""
+class StreamScope:
+    """The context of one operation: ``with StreamScope(...) as scope: ...; event = scope.event``."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Turn:
         self._foreign: Any = None
         self._caller: Any = None
 
-    def __enter__(self) -> "Turn":
+    def __enter__(self) -> "StreamScope":
         if not self._on_gpu:
             return self
         previous = self._previous
@@ -78,7 +78,7 @@ class Turn:
             self._foreign.__exit__(kind, error, trace)
 
     def keep(self, inputs: Iterable[Any] = (), results: Iterable[Any] = ()) -> None:
-        """Tells the allocator that the other stream uses the tensors too; call it inside the turn."""
+        """Tells the allocator that the other stream uses the tensors too; call it inside the scope."""
         if self._foreign is None:
             return
         for tensor in inputs:

@@ -12,7 +12,7 @@ from .event import EventOverlap
 from .routes import LazyHandle, Routes, internode_handle, intranode_handle, routes_of, source_offsets
 from .rows import Rows, rows_of
 from .shapes import Shape, Shapes, zero_copy
-from .streams import CommunicationStream, Turn
+from .streams import CommunicationStream, StreamScope
 
 Bias = Union[None, torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]
 
@@ -50,7 +50,7 @@ class Throughput:
             raise refused(f"num_experts = {num_experts}; it must be a multiple of the {ranks} ranks: pad the experts")
         if topk_idx.dim() != 2:
             raise refused(f"topk_idx has shape {tuple(topk_idx.shape)}; it must be [tokens, top-k]", TENSOR)
-        with Turn(self._streams, topk_idx.device, previous_event, async_finish, allocate_on_comm_stream) as turn:
+        with StreamScope(self._streams, topk_idx.device, previous_event, async_finish, allocate_on_comm_stream) as scope:
             tokens = topk_idx.shape[0]
             # Column E takes what goes nowhere.
             ids = topk_idx.long()
@@ -61,8 +61,8 @@ class Throughput:
             in_rank = chosen.reshape(tokens, ranks, num_experts // ranks).any(2)
             per_rank = in_rank.sum(0, dtype=torch.int32)
             per_node = self._tokens_per_node(in_rank)
-            turn.keep((topk_idx,), (per_rank, per_node, per_expert, in_rank))
-        return per_rank, per_node, per_expert, in_rank, turn.event
+            scope.keep((topk_idx,), (per_rank, per_node, per_expert, in_rank))
+        return per_rank, per_node, per_expert, in_rank, scope.event
 
     def dispatch(
         self,
@@ -101,7 +101,7 @@ class Throughput:
                 raise refused("handle comes with topk_idx or topk_weights; a cached dispatch sends rows only: leave them out")
             routes = routes_of(handle)
             self._require_tokens(rows, routes)
-            with self._turn(rows.x, config, previous_event, async_finish, allocate_on_comm_stream) as turn:
+            with self._scope(rows.x, config, previous_event, async_finish, allocate_on_comm_stream) as scope:
                 routes.shape.use_sms(self._num_sms(config))
                 received = routes.shape.buffer.dispatch(
                     rows.x,
@@ -112,8 +112,8 @@ class Throughput:
                     max_rows=routes.capacity if routes.fixed else 0,
                 )
                 result = rows.received(received, _owner(routes.rows))
-                turn.keep(rows.tensors(), result if isinstance(result, tuple) else (result,))
-            return result, None, None, None, None, turn.event
+                scope.keep(rows.tensors(), result if isinstance(result, tuple) else (result,))
+            return result, None, None, None, None, scope.event
         if num_tokens_per_rank is None or is_token_in_rank is None or num_tokens_per_expert is None:
             raise refused(
                 "num_tokens_per_rank, is_token_in_rank or num_tokens_per_expert is missing: pass those that"
@@ -125,7 +125,7 @@ class Throughput:
             raise refused(f"num_worst_tokens = {num_worst_tokens} without topk_idx: pass topk_idx and topk_weights")
         self._require_layout(rows, num_tokens_per_rank, is_token_in_rank, num_tokens_per_expert)
         experts = num_tokens_per_expert.numel()
-        with self._turn(rows.x, config, previous_event, async_finish, allocate_on_comm_stream) as turn:
+        with self._scope(rows.x, config, previous_event, async_finish, allocate_on_comm_stream) as scope:
             if topk_idx is None:
                 ids, experts_of_ids = self._ranks_as_experts(is_token_in_rank), self.group_size
             else:
@@ -166,11 +166,11 @@ class Throughput:
             else:
                 counts = self._gathered_counts(num_tokens_per_expert, expert_alignment)
             new_handle = self._handle(received, shape, rows.x.shape[0], ids.shape[1], count, limit, is_token_in_rank)
-            turn.keep(
+            scope.keep(
                 (*rows.tensors(), topk_idx, topk_weights, is_token_in_rank),
                 (*(result if isinstance(result, tuple) else (result,)), recv_idx, recv_weights),
             )
-        return result, recv_idx, recv_weights, counts, new_handle, turn.event
+        return result, recv_idx, recv_weights, counts, new_handle, scope.event
 
     def combine(
         self,
@@ -200,7 +200,7 @@ class Throughput:
                 f"x has shape {tuple(x.shape)}; it must be [{routes.rows}, hidden], the rows of the dispatch: pass them all",
                 TENSOR,
             )
-        with self._turn(x, config, previous_event, async_finish, allocate_on_comm_stream) as turn:
+        with self._scope(x, config, previous_event, async_finish, allocate_on_comm_stream) as scope:
             routes.shape.use_sms(self._num_sms(config))
             out = torch.empty((routes.tokens, x.shape[1]), dtype=x.dtype, device=x.device)
             combined = routes.shape.buffer.combine(
@@ -212,20 +212,20 @@ class Throughput:
                 out=out,
             )
             weights = None if topk_weights is None else combined.topk_weights.clone()
-            turn.keep((x, topk_weights, bias0, bias1), (out, weights))
-        return out, weights, turn.event
+            scope.keep((x, topk_weights, bias0, bias1), (out, weights))
+        return out, weights, scope.event
 
-    def _turn(
+    def _scope(
         self,
         x: torch.Tensor,
         config: Optional[Config],
         previous_event: Optional[EventOverlap],
         async_finish: bool,
         allocate_on_comm_stream: bool,
-    ) -> Turn:
+    ) -> StreamScope:
         if config is not None and not isinstance(config, Config):
             raise refused(f"config is {type(config).__name__}; it must be deep_ep.Config: pass one or leave it out")
-        return Turn(self._streams, x.device, previous_event, async_finish, allocate_on_comm_stream)
+        return StreamScope(self._streams, x.device, previous_event, async_finish, allocate_on_comm_stream)
 
     def _num_sms(self, config: Optional[Config]) -> int:
         return self.num_sms if config is None else config.num_sms
@@ -288,7 +288,7 @@ class Throughput:
             )
 
     def _require_fit(self, received: Any, x: torch.Tensor, num_worst_tokens: int) -> None:
-        """On GPUs nobody waits for the counts: rows that do not fit are left out there."""
+        """On GPUs the call does not wait for the counts: rows that do not fit are left out there."""
         if x.device.type == "cpu" and received.missing_rows:
             raise ep4j.Overflow(
                 f"EP4J-{OVERFLOW}: num_worst_tokens = {num_worst_tokens}; this rank received"
