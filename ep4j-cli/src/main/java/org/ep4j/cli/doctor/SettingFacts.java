@@ -38,6 +38,8 @@ final class SettingFacts {
           new Variable("EP4J_JAVA_HOME", "", "the JDK that ./ep4j and programs in C use"),
           new Variable("EP4J_HOME", "", "programs in C: the bundle or clone"),
           new Variable("EP4J_JVM_OPTIONS", "", "programs in C: further options of the JVM"),
+          new Variable("EP4J_MAX_TOKENS", "", "deep_ep: tokens a rank of its buffers"),
+          new Variable("EP4J_DEEPEP_ZERO_COPY", "", "deep_ep: results are views of the buffer"),
           new Variable(CudaDriver.LIBRARY_VARIABLE, "", "the CUDA driver library"),
           new Variable(Nvrtc.LIBRARY_VARIABLE, "", "the NVRTC library"),
           new Variable(NvccBackend.PROGRAM_VARIABLE, "", "the nvcc program"),
