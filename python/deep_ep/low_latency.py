@@ -3,7 +3,7 @@
 As in DeepEP, received tensors are memory of the buffer: two dispatches may be alive at once.
 """
 
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import ep4j
 import torch
@@ -107,24 +107,28 @@ class LowLatency:
                 return_hook=return_recv_hook,
                 global_scale=_global_scale(x_global_scale) if use_nvfp4 else 1.0,
             )
-            received = _Received(dispatched, shape.local_experts, self.group_size, x, topk_weights is not None)
-            if return_recv_hook:
-                received.allocate(num_max_dispatch_tokens_per_rank, use_fp8, use_nvfp4, use_ue8m0)
-                hook: Optional[Callable[[], None]] = received.receive
-            else:
-                received.take(use_fp8, use_nvfp4)
-                hook = None
-        scope.event.extra_tensors = (x, ids, topk_weights, received) if async_finish else None
-        received.src_info._ep4j_dispatched = (shape.buffer, dispatched)
-        handle = (
-            received.src_info,
-            received.layout_range,
-            num_max_dispatch_tokens_per_rank,
-            x.shape[1],
-            num_experts,
-        )
-        weights = () if topk_weights is None else (received.row_weights, received.source_ranks)
-        return (received.rows, received.counts, *weights, handle, scope.event, hook)
+            rows = dispatched.x
+            if use_fp8:
+                rows = (as_fp8(rows), dispatched.scales)
+            made = _Made()
+            if use_nvfp4:
+                rows = (nvfp4_rows(rows), made.add(lambda: nvfp4_scales(dispatched.scales)))
+            src_info, layout_range = dispatched.src_info, dispatched.layout_range
+            weights: Tuple[torch.Tensor, ...] = ()
+            if topk_weights is not None:
+                source_ranks = made.add(lambda: _source_ranks(layout_range, src_info.shape[1]))
+                weights = (dispatched.row_weights, source_ranks)
+        hook: Optional[Callable[[], None]] = None
+        if return_recv_hook:
+
+            def hook() -> None:
+                dispatched.receive()
+                made.again()
+
+        scope.event.extra_tensors = (x, ids, topk_weights, rows) if async_finish else None
+        src_info._ep4j_dispatched = (shape.buffer, dispatched)
+        handle = (src_info, layout_range, num_max_dispatch_tokens_per_rank, x.shape[1], num_experts)
+        return (rows, dispatched.counts, *weights, handle, scope.event, hook)
 
     def low_latency_combine(
         self,
@@ -223,85 +227,20 @@ class LowLatency:
         return StreamScope(self._streams, x.device, None, async_finish)
 
 
-class _Received:
-    """The tensors of a low-latency dispatch in DeepEP's form."""
+class _Made:
+    """Tensors that are computed from received ones: at once for their memory, and again by the hook."""
 
-    def __init__(self, dispatched: Any, local_experts: int, ranks: int, x: torch.Tensor, weighted: bool) -> None:
-        self._dispatched = dispatched
-        self._inputs: Any = x
-        self._groups = (local_experts, ranks)
-        self._weighted = weighted
-        self.rows: Any = None
-        self.counts: Any = None
-        self.src_info: Any = None
-        self.layout_range: Any = None
-        self.row_weights: Any = None
-        self.source_ranks: Any = None
+    def __init__(self) -> None:
+        self._tensors: List[Tuple[torch.Tensor, Callable[[], torch.Tensor]]] = []
 
-    def take(self, fp8: bool, nvfp4: bool) -> None:
-        """The tensors of a dispatch that has received: memory of the buffer."""
-        d = self._dispatched
-        if nvfp4:
-            self.rows = (nvfp4_rows(d.x), nvfp4_scales(d.scales))
-        elif fp8:
-            self.rows = (as_fp8(d.x), d.scales)
-        else:
-            self.rows = d.x
-        self.counts = d.counts
-        self.src_info = d.src_info
-        self.layout_range = d.layout_range
-        if self._weighted:
-            self.row_weights = d.row_weights
-            self.source_ranks = _source_ranks(d.layout_range, d.src_info.shape[1])
+    def add(self, compute: Callable[[], torch.Tensor]) -> torch.Tensor:
+        tensor = compute()
+        self._tensors.append((tensor, compute))
+        return tensor
 
-    def allocate(self, max_tokens: int, fp8: bool, nvfp4: bool, ue8m0: bool) -> None:
-        """Tensors that `receive` fills: ep4j shows its own after the receipt only."""
-        experts, ranks = self._groups
-        rows = ranks * max_tokens
-        hidden, device = self._inputs.shape[1], self._inputs.device
-        self._format = (fp8, nvfp4)
-
-        def empty(*shape: int, dtype: torch.dtype) -> torch.Tensor:
-            return torch.empty(shape, dtype=dtype, device=device)
-
-        if nvfp4:
-            tiles = -(-rows // 128)
-            scales = empty(experts, tiles, hidden // 64, 32, 4, 4, dtype=torch.uint8)
-            self.rows = (
-                empty(experts, rows, hidden // 2, dtype=torch.uint8).permute(1, 2, 0),
-                as_fp8(scales).permute(3, 4, 1, 5, 2, 0),
-            )
-        elif fp8:
-            width, kind = (hidden // 512, torch.int32) if ue8m0 else (hidden // 128, torch.float32)
-            self.rows = (
-                as_fp8(empty(experts, rows, hidden, dtype=torch.uint8)),
-                empty(experts, width, rows, dtype=kind).transpose(1, 2),
-            )
-        else:
-            self.rows = empty(experts, rows, hidden, dtype=torch.bfloat16)
-        self.counts = empty(experts, dtype=torch.int32)
-        self.src_info = empty(experts, rows, dtype=torch.int32)
-        self.layout_range = empty(experts, ranks, dtype=torch.int64)
-        if self._weighted:
-            self.row_weights = empty(experts, rows, dtype=torch.float32)
-            self.source_ranks = empty(experts, rows, dtype=torch.int32)
-
-    def receive(self) -> None:
-        """The hook."""
-        self._dispatched.receive()
-        own = _Received(self._dispatched, *self._groups, self._inputs, self._weighted)
-        own.take(*self._format)
-        for mine, theirs in (
-            *(zip(self.rows, own.rows) if isinstance(self.rows, tuple) else ((self.rows, own.rows),)),
-            (self.counts, own.counts),
-            (self.src_info, own.src_info),
-            (self.layout_range, own.layout_range),
-            (self.row_weights, own.row_weights),
-            (self.source_ranks, own.source_ranks),
-        ):
-            if mine is not None:
-                mine.copy_(theirs)
-        self._inputs = None
+    def again(self) -> None:
+        for tensor, compute in self._tensors:
+            tensor.copy_(compute())
 
 
 def _source_ranks(layout_range: torch.Tensor, rows: int) -> torch.Tensor:

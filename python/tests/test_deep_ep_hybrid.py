@@ -152,10 +152,12 @@ def _static(buffer, e, fp8):
         )
         fits = rows_of_call >= true.shape[0]
         n = min(rows_of_call, true.shape[0])
+        counts = e.rows_map.sum(0)
+        assert handle[7].tolist() == counts.tolist()
+        assert padded.tolist() == [-(-count // PAD) * PAD for count in counts.tolist()]
         assert rows.shape[0] == probs.shape[0] == rows_of_call and handle[10].item() == (not fits)
         if fits:
             assert _same(rows[:n], true[:n]) and _same(probs[:n], e.grouped_probs(PAD)[:n])
-            assert padded.sum().item() == n
         if fits and not fp8:
             sums, sum_probs = buffer.combine_with_unpermute(hidden=rows, probs=probs, handle=handle, pad_multiple=PAD)
             assert torch.allclose((sums / TOP_K).float(), e.hidden.float(), atol=2e-5, rtol=1e-2)

@@ -58,6 +58,13 @@ public interface LowLatencyDispatch {
   LowLatencyHandle handle();
 
   /**
+   * This result before its end. With {@code returnHook} its tensors have memory when the call
+   * returns, and the hook fills them: for callers that pass addresses on before they call the hook.
+   * Until then the contents are undefined, and accessors do not check that. Otherwise this result.
+   */
+  LowLatencyDispatch pending();
+
+  /**
    * The receiving half of a dispatch with {@code returnHook}.
    *
    * @throws IllegalStateException if the dispatch has no {@code returnHook}

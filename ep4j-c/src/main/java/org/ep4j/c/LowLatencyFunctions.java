@@ -43,13 +43,14 @@ final class LowLatencyFunctions {
       LowLatencyDispatch dispatch =
           found
               .buffer()
-              .lowLatencyDispatch(request.layout(), request.x(), request.routing(), options);
+              .lowLatencyDispatch(request.layout(), request.x(), request.routing(), options)
+              .pending();
       ResultSlot slot = found.nextLowLatencyDispatch();
       boolean byColumns = options.scaleLayout() == ScaleLayout.COLUMN_MAJOR;
       NativeMemory.putLong(result + RESULT, slot.renew(dispatch, 0, byColumns));
       NativeMemory.putLong(result + EVENT, found.event(options.execution(), dispatch.event()));
       clear(result);
-      if (!options.returnHook() && !options.execution().isAsync()) {
+      if (!options.execution().isAsync()) {
         fill(result, slot, dispatch);
       }
       return 0;

@@ -388,7 +388,8 @@ typedef struct ep4j_low_latency_dispatch_args {
 /*
  * What a low-latency dispatch delivers, in G groups of up to P rows: EXPERT_MAJOR G = L, P = R*M;
  * RANK_MAJOR G = R, P = M. Only the first counts[g] rows of a group are valid. Valid until the second
- * next low-latency dispatch. With return_hook or async, the call fills `result` and `event` only:
+ * next low-latency dispatch. With return_hook, low_latency_receive fills the memory of the tensors: their
+ * contents are undefined before. With async, the call fills `result` and `event` only:
  * low_latency_dispatch_result fills the rest after the end.
  */
 typedef struct ep4j_low_latency_dispatch_result {

@@ -123,6 +123,11 @@ final class RecordedLowLatency implements LowLatencyDispatch, LowLatencyHandle {
   }
 
   @Override
+  public LowLatencyDispatch pending() {
+    return this;
+  }
+
+  @Override
   public ReceiveHook hook() {
     throw new UnsupportedOperationException("recorded");
   }

@@ -157,6 +157,13 @@ public final class Flight implements ReceiveHook {
     work.awaitResults();
   }
 
+  /** Requires that the operation has been sent: its outputs have memory. */
+  void requireSent() {
+    requireCurrent();
+    work.awaitSent();
+    requireNotFailed();
+  }
+
   /** Requires that no later operation has overwritten the results. */
   void requireCurrent() {
     if (resultsOverwritten && kind.isOutdated(ordinal)) {

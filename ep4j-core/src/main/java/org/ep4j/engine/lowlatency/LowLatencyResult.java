@@ -10,6 +10,7 @@ import org.ep4j.RowFormat;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
+import org.jspecify.annotations.Nullable;
 
 /** The result of a low-latency dispatch, and its handle. */
 public sealed class LowLatencyResult implements LowLatencyDispatch, LowLatencyHandle {
@@ -39,13 +40,24 @@ public sealed class LowLatencyResult implements LowLatencyDispatch, LowLatencyHa
 
   private final Dispatched dispatched;
 
-  private LowLatencyResult(Dispatched dispatched) {
+  /** This result before its end; null in that result itself. */
+  private final @Nullable LowLatencyResult pending;
+
+  private LowLatencyResult(Dispatched dispatched, @Nullable LowLatencyResult pending) {
     this.dispatched = dispatched;
+    this.pending = pending;
   }
 
   /** The result of a dispatch with rows in {@code layout}. */
   public static LowLatencyResult of(Layout layout, Dispatched dispatched) {
-    return layout == Layout.RANK_MAJOR ? new ByRank(dispatched) : new LowLatencyResult(dispatched);
+    return of(layout, dispatched, of(layout, dispatched, null));
+  }
+
+  private static LowLatencyResult of(
+      Layout layout, Dispatched dispatched, @Nullable LowLatencyResult pending) {
+    return layout == Layout.RANK_MAJOR
+        ? new ByRank(dispatched, pending)
+        : new LowLatencyResult(dispatched, pending);
   }
 
   final Dispatched dispatched() {
@@ -53,8 +65,16 @@ public sealed class LowLatencyResult implements LowLatencyDispatch, LowLatencyHa
   }
 
   final LowLatencyViews views() {
-    dispatched.flight().requireResults();
+    requireReadable();
     return dispatched.views();
+  }
+
+  private void requireReadable() {
+    if (pending == null && dispatched.flight().awaitsHook()) {
+      dispatched.flight().requireSent();
+    } else {
+      dispatched.flight().requireResults();
+    }
   }
 
   @Override
@@ -64,7 +84,7 @@ public sealed class LowLatencyResult implements LowLatencyDispatch, LowLatencyHa
 
   @Override
   public final boolean hasScales() {
-    dispatched.flight().requireResults();
+    requireReadable();
     return dispatched.format().format() != RowFormat.BF16;
   }
 
@@ -79,7 +99,7 @@ public sealed class LowLatencyResult implements LowLatencyDispatch, LowLatencyHa
 
   @Override
   public final boolean hasWeights() {
-    dispatched.flight().requireResults();
+    requireReadable();
     return dispatched.weighted();
   }
 
@@ -113,6 +133,11 @@ public sealed class LowLatencyResult implements LowLatencyDispatch, LowLatencyHa
   }
 
   @Override
+  public final LowLatencyDispatch pending() {
+    return pending == null ? this : pending;
+  }
+
+  @Override
   public final ReceiveHook hook() {
     return dispatched.flight().hook();
   }
@@ -124,8 +149,8 @@ public sealed class LowLatencyResult implements LowLatencyDispatch, LowLatencyHa
 
   /** The result of a dispatch with RANK_MAJOR rows. */
   private static final class ByRank extends LowLatencyResult implements RankMajorDispatch {
-    ByRank(Dispatched dispatched) {
-      super(dispatched);
+    ByRank(Dispatched dispatched, @Nullable LowLatencyResult pending) {
+      super(dispatched, pending);
     }
 
     @Override

@@ -50,6 +50,41 @@ class LowLatencyHookTest {
   }
 
   @Test
+  void tensorsOfAPendingResultAreFilledByTheHook() {
+    onBothRanks(
+        (buffer, rank) -> {
+          LowLatencyDispatch d = send(buffer);
+          Tensor x = d.pending().x();
+          Tensor counts = d.pending().counts();
+          Tensor sources = d.pending().handle().srcInfo();
+          d.hook().receive();
+          assertThat(x.segment().address()).isEqualTo(d.x().segment().address());
+          assertThat(ints(counts)).containsExactly(2, 2);
+          assertThat(sources.segment().address())
+              .isEqualTo(d.handle().srcInfo().segment().address());
+          Tensor y = runExperts(rank, d.pending(), expertRows());
+          LowLatencyCombineOptions options = LowLatencyCombineOptions.DEFAULT;
+          assertSums(
+              rank,
+              buffer.lowLatencyCombine(y, routing(rank), d.pending().handle(), options).x());
+        });
+  }
+
+  @Test
+  void aPendingResultIsOutdatedToo() {
+    onBothRanks(
+        (buffer, rank) -> {
+          LowLatencyDispatch d = send(buffer).pending();
+          d.hook().receive();
+          dispatch(buffer);
+          dispatch(buffer);
+          assertThatThrownBy(d::x)
+              .isInstanceOf(IllegalStateException.class)
+              .hasMessageStartingWith(ErrorCode.RESULTS_OVERWRITTEN.id());
+        });
+  }
+
+  @Test
   void sentRowsMayChangeBeforeTheHook() {
     onBothRanks(
         (buffer, rank) -> {
