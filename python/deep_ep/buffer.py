@@ -95,13 +95,19 @@ class Buffer(Throughput, LowLatency):
         self._streams = CommunicationStream()
         self._throughput_ranks_per_node = 0 if allow_nvlink_for_normal_mode else 1
         self._low_latency_ranks_per_node = 0 if allow_nvlink_for_low_latency_mode else 1
-        self._nodes = self._world.node_of_rank if allow_nvlink_for_normal_mode else list(range(self.group_size))
+        self._nodes = (
+            self._world.node_of_rank
+            if allow_nvlink_for_normal_mode
+            else list(range(self.group_size))
+        )
         self.runtime: Optional[Runtime] = Runtime(self._world)
 
     def destroy(self) -> None:
         """Closes the buffer; needs ``explicitly_destroy``. Closing does not wait for other ranks."""
         if not self.explicitly_destroy:
-            raise misused("destroy() needs explicitly_destroy = True: pass it to the constructor", CLOSED)
+            raise misused(
+                "destroy() needs explicitly_destroy = True: pass it to the constructor", CLOSED
+            )
         self._close()
 
     def reset(self) -> None:
@@ -133,7 +139,9 @@ class Buffer(Throughput, LowLatency):
     def set_num_sms(new_num_sms: int) -> None:
         """SMs of later high-throughput operations of all buffers; 0: the choice of ep4j. Even, as in DeepEP."""
         if new_num_sms < 0 or new_num_sms % 2:
-            raise refused(f"new_num_sms = {new_num_sms}; it must be even and not negative: correct it")
+            raise refused(
+                f"new_num_sms = {new_num_sms}; it must be even and not negative: correct it"
+            )
         Buffer.num_sms = new_num_sms
 
     @staticmethod
@@ -156,7 +164,9 @@ class Buffer(Throughput, LowLatency):
         num_max_dispatch_tokens_per_rank: int, hidden: int, num_ranks: int, num_experts: int
     ) -> int:
         """Bytes that low-latency operations of this shape reserve on each rank."""
-        return low_latency_size_hint(num_max_dispatch_tokens_per_rank, hidden, num_ranks, num_experts)
+        return low_latency_size_hint(
+            num_max_dispatch_tokens_per_rank, hidden, num_ranks, num_experts
+        )
 
     def _close(self) -> None:
         if self.runtime is not None:

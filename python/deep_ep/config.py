@@ -20,7 +20,9 @@ def max_tokens_setting() -> int:
     if not text:
         return 0
     if not text.isdigit() or int(text) < 1:
-        raise refused(f"EP4J_MAX_TOKENS = {text}; it must be a number of tokens, at least 1: correct it or unset it")
+        raise refused(
+            f"EP4J_MAX_TOKENS = {text}; it must be a number of tokens, at least 1: correct it or unset it"
+        )
     return int(text)
 
 
@@ -43,7 +45,9 @@ class Config:
         num_max_rdma_chunked_recv_tokens: int = 256,
     ) -> None:
         if num_sms < 0:
-            raise refused(f"num_sms = {num_sms}; it must not be negative: pass 0 for the choice of ep4j")
+            raise refused(
+                f"num_sms = {num_sms}; it must not be negative: pass 0 for the choice of ep4j"
+            )
         self.num_sms = num_sms
         self.num_max_nvl_chunked_send_tokens = num_max_nvl_chunked_send_tokens
         self.num_max_nvl_chunked_recv_tokens = num_max_nvl_chunked_recv_tokens

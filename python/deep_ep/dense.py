@@ -13,7 +13,9 @@ def choices_of(routing_map: torch.Tensor, top_k: int) -> torch.Tensor:
     experts = routing_map.shape[1]
     ids = torch.arange(experts, device=routing_map.device).expand(routing_map.shape)
     none = torch.full_like(ids, experts)
-    first = torch.topk(torch.where(routing_map, ids, none), top_k, dim=1, largest=False, sorted=True).values
+    first = torch.topk(
+        torch.where(routing_map, ids, none), top_k, dim=1, largest=False, sorted=True
+    ).values
     return torch.where(first < experts, first, torch.full_like(first, -1))
 
 
@@ -23,7 +25,9 @@ def weights_of(probs: torch.Tensor, choices: torch.Tensor) -> torch.Tensor:
     return picked.masked_fill(choices < 0, 0.0)
 
 
-def dense_weights(weights: torch.Tensor, choices: torch.Tensor, experts: int, first: int = 0) -> torch.Tensor:
+def dense_weights(
+    weights: torch.Tensor, choices: torch.Tensor, experts: int, first: int = 0
+) -> torch.Tensor:
     """FP32 [N, E]: each weight in the column `first` + its choice, 0 elsewhere."""
     columns = choices.long() + first
     # Column E takes what has no choice.

@@ -17,5 +17,8 @@ def engine_of(tensor: torch.Tensor) -> str:
     """Name of the ep4j engine for tensors on the device of `tensor`."""
     kind = tensor.device.type
     if kind not in ("cpu", "cuda"):
-        raise refused(f"a tensor is on {tensor.device}; it must be on a CPU or a CUDA device: copy it there", TENSOR)
+        raise refused(
+            f"a tensor is on {tensor.device}; it must be on a CPU or a CUDA device: copy it there",
+            TENSOR,
+        )
     return "cuda" if kind == "cuda" else "host"

@@ -117,14 +117,21 @@ class HybridEPBuffer:
         """
         rows, scales = self._rows(hidden, scaling_factor)
         if handle is None:
-            choices, weights, experts = self._routing(hidden, topk_idx, topk_weights, num_of_experts, probs, routing_map)
+            choices, weights, experts = self._routing(
+                hidden, topk_idx, topk_weights, num_of_experts, probs, routing_map
+            )
             shape = self._shape(hidden, choices, experts, 0)
             fixed = num_dispatched_tokens or 0
             routes = None
         else:
             routes = hybrid_routes_of(handle, grouped=False)
             self._require_tokens(hidden, routes)
-            shape, choices, experts, fixed = routes.shape, routes.choices, routes.experts, routes.fixed
+            shape, choices, experts, fixed = (
+                routes.shape,
+                routes.choices,
+                routes.experts,
+                routes.fixed,
+            )
             weights = self._cached_weights(topk_weights, probs, choices)
         shape.use_sms(self._sms["dispatch"])
         resend = routes is not None and weights is None
@@ -143,7 +150,16 @@ class HybridEPBuffer:
                 received.topk_weights, received.topk_idx, experts // self.num_of_nodes, first
             )
         if routes is None:
-            routes = HybridRoutes(shape, received.handle, choices, experts, hidden.shape[0], received.rows, fixed, False)
+            routes = HybridRoutes(
+                shape,
+                received.handle,
+                choices,
+                experts,
+                hidden.shape[0],
+                received.rows,
+                fixed,
+                False,
+            )
             routes.local_choices = received.topk_idx.clone()
             handle = flat_handle(
                 routes,
@@ -151,10 +167,18 @@ class HybridEPBuffer:
                 dense_map(routes.local_choices, experts // self.group_size),
                 self.update_template_config(),
             )
-        return received.x.clone(), out_probs, None if scales is None else received.scales.clone(), handle
+        return (
+            received.x.clone(),
+            out_probs,
+            None if scales is None else received.scales.clone(),
+            handle,
+        )
 
     def combine(
-        self, hidden: torch.Tensor, probs: Optional[torch.Tensor] = None, handle: Optional[tuple] = None
+        self,
+        hidden: torch.Tensor,
+        probs: Optional[torch.Tensor] = None,
+        handle: Optional[tuple] = None,
     ) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
         """Returns rows to their tokens and sums them, without weights; collective.
 
@@ -212,17 +236,25 @@ class HybridEPBuffer:
             non_blocking = not use_host_meta
         alignment = pad_multiple or 1
         if non_blocking and num_permuted_tokens is None:
-            raise refused("non_blocking = True without num_permuted_tokens: pass the number of rows")
+            raise refused(
+                "non_blocking = True without num_permuted_tokens: pass the number of rows"
+            )
         if non_blocking and num_permuted_tokens % alignment:
             raise refused(
                 f"num_permuted_tokens = {num_permuted_tokens}; it must be a multiple of pad_multiple = {alignment}"
             )
         rows, scales = self._rows(hidden, scaling_factor)
         if handle is None:
-            choices, weights, experts = self._routing(hidden, topk_idx, topk_weights, num_of_experts, probs, routing_map)
-            if num_of_experts_per_rank is not None and num_of_experts_per_rank * self.group_size != experts:
+            choices, weights, experts = self._routing(
+                hidden, topk_idx, topk_weights, num_of_experts, probs, routing_map
+            )
+            if (
+                num_of_experts_per_rank is not None
+                and num_of_experts_per_rank * self.group_size != experts
+            ):
                 raise refused(
-                    f"num_of_experts_per_rank = {num_of_experts_per_rank}; {experts} experts on {self.group_size} ranks"
+                    f"num_of_experts_per_rank = {num_of_experts_per_rank};"
+                    f" {experts} experts on {self.group_size} ranks"
                     f" are {experts // self.group_size} a rank: correct one of the two"
                 )
             shape = self._shape(hidden, choices, experts, alignment)
@@ -231,7 +263,12 @@ class HybridEPBuffer:
         else:
             routes = hybrid_routes_of(handle, grouped=True)
             self._require_tokens(hidden, routes)
-            shape, choices, experts, fixed = routes.shape, routes.choices, routes.experts, routes.fixed
+            shape, choices, experts, fixed = (
+                routes.shape,
+                routes.choices,
+                routes.experts,
+                routes.fixed,
+            )
             alignment = routes.alignment
             weights = self._cached_weights(topk_weights, probs, choices)
         shape.use_sms(self._sms["dispatch"])
@@ -249,17 +286,35 @@ class HybridEPBuffer:
             zero_padding=True,
         )
         if routes is None:
-            routes = HybridRoutes(shape, received.handle, choices, experts, hidden.shape[0], received.rows, fixed, True)
+            routes = HybridRoutes(
+                shape,
+                received.handle,
+                choices,
+                experts,
+                hidden.shape[0],
+                received.rows,
+                fixed,
+                True,
+            )
             routes.alignment = alignment
             if non_blocking:
                 counts = self._counts_without_wait(choices, experts)
             else:
                 counts = received.counts.to(hidden.device, copy=True)
-            routes.padded = torch.div(counts + (alignment - 1), alignment, rounding_mode="floor") * alignment
+            routes.padded = (
+                torch.div(counts + (alignment - 1), alignment, rounding_mode="floor") * alignment
+            )
             rows_of_groups = routes.padded.sum(dtype=torch.int32).view(1)
-            overflow = rows_of_groups > fixed if fixed else torch.zeros_like(rows_of_groups, dtype=torch.bool)
+            overflow = (
+                rows_of_groups > fixed
+                if fixed
+                else torch.zeros_like(rows_of_groups, dtype=torch.bool)
+            )
             handle = grouped_handle(
-                routes, counts, overflow.int(), self.update_template_config(pad_multiple=pad_multiple)
+                routes,
+                counts,
+                overflow.int(),
+                self.update_template_config(pad_multiple=pad_multiple),
             )
         return (
             _owned(received.x, fixed),
@@ -291,7 +346,9 @@ class HybridEPBuffer:
         """
         routes = hybrid_routes_of(handle, grouped=True)
         if probs is not None and probs.dim() != 1:
-            raise refused(f"probs has shape {tuple(probs.shape)}; it must be [rows]: reshape it", TENSOR)
+            raise refused(
+                f"probs has shape {tuple(probs.shape)}; it must be [rows]: reshape it", TENSOR
+            )
         return self._combine(hidden, probs, routes)
 
     def _combine(
@@ -299,12 +356,14 @@ class HybridEPBuffer:
     ) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
         if hidden.dim() != 2 or hidden.shape[0] < routes.rows:
             raise refused(
-                f"hidden has shape {tuple(hidden.shape)}; it must have the {routes.rows} rows of the dispatch: pass them"
-                " all",
+                f"hidden has shape {tuple(hidden.shape)}; it must have the {routes.rows} rows of the"
+                " dispatch: pass them all",
                 TENSOR,
             )
         routes.shape.use_sms(self._sms["combine"])
-        out = torch.empty((routes.tokens, hidden.shape[1]), dtype=hidden.dtype, device=hidden.device)
+        out = torch.empty(
+            (routes.tokens, hidden.shape[1]), dtype=hidden.dtype, device=hidden.device
+        )
         combined = routes.shape.buffer.combine(
             hidden[: routes.rows],
             routes.handle,
@@ -318,14 +377,22 @@ class HybridEPBuffer:
     def _rows(
         self, hidden: torch.Tensor, scaling_factor: Optional[torch.Tensor]
     ) -> Tuple[torch.Tensor, Optional[torch.Tensor]]:
-        if hidden.dim() != 2 or hidden.dtype not in (torch.bfloat16, torch.float16, torch.uint8, FP8):
+        if hidden.dim() != 2 or hidden.dtype not in (
+            torch.bfloat16,
+            torch.float16,
+            torch.uint8,
+            FP8,
+        ):
             raise refused(
-                f"hidden is {hidden.dtype} {tuple(hidden.shape)}; it must be torch.bfloat16 or torch.uint8 [tokens, hidden]",
+                f"hidden is {hidden.dtype} {tuple(hidden.shape)}; it must be torch.bfloat16 or"
+                " torch.uint8 [tokens, hidden]",
                 TENSOR,
             )
         if hidden.element_size() == 1:
             if scaling_factor is None:
-                raise refused("FP8 rows without scaling_factor: pass FP32 [tokens, hidden / 128]", TENSOR)
+                raise refused(
+                    "FP8 rows without scaling_factor: pass FP32 [tokens, hidden / 128]", TENSOR
+                )
             return hidden, scaling_factor
         return hidden, None
 
@@ -340,13 +407,19 @@ class HybridEPBuffer:
     ) -> Tuple[torch.Tensor, Optional[torch.Tensor], int]:
         """Choices INT64 [N, K], their weights FP32 [N, K] or None, and the number of experts."""
         if routing_map is None and topk_idx is None:
-            raise refused("no routing: pass routing_map, or topk_idx with num_of_experts, or a handle")
+            raise refused(
+                "no routing: pass routing_map, or topk_idx with num_of_experts, or a handle"
+            )
         if routing_map is None:
             if num_of_experts is None:
                 raise refused("topk_idx without num_of_experts: pass it")
             choices = topk_idx if topk_idx.dtype in (torch.int64, torch.int32) else topk_idx.long()
             return choices, topk_weights, self._experts(num_of_experts)
-        if routing_map.dtype != torch.bool or routing_map.dim() != 2 or routing_map.shape[0] != hidden.shape[0]:
+        if (
+            routing_map.dtype != torch.bool
+            or routing_map.dim() != 2
+            or routing_map.shape[0] != hidden.shape[0]
+        ):
             raise refused(
                 f"routing_map is {routing_map.dtype} {tuple(routing_map.shape)}; it must be torch.bool"
                 f" [{hidden.shape[0]}, experts]",
@@ -366,7 +439,9 @@ class HybridEPBuffer:
 
     def _experts(self, experts: int) -> int:
         if experts < 1 or experts % self.group_size:
-            raise refused(f"{experts} experts; it must be a multiple of the {self.group_size} ranks: pad the experts")
+            raise refused(
+                f"{experts} experts; it must be a multiple of the {self.group_size} ranks: pad the experts"
+            )
         return experts
 
     def _agreed_top_k(self, routing_map: torch.Tensor) -> int:
@@ -381,7 +456,9 @@ class HybridEPBuffer:
             self._top_k[experts] = top_k
         return top_k
 
-    def _shape(self, hidden: torch.Tensor, choices: torch.Tensor, experts: int, alignment: int) -> Shape:
+    def _shape(
+        self, hidden: torch.Tensor, choices: torch.Tensor, experts: int, alignment: int
+    ) -> Shape:
         return self._shapes.throughput(
             engine_of(hidden),
             hidden.shape[1],
@@ -408,7 +485,10 @@ class HybridEPBuffer:
         return counts[self.rank * local : (self.rank + 1) * local].clone()
 
     def _cached_weights(
-        self, topk_weights: Optional[torch.Tensor], probs: Optional[torch.Tensor], choices: torch.Tensor
+        self,
+        topk_weights: Optional[torch.Tensor],
+        probs: Optional[torch.Tensor],
+        choices: torch.Tensor,
     ) -> Optional[torch.Tensor]:
         """Weights to send along the routes of a handle: the routing is sent again with them."""
         if probs is not None:
@@ -418,7 +498,8 @@ class HybridEPBuffer:
     def _require_tokens(self, hidden: torch.Tensor, routes: HybridRoutes) -> None:
         if hidden.shape[0] != routes.tokens:
             raise refused(
-                f"hidden has {hidden.shape[0]} tokens; the handle is that of a dispatch of {routes.tokens}: pass as many",
+                f"hidden has {hidden.shape[0]} tokens; the handle is that of a dispatch of"
+                f" {routes.tokens}: pass as many",
                 HANDLE,
             )
 

@@ -51,22 +51,42 @@ class HybridRoutes:
 
 
 def flat_handle(
-    routes: HybridRoutes, num_dispatched: torch.Tensor, local_expert_routing_map: torch.Tensor, config: HybridConfig
+    routes: HybridRoutes,
+    num_dispatched: torch.Tensor,
+    local_expert_routing_map: torch.Tensor,
+    config: HybridConfig,
 ) -> tuple:
     """Seven members: routes, None, None, num_dispatched_tokens, local_expert_routing_map, tokens, config."""
     return (routes, None, None, num_dispatched, local_expert_routing_map, routes.tokens, config)
 
 
 def grouped_handle(
-    routes: HybridRoutes, tokens_per_expert: torch.Tensor, overflow: torch.Tensor, config: HybridConfig
+    routes: HybridRoutes,
+    tokens_per_expert: torch.Tensor,
+    overflow: torch.Tensor,
+    config: HybridConfig,
 ) -> tuple:
     """Eleven members: routes, six times None, tokens_per_expert, tokens, config, overflow_flag."""
-    return (routes, None, None, None, None, None, None, tokens_per_expert, routes.tokens, config, overflow)
+    return (
+        routes,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        tokens_per_expert,
+        routes.tokens,
+        config,
+        overflow,
+    )
 
 
 def hybrid_routes_of(handle: Any, grouped: bool) -> HybridRoutes:
     routes = handle[_ROUTES] if isinstance(handle, (tuple, list)) and handle else None
     if not isinstance(routes, HybridRoutes) or routes.grouped != grouped:
         source = "dispatch_with_permute" if grouped else "dispatch"
-        raise refused(f"handle is not one of HybridEPBuffer.{source}: pass the tuple that it returned", HANDLE)
+        raise refused(
+            f"handle is not one of HybridEPBuffer.{source}: pass the tuple that it returned", HANDLE
+        )
     return routes

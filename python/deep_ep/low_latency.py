@@ -27,7 +27,9 @@ class LowLatency:
     _streams: CommunicationStream
     _low_latency_ranks_per_node: int
 
-    def clean_low_latency_buffer(self, num_max_dispatch_tokens_per_rank: int, hidden: int, num_experts: int) -> None:
+    def clean_low_latency_buffer(
+        self, num_max_dispatch_tokens_per_rank: int, hidden: int, num_experts: int
+    ) -> None:
         """Nothing needs to be cleaned. With ``enable_shrink`` ranks meet here, and late ones are masked."""
         if self.enable_shrink:
             for buffer in self._shapes.all("low latency"):
@@ -100,7 +102,9 @@ class LowLatency:
                 topk_weights,
                 cumulative_stats=cumulative_local_expert_recv_stats,
                 wait_stats=dispatch_wait_recv_cost_stats,
-                format=ep4j.ROWS_NVFP4 if use_nvfp4 else ep4j.ROWS_FP8 if use_fp8 else ep4j.ROWS_BF16,
+                format=(
+                    ep4j.ROWS_NVFP4 if use_nvfp4 else ep4j.ROWS_FP8 if use_fp8 else ep4j.ROWS_BF16
+                ),
                 scale_kind=_scale_kind(round_scale, use_ue8m0),
                 scale_columns=not use_nvfp4,
                 deliver_weights=topk_weights is not None,
@@ -169,11 +173,17 @@ class LowLatency:
         _exclude(async_finish, return_recv_hook)
         _refuse_signals(overlap, comp_signal, src_signals)
         if zero_copy and use_logfmt:
-            raise refused("zero_copy and use_logfmt: LogFMT rows are made while they are copied: set one to False")
+            raise refused(
+                "zero_copy and use_logfmt: LogFMT rows are made while they are copied: set one to False"
+            )
         buffer, dispatched = _dispatched(handle)
         ids = topk_idx if topk_idx.dtype in (torch.int64, torch.int32) else topk_idx.long()
         with self._low_latency_scope(x, async_finish) as scope:
-            sums = torch.empty((ids.shape[0], x.shape[-1]), dtype=torch.bfloat16, device=x.device) if out is None else out
+            sums = (
+                torch.empty((ids.shape[0], x.shape[-1]), dtype=torch.bfloat16, device=x.device)
+                if out is None
+                else out
+            )
             combined = buffer.low_latency_combine(
                 dispatched,
                 dispatched.combine_input() if zero_copy else x,
@@ -220,7 +230,9 @@ class LowLatency:
     def _masked(self) -> Any:
         buffers = self._shapes.all("low latency")
         if not buffers:
-            raise refused("no low-latency operation has run yet, so there is no mask: dispatch first")
+            raise refused(
+                "no low-latency operation has run yet, so there is no mask: dispatch first"
+            )
         return buffers
 
     def _low_latency_scope(self, x: torch.Tensor, async_finish: bool) -> StreamScope:
@@ -254,7 +266,9 @@ def _dispatched(handle: Any) -> Tuple["ep4j.Buffer", Any]:
     first = handle[0] if isinstance(handle, (tuple, list)) and len(handle) == 5 else None
     found = getattr(first, "_ep4j_dispatched", None)
     if found is None:
-        raise refused("handle is not one of low_latency_dispatch: pass the tuple that it returned", HANDLE)
+        raise refused(
+            "handle is not one of low_latency_dispatch: pass the tuple that it returned", HANDLE
+        )
     return found
 
 
@@ -271,12 +285,18 @@ def _scale_kind(round_scale: bool, use_ue8m0: bool) -> int:
 
 def _global_scale(scale: Optional[torch.Tensor]) -> float:
     if scale is None:
-        raise refused("use_nvfp4 needs x_global_scale, 448 * 6 / amax of the tensor on all ranks: pass it")
+        raise refused(
+            "use_nvfp4 needs x_global_scale, 448 * 6 / amax of the tensor on all ranks: pass it"
+        )
     return float(scale)
 
 
 def _refuse_signals(overlap: bool, comp_signal: Any, src_signals: Any) -> None:
-    for name, given in (("overlap", overlap), ("comp_signal", comp_signal is not None), ("src_signals", src_signals is not None)):
+    for name, given in (
+        ("overlap", overlap),
+        ("comp_signal", comp_signal is not None),
+        ("src_signals", src_signals is not None),
+    ):
         if given:
             raise refused(
                 f"{name}: a combine of ep4j does not wait for signals of a matrix product (it sends all rows that x"

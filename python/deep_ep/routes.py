@@ -31,7 +31,9 @@ class Routes:
         self.tokens = tokens  # T of this rank
         self.top_k = top_k
         self.rows = rows  # of the caller's tensors
-        self.capacity = capacity  # rows that ep4j delivered: fewer where the caller's tensors are larger
+        self.capacity = (
+            capacity  # rows that ep4j delivered: fewer where the caller's tensors are larger
+        )
         self.fixed = fixed  # whether the caller fixed the number of rows
 
 
@@ -125,7 +127,10 @@ def internode_handle(
 
     def tokens_of_nodes() -> torch.Tensor:
         return torch.stack(
-            [is_token_in_rank[:, [r for r in range(ranks) if node_of_rank[r] == node]].any(1) for node in range(nodes)],
+            [
+                is_token_in_rank[:, [r for r in range(ranks) if node_of_rank[r] == node]].any(1)
+                for node in range(nodes)
+            ],
             dim=1,
         )
 
@@ -155,11 +160,12 @@ def internode_handle(
 
 def _positions(chosen: torch.Tensor) -> torch.Tensor:
     """Number of each token among those that go to a rank, or -1: INT32 [T, R]."""
-    return torch.where(chosen, chosen.cumsum(0) - 1, torch.full_like(chosen, -1, dtype=torch.int64)).int()
+    return torch.where(
+        chosen, chosen.cumsum(0) - 1, torch.full_like(chosen, -1, dtype=torch.int64)
+    ).int()
 
 
 def source_offsets(source_ranks: torch.Tensor, ranks: int) -> List[int]:
     """First row from each rank, then the end, from the source of each row (-1: no row)."""
     counts = torch.bincount(source_ranks.long() + 1, minlength=ranks + 1)[1:]
     return [0] + counts.cumsum(0).tolist()
-

@@ -32,7 +32,11 @@ class Rows(NamedTuple):
         scales = own(dispatched.scales)
         if self.token_scales is None:
             return x, scales
-        return x.view(self.packing), scales, own(dispatched.global_scales).view(-1, *self.token_scales.shape[1:])
+        return (
+            x.view(self.packing),
+            scales,
+            own(dispatched.global_scales).view(-1, *self.token_scales.shape[1:]),
+        )
 
     def tensors(self) -> Tuple[Optional[torch.Tensor], ...]:
         return self.x, self.scales, self.token_scales
@@ -42,10 +46,15 @@ def rows_of(given: Any) -> Rows:
     """Checks the argument `x` of a dispatch."""
     parts = given if isinstance(given, tuple) else (given,)
     if not 1 <= len(parts) <= 3 or not all(isinstance(part, torch.Tensor) for part in parts):
-        raise refused("x must be a tensor, (x, scales) or (x, scales, token_scales): pass one of these", TENSOR)
+        raise refused(
+            "x must be a tensor, (x, scales) or (x, scales, token_scales): pass one of these",
+            TENSOR,
+        )
     x = parts[0]
     if x.dim() != 2:
-        raise refused(f"x has shape {tuple(x.shape)}; it must be [tokens, hidden]: reshape it", TENSOR)
+        raise refused(
+            f"x has shape {tuple(x.shape)}; it must be [tokens, hidden]: reshape it", TENSOR
+        )
     if len(parts) == 1:
         if x.dtype not in (torch.bfloat16, torch.float16):
             raise refused(
@@ -78,7 +87,8 @@ def rows_of(given: Any) -> Rows:
 def _scales(scales: torch.Tensor, tokens: int) -> torch.Tensor:
     if scales.dim() != 2 or scales.shape[0] != tokens:
         raise refused(
-            f"the scales have shape {tuple(scales.shape)}; it must be [{tokens}, scales a row]: reshape them", TENSOR
+            f"the scales have shape {tuple(scales.shape)}; it must be [{tokens}, scales a row]: reshape them",
+            TENSOR,
         )
     by_columns = scales.stride(0) == 1 and scales.stride(1) >= tokens
     return scales if by_columns or scales.is_contiguous() else scales.contiguous()

@@ -102,7 +102,14 @@ class Shapes:
         return shape
 
     def low_latency(
-        self, engine: str, hidden: int, top_k: int, experts: int, max_tokens: int, masking: bool, ranks_per_node: int
+        self,
+        engine: str,
+        hidden: int,
+        top_k: int,
+        experts: int,
+        max_tokens: int,
+        masking: bool,
+        ranks_per_node: int,
     ) -> Shape:
         """The buffer for low-latency batches of up to `max_tokens` tokens a rank."""
         key = ("low latency", engine, hidden, top_k, experts, max_tokens)
@@ -137,7 +144,9 @@ class Shapes:
             self._open.clear()
             self.world.close()
 
-    def _throughput_config(self, config: Dict[str, Any], tokens: int, fixed: int, grouped: bool) -> "ep4j.BufferConfig":
+    def _throughput_config(
+        self, config: Dict[str, Any], tokens: int, fixed: int, grouped: bool
+    ) -> "ep4j.BufferConfig":
         def of(max_tokens: int) -> "ep4j.BufferConfig":
             # A flat dispatch delivers at most one row of each token; grouped rows need ep4j's worst case.
             rows = 0 if grouped else max_tokens * self.world.size
@@ -148,7 +157,11 @@ class Shapes:
             return of(fixed)
         needed = max(self.world.most(tokens), 1)
         rounded = max(USUAL_TOKENS, 1 << (needed - 1).bit_length())
-        while rounded > needed and self._granted is not None and self._bytes(of(rounded)) > self._granted - self._used:
+        while (
+            rounded > needed
+            and self._granted is not None
+            and self._bytes(of(rounded)) > self._granted - self._used
+        ):
             rounded //= 2
         return of(max(rounded, needed))
 

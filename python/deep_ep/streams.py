@@ -4,7 +4,7 @@
 |---|---|---|
 | CPU tensors | none: the operation has ended when the call returns | over |
 | CUDA tensors | the current stream, after ``previous_event`` | none |
-| CUDA tensors, ``async_finish`` | the communication stream, after ``previous_event`` or else the current stream | of that stream |
+| CUDA, ``async_finish`` | the communication stream, after ``previous_event`` or the current stream | its own |
 
 Results of an asynchronous call are allocated for the communication stream, also without
 ``allocate_on_comm_stream``: that is never less safe.
@@ -26,7 +26,9 @@ class CommunicationStream:
 
     def get(self) -> "torch.cuda.Stream":
         if not torch.cuda.is_available():
-            raise refused("a communication stream was asked for; it exists on GPUs only: CPU operations have none")
+            raise refused(
+                "a communication stream was asked for; it exists on GPUs only: CPU operations have none"
+            )
         if self._stream is None:
             self._stream = torch.cuda.Stream(priority=-1)
         return self._stream

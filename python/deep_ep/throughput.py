@@ -9,7 +9,14 @@ from .config import Config, round_up
 from .devices import engine_of
 from .errors import OVERFLOW, TENSOR, refused
 from .event import EventOverlap
-from .routes import LazyHandle, Routes, internode_handle, intranode_handle, routes_of, source_offsets
+from .routes import (
+    LazyHandle,
+    Routes,
+    internode_handle,
+    intranode_handle,
+    routes_of,
+    source_offsets,
+)
 from .rows import Rows, rows_of
 from .shapes import Shape, Shapes, zero_copy
 from .streams import CommunicationStream, StreamScope
@@ -47,14 +54,22 @@ class Throughput:
         """
         ranks = self.group_size
         if num_experts < 1 or num_experts % ranks:
-            raise refused(f"num_experts = {num_experts}; it must be a multiple of the {ranks} ranks: pad the experts")
+            raise refused(
+                f"num_experts = {num_experts}; it must be a multiple of the {ranks} ranks: pad the experts"
+            )
         if topk_idx.dim() != 2:
-            raise refused(f"topk_idx has shape {tuple(topk_idx.shape)}; it must be [tokens, top-k]", TENSOR)
-        with StreamScope(self._streams, topk_idx.device, previous_event, async_finish, allocate_on_comm_stream) as scope:
+            raise refused(
+                f"topk_idx has shape {tuple(topk_idx.shape)}; it must be [tokens, top-k]", TENSOR
+            )
+        with StreamScope(
+            self._streams, topk_idx.device, previous_event, async_finish, allocate_on_comm_stream
+        ) as scope:
             tokens = topk_idx.shape[0]
             # Column E takes what goes nowhere.
             ids = topk_idx.long()
-            chosen = torch.zeros((tokens, num_experts + 1), dtype=torch.bool, device=topk_idx.device)
+            chosen = torch.zeros(
+                (tokens, num_experts + 1), dtype=torch.bool, device=topk_idx.device
+            )
             chosen.scatter_(1, torch.where(ids < 0, torch.full_like(ids, num_experts), ids), True)
             chosen = chosen[:, :num_experts]
             per_expert = chosen.sum(0, dtype=torch.int32)
@@ -80,7 +95,14 @@ class Throughput:
         previous_event: Optional[EventOverlap] = None,
         async_finish: bool = False,
         allocate_on_comm_stream: bool = False,
-    ) -> Tuple[Any, Optional[torch.Tensor], Optional[torch.Tensor], Optional[List[int]], Optional[Tuple], EventOverlap]:
+    ) -> Tuple[
+        Any,
+        Optional[torch.Tensor],
+        Optional[torch.Tensor],
+        Optional[List[int]],
+        Optional[Tuple],
+        EventOverlap,
+    ]:
         """Sends each token once to each rank that has one of its experts; collective.
 
         Args:
@@ -98,10 +120,14 @@ class Throughput:
         rows = rows_of(x)
         if handle is not None:
             if topk_idx is not None or topk_weights is not None:
-                raise refused("handle comes with topk_idx or topk_weights; a cached dispatch sends rows only: leave them out")
+                raise refused(
+                    "handle comes with topk_idx or topk_weights; a cached dispatch sends rows only: leave them out"
+                )
             routes = routes_of(handle)
             self._require_tokens(rows, routes)
-            with self._scope(rows.x, config, previous_event, async_finish, allocate_on_comm_stream) as scope:
+            with self._scope(
+                rows.x, config, previous_event, async_finish, allocate_on_comm_stream
+            ) as scope:
                 routes.shape.use_sms(self._num_sms(config))
                 received = routes.shape.buffer.dispatch(
                     rows.x,
@@ -122,10 +148,14 @@ class Throughput:
         if (topk_idx is None) != (topk_weights is None):
             raise refused("one of topk_idx and topk_weights is missing: pass both or neither")
         if topk_idx is None and num_worst_tokens > 0:
-            raise refused(f"num_worst_tokens = {num_worst_tokens} without topk_idx: pass topk_idx and topk_weights")
+            raise refused(
+                f"num_worst_tokens = {num_worst_tokens} without topk_idx: pass topk_idx and topk_weights"
+            )
         self._require_layout(rows, num_tokens_per_rank, is_token_in_rank, num_tokens_per_expert)
         experts = num_tokens_per_expert.numel()
-        with self._scope(rows.x, config, previous_event, async_finish, allocate_on_comm_stream) as scope:
+        with self._scope(
+            rows.x, config, previous_event, async_finish, allocate_on_comm_stream
+        ) as scope:
             if topk_idx is None:
                 ids, experts_of_ids = self._ranks_as_experts(is_token_in_rank), self.group_size
             else:
@@ -165,7 +195,9 @@ class Throughput:
                 counts = received.aligned_counts.tolist()
             else:
                 counts = self._gathered_counts(num_tokens_per_expert, expert_alignment)
-            new_handle = self._handle(received, shape, rows.x.shape[0], ids.shape[1], count, limit, is_token_in_rank)
+            new_handle = self._handle(
+                received, shape, rows.x.shape[0], ids.shape[1], count, limit, is_token_in_rank
+            )
             scope.keep(
                 (*rows.tensors(), topk_idx, topk_weights, is_token_in_rank),
                 (*(result if isinstance(result, tuple) else (result,)), recv_idx, recv_weights),
@@ -197,7 +229,8 @@ class Throughput:
         bias0, bias1 = _biases(bias)
         if x.dim() != 2 or x.shape[0] < routes.rows:
             raise refused(
-                f"x has shape {tuple(x.shape)}; it must be [{routes.rows}, hidden], the rows of the dispatch: pass them all",
+                f"x has shape {tuple(x.shape)}; it must be [{routes.rows}, hidden], the rows of the"
+                " dispatch: pass them all",
                 TENSOR,
             )
         with self._scope(x, config, previous_event, async_finish, allocate_on_comm_stream) as scope:
@@ -224,8 +257,12 @@ class Throughput:
         allocate_on_comm_stream: bool,
     ) -> StreamScope:
         if config is not None and not isinstance(config, Config):
-            raise refused(f"config is {type(config).__name__}; it must be deep_ep.Config: pass one or leave it out")
-        return StreamScope(self._streams, x.device, previous_event, async_finish, allocate_on_comm_stream)
+            raise refused(
+                f"config is {type(config).__name__}; it must be deep_ep.Config: pass one or leave it out"
+            )
+        return StreamScope(
+            self._streams, x.device, previous_event, async_finish, allocate_on_comm_stream
+        )
 
     def _num_sms(self, config: Optional[Config]) -> int:
         return self.num_sms if config is None else config.num_sms
@@ -236,14 +273,19 @@ class Throughput:
             return None
         columns = torch.tensor(nodes, device=in_rank.device)
         return torch.stack(
-            [in_rank[:, columns == node].any(1).sum(dtype=torch.int32) for node in sorted(set(nodes))]
+            [
+                in_rank[:, columns == node].any(1).sum(dtype=torch.int32)
+                for node in sorted(set(nodes))
+            ]
         )
 
     def _ranks_as_experts(self, is_token_in_rank: torch.Tensor) -> torch.Tensor:
         """Without top-k each rank counts as one expert: INT64 [T, R]."""
         ranks = self.group_size
         if ranks > _MAX_TOP_K:
-            raise refused(f"a dispatch without topk_idx takes {_MAX_TOP_K} ranks, not {ranks}: pass topk_idx and topk_weights")
+            raise refused(
+                f"a dispatch without topk_idx takes {_MAX_TOP_K} ranks, not {ranks}: pass topk_idx and topk_weights"
+            )
         ids = torch.arange(ranks, device=is_token_in_rank.device).expand(is_token_in_rank.shape)
         return torch.where(is_token_in_rank, ids, torch.full_like(ids, -1)).contiguous()
 
@@ -251,7 +293,9 @@ class Throughput:
         """Counts of the local experts where the dispatch itself knows ranks only."""
         mine = num_tokens_per_expert.to("cpu", torch.int32).contiguous().numpy().tobytes()
         of_ranks = self._shapes.world.group.all_gather(mine)
-        counts = torch.stack([torch.frombuffer(bytearray(of_rank), dtype=torch.int32) for of_rank in of_ranks]).sum(0)
+        counts = torch.stack(
+            [torch.frombuffer(bytearray(of_rank), dtype=torch.int32) for of_rank in of_ranks]
+        ).sum(0)
         local = counts.view(self.group_size, -1)[self.rank]
         return [round_up(count, alignment) for count in local.tolist()]
 
@@ -270,7 +314,9 @@ class Throughput:
             (
                 "num_tokens_per_expert",
                 per_expert,
-                per_expert.dim() == 1 and per_expert.numel() > 0 and per_expert.numel() % ranks == 0,
+                per_expert.dim() == 1
+                and per_expert.numel() > 0
+                and per_expert.numel() % ranks == 0,
                 f"[experts], a multiple of the {ranks} ranks",
             ),
         ):
@@ -284,7 +330,8 @@ class Throughput:
     def _require_tokens(self, rows: Rows, routes: Routes) -> None:
         if rows.x.shape[0] != routes.tokens:
             raise refused(
-                f"x has {rows.x.shape[0]} tokens; the handle is that of a dispatch of {routes.tokens}: pass as many", TENSOR
+                f"x has {rows.x.shape[0]} tokens; the handle is that of a dispatch of {routes.tokens}: pass as many",
+                TENSOR,
             )
 
     def _require_fit(self, received: Any, x: torch.Tensor, num_worst_tokens: int) -> None:
@@ -323,8 +370,12 @@ class Throughput:
                 return known
 
         if len(set(self._nodes)) == 1:
-            return intranode_handle(routes, self.rank, self.group_size, sources, offsets, is_token_in_rank)
-        return internode_handle(routes, self._nodes, self.group_size, sources, offsets, is_token_in_rank)
+            return intranode_handle(
+                routes, self.rank, self.group_size, sources, offsets, is_token_in_rank
+            )
+        return internode_handle(
+            routes, self._nodes, self.group_size, sources, offsets, is_token_in_rank
+        )
 
 
 def _owner(rows: int) -> Any:

@@ -26,11 +26,18 @@ class World:
         elif comm is not None:
             self.rank, self.size = comm.Get_rank(), comm.Get_size()
         else:
-            raise refused("group = None and comm = None; one must be given: pass a torch.distributed group or mpi4py's")
+            raise refused(
+                "group = None and comm = None; one must be given: pass a torch.distributed group or mpi4py's"
+            )
         choose_device()
         host, port, secret = _broadcast(_rendezvous() if self.rank == 0 else None, group, comm)
         self.group = ep4j.Group.join(
-            rank=self.rank, ranks=self.size, host=host, port=port, secret=secret, hosting=self.rank == 0
+            rank=self.rank,
+            ranks=self.size,
+            host=host,
+            port=port,
+            secret=secret,
+            hosting=self.rank == 0,
         )
         self.node_of_rank = _nodes(self.group)
 
@@ -46,7 +53,10 @@ class World:
 
     def most(self, value: int) -> int:
         """The largest `value` of all ranks; collective."""
-        return max(int.from_bytes(mine, "little") for mine in self.group.all_gather(value.to_bytes(8, "little")))
+        return max(
+            int.from_bytes(mine, "little")
+            for mine in self.group.all_gather(value.to_bytes(8, "little"))
+        )
 
     def close(self) -> None:
         self.group.close()
@@ -68,7 +78,9 @@ def _rendezvous() -> Tuple[str, int, str]:
     if given:
         host, _, port = given.rpartition(":")
         if not host or not port.isdigit():
-            raise refused(f"EP4J_RENDEZVOUS = {given}; it must be host:port: correct it or unset it")
+            raise refused(
+                f"EP4J_RENDEZVOUS = {given}; it must be host:port: correct it or unset it"
+            )
         return host, int(port), secrets.token_hex(16)
     with socket.socket() as probe:
         probe.bind(("", 0))

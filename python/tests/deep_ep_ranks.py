@@ -24,7 +24,9 @@ class _Pool:
         self._work = [context.Queue() for _ in range(ranks)]
         self._processes = [
             context.Process(
-                target=_serve, args=(rank, ranks, self._directory.name, self._work[rank], self._results), daemon=True
+                target=_serve,
+                args=(rank, ranks, self._directory.name, self._work[rank], self._results),
+                daemon=True,
             )
             for rank in range(ranks)
         ]
@@ -84,7 +86,9 @@ def _serve(rank: int, ranks: int, directory: str, work: Any, results: Any) -> No
     # Many processes that end soon: quick compilation. Small batches: small buffers.
     os.environ.setdefault("EP4J_JVM_OPTIONS", "-XX:TieredStopAtLevel=1")
     os.environ.setdefault("EP4J_MAX_TOKENS", "256")
-    dist.init_process_group("gloo", init_method=f"file://{directory}/store", rank=rank, world_size=ranks)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{directory}/store", rank=rank, world_size=ranks
+    )
     for body, arguments in iter(work.get, None):
         error, value = None, None
         try:

@@ -35,7 +35,9 @@ class _Dispatch(torch.autograd.Function):
     @staticmethod
     def backward(ctx, row_gradients, _, weight_gradients, __):
         gradients, of_weights, _ = ctx.buffer.combine(
-            row_gradients.contiguous(), ctx.handle, topk_weights=weight_gradients.float().contiguous()
+            row_gradients.contiguous(),
+            ctx.handle,
+            topk_weights=weight_gradients.float().contiguous(),
         )
         return gradients, None, of_weights, None, None
 
@@ -67,7 +69,10 @@ class _HybridDispatch(torch.autograd.Function):
     @staticmethod
     def backward(ctx, row_gradients, prob_gradients, _, __):
         gradients, of_probs = ctx.buffer.combine_with_unpermute(
-            hidden=row_gradients.contiguous(), probs=prob_gradients, handle=ctx.handle, pad_multiple=4
+            hidden=row_gradients.contiguous(),
+            probs=prob_gradients,
+            handle=ctx.handle,
+            pad_multiple=4,
         )
         return gradients, None, of_probs, None
 
@@ -81,7 +86,10 @@ class _HybridCombine(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradients):
         rows, _, _, _, _ = ctx.buffer.dispatch_with_permute(
-            hidden=gradients.contiguous(), handle=ctx.handle, pad_multiple=4, num_permuted_tokens=ctx.rows
+            hidden=gradients.contiguous(),
+            handle=ctx.handle,
+            pad_multiple=4,
+            num_permuted_tokens=ctx.rows,
         )
         return rows, None, None
 
@@ -108,12 +116,16 @@ class _Block:
 
     def alone(self):
         """Output and gradients of x, router, up and down, in one process, in FP32."""
-        x, router, up, down = (t.float().clone().requires_grad_() for t in (self.x, self.router, self.up, self.down))
+        x, router, up, down = (
+            t.float().clone().requires_grad_() for t in (self.x, self.router, self.up, self.down)
+        )
         ids, weights = self.route(x, router)
         y = torch.zeros_like(x)
         for e in range(self.experts):
             token, slot = (ids == e).nonzero(as_tuple=True)
-            y = y.index_add(0, token, _expert(x[token], up[e], down[e]) * weights[token, slot].unsqueeze(1))
+            y = y.index_add(
+                0, token, _expert(x[token], up[e], down[e]) * weights[token, slot].unsqueeze(1)
+            )
         y.backward(self.out_gradient.float())
         return y.detach(), x.grad, router.grad, up.grad, down.grad
 
@@ -129,12 +141,18 @@ def _train(group, kind):
     local = block.experts // ranks
     mine = slice(rank * local, (rank + 1) * local)
     x = block.x[block.part(rank)].clone().requires_grad_()
-    router, up, down = (t.clone().requires_grad_() for t in (block.router, block.up[mine], block.down[mine]))
+    router, up, down = (
+        t.clone().requires_grad_() for t in (block.router, block.up[mine], block.down[mine])
+    )
     ids, weights = block.route(x, router)
     if kind == "throughput":
         buffer = deep_ep.Buffer(group, 1 << 28, 0)
-        assert buffer.group is group and buffer.num_nvl_bytes == 1 << 28 and buffer.num_rdma_bytes == 0
-        rows, local_ids, local_weights, handle = _Dispatch.apply(x, ids, weights, block.experts, buffer)
+        assert (
+            buffer.group is group and buffer.num_nvl_bytes == 1 << 28 and buffer.num_rdma_bytes == 0
+        )
+        rows, local_ids, local_weights, handle = _Dispatch.apply(
+            x, ids, weights, block.experts, buffer
+        )
         outputs = torch.zeros(rows.shape)
         for e in range(local):
             row, slot = (local_ids == e).nonzero(as_tuple=True)
@@ -196,12 +214,18 @@ def vllm(group):
     for tokens in (5, 40, 0 if rank == 0 else 3):
         torch.manual_seed(tokens + rank)
         x = torch.randn(tokens, HIDDEN).bfloat16()
-        ids = torch.stack([torch.randperm(experts)[:TOP_K] for _ in range(tokens)] or [torch.empty(TOP_K)])[:tokens]
+        ids = torch.stack(
+            [torch.randperm(experts)[:TOP_K] for _ in range(tokens)] or [torch.empty(TOP_K)]
+        )[:tokens]
         ids = ids.to(torch_type)
         weights = torch.rand(tokens, TOP_K)
         previous = deep_ep.Buffer.capture()
         per_rank, per_node, per_expert, in_rank, event = buffer.get_dispatch_layout(
-            topk_idx=ids, num_experts=experts, previous_event=previous, async_finish=False, allocate_on_comm_stream=False
+            topk_idx=ids,
+            num_experts=experts,
+            previous_event=previous,
+            async_finish=False,
+            allocate_on_comm_stream=False,
         )
         rows, local_ids, local_weights, counts, handle, event = buffer.dispatch(
             x=x,
@@ -220,7 +244,9 @@ def vllm(group):
         )
         event.current_stream_wait()
         assert sum(counts) == int((local_ids >= 0).sum())
-        scaled = rows * torch.where(local_ids >= 0, local_weights, torch.zeros(1)).sum(1, keepdim=True)
+        scaled = rows * torch.where(local_ids >= 0, local_weights, torch.zeros(1)).sum(
+            1, keepdim=True
+        )
         sums, _, event = buffer.combine(
             x=scaled.bfloat16(),
             handle=handle,
@@ -231,7 +257,9 @@ def vllm(group):
             allocate_on_comm_stream=False,
         )
         event.current_stream_wait()
-        assert torch.allclose(sums.float(), x.float() * weights.sum(1, keepdim=True), rtol=2e-2, atol=1e-2)
+        assert torch.allclose(
+            sums.float(), x.float() * weights.sum(1, keepdim=True), rtol=2e-2, atol=1e-2
+        )
     buffer.destroy()
 
     tokens, most = 6, 16
@@ -253,10 +281,19 @@ def vllm(group):
     hook()
     out = torch.empty_like(x)
     _, _, hook = buffer.low_latency_combine(
-        rows, ids, weights, handle, async_finish=False, zero_copy=False, return_recv_hook=True, out=out
+        rows,
+        ids,
+        weights,
+        handle,
+        async_finish=False,
+        zero_copy=False,
+        return_recv_hook=True,
+        out=out,
     )
     hook()
-    assert torch.allclose(out.float(), x.float() * weights.sum(1, keepdim=True), rtol=2e-2, atol=1e-2)
+    assert torch.allclose(
+        out.float(), x.float() * weights.sum(1, keepdim=True), rtol=2e-2, atol=1e-2
+    )
     buffer.destroy()
     return True
 
@@ -271,14 +308,20 @@ def sglang(group):
     config = deep_ep.Config(**{"num_sms": 24, "num_max_nvl_chunked_send_tokens": 16})
     nvl = max(
         c.get_nvl_buffer_size_hint(HIDDEN * 2, ranks)
-        for c in (config, deep_ep.Buffer.get_dispatch_config(ranks), deep_ep.Buffer.get_combine_config(ranks))
+        for c in (
+            config,
+            deep_ep.Buffer.get_dispatch_config(ranks),
+            deep_ep.Buffer.get_combine_config(ranks),
+        )
     )
     rdma = max(
         config.get_rdma_buffer_size_hint(HIDDEN * 2, ranks),
         deep_ep.Buffer.get_low_latency_rdma_size_hint(most, HIDDEN, ranks, experts),
     )
     assert nvl > 0 and rdma > 0
-    buffer = deep_ep.Buffer(group, nvl, rdma, low_latency_mode=True, num_qps_per_rank=2, allow_mnnvl=True)
+    buffer = deep_ep.Buffer(
+        group, nvl, rdma, low_latency_mode=True, num_qps_per_rank=2, allow_mnnvl=True
+    )
     assert deep_ep.Buffer.num_sms and buffer.low_latency_mode and buffer.group_size == ranks
     tokens = 7
     torch.manual_seed(rank)
@@ -286,7 +329,9 @@ def sglang(group):
     ids = torch.stack([torch.randperm(experts)[:TOP_K] for _ in range(tokens)])
     weights = torch.rand(tokens, TOP_K)
     for _ in range(2):
-        layout = buffer.get_dispatch_layout(ids, experts, previous_event=deep_ep.Buffer.capture(), async_finish=True)
+        layout = buffer.get_dispatch_layout(
+            ids, experts, previous_event=deep_ep.Buffer.capture(), async_finish=True
+        )
         rows, local_ids, _, counts, handle, event = buffer.dispatch(
             x,
             topk_idx=ids,
@@ -303,23 +348,46 @@ def sglang(group):
         )
         event.current_stream_wait()
         assert all(count % 128 == 0 for count in counts)
-        sums, _, event = buffer.combine(rows, handle, async_finish=True, previous_event=event, allocate_on_comm_stream=True)
+        sums, _, event = buffer.combine(
+            rows, handle, async_finish=True, previous_event=event, allocate_on_comm_stream=True
+        )
         event.current_stream_wait()
-        assert torch.allclose(sums.float(), x.float() * layout[3].sum(1, keepdim=True), rtol=1e-2, atol=1e-5)
+        assert torch.allclose(
+            sums.float(), x.float() * layout[3].sum(1, keepdim=True), rtol=1e-2, atol=1e-5
+        )
 
         buffer.clean_low_latency_buffer(most, HIDDEN, experts)
-        rows, counts, handle, event, _ = buffer.low_latency_dispatch(x, ids, most, experts, use_fp8=False, async_finish=True)
+        rows, counts, handle, event, _ = buffer.low_latency_dispatch(
+            x, ids, most, experts, use_fp8=False, async_finish=True
+        )
         event.current_stream_wait()
-        for refused in (dict(overlap=True), dict(comp_signal=counts), dict(src_signals=counts, src_signal_expect_value=2)):
+        for refused in (
+            dict(overlap=True),
+            dict(comp_signal=counts),
+            dict(src_signals=counts, src_signal_expect_value=2),
+        ):
             try:
                 buffer.low_latency_combine(rows, ids, weights, handle, **refused)
                 raise AssertionError(f"{refused} was accepted")
             except ep4j.InvalidArgument as error:
-                assert "does not wait for signals" in str(error) and "return_recv_hook" in str(error)
-        nothing = dict(overlap=False, packed_recv_count=counts, comp_signal=None, block_m=64, threshold=0, num_sms=3)
-        sums, event, _ = buffer.low_latency_combine(rows, ids, weights, handle, async_finish=True, **nothing)
+                assert "does not wait for signals" in str(error) and "return_recv_hook" in str(
+                    error
+                )
+        nothing = dict(
+            overlap=False,
+            packed_recv_count=counts,
+            comp_signal=None,
+            block_m=64,
+            threshold=0,
+            num_sms=3,
+        )
+        sums, event, _ = buffer.low_latency_combine(
+            rows, ids, weights, handle, async_finish=True, **nothing
+        )
         event.current_stream_wait()
-        assert torch.allclose(sums.float(), x.float() * weights.sum(1, keepdim=True), rtol=2e-2, atol=1e-2)
+        assert torch.allclose(
+            sums.float(), x.float() * weights.sum(1, keepdim=True), rtol=2e-2, atol=1e-2
+        )
     return True
 
 
@@ -335,7 +403,9 @@ def refusals(group):
     ids = torch.stack([torch.randperm(experts)[:TOP_K] for _ in range(tokens)])
     weights = torch.rand(tokens, TOP_K)
     per_rank, _, per_expert, in_rank, _ = buffer.get_dispatch_layout(ids, experts)
-    layout = dict(num_tokens_per_rank=per_rank, num_tokens_per_expert=per_expert, is_token_in_rank=in_rank)
+    layout = dict(
+        num_tokens_per_rank=per_rank, num_tokens_per_expert=per_expert, is_token_in_rank=in_rank
+    )
     routing = dict(topk_idx=ids, topk_weights=weights)
     rows, _, _, _, handle, _ = buffer.dispatch(x, **layout, **routing)
 
@@ -343,7 +413,9 @@ def refusals(group):
         try:
             call(*args, **options)
         except ep4j.InvalidArgument as error:
-            assert isinstance(error, RuntimeError) and str(error).startswith(f"EP4J-{error.code}: "), error
+            assert isinstance(error, RuntimeError) and str(error).startswith(
+                f"EP4J-{error.code}: "
+            ), error
             assert words in str(error), (words, str(error))
             return
         raise AssertionError(f"{words}: accepted")
@@ -352,11 +424,30 @@ def refusals(group):
     refuse("pass both or neither", buffer.dispatch, x, **layout, topk_idx=ids)
     refuse("leave them out", buffer.dispatch, x, handle=handle, **routing)
     refuse("without topk_idx", buffer.dispatch, x, **layout, num_worst_tokens=64)
-    refuse("is_token_in_rank", buffer.dispatch, x, **{**layout, "is_token_in_rank": per_expert}, **routing)
+    refuse(
+        "is_token_in_rank",
+        buffer.dispatch,
+        x,
+        **{**layout, "is_token_in_rank": per_expert},
+        **routing,
+    )
     refuse("[tokens, hidden]", buffer.dispatch, x.view(-1), **layout, **routing)
     refuse("torch.bfloat16", buffer.dispatch, x.float(), **layout, **routing)
-    refuse("the scales", buffer.dispatch, (x.view(torch.uint8)[:, :HIDDEN], weights[:1]), **layout, **routing)
-    refuse("allocate_on_comm_stream", buffer.dispatch, x, **layout, **routing, allocate_on_comm_stream=True)
+    refuse(
+        "the scales",
+        buffer.dispatch,
+        (x.view(torch.uint8)[:, :HIDDEN], weights[:1]),
+        **layout,
+        **routing,
+    )
+    refuse(
+        "allocate_on_comm_stream",
+        buffer.dispatch,
+        x,
+        **layout,
+        **routing,
+        allocate_on_comm_stream=True,
+    )
     refuse("deep_ep.Config", buffer.dispatch, x, **layout, **routing, config=24)
     refuse("tuple of two", buffer.combine, rows, handle, bias=[x])
     refuse("pass them all", buffer.combine, rows[:-1], handle)
@@ -395,15 +486,29 @@ def refusals(group):
     only_first = torch.zeros(tokens, 1, dtype=torch.int64)
     l = buffer.get_dispatch_layout(only_first, experts)
     try:
-        buffer.dispatch(x, None, l[0], None, l[3], l[2], only_first, torch.rand(tokens, 1), num_worst_tokens=tokens)
+        buffer.dispatch(
+            x,
+            None,
+            l[0],
+            None,
+            l[3],
+            l[2],
+            only_first,
+            torch.rand(tokens, 1),
+            num_worst_tokens=tokens,
+        )
         assert rank != 0 or ranks == 1, "too few rows were accepted"
     except ep4j.Overflow as error:
         assert rank == 0 and "num_worst_tokens" in str(error)
     sums, _, _ = buffer.combine(rows, handle)
-    assert torch.allclose(sums.float(), x.float() * in_rank.sum(1, keepdim=True), rtol=1e-2, atol=1e-5)
+    assert torch.allclose(
+        sums.float(), x.float() * in_rank.sum(1, keepdim=True), rtol=1e-2, atol=1e-5
+    )
     buffer.destroy()
     try:
-        buffer.dispatch(x, **layout, topk_idx=ids[:, :1].contiguous(), topk_weights=weights[:, :1].contiguous())
+        buffer.dispatch(
+            x, **layout, topk_idx=ids[:, :1].contiguous(), topk_weights=weights[:, :1].contiguous()
+        )
         raise AssertionError("a destroyed buffer was used")
     except ep4j.InvalidUse as error:
         assert "destroyed" in str(error)

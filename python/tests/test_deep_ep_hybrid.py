@@ -24,7 +24,9 @@ class _Everyone:
         self.scales = torch.randn(tokens, HIDDEN // 128)
         self.topk_idx = torch.stack([torch.randperm(self.experts)[:TOP_K] for _ in range(tokens)])
         self.topk_weights = torch.rand(tokens, TOP_K)
-        self.map = torch.zeros(tokens, self.experts, dtype=torch.bool).scatter_(1, self.topk_idx, True)
+        self.map = torch.zeros(tokens, self.experts, dtype=torch.bool).scatter_(
+            1, self.topk_idx, True
+        )
         self.probs = torch.zeros(tokens, self.experts).scatter_(1, self.topk_idx, self.topk_weights)
         maps = _gathered(self.map.byte()).bool()
         mine = slice(rank * local, (rank + 1) * local)
@@ -58,8 +60,10 @@ def _gathered(mine):
 
 
 def _same(a, b):
-    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(
-        a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8)
+    return (
+        a.dtype == b.dtype
+        and a.shape == b.shape
+        and torch.equal(a.contiguous().view(torch.uint8), b.contiguous().view(torch.uint8))
     )
 
 
@@ -80,21 +84,31 @@ def flat_and_grouped(group, tokens, local, seed):
 
 
 def _flat(buffer, e, fp8, with_probs):
-    by_index = dict(topk_idx=e.topk_idx, topk_weights=e.topk_weights if with_probs else None, num_of_experts=e.experts)
+    by_index = dict(
+        topk_idx=e.topk_idx,
+        topk_weights=e.topk_weights if with_probs else None,
+        num_of_experts=e.experts,
+    )
     by_map = dict(routing_map=e.map, probs=e.probs if with_probs else None)
     for routing in (by_index, by_map):
-        rows, probs, scales, handle = buffer.dispatch(hidden=e.hidden, scaling_factor=e.scales, **routing)
+        rows, probs, scales, handle = buffer.dispatch(
+            hidden=e.hidden, scaling_factor=e.scales, **routing
+        )
         assert _same(rows, e.rows)
         mine = slice(buffer.local_rank * e.local, (buffer.local_rank + 1) * e.local)
         assert (probs is None) == (not with_probs)
         if with_probs:
-            assert probs.shape == (rows.shape[0], e.experts) and _same(probs[:, mine].contiguous(), e.rows_probs)
+            assert probs.shape == (rows.shape[0], e.experts) and _same(
+                probs[:, mine].contiguous(), e.rows_probs
+            )
         assert (scales is None) == (not fp8)
         if fp8:
             assert _same(scales, e.rows_scales)
         assert len(handle) == 7 and handle[3].item() == rows.shape[0]
         assert torch.equal(handle[4], e.rows_map)
-        again = buffer.dispatch(hidden=e.hidden, scaling_factor=e.scales, handle=handle, probs=routing.get("probs"))
+        again = buffer.dispatch(
+            hidden=e.hidden, scaling_factor=e.scales, handle=handle, probs=routing.get("probs")
+        )
         assert _same(again[0], rows)
         if routing.get("probs") is not None:
             assert _same(again[1], probs)
@@ -117,13 +131,21 @@ def _grouped(buffer, e, fp8, with_probs, fused):
     )
     assert _same(rows, e.grouped(e.rows, PAD))
     assert padded.sum().item() == rows.shape[0] and (padded % PAD == 0).all()
-    assert len(handle) == 11 and handle[7].tolist() == e.rows_map.sum(0).tolist() and not handle[10].item()
+    assert (
+        len(handle) == 11
+        and handle[7].tolist() == e.rows_map.sum(0).tolist()
+        and not handle[10].item()
+    )
     if with_probs:
         assert _same(probs, e.grouped_probs(PAD))
     if fp8:
         assert _same(scales, e.grouped(e.rows_scales, PAD))
     again = buffer.dispatch_with_permute(
-        hidden=e.hidden, scaling_factor=e.scales, handle=handle, pad_multiple=PAD, num_permuted_tokens=rows.shape[0]
+        hidden=e.hidden,
+        scaling_factor=e.scales,
+        handle=handle,
+        pad_multiple=PAD,
+        num_permuted_tokens=rows.shape[0],
     )
     assert _same(again[0], rows) and again[1] is None and torch.equal(again[3], padded)
     if fp8:
@@ -159,7 +181,9 @@ def _static(buffer, e, fp8):
         if fits:
             assert _same(rows[:n], true[:n]) and _same(probs[:n], e.grouped_probs(PAD)[:n])
         if fits and not fp8:
-            sums, sum_probs = buffer.combine_with_unpermute(hidden=rows, probs=probs, handle=handle, pad_multiple=PAD)
+            sums, sum_probs = buffer.combine_with_unpermute(
+                hidden=rows, probs=probs, handle=handle, pad_multiple=PAD
+            )
             assert torch.allclose((sums / TOP_K).float(), e.hidden.float(), atol=2e-5, rtol=1e-2)
             assert _same(sum_probs, e.probs)
 

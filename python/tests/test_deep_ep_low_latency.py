@@ -32,7 +32,11 @@ def matrix(group, tokens, hidden, experts, log_fmt, seed):
     random.seed(seed + rank)
     size = deep_ep.Buffer.get_low_latency_rdma_size_hint(tokens, hidden, ranks, experts)
     buffer = deep_ep.Buffer(
-        group, num_rdma_bytes=size, low_latency_mode=True, num_qps_per_rank=experts // ranks, explicitly_destroy=True
+        group,
+        num_rdma_bytes=size,
+        low_latency_mode=True,
+        num_qps_per_rank=experts // ranks,
+        explicitly_destroy=True,
     )
     x = torch.full((tokens, hidden), float(rank - OFFSET)).bfloat16()
     x[:, -128:] = torch.arange(tokens).bfloat16().view(-1, 1)
@@ -75,7 +79,10 @@ def matrix(group, tokens, hidden, experts, log_fmt, seed):
                 assert handle[2:] == (tokens, hidden, experts)
                 if use_fp8:
                     codes, scales = received
-                    assert codes.shape == (experts // ranks, ranks * tokens, hidden) and codes.is_contiguous()
+                    assert (
+                        codes.shape == (experts // ranks, ranks * tokens, hidden)
+                        and codes.is_contiguous()
+                    )
                     width = hidden // 512 if use_ue8m0 else hidden // 128
                     assert scales.shape == (experts // ranks, ranks * tokens, width), scales.shape
                     assert scales.dtype == (torch.int32 if use_ue8m0 else torch.float32)
@@ -87,7 +94,19 @@ def matrix(group, tokens, hidden, experts, log_fmt, seed):
                 else:
                     rows = received
                 exact = not round_scale and not use_nvfp4
-                _check(batch is x, exact, rows, counts, handle, stats, everyone, rank, ranks, tokens, experts)
+                _check(
+                    batch is x,
+                    exact,
+                    rows,
+                    counts,
+                    handle,
+                    stats,
+                    everyone,
+                    rank,
+                    ranks,
+                    tokens,
+                    experts,
+                )
                 wanted = batch * weights.masked_fill(topk_idx < 0, 0).sum(1, keepdim=True)
                 # Rows behind the counts hold old bytes, which may be no numbers.
                 valid = torch.arange(ranks * tokens).view(1, -1, 1) < counts.view(-1, 1, 1)
@@ -112,7 +131,9 @@ def matrix(group, tokens, hidden, experts, log_fmt, seed):
                     )
                     hook() if hooked else event.current_stream_wait()
                     assert summed.data_ptr() == out.data_ptr() and not torch.isnan(summed).any()
-                    assert calc_diff(wanted, summed) < (max(tolerance, 1e-3) if log_fmt else tolerance)
+                    assert calc_diff(wanted, summed) < (
+                        max(tolerance, 1e-3) if log_fmt else tolerance
+                    )
                 assert (waits >= 0).all()
     buffer.destroy()
     return calls
@@ -144,7 +165,11 @@ def _check(constant, exact, rows, counts, handle, stats, everyone, rank, ranks, 
 def _from_nvfp4(codes, scales, global_scale, rows, hidden):
     """Rows of the layout that block-scaled matrix products read, as BF16 [L, P, H]."""
     _, _, tiles, _, width, experts = scales.shape
-    assert codes.shape == (rows, hidden // 2, experts) and scales.shape[:2] == (32, 4) and width == hidden // 64
+    assert (
+        codes.shape == (rows, hidden // 2, experts)
+        and scales.shape[:2] == (32, 4)
+        and width == hidden // 64
+    )
     in_memory = scales.permute(5, 2, 4, 0, 1, 3)
     assert in_memory.is_contiguous()
     factors = torch.empty(experts, tiles * 128, hidden // 16)
@@ -152,7 +177,9 @@ def _from_nvfp4(codes, scales, global_scale, rows, hidden):
         tile = in_memory[:, row // 128, :, row % 32, row % 128 // 32]
         factors[:, row] = decoded(tile).reshape(experts, -1)
     bytes_ = codes.permute(2, 0, 1)
-    values = torch.stack((_E2M1[(bytes_ & 15).long()], _E2M1[(bytes_ >> 4).long()]), dim=3).view(experts, rows, hidden)
+    values = torch.stack((_E2M1[(bytes_ & 15).long()], _E2M1[(bytes_ >> 4).long()]), dim=3).view(
+        experts, rows, hidden
+    )
     return (values * factors[:, :rows].repeat_interleave(16, dim=2) / global_scale).bfloat16()
 
 
@@ -162,15 +189,31 @@ def overlapped(group):
 
     rank, ranks = group.rank(), group.size()
     tokens, hidden, experts = 8, 128, 2 * ranks
-    buffer = deep_ep.Buffer(group, num_rdma_bytes=1 << 28, low_latency_mode=True, enable_shrink=True)
+    buffer = deep_ep.Buffer(
+        group, num_rdma_bytes=1 << 28, low_latency_mode=True, enable_shrink=True
+    )
     torch.manual_seed(rank)
     halves = []
     for half in range(2):
         x = torch.randn(tokens, hidden).bfloat16()
         ids = torch.stack([torch.randperm(experts)[:2] for _ in range(tokens)])
         weights = torch.rand(tokens, 2)
-        halves.append((x, ids, weights, buffer.low_latency_dispatch(
-            x, ids, tokens, experts, use_fp8=False, return_recv_hook=True, topk_weights=weights)))
+        halves.append(
+            (
+                x,
+                ids,
+                weights,
+                buffer.low_latency_dispatch(
+                    x,
+                    ids,
+                    tokens,
+                    experts,
+                    use_fp8=False,
+                    return_recv_hook=True,
+                    topk_weights=weights,
+                ),
+            )
+        )
     for x, ids, weights, (rows, counts, row_weights, sources, handle, _, hook) in halves:
         hook()
         out = torch.zeros_like(rows)
@@ -178,10 +221,14 @@ def overlapped(group):
             n = int(counts[e])
             out[e, :n] = rows[e, :n] * (rank * 2 + e + 1)
             for source in range(ranks):
-                begin, length = int(handle[1][e][source] >> 32), int(handle[1][e][source] & 0xFFFFFFFF)
+                begin, length = int(handle[1][e][source] >> 32), int(
+                    handle[1][e][source] & 0xFFFFFFFF
+                )
                 assert (sources[e, begin : begin + length] == source).all()
             assert (row_weights[e, :n] > 0).all()
-        summed, _, hook = buffer.low_latency_combine(out, ids, weights, handle, return_recv_hook=True)
+        summed, _, hook = buffer.low_latency_combine(
+            out, ids, weights, handle, return_recv_hook=True
+        )
         hook()
         wanted = x.float() * (weights * (ids + 1)).sum(1, keepdim=True)
         assert torch.allclose(summed.float(), wanted, rtol=2e-2, atol=1e-2)

@@ -75,7 +75,9 @@ def intranode(group, tokens, experts, seed):
                         return dict(config=config, async_finish=asynchronous, **more)
 
                     weights = random_weights if x is random else constant_weights
-                    routing = dict(topk_idx=case.topk_idx, topk_weights=weights) if with_top_k else {}
+                    routing = (
+                        dict(topk_idx=case.topk_idx, topk_weights=weights) if with_top_k else {}
+                    )
                     sent = dict(
                         x=x,
                         num_tokens_per_rank=case.per_rank,
@@ -83,10 +85,14 @@ def intranode(group, tokens, experts, seed):
                         num_tokens_per_expert=case.per_expert,
                         **routing,
                     )
-                    received, ids, recv_weights, counts, handle, event = buffer.dispatch(**extra(**sent))
+                    received, ids, recv_weights, counts, handle, event = buffer.dispatch(
+                        **extra(**sent)
+                    )
                     event.current_stream_wait() if asynchronous else None
                     as_given = received
-                    rows = per_token_cast_back(*received) if isinstance(received, tuple) else received
+                    rows = (
+                        per_token_cast_back(*received) if isinstance(received, tuple) else received
+                    )
                     prefix = handle[0]
                     assert rows.shape[0] == int(case.all_per_rank[rank])
                     assert counts == case.all_per_expert.view(ranks, -1)[rank].tolist(), counts
@@ -104,16 +110,24 @@ def intranode(group, tokens, experts, seed):
                         assert [int((ids == e).sum()) for e in range(case.local)] == counts
                         assert (recv_weights[ids == -1] == 0).all()
                         if x is not random:
-                            filled = torch.where(ids == -1, recv_weights.amax(1, keepdim=True), recv_weights)
+                            filled = torch.where(
+                                ids == -1, recv_weights.amax(1, keepdim=True), recv_weights
+                            )
                             check_constant(filled, prefix)
                         for worst in (tokens * ranks, tokens * ranks + 1024 * ranks):
                             more = buffer.dispatch(**extra(**sent, num_worst_tokens=worst))
-                            wide = per_token_cast_back(*more[0]) if isinstance(more[0], tuple) else more[0]
+                            wide = (
+                                per_token_cast_back(*more[0])
+                                if isinstance(more[0], tuple)
+                                else more[0]
+                            )
                             n = rows.shape[0]
                             assert more[3] == [] and wide.shape[0] == worst
                             assert more[1].shape[0] == more[2].shape[0] == worst
                             assert torch.equal(wide[:n], rows) and torch.equal(more[1][:n], ids)
-                            assert torch.equal(more[2][:n], recv_weights) and (more[1][n:] == -1).all()
+                            assert (
+                                torch.equal(more[2][:n], recv_weights) and (more[1][n:] == -1).all()
+                            )
                             assert torch.equal(more[4][0], prefix)
                             if x is random:
                                 summed, _, _ = buffer.combine(wide, more[4])
@@ -131,7 +145,10 @@ def intranode(group, tokens, experts, seed):
                     copies = case.in_rank.sum(1, keepdim=True)
                     wanted = random if x is random else constant
                     reached = copies.view(-1) > 0
-                    assert calc_diff((summed.float() / copies.clamp(min=1))[reached], wanted[reached]) < 5e-6
+                    assert (
+                        calc_diff((summed.float() / copies.clamp(min=1))[reached], wanted[reached])
+                        < 5e-6
+                    )
                     assert (summed[~reached] == 0).all()
                     if with_top_k:
                         chosen = case.topk_idx >= 0
@@ -145,7 +162,14 @@ def intranode(group, tokens, experts, seed):
 
 
 def _biases_and_alignment(buffer, case, x):
-    sent = (case.per_rank, None, case.in_rank, case.per_expert, case.topk_idx, torch.rand(case.tokens, TOP_K))
+    sent = (
+        case.per_rank,
+        None,
+        case.in_rank,
+        case.per_expert,
+        case.topk_idx,
+        torch.rand(case.tokens, TOP_K),
+    )
     rows, _, _, counts, handle, _ = buffer.dispatch(x, None, *sent, expert_alignment=32)
     true = case.all_per_expert.view(case.ranks, -1)[case.rank].tolist()
     assert counts == [-(-count // 32) * 32 for count in true]
@@ -155,12 +179,21 @@ def _biases_and_alignment(buffer, case, x):
     with_one, _, _ = buffer.combine(rows, handle, bias=one)
     with_two, _, _ = buffer.combine(rows, handle, bias=(one, two))
     assert torch.allclose(with_one.float(), one.float() + copies * x.float(), rtol=1e-2, atol=1e-5)
-    assert torch.allclose(with_two.float(), one.float() + two.float() + copies * x.float(), rtol=1e-2, atol=2e-2)
+    assert torch.allclose(
+        with_two.float(), one.float() + two.float() + copies * x.float(), rtol=1e-2, atol=2e-2
+    )
     assert not torch.equal(plain, with_one)
 
 
 def _handle_built_again(buffer, case, x):
-    sent = (case.per_rank, None, case.in_rank, case.per_expert, case.topk_idx, torch.rand(case.tokens, TOP_K))
+    sent = (
+        case.per_rank,
+        None,
+        case.in_rank,
+        case.per_expert,
+        case.topk_idx,
+        torch.rand(case.tokens, TOP_K),
+    )
     rows, _, _, _, handle, _ = buffer.dispatch(x, None, *sent)
     kept = rows.clone()
     first, *rest = handle

@@ -30,10 +30,18 @@ class MathTest(unittest.TestCase):
             self.assertLess(float((back.float() - x.float()).abs().max()), float(largest) / 16)
             self.assertLess(math.calc_diff(back, x), 9e-4)
         powers = torch.full((9, 2), 0.25)
-        words = (powers.view(torch.int32) >> 23).to(torch.uint8).repeat(1, 2).contiguous().view(torch.int32)
+        words = (
+            (powers.view(torch.int32) >> 23)
+            .to(torch.uint8)
+            .repeat(1, 2)
+            .contiguous()
+            .view(torch.int32)
+        )
         codes = torch.full((9, 512), 0x38, dtype=torch.uint8)  # 1.0
         self.assertTrue((math.per_token_cast_back(codes.view(math.FP8), words) == 0.25).all())
-        self.assertEqual(math.per_token_cast_back(codes[:0].view(math.FP8), words[:0]).shape, (0, 512))
+        self.assertEqual(
+            math.per_token_cast_back(codes[:0].view(math.FP8), words[:0]).shape, (0, 512)
+        )
 
     def test_unique_leaves_each_id_once(self):
         x = torch.tensor([[0, 0, 3, -1], [-1, -1, -1, -1], [1, 2, 1, 3]])
@@ -77,7 +85,10 @@ class BenchTest(unittest.TestCase):
     def test_bench_times_calls(self):
         calls = []
         average, least, most = testing.bench(
-            lambda: (calls.append(0), time.sleep(0.002)), num_warmups=2, num_tests=5, post_fn=lambda: calls.append(1)
+            lambda: (calls.append(0), time.sleep(0.002)),
+            num_warmups=2,
+            num_tests=5,
+            post_fn=lambda: calls.append(1),
         )
         self.assertEqual((calls.count(0), calls.count(1)), (7, 5))
         self.assertTrue(0.002 <= least <= average <= most)

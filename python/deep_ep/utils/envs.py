@@ -17,7 +17,9 @@ def init_seed(global_seed: int) -> None:
     random.seed(seed)
 
 
-def init_dist(local_rank: int, num_local_ranks: int, seed: int = 0) -> Tuple[int, int, "dist.ProcessGroup"]:
+def init_dist(
+    local_rank: int, num_local_ranks: int, seed: int = 0
+) -> Tuple[int, int, "dist.ProcessGroup"]:
     """Joins the ranks: MASTER_ADDR, MASTER_PORT (8361), WORLD_SIZE = number of hosts, RANK = number of this host.
 
     New tensors are BF16, on the GPU of the rank where there are GPUs.
@@ -32,7 +34,9 @@ def init_dist(local_rank: int, num_local_ranks: int, seed: int = 0) -> Tuple[int
     if on_gpu:
         torch.cuda.set_device(local_rank)
         torch.set_default_device("cuda")
-    address, port = os.environ.get("MASTER_ADDR", "127.0.0.1"), os.environ.get("MASTER_PORT", "8361")
+    address, port = os.environ.get("MASTER_ADDR", "127.0.0.1"), os.environ.get(
+        "MASTER_PORT", "8361"
+    )
     dist.init_process_group(
         backend="nccl" if on_gpu else "gloo",
         init_method=f"tcp://{address}:{port}",
@@ -41,7 +45,11 @@ def init_dist(local_rank: int, num_local_ranks: int, seed: int = 0) -> Tuple[int
     )
     torch.set_default_dtype(torch.bfloat16)
     init_seed(seed)
-    return dist.get_rank(), dist.get_world_size(), dist.new_group(list(range(hosts * num_local_ranks)))
+    return (
+        dist.get_rank(),
+        dist.get_world_size(),
+        dist.new_group(list(range(hosts * num_local_ranks))),
+    )
 
 
 def dist_print(s: str = "", once_in_node: bool = False) -> None:

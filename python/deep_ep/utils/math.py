@@ -48,7 +48,12 @@ def per_token_cast_back(x_fp8: torch.Tensor, x_scales: torch.Tensor) -> torch.Te
         x_scales = (words.view(torch.uint8).to(torch.int32) << 23).view(torch.float32)
     values = e4m3.decoded(x_fp8) if x_fp8.dtype == torch.uint8 else x_fp8.float()
     padded = torch.nn.functional.pad(values, (0, -hidden % _BLOCK)).view(tokens, -1, _BLOCK)
-    return (padded * x_scales.reshape(tokens, -1, 1)).view(tokens, -1)[:, :hidden].to(torch.bfloat16).contiguous()
+    return (
+        (padded * x_scales.reshape(tokens, -1, 1))
+        .view(tokens, -1)[:, :hidden]
+        .to(torch.bfloat16)
+        .contiguous()
+    )
 
 
 def inplace_unique(x: torch.Tensor, num_slots: int) -> None:
@@ -62,10 +67,14 @@ def inplace_unique(x: torch.Tensor, num_slots: int) -> None:
     x[:, :kept] = found[:, :kept]
 
 
-def create_grouped_scores(scores: torch.Tensor, group_idx: torch.Tensor, num_groups: int) -> torch.Tensor:
+def create_grouped_scores(
+    scores: torch.Tensor, group_idx: torch.Tensor, num_groups: int
+) -> torch.Tensor:
     """Scores [T, E], 0 outside of the groups [T, n] of a token."""
     tokens, experts = scores.shape
-    chosen = torch.zeros((tokens, num_groups), dtype=torch.bool, device=scores.device).scatter_(1, group_idx, True)
+    chosen = torch.zeros((tokens, num_groups), dtype=torch.bool, device=scores.device).scatter_(
+        1, group_idx, True
+    )
     return scores * chosen.repeat_interleave(experts // num_groups, dim=1)
 
 

@@ -26,11 +26,15 @@ def bench(
     """Seconds of a call: average, smallest, largest, without the first. CUDA events, on a CPU its clock."""
     for _ in range(num_warmups):
         fn()
-    times = (_gpu_times if torch.cuda.is_available() else _cpu_times)(fn, num_tests, post_fn, flush_l2)[1:]
+    times = (_gpu_times if torch.cuda.is_available() else _cpu_times)(
+        fn, num_tests, post_fn, flush_l2
+    )[1:]
     return sum(times) / len(times), min(times), max(times)
 
 
-def _cpu_times(fn: Callable, num_tests: int, post_fn: Optional[Callable], flush_l2: bool) -> List[float]:
+def _cpu_times(
+    fn: Callable, num_tests: int, post_fn: Optional[Callable], flush_l2: bool
+) -> List[float]:
     times = []
     for _ in range(num_tests):
         begin = time.perf_counter()
@@ -41,7 +45,9 @@ def _cpu_times(fn: Callable, num_tests: int, post_fn: Optional[Callable], flush_
     return times
 
 
-def _gpu_times(fn: Callable, num_tests: int, post_fn: Optional[Callable], flush_l2: bool) -> List[float]:
+def _gpu_times(
+    fn: Callable, num_tests: int, post_fn: Optional[Callable], flush_l2: bool
+) -> List[float]:
     spans = []
     for _ in range(num_tests):
         if flush_l2:
@@ -99,7 +105,9 @@ def bench_kineto(
         if num_kernels_per_period == 1:
             results.append(_average(times))
         else:
-            results.append([_average(times[i::num_kernels_per_period]) for i in range(num_kernels_per_period)])
+            results.append(
+                [_average(times[i::num_kernels_per_period]) for i in range(num_kernels_per_period)]
+            )
     return results[0] if isinstance(kernel_names, str) else results
 
 
@@ -113,8 +121,13 @@ def _kernels(profiler: Any, trace_path: Optional[str]) -> List[Tuple[str, float]
         path = trace_path or os.path.join(directory, "trace.json")
         profiler.export_chrome_trace(path)
         with open(path) as file:
-            events = [event for event in json.load(file)["traceEvents"] if event.get("cat") == "kernel"]
-    return [(event["name"], event["dur"] / 1e6) for event in sorted(events, key=lambda event: event["ts"])]
+            events = [
+                event for event in json.load(file)["traceEvents"] if event.get("cat") == "kernel"
+            ]
+    return [
+        (event["name"], event["dur"] / 1e6)
+        for event in sorted(events, key=lambda event: event["ts"])
+    ]
 
 
 def _flush_l2() -> None:

@@ -1,6 +1,6 @@
 """Prefill and training: large batches through deep_ep.Buffer, on CPU or GPU.
 
-    torchrun --nproc_per_node 2 ep4j-examples/src/main/python/prefill.py
+torchrun --nproc_per_node 2 ep4j-examples/src/main/python/prefill.py
 """
 
 import os
@@ -15,7 +15,11 @@ HIDDEN, TOP_K, EXPERTS, TOKENS, STEPS = 1024, 4, 32, 512, 3
 
 def main() -> None:
     on_gpu = torch.cuda.is_available()
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if on_gpu else torch.device("cpu")
+    device = (
+        torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        if on_gpu
+        else torch.device("cpu")
+    )
     if on_gpu:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if on_gpu else "gloo")
@@ -45,14 +49,21 @@ def main() -> None:
         expected = x.float() * (weights * (ids + 1)).sum(1, keepdim=True)
         error = ((sums.float() - expected).norm() / expected.norm()).item()
         assert error < 1e-2, error
-        print(f"rank {rank}, step {step}: {len(rows)} rows, {sum(counts)} of experts, error {error:.1e}", flush=True)
+        print(
+            f"rank {rank}, step {step}: {len(rows)} rows, {sum(counts)} of experts, error {error:.1e}",
+            flush=True,
+        )
     buffer.destroy()
     dist.destroy_process_group()
 
 
-def experts(rows: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, first: int) -> torch.Tensor:
+def experts(
+    rows: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, first: int
+) -> torch.Tensor:
     """Expert e multiplies by e + 1. The weights are applied here: combine sums rows as they are."""
-    factors = torch.where(ids >= 0, weights * (ids + first + 1), torch.zeros_like(weights)).sum(1, keepdim=True)
+    factors = torch.where(ids >= 0, weights * (ids + first + 1), torch.zeros_like(weights)).sum(
+        1, keepdim=True
+    )
     return (rows.float() * factors).to(rows.dtype)
 
 
