@@ -94,9 +94,9 @@ def intranode_handle(
     device = source_tokens.device
 
     def rank_prefix_matrix() -> torch.Tensor:
-        matrix = torch.full((ranks, ranks), -1, dtype=torch.int32)
-        matrix[:, rank] = torch.tensor(offsets()[1:], dtype=torch.int32)
-        return matrix.to(device)
+        matrix = torch.full((ranks, ranks), -1, dtype=torch.int32, device=device)
+        matrix[:, rank] = torch.tensor(offsets()[1:], dtype=torch.int32, device=device)
+        return matrix
 
     return LazyHandle(
         routes,

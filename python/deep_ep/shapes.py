@@ -176,7 +176,7 @@ class Shapes:
                 f"ep4j needs {self._used / _MIB:.0f} MiB for the shapes of this Buffer, more than the"
                 f" {self._granted / _MIB:.0f} MiB of num_nvl_bytes + num_rdma_bytes: it takes them. The size hints"
                 " of Config and Buffer tell what a shape needs, and EP4J_MAX_TOKENS bounds it",
-                ResourceWarning,
+                RuntimeWarning,
                 stacklevel=5,
             )
         shape = Shape(ep4j.Buffer(self.world.group, config))

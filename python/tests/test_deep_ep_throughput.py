@@ -1,5 +1,6 @@
 """High-throughput operations of deep_ep: the arithmetic of DeepEP's test_intranode, on CPU tensors."""
 
+import os
 import unittest
 
 import torch
@@ -157,6 +158,7 @@ def intranode(group, tokens, experts, seed):
     assert cases == 24
     _biases_and_alignment(buffer, case, random)
     _handle_built_again(buffer, case, random)
+    _nvfp4(buffer, case)
     buffer.destroy()
     return cases
 
@@ -207,12 +209,133 @@ def _handle_built_again(buffer, case, x):
     assert torch.allclose(summed.float(), copies * x.float(), rtol=1e-2, atol=1e-5)
 
 
+def _nvfp4(buffer, case):
+    """Packed rows, scales and token scales arrive bit by bit, first along new routes, then along known ones."""
+    words = lambda *shape: torch.randint(-(2**31), 2**31, shape, dtype=torch.int64).to(torch.int32)
+    sent = (
+        words(case.tokens, HIDDEN // 8),
+        words(case.tokens, HIDDEN // 64),
+        torch.rand(case.tokens, 1),
+    )
+    layout = (case.per_rank, None, case.in_rank, case.per_expert)
+    received, ids, weights, counts, handle, _ = buffer.dispatch(sent, None, *layout)
+    again = buffer.dispatch(sent, handle)[0]
+    for part, mine, second in zip(sent, received, again):
+        everyone = [torch.empty_like(part) for _ in range(case.ranks)]
+        dist.all_gather(everyone, part)
+        wanted = torch.cat(
+            [everyone[source][case.rows_from(source)] for source in range(case.ranks)]
+        )
+        assert (
+            mine.dtype == part.dtype and torch.equal(mine, wanted) and torch.equal(second, wanted)
+        )
+
+
+def declared_nodes(group):
+    """Without NVLink every rank is a node: the handle has DeepEP's ten members."""
+    import deep_ep
+
+    buffer = deep_ep.Buffer(group, 1 << 28, 1 << 28, allow_nvlink_for_normal_mode=False)
+    case = _Case(group, 20, 8, 5)
+    rank, ranks = case.rank, case.ranks
+    x = torch.randn(case.tokens, HIDDEN).bfloat16()
+    layout = buffer.get_dispatch_layout(case.topk_idx, case.experts)
+    assert torch.equal(layout[1], case.per_rank), "a token for a node is one for its rank"
+    sent = (*layout[:2], layout[3], layout[2], case.topk_idx, torch.rand(case.tokens, TOP_K))
+    rows, _, _, _, handle, _ = buffer.dispatch(x, None, *sent)
+    assert len(handle) == 10 and torch.equal(handle[0], case.in_rank)
+    ends = torch.stack(
+        [case.rows_from(s).new_tensor(len(case.rows_from(s))) for s in range(ranks)]
+    ).cumsum(0)
+    assert torch.equal(handle[4].long(), ends) and torch.equal(handle[-4].long(), ends)
+    assert handle[1].view(-1).tolist() == handle[2].view(-1).tolist() == case.per_rank.tolist()
+    assert handle[7].shape == (rows.shape[0], 8)
+    assert torch.equal(handle[8] >= 0, case.in_rank)
+    begin = 0
+    for source in range(ranks):
+        everyone = [torch.empty(x.shape) for _ in range(ranks)]
+        dist.all_gather(everyone, x.float())
+        wanted = everyone[source][case.rows_from(source)]
+        assert torch.equal(rows[begin : begin + len(wanted)].float(), wanted)
+        begin += len(wanted)
+    sums, _, _ = buffer.combine(rows, handle)
+    assert torch.allclose(
+        sums.float(), x.float() * case.in_rank.sum(1, keepdim=True), rtol=1e-2, atol=1e-5
+    )
+    assert buffer.runtime.get_num_rdma_ranks() == 1, "the ranks are on one host"
+    return True
+
+
+class _Communicator:
+    """The three methods of an mpi4py communicator that Buffer calls, over torch.distributed."""
+
+    def Get_rank(self):
+        return dist.get_rank()
+
+    def Get_size(self):
+        return dist.get_world_size()
+
+    def bcast(self, value, root):
+        shared = [value]
+        dist.broadcast_object_list(shared, src=root)
+        return shared[0]
+
+
+def memory(group):
+    """A communicator in place of a group; a shape beyond the granted memory is a warning; views on request."""
+    import warnings
+
+    import deep_ep
+
+    case = _Case(group, 12, 8, 6)
+    x = torch.randn(case.tokens, HIDDEN).bfloat16()
+    sent = (
+        case.per_rank,
+        None,
+        case.in_rank,
+        case.per_expert,
+        case.topk_idx,
+        torch.rand(case.tokens, TOP_K),
+    )
+    largest = os.environ.pop("EP4J_MAX_TOKENS")
+    try:
+        buffer = deep_ep.Buffer(None, 1024, comm=_Communicator(), explicitly_destroy=True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            rows, _, _, _, handle, _ = buffer.dispatch(x, None, *sent)
+        assert [w.category for w in caught] == [RuntimeWarning] and "num_nvl_bytes" in str(
+            caught[0].message
+        )
+        # Memory for the batch of 12 alone.
+        assert buffer._shapes.all("throughput")[0].config.max_tokens == 12
+        os.environ["EP4J_DEEPEP_ZERO_COPY"] = "1"
+        view, _, _, _, second, _ = buffer.dispatch(x, None, *sent)
+        assert torch.equal(view, rows)
+        buffer.dispatch(torch.zeros_like(x), None, *sent)
+        assert (view == 0).all(), "a view shows the next dispatch"
+        buffer.destroy()
+        del os.environ["EP4J_DEEPEP_ZERO_COPY"]
+        ample = deep_ep.Buffer(group, 1 << 28)
+        ample.dispatch(x, None, *sent)
+        assert ample._shapes.all("throughput")[0].config.max_tokens == 4096
+    finally:
+        os.environ.pop("EP4J_DEEPEP_ZERO_COPY", None)
+        os.environ["EP4J_MAX_TOKENS"] = largest
+    return True
+
+
 class ThroughputTest(unittest.TestCase):
     def test_two_ranks_pass_the_24_cases(self):
         self.assertEqual(deep_ep_ranks.run(2, intranode, 48, 8, 1), [24] * 2)
 
     def test_four_ranks_pass_the_24_cases(self):
         self.assertEqual(deep_ep_ranks.run(4, intranode, 31, 16, 2), [24] * 4)
+
+    def test_ranks_without_nvlink_are_nodes(self):
+        self.assertEqual(deep_ep_ranks.run(4, declared_nodes), [True] * 4)
+
+    def test_memory_follows_the_grant(self):
+        self.assertEqual(deep_ep_ranks.run(2, memory), [True] * 2)
 
     def test_eight_ranks_pass_the_24_cases(self):
         self.assertEqual(deep_ep_ranks.run(8, intranode, 6, 16, 3), [24] * 8)
