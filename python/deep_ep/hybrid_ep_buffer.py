@@ -67,6 +67,7 @@ class HybridEPBuffer:
         self.group_size = self._world.size
         per_node = num_of_hybrid_ep_ranks_per_nvlink_domain or self._world.ranks_per_node
         if self.group_size % per_node:
+            self._world.close()
             raise refused(
                 f"num_of_hybrid_ep_ranks_per_nvlink_domain = {per_node}; it must divide the {self.group_size} ranks"
             )

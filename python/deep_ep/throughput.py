@@ -381,9 +381,11 @@ class Throughput:
 def _owner(rows: int) -> Any:
     """A function that gives the caller a tensor of `rows` rows: a copy of a view, or the view itself."""
 
+    views = zero_copy()
+
     def own(view: torch.Tensor, fill: int = 0) -> torch.Tensor:
         if rows == view.shape[0]:
-            return view if zero_copy() else view.clone(memory_format=torch.contiguous_format)
+            return view if views else view.clone(memory_format=torch.contiguous_format)
         # More rows than the receive region has: the rest stays empty.
         larger = view.new_full((rows, *view.shape[1:]), fill)
         larger[: view.shape[0]] = view
