@@ -31,9 +31,16 @@ class LowLatency:
         self, num_max_dispatch_tokens_per_rank: int, hidden: int, num_experts: int
     ) -> None:
         """Nothing needs to be cleaned. With ``enable_shrink`` ranks meet here, and late ones are masked."""
-        if self.enable_shrink:
-            for buffer in self._shapes.all("low latency"):
-                buffer.barrier()
+        if not self.enable_shrink:
+            return
+        for buffer in self._shapes.all("low latency"):
+            # A dispatch without tokens: unlike a barrier, it masks.
+            device = "cuda" if buffer.config.engine == "cuda" else "cpu"
+            buffer.low_latency_dispatch(
+                torch.empty((0, buffer.config.hidden), dtype=torch.bfloat16, device=device),
+                torch.empty((0, buffer.config.top_k), dtype=torch.int64, device=device),
+                format=ep4j.ROWS_BF16,
+            )
 
     def low_latency_dispatch(
         self,

@@ -33,11 +33,11 @@ class _Pool:
         for process in self._processes:
             process.start()
 
-    def run(self, body: Callable[..., Any], arguments: tuple) -> List[Any]:
+    def run(self, body: Callable[..., Any], arguments: tuple, answers: int) -> List[Any]:
         for work in self._work:
             work.put((body, arguments))
         returned: List[Any] = [None] * len(self._work)
-        for _ in self._work:
+        for _ in range(answers):
             try:
                 rank, error, value = self._results.get(timeout=DEADLINE)
             except queue.Empty:
@@ -67,11 +67,20 @@ def run(ranks: int, body: Callable[..., Any], *arguments: Any) -> List[Any]:
         _pools[ranks] = _Pool(ranks)
     pool = _pools[ranks]
     try:
-        return pool.run(body, arguments)
+        return pool.run(body, arguments, ranks)
     except AssertionError:
         del _pools[ranks]
         pool.close()
         raise
+
+
+def run_with_losses(ranks: int, lost: int, body: Callable[..., Any], *arguments: Any) -> List[Any]:
+    """Like run, in processes of its own, of which `lost` die on the way: these return None."""
+    pool = _Pool(ranks)
+    try:
+        return pool.run(body, arguments, ranks - lost)
+    finally:
+        pool.close()
 
 
 @atexit.register
