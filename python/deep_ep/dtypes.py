@@ -17,3 +17,8 @@ def as_fp8(tensor: torch.Tensor) -> torch.Tensor:
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor as bytes, the same memory; its last extent grows by the size of an element."""
     return tensor if tensor.dtype == torch.uint8 else tensor.view(torch.uint8)
+
+
+def as_ids(topk_idx: torch.Tensor) -> torch.Tensor:
+    """Expert ids in a type that ep4j takes: INT64 or INT32 as they are, others as INT64."""
+    return topk_idx if topk_idx.dtype in (torch.int64, torch.int32) else topk_idx.long()

@@ -8,7 +8,7 @@ import torch
 from .config import round_up
 from .dense import choices_of, dense_map, dense_weights, require_top_k, weights_of
 from .devices import engine_of
-from .dtypes import FP8
+from .dtypes import FP8, as_ids
 from .errors import HANDLE, TENSOR, TOP_K, refused
 from .hybrid_handle import HybridConfig, HybridRoutes, flat_handle, grouped_handle, hybrid_routes_of
 from .shapes import Shape, Shapes
@@ -414,7 +414,7 @@ class HybridEPBuffer:
         if routing_map is None:
             if num_of_experts is None:
                 raise refused("topk_idx without num_of_experts: pass it")
-            choices = topk_idx if topk_idx.dtype in (torch.int64, torch.int32) else topk_idx.long()
+            choices = as_ids(topk_idx)
             return choices, topk_weights, self._experts(num_of_experts)
         if (
             routing_map.dtype != torch.bool

@@ -9,7 +9,7 @@ import ep4j
 import torch
 
 from .devices import engine_of
-from .dtypes import as_fp8
+from .dtypes import as_fp8, as_ids
 from .errors import ARGUMENT, HANDLE, TENSOR, refused
 from .event import EventOverlap
 from .shapes import Shapes
@@ -92,7 +92,7 @@ class LowLatency:
                 " [tokens, top-k]",
                 TENSOR,
             )
-        ids = topk_idx if topk_idx.dtype in (torch.int64, torch.int32) else topk_idx.long()
+        ids = as_ids(topk_idx)
         with self._low_latency_scope(x, async_finish) as scope:
             shape = self._shapes.low_latency(
                 engine_of(x),
@@ -184,7 +184,7 @@ class LowLatency:
                 "zero_copy and use_logfmt: LogFMT rows are made while they are copied: set one to False"
             )
         buffer, dispatched = _dispatched(handle)
-        ids = topk_idx if topk_idx.dtype in (torch.int64, torch.int32) else topk_idx.long()
+        ids = as_ids(topk_idx)
         with self._low_latency_scope(x, async_finish) as scope:
             sums = (
                 torch.empty((ids.shape[0], x.shape[-1]), dtype=torch.bfloat16, device=x.device)

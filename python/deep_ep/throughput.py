@@ -7,6 +7,7 @@ import torch
 
 from .config import Config, round_up
 from .devices import engine_of
+from .dtypes import as_ids
 from .errors import OVERFLOW, TENSOR, refused
 from .event import EventOverlap
 from .routes import (
@@ -118,32 +119,21 @@ class Throughput:
             rows, four times None, event.
         """
         rows = rows_of(x)
+        scope = self._scope(rows.x, config, previous_event, async_finish, allocate_on_comm_stream)
         if handle is not None:
             if topk_idx is not None or topk_weights is not None:
                 raise refused(
-                    "handle comes with topk_idx or topk_weights; a cached dispatch sends rows only: leave them out"
+                    "handle comes with topk_idx or topk_weights; a cached dispatch sends rows only:"
+                    " leave them out"
                 )
-            routes = routes_of(handle)
-            self._require_tokens(rows, routes)
-            with self._scope(
-                rows.x, config, previous_event, async_finish, allocate_on_comm_stream
-            ) as scope:
-                routes.shape.use_sms(self._num_sms(config))
-                received = routes.shape.buffer.dispatch(
-                    rows.x,
-                    scales=rows.scales,
-                    global_scales=rows.global_scales,
-                    handle=routes.handle,
-                    # The sizing of the first dispatch again.
-                    max_rows=routes.capacity if routes.fixed else 0,
-                )
-                result = rows.received(received, _owner(routes.rows))
-                scope.keep(rows.tensors(), result if isinstance(result, tuple) else (result,))
-            return result, None, None, None, None, scope.event
+            with scope:
+                received = self._dispatch_along(routes_of(handle), rows, config)
+                scope.keep(rows.tensors(), _members(received))
+            return received, None, None, None, None, scope.event
         if num_tokens_per_rank is None or is_token_in_rank is None or num_tokens_per_expert is None:
             raise refused(
-                "num_tokens_per_rank, is_token_in_rank or num_tokens_per_expert is missing: pass those that"
-                " get_dispatch_layout returned, or a handle"
+                "num_tokens_per_rank, is_token_in_rank or num_tokens_per_expert is missing: pass those"
+                " that get_dispatch_layout returned, or a handle"
             )
         if (topk_idx is None) != (topk_weights is None):
             raise refused("one of topk_idx and topk_weights is missing: pass both or neither")
@@ -152,57 +142,89 @@ class Throughput:
                 f"num_worst_tokens = {num_worst_tokens} without topk_idx: pass topk_idx and topk_weights"
             )
         self._require_layout(rows, num_tokens_per_rank, is_token_in_rank, num_tokens_per_expert)
-        experts = num_tokens_per_expert.numel()
-        with self._scope(
-            rows.x, config, previous_event, async_finish, allocate_on_comm_stream
-        ) as scope:
-            if topk_idx is None:
-                ids, experts_of_ids = self._ranks_as_experts(is_token_in_rank), self.group_size
-            else:
-                ids, experts_of_ids = topk_idx, experts
-                if ids.dtype not in (torch.int64, torch.int32):
-                    ids = ids.long()
-            shape = self._shapes.throughput(
-                engine_of(rows.x),
-                rows.hidden,
-                ids.shape[1],
-                experts_of_ids,
-                rows.x.shape[0],
-                ranks_per_node=self._throughput_ranks_per_node,
-            )
-            shape.use_sms(self._num_sms(config))
-            limit = min(num_worst_tokens, shape.max_rows)
-            received = shape.buffer.dispatch(
-                rows.x,
-                ids,
+        with scope:
+            results = self._dispatch_anew(
+                rows,
+                is_token_in_rank,
+                num_tokens_per_expert,
+                topk_idx,
                 topk_weights,
-                scales=rows.scales,
-                global_scales=rows.global_scales,
-                max_rows=limit,
-                expert_alignment=expert_alignment,
-            )
-            count = num_worst_tokens or received.rows
-            own = _owner(count)
-            result = rows.received(received, own)
-            recv_idx = recv_weights = None
-            if topk_idx is not None:
-                recv_idx, recv_weights = own(received.topk_idx, -1), own(received.topk_weights)
-                recv_idx = recv_idx.to(topk_idx.dtype)
-            if num_worst_tokens:
-                counts: List[int] = []
-                self._require_fit(received, rows.x, num_worst_tokens)
-            elif topk_idx is not None:
-                counts = received.aligned_counts.tolist()
-            else:
-                counts = self._gathered_counts(num_tokens_per_expert, expert_alignment)
-            new_handle = self._handle(
-                received, shape, rows.x.shape[0], ids.shape[1], count, limit, is_token_in_rank
+                expert_alignment,
+                num_worst_tokens,
+                config,
             )
             scope.keep(
                 (*rows.tensors(), topk_idx, topk_weights, is_token_in_rank),
-                (*(result if isinstance(result, tuple) else (result,)), recv_idx, recv_weights),
+                (*_members(results[0]), results[1], results[2]),
             )
-        return result, recv_idx, recv_weights, counts, new_handle, scope.event
+        return (*results, scope.event)
+
+    def _dispatch_along(self, routes: Routes, rows: Rows, config: Optional[Config]) -> Any:
+        """Rows along known routes; returns the received ones in the form that was passed."""
+        self._require_tokens(rows, routes)
+        routes.shape.use_sms(self._num_sms(config))
+        received = routes.shape.buffer.dispatch(
+            rows.x,
+            scales=rows.scales,
+            global_scales=rows.global_scales,
+            handle=routes.handle,
+            # The sizing of the first dispatch again.
+            max_rows=routes.capacity if routes.fixed else 0,
+        )
+        return rows.received(received, _owner(routes.rows))
+
+    def _dispatch_anew(
+        self,
+        rows: Rows,
+        is_token_in_rank: torch.Tensor,
+        num_tokens_per_expert: torch.Tensor,
+        topk_idx: Optional[torch.Tensor],
+        topk_weights: Optional[torch.Tensor],
+        expert_alignment: int,
+        num_worst_tokens: int,
+        config: Optional[Config],
+    ) -> Tuple[Any, Optional[torch.Tensor], Optional[torch.Tensor], List[int], LazyHandle]:
+        """Rows along new routes; returns the first five results of a dispatch."""
+        if topk_idx is None:
+            ids, experts = self._ranks_as_experts(is_token_in_rank), self.group_size
+        else:
+            ids, experts = as_ids(topk_idx), num_tokens_per_expert.numel()
+        shape = self._shapes.throughput(
+            engine_of(rows.x),
+            rows.hidden,
+            ids.shape[1],
+            experts,
+            rows.x.shape[0],
+            ranks_per_node=self._throughput_ranks_per_node,
+        )
+        shape.use_sms(self._num_sms(config))
+        limit = min(num_worst_tokens, shape.max_rows)
+        received = shape.buffer.dispatch(
+            rows.x,
+            ids,
+            topk_weights,
+            scales=rows.scales,
+            global_scales=rows.global_scales,
+            max_rows=limit,
+            expert_alignment=expert_alignment,
+        )
+        count = num_worst_tokens or received.rows
+        own = _owner(count)
+        recv_idx = recv_weights = None
+        if topk_idx is not None:
+            recv_idx = own(received.topk_idx, -1).to(topk_idx.dtype)
+            recv_weights = own(received.topk_weights)
+        if num_worst_tokens:
+            counts: List[int] = []
+            self._require_fit(received, rows.x, num_worst_tokens)
+        elif topk_idx is not None:
+            counts = received.aligned_counts.tolist()
+        else:
+            counts = self._gathered_counts(num_tokens_per_expert, expert_alignment)
+        handle = self._handle(
+            received, shape, rows.x.shape[0], ids.shape[1], count, limit, is_token_in_rank
+        )
+        return rows.received(received, own), recv_idx, recv_weights, counts, handle
 
     def combine(
         self,
@@ -392,6 +414,10 @@ def _owner(rows: int) -> Any:
         return larger
 
     return own
+
+
+def _members(rows: Any) -> Tuple[torch.Tensor, ...]:
+    return rows if isinstance(rows, tuple) else (rows,)
 
 
 def _biases(bias: Bias) -> Tuple[Optional[torch.Tensor], Optional[torch.Tensor]]:
