@@ -93,8 +93,9 @@ class Buffer(Throughput, LowLatency):
         self.group_size = self._world.size
         self._shapes = Shapes(self._world, num_nvl_bytes + num_rdma_bytes)
         self._streams = CommunicationStream()
-        self._throughput_ranks_per_node = 0 if allow_nvlink_for_normal_mode else 1
-        self._low_latency_ranks_per_node = 0 if allow_nvlink_for_low_latency_mode else 1
+        declared = self._world.declared_ranks_per_node
+        self._throughput_ranks_per_node = declared if allow_nvlink_for_normal_mode else 1
+        self._low_latency_ranks_per_node = declared if allow_nvlink_for_low_latency_mode else 1
         self._nodes = (
             self._world.node_of_rank
             if allow_nvlink_for_normal_mode

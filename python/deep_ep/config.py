@@ -4,6 +4,7 @@ import os
 
 import ep4j
 
+from .devices import choose_device
 from .errors import refused
 
 #: Tokens a rank that a buffer holds at least, where the caller grants the memory.
@@ -14,16 +15,19 @@ _ASSUMED_TOP_K = 16
 _ASSUMED_LOCAL_EXPERTS = 32
 
 
-def max_tokens_setting() -> int:
-    """``EP4J_MAX_TOKENS``, or 0 where it is not set."""
-    text = os.environ.get("EP4J_MAX_TOKENS", "")
+def number_setting(name: str) -> int:
+    """A variable that holds a positive number; 0 where it is not set."""
+    text = os.environ.get(name, "")
     if not text:
         return 0
-    if not text.isdigit() or int(text) < 1:
-        raise refused(
-            f"EP4J_MAX_TOKENS = {text}; it must be a number of tokens, at least 1: correct it or unset it"
-        )
+    if not text.isdecimal() or int(text) < 1:
+        raise refused(f"{name} = {text}; it must be a number, at least 1: correct it or unset it")
     return int(text)
+
+
+def max_tokens_setting() -> int:
+    """``EP4J_MAX_TOKENS``, or 0 where it is not set."""
+    return number_setting("EP4J_MAX_TOKENS")
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -59,6 +63,7 @@ class Config:
 
         The buffer takes ``EP4J_MAX_TOKENS`` tokens a rank, 4096 where that is not set.
         """
+        choose_device()
         sizes = ep4j.BufferConfig(
             hidden=hidden_bytes // 2,
             top_k=_ASSUMED_TOP_K,
@@ -75,6 +80,7 @@ class Config:
 
 def low_latency_size_hint(max_tokens: int, hidden: int, num_ranks: int, num_experts: int) -> int:
     """Bytes that low-latency operations of this shape reserve on each rank."""
+    choose_device()
     sizes = ep4j.BufferConfig(
         hidden=hidden,
         top_k=min(_ASSUMED_TOP_K, num_experts),

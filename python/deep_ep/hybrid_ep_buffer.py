@@ -5,7 +5,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import ep4j
 import torch
 
-from .config import round_up
+from .config import number_setting
 from .dense import choices_of, dense_map, dense_weights, require_top_k, weights_of
 from .devices import engine_of
 from .dtypes import FP8, as_ids
@@ -50,6 +50,8 @@ class HybridEPBuffer:
             group: a torch.distributed group.
             hidden_dim: H; max_num_of_tokens_per_rank: N; num_local_experts: L, so E = L * ranks.
             num_sms_dispatch_api, num_sms_combine_api: SMs of these operations on GPUs.
+            num_of_hybrid_ep_ranks_per_nvlink_domain: declares nodes of consecutive ranks, as does the variable
+                NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN; left out: the ranks of a host.
             use_fp8, num_sms_preprocessing_api, num_blocks_permute, num_blocks_unpermute, load_cached_kernels,
                 use_shared_buffer, enable_custom_allgather, use_mnnvl: accepted, without effect: ep4j has no such
                 kernels, and one buffer carries BF16 and FP8.
@@ -65,7 +67,12 @@ class HybridEPBuffer:
         self._world = World(group)
         self.rank = self._world.rank
         self.group_size = self._world.size
-        per_node = num_of_hybrid_ep_ranks_per_nvlink_domain or self._world.ranks_per_node
+        declared = (
+            num_of_hybrid_ep_ranks_per_nvlink_domain
+            or number_setting("NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN")
+            or self._world.declared_ranks_per_node
+        )
+        per_node = declared or self._world.ranks_per_node
         if self.group_size % per_node:
             self._world.close()
             raise refused(
@@ -75,7 +82,7 @@ class HybridEPBuffer:
         self.local_rank = self.rank % per_node
         self.node_rank = self.rank // per_node
         self.num_of_nodes = self.group_size // per_node
-        self._declared_ranks_per_node = num_of_hybrid_ep_ranks_per_nvlink_domain or 0
+        self._declared_ranks_per_node = declared
         self._hidden = hidden_dim
         self._max_tokens = max_num_of_tokens_per_rank
         self._local_experts = num_local_experts

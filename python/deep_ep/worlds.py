@@ -13,6 +13,7 @@ from typing import Any, List, Optional, Tuple
 import ep4j
 import torch
 
+from .config import number_setting
 from .devices import choose_device
 from .errors import refused
 
@@ -29,6 +30,7 @@ class World:
             raise refused(
                 "group = None and comm = None; one must be given: pass a torch.distributed group or mpi4py's"
             )
+        self.declared_ranks_per_node = _declared_ranks_per_node(self.size)
         choose_device()
         host, port, secret = _broadcast(_rendezvous() if self.rank == 0 else None, group, comm)
         self.group = ep4j.Group.join(
@@ -39,7 +41,10 @@ class World:
             secret=secret,
             hosting=self.rank == 0,
         )
-        self.node_of_rank = _nodes(self.group)
+        if self.declared_ranks_per_node:
+            self.node_of_rank = [rank // self.declared_ranks_per_node for rank in range(self.size)]
+        else:
+            self.node_of_rank = _nodes(self.group)
 
     @property
     def nodes(self) -> int:
@@ -99,6 +104,16 @@ def _own_address() -> str:
             return master
     # Some hosts map their own name to a loopback address, which other hosts cannot use.
     return master if own.startswith("127.") else own
+
+
+def _declared_ranks_per_node(ranks: int) -> int:
+    """``EP4J_RANKS_PER_NODE``: nodes of consecutive ranks, also on one host; 0 where it is not set."""
+    declared = number_setting("EP4J_RANKS_PER_NODE")
+    if declared and ranks % declared:
+        raise refused(
+            f"EP4J_RANKS_PER_NODE = {declared}; it must divide the {ranks} ranks: correct it or unset it"
+        )
+    return declared
 
 
 def _nodes(group: "ep4j.Group") -> List[int]:

@@ -263,6 +263,24 @@ def declared_nodes(group):
         sums.float(), x.float() * case.in_rank.sum(1, keepdim=True), rtol=1e-2, atol=1e-5
     )
     assert buffer.runtime.get_num_rdma_ranks() == 1, "the ranks are on one host"
+    os.environ["EP4J_RANKS_PER_NODE"] = "2"
+    try:
+        buffer = deep_ep.Buffer(group, 1 << 28, 1 << 28)
+    finally:
+        del os.environ["EP4J_RANKS_PER_NODE"]
+    assert buffer.runtime.get_num_rdma_ranks() == 2 and buffer.runtime.get_rdma_rank() == rank // 2
+    assert buffer.runtime.get_root_rdma_rank(True) == rank % 2
+    layout = buffer.get_dispatch_layout(case.topk_idx, case.experts)
+    on_nodes = case.in_rank.view(case.tokens, 2, 2).any(2)
+    assert layout[1].tolist() == on_nodes.sum(0).tolist()
+    sent = (*layout[:2], layout[3], layout[2], case.topk_idx, torch.rand(case.tokens, TOP_K))
+    received, _, _, _, handle, _ = buffer.dispatch(x, None, *sent)
+    assert torch.equal(received, rows) and torch.equal(handle[8] >= 0, on_nodes)
+    assert torch.equal(handle[4].long(), ends[1::2]) and torch.equal(handle[-4].long(), ends)
+    sums, _, _ = buffer.combine(received, handle)
+    assert torch.allclose(
+        sums.float(), x.float() * case.in_rank.sum(1, keepdim=True), rtol=2e-2, atol=1e-5
+    )
     return True
 
 

@@ -39,6 +39,7 @@ final class SettingFacts {
           new Variable("EP4J_HOME", "", "programs in C: the bundle or clone"),
           new Variable("EP4J_JVM_OPTIONS", "", "programs in C: further options of the JVM"),
           new Variable("EP4J_MAX_TOKENS", "", "deep_ep: tokens a rank of its buffers"),
+          new Variable("EP4J_RANKS_PER_NODE", "", "deep_ep: ranks of a declared node"),
           new Variable("EP4J_DEEPEP_ZERO_COPY", "", "deep_ep: results are views of the buffer"),
           new Variable(CudaDriver.LIBRARY_VARIABLE, "", "the CUDA driver library"),
           new Variable(Nvrtc.LIBRARY_VARIABLE, "", "the NVRTC library"),

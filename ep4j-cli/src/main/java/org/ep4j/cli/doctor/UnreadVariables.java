@@ -49,6 +49,7 @@ final class UnreadVariables {
           "EP4J_PROXY_CORES",
           "EP4J_PROXY_THREADS",
           "EP4J_RANK",
+          "EP4J_RANKS_PER_NODE",
           "EP4J_RENDEZVOUS",
           "EP4J_RENDEZVOUS_EXTERNAL",
           "EP4J_RESTART",
