@@ -1,6 +1,6 @@
 """``HybridEPBuffer``: Hybrid-EP's buffer over ep4j."""
 
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import ep4j
 import torch
@@ -524,6 +524,8 @@ def _owned(view: torch.Tensor, rows: int) -> torch.Tensor:
     """A copy of a view, with `rows` rows where the caller fixed their number."""
     if rows <= view.shape[0]:
         return view.clone()
-    larger = view.new_zeros((rows, *view.shape[1:]))
+    larger = view.new_empty((rows, *view.shape[1:]))
     larger[: view.shape[0]] = view
+    # As bytes: not each version of torch fills FP8.
+    larger[view.shape[0] :].view(torch.uint8).zero_()
     return larger

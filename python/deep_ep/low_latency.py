@@ -259,7 +259,10 @@ class _Made:
 
     def again(self) -> None:
         for tensor, compute in self._tensors:
-            tensor.copy_(compute())
+            # As bytes where elements are: not each version of torch copies FP8 between strides.
+            byte = tensor.element_size() == 1
+            target, source = (t.view(torch.uint8) if byte else t for t in (tensor, compute()))
+            target.copy_(source)
 
 
 def _source_ranks(layout_range: torch.Tensor, rows: int) -> torch.Tensor:

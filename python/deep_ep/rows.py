@@ -80,7 +80,7 @@ def rows_of(given: Any) -> Rows:
             f" {x.shape[0]} tokens: correct it",
             TENSOR,
         )
-    packed = as_bytes(x)
+    packed = as_bytes(x.contiguous())
     return Rows(packed, packed.shape[1] * 2, scales, token_scales, x.dtype)
 
 

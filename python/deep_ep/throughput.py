@@ -405,12 +405,15 @@ def _owner(rows: int) -> Any:
 
     views = zero_copy()
 
-    def own(view: torch.Tensor, fill: int = 0) -> torch.Tensor:
-        if rows == view.shape[0]:
+    def own(view: torch.Tensor, fill: Optional[int] = None) -> torch.Tensor:
+        known = view.shape[0]
+        if rows == known:
             return view if views else view.clone(memory_format=torch.contiguous_format)
-        # More rows than the receive region has: the rest stays empty.
-        larger = view.new_full((rows, *view.shape[1:]), fill)
-        larger[: view.shape[0]] = view
+        # More rows than the receive region has: no row of the rest is valid.
+        larger = view.new_empty((rows, *view.shape[1:]))
+        larger[:known] = view
+        if fill is not None:
+            larger[known:] = fill
         return larger
 
     return own
