@@ -4,7 +4,7 @@ Members are computed when they are read. A caller may take the tuple apart and b
 that a handle makes itself remembers its routes.
 """
 
-from typing import Any, Callable, List, Sequence
+from typing import Any, Callable, List, Sequence, Tuple
 
 import ep4j
 import torch
@@ -35,6 +35,7 @@ class Routes:
             capacity  # rows that ep4j delivered: fewer where the caller's tensors are larger
         )
         self.fixed = fixed  # whether the caller fixed the number of rows
+        self.sources: Tuple[torch.Tensor, ...] = ()  # token, and perhaps rank, of each row
 
 
 class LazyHandle(tuple):

@@ -155,7 +155,7 @@ class Throughput:
             )
             scope.keep(
                 (*rows.tensors(), topk_idx, topk_weights, is_token_in_rank),
-                (*_members(results[0]), results[1], results[2]),
+                (*_members(results[0]), results[1], results[2], *results[4].routes.sources),
             )
         return (*results, scope.event)
 
@@ -380,6 +380,7 @@ class Throughput:
         sources = _owner(rows)(received.source_tokens, -1)
         if limit:
             source_ranks = received.source_ranks.clone()
+            routes.sources = (sources, source_ranks)
             ranks = self.group_size
 
             def offsets() -> List[int]:
@@ -387,6 +388,7 @@ class Throughput:
 
         else:
             known = received.rank_offsets.tolist()
+            routes.sources = (sources,)
 
             def offsets() -> List[int]:
                 return known
