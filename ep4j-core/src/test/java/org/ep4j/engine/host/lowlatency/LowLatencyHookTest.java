@@ -65,8 +65,7 @@ class LowLatencyHookTest {
           Tensor y = runExperts(rank, d.pending(), expertRows());
           LowLatencyCombineOptions options = LowLatencyCombineOptions.DEFAULT;
           assertSums(
-              rank,
-              buffer.lowLatencyCombine(y, routing(rank), d.pending().handle(), options).x());
+              rank, buffer.lowLatencyCombine(y, routing(rank), d.pending().handle(), options).x());
         });
   }
 
