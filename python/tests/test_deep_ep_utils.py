@@ -1,5 +1,10 @@
 """deep_ep.utils on CPU tensors."""
 
+import os
+import pathlib
+import socket
+import subprocess
+import sys
 import time
 import unittest
 
@@ -79,6 +84,36 @@ class EventTest(unittest.TestCase):
         self.assertIsNone(event.extra_tensors)
         event.current_stream_wait()
         self.assertEqual(calls, [1])
+
+
+class StartTest(unittest.TestCase):
+    @unittest.skipIf(torch.cuda.is_available(), "init_dist takes the GPU")
+    def test_a_rank_starts_with_gloo_where_there_is_no_gpu(self):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        program = """
+import torch
+from deep_ep.utils.envs import dist_print, init_dist, init_seed
+rank, ranks, group = init_dist(0, 1, seed=3)
+first = torch.rand(4)
+init_seed(3)
+assert torch.equal(first, torch.rand(4)) and first.dtype == torch.bfloat16
+assert (rank, ranks, group.rank(), group.size()) == (0, 1, 0, 1)
+dist_print("started", once_in_node=True)
+"""
+        for name in ("WORLD_SIZE", "RANK"):
+            self.assertNotIn(name, os.environ)
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=dict(os.environ, MASTER_PORT=str(port)),
+            cwd=pathlib.Path(__file__).resolve().parents[1],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+        )
+        self.assertEqual((done.returncode, "started" in done.stdout), (0, True), done.stdout)
 
 
 class BenchTest(unittest.TestCase):
