@@ -121,7 +121,10 @@ class Group:
 
     @classmethod
     def in_process(cls, ranks: int) -> "List[Group]":  # type: ignore[no-redef]
-        """A group whose ranks are threads of this process: one object for each thread."""
+        """A group whose ranks are threads of this process: one object for each thread.
+
+        A rank counts as dead when the thread that opened its buffer has ended.
+        """
         count = arguments.int32("ranks", ranks)
         numbers = (ctypes.c_uint64 * max(count, 0))()
         _jvm.check(_jvm.enter().group_in_process(count, ctypes.addressof(numbers)))

@@ -65,6 +65,7 @@ class ArgumentsTest(unittest.TestCase):
             self.assertTrue(torch.equal(received.x, x[:rows]))
         received = self.buffer.dispatch(x.view(torch.float16), ids)
         self.assertEqual(received.x.dtype, torch.float16)
+        self.refused("x.dtype = torch.int16", x=x.view(torch.int16))
         self.refused("x.stride()", x=x.t())
         few = self.buffer.dispatch(x, ids[:, :2].contiguous())
         self.assertEqual(few.topk_idx.shape, (6, 2))
@@ -210,6 +211,7 @@ class ArgumentsTest(unittest.TestCase):
         with torch.inference_mode():
             again = self.buffer.dispatch(self.x, self.topk_idx)
             again.x.add_(1)
+            self.assertFalse(again.source_ranks.is_inference())
         self.assertFalse(again.x.requires_grad)
         self.assertEqual(float(first.detach()[0, 0]), 1.0)
         self.assertFalse(again.counts.is_inference())

@@ -20,12 +20,14 @@ topk_idx = torch.arange(15).reshape(5, 3) % 8
 def pair():
     groups = ep4j.Group.in_process(2)
     buffers = [None, None]
-    def open_one(rank):
-        buffers[rank] = ep4j.Buffer(groups[rank], CONFIG)
-    thread = threading.Thread(target=open_one, args=(1,))
-    thread.start()
-    open_one(0)
-    thread.join()
+    opened = threading.Event()
+    def be_rank_1():
+        buffers[1] = ep4j.Buffer(groups[1], CONFIG)
+        opened.set()
+        threading.Event().wait()  # The rank lives as long as its thread.
+    threading.Thread(target=be_rank_1, daemon=True).start()
+    buffers[0] = ep4j.Buffer(groups[0], CONFIG)
+    opened.wait()
     return buffers
 def interrupt_after(seconds):
     def act():
@@ -230,14 +232,19 @@ assert event.wait(20)
         self.check(
             """
 buffers = pair()
-for _ in range(20):
-    try:
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(5)
-    except KeyboardInterrupt:
-        pass
-    thread = threading.Thread(target=buffers[1].dispatch, args=(x, topk_idx))
+from ep4j import interrupts
+for turn in range(20):
+    thread = threading.Timer(0.1, buffers[1].dispatch, (x, topk_idx))
     thread.start()
+    if turn % 2:
+        # As a signal that Python has handled and the thread has not seen yet.
+        os.write(interrupts._watcher._target, bytes([signal.SIGINT]))
+    else:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            pass
     assert buffers[0].dispatch(x, topk_idx).rows > 0
     thread.join()
 """

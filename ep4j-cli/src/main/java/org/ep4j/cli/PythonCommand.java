@@ -67,7 +67,9 @@ final class PythonCommand implements Callable<Integer> {
     boolean hasJava =
         Files.isDirectory(root.resolve("runtime"))
             || !environment.getOrDefault("EP4J_JAVA_HOME", "").isEmpty();
-    return hasJava ? lines : lines + "export EP4J_JAVA_HOME=" + quote(java) + System.lineSeparator();
+    return hasJava
+        ? lines
+        : lines + "export EP4J_JAVA_HOME=" + quote(java) + System.lineSeparator();
   }
 
   private static String quote(String text) {

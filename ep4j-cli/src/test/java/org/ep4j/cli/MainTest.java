@@ -140,7 +140,17 @@ class MainTest {
 
   @ParameterizedTest
   @ValueSource(
-      strings = {"launch", "doctor", "cache", "bundle", "python", "docs", "completion", "errors", "version"})
+      strings = {
+        "launch",
+        "doctor",
+        "cache",
+        "bundle",
+        "python",
+        "docs",
+        "completion",
+        "errors",
+        "version"
+      })
   void everyHelpListsTheExitCodes(String command) {
     CommandLineRun run = CommandLineRun.of(command, "--help");
 
