@@ -23,25 +23,25 @@ class ThroughputTest(unittest.TestCase):
         self.on("flat")
 
     def test_a_cached_dispatch_sends_along_the_same_routes(self):
-        self.on("cached")
+        self.on("cached", ranks=(4,))
 
     def test_biases_are_added_and_out_is_filled(self):
-        self.on("biases")
+        self.on("biases", ranks=(4,))
 
     def test_experts_get_their_rows_in_aligned_groups(self):
         self.on("expert_major", 4)
 
     def test_bytes_and_scales_do_not_change(self):
-        self.on("quantised")
+        self.on("quantised", ranks=(1, 4))
 
     def test_rows_of_other_types(self):
         self.on("other_types", ranks=(2,))
 
     def test_static_rows_and_those_that_do_not_fit(self):
-        self.on("static_rows")
+        self.on("static_rows", ranks=(2,))
 
     def test_asynchronous_operations_keep_their_tensors(self):
-        self.on("asynchronous")
+        self.on("asynchronous", ranks=(4,))
 
     def test_two_buffers_do_not_mix(self):
         self.on("two_buffers", ranks=(2,))
@@ -50,7 +50,7 @@ class ThroughputTest(unittest.TestCase):
         self.on("outdated", ranks=(1,))
 
     def test_layout_placement_and_statistics(self):
-        self.on("layout_and_info")
+        self.on("layout_and_info", ranks=(2,))
 
     def test_a_placement_of_the_caller(self):
         self.on("placement", ranks=(2,))
@@ -58,7 +58,7 @@ class ThroughputTest(unittest.TestCase):
     def test_groups(self):
         import ranks_throughput
 
-        for ranks in (1, 2, 4):
+        for ranks in (1, 4):
             jobs = POOL.call(ranks_throughput.group_functions, ranks)
             self.assertEqual(len(set(jobs)), 1)
 

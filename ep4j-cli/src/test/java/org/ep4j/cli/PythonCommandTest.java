@@ -46,7 +46,7 @@ class PythonCommandTest {
   }
 
   @Test
-  void anotherHomeIsReplaced() throws IOException {
+  void anotherInstallationIsReplaced() throws IOException {
     Path root = installation("plain");
 
     assertThat(PythonCommand.lines(root, Map.of("EP4J_HOME", "/elsewhere"), "/jdk"))
