@@ -189,7 +189,7 @@ class Group:
         return Group(number.value)
 
     def readmit(self, timeout: float = _TIMEOUT) -> List[int]:
-        """Collective among the live ranks: admits restarted processes that wait in `rejoin`;
+        """Collective among the live ranks: admits restarted processes; waits for one in `rejoin`;
         returns their ranks, ascending.
         """
         ranks = (ctypes.c_int32 * self.size)()

@@ -316,7 +316,7 @@ def group_functions(join):
         state = group.rank_state(group.rank)
         assert state.alive and state.incarnation == 0 and not state.has_replacement, state
         try:
-            group.readmit(30)
+            group.readmit(0.5)
         except ep4j.GroupTimeout as error:
             assert error.code == 3037, error
         else:
