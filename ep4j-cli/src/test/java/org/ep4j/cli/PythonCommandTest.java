@@ -46,7 +46,7 @@ class PythonCommandTest {
   }
 
   @Test
-  void anotherInstallationIsReplaced() throws IOException {
+  void settingsOfAnotherInstallationAreOverridden() throws IOException {
     Path root = installation("plain");
 
     assertThat(PythonCommand.lines(root, Map.of("EP4J_HOME", "/elsewhere"), "/jdk"))
