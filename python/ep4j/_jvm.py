@@ -153,12 +153,20 @@ def _function(table: int, position: int, result: Any, *parameters: Any) -> Any:
     return ctypes.CFUNCTYPE(result, *parameters)(pointer)
 
 
-def _home() -> str:
-    """EP4J_HOME, or the bundle or clone whose directory `python` holds this package."""
+def home() -> str:
+    """The installation: EP4J_HOME, the one inside this package (a wheel), or the bundle or clone whose
+    directory `python` holds this package.
+
+    Raises:
+        SystemFailure: EP4J-6130, there is none.
+    """
     given = os.environ.get("EP4J_HOME", "")
     if given:
         return given
     package = os.path.dirname(os.path.realpath(__file__))
+    inside = os.path.join(package, "_home")
+    if _find_jars(inside) is not None:
+        return inside
     above = os.path.dirname(os.path.dirname(package))
     if _find_jars(above) is None:
         _fail(
@@ -210,7 +218,7 @@ def version() -> str:
     Raises:
         SystemFailure: EP4J-6130, there are no jars.
     """
-    for name in os.listdir(_jars(_home())):
+    for name in os.listdir(_jars(home())):
         if name.startswith(_JAR):
             return name[len(_JAR) : -len(".jar")]
     raise AssertionError("_jars returns a directory with this jar")
@@ -259,11 +267,11 @@ def _load(path: str) -> Any:
 
 def _create() -> int:
     """Starts a JVM, which lives as long as the process; returns the address of the table."""
-    home = _home()
-    jars = _jars(home)
-    create = _load(_find_jvm(home))
+    place = home()
+    jars = _jars(place)
+    create = _load(_find_jvm(place))
     # Kernels that were compiled together with the bundle.
-    kernels = os.path.join(home, "kernels")
+    kernels = os.path.join(place, "kernels")
     if os.path.exists(kernels):
         os.environ.setdefault("EP4J_CUDA_PREBUILT", kernels)
     more = os.environ.get("EP4J_JVM_OPTIONS", "")

@@ -16,7 +16,7 @@ import picocli.CommandLine.Option;
     name = "bundle",
     sortOptions = false,
     description = {
-      "Pack a runtime, all jars, the tests and a launcher into one archive.",
+      "Pack a runtime, all jars, the tests, the Python packages and a launcher into one archive.",
       "",
       "It runs on Linux machines of the same architecture that have neither Java nor a network."
           + " Unpack it anywhere: its ep4j has the same commands, and ep4j test [NAME]... runs its"
@@ -35,13 +35,22 @@ final class BundleCommand implements Callable<Integer> {
   @Option(names = "--no-tests", description = "Leave the tests out.")
   private boolean noTests;
 
+  @Option(
+      names = "--wheel",
+      description =
+          "Make a wheel for pip instead, without tests: the Python packages with runtime and jars;"
+              + " --output names its directory, default target.")
+  private boolean wheel;
+
   @Override
   public Integer call() {
     throw new CommandFailure(
         ErrorCode.NOT_A_CLONE,
         ExitCodes.USAGE,
-        "ep4j bundle %s%sneeds a clone of the sources: call it in one"
+        "ep4j bundle %s%s%sneeds a clone of the sources: call it in one"
             .formatted(
-                output == null ? "" : "--output " + output + " ", noTests ? "--no-tests " : ""));
+                output == null ? "" : "--output " + output + " ",
+                noTests ? "--no-tests " : "",
+                wheel ? "--wheel " : ""));
   }
 }

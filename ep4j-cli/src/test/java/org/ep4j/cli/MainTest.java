@@ -228,7 +228,7 @@ class MainTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"bundle --no-tests", "docs --output site"})
+  @ValueSource(strings = {"bundle --no-tests", "bundle --wheel", "docs --output site"})
   void bundlesAndSitesCannotBeMadeOutsideAClone(String command) {
     CommandLineRun run = CommandLineRun.of(command.split(" ", -1));
 
