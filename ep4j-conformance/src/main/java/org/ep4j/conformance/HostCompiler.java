@@ -29,12 +29,17 @@ public final class HostCompiler {
    * @param purpose for the reason, for example {@code to ask about cuda.h}
    */
   public static void require(String purpose) {
+    Assumptions.assumeTrue(present(), "no g++ " + purpose);
+  }
+
+  /** Whether this machine has the compiler. */
+  public static boolean present() {
     for (String place : System.getenv("PATH").split(":", -1)) {
       if (Files.isExecutable(Path.of(place, "g++"))) {
-        return;
+        return true;
       }
     }
-    Assumptions.assumeTrue(false, "no g++ " + purpose);
+    return false;
   }
 
   /** Version text of the compiler, part of the cache key of compiled programs. */

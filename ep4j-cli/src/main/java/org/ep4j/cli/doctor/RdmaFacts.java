@@ -26,7 +26,7 @@ final class RdmaFacts {
           Finding.missing(
               PORTS,
               "RDMA devices",
-              "none below /sys/class/infiniband",
+              "none below " + RdmaPorts.DEVICES,
               "ranks of one host need none; between hosts auto takes the wire tcp"));
     }
     return ports.stream().map(RdmaFacts::port).toList();
@@ -79,6 +79,10 @@ final class RdmaFacts {
     values.put(RdmaSettings.TIMEOUT, String.valueOf(settings.timeout()));
     values.put(RdmaSettings.RETRY_COUNT, String.valueOf(settings.retries()));
     values.put(RdmaSettings.GPUDIRECT, settings.gpuDirect() ? "on" : "off");
+    String library = environment.getOrDefault(RdmaSettings.LIBRARY, "");
+    if (!library.isBlank()) {
+      values.put(RdmaSettings.LIBRARY, library);
+    }
     values.forEach(
         (name, value) ->
             findings.add(Finding.found(SETTINGS, name, value, origin(environment, name))));

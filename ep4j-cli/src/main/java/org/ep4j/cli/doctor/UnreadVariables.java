@@ -27,6 +27,7 @@ final class UnreadVariables {
           "EP4J_IB_GID_INDEX",
           "EP4J_IB_GPUDIRECT",
           "EP4J_IB_HCA",
+          "EP4J_IB_LIBRARY",
           "EP4J_IB_QPS_PER_PORT",
           "EP4J_IB_QP_DEPTH",
           "EP4J_IB_RETRY_COUNT",

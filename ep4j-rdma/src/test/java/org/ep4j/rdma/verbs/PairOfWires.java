@@ -11,6 +11,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import org.ep4j.group.Group;
+import org.ep4j.rdma.softverbs.SoftVerbs;
 import org.ep4j.rdma.verbs.ports.RdmaSettings;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;
@@ -63,7 +64,7 @@ final class PairOfWires implements AutoCloseable {
             RdmaSettings.GPUDIRECT,
             gpuDirect,
             RdmaSettings.HCA,
-            ports == 1 ? "rxe_a0;rxe_b0" : "rxe_a0,rxe_a1;rxe_b0,rxe_b1",
+            Fabric.hosts(ports),
             RdmaSettings.QPS_PER_PORT,
             String.valueOf(queuePairs),
             // 67 ms, three times, to detect faults quickly.
@@ -109,6 +110,10 @@ final class PairOfWires implements AutoCloseable {
 
   /** Changes a cable: {@code down a0} disconnects it, {@code loss 100 a0} loses every packet. */
   static void link(String... operation) throws Exception {
+    if (SoftVerbs.isSelected()) {
+      SoftVerbs.link(operation);
+      return;
+    }
     List<String> command = new ArrayList<>(List.of("rxe-link"));
     command.addAll(List.of(operation));
     Process process = new ProcessBuilder(command).inheritIO().start();

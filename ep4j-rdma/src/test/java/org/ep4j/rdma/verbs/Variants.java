@@ -13,9 +13,6 @@ import org.ep4j.wire.WireProvider;
  * of the tests. Even ranks use host a of the simulated fabric, odd ranks host b.
  */
 public final class Variants {
-  private static final String ONE_PORT = "rxe_a0;rxe_b0";
-  private static final String TWO_PORTS = "rxe_a0,rxe_a1;rxe_b0,rxe_b1";
-
   private Variants() {}
 
   /** Opens a wire with fixed settings. */
@@ -23,13 +20,13 @@ public final class Variants {
     private final String name;
     private final RdmaSettings settings;
 
-    Variant(String name, String ports, int queuePairs, int depth) {
+    Variant(String name, int ports, int queuePairs, int depth) {
       this.name = name;
       settings =
           RdmaSettings.of(
               Map.of(
                   RdmaSettings.HCA,
-                  ports,
+                  Fabric.hosts(ports),
                   RdmaSettings.QPS_PER_PORT,
                   String.valueOf(queuePairs),
                   RdmaSettings.QP_DEPTH,
@@ -61,7 +58,7 @@ public final class Variants {
   public static final class OneByOne extends Variant {
     /** Used by the service loader. */
     public OneByOne() {
-      super("verbs-1x1", ONE_PORT, 1, 256);
+      super("verbs-1x1", 1, 1, 256);
     }
   }
 
@@ -69,7 +66,7 @@ public final class Variants {
   public static final class OneByTwo extends Variant {
     /** Used by the service loader. */
     public OneByTwo() {
-      super("verbs-1x2", ONE_PORT, 2, 256);
+      super("verbs-1x2", 1, 2, 256);
     }
   }
 
@@ -77,7 +74,7 @@ public final class Variants {
   public static final class TwoByFour extends Variant {
     /** Used by the service loader. */
     public TwoByFour() {
-      super("verbs-2x4", TWO_PORTS, 4, 16);
+      super("verbs-2x4", 2, 4, 16);
     }
   }
 }

@@ -31,13 +31,10 @@ import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.WireWait;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+import org.junit.jupiter.api.condition.EnabledIf;
 
 /** Failures of cables, queue pairs and keys: the affected lanes fail, and no put is torn. */
-@EnabledIfEnvironmentVariable(
-    named = "EP4J_RXE_VM",
-    matches = "1",
-    disabledReason = "needs the simulated cables of tools/rxe-vm test")
+@EnabledIf(value = "org.ep4j.rdma.verbs.Fabric#hasCables", disabledReason = Fabric.REASON)
 class VerbsFaultsTest {
   private static final long BYTES = 10_000;
   private static final int TOKENS = 64;
@@ -63,7 +60,7 @@ class VerbsFaultsTest {
         assertThat(failure(lane).cause()).isEqualTo(Cause.LOST);
         assertThat(failure(lane).delivered()).isEqualTo(1);
         assertThat(failure(lane).lost()).isEqualTo(1);
-        assertThat(failure(lane).text()).contains("rxe_a0:1").contains("retry");
+        assertThat(failure(lane).text()).contains(Fabric.device("a0") + ":1").contains("retry");
         assertThat(wires.a.failedLanes()).isEqualTo(wires.a.config().lanes());
         assertThat(wires.b.counters().get(0)).isEqualTo(1);
       } finally {
@@ -140,7 +137,7 @@ class VerbsFaultsTest {
       Lane back = wires.b.lane(0, 0);
       wires.until(() -> back.failure() != null, "the lane of the peer to fail");
       assertThat(failure(back).cause()).isEqualTo(Cause.LOST);
-      assertThat(failure(back).text()).contains("rank 0 has lost it", "rxe_a0:1", "Flushed");
+      assertThat(failure(back).text()).contains("rank 0 has lost it", Fabric.device("a0") + ":1", "Flushed");
     }
   }
 
@@ -160,7 +157,7 @@ class VerbsFaultsTest {
       }
       assertThatThrownBy(() -> new WireWait(wires.a, 0, LONG).delivery(lane))
           .isInstanceOf(LaneFailedException.class)
-          .hasMessageContaining("rxe_a0:1")
+          .hasMessageContaining(Fabric.device("a0") + ":1")
           .hasMessageContaining("retry");
       assertThat(failure(lane).cause()).isEqualTo(Cause.LOST);
       assertThat(failure(lane).lost()).isPositive();
@@ -200,7 +197,7 @@ class VerbsFaultsTest {
                   .isInstanceOf(PeerTimeoutException.class)
                   .hasMessageContaining("rank " + (1 - group.rank()))
                   .hasMessageContaining("is unreachable")
-                  .hasMessageContaining("rxe_" + (group.rank() == 0 ? "a" : "b") + "0:1");
+                  .hasMessageContaining(Fabric.device(group.rank() == 0 ? "a0" : "b0") + ":1");
               group.barrier(LONG);
               if (group.rank() == 0) {
                 PairOfWires.link("up", "b0");
@@ -307,7 +304,7 @@ class VerbsFaultsTest {
   private static long notReady() throws Exception {
     long sum = 0;
     for (RdmaPort port : RdmaPorts.discover()) {
-      Path counters = Path.of("/sys/class/infiniband", port.device(), "ports/1/hw_counters");
+      Path counters = RdmaPorts.DEVICES.resolve(port.device() + "/ports/1/hw_counters");
       sum += Long.parseLong(Files.readString(counters.resolve("rcvd_rnr_err")).strip());
       sum += Long.parseLong(Files.readString(counters.resolve("send_rnr_err")).strip());
     }

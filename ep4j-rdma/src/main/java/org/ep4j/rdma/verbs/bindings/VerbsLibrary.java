@@ -3,6 +3,7 @@ package org.ep4j.rdma.verbs.bindings;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
+import org.ep4j.rdma.verbs.ports.RdmaSettings;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -11,7 +12,12 @@ import org.jspecify.annotations.Nullable;
  */
 @SuppressWarnings("restricted") // opening a native library is what this class is for
 public final class VerbsLibrary {
-  private static final String NAME = "libibverbs.so.1";
+  private static final String DEFAULT = "libibverbs.so.1";
+
+  private static final String NAME =
+      System.getenv().getOrDefault(RdmaSettings.LIBRARY, "").isBlank()
+          ? DEFAULT
+          : System.getenv(RdmaSettings.LIBRARY).strip();
 
   private static final @Nullable SymbolLookup SYMBOLS = open();
 
@@ -27,11 +33,14 @@ public final class VerbsLibrary {
 
   /** Why the library cannot be used, with the remedy; empty if it can. */
   public static String problem() {
-    return SYMBOLS == null
+    if (SYMBOLS != null) {
+      return "";
+    }
+    return NAME.equals(DEFAULT)
         ? "there is no "
             + NAME
             + ": install libibverbs1 and ibverbs-providers (Debian, Ubuntu) or libibverbs (Red Hat)"
-        : "";
+        : RdmaSettings.LIBRARY + " is " + NAME + ", which cannot be loaded: name a libibverbs.so.1";
   }
 
   /** Whether the library has a function that older versions lack. */

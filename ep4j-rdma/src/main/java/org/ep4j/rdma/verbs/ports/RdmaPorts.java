@@ -15,7 +15,9 @@ import org.ep4j.wire.support.CollectiveStep;
 
 /** Discovers the RDMA ports of this host in system files, and assigns ports to ranks. */
 public final class RdmaPorts {
-  private static final Path DEVICES = Path.of("/sys/class/infiniband");
+  /** Where the system describes its devices; libibverbs reads the same variable. */
+  public static final Path DEVICES =
+      Path.of(System.getenv().getOrDefault("SYSFS_PATH", "/sys"), "class", "infiniband");
 
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
@@ -169,7 +171,7 @@ public final class RdmaPorts {
       throw new WireException(
           ErrorCode.RDMA_NO_PORT,
           all.isEmpty()
-              ? "this host has no RDMA device: check /sys/class/infiniband"
+              ? "this host has no RDMA device: check " + DEVICES
               : "no RDMA port of this host is active (" + names(all) + "): check the cables");
     }
   }

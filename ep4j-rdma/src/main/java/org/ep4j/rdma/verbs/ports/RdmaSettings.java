@@ -66,6 +66,9 @@ public record RdmaSettings(
   /** Whether ports access GPU memory: 1, or 0. */
   public static final String GPUDIRECT = "EP4J_IB_GPUDIRECT";
 
+  /** The library libibverbs: a file, or a name that the system looks up. */
+  public static final String LIBRARY = "EP4J_IB_LIBRARY";
+
   /** Maximum number of ports of a rank. */
   public static final int MAX_PORTS = 8;
 

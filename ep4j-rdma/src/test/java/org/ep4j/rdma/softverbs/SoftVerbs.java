@@ -1,0 +1,147 @@
+package org.ep4j.rdma.softverbs;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import org.ep4j.conformance.HostCompiler;
+import org.ep4j.rdma.verbs.ports.RdmaSettings;
+
+/**
+ * The emulated RDMA devices of the Surefire execution {@code soft-verbs}: a library in the place of
+ * libibverbs, which the tests build, and a directory in the place of {@code /sys}. See {@code
+ * docs/design/soft-verbs.md}.
+ */
+public final class SoftVerbs {
+  /** Devices are {@code soft_a0} and so on: host and port. */
+  public static final String PREFIX = "soft_";
+
+  private static final String LIBRARY = "libsoft_verbs.so";
+  private static final String SCRIPT = "fabric.sh";
+  private static final String HOSTS = "2";
+  private static final String PORTS = "2";
+
+  private static final List<String> HEADERS =
+      List.of(
+          "abi.h", "bucket.h", "engine.h", "fabric.h", "gpu.h", "memory.h", "packets.h", "ports.h",
+          "queues.h", "states.h");
+  private static final List<String> SOURCES =
+      List.of(
+          "engine.cpp",
+          "exports.cpp",
+          "fabric.cpp",
+          "gpu.cpp",
+          "memory.cpp",
+          "ports.cpp",
+          "queues.cpp",
+          "receiver.cpp",
+          "sender.cpp",
+          "states.cpp");
+
+  /** Initialised once. */
+  private static final class Built {
+    static final boolean DONE = build();
+  }
+
+  private SoftVerbs() {}
+
+  /** Whether the devices of this process are the emulated ones. */
+  public static boolean isSelected() {
+    return library().endsWith(LIBRARY);
+  }
+
+  /**
+   * Builds the library and the fabric, once. Call it before the first use of the bindings.
+   *
+   * @return false without a compiler
+   */
+  public static boolean isBuilt() {
+    return isSelected() && Built.DONE;
+  }
+
+  private static String library() {
+    return System.getenv().getOrDefault(RdmaSettings.LIBRARY, "");
+  }
+
+  private static boolean build() {
+    if (!HostCompiler.present()) {
+      return false;
+    }
+    try {
+      Path library = Path.of(library());
+      Path directory = Objects.requireNonNull(library.getParent());
+      Files.createDirectories(directory);
+      boolean same = Files.exists(library) & store(HEADERS, directory) & store(SOURCES, directory);
+      store(List.of(SCRIPT), directory);
+      if (!same) {
+        compile(directory, library);
+      }
+      script("make", HOSTS, PORTS);
+      return true;
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** Writes files; whether all were there. */
+  private static boolean store(List<String> names, Path directory) throws IOException {
+    boolean same = true;
+    for (String name : names) {
+      Path file = directory.resolve(name);
+      try (InputStream in = SoftVerbs.class.getResourceAsStream(name)) {
+        String text =
+            new String(
+                Objects.requireNonNull(in, name).readAllBytes(), StandardCharsets.UTF_8);
+        same &= Files.exists(file) && Files.readString(file).equals(text);
+        Files.writeString(file, text);
+      }
+    }
+    return same;
+  }
+
+  private static void compile(Path directory, Path library)
+      throws IOException, InterruptedException {
+    List<String> options =
+        new ArrayList<>(
+            List.of("-std=c++17", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread"));
+    SOURCES.stream().skip(1).map(name -> directory.resolve(name).toString()).forEach(options::add);
+    HostCompiler.compile(
+        directory.resolve(SOURCES.getFirst()), library, options.toArray(String[]::new));
+  }
+
+  /** Changes a cable, with the words of {@code rxe-link}. */
+  public static void link(String... operation) throws IOException, InterruptedException {
+    switch (operation[0]) {
+      case "up", "down" -> script(operation[0], operation[1]);
+      case "loss" -> script("cable", operation[2], operation[1], "0", "0");
+      case "delay" -> script("cable", operation[2], "0", operation[1], "0");
+      case "clear" -> script("cable", operation[1], "0", "0", "0");
+      default -> throw new IllegalArgumentException(operation[0]);
+    }
+  }
+
+  private static void script(String step, String... arguments)
+      throws IOException, InterruptedException {
+    Path directory = Objects.requireNonNull(Path.of(library()).getParent());
+    List<String> command =
+        new ArrayList<>(
+            List.of(
+                "sh",
+                directory.resolve(SCRIPT).toString(),
+                step,
+                System.getenv("SYSFS_PATH")));
+    command.addAll(List.of(arguments));
+    HostCompiler.Outcome outcome = HostCompiler.run(command, 60);
+    if (outcome.status() != 0) {
+      throw new IllegalStateException(outcome.output());
+    }
+  }
+}

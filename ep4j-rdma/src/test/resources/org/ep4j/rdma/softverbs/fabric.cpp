@@ -1,0 +1,136 @@
+#include "fabric.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <stdexcept>
+
+namespace soft {
+
+static int futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* limit) {
+  return static_cast<int>(
+      syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), operation, value, limit, nullptr, 0));
+}
+
+static struct flock range(short type, off_t from, off_t count) {
+  struct flock lock = {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = from;
+  lock.l_len = count;
+  return lock;
+}
+
+bool Fabric::lock(uint32_t at, bool wait) {
+  struct flock mine = range(F_WRLCK, at, 1);
+  return fcntl(file, wait ? F_OFD_SETLKW : F_OFD_SETLK, &mine) == 0;
+}
+
+bool Fabric::others() {
+  struct flock any = range(F_WRLCK, 0, MAX_PROCESSES);
+  return fcntl(file, F_OFD_GETLK, &any) == 0 && any.l_type != F_UNLCK;
+}
+
+bool Fabric::alive(uint32_t process) {
+  if (process == place) {
+    return true;
+  }
+  struct flock one = range(F_WRLCK, process, 1);
+  return fcntl(file, F_OFD_GETLK, &one) == 0 && one.l_type != F_UNLCK;
+}
+
+Fabric::Fabric(const std::string& directory)
+    : bytes(((sizeof(SharedFabric) + 4095) & ~4095ull) + MAX_PAIRS * RING_BYTES),
+      ringsAt((sizeof(SharedFabric) + 4095) & ~4095ull) {
+  file = open((directory + "/fabric").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0 || !lock(MAX_PROCESSES, true)) {  // while this process joins, no other does
+    throw std::runtime_error("cannot open the fabric");
+  }
+  if (!others() && ftruncate(file, 0) != 0) {
+    throw std::runtime_error("cannot clear the fabric");
+  }
+  if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
+    throw std::runtime_error("cannot size the fabric");
+  }
+  void* mapped =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  if (mapped == MAP_FAILED) {
+    throw std::runtime_error("cannot map the fabric");
+  }
+  memory = static_cast<SharedFabric*>(mapped);
+  for (uint32_t i = 0; i < MAX_PROCESSES && place == MAX_PROCESSES; i++) {
+    if (lock(i, false)) {
+      place = i;
+    }
+  }
+  // Queue pairs of a process that had this place and died.
+  for (uint32_t i = 0; i < MAX_PAIRS; i++) {
+    if (memory->pairs[i].number.load() != 0 && memory->pairs[i].process.load() == place) {
+      freePair(memory->pairs[i].number.load());
+    }
+  }
+  struct flock joined = range(F_UNLCK, MAX_PROCESSES, 1);
+  fcntl(file, F_OFD_SETLK, &joined);
+  if (place == MAX_PROCESSES) {
+    throw std::runtime_error("the fabric has too many processes");
+  }
+}
+
+Fabric::~Fabric() {
+  munmap(memory, bytes);
+  close(file);
+}
+
+uint8_t* Fabric::ring(uint32_t number) {
+  return reinterpret_cast<uint8_t*>(memory) + ringsAt + (number % MAX_PAIRS) * RING_BYTES;
+}
+
+uint32_t Fabric::takePair(uint32_t port) {
+  for (uint32_t tries = 0; tries < MAX_PAIRS; tries++) {
+    // 24 bits; the upper ones differ each time a place is taken.
+    uint32_t number = (MAX_PAIRS + memory->nextPair.fetch_add(1)) & 0xffffff;
+    SharedPair& end = pair(number);
+    uint32_t none = 0;
+    if (number < MAX_PAIRS || !end.number.compare_exchange_strong(none, UINT32_MAX)) {
+      continue;
+    }
+    end.process = place;
+    end.port = port;
+    end.peer = 0;
+    end.expected = 0;
+    end.refusal = 0;
+    end.head = 0;
+    end.tail = 0;
+    end.number = number;
+    return number;
+  }
+  return 0;
+}
+
+void Fabric::freePair(uint32_t number) {
+  pair(number).number = 0;
+  fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+            static_cast<off_t>(ringsAt + (number % MAX_PAIRS) * RING_BYTES), RING_BYTES);
+}
+
+void Fabric::wake(uint32_t process) {
+  SharedProcess& other = memory->processes[process % MAX_PROCESSES];
+  other.doorbell.fetch_add(1);
+  if (other.sleeping.load() != 0) {
+    futex(other.doorbell, FUTEX_WAKE, 1, nullptr);
+  }
+}
+
+void Fabric::sleep(uint32_t seen, int64_t nanoseconds) {
+  SharedProcess& mine = memory->processes[place];
+  timespec limit = {static_cast<time_t>(nanoseconds / 1000000000), nanoseconds % 1000000000};
+  mine.sleeping = 1;
+  futex(mine.doorbell, FUTEX_WAIT, seen, &limit);
+  mine.sleeping = 0;
+}
+
+}  // namespace soft

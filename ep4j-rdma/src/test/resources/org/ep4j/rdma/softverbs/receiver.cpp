@@ -1,0 +1,162 @@
+// The responder of a queue pair: takes packets in order from its ring, checks what they may touch,
+// stores their bytes and acknowledges them.
+#include <climits>
+
+#include "engine.h"
+#include "memory.h"
+#include "packets.h"
+
+namespace soft {
+
+namespace {
+
+class Receiver {
+ public:
+  Receiver(Engine& engine, QueuePair& pair)
+      : engine(engine),
+        pair(pair),
+        own(engine.fabric.pair(pair.object.number)),
+        ring(engine.fabric.ring(pair.object.number)) {}
+
+  bool run(int budget) {
+    uint64_t before = own.tail.load(std::memory_order_relaxed);
+    uint64_t tail = before;
+    while (budget-- > 0 && tail != own.head.load(std::memory_order_acquire)) {
+      Packet packet;
+      memcpy(&packet, ring + tail % RING_BYTES, sizeof(packet));
+      if (packet.arrives > engine.now) {
+        engine.at(packet.arrives);
+        break;
+      }
+      if (pair.state == READY_TO_RECEIVE || pair.state == READY_TO_SEND) {
+        accept(packet, tail + sizeof(packet));
+      }
+      tail += inRing(packet.bytes);
+      own.tail.store(tail, std::memory_order_release);
+    }
+    if (tail != before) {
+      engine.notify(engine.fabric.pair(pair.peer).process);
+    }
+    return tail != before;
+  }
+
+ private:
+  Engine& engine;
+  QueuePair& pair;
+  SharedPair& own;
+  uint8_t* ring;
+
+  void accept(const Packet& packet, uint64_t at) {
+    uint64_t expected = own.expected.load(std::memory_order_relaxed);
+    if (packet.to != pair.object.number || packet.from != pair.peer || packet.number < expected) {
+      return;  // a stranger's, or one that took effect before: its acknowledgement was lost
+    }
+    if (packet.number > expected) {
+      refuse(OUT_OF_SEQUENCE, expected);
+      return;
+    }
+    pair.refused = false;
+    Refusal why = packet.opcode == SEND ? receive(packet, at) : written(packet, at);
+    if (why == NOTHING) {
+      own.expected.store(expected + 1, std::memory_order_release);
+    } else {
+      refuse(why, expected);
+      if (why != NOT_READY) {
+        pair.stop();
+      }
+    }
+  }
+
+  // Refuses the expected packet, once until it comes again.
+  void refuse(Refusal why, uint64_t expected) {
+    if (!pair.refused) {
+      pair.refused = true;
+      own.refusal = refusal(why, expected);
+    }
+  }
+
+  bool ready() const {
+    return pair.receivesUsed.load() < pair.receivesPosted.load(std::memory_order_acquire);
+  }
+
+  Refusal notReady() {
+    engine.ports.all[pair.port].count(
+        "send_rnr_err", ++engine.fabric.shared().ports[pair.port].notReadySent);
+    return NOT_READY;
+  }
+
+  Refusal put(const Registration& memory, uint64_t to, uint64_t at, uint64_t bytes) {
+    uint64_t part = beforeEnd(at, bytes);
+    bool stored = store(memory, to, ring + at % RING_BYTES, part) &&
+                  (part == bytes || store(memory, to + part, ring, bytes - part));
+    return stored ? NOTHING : FAILED;
+  }
+
+  Refusal written(const Packet& packet, uint64_t at) {
+    bool announced = packet.opcode == WRITE_WITH_IMMEDIATE && packet.last;
+    if (packet.message > 0) {
+      // A message is checked as a whole before its first byte, and again with each packet.
+      uint64_t bytes = packet.first ? packet.message : packet.bytes;
+      const Registration* memory = permitted(pair.object.domain, packet.remoteKey, packet.remote,
+                                             bytes, REMOTE_WRITE);
+      if ((pair.access & REMOTE_WRITE) == 0 || memory == nullptr) {
+        return NO_ACCESS;
+      }
+      if (announced && !ready()) {
+        return notReady();
+      }
+      Refusal why = put(*memory, packet.remote, at, packet.bytes);
+      if (why != NOTHING) {
+        return why;
+      }
+    } else if (announced && !ready()) {
+      return notReady();
+    }
+    if (announced) {
+      pair.completeReceive(SUCCESS, WRITTEN_HERE, static_cast<uint32_t>(packet.message),
+                           packet.immediate);
+    }
+    return NOTHING;
+  }
+
+  Refusal receive(const Packet& packet, uint64_t at) {
+    if (!ready()) {
+      return notReady();
+    }
+    const ReceiveEntry& entry = pair.receive(pair.receivesUsed);
+    if (packet.first) {
+      pair.messageBytes = 0;
+    }
+    if (packet.message > entry.length) {
+      pair.completeReceive(LOCAL_LENGTH, RECEIVED, 0, 0);
+      return INVALID;
+    }
+    if (packet.bytes > 0) {
+      const Registration* memory =
+          permitted(pair.object.domain, entry.key, entry.address, entry.length, LOCAL_WRITE);
+      if (memory == nullptr) {
+        pair.completeReceive(LOCAL_PROTECTION, RECEIVED, 0, 0);
+        return FAILED;
+      }
+      Refusal why = put(*memory, entry.address + pair.messageBytes, at, packet.bytes);
+      if (why != NOTHING) {
+        return why;
+      }
+      pair.messageBytes += packet.bytes;
+    }
+    if (packet.last) {
+      pair.completeReceive(SUCCESS, RECEIVED, static_cast<uint32_t>(packet.message), 0);
+    }
+    return NOTHING;
+  }
+};
+
+}  // namespace
+
+bool takeSome(Engine& engine, QueuePair& pair, int packets) {
+  SharedPair& own = engine.fabric.pair(pair.object.number);
+  return own.tail.load(std::memory_order_relaxed) != own.head.load(std::memory_order_acquire) &&
+         Receiver(engine, pair).run(packets);
+}
+
+}  // namespace soft
