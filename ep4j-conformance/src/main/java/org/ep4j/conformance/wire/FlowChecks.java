@@ -260,7 +260,7 @@ final class FlowChecks {
 
   private static LaneFailure pushUntilFailed(
       Wire wire, WireWait wait, Region source, Region target, int closer) {
-    Lane lane = wire.lane(closer, 1);
+    Lane lane = lane(wire, closer, 1);
     wait.until(
         () -> {
           lane.put(source, 0, target, 0, source.bytes(), 0);
@@ -303,15 +303,15 @@ final class FlowChecks {
       WireContext context, Wire wire, WireWait wait, Region source, Region target, int gone) {
     for (int peer = 0; peer < context.size(); peer++) {
       if (peer != gone && peer != context.rank()) {
-        wait.put(wire.lane(peer, 2), source, 0, target, 0, 100, 9);
+        wait.put(lane(wire, peer, 2), source, 0, target, 0, 100, 9);
       }
     }
     wait.counter(9, context.size() - 2, -1);
     for (int peer = 0; peer < context.size(); peer++) {
       if (peer != gone && peer != context.rank()) {
-        wait.delivery(wire.lane(peer, 2));
-        wait.add(wire.lane(peer, 2), 10, 1);
-        wait.flush(wire.lane(peer, 2));
+        wait.delivery(lane(wire, peer, 2));
+        wait.add(lane(wire, peer, 2), 10, 1);
+        wait.flush(lane(wire, peer, 2));
       }
     }
     wait.counter(10, context.size() - 2, -1);
