@@ -1,16 +1,21 @@
 package org.ep4j.rdma.verbs;
 
 import java.time.Duration;
+import org.ep4j.conformance.TestScale;
 import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.conformance.World;
 import org.ep4j.conformance.wire.WireKit;
 import org.ep4j.conformance.wire.WireSetup;
+import org.ep4j.rdma.softverbs.SoftVerbs;
 import org.junit.jupiter.api.condition.EnabledIf;
 
 @EnabledIf(value = "org.ep4j.rdma.verbs.Fabric#present", disabledReason = Fabric.REASON)
 class VerbsWireTest extends WireKit {
   @Override
   protected WireSetup setup() {
+    if (SoftVerbs.isSelected()) {
+      TestScale.onlyInFull("more queue pairs run the same checks over emulated devices");
+    }
     return WireSetup.of("verbs-1x1");
   }
 
