@@ -140,8 +140,7 @@ final class DeviceEnd implements AutoCloseable {
     send(id, IBV_WR_SEND, from, bytes, 0, 0, NO_IMMEDIATE);
   }
 
-  private void send(
-      long id, int opcode, long from, long bytes, long to, int key, int immediate) {
+  private void send(long id, int opcode, long from, long bytes, long to, int key, int immediate) {
     try (Arena call = Arena.ofConfined()) {
       MemorySegment request = call.allocate(VerbsLayouts.SEND);
       put(request, VerbsLayouts.SEND, "wr_id", id);
@@ -209,12 +208,10 @@ final class DeviceEnd implements AutoCloseable {
     List<Done> some = new ArrayList<>();
     for (int i = 0; i < count; i++) {
       MemorySegment one =
-          done.asSlice(
-              i * VerbsLayouts.COMPLETION.byteSize(), VerbsLayouts.COMPLETION.byteSize());
+          done.asSlice(i * VerbsLayouts.COMPLETION.byteSize(), VerbsLayouts.COMPLETION.byteSize());
       some.add(
           new Done(
-              one.get(
-                  ValueLayout.JAVA_LONG, VerbsLayouts.offset(VerbsLayouts.COMPLETION, "wr_id")),
+              one.get(ValueLayout.JAVA_LONG, VerbsLayouts.offset(VerbsLayouts.COMPLETION, "wr_id")),
               integer(one, VerbsLayouts.COMPLETION, "status"),
               integer(one, VerbsLayouts.COMPLETION, "opcode"),
               integer(one, VerbsLayouts.COMPLETION, "imm_data")));

@@ -28,8 +28,16 @@ public final class SoftVerbs {
 
   private static final List<String> HEADERS =
       List.of(
-          "abi.h", "bucket.h", "engine.h", "fabric.h", "gpu.h", "memory.h", "packets.h", "ports.h",
-          "queues.h", "states.h");
+          "abi.h",
+          "bucket.h",
+          "engine.h",
+          "fabric.h",
+          "gpu.h",
+          "memory.h",
+          "packets.h",
+          "ports.h",
+          "queues.h",
+          "states.h");
   private static final List<String> SOURCES =
       List.of(
           "engine.cpp",
@@ -98,8 +106,7 @@ public final class SoftVerbs {
       Path file = directory.resolve(name);
       try (InputStream in = SoftVerbs.class.getResourceAsStream(name)) {
         String text =
-            new String(
-                Objects.requireNonNull(in, name).readAllBytes(), StandardCharsets.UTF_8);
+            new String(Objects.requireNonNull(in, name).readAllBytes(), StandardCharsets.UTF_8);
         same &= Files.exists(file) && Files.readString(file).equals(text);
         Files.writeString(file, text);
       }
@@ -133,11 +140,7 @@ public final class SoftVerbs {
     Path directory = Objects.requireNonNull(Path.of(library()).getParent());
     List<String> command =
         new ArrayList<>(
-            List.of(
-                "sh",
-                directory.resolve(SCRIPT).toString(),
-                step,
-                System.getenv("SYSFS_PATH")));
+            List.of("sh", directory.resolve(SCRIPT).toString(), step, System.getenv("SYSFS_PATH")));
     command.addAll(List.of(arguments));
     HostCompiler.Outcome outcome = HostCompiler.run(command, 60);
     if (outcome.status() != 0) {

@@ -265,8 +265,7 @@ class SoftVerbsTest {
         Linker.nativeLinker()
             .downcallHandle(
                 library.findOrThrow("soft_verbs_take"),
-                FunctionDescriptor.of(
-                    number, ValueLayout.ADDRESS, number, number, number));
+                FunctionDescriptor.of(number, ValueLayout.ADDRESS, number, number, number));
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment bucket = arena.allocate(ValueLayout.JAVA_LONG);
       long packet = 4160;

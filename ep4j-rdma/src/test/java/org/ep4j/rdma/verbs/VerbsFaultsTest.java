@@ -137,7 +137,8 @@ class VerbsFaultsTest {
       Lane back = wires.b.lane(0, 0);
       wires.until(() -> back.failure() != null, "the lane of the peer to fail");
       assertThat(failure(back).cause()).isEqualTo(Cause.LOST);
-      assertThat(failure(back).text()).contains("rank 0 has lost it", Fabric.device("a0") + ":1", "Flushed");
+      assertThat(failure(back).text())
+          .contains("rank 0 has lost it", Fabric.device("a0") + ":1", "Flushed");
     }
   }
 
