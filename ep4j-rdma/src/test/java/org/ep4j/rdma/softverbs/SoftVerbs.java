@@ -32,8 +32,16 @@ public final class SoftVerbs {
 
   private static final List<String> HEADERS =
       List.of(
-          "abi.h", "bucket.h", "engine.h", "fabric.h", "gpu.h", "memory.h", "packets.h", "ports.h",
-          "queues.h", "states.h");
+          "abi.h",
+          "bucket.h",
+          "engine.h",
+          "fabric.h",
+          "gpu.h",
+          "memory.h",
+          "packets.h",
+          "ports.h",
+          "queues.h",
+          "states.h");
   private static final List<String> SOURCES =
       List.of(
           "engine.cpp",
@@ -80,7 +88,8 @@ public final class SoftVerbs {
       Path library = Path.of(library());
       Path directory = Objects.requireNonNull(library.getParent());
       Files.createDirectories(directory);
-      List<String> names = Stream.of(HEADERS, SOURCES, List.of(SCRIPT)).flatMap(List::stream).toList();
+      List<String> names =
+          Stream.of(HEADERS, SOURCES, List.of(SCRIPT)).flatMap(List::stream).toList();
       if (!Files.exists(library) || !stored(names, directory)) {
         // An interrupted build leaves no library.
         Files.deleteIfExists(library);
@@ -112,8 +121,7 @@ public final class SoftVerbs {
     for (String name : names) {
       Files.writeString(directory.resolve(name), text(name));
     }
-    String all =
-        SOURCES.stream().map("#include \"%s\"\n"::formatted).collect(Collectors.joining());
+    String all = SOURCES.stream().map("#include \"%s\"\n"::formatted).collect(Collectors.joining());
     Files.writeString(directory.resolve(ALL), all);
   }
 
@@ -154,11 +162,7 @@ public final class SoftVerbs {
     Path directory = Objects.requireNonNull(Path.of(library()).getParent());
     List<String> command =
         new ArrayList<>(
-            List.of(
-                "sh",
-                directory.resolve(SCRIPT).toString(),
-                step,
-                System.getenv("SYSFS_PATH")));
+            List.of("sh", directory.resolve(SCRIPT).toString(), step, System.getenv("SYSFS_PATH")));
     command.addAll(List.of(arguments));
     HostCompiler.Outcome outcome = HostCompiler.run(command, 60);
     if (outcome.status() != 0) {
