@@ -1,7 +1,7 @@
 // Completion queues and queue pairs of this process.
 //
-// Whoever holds the lock of the engine produces completions, and takes requests from queues. Threads
-// of the application post requests and poll completions without that lock.
+// The holder of the engine's lock produces completions, and takes requests from queues. Threads of the
+// application post requests and poll completions without that lock.
 #pragma once
 
 #include <atomic>

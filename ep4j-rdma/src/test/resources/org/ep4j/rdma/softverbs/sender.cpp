@@ -43,7 +43,7 @@ class Sender {
            pair.state == READY_TO_SEND && sendPacket()) {
       worked = true;
     }
-    watch();
+    countSilence();
     return worked;
   }
 
@@ -222,7 +222,7 @@ class Sender {
 
   // Counts the time without an acknowledgement. Packets that a living process has not taken yet are
   // not lost: a NIC does not wait for a processor, as that process may do.
-  void watch() {
+  void countSilence() {
     if (pair.packetsDone == pair.packetsSent || pair.timeout == 0 || pair.state != READY_TO_SEND) {
       return;
     }
