@@ -19,9 +19,7 @@ import org.ep4j.RowFormat;
 import org.ep4j.Tensor;
 import org.ep4j.WireOptions;
 import org.ep4j.WirePath;
-import org.ep4j.conformance.TestScale;
 import org.ep4j.group.ThreadRanks;
-import org.ep4j.rdma.softverbs.SoftVerbs;
 import org.junit.jupiter.api.condition.EnabledIf;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -53,9 +51,6 @@ class LanesFollowQueuePairsTest {
   @CsvSource({"1, 1", "1, 2", "1, 4", "2, 1", "2, 2", "2, 4"})
   void dispatchAndCombineUseEveryQueuePair(int ports, int queuePairs) {
     int lanes = ports * queuePairs;
-    if (SoftVerbs.isSelected() && (ports != 2 || queuePairs != 2)) {
-      TestScale.onlyInFull("two ports with two queue pairs each run in a build");
-    }
     BufferConfig config =
         BufferConfig.builder()
             .hidden(HIDDEN)
