@@ -81,7 +81,7 @@ class SoftVerbsTest {
           }
           long slot = 20_001;
           for (int i = 0; i < 16; i++) {
-            a.write(2 * i, i * slot, slot, there.memory() + i * slot, there.key());
+            a.write(2 * i, (long) i * slot, slot, there.memory() + (long) i * slot, there.key());
             a.announce(2 * i + 1, 0, 0, there.memory(), there.key(), i);
           }
           List<Done> received = b.await(16);
@@ -257,6 +257,7 @@ class SoftVerbsTest {
 
   /** 1 GB/s on a clock of the test, packets of 4160 bytes as soon as the cable takes them. */
   @Test
+  @SuppressWarnings("restricted") // calls a native function of the device
   void aCableCarriesItsRateAndNoMore() throws Throwable {
     SymbolLookup library =
         SymbolLookup.libraryLookup(System.getenv("EP4J_IB_LIBRARY"), Arena.global());
