@@ -81,7 +81,7 @@ class SoftVerbsTest {
           }
           long slot = 20_001;
           for (int i = 0; i < 16; i++) {
-            a.write(2 * i, (long) i * slot, slot, there.memory() + (long) i * slot, there.key());
+            a.write(2L * i, (long) i * slot, slot, there.memory() + (long) i * slot, there.key());
             a.announce(2 * i + 1, 0, 0, there.memory(), there.key(), i);
           }
           List<Done> received = b.await(16);
