@@ -36,7 +36,7 @@ final class Stubs {
       ENTER = lookup.findStatic(Caller.class, "enter", MethodType.methodType(Caller.class));
       LEAVE =
           lookup.findStatic(
-              Stubs.class,
+              Caller.class,
               "leave",
               MethodType.methodType(int.class, Throwable.class, int.class, Caller.class));
     } catch (ReflectiveOperationException e) {
@@ -83,11 +83,6 @@ final class Stubs {
   private static MethodHandle interruptible(MethodHandle function) {
     MethodHandle call = MethodHandles.dropArguments(function, 0, Caller.class);
     return MethodHandles.foldArguments(MethodHandles.tryFinally(call, LEAVE), ENTER);
-  }
-
-  private static int leave(Throwable thrown, int status, Caller caller) {
-    caller.leave();
-    return status;
   }
 
   private static MethodType longs(int parameters) {

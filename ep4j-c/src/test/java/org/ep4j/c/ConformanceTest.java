@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.UUID;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -80,13 +81,12 @@ class ConformanceTest {
   @Test
   void newProcessReplacesAKilledRank() throws Exception {
     List<Map<String, String>> world = world(2);
+    Map<String, String> first = world.getFirst();
+    String port = Objects.requireNonNull(first.get("EP4J_RENDEZVOUS")).replaceAll(".*:", "");
+    String secret = Objects.requireNonNull(first.get("EP4J_SECRET"));
     try (ExecutorService newcomer = Executors.newSingleThreadExecutor()) {
       Future<List<Ended>> ranks = newcomer.submit(() -> program.run(world, "readmit"));
-      String port = world.getFirst().get("EP4J_RENDEZVOUS").replaceAll(".*:", "");
-      Ended replacement =
-          program.run(
-              program.environment(), "rejoin", "2", port, world.getFirst().get("EP4J_SECRET"));
-      assertPassed(replacement);
+      assertPassed(program.run(program.environment(), "rejoin", "2", port, secret));
       assertThat(ranks.get().get(1).status()).isEqualTo(KILLED);
       assertPassed(ranks.get().get(0));
     }
