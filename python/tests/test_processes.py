@@ -105,14 +105,14 @@ class StartTest(unittest.TestCase):
         program = (
             "import os\n"
             "from ep4j import _jvm\n"
-            "create = _jvm._load(_jvm._find_jvm(_jvm._home()))\n"
+            "create = _jvm._load(_jvm._find_jvm(_jvm.home()))\n"
             "options = [o for o in os.environ['OPTIONS'].split('|') if o]\n"
             "assert _jvm._create_with(create, options)[2] == 0\n"
         ) + self.START
         said = run(program, OPTIONS="").stdout
         self.assertRegex(said, "^SystemFailure 6133 .*process has already does not load")
         jars = subprocess.run(
-            [sys.executable, "-c", "from ep4j import _jvm; print(_jvm._jars(_jvm._home()))"],
+            [sys.executable, "-c", "from ep4j import _jvm; print(_jvm._jars(_jvm.home()))"],
             env=environment(),
             capture_output=True,
             text=True,

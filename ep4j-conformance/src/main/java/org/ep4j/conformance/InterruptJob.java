@@ -19,7 +19,7 @@ import org.ep4j.group.Group;
  */
 final class InterruptJob implements RankJob {
   /** Of {@link VerifiedRound#OPERATIONS} operations each. */
-  private static final int ROUNDS = 50;
+  private static final int ROUNDS = TestScale.part(50);
 
   /** Longer than all rounds may take: an operation that waits for it fails the test. */
   private static final Duration DEADLINE = Duration.ofMinutes(10);
