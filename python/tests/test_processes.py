@@ -12,7 +12,9 @@ from support import HOME, PACKAGES, ROOT, POOL, environment, free_port, needs_en
 
 # A buffer of two ranks, of which this process is the one that sys.argv or the program names.
 PRELUDE = """
-import os, signal, sys, threading, time
+import faulthandler, os, signal, sys, threading, time
+# A program that hangs tells where.
+faulthandler.dump_traceback_later(45, exit=True)
 import ep4j, torch
 CONFIG = ep4j.BufferConfig(hidden=512, top_k=3, experts=8, max_tokens=8, timeout=30.0)
 x = torch.ones(5, 512).bfloat16()
@@ -22,8 +24,10 @@ def pair():
     buffers = [None, None]
     opened = threading.Event()
     def be_rank_1():
-        buffers[1] = ep4j.Buffer(groups[1], CONFIG)
-        opened.set()
+        try:
+            buffers[1] = ep4j.Buffer(groups[1], CONFIG)
+        finally:
+            opened.set()
         threading.Event().wait()  # The rank lives as long as its thread.
     threading.Thread(target=be_rank_1, daemon=True).start()
     buffers[0] = ep4j.Buffer(groups[0], CONFIG)
@@ -227,7 +231,8 @@ assert event.wait(20)
         lines = [line.split() for line in said.splitlines()]
         self.assertEqual([name for name, _ in lines], ["join", "dispatch", "wait"])
         for name, seconds in lines:
-            self.assertLess(float(seconds), 1, name)
+            # Within a second on a machine with free cores; a lost signal takes 30 s or more.
+            self.assertLess(float(seconds), 5, name)
 
     def test_a_ctrl_c_that_no_call_waits_for_harms_none(self):
         self.check(
