@@ -86,8 +86,8 @@ class ConformanceTest {
     Map<String, String> first = world.getFirst();
     String port = Objects.requireNonNull(first.get("EP4J_RENDEZVOUS")).replaceAll(".*:", "");
     String secret = Objects.requireNonNull(first.get("EP4J_SECRET"));
-    try (ExecutorService newcomer = Executors.newSingleThreadExecutor()) {
-      Future<List<Ended>> ranks = newcomer.submit(() -> program.run(world, "readmit"));
+    try (ExecutorService thread = Executors.newSingleThreadExecutor()) {
+      Future<List<Ended>> ranks = thread.submit(() -> program.run(world, "readmit"));
       assertPassed(program.run(program.environment(), "rejoin", "2", port, secret));
       assertThat(ranks.get().get(1).status()).isEqualTo(KILLED);
       assertPassed(ranks.get().get(0));
