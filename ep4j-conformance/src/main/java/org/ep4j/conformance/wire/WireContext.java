@@ -2,6 +2,7 @@ package org.ep4j.conformance.wire;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.nio.ByteOrder;
 import java.time.Duration;
 import java.util.SplittableRandom;
 import org.ep4j.group.Group;
@@ -22,6 +23,9 @@ import org.ep4j.wire.Wires;
 record WireContext(Group group, WireSetup setup, SplittableRandom shared) {
   /** Timeout of slow steps; {@code -Dep4j.patience} sets the seconds for slow devices. */
   static final Duration TIMEOUT = Duration.ofSeconds(Integer.getInteger("ep4j.patience", 30));
+
+  private static final ValueLayout.OfLong WORD =
+      ValueLayout.JAVA_LONG_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
 
   int rank() {
     return group.rank();
@@ -62,7 +66,11 @@ record WireContext(Group group, WireSetup setup, SplittableRandom shared) {
 
   /** Fills bytes with a pattern that identifies writer, round and offset. */
   static void fill(MemorySegment segment, long offset, long bytes, long tag) {
-    for (long i = 0; i < bytes; i++) {
+    long words = bytes / Long.BYTES;
+    for (long i = 0; i < words; i++) {
+      segment.set(WORD, offset + Long.BYTES * i, word(tag, i));
+    }
+    for (long i = Long.BYTES * words; i < bytes; i++) {
       segment.set(ValueLayout.JAVA_BYTE, offset + i, pattern(tag, i));
     }
   }
@@ -75,20 +83,37 @@ record WireContext(Group group, WireSetup setup, SplittableRandom shared) {
   /** The same for a part of the pattern that begins at {@code from}. */
   static void verifyFrom(
       MemorySegment segment, long offset, long from, long bytes, long tag, String what) {
-    for (long i = 0; i < bytes; i++) {
+    long i = 0;
+    while (i < bytes) {
+      if (isWord(segment, offset + i, from + i, bytes - i, tag)) {
+        i += Long.BYTES;
+        continue;
+      }
       byte seen = segment.get(ValueLayout.JAVA_BYTE, offset + i);
       byte expected = pattern(tag, from + i);
       if (seen != expected) {
         throw new AssertionError(
             "%s: byte %d of %d is %d, not %d".formatted(what, i, bytes, seen, expected));
       }
+      i++;
     }
   }
 
+  /** Whether a word of the pattern begins at {@code from}, with all its bytes at the offset. */
+  private static boolean isWord(
+      MemorySegment segment, long offset, long from, long bytes, long tag) {
+    return from % Long.BYTES == 0
+        && bytes >= Long.BYTES
+        && segment.get(WORD, offset) == word(tag, from / Long.BYTES);
+  }
+
   private static byte pattern(long tag, long i) {
-    long mixed = (tag + 1) * 0x9E37_79B9_7F4A_7C15L + (i / 8) * 0xBF58_476D_1CE4_E5B9L;
-    // Never 0, the value of untouched memory.
-    return (byte) (mixed >>> (8 * (i % 8)) | 1);
+    return (byte) (word(tag, i / Long.BYTES) >>> (Byte.SIZE * (i % Long.BYTES)));
+  }
+
+  /** Eight bytes of the pattern. No byte is 0, the value of untouched memory. */
+  private static long word(long tag, long i) {
+    return (tag + 1) * 0x9E37_79B9_7F4A_7C15L + i * 0xBF58_476D_1CE4_E5B9L | 0x0101_0101_0101_0101L;
   }
 
   static void check(boolean holds, String what) {
