@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.IntStream;
 import org.ep4j.ErrorCode;
 import org.ep4j.group.Group;
@@ -15,15 +16,20 @@ import org.ep4j.wire.support.CollectiveStep;
 
 /** Discovers the RDMA ports of this host in system files, and assigns ports to ranks. */
 public final class RdmaPorts {
-  /** Where the system describes its devices; libibverbs reads the same variable. */
-  public static final Path DEVICES =
-      Path.of(System.getenv().getOrDefault("SYSFS_PATH", "/sys"), "class", "infiniband");
+  /** Where the system describes its devices. */
+  public static final Path DEVICES = devices(System.getenv());
 
   private static final Path BOOT_ID = Path.of("/proc/sys/kernel/random/boot_id");
 
   private static final int MAX_ADDRESSES = 256;
 
   private RdmaPorts() {}
+
+  /** Below {@code SYSFS_PATH}, as in libibverbs, which reads the same variable; else /sys. */
+  static Path devices(Map<String, String> variables) {
+    String system = variables.getOrDefault("SYSFS_PATH", "");
+    return Path.of(system.isEmpty() ? "/sys" : system, "class", "infiniband");
+  }
 
   /** All ports of this host, by name. */
   public static List<RdmaPort> discover() {

@@ -58,6 +58,15 @@ class RdmaPortsTest {
   }
 
   @Test
+  void devicesLieWhereLibibverbsReadsThem() {
+    Path usual = Path.of("/sys/class/infiniband");
+    assertThat(RdmaPorts.devices(Map.of())).isEqualTo(usual);
+    assertThat(RdmaPorts.devices(Map.of("SYSFS_PATH", ""))).isEqualTo(usual);
+    assertThat(RdmaPorts.devices(Map.of("SYSFS_PATH", "/other/sys/")))
+        .isEqualTo(Path.of("/other/sys/class/infiniband"));
+  }
+
+  @Test
   void aHostWithoutDevicesHasNoPorts() {
     assertThat(RdmaPorts.discover(system.resolve("nothing"))).isEmpty();
     assertThatThrownBy(() -> choose(List.of(), NOTHING_SET, 0))
