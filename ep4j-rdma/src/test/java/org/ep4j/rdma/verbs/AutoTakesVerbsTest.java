@@ -7,22 +7,21 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankProcesses;
 import org.ep4j.memory.SymmetricMemory;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+import org.junit.jupiter.api.condition.EnabledIf;
 
 /**
  * The wire {@code auto} between two processes that share no memory, which makes them ranks of two
  * hosts.
  */
-@EnabledIfEnvironmentVariable(
-    named = "EP4J_RXE_VM",
-    matches = "1",
-    disabledReason = "needs the simulated cables of tools/rxe-vm test")
+@EnabledIf(value = "org.ep4j.rdma.verbs.Fabric#hasCables", disabledReason = Fabric.REASON)
 class AutoTakesVerbsTest {
   private static final Duration LIMIT = Duration.ofMinutes(6);
 
@@ -55,22 +54,35 @@ class AutoTakesVerbsTest {
         ranks.awaitOutput(rank, "the wire is ", LIMIT);
         assertThat(ranks.output(rank))
             .contains("the wire is tcp")
-            .containsPattern("EP4J-5004: wire 'auto' takes tcp, and ports .*rxe_a0:1.* are idle")
-            .containsPattern("rank [01] on host .*rank [01] on host .*rxe_[ab][01]:1");
+            .containsPattern(
+                "EP4J-5004: wire 'auto' takes tcp, and ports .*%s:1.* are idle"
+                    .formatted(Fabric.device("a0")))
+            .containsPattern(
+                "rank [01] on host .*rank [01] on host .*%s:1"
+                    .formatted(Fabric.device("[ab][01]")));
       }
     }
   }
 
   private static RankProcesses start() {
-    // Two file systems in memory.
-    List<Path> directories = List.of(Path.of("/dev/shm"), Path.of("/run"));
-    assertThat(device(directories.get(0))).isNotEqualTo(device(directories.get(1)));
+    List<Path> directories = fileSystems();
+    assertThat(directories).hasSizeGreaterThanOrEqualTo(2);
     return new ProcessWorld(LIMIT, Duration.ofSeconds(30))
         .start(
             2,
             AutoWireJob.class,
             List.of(),
             rank -> Map.of(SymmetricMemory.DIRECTORY_VARIABLE, directories.get(rank).toString()));
+  }
+
+  /** A directory of each file system that ranks can keep memory in. */
+  private static List<Path> fileSystems() {
+    Map<Object, Path> byDevice = new LinkedHashMap<>();
+    Stream.of("/dev/shm", "/run", System.getProperty("java.io.tmpdir"), "target")
+        .map(Path::of)
+        .filter(Files::isWritable)
+        .forEach(directory -> byDevice.putIfAbsent(device(directory), directory.toAbsolutePath()));
+    return List.copyOf(byDevice.values());
   }
 
   private static Object device(Path directory) {
