@@ -11,6 +11,8 @@
 
 namespace soft {
 
+constexpr int MAX_WAIT = 10000;  // ms
+
 static int futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* limit) {
   return static_cast<int>(
       syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), operation, value, limit, nullptr, 0));
@@ -25,9 +27,25 @@ static struct flock range(short type, off_t from, off_t count) {
   return lock;
 }
 
-bool Fabric::lock(uint32_t at, bool wait) {
+bool Fabric::lock(uint32_t at) {
   struct flock mine = range(F_WRLCK, at, 1);
-  return fcntl(file, wait ? F_OFD_SETLKW : F_OFD_SETLK, &mine) == 0;
+  return fcntl(file, F_OFD_SETLK, &mine) == 0;
+}
+
+void Fabric::unlock(uint32_t at) {
+  struct flock mine = range(F_UNLCK, at, 1);
+  fcntl(file, F_OFD_SETLK, &mine);
+}
+
+// While this process joins, no other does.
+void Fabric::lockForJoining() {
+  constexpr timespec PAUSE = {0, 1000000};
+  for (int waited = 0; !lock(MAX_PROCESSES); waited++) {
+    if (waited == MAX_WAIT) {
+      throw std::runtime_error("another process does not stop joining the fabric");
+    }
+    nanosleep(&PAUSE, nullptr);
+  }
 }
 
 bool Fabric::others() {
@@ -47,9 +65,24 @@ Fabric::Fabric(const std::string& directory)
     : bytes(((sizeof(SharedFabric) + 4095) & ~4095ull) + MAX_PAIRS * RING_BYTES),
       ringsAt((sizeof(SharedFabric) + 4095) & ~4095ull) {
   file = open((directory + "/fabric").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0 || !lock(MAX_PROCESSES, true)) {  // while this process joins, no other does
+  if (file < 0) {
     throw std::runtime_error("cannot open the fabric");
   }
+  try {
+    lockForJoining();
+    map();
+    join();
+    unlock(MAX_PROCESSES);
+  } catch (...) {
+    leave();
+    throw;
+  }
+}
+
+Fabric::~Fabric() { leave(); }
+
+// The first process finds the file as a new one.
+void Fabric::map() {
   if (!others() && ftruncate(file, 0) != 0) {
     throw std::runtime_error("cannot clear the fabric");
   }
@@ -62,26 +95,30 @@ Fabric::Fabric(const std::string& directory)
     throw std::runtime_error("cannot map the fabric");
   }
   memory = static_cast<SharedFabric*>(mapped);
+}
+
+// Takes a place, and frees the queue pairs of a process that had it and died.
+void Fabric::join() {
   for (uint32_t i = 0; i < MAX_PROCESSES && place == MAX_PROCESSES; i++) {
-    if (lock(i, false)) {
+    if (lock(i)) {
       place = i;
     }
   }
-  // Queue pairs of a process that had this place and died.
+  if (place == MAX_PROCESSES) {
+    throw std::runtime_error("the fabric has too many processes");
+  }
   for (uint32_t i = 0; i < MAX_PAIRS; i++) {
     if (memory->pairs[i].number.load() != 0 && memory->pairs[i].process.load() == place) {
       freePair(memory->pairs[i].number.load());
     }
   }
-  struct flock joined = range(F_UNLCK, MAX_PROCESSES, 1);
-  fcntl(file, F_OFD_SETLK, &joined);
-  if (place == MAX_PROCESSES) {
-    throw std::runtime_error("the fabric has too many processes");
-  }
 }
 
-Fabric::~Fabric() {
-  munmap(memory, bytes);
+// Closing the file releases all locks.
+void Fabric::leave() {
+  if (memory != nullptr) {
+    munmap(memory, bytes);
+  }
   close(file);
 }
 

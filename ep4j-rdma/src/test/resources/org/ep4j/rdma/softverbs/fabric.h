@@ -13,18 +13,26 @@ constexpr uint32_t MAX_PROCESSES = 256;
 constexpr uint32_t MAX_PORTS = 64;
 constexpr uint64_t RING_BYTES = 256 << 10;
 
-// The engine of a process sleeps on its doorbell.
+// The engine of the process waits while `doorbell` is what it saw before it looked for work. Any
+// process writes first what the engine shall find, then adds to `doorbell`, and wakes the engine if
+// `sleeping` is set, which the engine writes. Both are sequentially consistent, so no ring is missed.
 struct alignas(64) SharedProcess {
   std::atomic<uint32_t> doorbell, sleeping;
 };
 
+// Senders write it, of all processes at once. Nobody waits for it.
 struct alignas(64) SharedPort {
   std::atomic<int64_t> busyUntil;  // of the cable, in ns of the monotonic clock: see bucket.h
   std::atomic<uint64_t> notReadyReceived, notReadySent;
 };
 
-// One end of a queue pair. Its process writes all but head and the ring, which its peer writes: the
-// peer is the only sender once both ends name each other. The peer also takes the refusal.
+// One end of a queue pair. Its process writes all but `head` and the ring, which its peer writes: the
+// peer is the only sender once both ends name each other. The peer also takes the refusal. Engines
+// look at all words in each round, and ring the doorbell of the other end when they have written:
+//   payload, then `head` (release)         read by the receiver (acquire), then the payload
+//   bytes stored, then `tail` (release)    read by the sender (acquire), which then reuses the ring
+//   bytes stored, then `expected` (release) read by the sender (acquire), which then completes
+// The first group is written while the peer does not send yet, and `number` and `peer` last.
 struct alignas(64) SharedPair {
   std::atomic<uint32_t> number;  // 0 if there is no queue pair
   std::atomic<uint32_t> process, port;
@@ -68,7 +76,12 @@ class Fabric {
   bool alive(uint32_t process);
 
  private:
-  bool lock(uint32_t at, bool wait);
+  void join();
+  void map();
+  void leave();
+  bool lock(uint32_t at);
+  void unlock(uint32_t at);
+  void lockForJoining();
   bool others();
   int file = -1;
   uint32_t place = MAX_PROCESSES;

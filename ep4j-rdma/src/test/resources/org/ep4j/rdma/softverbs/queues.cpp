@@ -156,13 +156,4 @@ void QueuePair::stop() {
   }
 }
 
-void QueuePair::reset() {
-  state = RESET;
-  sendsDone = current = nextFirstPacket = packetsSent = packetsDone = 0;
-  currentPacket = retries = notReadyRetries = 0;
-  sendsPosted = sendsFree = receivesPosted = receivesUsed = 0;
-  messageBytes = 0;
-  refused = false;
-}
-
 }  // namespace soft

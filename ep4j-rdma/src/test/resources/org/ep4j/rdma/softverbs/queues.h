@@ -101,7 +101,6 @@ struct QueuePair {
   void fail(uint32_t status);
   // Enters the error state: all requests return.
   void stop();
-  void reset();
 };
 
 }  // namespace soft

@@ -58,15 +58,6 @@ int modify(Engine& engine, QueuePair& pair, const PairAttributes& to, int mask) 
     pair.stop();
     return 0;
   }
-  if (to.state == RESET) {
-    SharedPair& shared = engine.fabric.pair(pair.object.number);
-    shared.peer = 0;
-    shared.expected = 0;
-    shared.refusal = 0;
-    shared.tail = shared.head.load();
-    pair.reset();
-    return 0;
-  }
   if (from == RESET && to.state == INIT && has(mask, M_PARTITION | M_PORT | M_ACCESS)) {
     return initialise(engine, pair, to);
   }
