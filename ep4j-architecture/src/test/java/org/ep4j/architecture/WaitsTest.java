@@ -59,6 +59,8 @@ class WaitsTest {
           "the same",
           "org.ep4j.engine.host.exec.WorkerTeam$Helper.awaitRound()",
           "a helper that waits for work blocks no other thread, and close() ends it",
+          "org.ep4j.group.SecretDerivation.await(java.util.concurrent.FutureTask)",
+          "the derivation is a fixed number of hashes, and waits for nothing",
           "org.ep4j.cli.cache.CacheWarmCommand.compile("
               + "org.ep4j.cuda.jit.KernelCompiler, java.util.List)",
           "the number of kernels bounds the time, and the user sees each one");

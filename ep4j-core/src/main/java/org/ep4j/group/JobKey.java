@@ -24,7 +24,11 @@ public final class JobKey {
     this.key = new SecretKeySpec(key, ALGORITHM);
   }
 
-  /** The key of all jobs whose ranks share a secret; may take a second, once a process. */
+  /**
+   * The key of all jobs whose ranks share a secret; may take a second, once a process.
+   *
+   * @throws GroupException if the thread is interrupted meanwhile; the interrupt flag stays set
+   */
   public static JobKey of(String secret) {
     return new JobKey(SecretDerivation.key(secret));
   }

@@ -7,12 +7,15 @@ import java.security.MessageDigest;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 import javax.crypto.KDF;
 import javax.crypto.SecretKeyFactory;
 import javax.crypto.spec.HKDFParameterSpec;
 import javax.crypto.spec.PBEKeySpec;
+import org.ep4j.ErrorCode;
 
 /**
  * Derives the key of a group from the text that its ranks share.
@@ -24,7 +27,9 @@ import javax.crypto.spec.PBEKeySpec;
  * ranks decide alike, because they have the same text. Both use the salt {@value #SALT}: ranks know
  * no other common value before they trust each other.
  *
- * <p>Keys of the last few texts are kept, so a process pays once. Any thread may call.
+ * <p>Keys of the last few texts are kept, so a process pays once. A thread of its own derives each
+ * key: callers wait for it, and an interrupt ends their wait at once, but not the derivation. Any
+ * thread may call.
  */
 final class SecretDerivation {
   static final int ITERATIONS = 600_000;
@@ -49,24 +54,47 @@ final class SecretDerivation {
   private static final int KEPT = 4;
   private static final Logger LOG = System.getLogger("org.ep4j.group");
 
-  /** Guarded by itself; the oldest entry is first. */
-  private static final Map<String, byte[]> KEYS = new LinkedHashMap<>();
+  /** By secret. Guarded by itself; the oldest entry is first. */
+  private static final Map<String, FutureTask<byte[]>> DERIVATIONS = new LinkedHashMap<>();
 
   private SecretDerivation() {}
 
-  /** The key of a secret. */
+  /**
+   * The key of a secret.
+   *
+   * @throws GroupException if the thread is interrupted before the key is there; the interrupt flag
+   *     stays set
+   */
   static byte[] key(String secret) {
-    // Threads that need the same key wait for the first: the work is done once.
-    synchronized (KEYS) {
-      byte[] known = KEYS.get(secret);
+    return await(derivation(secret)).clone();
+  }
+
+  private static FutureTask<byte[]> derivation(String secret) {
+    synchronized (DERIVATIONS) {
+      FutureTask<byte[]> known = DERIVATIONS.get(secret);
       if (known == null) {
-        known = derive(secret);
-        if (KEYS.size() == KEPT) {
-          KEYS.remove(KEYS.keySet().iterator().next());
+        known = new FutureTask<>(() -> derive(secret));
+        if (DERIVATIONS.size() == KEPT) {
+          DERIVATIONS.remove(DERIVATIONS.keySet().iterator().next());
         }
-        KEYS.put(secret, known);
+        DERIVATIONS.put(secret, known);
+        Thread.ofPlatform().daemon().name("ep4j-secret").start(known);
       }
-      return known.clone();
+      return known;
+    }
+  }
+
+  private static byte[] await(FutureTask<byte[]> derivation) {
+    try {
+      return derivation.get();
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new GroupException(
+          ErrorCode.GROUP_INTERRUPTED,
+          "interrupted while the key of the group was derived from its secret",
+          e);
+    } catch (ExecutionException e) {
+      throw new IllegalStateException("no key can be derived from the secret of the group", e);
     }
   }
 

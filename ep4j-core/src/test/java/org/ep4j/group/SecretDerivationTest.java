@@ -1,6 +1,7 @@
 package org.ep4j.group;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -12,6 +13,7 @@ import java.util.UUID;
 import java.util.logging.Handler;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
+import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -57,6 +59,20 @@ class SecretDerivationTest {
     } finally {
       LOG.removeHandler(handler);
     }
+  }
+
+  @Test
+  void anInterruptEndsTheWaitForAKeyAndNotItsDerivation() {
+    String secret = "another one that people make up";
+    Thread.currentThread().interrupt();
+    GroupException error = catchThrowableOfType(GroupException.class, () -> JobKey.of(secret));
+    assertThat(Thread.interrupted()).as("the flag stays set").isTrue();
+    assertThat(error).isNotNull();
+    assertThat(error.errorCode()).isEqualTo(ErrorCode.GROUP_INTERRUPTED);
+    JobKey key = JobKey.of(secret);
+    Thread.currentThread().interrupt();
+    assertThat(JobKey.of(secret).prove("p")).isEqualTo(key.prove("p"));
+    assertThat(Thread.interrupted()).isTrue();
   }
 
   @ParameterizedTest
