@@ -5,24 +5,17 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Stream;
-import org.ep4j.WireName;
 import org.ep4j.cases.CaseDirectory;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
 /** Recorded vectors must be reproduced bit for bit. Subclasses name the engine and the world. */
-public abstract class VectorKit {
+public abstract class VectorKit extends NodesKit {
   private static final String NONE = "this engine has no such operations";
 
   /** For subclasses. */
   protected VectorKit() {}
-
-  /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
-  protected abstract String engine();
-
-  /** World that runs the ranks. */
-  protected abstract World world();
 
   /** Whether the engine has low-latency operations; otherwise their cases are skipped. */
   protected boolean lowLatency() {
@@ -32,21 +25,6 @@ public abstract class VectorKit {
   /** The same for high throughput. */
   protected boolean highThroughput() {
     return true;
-  }
-
-  /** Ranks that share memory; 0 (default): all of them. */
-  protected int ranksPerNode() {
-    return 0;
-  }
-
-  /** Kind of wire between nodes. */
-  protected String wire() {
-    return WireName.AUTO;
-  }
-
-  /** What these tests need besides the engine and this machine lacks; empty (default): nothing. */
-  protected String missing() {
-    return "";
   }
 
   @TestFactory
