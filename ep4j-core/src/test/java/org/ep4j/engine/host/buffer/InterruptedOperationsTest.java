@@ -55,6 +55,11 @@ class InterruptedOperationsTest {
   private static final LowLatencyDispatchOptions BF16 =
       LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
 
+  private static final DispatchOptions ASYNCHRONOUS =
+      DispatchOptions.builder().execution(Execution.ASYNCHRONOUS).build();
+
+  private static final BufferConfig PLAIN = config().hidden(WIDE).timeout(LONG).build();
+
   /** An operation that waits for the peer; the operations before it are done. */
   private interface Operation {
     void run();
@@ -272,14 +277,11 @@ class InterruptedOperationsTest {
         RANKS,
         LIMIT,
         group -> {
-          DispatchOptions async =
-              DispatchOptions.builder().execution(Execution.ASYNCHRONOUS).build();
-          BufferConfig config = config().hidden(WIDE).timeout(LONG).build();
-          try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, PLAIN)) {
             if (group.rank() != 0) {
               group.barrier(LIMIT);
             }
-            Dispatch dispatch = buffer.dispatch(Tokens.of(rows(1)), EVERYWHERE, async);
+            Dispatch dispatch = buffer.dispatch(Tokens.of(rows(1)), EVERYWHERE, ASYNCHRONOUS);
             if (group.rank() == 0) {
               Ep4jException error = interrupted(() -> dispatch.event().await());
               assertThat(error.errorCode()).isEqualTo(ErrorCode.EVENT_WAIT_INTERRUPTED);
@@ -298,13 +300,10 @@ class InterruptedOperationsTest {
         RANKS,
         LIMIT,
         group -> {
-          DispatchOptions async =
-              DispatchOptions.builder().execution(Execution.ASYNCHRONOUS).build();
-          BufferConfig config = config().hidden(WIDE).timeout(LONG).build();
-          ExpertBuffer buffer = ExpertBuffer.open(group, config);
+          ExpertBuffer buffer = ExpertBuffer.open(group, PLAIN);
           if (group.rank() == 0) {
-            buffer.dispatch(Tokens.of(rows(1)), EVERYWHERE, async);
-            Dispatch last = buffer.dispatch(Tokens.of(rows(1)), EVERYWHERE, async);
+            buffer.dispatch(Tokens.of(rows(1)), EVERYWHERE, ASYNCHRONOUS);
+            Dispatch last = buffer.dispatch(Tokens.of(rows(1)), EVERYWHERE, ASYNCHRONOUS);
             long begin = System.nanoTime();
             Thread.currentThread().interrupt();
             buffer.close();
