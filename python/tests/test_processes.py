@@ -15,6 +15,8 @@ PRELUDE = """
 import faulthandler, os, signal, sys, threading, time
 # A program that hangs tells where.
 faulthandler.dump_traceback_later(45, exit=True)
+# Shells start background jobs with SIGINT ignored; Python then leaves it so.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import ep4j, torch
 CONFIG = ep4j.BufferConfig(hidden=512, top_k=3, experts=8, max_tokens=8, timeout=30.0)
 x = torch.ones(5, 512).bfloat16()
