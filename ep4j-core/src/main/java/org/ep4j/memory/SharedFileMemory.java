@@ -2,6 +2,7 @@ package org.ep4j.memory;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -195,8 +196,29 @@ final class SharedFileMemory implements SymmetricMemory {
     }
   }
 
-  /** A file of the final size, so that a rank that maps it finds the right end. */
+  /**
+   * A file of the final size, so that a rank that maps it finds the right end. An interrupt ends
+   * waits for other ranks, and not this: the JDK closes the channel of an interrupted thread, which
+   * then makes another file.
+   */
   private SharedFiles.Owned createWhole(String job) throws IOException {
+    boolean interrupted = false;
+    try {
+      while (true) {
+        try {
+          return createOnce(job);
+        } catch (ClosedByInterruptException e) {
+          interrupted = Thread.interrupted() || interrupted;
+        }
+      }
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+
+  private SharedFiles.Owned createOnce(String job) throws IOException {
     SharedFiles.Owned file = SharedFiles.create(job, rank);
     boolean done = false;
     try {

@@ -17,6 +17,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -41,6 +42,9 @@ final class SharedFiles {
 
   /** A sweeper holds the lock of a file for microseconds, unless it is stopped. */
   private static final Duration LOCKING = Duration.ofSeconds(5);
+
+  /** Pause between two attempts to lock a file. */
+  private static final long LOOK_NANOS = 1_000_000;
 
   private static final AtomicLong NUMBER = new AtomicLong();
 
@@ -126,6 +130,7 @@ final class SharedFiles {
   /**
    * Waits for the lock of a new file, which a sweeper holds while it removes the name.
    *
+   * @throws java.nio.channels.ClosedByInterruptException if the thread is interrupted
    * @throws IOException if it is still held after the limit
    */
   static void lock(FileChannel channel, Path file, Duration limit) throws IOException {
@@ -136,12 +141,7 @@ final class SharedFiles {
             "another process has locked the new file %s for %d ms: look for a stopped process that has it open (fuser)"
                 .formatted(file, limit.toMillis()));
       }
-      try {
-        Thread.sleep(1);
-      } catch (InterruptedException e) {
-        Thread.currentThread().interrupt();
-        throw new IOException("interrupted while waiting for the lock of " + file, e);
-      }
+      LockSupport.parkNanos(LOOK_NANOS);
     }
   }
 

@@ -39,6 +39,19 @@ class MemoryOwnersTest {
         });
   }
 
+  /** The JDK closes the channel of an interrupted thread. */
+  @Test
+  void interruptedThreadCreatesItsSharedMemory() {
+    Group alone = Group.inProcess(1).getFirst();
+    Thread.currentThread().interrupt();
+    try (SymmetricMemory memory =
+        SharedFileMemory.allocate(alone, 0, 1, MemoryPlan.whole(8192), TIMEOUT)) {
+      assertThat(Thread.interrupted()).as("the flag stays set").isTrue();
+      assertThat(NativeMemory.getLong(memory.address(0) + 8184)).isZero();
+    }
+    alone.close();
+  }
+
   @Test
   void peersKeepTheMemoryOfARankThatHasClosed() {
     ThreadRanks.run(
