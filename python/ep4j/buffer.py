@@ -97,7 +97,9 @@ class Buffer(ThroughputOperations, LowLatencyOperations):
         _jvm.check(_jvm.start().buffer_warm_up(self.number))
 
     def barrier(self) -> None:
-        """Returns when all unmasked ranks have called it; collective."""
+        """Returns when all ranks have called it that `reset` has not left out; collective. Masks
+        do not count: a masked rank that lives calls it too, and one that is dead is an error.
+        """
         _jvm.check(_jvm.start().buffer_barrier(self.number))
 
     def reset(self) -> None:

@@ -123,7 +123,8 @@ class Group:
     def in_process(cls, ranks: int) -> "List[Group]":  # type: ignore[no-redef]
         """A group whose ranks are threads of this process: one object for each thread.
 
-        A rank counts as dead when the thread that opened its buffer has ended.
+        The thread that was the last to call a collective function of a rank's group, or to open
+        or reset a buffer of the rank, owns the rank: two seconds after its end the rank is dead.
         """
         count = arguments.int32("ranks", ranks)
         numbers = (ctypes.c_uint64 * max(count, 0))()

@@ -348,9 +348,11 @@ public interface ExpertBuffer extends AutoCloseable {
   }
 
   /**
-   * Waits until all unmasked ranks have called it; collective.
+   * Waits until all ranks have called it that {@link #reset()} has not left out; collective. Masks
+   * do not count, they belong to low-latency operations: a masked rank that lives calls it too.
    *
-   * @throws PeerTimeoutException if a rank does not call it within {@link BufferConfig#timeout()}
+   * @throws PeerTimeoutException if a rank is dead, even if it is masked, or does not call it
+   *     within {@link BufferConfig#timeout()}
    */
   void barrier();
 

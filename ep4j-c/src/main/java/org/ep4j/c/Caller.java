@@ -37,6 +37,12 @@ final class Caller {
   }
 
   private final Thread thread;
+
+  /**
+   * Number and phase of a call. The thread begins a call with release order, which costs no fence:
+   * an interrupter that does not see the call yet has no effect, and is called again. All other
+   * changes are compare-and-set steps, or writes with the lock held.
+   */
   private volatile long state = IDLE;
 
   Caller(Thread thread) {

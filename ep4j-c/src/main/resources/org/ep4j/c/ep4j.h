@@ -30,9 +30,10 @@
  * stream, until the operation has ended. Results are views of the buffer's memory: each result structure
  * says until when they are valid. Nothing needs to be freed but objects.
  *
- * Threads: any thread may call any function, and may end afterwards. One thread at a time uses a buffer
- * and its results (EP4J-2302 otherwise), and one thread of a rank calls the collective functions of its
- * group. Collective functions are called by all ranks in the same order.
+ * Threads: any thread may call any function, and may end afterwards; only ranks of group_in_process need
+ * their threads. One thread at a time uses a buffer and its results (EP4J-2302 otherwise), and one thread
+ * of a rank calls the collective functions of its group. Collective functions are called by all ranks in
+ * the same order.
  *
  * Interrupts: a wait for peers ends at its deadline, or when another thread calls interrupt() with the
  * number of the waiting one: caller().
@@ -452,7 +453,9 @@ typedef struct ep4j_api {
   int32_t (*group_join)(const ep4j_group_config *config, ep4j_group *group);
   /* Replaces a departed rank, and returns when the live ranks have called group_readmit. */
   int32_t (*group_rejoin)(const ep4j_group_config *config, ep4j_group *group);
-  /* A group whose ranks are threads of this process: fills groups[ranks], one for each thread. */
+  /* A group whose ranks are threads of this process: fills groups[ranks], one for each thread. The thread
+     that was the last to call a collective function of a rank's group, or to open or reset a buffer of
+     the rank, owns the rank: two seconds after its end the rank is lost. */
   int32_t (*group_in_process)(int32_t ranks, ep4j_group *groups);
   int32_t (*group_info)(ep4j_group group, ep4j_group_info *info);
   int32_t (*group_rank_state)(ep4j_group group, int32_t rank, ep4j_rank_state *state);
@@ -491,7 +494,8 @@ typedef struct ep4j_api {
   /* Runs the configured operations with a few zeros, so that later calls take their usual time;
      collective. */
   int32_t (*buffer_warm_up)(ep4j_buffer buffer);
-  /* Returns when all unmasked ranks have called it; collective. */
+  /* Returns when all ranks have called it that buffer_reset has not left out; collective. Masks do not
+     count: a masked rank that lives calls it too, and one that is dead is an error. */
   int32_t (*buffer_barrier)(ep4j_buffer buffer);
   /* Makes the buffer usable after EP4J_ERROR_PEER_TIMEOUT; collective among the live ranks. Results and
      handles before it are outdated. */
@@ -570,10 +574,11 @@ typedef struct ep4j_api {
   /* Ends the wait of the call that this thread is in, within a second; from any thread, but not from a
      signal handler. That call returns its error:
 
-       EP4J-3036  a function of a group, or one that opens or resets a buffer; a barrier or all_gather
-                  counts as called on this rank
+       EP4J-3036  a function of a group, one that opens, resets or readmits a buffer, buffer_barrier on
+                  the CUDA engine; a barrier or all_gather counts as called on this rank
        EP4J-4003  the wait for an asynchronous operation, which continues; wait again
-       EP4J-4005  an operation; the other ranks learn the reason, and the buffer needs buffer_reset
+       EP4J-4005  an operation; the buffer needs buffer_reset. The other ranks get the reason at once on
+                  the host engine, and EP4J_ERROR_PEER_TIMEOUT at their timeout on the CUDA engine
 
      No effect on a call that does not wait, between calls, on later calls, and after the end of the
      thread. Repeat the interrupt until the call has ended: at first it may not have begun. */

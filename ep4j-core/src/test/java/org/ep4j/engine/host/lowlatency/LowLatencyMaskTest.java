@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.ep4j.BufferConfig;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
@@ -185,6 +186,34 @@ class LowLatencyMaskTest {
           d = dispatch(buffer, false);
           assertThat(heads(combine(buffer, d, false).x())).containsExactly(sum(rank, 0, 2));
           assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(LONG);
+        });
+  }
+
+  @Test
+  void barrierWaitsForMaskedRanksAndFailsOnDeadOnes() {
+    AtomicBoolean late = new AtomicBoolean();
+    onRanks(
+        2,
+        true,
+        LONG,
+        (buffer, group) -> {
+          int other = 1 - buffer.rank();
+          buffer.updateMask(other, true);
+          if (buffer.rank() == 1) {
+            Thread.sleep(200);
+            late.set(true);
+            buffer.barrier();
+            group.fail("for the test");
+            return;
+          }
+          buffer.barrier();
+          assertThat(late).isTrue();
+          PeerTimeoutException error =
+              catchThrowableOfType(PeerTimeoutException.class, buffer::barrier);
+          assertThat(error).isNotNull();
+          assertThat(error.peer()).isEqualTo(1);
+          assertThat(error.peerDead()).isTrue();
+          assertThat(buffer.isMasked(1)).isTrue();
         });
   }
 
