@@ -2,8 +2,13 @@
 
 Python's own C handler of a signal writes the number of the signal into a wakeup descriptor. A
 thread waits for it, and ends the wait of the main thread's call; the handler then raises
-KeyboardInterrupt. A signal that came before a call is not for that call: Python has handled it. So
-the main thread takes what was written from the descriptor before each call.
+KeyboardInterrupt.
+
+The main thread counts its calls. Before each, it takes what was written from the descriptor: Python
+has handled these signals, or handles them before the call begins. What the thread takes from it is
+for the call of the present number, which may not have begun: Python looks for signals before the
+last steps to a call, and not again. So the thread tries until the number changes or the main thread
+has left the package.
 
 A program that has a wakeup descriptor of its own, as asyncio has, or a handler of its own for
 SIGINT, is left alone: its handler runs when the call has ended.
@@ -17,7 +22,6 @@ import signal
 import sys
 import threading
 import time
-from types import FrameType
 from typing import Optional
 
 from . import _abi
@@ -46,7 +50,12 @@ class _Watcher:
         mine = select.poll()
         mine.register(self._source, select.POLLIN)
         # What was written and not taken yet; for the main thread, which does not wait.
-        self.pending = functools.partial(mine.poll, 0)
+        self._pending = functools.partial(mine.poll, 0)
+        # While the thread holds it, the main thread begins no call. The main thread may take it
+        # twice: the collector of garbage may close an event inside `arrive`.
+        self._lock = threading.RLock()
+        # Number of the main thread's present or last call.
+        self._call = 0
         threading.Thread(target=self._watch, name="ep4j-interrupts", daemon=True).start()
 
     def install(self) -> None:
@@ -58,14 +67,22 @@ class _Watcher:
 
     def _forward(self, owner: int) -> None:
         """Signals between the two calls of `install` belong to the owner of the descriptor."""
-        signals = self.take()
+        signals = self._take()
         if signals:
             try:
                 os.write(owner, signals)
             except OSError:
                 pass  # No room: the owner is awake.
 
-    def take(self) -> bytes:
+    def arrive(self) -> None:
+        """The main thread begins a call."""
+        with self._lock:
+            # Python looks for signals after this line: those before it end no call.
+            self._call += 1
+            if self._pending():
+                self._take()
+
+    def _take(self) -> bytes:
         """The numbers of the signals that were written and not taken yet."""
         try:
             return os.read(self._source, 4096)
@@ -83,27 +100,37 @@ class _Watcher:
     def _watch(self) -> None:
         while True:
             self._wait()
-            # In this order: if the main thread has ended this call and begun another one, it has
-            # taken the signal.
-            call = self._call()
-            if signal.SIGINT in self.take() and call is not None:
-                self._end(call)
-            del call
+            with self._lock:
+                call = self._call
+                signals = self._take()
+            if signal.SIGINT in signals:
+                while self._interrupt(call):
+                    time.sleep(_INTERVAL)
 
-    def _call(self) -> Optional[FrameType]:
-        """The frame of the main thread if it is in a function of this package."""
-        frame = sys._current_frames().get(self.main)
-        if frame is None or not frame.f_globals.get("__name__", "").startswith(_PACKAGE):
-            return None
-        return frame
+    def _interrupt(self, call: int) -> bool:
+        """Ends the wait of a call, and of no later one.
 
-    def _end(self, call: FrameType) -> None:
-        """Ends the wait of a call, and of no later one."""
-        while (
-            signal.getsignal(signal.SIGINT) is signal.default_int_handler and self._call() is call
-        ):
+        Returns:
+            Whether the main thread may be in the call, or about to begin it.
+        """
+        with self._lock:
+            if (
+                self._call != call
+                or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+                or not self._is_inside()
+            ):
+                return False
             self._api.interrupt(self._caller)
-            time.sleep(_INTERVAL)
+        return True
+
+    def _is_inside(self) -> bool:
+        """Whether the main thread is in a function of this package, or in one that it called."""
+        frame = sys._current_frames().get(self.main)
+        while frame is not None:
+            if str(frame.f_globals.get("__name__")).startswith(_PACKAGE):
+                return True
+            frame = frame.f_back
+        return False
 
 
 _watcher: Optional[_Watcher] = None
@@ -125,8 +152,8 @@ def watch(api: _abi.Api) -> None:
 def arrive() -> None:
     """Before each call that may wait: signals that have come already are not for it."""
     watcher = _watcher
-    if watcher is not None and threading.get_ident() == watcher.main and watcher.pending():
-        watcher.take()
+    if watcher is not None and threading.get_ident() == watcher.main:
+        watcher.arrive()
 
 
 def forget() -> None:

@@ -10,13 +10,14 @@ import unittest
 
 from support import HOME, PACKAGES, ROOT, POOL, environment, free_port, needs_engine, run
 
-# A buffer of two ranks, of which this process is the one that sys.argv or the program names.
+# Time between the report of a program that hangs, and its end.
+REPORT = 5
+
+# Before each program of ProcessTest: `pair` opens the buffers of a group of two ranks.
 PRELUDE = """
 import faulthandler, os, signal, sys, threading, time
-# A program that hangs tells where.
-faulthandler.dump_traceback_later(45, exit=True)
-# Shells start background jobs with SIGINT ignored; Python then leaves it so.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+# A program that hangs prints the stacks of its threads.
+faulthandler.dump_traceback_later({limit}, exit=True)
 import ep4j, torch
 CONFIG = ep4j.BufferConfig(hidden=512, top_k=3, experts=8, max_tokens=8, timeout=30.0)
 x = torch.ones(5, 512).bfloat16()
@@ -142,9 +143,17 @@ class StartTest(unittest.TestCase):
 class ProcessTest(unittest.TestCase):
     def check(self, program, code=0, limit=60):
         started = time.monotonic()
-        done = run(PRELUDE + program, limit)
+        done = run(PRELUDE.replace("{limit}", str(limit - REPORT)) + program, limit)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout, time.monotonic() - started
+
+    def check_times(self, said, *names):
+        """A program printed, for each name, the seconds from a signal to the end of a call."""
+        lines = [line.split() for line in said.splitlines()]
+        self.assertEqual([name for name, _ in lines], list(names))
+        for name, seconds in lines:
+            # Within a second on a machine with free cores; a lost signal takes 30 s or more.
+            self.assertLess(float(seconds), 5, name)
 
     def test_a_forked_child_is_refused_and_can_end(self):
         self.check(
@@ -230,11 +239,63 @@ buffers[1].dispatch(x, topk_idx)
 assert event.wait(20)
 """
         )
-        lines = [line.split() for line in said.splitlines()]
-        self.assertEqual([name for name, _ in lines], ["join", "dispatch", "wait"])
-        for name, seconds in lines:
-            # Within a second on a machine with free cores; a lost signal takes 30 s or more.
-            self.assertLess(float(seconds), 5, name)
+        self.check_times(said, "join", "dispatch", "wait")
+
+    def test_a_ctrl_c_just_before_a_call_ends_it(self):
+        # As a signal that arrives when Python has looked for signals the last time before a call:
+        # written to the descriptor only, in a function that the package calls before that call.
+        said, _ = self.check(
+            """
+buffers = pair()
+from ep4j import interrupts, throughput
+arrive = throughput.arrive
+last_steps = '''
+def last_steps():
+    arrive()
+    os.write(interrupts._watcher._target, bytes([signal.SIGINT]))
+    time.sleep(0.2)  # The watcher takes it.
+'''
+for place in ("ep4j.throughput", "elsewhere"):
+    names = dict(globals(), __name__=place)
+    exec(last_steps, names)
+    throughput.arrive = names["last_steps"]
+    began = time.monotonic()
+    try:
+        buffers[0].dispatch(x, topk_idx)
+    except ep4j.Interrupted:
+        print(place, time.monotonic() - began)
+    throughput.arrive = arrive
+    thread = threading.Thread(target=buffers[1].reset)
+    thread.start()
+    buffers[0].reset()
+    thread.join()
+"""
+        )
+        self.check_times(said, "ep4j.throughput", "elsewhere")
+
+    def test_a_ctrl_c_just_after_a_handled_one_ends_a_call(self):
+        # The watcher is slow: the second signal comes before it has taken the first.
+        said, _ = self.check(
+            """
+buffers = pair()
+from ep4j import interrupts
+watcher = interrupts._watcher
+read = os.read
+def slow_read(*arguments):
+    if threading.current_thread().name == "ep4j-interrupts":
+        time.sleep(0.5)
+    return read(*arguments)
+os.read = slow_read
+os.write(watcher._target, bytes([signal.SIGINT]))
+time.sleep(0.1)
+interrupt_after(0.3)
+try:
+    buffers[0].dispatch(x, topk_idx)
+except KeyboardInterrupt:
+    print("dispatch", time.monotonic() - interrupt_after.at)
+"""
+        )
+        self.check_times(said, "dispatch")
 
     def test_a_ctrl_c_that_no_call_waits_for_harms_none(self):
         self.check(
