@@ -16,6 +16,8 @@ REPORT = 5
 # Before each program of ProcessTest: `pair` opens the buffers of a group of two ranks.
 PRELUDE = """
 import faulthandler, os, signal, sys, threading, time
+# A shell that starts the tests in the background lets them ignore the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # A program that hangs prints the stacks of its threads.
 faulthandler.dump_traceback_later({limit}, exit=True)
 import ep4j, torch
