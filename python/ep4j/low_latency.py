@@ -18,7 +18,7 @@ class _Hooked(Result):
     """The result of an operation whose second half may be the caller's."""
 
     def receive(self) -> None:
-        """The receiving half of an operation with return_hook; once, before the second next
+        """Runs the receiving half of an operation with return_hook; once, before the second next
         low-latency operation.
 
         Raises:
@@ -42,8 +42,8 @@ class LowLatencyDispatched(_Hooked):
 
     EXPERT_MAJOR: G = L local experts, P = R*M; RANK_MAJOR: G = R ranks, P = M. Only the first
     counts[g] rows of a group are valid. Tensors are views of the buffer's memory, valid until the
-    second next low-latency dispatch. With return_hook they are there after `receive`; with
-    async_finish they wait for the end.
+    second next low-latency dispatch. With return_hook they exist at once, and `receive` fills them;
+    with async_finish they wait for the end.
     """
 
     _FIELDS = Fields(_abi.LowLatencyDispatchResult)
@@ -101,8 +101,8 @@ class LowLatencyDispatched(_Hooked):
 
 
 class LowLatencyCombined(_Hooked):
-    """What a low-latency combine delivers, until the second next one. With return_hook it is there
-    after `receive`; with async_finish it waits for the end.
+    """What a low-latency combine delivers, valid until the second next one. With return_hook,
+    `receive` computes it; with async_finish, it waits for the end.
     """
 
     _FIELDS = Fields(_abi.LowLatencyCombineResult)

@@ -109,7 +109,7 @@ class Dispatched(Result):
 
     @property
     def handle(self) -> Handle:
-        """Routes; that of a cached dispatch is the one that it got."""
+        """Routes of the rows; a cached dispatch returns the handle that was passed."""
         if self._handle is None:
             self._fill()
             self._handle = Handle(self._owner._api, self._int64("handle"))

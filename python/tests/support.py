@@ -81,7 +81,7 @@ def run(program, limit=LIMIT, **changes):
 
 
 def _worker(pipe):
-    # One process of the pool: calls what it is told to call.
+    # One process of the pool: receives the names of functions, calls them, and sends the results.
     torch.set_num_threads(1)
     while True:
         try:
