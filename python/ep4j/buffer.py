@@ -9,7 +9,6 @@ from . import _abi, _jvm, arguments, tensors
 from .config import BufferConfig, BufferInfo, Statistics, WirePath, record
 from .group import Group
 from .low_latency import LowLatencyOperations
-from .operations import remember
 from .throughput import ThroughputOperations
 
 
@@ -52,7 +51,6 @@ class Buffer(ThroughputOperations, LowLatencyOperations):
         super().__init__(number.value)
         self.group = group
         self.config = config
-        remember(self)
 
     @property
     def info(self) -> BufferInfo:

@@ -9,7 +9,7 @@ _NO_OBJECT = 1040
 
 
 class Operation:
-    """An asynchronous operation that may use tensors of the caller. The buffer holds it until the
+    """An asynchronous operation that may use tensors of the caller. InFlight holds it until the
     operation has ended, so these tensors live until then, also if the caller drops all objects.
     """
 
@@ -51,12 +51,18 @@ class Operation:
 
 
 class InFlight:
-    """The asynchronous operations of a buffer that have not ended as far as it knows."""
+    """The asynchronous operations of a buffer that have not ended as far as it knows.
 
-    __slots__ = ("_operations",)
+    It lives until `end_all`, even if the caller drops the buffer or the interpreter ends: the
+    engine ends with neither, and tensors in use must not be freed.
+    """
+
+    __slots__ = ("_operations", "_all_ended")
 
     def __init__(self) -> None:
         self._operations: List[Operation] = []
+        self._all_ended = False
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
     def add(self, number: int, tensors: Any) -> Operation:
         """Takes an operation, and forgets those that have ended."""
@@ -66,14 +72,13 @@ class InFlight:
         return operation
 
     def end_all(self) -> None:
-        """The buffer was closed: nothing runs any more."""
+        """The buffer was closed: nothing runs any more. May be called again."""
         for operation in self._operations:
             operation.end()
         self._operations.clear()
-
-    def keep_for_ever(self) -> None:
-        """The interpreter ends, but not the engine: tensors in use must not be freed."""
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._operations))
+        if not self._all_ended:
+            self._all_ended = True
+            ctypes.pythonapi.Py_DecRef(ctypes.py_object(self))
 
 
 class Event:

@@ -1,9 +1,7 @@
 """What the operations of a buffer share: arguments that are used again, results, views."""
 
-import atexit
 import ctypes
 import threading
-import weakref
 from typing import Any, Dict, Iterable, Optional, Tuple
 
 import torch
@@ -106,22 +104,6 @@ class Owner:
         self._leave = self._inside.release
         # The numbers of the results that are valid, by kind.
         self._valid: Dict[str, Tuple[int, ...]] = {}
-
-
-_open: "weakref.WeakSet[Owner]" = weakref.WeakSet()
-
-
-def remember(owner: Owner) -> None:
-    """Lets tensors of operations that run when the interpreter ends live as long as the process:
-    the engine does not end with the interpreter.
-    """
-    _open.add(owner)
-
-
-@atexit.register
-def _keep_tensors() -> None:
-    for owner in list(_open):
-        owner._in_flight.keep_for_ever()
 
 
 def second_thread() -> errors.InvalidUse:

@@ -26,18 +26,18 @@ x = torch.ones(5, 512).bfloat16()
 topk_idx = torch.arange(15).reshape(5, 3) % 8
 def pair():
     groups = ep4j.Group.in_process(2)
-    buffers = [None, None]
+    others = []
     opened = threading.Event()
     def be_rank_1():
         try:
-            buffers[1] = ep4j.Buffer(groups[1], CONFIG)
+            others.append(ep4j.Buffer(groups[1], CONFIG))
         finally:
             opened.set()
         threading.Event().wait()  # The rank lives as long as its thread.
     threading.Thread(target=be_rank_1, daemon=True).start()
-    buffers[0] = ep4j.Buffer(groups[0], CONFIG)
+    buffer = ep4j.Buffer(groups[0], CONFIG)
     opened.wait()
-    return buffers
+    return [buffer, *others]
 def interrupt_after(seconds):
     def act():
         time.sleep(seconds)
@@ -190,15 +190,40 @@ thread.join()
                 _, seconds = self.check(
                     f"""
 buffers = pair()
-big = torch.ones(5, 512).bfloat16()
-buffers[0].dispatch(big, topk_idx, async_finish=True)
-del big
+buffers[0].dispatch(x, topk_idx, async_finish=True)
 {end}
 """,
                     7,
                     30,
                 )
                 self.assertLess(seconds, 25)
+
+    def test_tensors_of_operations_in_flight_outlive_buffer_and_interpreter(self):
+        said, _ = self.check(
+            """
+import weakref
+reports = []
+def tensor(name):
+    # Reports its end; a callback that used names of this program would keep them alive.
+    rows = torch.ones(5, 512).bfloat16()
+    names = {"write": os.write, "name": name.encode()}
+    reports.append(weakref.ref(rows, eval("lambda _: write(1, name)", names)))
+    return rows
+def use(closing):
+    buffer, other = pair()
+    buffer.dispatch(tensor("closed " if closing else "open "), topk_idx, async_finish=True)
+    if closing:
+        other.dispatch(x, topk_idx)
+        buffer.close()
+use(True)
+use(False)
+print("end", flush=True)
+# The reports outlive the interpreter.
+import ctypes
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(reports))
+"""
+        )
+        self.assertEqual(said.split(), ["closed", "end"])
 
     def test_a_daemon_thread_that_waits_does_not_hold_the_exit(self):
         self.check(
