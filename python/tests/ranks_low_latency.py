@@ -1,6 +1,7 @@
 """What the ranks of test_low_latency do; they compare what they get with the model."""
 
 import time
+import weakref
 
 import ep4j
 import model
@@ -182,6 +183,31 @@ def asynchronous(join):
             del y
             same(combined.x, expected)
             assert combined.event.query()
+
+
+def hooked(join):
+    """The caller drops its tensors between the two halves of each operation."""
+    with _opened(join) as (group, buffer):
+        x, topk_idx, weights = model.inputs(group.rank, group.size)
+        expected = model.mixture(group.rank, group.size).bfloat16()
+        local = model.EXPERTS // group.size
+        tokens = torch.zeros(local, dtype=torch.int32)
+        alive = [weakref.ref(tokens)]
+        dispatched = buffer.low_latency_dispatch(
+            x, topk_idx, format=ep4j.ROWS_BF16, cumulative_stats=tokens, return_hook=True
+        )
+        del tokens
+        assert alive[0]() is not None, "the receiving half counts tokens in freed memory"
+        dispatched.receive()
+        same(alive[0](), dispatched.counts)
+        y = _expert_rows(dispatched, group, dispatched.x)
+        used = [y, topk_idx.clone(), weights.clone()]
+        alive = [weakref.ref(tensor) for tensor in used]
+        combined = buffer.low_latency_combine(dispatched, *used, return_hook=True)
+        del y, used
+        assert all(one() is not None for one in alive), "the receiving half reads freed memory"
+        combined.receive()
+        same(combined.x, expected)
 
 
 def masks(join):

@@ -104,6 +104,14 @@ def biases(join):
         )
         assert combined.x is out
         same(out, (x.float() * counts - 2).bfloat16())
+        one = buffer.combine(received.x, received.handle, bias0=first)
+        same(one.x, (x.float() * counts + 3).bfloat16())
+        try:
+            buffer.combine(received.x, received.handle, bias1=second)
+        except ep4j.InvalidArgument as error:
+            assert "bias1" in str(error), error
+        else:
+            raise AssertionError("a second bias without a first was accepted")
 
 
 def expert_major(join, alignment):

@@ -23,6 +23,9 @@ class LowLatencyTest(unittest.TestCase):
     def test_rows_by_source_rank(self):
         self.on("rank_major", ranks=(1, 4))
 
+    def test_hooks_use_tensors_that_the_caller_has_dropped(self):
+        self.on("hooked", ranks=(2,))
+
     def test_asynchronous_operations(self):
         self.on("asynchronous", ranks=(2,))
 
