@@ -63,21 +63,20 @@ class HybridEPBuffer:
         ):
             if value < 1:
                 raise refused(f"{name} = {value}; it must be at least 1")
+        declared = num_of_hybrid_ep_ranks_per_nvlink_domain or number_setting(
+            "NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN"
+        )
+        if declared and group.size() % declared:
+            raise refused(
+                f"num_of_hybrid_ep_ranks_per_nvlink_domain = {declared}; it must divide the {group.size()} ranks:"
+                " correct it or leave it out"
+            )
         self.group = group
         self._world = World(group)
         self.rank = self._world.rank
         self.group_size = self._world.size
-        declared = (
-            num_of_hybrid_ep_ranks_per_nvlink_domain
-            or number_setting("NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN")
-            or self._world.declared_ranks_per_node
-        )
-        per_node = declared or self._world.ranks_per_node
-        if self.group_size % per_node:
-            self._world.close()
-            raise refused(
-                f"num_of_hybrid_ep_ranks_per_nvlink_domain = {per_node}; it must divide the {self.group_size} ranks"
-            )
+        declared = declared or self._world.declared_ranks_per_node
+        per_node = declared or self._ranks_of_hosts()
         self.num_of_hybrid_ep_ranks_per_nvlink_domain = per_node
         self.local_rank = self.rank % per_node
         self.node_rank = self.rank // per_node
@@ -89,6 +88,18 @@ class HybridEPBuffer:
         self._sms = {"dispatch": num_sms_dispatch_api, "combine": num_sms_combine_api}
         self._top_k: Dict[int, int] = {}  # by number of experts, agreed among the ranks
         self._shapes = Shapes(self._world, None)
+
+    def _ranks_of_hosts(self) -> int:
+        """Ranks of each host; closes the world where hosts differ, on all ranks alike."""
+        nodes = self._world.node_of_rank
+        per_node = nodes.count(0)
+        if nodes != [rank // per_node for rank in range(self.group_size)]:
+            self._world.close()
+            raise refused(
+                f"the hosts of the ranks are {nodes}; each must have as many consecutive ranks: start them so, or"
+                " pass num_of_hybrid_ep_ranks_per_nvlink_domain"
+            )
+        return per_node
 
     def empty_jit_cache(self) -> None:
         """Nothing: ``./ep4j cache clear`` empties the cache of compiled kernels."""
@@ -480,9 +491,9 @@ class HybridEPBuffer:
         )
 
     def _counts_without_wait(self, choices: torch.Tensor, experts: int) -> torch.Tensor:
-        """INT32 [L]: tokens of this rank's experts, known to the device alone, also in a CUDA graph.
+        """INT32 [L]: tokens of this rank's experts, on the device, also in a CUDA graph.
 
-        ep4j tells its counts to the host. This costs a sum over the ranks of the caller's group.
+        ep4j delivers its counts to the host. This costs a sum over the ranks of the caller's group.
         """
         # Element E takes what has no expert.
         slots = choices.long().masked_fill(choices < 0, experts).view(-1)

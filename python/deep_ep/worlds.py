@@ -1,8 +1,10 @@
 """The ep4j group of a Buffer, made from a ``torch.distributed`` group or an mpi4py communicator.
 
-Rank 0 chooses address, port and secret of the rendezvous, and one broadcast tells them to the others.
+Rank 0 chooses address, port and secret of the rendezvous, and broadcasts them.
 """
 
+import contextlib
+import errno
 import hashlib
 import os
 import platform
@@ -16,6 +18,10 @@ import torch
 from .config import number_setting
 from .devices import choose_device
 from .errors import refused
+
+# Ports that rank 0 tries from that of EP4J_RENDEZVOUS on: one for each open Buffer.
+_PORTS = 64
+_MAX_PORT = 65535
 
 
 class World:
@@ -32,29 +38,33 @@ class World:
             )
         self.declared_ranks_per_node = _declared_ranks_per_node(self.size)
         choose_device()
-        host, port, secret = _broadcast(_rendezvous() if self.rank == 0 else None, group, comm)
-        self.group = ep4j.Group.join(
-            rank=self.rank,
-            ranks=self.size,
-            host=host,
-            port=port,
-            secret=secret,
-            hosting=self.rank == 0,
-        )
-        if self.declared_ranks_per_node:
-            self.node_of_rank = [rank // self.declared_ranks_per_node for rank in range(self.size)]
-        else:
-            self.node_of_rank = _nodes(self.group)
+        with contextlib.ExitStack() as reserved:
+            mine = _rendezvous(reserved) if self.rank == 0 else None
+            host, port, secret = _broadcast(mine, group, comm)
+            self.group = ep4j.Group.join(
+                rank=self.rank,
+                ranks=self.size,
+                host=host,
+                port=port,
+                secret=secret,
+                hosting=self.rank == 0,
+            )
+        try:
+            self.node_of_rank = self._nodes()
+        except BaseException:
+            self.group.close()
+            raise
 
     @property
     def nodes(self) -> int:
         """Number of hosts of the ranks."""
         return len(set(self.node_of_rank))
 
-    @property
-    def ranks_per_node(self) -> int:
-        """Ranks on the host of this rank."""
-        return self.node_of_rank.count(self.node_of_rank[self.rank])
+    def _nodes(self) -> List[int]:
+        declared = self.declared_ranks_per_node
+        if declared:
+            return [rank // declared for rank in range(self.size)]
+        return _hosts(self.group)
 
     def most(self, value: int) -> int:
         """The largest `value` of all ranks; collective."""
@@ -77,20 +87,47 @@ def _broadcast(mine: Optional[Tuple[str, int, str]], group: Any, comm: Any) -> T
     return shared[0]
 
 
-def _rendezvous() -> Tuple[str, int, str]:
-    """Address and port at which rank 0 hosts the rendezvous, and a new secret."""
+def _rendezvous(reserved: contextlib.ExitStack) -> Tuple[str, int, str]:
+    """Address and port at which rank 0 hosts the rendezvous, and a new secret.
+
+    The port stays reserved until `reserved` is closed.
+    """
     given = os.environ.get("EP4J_RENDEZVOUS", "")
-    if given:
-        host, _, port = given.rpartition(":")
-        if not host or not port.isdigit():
-            raise refused(
-                f"EP4J_RENDEZVOUS = {given}; it must be host:port: correct it or unset it"
-            )
-        return host, int(port), secrets.token_hex(16)
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        port = probe.getsockname()[1]
-    return _own_address(), port, secrets.token_hex(16)
+    if not given:
+        port = _reserve(0, reserved)
+        assert port is not None
+        return _own_address(), port, secrets.token_hex(16)
+    host, _, text = given.rpartition(":")
+    first = int(text) if text.isdecimal() else 0
+    if not host or not 1 <= first <= _MAX_PORT:
+        raise refused(
+            f"EP4J_RENDEZVOUS = {given}; it must be host:port, port 1 to {_MAX_PORT}: correct it or unset it"
+        )
+    last = min(first + _PORTS - 1, _MAX_PORT)
+    for candidate in range(first, last + 1):
+        port = _reserve(candidate, reserved)
+        if port is not None:
+            return host, port, secrets.token_hex(16)
+    raise refused(
+        f"EP4J_RENDEZVOUS = {given}; none of the ports {first} to {last} is free: choose another port or unset it"
+    )
+
+
+def _reserve(port: int, reserved: contextlib.ExitStack) -> Optional[int]:
+    """Binds a port, 0 for any free one; None if another program has it.
+
+    The socket does not listen, so ep4j can bind the port beside it, and no other program gets it meanwhile: with
+    SO_REUSEADDR Linux shares a port among sockets of which none listens, and gives it to nobody who asks for any.
+    """
+    probe = reserved.enter_context(socket.socket())
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        probe.bind(("", port))
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+        return None
+    return probe.getsockname()[1]
 
 
 def _own_address() -> str:
@@ -116,7 +153,7 @@ def _declared_ranks_per_node(ranks: int) -> int:
     return declared
 
 
-def _nodes(group: "ep4j.Group") -> List[int]:
+def _hosts(group: "ep4j.Group") -> List[int]:
     """Number of the host of each rank, hosts in the order of their first rank."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:

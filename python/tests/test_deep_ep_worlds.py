@@ -1,0 +1,152 @@
+"""The ep4j group of a deep_ep buffer: its rendezvous, sub-groups, and its end."""
+
+import contextlib
+import gc
+import os
+import socket
+import unittest
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+
+import deep_ep_ranks
+
+HIDDEN = 128
+
+
+def _exchange(buffer):
+    """Each rank sends one row to each rank; returns the first elements of those that came."""
+    ranks = buffer.group_size
+    x = torch.full((1, HIDDEN), float(dist.get_rank())).bfloat16()
+    ids = torch.arange(ranks).view(1, -1)
+    layout = buffer.get_dispatch_layout(ids, ranks)
+    rows = buffer.dispatch(
+        x, None, layout[0], layout[1], layout[3], layout[2], ids, torch.ones(1, ranks)
+    )[0]
+    return rows[:, 0].tolist()
+
+
+def sub_groups(group):
+    """A buffer of ranks that are not the first ones of the job."""
+    import deep_ep
+
+    pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    first = group.rank() // 2 * 2
+    buffer = deep_ep.Buffer(pairs[first // 2], 1 << 26, explicitly_destroy=True)
+    assert (buffer.rank, buffer.group_size) == (group.rank() - first, 2)
+    assert _exchange(buffer) == [first, first + 1]
+    buffer.destroy()
+    return True
+
+
+def one_rendezvous_for_two_buffers(group):
+    """EP4J_RENDEZVOUS serves all buffers of a process, also while another program has its port."""
+    import deep_ep
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = [other.getsockname()[1]]
+        dist.broadcast_object_list(port, src=0)
+        with mock.patch.dict(os.environ, EP4J_RENDEZVOUS=f"127.0.0.1:{port[0]}"):
+            buffers = [
+                deep_ep.Buffer(group, 1 << 26, explicitly_destroy=True) for _ in range(2)
+            ]
+        for buffer in buffers:
+            assert _exchange(buffer) == [0, 1]
+        for buffer in buffers:
+            buffer.destroy()
+    return True
+
+
+def refused_before_the_join(group):
+    """A constructor that fails on one rank has joined nothing, and leaves nothing open."""
+    import deep_ep
+    import ep4j
+
+    if group.rank() == 1:
+        for name, value in (
+            ("NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN", "many"),
+            ("NUM_OF_HYBRID_EP_RANKS_PER_NVLINK_DOMAIN", "3"),
+            ("EP4J_RANKS_PER_NODE", "3"),
+        ):
+            with mock.patch.dict(os.environ, {name: value}):
+                try:
+                    deep_ep.HybridEPBuffer(group, HIDDEN, 8, 2)
+                    raise AssertionError(f"{name} = {value} was accepted")
+                except ep4j.InvalidArgument as error:
+                    assert value in str(error), error
+    dist.barrier()
+    return True
+
+
+def collected(group):
+    """Buffers without explicitly_destroy end when they are collected, in any order."""
+    import deep_ep
+    import ep4j
+
+    buffers = [
+        deep_ep.Buffer(group, 1 << 26),
+        deep_ep.Buffer(group, 1 << 26),
+        deep_ep.HybridEPBuffer(group, HIDDEN, 8, 2),
+    ]
+    groups = [buffer._world.group for buffer in buffers]
+    assert _exchange(buffers[0]) == _exchange(buffers[1]) == [0, 1]
+    for number in (0, 1, 2) if group.rank() == 0 else (2, 1, 0):
+        buffers[number] = None
+        gc.collect()
+        try:
+            groups[number].rank_state(0)
+            raise AssertionError(f"buffer {number} is still open")
+        except ep4j.InvalidArgument as error:
+            assert "EP4J-1040" in str(error), error
+    return True
+
+
+class WorldsTest(unittest.TestCase):
+    def test_a_buffer_of_a_sub_group(self):
+        self.assertEqual(deep_ep_ranks.run(4, sub_groups), [True] * 4)
+
+    def test_one_rendezvous_serves_two_buffers(self):
+        self.assertEqual(deep_ep_ranks.run(2, one_rendezvous_for_two_buffers), [True] * 2)
+
+    def test_a_refused_constructor_joins_nothing(self):
+        self.assertEqual(deep_ep_ranks.run(2, refused_before_the_join), [True] * 2)
+
+    def test_collected_buffers_are_closed(self):
+        self.assertEqual(deep_ep_ranks.run(2, collected), [True] * 2)
+
+
+class RendezvousTest(unittest.TestCase):
+    def test_no_other_program_gets_the_port(self):
+        from deep_ep import worlds
+
+        with contextlib.ExitStack() as reserved, mock.patch.dict(os.environ):
+            os.environ.pop("EP4J_RENDEZVOUS", None)
+            _, port, _ = worlds._rendezvous(reserved)
+            with socket.socket() as other:
+                with self.assertRaises(OSError):
+                    other.bind(("127.0.0.1", port))
+            os.environ["EP4J_RENDEZVOUS"] = f"127.0.0.1:{port}"
+            with socket.socket() as listening:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listening.bind(("", port))
+                listening.listen()
+                host, next_port, _ = worlds._rendezvous(reserved)
+                self.assertEqual(host, "127.0.0.1")
+                self.assertGreater(next_port, port)
+
+    def test_a_rendezvous_without_a_port_is_refused(self):
+        from deep_ep import worlds
+
+        for value in ("host", "host:", ":29400", "host:0", "host:70000", "host:x"):
+            with contextlib.ExitStack() as reserved, mock.patch.dict(
+                os.environ, EP4J_RENDEZVOUS=value
+            ):
+                with self.assertRaisesRegex(RuntimeError, "EP4J-1000: EP4J_RENDEZVOUS = " + value):
+                    worlds._rendezvous(reserved)
+
+
+if __name__ == "__main__":
+    unittest.main()
