@@ -66,12 +66,13 @@ class Throughput:
             self._streams, topk_idx.device, previous_event, async_finish, allocate_on_comm_stream
         ) as scope:
             tokens = topk_idx.shape[0]
-            # Column E takes what goes nowhere.
+            # Column E takes -1, and ids that do not exist: the dispatch refuses these.
             ids = topk_idx.long()
+            ids = ids.masked_fill((ids < 0) | (ids >= num_experts), num_experts)
             chosen = torch.zeros(
                 (tokens, num_experts + 1), dtype=torch.bool, device=topk_idx.device
             )
-            chosen.scatter_(1, torch.where(ids < 0, torch.full_like(ids, num_experts), ids), True)
+            chosen.scatter_(1, ids, True)
             chosen = chosen[:, :num_experts]
             per_expert = chosen.sum(0, dtype=torch.int32)
             in_rank = chosen.reshape(tokens, ranks, num_experts // ranks).any(2)
