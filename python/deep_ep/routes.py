@@ -1,7 +1,7 @@
 """The handle of a high-throughput dispatch: DeepEP's tuple in DeepEP's order, and the ep4j handle behind it.
 
 Members are computed when they are read. A caller may take the tuple apart and build it again: each tensor
-that a handle makes itself remembers its routes.
+that the handle has computed remembers its routes.
 """
 
 from typing import Any, Callable, List, Sequence, Tuple
@@ -14,14 +14,13 @@ from .shapes import Shape
 
 
 class Routes:
-    """What a combine or a cached dispatch needs to know of its dispatch."""
+    """What a combine or a cached dispatch needs of its dispatch."""
 
     def __init__(
         self,
         shape: Shape,
         handle: "ep4j.Handle",
         tokens: int,
-        top_k: int,
         rows: int,
         capacity: int,
         fixed: bool,
@@ -29,21 +28,20 @@ class Routes:
         self.shape = shape
         self.handle = handle
         self.tokens = tokens  # T of this rank
-        self.top_k = top_k
         self.rows = rows  # of the caller's tensors
-        self.capacity = (
-            capacity  # rows that ep4j delivered: fewer where the caller's tensors are larger
-        )
+        # Rows that ep4j delivered: fewer where the caller's tensors are larger.
+        self.capacity = capacity
         self.fixed = fixed  # whether the caller fixed the number of rows
         self.sources: Tuple[torch.Tensor, ...] = ()  # token, and perhaps rank, of each row
 
 
 class LazyHandle(tuple):
-    """A tuple whose members are computed when they are first read."""
+    """A tuple whose members are computed when they are first read; the tensor of the caller is one as it is."""
 
     routes: Routes
 
-    def __new__(cls, routes: Routes, members: Sequence[Callable[[], Any]]) -> "LazyHandle":
+    def __new__(cls, routes: Routes, members: Sequence[Any]) -> "LazyHandle":
+        """`members`: functions that compute them, or tensors of the caller."""
         handle = super().__new__(cls, members)
         handle.routes = routes
         handle._values = [None] * len(members)
@@ -54,8 +52,10 @@ class LazyHandle(tuple):
             return tuple(self[i] for i in range(*index.indices(len(self))))
         value = self._values[index]
         if value is None:
-            value = tuple.__getitem__(self, index)()
-            if isinstance(value, torch.Tensor) and not hasattr(value, "_ep4j_routes"):
+            value = tuple.__getitem__(self, index)
+            # A tensor of the caller may be in several handles: it remembers no routes.
+            if not isinstance(value, torch.Tensor):
+                value = value()
                 value._ep4j_routes = self.routes
             self._values[index] = value
         return value
@@ -68,7 +68,6 @@ def routes_of(handle: Any) -> Routes:
     """The routes behind a handle, also of a tuple built from its members."""
     if isinstance(handle, LazyHandle):
         return handle.routes
-    # The caller's own is_token_in_rank may be a member of several handles, and remembers none.
     for member in handle if isinstance(handle, (tuple, list)) else ():
         routes = getattr(member, "_ep4j_routes", None)
         if routes is not None:
@@ -106,7 +105,7 @@ def intranode_handle(
             lambda: is_token_in_rank.sum(0, dtype=torch.int32).view(ranks, 1),
             lambda: torch.zeros((ranks, 1), dtype=torch.int32, device=device),
             lambda: source_tokens,
-            lambda: is_token_in_rank,
+            is_token_in_rank,
             lambda: _positions(is_token_in_rank),
         ),
     )
@@ -145,7 +144,7 @@ def internode_handle(
     return LazyHandle(
         routes,
         (
-            lambda: is_token_in_rank,
+            is_token_in_rank,
             lambda: tokens_of_nodes().sum(0, dtype=torch.int32).view(nodes, 1),
             lambda: is_token_in_rank.sum(0, dtype=torch.int32).view(ranks, 1),
             lambda: torch.zeros((nodes, 1), dtype=torch.int32, device=device),

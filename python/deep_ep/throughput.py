@@ -222,9 +222,11 @@ class Throughput:
             counts = received.aligned_counts.tolist()
         else:
             counts = self._gathered_counts(num_tokens_per_expert, expert_alignment)
-        handle = self._handle(
-            received, shape, rows.x.shape[0], ids.shape[1], count, limit, is_token_in_rank
+        sources = own(received.source_tokens, -1)
+        routes = Routes(
+            shape, received.handle, rows.x.shape[0], count, received.rows, fixed=limit > 0
         )
+        handle = self._handle(routes, received, sources, is_token_in_rank)
         return rows.received(received, own), recv_idx, recv_weights, counts, handle
 
     def combine(
@@ -369,17 +371,13 @@ class Throughput:
 
     def _handle(
         self,
+        routes: Routes,
         received: Any,
-        shape: Shape,
-        tokens: int,
-        top_k: int,
-        rows: int,
-        limit: int,
+        sources: torch.Tensor,
         is_token_in_rank: torch.Tensor,
     ) -> LazyHandle:
-        routes = Routes(shape, received.handle, tokens, top_k, rows, received.rows, limit > 0)
-        sources = _owner(rows)(received.source_tokens, -1)
-        if limit:
+        """`sources`: source token of each row, a tensor of the caller."""
+        if routes.fixed:
             source_ranks = received.source_ranks.clone()
             routes.sources = (sources, source_ranks)
             ranks = self.group_size
@@ -405,7 +403,6 @@ class Throughput:
 
 def _owner(rows: int) -> Any:
     """A function that gives the caller a tensor of `rows` rows: a copy of a view, or the view itself."""
-
     views = zero_copy()
 
     def own(view: torch.Tensor, fill: Optional[int] = None) -> torch.Tensor:
