@@ -5,6 +5,7 @@ calls, in the same order on all ranks; the ranks then agree on the largest numbe
 Later calls exchange nothing. A later batch with more tokens than the buffer takes is refused.
 """
 
+import contextlib
 import os
 import warnings
 from typing import Any, Dict, List, Optional, Tuple
@@ -14,8 +15,6 @@ import ep4j
 from .config import USUAL_TOKENS, max_tokens_setting
 from .errors import CLOSED, TOKENS, misused, refused
 from .worlds import World
-
-_MIB = 1 << 20
 
 
 def zero_copy() -> bool:
@@ -92,11 +91,12 @@ class Shapes:
             remedy = (
                 "pass a larger max_num_of_tokens_per_rank to the constructor"
                 if fixed_tokens
-                else "set EP4J_MAX_TOKENS to the largest batch of any rank, the same on all ranks"
+                else "set EP4J_MAX_TOKENS, the same on all ranks, to the largest batch of any rank"
             )
             raise refused(
                 f"a batch has {tokens} tokens; the buffer for hidden = {hidden} takes {shape.max_tokens} a rank,"
-                f" as the ranks agreed when they opened it: {remedy}, or split the batch",
+                f" as the ranks agreed when they opened it: {remedy}, or split the batches of all ranks."
+                " Nothing was sent; ranks that have called wait for this one until their timeout",
                 TOKENS,
             )
         return shape
@@ -137,12 +137,14 @@ class Shapes:
             shape.buffer.reset()
 
     def close(self) -> None:
+        """Closes all, also where one of them fails; closing twice is harmless."""
         if not self._closed:
             self._closed = True
-            for shape in self._open.values():
-                shape.buffer.close()
-            self._open.clear()
-            self.world.close()
+            with contextlib.ExitStack() as closing:
+                closing.callback(self.world.close)
+                for shape in self._open.values():
+                    closing.callback(shape.buffer.close)
+                self._open.clear()
 
     def _throughput_config(
         self, config: Dict[str, Any], tokens: int, fixed: int, grouped: bool
@@ -170,17 +172,18 @@ class Shapes:
         return sizes.symmetric_bytes + sizes.private_bytes
 
     def _keep(self, key: Tuple[Any, ...], config: "ep4j.BufferConfig") -> Shape:
-        self._used += self._bytes(config)
-        if self._granted is not None and self._used > self._granted:
+        used = self._used + self._bytes(config)
+        if self._granted is not None and used > self._granted:
             warnings.warn(
-                f"ep4j needs {self._used / _MIB:.0f} MiB for the shapes of this Buffer, more than the"
-                f" {self._granted / _MIB:.0f} MiB of num_nvl_bytes + num_rdma_bytes: it takes them. The size hints"
-                " of Config and Buffer tell what a shape needs, and EP4J_MAX_TOKENS bounds it",
+                f"ep4j takes {used} bytes for the shapes of this Buffer, {used - self._granted} more than"
+                f" num_nvl_bytes + num_rdma_bytes = {self._granted}: pass the size hints of Config and Buffer, or"
+                " bound the batches with EP4J_MAX_TOKENS",
                 RuntimeWarning,
                 stacklevel=5,
             )
         shape = Shape(ep4j.Buffer(self.world.group, config))
         self._open[key] = shape
+        self._used = used
         return shape
 
     def _require_open(self) -> None:
