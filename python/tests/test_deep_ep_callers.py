@@ -2,6 +2,7 @@
 
 import os
 import unittest
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -263,6 +264,8 @@ def vllm(group):
     buffer.destroy()
 
     most = 16
+    # The size hint is enough.
+    warnings.simplefilter("error", RuntimeWarning)
     buffer = deep_ep.Buffer(
         group=group,
         num_rdma_bytes=deep_ep.Buffer.get_low_latency_rdma_size_hint(most, HIDDEN, ranks, experts),
@@ -295,6 +298,7 @@ def vllm(group):
         assert torch.allclose(
             out.float(), x.float() * weights.sum(1, keepdim=True), rtol=2e-2, atol=1e-2
         )
+    warnings.resetwarnings()
     buffer.destroy()
     return True
 
@@ -455,6 +459,26 @@ def refusals(group):
     refuse("that dispatch returned", buffer.combine, rows, (1, 2, 3))
     refuse("4", buffer.dispatch, x[:2], handle=handle)
     refuse("multiple of", buffer.get_dispatch_layout, ids, experts + 1)
+    # An id that does not exist counts as no expert in a layout, as in DeepEP; the dispatch refuses it.
+    unknown = ids.clone()
+    unknown[0, 0] = experts + 3
+    none = ids.clone()
+    none[0, 0] = -1
+    of_unknown = buffer.get_dispatch_layout(unknown, experts)
+    for part, other in zip(of_unknown[:4], buffer.get_dispatch_layout(none, experts)):
+        assert (part is None and other is None) or torch.equal(part, other)
+    refuse(
+        "EP4J-1415",
+        buffer.dispatch,
+        x,
+        None,
+        of_unknown[0],
+        None,
+        of_unknown[3],
+        of_unknown[2],
+        unknown,
+        weights,
+    )
     refuse("even", deep_ep.Buffer.set_num_sms, 3)
     refuse("no raw buffer", buffer.get_local_buffer_tensor, torch.uint8)
     refuse("dispatch first", buffer.low_latency_update_mask_buffer, 0, True)
@@ -465,7 +489,7 @@ def refusals(group):
     their_ids[:, 1] = 1
     theirs = buffer.get_dispatch_layout(their_ids, experts)
     refuse(
-        "EP4J_MAX_TOKENS",
+        f"a batch has {most + 1} tokens; the buffer for hidden = {HIDDEN} takes {most} a rank",
         buffer.dispatch,
         many,
         None,

@@ -1,4 +1,4 @@
-"""HybridEPBuffer: the arithmetic of Hybrid-EP's tests, on CPU tensors."""
+"""HybridEPBuffer: the assertions of Hybrid-EP's tests, on CPU tensors."""
 
 import unittest
 
@@ -112,6 +112,15 @@ def _flat(buffer, e, fp8, with_probs):
         assert _same(again[0], rows)
         if routing.get("probs") is not None:
             assert _same(again[1], probs)
+        # The caller fixes the number of rows: the call does not wait for counts.
+        wide = min(rows.shape[0] + 3, e.hidden.shape[0] * e.ranks)
+        fixed = buffer.dispatch(
+            hidden=e.hidden, scaling_factor=e.scales, num_dispatched_tokens=wide, **routing
+        )
+        assert fixed[0].shape[0] == wide and _same(fixed[0][: rows.shape[0]], rows)
+        assert fixed[3][3].item() == rows.shape[0]
+        assert torch.equal(fixed[3][4][: rows.shape[0]], e.rows_map)
+        assert not fixed[3][4][rows.shape[0] :].any()
         if fp8:
             continue
         sums, sum_probs = buffer.combine(rows * handle[4].sum(1, keepdim=True), probs, handle)

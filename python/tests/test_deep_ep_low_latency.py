@@ -1,4 +1,4 @@
-"""Low-latency operations of deep_ep: the arithmetic of DeepEP's test_low_latency, on CPU tensors."""
+"""Low-latency operations of deep_ep: the assertions of DeepEP's test_low_latency, on CPU tensors."""
 
 import random
 import unittest
@@ -51,6 +51,7 @@ def matrix(group, tokens, hidden, experts, log_fmt, seed):
     dist.all_gather(everyone, topk_idx)
     everyone = torch.stack(everyone)
     calls = 0
+    waited = torch.zeros(2, dtype=torch.int64)  # in dispatches, in combines
     for batch in batches:
         for hooked in (False, True):
             for use_fp8, use_nvfp4, round_scale, use_ue8m0, tolerance in FORMATS:
@@ -77,6 +78,9 @@ def matrix(group, tokens, hidden, experts, log_fmt, seed):
                     hook() if hooked else event.current_stream_wait()
                 calls += 1
                 assert handle[2:] == (tokens, hidden, experts)
+                assert (waits >= 0).all()
+                waited[0] += waits.sum()
+                waits.zero_()
                 if use_fp8:
                     codes, scales = received
                     assert (
@@ -87,6 +91,10 @@ def matrix(group, tokens, hidden, experts, log_fmt, seed):
                     assert scales.shape == (experts // ranks, ranks * tokens, width), scales.shape
                     assert scales.dtype == (torch.int32 if use_ue8m0 else torch.float32)
                     assert scales.stride(1) == 1, "column-major"
+                    if not use_ue8m0 and batch is not x:
+                        valid = scales[torch.arange(ranks * tokens) < counts.view(-1, 1)]
+                        powers = torch.frexp(valid).mantissa == 0.5
+                        assert powers.all() if round_scale else not powers.all()
                     words = scales.reshape(-1, scales.shape[-1])
                     rows = per_token_cast_back(codes.view(-1, hidden), words).view(codes.shape)
                 elif use_nvfp4:
@@ -134,7 +142,13 @@ def matrix(group, tokens, hidden, experts, log_fmt, seed):
                     assert calc_diff(wanted, summed) < (
                         max(tolerance, 1e-3) if log_fmt else tolerance
                     )
+                if log_fmt and batch is not x:
+                    unrounded = buffer.low_latency_combine(rows, topk_idx, weights, handle)[0]
+                    assert not torch.equal(out, unrounded), "LogFMT rounds"
                 assert (waits >= 0).all()
+                waited[1] += waits.sum()
+    dist.all_reduce(waited)
+    assert (waited > 0).all(), waited
     buffer.destroy()
     return calls
 
@@ -215,6 +229,9 @@ def overlapped(group):
             )
         )
     for x, ids, weights, (rows, counts, row_weights, sources, handle, _, hook) in halves:
+        everyone = [[torch.empty_like(mine) for _ in range(ranks)] for mine in (ids, weights)]
+        for parts, mine in zip(everyone, (ids, weights)):
+            dist.all_gather(parts, mine)
         hook()
         out = torch.zeros_like(rows)
         for e in range(2):
@@ -225,7 +242,10 @@ def overlapped(group):
                     handle[1][e][source] & 0xFFFFFFFF
                 )
                 assert (sources[e, begin : begin + length] == source).all()
-            assert (row_weights[e, :n] > 0).all()
+                tokens_of = handle[0][e, begin : begin + length].long()
+                chosen = everyone[0][source][tokens_of] == rank * 2 + e
+                sent = everyone[1][source][tokens_of][chosen]
+                assert torch.equal(row_weights[e, begin : begin + length], sent)
         summed, _, hook = buffer.low_latency_combine(
             out, ids, weights, handle, return_recv_hook=True
         )
@@ -249,12 +269,31 @@ def overlapped(group):
     return True
 
 
+def without_nvlink(group):
+    """Rows take the wire between all ranks."""
+    import deep_ep
+
+    ranks = group.size()
+    buffer = deep_ep.Buffer(
+        group, num_rdma_bytes=1 << 28, allow_nvlink_for_low_latency_mode=False
+    )
+    x, ids = torch.randn(4, 128).bfloat16(), torch.arange(ranks).repeat(4, 1)
+    rows, _, handle, _, _ = buffer.low_latency_dispatch(x, ids, 4, ranks, use_fp8=False)
+    sums = buffer.low_latency_combine(rows, ids, torch.ones(ids.shape), handle)[0]
+    assert torch.equal(sums.float(), x.float() * ranks)
+    assert buffer._shapes.all("low latency")[0].config.ranks_per_node == 1
+    return True
+
+
 class LowLatencyTest(unittest.TestCase):
     def test_two_ranks_pass_the_matrix_of_formats(self):
         self.assertEqual(deep_ep_ranks.run(2, matrix, 12, 512, 8, False, 1), [20, 20])
 
     def test_four_ranks_pass_the_matrix_with_log_fmt(self):
         self.assertEqual(deep_ep_ranks.run(4, matrix, 5, 512, 8, True, 2), [20] * 4)
+
+    def test_ranks_without_nvlink_take_the_wire(self):
+        self.assertEqual(deep_ep_ranks.run(2, without_nvlink), [True, True])
 
     def test_two_halves_overlap_and_masks_follow(self):
         self.assertEqual(deep_ep_ranks.run(2, overlapped), [True, True])

@@ -1,4 +1,4 @@
-"""High-throughput operations of deep_ep: the arithmetic of DeepEP's test_intranode, on CPU tensors."""
+"""High-throughput operations of deep_ep: the assertions of DeepEP's test_intranode, on CPU tensors."""
 
 import os
 import unittest
@@ -104,6 +104,7 @@ def intranode(group, tokens, experts, seed):
                         end = int(prefix[source][rank])
                         assert torch.equal(handle[3][begin:end].long(), case.rows_from(source))
                         begin = end
+                    _check_members(case, handle)
                     if x is by_columns:
                         assert received[0].dtype == codes.dtype and received[1].is_contiguous()
                     if with_top_k:
@@ -163,6 +164,24 @@ def intranode(group, tokens, experts, seed):
     return cases
 
 
+def _positions(chosen):
+    """Number of each token among those of its column that are chosen, or -1."""
+    positions = torch.full(chosen.shape, -1, dtype=torch.int32)
+    for column in range(chosen.shape[1]):
+        tokens = chosen[:, column].nonzero().view(-1)
+        positions[tokens, column] = torch.arange(len(tokens), dtype=torch.int32)
+    return positions
+
+
+def _check_members(case, handle):
+    """The six members of an intranode handle; recv_src_idx and rank_prefix_matrix are checked with the rows."""
+    assert len(handle) == 6
+    assert torch.equal(handle[1], case.per_rank.view(case.ranks, 1))
+    assert handle[2].shape == (case.ranks, 1) and not handle[2].any()
+    assert torch.equal(handle[4], case.in_rank)
+    assert torch.equal(handle[5], _positions(case.in_rank))
+
+
 def _biases_and_alignment(buffer, case, x):
     sent = (
         case.per_rank,
@@ -172,7 +191,11 @@ def _biases_and_alignment(buffer, case, x):
         case.topk_idx,
         torch.rand(case.tokens, TOP_K),
     )
-    rows, _, _, counts, handle, _ = buffer.dispatch(x, None, *sent, expert_alignment=32)
+    rows, ids, _, counts, handle, _ = buffer.dispatch(x, None, *sent, expert_alignment=32)
+    narrow = (*sent[:4], case.topk_idx.int(), sent[5])
+    _, narrow_ids, _, _, _, _ = buffer.dispatch(x, None, *narrow)
+    assert (ids.dtype, narrow_ids.dtype) == (torch.int64, torch.int32)
+    assert torch.equal(narrow_ids.long(), ids)
     true = case.all_per_expert.view(case.ranks, -1)[case.rank].tolist()
     assert counts == [-(-count // 32) * 32 for count in true]
     plain, _, _ = buffer.combine(rows, handle)
@@ -250,7 +273,7 @@ def declared_nodes(group):
     assert torch.equal(handle[4].long(), ends) and torch.equal(handle[-4].long(), ends)
     assert handle[1].view(-1).tolist() == handle[2].view(-1).tolist() == case.per_rank.tolist()
     assert handle[7].shape == (rows.shape[0], 8)
-    assert torch.equal(handle[8] >= 0, case.in_rank)
+    assert torch.equal(handle[8], _positions(case.in_rank))
     begin = 0
     for source in range(ranks):
         everyone = [torch.empty(x.shape) for _ in range(ranks)]
@@ -262,6 +285,7 @@ def declared_nodes(group):
     assert torch.allclose(
         sums.float(), x.float() * case.in_rank.sum(1, keepdim=True), rtol=1e-2, atol=1e-5
     )
+    _two_handles_of_one_layout(buffer, case, sent)
     assert buffer.runtime.get_num_rdma_ranks() == 1, "the ranks are on one host"
     os.environ["EP4J_RANKS_PER_NODE"] = "2"
     try:
@@ -275,13 +299,26 @@ def declared_nodes(group):
     assert layout[1].tolist() == on_nodes.sum(0).tolist()
     sent = (*layout[:2], layout[3], layout[2], case.topk_idx, torch.rand(case.tokens, TOP_K))
     received, _, _, _, handle, _ = buffer.dispatch(x, None, *sent)
-    assert torch.equal(received, rows) and torch.equal(handle[8] >= 0, on_nodes)
+    assert torch.equal(received, rows) and torch.equal(handle[8], _positions(on_nodes))
     assert torch.equal(handle[4].long(), ends[1::2]) and torch.equal(handle[-4].long(), ends)
     sums, _, _ = buffer.combine(received, handle)
     assert torch.allclose(
         sums.float(), x.float() * case.in_rank.sum(1, keepdim=True), rtol=2e-2, atol=1e-5
     )
     return True
+
+
+def _two_handles_of_one_layout(buffer, case, sent):
+    """Rows of two sizes along one layout: a handle that is built again leads to its own dispatch."""
+    copies = case.in_rank.sum(1, keepdim=True)
+    pairs = []
+    for hidden in (HIDDEN, HIDDEN // 2):
+        x = torch.randn(case.tokens, hidden).bfloat16()
+        rows, _, _, _, handle, _ = buffer.dispatch(x, None, *sent)
+        pairs.append((x, rows, tuple(member for member in handle)))
+    for x, rows, handle in pairs:
+        sums, _, _ = buffer.combine(rows, handle)
+        assert torch.allclose(sums.float(), x.float() * copies, rtol=1e-2, atol=1e-5)
 
 
 class _Communicator:
@@ -321,9 +358,10 @@ def memory(group):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             rows, _, _, _, handle, _ = buffer.dispatch(x, None, *sent)
-        assert [w.category for w in caught] == [RuntimeWarning] and "num_nvl_bytes" in str(
-            caught[0].message
-        )
+        assert [w.category for w in caught] == [RuntimeWarning]
+        used = buffer._shapes._used
+        assert f"{used} bytes" in str(caught[0].message)
+        assert f"{used - 1024} more than num_nvl_bytes" in str(caught[0].message)
         # Memory for the batch of 12 alone.
         assert buffer._shapes.all("throughput")[0].config.max_tokens == 12
         os.environ["EP4J_DEEPEP_ZERO_COPY"] = "1"
@@ -336,6 +374,14 @@ def memory(group):
         ample = deep_ep.Buffer(group, 1 << 28)
         ample.dispatch(x, None, *sent)
         assert ample._shapes.all("throughput")[0].config.max_tokens == 4096
+        # A second shape takes what the first has left.
+        both = deep_ep.Buffer(group, ample._shapes._used * 3 // 2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            both.dispatch(x, None, *sent)
+            both.dispatch(x[:, : HIDDEN - 8].contiguous(), None, *sent)
+        taken = [one.config.max_tokens for one in both._shapes.all("throughput")]
+        assert taken[0] == 4096 and taken[1] in (1024, 2048), taken
     finally:
         os.environ.pop("EP4J_DEEPEP_ZERO_COPY", None)
         os.environ["EP4J_MAX_TOKENS"] = largest
