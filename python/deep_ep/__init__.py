@@ -1,6 +1,6 @@
 """The interface of DeepEP over ep4j: callers of ``deep_ep.Buffer`` and ``HybridEPBuffer`` run unchanged.
 
-Nothing is compiled. Tensors may be CUDA tensors or CPU tensors. docs/deep_ep.md tells what differs.
+Nothing is compiled. Tensors may be CUDA tensors or CPU tensors. docs/deep_ep.md lists the differences.
 """
 
 from .buffer import Buffer

@@ -15,7 +15,7 @@ _ROUTES = 0
 
 
 class HybridConfig(NamedTuple):
-    """What a handle says of its call."""
+    """The settings of the call that made a handle."""
 
     hidden_dim: int
     max_num_of_tokens_per_rank: int
@@ -24,7 +24,7 @@ class HybridConfig(NamedTuple):
 
 
 class HybridRoutes:
-    """What a combine or a cached dispatch needs to know of its dispatch."""
+    """What a combine or a cached dispatch needs of its dispatch."""
 
     def __init__(
         self,

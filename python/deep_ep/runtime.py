@@ -1,4 +1,4 @@
-"""``Buffer.runtime``: what callers ask the native object of DeepEP."""
+"""``Buffer.runtime``: the methods of DeepEP's native object that callers use."""
 
 import torch
 

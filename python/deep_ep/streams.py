@@ -80,7 +80,7 @@ class StreamScope:
             self._foreign.__exit__(kind, error, trace)
 
     def keep(self, inputs: Iterable[Any] = (), results: Iterable[Any] = ()) -> None:
-        """Tells the allocator that the other stream uses the tensors too; call it inside the scope."""
+        """Keeps the memory of the tensors until both streams have used it; call it inside the scope."""
         if self._foreign is None:
             return
         for tensor in inputs:
