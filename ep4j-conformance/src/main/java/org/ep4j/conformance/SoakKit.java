@@ -5,8 +5,8 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
- * Many operations on one buffer. Subclasses name the engine and the world,
- * which has time for the long test.
+ * Many operations on one buffer. Subclasses name the engine and the world, which has time for the
+ * long test.
  *
  * <p>System properties: {@code ep4j.seed} repeats a run, {@code ep4j.soak} is the number of
  * operations of a long test.

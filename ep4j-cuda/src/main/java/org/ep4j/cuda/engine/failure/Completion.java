@@ -145,8 +145,8 @@ public final class Completion {
 
   /**
    * Waits until an operation has ended; throws its error. An interrupt of the thread aborts the
-   * operation, like all others of the buffer on this GPU. No peer is notified: the kernels of a peer
-   * that waits for this rank end at their timeout.
+   * operation, like all others of the buffer on this GPU. No peer is notified: the kernels of a
+   * peer that waits for this rank end at their timeout.
    */
   public void await(long wanted, Object operation) {
     awaitWord(null, 0, wanted, operation, Long.MAX_VALUE);
