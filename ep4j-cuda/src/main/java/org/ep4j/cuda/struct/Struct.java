@@ -141,7 +141,7 @@ public abstract class Struct {
   }
 
   /** Name in kernels. */
-  final String name() {
+  public final String name() {
     return name;
   }
 

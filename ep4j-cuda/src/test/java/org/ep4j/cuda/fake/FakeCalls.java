@@ -126,17 +126,17 @@ final class FakeCalls {
     }
   }
 
-  static void kernel(long prefix, long parameterBytes) {
+  static void kernel(long suffix, long parameterBytes) {
     try {
-      KERNEL.invokeExact(prefix, parameterBytes);
+      KERNEL.invokeExact(suffix, parameterBytes);
     } catch (Throwable t) {
       throw new AssertionError(t);
     }
   }
 
-  static void store(long prefix, long address, long offset, long parameter, long constant) {
+  static void store(long suffix, long address, long offset, long parameter, long constant) {
     try {
-      STORE.invokeExact(prefix, address, offset, parameter, constant);
+      STORE.invokeExact(suffix, address, offset, parameter, constant);
     } catch (Throwable t) {
       throw new AssertionError(t);
     }

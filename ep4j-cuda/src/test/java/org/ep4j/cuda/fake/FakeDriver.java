@@ -105,7 +105,7 @@ public final class FakeDriver {
     }
     if (!built) {
       HostCompiler.compile(
-          directory.resolve(SOURCES.getFirst()), library, "-std=c++17", "-O1", "-shared", "-fPIC");
+          directory.resolve(SOURCES.getFirst()), library, "-std=c++20", "-O1", "-shared", "-fPIC");
     }
   }
 

@@ -1,10 +1,12 @@
 package org.ep4j.cuda.fake;
 
+import static org.ep4j.cuda.engine.launch.KernelName.symbol;
+
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.List;
-import java.util.Map;
+import java.util.stream.Stream;
 import org.ep4j.cuda.struct.CombineParameters;
 import org.ep4j.cuda.struct.DispatchParameters;
 import org.ep4j.cuda.struct.ExpertIdsParameters;
@@ -20,15 +22,15 @@ import org.ep4j.cuda.struct.TransposeParameters;
  * write for the host. The only place of these tests that knows where a parameter lies.
  */
 final class FakeKernels {
-  static final String DISPATCH = "ep4j_dispatch";
-  static final String EXPERT_DISPATCH = "ep4j_expert_dispatch";
-  static final String COMBINE = "ep4j_combine";
-  static final String EXPERT_COMBINE = "ep4j_expert_combine";
-  static final String LOW_LATENCY = "ep4j_low_latency_";
-  private static final String LAYOUT = "ep4j_layout";
-  private static final String TRANSPOSE = "ep4j_transpose_scales";
-  static final String SCALE_ROWS = "ep4j_scale_rows";
-  static final String EXPERT_IDS = "ep4j_expert_ids";
+  static final String DISPATCH = symbol("dispatch_kernel", new DispatchParameters());
+  static final String EXPERT_DISPATCH = symbol("expert_dispatch_kernel", new DispatchParameters());
+  static final String COMBINE_BF16 = symbol("combine_kernel_bf16", new CombineParameters());
+  static final String LOW_LATENCY_DISPATCH_BF16 =
+      symbol("low_latency::dispatch_bf16", new LowLatencyParameters());
+  static final String LOW_LATENCY_COMBINE_BF16 =
+      symbol("low_latency::combine_bf16", new LowLatencyParameters());
+  static final String SCALE_ROWS = symbol("scale_rows_kernel", new ScaleRowsParameters());
+  static final String EXPERT_IDS = symbol("expert_ids_kernel", new ExpertIdsParameters());
 
   /** Words of the counts that a dispatch writes; the first one is written last. */
   private static final int COUNTS_TICKET = 0;
@@ -61,34 +63,33 @@ final class FakeKernels {
     }
   }
 
-  /** The parameters of each kernel, by a prefix of its name. */
-  private static final Map<String, Struct> PARAMETERS =
-      Map.of(
-          DISPATCH, new DispatchParameters(),
-          EXPERT_DISPATCH, new DispatchParameters(),
-          COMBINE, new CombineParameters(),
-          EXPERT_COMBINE, new CombineParameters(),
-          LOW_LATENCY, new LowLatencyParameters(),
-          LAYOUT, new LayoutParameters(),
-          TRANSPOSE, new TransposeParameters(),
-          SCALE_ROWS, new ScaleRowsParameters(),
-          EXPERT_IDS, new ExpertIdsParameters());
+  private static final Struct DISPATCHES = new DispatchParameters();
+  private static final Struct COMBINES = new CombineParameters();
+  private static final Struct LOW_LATENCY = new LowLatencyParameters();
+  private static final Struct LAYOUT = new LayoutParameters();
+  private static final Struct TRANSPOSITIONS = new TransposeParameters();
+  private static final Struct SCALES = new ScaleRowsParameters();
+  private static final Struct IDS = new ExpertIdsParameters();
 
   private FakeKernels() {}
 
   /** Defines all kernels; each of them ends at once and reports its end. */
   static void define() {
-    PARAMETERS.forEach(FakeKernels::kernel);
     for (String name : List.of(DISPATCH, EXPERT_DISPATCH)) {
+      kernels(name, DISPATCHES);
       // A world of one rank receives each of its tokens once.
-      store(name, "totals", NEEDED, "tokens");
-      store(name, "totals", RECEIVED, "tokens");
-      store(name, "totals", OVERFLOW_RANK, "ranks");
-      store(name, "totals", COUNTS_TICKET, "counts_ticket");
+      store(name, DISPATCHES, "totals", NEEDED, "tokens");
+      store(name, DISPATCHES, "totals", RECEIVED, "tokens");
+      store(name, DISPATCHES, "totals", OVERFLOW_RANK, "ranks");
+      store(name, DISPATCHES, "totals", COUNTS_TICKET, "counts_ticket");
+      store(name, DISPATCHES, "receipt.completed", 0, "receipt.ticket");
     }
-    for (String name :
-        List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, EXPERT_COMBINE, LOW_LATENCY, TRANSPOSE)) {
-      store(name, "receipt.completed", 0, "receipt.ticket");
+    for (Struct parameters : List.of(LAYOUT, SCALES, IDS)) {
+      kernels(parameters.name(), parameters);
+    }
+    for (Struct parameters : List.of(COMBINES, LOW_LATENCY, TRANSPOSITIONS)) {
+      kernels(parameters.name(), parameters);
+      store(parameters.name(), parameters, "receipt.completed", 0, "receipt.ticket");
     }
   }
 
@@ -97,48 +98,56 @@ final class FakeKernels {
    * Record} in {@code protocol.cuh}.
    */
   static void reportBadChoice() {
-    constant(DISPATCH, "record", STATE, NO_SUCH_EXPERT);
+    constant("record", STATE, NO_SUCH_EXPERT);
   }
 
   /** Each FLAT dispatch reports that a rank has missed the deadline. */
   static void reportTimeout() {
     long epoch = 1;
-    constant(DISPATCH, "record", EPOCH, epoch);
-    constant(DISPATCH, "record", ATTRIBUTED_EPOCH, epoch);
-    constant(DISPATCH, "record", STATE, TIMEOUT);
+    constant("record", EPOCH, epoch);
+    constant("record", ATTRIBUTED_EPOCH, epoch);
+    constant("record", STATE, TIMEOUT);
   }
 
-  private static void kernel(String prefix, Struct parameters) {
+  /** Kernels whose symbols end with {@code suffix}: that of a structure, or a whole symbol. */
+  private static void kernels(String suffix, Struct parameters) {
     try (Arena arena = Arena.ofConfined()) {
-      FakeCalls.kernel(arena.allocateFrom(prefix).address(), parameters.bytes());
+      FakeCalls.kernel(arena.allocateFrom(suffix).address(), parameters.bytes());
     }
   }
 
-  /** The kernel writes a parameter to the word {@code offset} behind an address. */
-  private static void store(String prefix, String address, long offset, String value) {
-    store(prefix, address, offset, FieldOffsets.of(struct(prefix), value), 0);
+  /** The kernels write a parameter to the word {@code offset} behind an address. */
+  private static void store(
+      String suffix, Struct parameters, String address, long offset, String value) {
+    store(suffix, parameters, address, offset, FieldOffsets.of(parameters, value), 0);
   }
 
-  private static void constant(String prefix, String address, long offset, long value) {
-    store(prefix, address, offset, CONSTANT, value);
+  /** The FLAT dispatches write a constant. */
+  private static void constant(String address, long offset, long value) {
+    store(DISPATCH, DISPATCHES, address, offset, CONSTANT, value);
   }
 
   private static void store(
-      String prefix, String address, long offset, long parameter, long constant) {
+      String suffix,
+      Struct parameters,
+      String address,
+      long offset,
+      long parameter,
+      long constant) {
     try (Arena arena = Arena.ofConfined()) {
       FakeCalls.store(
-          arena.allocateFrom(prefix).address(),
-          FieldOffsets.of(struct(prefix), address),
+          arena.allocateFrom(suffix).address(),
+          FieldOffsets.of(parameters, address),
           offset,
           parameter,
           constant);
     }
   }
 
+  /** The symbol of a kernel ends with the name of its structure. */
   private static Struct struct(String kernel) {
-    return PARAMETERS.entrySet().stream()
-        .filter(each -> kernel.startsWith(each.getKey()))
-        .map(Map.Entry::getValue)
+    return Stream.of(DISPATCHES, COMBINES, LOW_LATENCY, LAYOUT, TRANSPOSITIONS, SCALES, IDS)
+        .filter(each -> kernel.endsWith(each.name()))
         .findFirst()
         .orElseThrow();
   }

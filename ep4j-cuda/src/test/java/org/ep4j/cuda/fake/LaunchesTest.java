@@ -159,7 +159,7 @@ class LaunchesTest {
             Tensor y = dispatch.combineInput(DType.BF16);
             Tensor sums = rank.buffer.combine(y, handle, rank.combining()).x();
             Launch launch = last();
-            assertThat(launch.kernel()).isEqualTo(FakeKernels.COMBINE + "_bf16");
+            assertThat(launch.kernel()).isEqualTo(FakeKernels.COMBINE_BF16);
             assertThat(launch.blocks()).isEqualTo(rank.buffer.parallelism());
             assertThat(launch.stream()).isEqualTo(rank.stream.handle());
             assertThat(launch.get("y")).isEqualTo(y.address());
@@ -267,7 +267,7 @@ class LaunchesTest {
           dispatch.hook().receive();
           Launch receive = last();
           for (Launch each : List.of(send, receive)) {
-            assertThat(each.kernel()).isEqualTo(FakeKernels.LOW_LATENCY + "dispatch_bf16");
+            assertThat(each.kernel()).isEqualTo(FakeKernels.LOW_LATENCY_DISPATCH_BF16);
             assertThat(each.stream()).isEqualTo(rank.stream.handle());
             assertThat(each.get("x")).isEqualTo(rank.batch.x.address());
             assertThat(each.get("rows")).isEqualTo(dispatch.x().address());
@@ -416,7 +416,7 @@ class LaunchesTest {
                       rank.lowLatencyCombining())
                   .x();
           Launch launch = last();
-          assertThat(launch.kernel()).startsWith(FakeKernels.LOW_LATENCY + "combine");
+          assertThat(launch.kernel()).isEqualTo(FakeKernels.LOW_LATENCY_COMBINE_BF16);
           assertThat(launch.get("phases")).isEqualTo(3);
           assertThat(launch.get("choice_rows")).isEqualTo(dispatched.get("choice_rows"));
           assertThat(launch.get("out")).isEqualTo(sums.address());

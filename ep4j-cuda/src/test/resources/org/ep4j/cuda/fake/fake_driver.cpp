@@ -41,7 +41,7 @@ std::map<Word, Function>& functions() {
 
 const KernelRule* rule_of(const std::string& name) {
   for (const KernelRule& rule : fake().rules) {
-    if (name.compare(0, rule.prefix.size(), rule.prefix) == 0) {
+    if (name.ends_with(rule.suffix)) {
       return &rule;
     }
   }
@@ -188,12 +188,12 @@ void fake_memory(Word address, Word* out) {
   out[1] = known ? found->second.bytes : 0;
 }
 
-void fake_kernel(const char* prefix, Word parameter_bytes) { fake().rules.push_back({prefix, parameter_bytes, {}}); }
+void fake_kernel(const char* suffix, Word parameter_bytes) { fake().rules.push_back({suffix, parameter_bytes, {}}); }
 
-void fake_store(const char* prefix, Word address, Word offset, Word parameter, Word constant) {
+void fake_store(const char* suffix, Word address, Word offset, Word parameter, Word constant) {
   std::lock_guard<std::recursive_mutex> guard(fake().lock);
   for (KernelRule& rule : fake().rules) {
-    if (rule.prefix == prefix) {
+    if (rule.suffix == suffix) {
       rule.stores.push_back({address, offset, parameter, constant});
     }
   }

@@ -49,9 +49,9 @@ struct Store {
   Word constant;
 };
 
-// Kernels whose names begin with `prefix`.
+// Kernels whose names end with `suffix`.
 struct KernelRule {
-  std::string prefix;
+  std::string suffix;
   Word parameter_bytes;
   std::vector<Store> stores;
 };

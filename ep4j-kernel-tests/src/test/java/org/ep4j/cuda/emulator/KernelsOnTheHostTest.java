@@ -99,9 +99,9 @@ class KernelsOnTheHostTest {
     kernels.change(
         "lowlatency/low_latency_combine.cu",
         "#if EP4J_RANK_MAJOR\n"
-            + "EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, RETURN_SUMMED)\n"
+            + "EP4J_LOW_LATENCY_COMBINE(combine_summed, RETURN_SUMMED)\n"
             + "#else",
-        "EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine_summed, RETURN_SUMMED)\n#if true");
+        "EP4J_LOW_LATENCY_COMBINE(combine_summed, RETURN_SUMMED)\n#if true");
     allCasesPass(kernels, "low_latency_mixed_world");
   }
 

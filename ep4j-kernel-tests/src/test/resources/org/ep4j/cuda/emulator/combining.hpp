@@ -269,13 +269,13 @@ class Combining {
                       p.table_bytes + combining::PIPELINES * combining::PullRing::bytes(p));
     launch.body = [p, flat, type = combine->type] {
       if (flat) {
-        type == FP32 ? combining::ep4j_combine_fp32(p) : combining::ep4j_combine_bf16(p);
+        type == FP32 ? combining::ep4j::combine_kernel_fp32(p) : combining::ep4j::combine_kernel_bf16(p);
       } else if (type == FP32) {
-        combining::ep4j_expert_combine_fp32(p);
+        combining::ep4j::expert_combine_kernel_fp32(p);
       } else if (type == BF16) {
-        combining::ep4j_expert_combine_bf16(p);
+        combining::ep4j::expert_combine_kernel_bf16(p);
       } else {
-        combining::ep4j_expert_combine_bf16_exact(p);
+        combining::ep4j::expert_combine_kernel_bf16_exact(p);
       }
     };
     if (across != nullptr) {

@@ -310,9 +310,9 @@ class Dispatching {
     launch.shared_bytes = shared_bytes(p, *handle, warps);
     launch.body = [p, experts = handle->by_experts] {
       if (experts) {
-        ep4j_expert_dispatch(p);
+        ep4j::expert_dispatch_kernel(p);
       } else {
-        ep4j_dispatch(p);
+        ep4j::dispatch_kernel(p);
       }
     };
     if (across != nullptr) {
@@ -368,7 +368,7 @@ class Dispatching {
     launch.blocks = random.between(1, 3);
     launch.threads = random.between(1, 8) * LANES;
     launch.shared_bytes = 0;
-    launch.body = [p] { expert_ids::ep4j_expert_ids(p); };
+    launch.body = [p] { expert_ids::ep4j::expert_ids_kernel(p); };
     launch.then = [] {};
     machine.enqueue(r, std::move(launch));
   }

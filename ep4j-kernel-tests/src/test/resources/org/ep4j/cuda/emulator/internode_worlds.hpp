@@ -62,9 +62,9 @@ class InternodeWorlds : public Across, public CombineAcross {
     nodes.open++;
     launch.body = [p, experts = handle.by_experts] {
       if (experts) {
-        ep4j_internode_expert_dispatch(p);
+        ep4j::internode_expert_dispatch_kernel(p);
       } else {
-        ep4j_internode_dispatch(p);
+        ep4j::internode_dispatch_kernel(p);
       }
     };
   }
@@ -94,11 +94,11 @@ class InternodeWorlds : public Across, public CombineAcross {
     nodes.open++;
     launch.body = [p, flat = p.slot_rows == nullptr, type = combine.type] {
       if (type == FP32) {
-        combining::ep4j_internode_combine_fp32(p);
+        combining::ep4j::internode_combine_kernel_fp32(p);
       } else if (type == BF16 || flat) {
-        combining::ep4j_internode_combine_bf16(p);
+        combining::ep4j::internode_combine_kernel_bf16(p);
       } else {
-        combining::ep4j_internode_combine_bf16_exact(p);
+        combining::ep4j::internode_combine_kernel_bf16_exact(p);
       }
     };
   }

@@ -330,11 +330,11 @@ class LowLatencyCalls {
     return [p] {
       u64 format = p.kind & 7;
       if (format == BF16_ROWS) {
-        ep4j_low_latency_dispatch_bf16(p);
+        ep4j::low_latency::dispatch_bf16(p);
       } else if (format == NVFP4_ROWS) {
-        ep4j_low_latency_dispatch_nvfp4(p);
+        ep4j::low_latency::dispatch_nvfp4(p);
       } else {
-        ep4j_low_latency_dispatch_fp8(p);
+        ep4j::low_latency::dispatch_fp8(p);
       }
     };
   }
@@ -343,19 +343,19 @@ class LowLatencyCalls {
     return [p, mode] {
 #if EP4J_MIXED
       if (mode == MODE_SUMMED) {
-        ep4j_low_latency_combine_summed(p);
+        ep4j::low_latency::combine_summed(p);
         return;
       }
 #endif
 #if EP4J_RANK_MAJOR
-      ep4j_low_latency_combine(p);
+      ep4j::low_latency::combine_summed(p);
 #else
       if (mode == MODE_LOGFMT) {
-        ep4j_low_latency_combine_logfmt(p);
+        ep4j::low_latency::combine_logfmt(p);
       } else if (mode == MODE_PARTIAL) {
-        ep4j_low_latency_combine_partial(p);
+        ep4j::low_latency::combine_partial(p);
       } else {
-        ep4j_low_latency_combine(p);
+        ep4j::low_latency::combine_bf16(p);
       }
 #endif
     };

@@ -181,7 +181,7 @@ inline void run_pull(ManyRanks& world, u32 withdrawn, bool late) {
     launch.body = [p, &world] { combining::end_reading(p, world.context()); };
     world.machine.enqueue(0, std::move(launch));
   } else {
-    launch.body = [p] { combining::ep4j_combine_bf16(p); };
+    launch.body = [p] { combining::ep4j::combine_kernel_bf16(p); };
     world.machine.enqueue(0, std::move(launch));
     world.arrive_late(world.ready_offset, "ready");
     if (!fails) {

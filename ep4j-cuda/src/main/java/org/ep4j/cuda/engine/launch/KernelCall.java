@@ -1,5 +1,6 @@
 package org.ep4j.cuda.engine.launch;
 
+import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
@@ -17,17 +18,24 @@ public final class KernelCall<P extends Struct> implements AutoCloseable {
 
   private final Launch launch;
 
-  KernelCall(Kernel kernel, P parameters, int threads, int maxSharedBytes) {
-    this(kernel, parameters, threads, maxSharedBytes, false);
+  KernelCall(CudaModule module, String name, P parameters, int threads, int maxSharedBytes) {
+    this(module, name, parameters, threads, maxSharedBytes, false);
   }
 
   /**
+   * @param name of the kernel in namespace {@code ep4j}
    * @param startsEarly whether the kernel may start before the previous kernel of the stream has
    *     ended
    */
   public KernelCall(
-      Kernel kernel, P parameters, int threads, int maxSharedBytes, boolean startsEarly) {
+      CudaModule module,
+      String name,
+      P parameters,
+      int threads,
+      int maxSharedBytes,
+      boolean startsEarly) {
     this.parameters = parameters;
+    Kernel kernel = module.kernel(KernelName.symbol(name, parameters));
     kernel.setMaxDynamicSharedBytes(maxSharedBytes);
     LaunchConfig config = LaunchConfig.of(1, threads);
     launch = Launch.of(kernel, startsEarly ? config.asProgrammatic() : config, parameters.bytes());

@@ -9,7 +9,6 @@ import java.util.Objects;
 import org.ep4j.DType;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
-import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.cuda.struct.CombineParameters;
@@ -89,61 +88,58 @@ public final class Kernels implements AutoCloseable {
     KernelFiles plain = new KernelFiles(device, null);
     boolean complete = false;
     try {
-      String names = internode ? "ep4j_internode_" : "ep4j_";
+      String prefix = internode ? "internode_" : "";
       CudaModule dispatching = load(files, internode ? INTERNODE_DISPATCH : DISPATCH);
       CudaModule grouping = load(files, internode ? INTERNODE_EXPERT_DISPATCH : EXPERT_DISPATCH);
       CudaModule counting = load(plain, LAYOUT);
       CudaModule transposing = load(plain, TRANSPOSE_SCALES);
       CudaModule turning = load(plain, SCALE_ROWS);
       CudaModule translating = load(plain, EXPERT_IDS);
-      Kernel first = dispatching.kernel(names + "dispatch");
+      String first = prefix + "dispatch_kernel";
+      int staticBytes =
+          dispatching
+              .kernel(KernelName.symbol(first, new DispatchParameters()))
+              .staticSharedBytes();
       // All of them have the same static shared memory: one word that blocks share.
       sharedBytes =
-          (device.properties().sharedBytesPerBlock() - Math.max(1024, first.staticSharedBytes()))
-              / 1024
-              * 1024;
-      dispatch = call(first, new DispatchParameters());
-      expertDispatch = call(grouping.kernel(names + "expert_dispatch"), new DispatchParameters());
+          (device.properties().sharedBytesPerBlock() - Math.max(1024, staticBytes)) / 1024 * 1024;
+      dispatch = call(dispatching, first, new DispatchParameters());
+      expertDispatch = call(grouping, prefix + "expert_dispatch_kernel", new DispatchParameters());
       if (internode) {
         // One kernel for both layouts.
-        String name = "ep4j_internode_combine";
+        String name = "internode_combine_kernel";
         expertCombines = combines(load(files, INTERNODE_COMBINE), name);
         weightedCombines = combines(load(files, INTERNODE_WEIGHTED_COMBINE), name);
         flatCombines.putAll(expertCombines.rounding);
       } else {
         CudaModule flat = load(files, COMBINE);
         for (DType dtype : SUMMED) {
-          flatCombines.put(dtype, combine(flat, "ep4j_combine", dtype, ""));
+          flatCombines.put(dtype, combine(flat, "combine_kernel", dtype, ""));
         }
-        String name = "ep4j_expert_combine";
+        String name = "expert_combine_kernel";
         expertCombines = combines(load(files, EXPERT_COMBINE), name);
         weightedCombines = combines(load(files, WEIGHTED_EXPERT_COMBINE), name);
       }
       layout =
           owned.own(
               new KernelCall<>(
-                  counting.kernel("ep4j_layout"), new LayoutParameters(), LAYOUT_THREADS, 0));
+                  counting, "layout_kernel", new LayoutParameters(), LAYOUT_THREADS, 0));
       transposeScales =
           owned.own(
               new KernelCall<>(
-                  transposing.kernel("ep4j_transpose_scales"),
+                  transposing,
+                  "transpose_scales_kernel",
                   new TransposeParameters(),
                   TRANSPOSE_THREADS,
                   0));
       scaleRows =
           owned.own(
               new KernelCall<>(
-                  turning.kernel("ep4j_scale_rows"),
-                  new ScaleRowsParameters(),
-                  TRANSPOSE_THREADS,
-                  0));
+                  turning, "scale_rows_kernel", new ScaleRowsParameters(), TRANSPOSE_THREADS, 0));
       expertIds =
           owned.own(
               new KernelCall<>(
-                  translating.kernel("ep4j_expert_ids"),
-                  new ExpertIdsParameters(),
-                  LAYOUT_THREADS,
-                  0));
+                  translating, "expert_ids_kernel", new ExpertIdsParameters(), LAYOUT_THREADS, 0));
       complete = true;
     } finally {
       if (!complete) {
@@ -195,12 +191,11 @@ public final class Kernels implements AutoCloseable {
   private KernelCall<CombineParameters> combine(
       CudaModule module, String name, DType dtype, String end) {
     return call(
-        module.kernel(name + "_" + dtype.name().toLowerCase(Locale.ROOT) + end),
-        new CombineParameters());
+        module, name + "_" + dtype.name().toLowerCase(Locale.ROOT) + end, new CombineParameters());
   }
 
-  private <P extends Struct> KernelCall<P> call(Kernel kernel, P parameters) {
-    return owned.own(new KernelCall<>(kernel, parameters, THREADS, sharedBytes));
+  private <P extends Struct> KernelCall<P> call(CudaModule module, String name, P parameters) {
+    return owned.own(new KernelCall<>(module, name, parameters, THREADS, sharedBytes));
   }
 
   /** The combine of FLAT rows of a summed type. */

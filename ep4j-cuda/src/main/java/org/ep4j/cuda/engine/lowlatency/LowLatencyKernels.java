@@ -118,11 +118,11 @@ public final class LowLatencyKernels implements AutoCloseable {
       weighted = dispatches(load(WEIGHTED_DISPATCH, constants));
       rankMajor = dispatches(load(DISPATCH_RANK_MAJOR, constants));
       CudaModule combining = load(COMBINE, constants);
-      sums = call(combining, "ep4j_low_latency_combine", combineBytes);
-      logFmt = call(combining, "ep4j_low_latency_combine_logfmt", combineBytes);
-      partial = call(combining, "ep4j_low_latency_combine_partial", combineBytes);
+      sums = call(combining, "combine_bf16", combineBytes);
+      logFmt = call(combining, "combine_logfmt", combineBytes);
+      partial = call(combining, "combine_partial", combineBytes);
       CudaModule adding = load(COMBINE_RANK_MAJOR, constants);
-      summed = call(adding, "ep4j_low_latency_combine", combineBytes);
+      summed = call(adding, "combine_summed", combineBytes);
     }
 
     private CudaModule load(String entry, KernelConstants constants) {
@@ -131,16 +131,17 @@ public final class LowLatencyKernels implements AutoCloseable {
 
     private Dispatches dispatches(CudaModule module) {
       return new Dispatches(
-          call(module, "ep4j_low_latency_dispatch_bf16", dispatchBytes),
-          call(module, "ep4j_low_latency_dispatch_fp8", dispatchBytes),
-          call(module, "ep4j_low_latency_dispatch_nvfp4", dispatchBytes));
+          call(module, "dispatch_bf16", dispatchBytes),
+          call(module, "dispatch_fp8", dispatchBytes),
+          call(module, "dispatch_nvfp4", dispatchBytes));
     }
 
     private KernelCall<LowLatencyParameters> call(CudaModule module, String name, int sharedBytes) {
       KernelCall<LowLatencyParameters> call =
           owned.own(
               new KernelCall<>(
-                  module.kernel(name),
+                  module,
+                  "low_latency::" + name,
                   new LowLatencyParameters(),
                   Kernels.THREADS,
                   sharedBytes,

@@ -112,12 +112,16 @@ __device__ __forceinline__ void combine_flat(const CombineParameters& p) {
   }
 }
 
+namespace ep4j {
+
 #define EP4J_COMBINE(name, T)                             \
-  extern "C" __global__ void __launch_bounds__(512, 1)    \
+  __global__ void __launch_bounds__(512, 1)               \
       name(const __grid_constant__ CombineParameters p) { \
     combine_flat<T>(p);                                   \
   }
 
-EP4J_COMBINE(ep4j_combine_bf16, Bf16)
-EP4J_COMBINE(ep4j_combine_fp16, Fp16)
-EP4J_COMBINE(ep4j_combine_fp32, Fp32)
+EP4J_COMBINE(combine_kernel_bf16, Bf16)
+EP4J_COMBINE(combine_kernel_fp16, Fp16)
+EP4J_COMBINE(combine_kernel_fp32, Fp32)
+
+}  // namespace ep4j

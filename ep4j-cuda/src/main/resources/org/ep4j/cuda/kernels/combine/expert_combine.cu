@@ -130,14 +130,18 @@ __device__ __forceinline__ void combine_grouped(const CombineParameters& p) {
   }
 }
 
+namespace ep4j {
+
 #define EP4J_EXPERT_COMBINE(name, T, H)                   \
-  extern "C" __global__ void __launch_bounds__(512, 1)    \
+  __global__ void __launch_bounds__(512, 1)               \
       name(const __grid_constant__ CombineParameters p) { \
     combine_grouped<T, H>(p);                             \
   }
 
-EP4J_EXPERT_COMBINE(ep4j_expert_combine_bf16, Bf16, Bf16)
-EP4J_EXPERT_COMBINE(ep4j_expert_combine_fp16, Fp16, Fp16)
-EP4J_EXPERT_COMBINE(ep4j_expert_combine_fp32, Fp32, Fp32)
-EP4J_EXPERT_COMBINE(ep4j_expert_combine_bf16_exact, Bf16, Fp32)
-EP4J_EXPERT_COMBINE(ep4j_expert_combine_fp16_exact, Fp16, Fp32)
+EP4J_EXPERT_COMBINE(expert_combine_kernel_bf16, Bf16, Bf16)
+EP4J_EXPERT_COMBINE(expert_combine_kernel_fp16, Fp16, Fp16)
+EP4J_EXPERT_COMBINE(expert_combine_kernel_fp32, Fp32, Fp32)
+EP4J_EXPERT_COMBINE(expert_combine_kernel_bf16_exact, Bf16, Fp32)
+EP4J_EXPERT_COMBINE(expert_combine_kernel_fp16_exact, Fp16, Fp32)
+
+}  // namespace ep4j

@@ -32,8 +32,10 @@ __device__ __forceinline__ void push(const DispatchParameters& p, const WaitCont
   move_rows(ring, TokenRows<ClaimedTokens, AllRanks>(p, AllRanks{}, tokens), (u32)p.row_bytes);
 }
 
-extern "C" __global__ void __launch_bounds__(512, 1)
-    ep4j_dispatch(const __grid_constant__ DispatchParameters p) {
+namespace ep4j {
+
+__global__ void __launch_bounds__(512, 1)
+    dispatch_kernel(const __grid_constant__ DispatchParameters p) {
   extern __shared__ __align__(128) char shared[];
   __shared__ u32 own;
   // Shared memory: stages of the pushing warps, their barriers, then words.
@@ -87,3 +89,5 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   }
   finish(p, w, false);
 }
+
+}  // namespace ep4j

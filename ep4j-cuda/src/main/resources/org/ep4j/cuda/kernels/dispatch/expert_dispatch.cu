@@ -29,8 +29,10 @@
 #include "dispatch/expert_setup.cuh"
 #include "dispatch/padding.cuh"
 
-extern "C" __global__ void __launch_bounds__(512, 1)
-    ep4j_expert_dispatch(const __grid_constant__ DispatchParameters p) {
+namespace ep4j {
+
+__global__ void __launch_bounds__(512, 1)
+    expert_dispatch_kernel(const __grid_constant__ DispatchParameters p) {
   extern __shared__ __align__(128) char shared[];
   // Shared memory: words, then stages, metadata buffers and barriers of the sending warps; the
   // tiles use the space of the latter three first.
@@ -90,3 +92,5 @@ extern "C" __global__ void __launch_bounds__(512, 1)
   }
   finish(p, w, true);
 }
+
+}  // namespace ep4j

@@ -9,8 +9,10 @@
 #include "dispatch/dispatch_parameters.cuh"
 #include "structs/expert_ids_parameters.cuh"
 
-extern "C" __global__ void __launch_bounds__(256)
-    ep4j_expert_ids(const __grid_constant__ ExpertIdsParameters p) {
+namespace ep4j {
+
+__global__ void __launch_bounds__(256)
+    expert_ids_kernel(const __grid_constant__ ExpertIdsParameters p) {
   WaitContext w{p.control, p.record, nullptr, p.mark | (load_relaxed_system(p.number) + 1), 0};
   bool failed = load_relaxed_system(&p.control->failed) != 0;
   u64 choices = p.tokens * p.top_k;
@@ -27,3 +29,5 @@ extern "C" __global__ void __launch_bounds__(256)
     }
   }
 }
+
+}  // namespace ep4j

@@ -7,8 +7,10 @@
 #include "dispatch/layout.cuh"
 #include "structs/layout_parameters.cuh"
 
-extern "C" __global__ void __launch_bounds__(256)
-    ep4j_layout(const __grid_constant__ LayoutParameters p) {
+namespace ep4j {
+
+__global__ void __launch_bounds__(256)
+    layout_kernel(const __grid_constant__ LayoutParameters p) {
   WaitContext w = make_wait_context(p.control, p.record, nullptr, 0);
   for (u32 token = blockIdx.x * blockDim.x + threadIdx.x; token < p.tokens;
        token += gridDim.x * blockDim.x) {
@@ -35,3 +37,5 @@ extern "C" __global__ void __launch_bounds__(256)
     }
   }
 }
+
+}  // namespace ep4j

@@ -12,8 +12,10 @@ __device__ __forceinline__ void to_rows(const ScaleRowsParameters& p, T (*tile)[
                   p.tokens, tile);
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-    ep4j_scale_rows(const __grid_constant__ ScaleRowsParameters p) {
+namespace ep4j {
+
+__global__ void __launch_bounds__(256)
+    scale_rows_kernel(const __grid_constant__ ScaleRowsParameters p) {
   __shared__ u32 words[TILE][TILE + 1];
   if (p.element_bytes == 1) {
     to_rows<u8>(p, (u8(*)[TILE + 1])words);
@@ -21,3 +23,5 @@ extern "C" __global__ void __launch_bounds__(256)
     to_rows<u32>(p, words);
   }
 }
+
+}  // namespace ep4j

@@ -19,8 +19,10 @@ __device__ __forceinline__ void transpose(const TransposeParameters& p, T (*tile
                   tile);
 }
 
-extern "C" __global__ void __launch_bounds__(256)
-    ep4j_transpose_scales(const __grid_constant__ TransposeParameters p) {
+namespace ep4j {
+
+__global__ void __launch_bounds__(256)
+    transpose_scales_kernel(const __grid_constant__ TransposeParameters p) {
   __shared__ u32 words[TILE][TILE + 1];
   if (p.element_bytes == 1) {
     transpose<u8>(p, (u8(*)[TILE + 1])words);
@@ -37,3 +39,5 @@ extern "C" __global__ void __launch_bounds__(256)
     }
   }
 }
+
+}  // namespace ep4j

@@ -96,15 +96,19 @@ __device__ __forceinline__ void internode_combine(const CombineParameters& p) {
   }
 }
 
+namespace ep4j {
+
 // Rows of type T that travel as H.
-#define EP4J_INTERNODE_COMBINE(name, T, H)                            \
-  extern "C" __global__ void __launch_bounds__(512, 1)          \
-      name(const __grid_constant__ CombineParameters p) {       \
-    internode_combine<T, H>(p);                                       \
+#define EP4J_INTERNODE_COMBINE(name, T, H)                \
+  __global__ void __launch_bounds__(512, 1)               \
+      name(const __grid_constant__ CombineParameters p) { \
+    internode_combine<T, H>(p);                           \
   }
 
-EP4J_INTERNODE_COMBINE(ep4j_internode_combine_bf16, Bf16, Bf16)
-EP4J_INTERNODE_COMBINE(ep4j_internode_combine_fp16, Fp16, Fp16)
-EP4J_INTERNODE_COMBINE(ep4j_internode_combine_fp32, Fp32, Fp32)
-EP4J_INTERNODE_COMBINE(ep4j_internode_combine_bf16_exact, Bf16, Fp32)
-EP4J_INTERNODE_COMBINE(ep4j_internode_combine_fp16_exact, Fp16, Fp32)
+EP4J_INTERNODE_COMBINE(internode_combine_kernel_bf16, Bf16, Bf16)
+EP4J_INTERNODE_COMBINE(internode_combine_kernel_fp16, Fp16, Fp16)
+EP4J_INTERNODE_COMBINE(internode_combine_kernel_fp32, Fp32, Fp32)
+EP4J_INTERNODE_COMBINE(internode_combine_kernel_bf16_exact, Bf16, Fp32)
+EP4J_INTERNODE_COMBINE(internode_combine_kernel_fp16_exact, Fp16, Fp32)
+
+}  // namespace ep4j

@@ -22,8 +22,10 @@
 #include "dispatch/flat_push.cuh"
 #include "dispatch/totals.cuh"
 
-extern "C" __global__ void __launch_bounds__(512, 1)
-    ep4j_internode_dispatch(const __grid_constant__ DispatchParameters p) {
+namespace ep4j {
+
+__global__ void __launch_bounds__(512, 1)
+    internode_dispatch_kernel(const __grid_constant__ DispatchParameters p) {
   extern __shared__ __align__(128) char shared[];
   // Shared memory: stages of the moving warps, their barriers, then words.
   u32 moving = (u32)(p.push_warps + p.fill_warps + p.forward_warps);
@@ -104,3 +106,5 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     }
   });
 }
+
+}  // namespace ep4j

@@ -27,8 +27,10 @@
 
 constexpr u32 SLOTS_DONE = 1;  // barrier of a block: its slots have been filled and taken
 
-extern "C" __global__ void __launch_bounds__(512, 1)
-    ep4j_internode_expert_dispatch(const __grid_constant__ DispatchParameters p) {
+namespace ep4j {
+
+__global__ void __launch_bounds__(512, 1)
+    internode_expert_dispatch_kernel(const __grid_constant__ DispatchParameters p) {
   extern __shared__ __align__(128) char shared[];
   // Shared memory: words, then stages of the moving warps, metadata buffers of the sending warps,
   // and barriers; the tiles use the space of the latter first.
@@ -121,3 +123,5 @@ extern "C" __global__ void __launch_bounds__(512, 1)
     }
   });
 }
+
+}  // namespace ep4j

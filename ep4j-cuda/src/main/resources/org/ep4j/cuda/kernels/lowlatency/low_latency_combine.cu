@@ -213,16 +213,20 @@ __device__ __forceinline__ void combine(const LowLatencyParameters& p) {
   }
 }
 
-#define EP4J_LOW_LATENCY_COMBINE(name, RETURN_FORMAT)               \
-  extern "C" __global__ void __launch_bounds__(512, 1)       \
+namespace ep4j::low_latency {
+
+#define EP4J_LOW_LATENCY_COMBINE(name, RETURN_FORMAT)        \
+  __global__ void __launch_bounds__(512, 1)                  \
       name(const __grid_constant__ LowLatencyParameters p) { \
-    combine<RETURN_FORMAT>(p);                                      \
+    combine<RETURN_FORMAT>(p);                               \
   }
 
 #if EP4J_RANK_MAJOR
-EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, RETURN_SUMMED)
+EP4J_LOW_LATENCY_COMBINE(combine_summed, RETURN_SUMMED)
 #else
-EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine, RETURN_BF16)
-EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine_logfmt, RETURN_LOGFMT)
-EP4J_LOW_LATENCY_COMBINE(ep4j_low_latency_combine_partial, RETURN_PARTIAL)
+EP4J_LOW_LATENCY_COMBINE(combine_bf16, RETURN_BF16)
+EP4J_LOW_LATENCY_COMBINE(combine_logfmt, RETURN_LOGFMT)
+EP4J_LOW_LATENCY_COMBINE(combine_partial, RETURN_PARTIAL)
 #endif
+
+}  // namespace ep4j::low_latency

@@ -109,12 +109,16 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
   }
 }
 
+namespace ep4j::low_latency {
+
 #define EP4J_LOW_LATENCY_DISPATCH(name, Format)              \
-  extern "C" __global__ void __launch_bounds__(512, 1)       \
+  __global__ void __launch_bounds__(512, 1)                  \
       name(const __grid_constant__ LowLatencyParameters p) { \
     dispatch<Format>(p);                                     \
   }
 
-EP4J_LOW_LATENCY_DISPATCH(ep4j_low_latency_dispatch_bf16, Bf16Rows)
-EP4J_LOW_LATENCY_DISPATCH(ep4j_low_latency_dispatch_fp8, Fp8Rows)
-EP4J_LOW_LATENCY_DISPATCH(ep4j_low_latency_dispatch_nvfp4, Nvfp4Rows)
+EP4J_LOW_LATENCY_DISPATCH(dispatch_bf16, Bf16Rows)
+EP4J_LOW_LATENCY_DISPATCH(dispatch_fp8, Fp8Rows)
+EP4J_LOW_LATENCY_DISPATCH(dispatch_nvfp4, Nvfp4Rows)
+
+}  // namespace ep4j::low_latency
