@@ -151,7 +151,7 @@ class HybridEPBuffer:
                 routes.experts,
                 routes.fixed,
             )
-            weights = self._cached_weights(topk_weights, probs, choices)
+            weights = self._cached_weights(topk_idx, topk_weights, probs, routes)
         shape.use_sms(self._sms["dispatch"])
         resend = routes is not None and weights is None
         received = shape.buffer.dispatch(
@@ -179,6 +179,7 @@ class HybridEPBuffer:
                 fixed,
                 False,
             )
+            routes.dense = routing_map is not None
             routes.local_choices = received.topk_idx.clone()
             handle = flat_handle(
                 routes,
@@ -289,7 +290,7 @@ class HybridEPBuffer:
                 routes.fixed,
             )
             alignment = routes.alignment
-            weights = self._cached_weights(topk_weights, probs, choices)
+            weights = self._cached_weights(topk_idx, topk_weights, probs, routes)
         shape.use_sms(self._sms["dispatch"])
         resend = routes is not None and weights is None
         limit = min(fixed, shape.max_rows)
@@ -315,6 +316,7 @@ class HybridEPBuffer:
                 fixed,
                 True,
             )
+            routes.dense = routing_map is not None
             routes.alignment = alignment
             if non_blocking:
                 counts = self._counts_without_wait(choices, experts)
@@ -505,14 +507,20 @@ class HybridEPBuffer:
 
     def _cached_weights(
         self,
+        topk_idx: Optional[torch.Tensor],
         topk_weights: Optional[torch.Tensor],
         probs: Optional[torch.Tensor],
-        choices: torch.Tensor,
+        routes: HybridRoutes,
     ) -> Optional[torch.Tensor]:
         """Weights to send along the routes of a handle: the routing is sent again with them."""
-        if probs is not None:
-            return weights_of(probs, choices)
-        return topk_weights
+        if probs is None and topk_weights is not None and routes.dense:
+            if topk_idx is None:
+                raise refused(
+                    "topk_weights without topk_idx; the handle is that of a routing_map, whose choices have another"
+                    " order: pass probs, or topk_idx too"
+                )
+            probs = dense_weights(topk_weights, as_ids(topk_idx), routes.experts)
+        return topk_weights if probs is None else weights_of(probs, routes.choices)
 
     def _require_tokens(self, hidden: torch.Tensor, routes: HybridRoutes) -> None:
         if hidden.shape[0] != routes.tokens:

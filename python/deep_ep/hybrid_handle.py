@@ -45,6 +45,7 @@ class HybridRoutes:
         self.rows = rows  # that ep4j delivered
         self.fixed = fixed  # rows that the caller fixed, or 0
         self.grouped = grouped
+        self.dense = False  # whether a routing_map made the choices, which are then ascending
         self.alignment = 1
         self.padded: Optional[torch.Tensor] = None  # tokens of each local expert with padding
         self.local_choices: Optional[torch.Tensor] = None  # INT64 [n, K], local experts

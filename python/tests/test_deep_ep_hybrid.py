@@ -112,6 +112,15 @@ def _flat(buffer, e, fp8, with_probs):
         assert _same(again[0], rows)
         if routing.get("probs") is not None:
             assert _same(again[1], probs)
+        if with_probs:
+            weighted = buffer.dispatch(
+                hidden=e.hidden,
+                scaling_factor=e.scales,
+                handle=handle,
+                topk_idx=e.topk_idx,
+                topk_weights=e.topk_weights,
+            )
+            assert _same(weighted[1], probs)
         # The caller fixes the number of rows: the call does not wait for counts.
         wide = min(rows.shape[0] + 3, e.hidden.shape[0] * e.ranks)
         fixed = buffer.dispatch(

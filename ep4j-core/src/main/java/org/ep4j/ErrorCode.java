@@ -741,11 +741,6 @@ public enum ErrorCode {
       "The memory was allocated for another kind of sharing.",
       "Allocate the memory with the sharing mode that the message names."),
 
-  CUDA_CAPTURE_ALLOCATES(
-      2603,
-      "A captured low-latency operation would allocate memory or load kernels.",
-      "Run the same operations twice before the capture."),
-
   READMISSION_UNSUPPORTED(
       2604,
       "The backend of the buffer cannot readmit ranks.",

@@ -3,7 +3,6 @@ package org.ep4j.engine.throughput;
 import java.util.ArrayDeque;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
-import java.util.function.Predicate;
 import org.ep4j.DispatchHandle;
 import org.ep4j.ErrorCode;
 import org.ep4j.IllegalUseException;
@@ -49,23 +48,6 @@ public final class HandlePool<H extends PooledHandle> {
   public H take() {
     collect();
     H handle = resting.size() > REST ? resting.remove() : maker.apply(this);
-    handle.open();
-    return handle;
-  }
-
-  /**
-   * An open handle that satisfies {@code ready}, even if it has just been closed; else a new one.
-   */
-  public H take(Predicate<H> ready) {
-    collect();
-    for (H handle : resting) {
-      if (ready.test(handle)) {
-        resting.remove(handle);
-        handle.open();
-        return handle;
-      }
-    }
-    H handle = maker.apply(this);
     handle.open();
     return handle;
   }

@@ -20,9 +20,15 @@ thread_local std::vector<Word> contexts;
 // Captures of this thread that have begun and not ended: calls that would wait for work are forbidden.
 thread_local int capturing = 0;
 
+// Whether the thread may make such calls all the same: CU_STREAM_CAPTURE_MODE_RELAXED.
+constexpr int RELAXED = 2;
+thread_local int capture_mode = 0;
+
 // Why the thread cannot allocate now, or copy and wait; SUCCESS if it can.
 int waiting_call() {
-  return contexts.empty() || contexts.back() == 0 ? INVALID_CONTEXT : capturing > 0 ? CAPTURE_UNSUPPORTED : SUCCESS;
+  return contexts.empty() || contexts.back() == 0 ? INVALID_CONTEXT
+         : capturing > 0 && capture_mode != RELAXED  ? CAPTURE_UNSUPPORTED
+                                                     : SUCCESS;
 }
 
 bool has_context() { return !contexts.empty() && contexts.back() != 0; }
@@ -552,6 +558,13 @@ int cuStreamEndCapture(Word stream, Word* out) {
     capturing--;
     return SUCCESS;
   }, stream);
+}
+
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  return call(__func__, [&](Call&) {
+    std::swap(*mode, capture_mode);
+    return SUCCESS;
+  });
 }
 
 int cuStreamIsCapturing(Word stream, int* out) {

@@ -62,7 +62,7 @@ public final class CudaException extends Ep4jException {
     return result == DriverConstants.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
         ? text
             + "; the call is impossible while a graph is captured: run the same operations before"
-            + " the capture, and close their handles"
+            + " the capture"
         : text;
   }
 

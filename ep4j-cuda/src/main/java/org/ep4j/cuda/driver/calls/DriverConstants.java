@@ -43,6 +43,7 @@ public final class DriverConstants {
   public static final int CU_EVENT_DEFAULT = 0;
   public static final int CU_EVENT_DISABLE_TIMING = 2;
   public static final int CU_STREAM_CAPTURE_STATUS_NONE = 0;
+  static final int CU_STREAM_CAPTURE_MODE_RELAXED = 2;
 
   public static final int CU_JIT_ERROR_LOG_BUFFER = 5;
   public static final int CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6;

@@ -115,6 +115,7 @@ public enum DriverFunction {
   STREAM_BEGIN_CAPTURE("cuStreamBeginCapture_v2", ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT),
   STREAM_END_CAPTURE("cuStreamEndCapture", ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG),
   STREAM_IS_CAPTURING("cuStreamIsCapturing", ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG),
+  THREAD_EXCHANGE_STREAM_CAPTURE_MODE("cuThreadExchangeStreamCaptureMode", ValueLayout.JAVA_LONG),
   EVENT_CREATE("cuEventCreate", ValueLayout.JAVA_LONG, ValueLayout.JAVA_INT),
   EVENT_DESTROY("cuEventDestroy_v2", ValueLayout.JAVA_LONG),
   EVENT_RECORD("cuEventRecord", ValueLayout.JAVA_LONG, ValueLayout.JAVA_LONG),

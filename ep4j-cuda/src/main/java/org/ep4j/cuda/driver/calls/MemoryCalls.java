@@ -5,6 +5,7 @@ import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
+import java.util.function.LongConsumer;
 
 /**
  * Binding of the driver's functions for memory, copies and pointers. Every method throws a {@link
@@ -35,18 +36,47 @@ public final class MemoryCalls {
 
   private MemoryCalls() {}
 
-  /** Allocates memory of the current context. */
+  /** Writes the address of new memory to {@code out}; returns a result code. */
+  private interface Allocation {
+    int into(long out) throws Throwable;
+  }
+
+  /** Allocates memory of the current context; also while a graph is captured. */
   public static long allocate(long bytes) {
+    return allocate(
+        DriverFunction.MEM_ALLOC,
+        out -> (int) MEM_ALLOC.invokeExact(out, bytes),
+        MemoryCalls::free);
+  }
+
+  /**
+   * A capture forbids calls that wait for work that it records. Allocations wait for none, but the
+   * driver forbids them too, unless the thread asks for the relaxed mode.
+   */
+  private static long allocate(
+      DriverFunction function, Allocation allocation, LongConsumer release) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
+      MemorySegment mode =
+          arena.allocateFrom(ValueLayout.JAVA_INT, DriverConstants.CU_STREAM_CAPTURE_MODE_RELAXED);
+      StreamCalls.exchangeCaptureMode(mode);
       int result;
       try {
-        result = (int) MEM_ALLOC.invokeExact(out.address(), bytes);
+        result = allocation.into(out.address());
       } catch (Throwable t) {
         throw CudaException.unexpected(t);
       }
-      CudaException.check(result, DriverFunction.MEM_ALLOC);
-      return out.get(ValueLayout.JAVA_LONG, 0);
+      long address = out.get(ValueLayout.JAVA_LONG, 0);
+      try {
+        StreamCalls.exchangeCaptureMode(mode);
+      } catch (CudaException e) {
+        if (result == DriverConstants.CUDA_SUCCESS) {
+          release.accept(address);
+        }
+        throw e;
+      }
+      CudaException.check(result, function);
+      return address;
     }
   }
 
@@ -83,19 +113,12 @@ public final class MemoryCalls {
     CudaException.check(result, DriverFunction.MEM_GET_ADDRESS_RANGE);
   }
 
-  /** Allocates page-locked host memory. */
+  /** Allocates page-locked host memory; also while a graph is captured. */
   public static long allocateHost(long bytes, int flags) {
-    try (Arena arena = Arena.ofConfined()) {
-      MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
-      int result;
-      try {
-        result = (int) MEM_HOST_ALLOC.invokeExact(out.address(), bytes, flags);
-      } catch (Throwable t) {
-        throw CudaException.unexpected(t);
-      }
-      CudaException.check(result, DriverFunction.MEM_HOST_ALLOC);
-      return out.get(ValueLayout.JAVA_LONG, 0);
-    }
+    return allocate(
+        DriverFunction.MEM_HOST_ALLOC,
+        out -> (int) MEM_HOST_ALLOC.invokeExact(out, bytes, flags),
+        MemoryCalls::freeHost);
   }
 
   /** Frees memory of {@link #allocateHost}. */

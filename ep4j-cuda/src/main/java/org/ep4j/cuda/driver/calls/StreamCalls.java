@@ -22,6 +22,8 @@ public final class StreamCalls {
       link(DriverFunction.STREAM_BEGIN_CAPTURE);
   private static final MethodHandle STREAM_END_CAPTURE = link(DriverFunction.STREAM_END_CAPTURE);
   private static final MethodHandle STREAM_IS_CAPTURING = link(DriverFunction.STREAM_IS_CAPTURING);
+  private static final MethodHandle THREAD_EXCHANGE_STREAM_CAPTURE_MODE =
+      link(DriverFunction.THREAD_EXCHANGE_STREAM_CAPTURE_MODE);
   private static final MethodHandle EVENT_CREATE = link(DriverFunction.EVENT_CREATE);
   private static final MethodHandle EVENT_DESTROY = link(DriverFunction.EVENT_DESTROY);
   private static final MethodHandle EVENT_RECORD = link(DriverFunction.EVENT_RECORD);
@@ -112,6 +114,17 @@ public final class StreamCalls {
       CudaException.check(result, DriverFunction.STREAM_END_CAPTURE);
       return out.get(ValueLayout.JAVA_LONG, 0);
     }
+  }
+
+  /** Replaces what captures forbid this thread, and writes what they forbade before. */
+  static void exchangeCaptureMode(MemorySegment mode) {
+    int result;
+    try {
+      result = (int) THREAD_EXCHANGE_STREAM_CAPTURE_MODE.invokeExact(mode.address());
+    } catch (Throwable t) {
+      throw CudaException.unexpected(t);
+    }
+    CudaException.check(result, DriverFunction.THREAD_EXCHANGE_STREAM_CAPTURE_MODE);
   }
 
   /** Writes and returns the status: 0 none, 1 recording, 2 invalidated. */

@@ -82,7 +82,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
       boolean capturing) {
     format = wanted;
     layout = rowOrder;
-    memory.half((int) (ordinal & 1)).makeRoom(layout, wanted, capturing);
+    memory.half((int) (ordinal & 1)).makeRoom(layout, wanted);
     tokens = Math.toIntExact(rows.size(0));
     topK = Math.toIntExact(routing.topkIdx().size(1));
     wideIds = routing.topkIdx().dtype() == DType.INT64;

@@ -1,8 +1,6 @@
 package org.ep4j.cuda.engine.lowlatency;
 
 import org.ep4j.DType;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.Layout;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -99,16 +97,7 @@ public final class LowLatencyMemory implements AutoCloseable {
     return halves[i];
   }
 
-  private DeviceMemory allocate(long bytes, boolean capturing) {
-    if (capturing) {
-      throw new IllegalUseException(
-          ErrorCode.CUDA_CAPTURE_ALLOCATES,
-          "memory of "
-              + bytes
-              + " bytes is allocated by the first low-latency operation of its kind, which is"
-              + " impossible while a graph is captured: run the same operations twice before"
-              + " capturing them");
-    }
+  private DeviceMemory allocate(long bytes) {
     DeviceMemory memory = owned.own(DeviceMemory.allocate(device, Math.max(1, bytes)));
     grown += memory.bytes();
     return memory;
@@ -163,7 +152,7 @@ public final class LowLatencyMemory implements AutoCloseable {
     }
 
     /** Allocates the rows of a dispatch with their scales if the memory is too small. */
-    void makeRoom(Layout layout, LowLatencyFormat format, boolean capturing) {
+    void makeRoom(Layout layout, LowLatencyFormat format) {
       int groups = shape.groups(layout);
       long capacity = shape.capacity(layout);
       long columns = (long) groups * format.columns() * format.columnLength(capacity);
@@ -172,7 +161,7 @@ public final class LowLatencyMemory implements AutoCloseable {
       long needed = scalesOffset(format, groups * capacity) + scaleBytes;
       DeviceMemory memory = output;
       if (memory == null || memory.bytes() < needed) {
-        DeviceMemory larger = allocate(needed, capturing);
+        DeviceMemory larger = allocate(needed);
         outputViews.forgetRows();
         output = larger;
       }
@@ -223,7 +212,7 @@ public final class LowLatencyMemory implements AutoCloseable {
       if (region == null) {
         long groups = shape.groups(layout);
         long capacity = shape.capacity(layout);
-        long address = allocate(groups * capacity * 2 * shape.hidden(), false).address();
+        long address = allocate(groups * capacity * 2 * shape.hidden()).address();
         region = view(address, DType.BF16, groups, capacity, shape.hidden());
         combineRegions[layout.ordinal()] = region;
       }

@@ -1,7 +1,6 @@
 package org.ep4j.cuda.engine.throughput;
 
 import java.lang.foreign.ValueLayout;
-import org.ep4j.Layout;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.PinnedMemory;
@@ -75,11 +74,6 @@ final class CudaHandle extends PooledHandle {
 
   HandleLayout at() {
     return at;
-  }
-
-  /** Whether a dispatch with these rows needs no more memory. */
-  boolean isComplete(Layout rows) {
-    return rows == Layout.FLAT || slots != null;
   }
 
   /** Target rows of an EXPERT_MAJOR dispatch. */

@@ -1,7 +1,6 @@
 package org.ep4j.cuda.engine.throughput;
 
 import java.util.concurrent.atomic.AtomicLong;
-import org.ep4j.Layout;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.failure.Completion;
@@ -49,14 +48,9 @@ public final class CudaHandles implements AutoCloseable {
     return ranks;
   }
 
-  /**
-   * An open handle.
-   *
-   * @param capturing whether a graph is being captured: allocation is impossible then, so any free
-   *     handle with the memory for {@code rows} is used
-   */
-  CudaHandle take(Layout rows, boolean capturing) {
-    return capturing ? pool.take(handle -> handle.isComplete(rows)) : pool.take();
+  /** An open handle. */
+  CudaHandle take() {
+    return pool.take();
   }
 
   /** A handle has allocated memory for its first EXPERT_MAJOR dispatch. */

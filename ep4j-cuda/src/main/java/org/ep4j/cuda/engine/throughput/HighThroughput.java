@@ -144,7 +144,7 @@ public final class HighThroughput {
     }
     context.completion.requireUsable();
     context.order(stream, capturing, execution.previousEvent());
-    CudaHandle handle = handles.take(layout, capturing);
+    CudaHandle handle = handles.take();
     boolean done = false;
     try {
       handle.generation = context.generation;
