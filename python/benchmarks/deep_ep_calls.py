@@ -1,8 +1,10 @@
-"""Times of deep_ep's high-throughput calls against ep4j's own, on two ranks with CPU tensors.
+"""Times of deep_ep's high-throughput calls against ep4j's own, on two ranks, with CPU or CUDA tensors.
 
 In each round all variants run once after another, so a busy machine slows all of them alike: read the ratios.
 
-    cd python && PYTHONPATH=. python3 benchmarks/deep_ep_calls.py [--profile]
+    cd python && PYTHONPATH=. python3 benchmarks/deep_ep_calls.py [--device cuda] [--profile]
+
+On GPUs a time ends when the GPU has ended the operation.
 """
 
 import argparse
@@ -92,6 +94,8 @@ def measure(group, shape):
             dist.barrier()
             begin = time.perf_counter()
             kept = call()
+            if variants.x.is_cuda:
+                torch.cuda.synchronize()
             elapsed = time.perf_counter() - begin
             del kept
             if number >= WARM:
@@ -128,8 +132,11 @@ def profile(group, shape):
     variants.buffer.destroy()
 
 
-def rank_main(rank, directory, profiled):
+def rank_main(rank, directory, device, profiled):
     torch.set_num_threads(1)
+    if device == "cuda":
+        torch.cuda.set_device(rank)
+        torch.set_default_device("cuda")
     dist.init_process_group(
         "gloo", init_method=f"file://{directory}/store", rank=rank, world_size=RANKS
     )
@@ -141,6 +148,9 @@ def rank_main(rank, directory, profiled):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--profile", action="store_true", help="a profile of rank 0 instead")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        torch.multiprocessing.spawn(rank_main, (directory, arguments.profile), RANKS)
+        torch.multiprocessing.spawn(
+            rank_main, (directory, arguments.device, arguments.profile), RANKS
+        )

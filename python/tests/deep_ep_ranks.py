@@ -1,4 +1,6 @@
-"""Ranks for tests of deep_ep: one process each, joined by torch.distributed with gloo, tensors on the CPU.
+"""Ranks for tests of deep_ep: one process each, joined by torch.distributed with gloo.
+
+Tensors are on the CPU, or with EP4J_TEST_DEVICE=cuda on the GPUs, rank by rank.
 
 Processes serve several tests: torch and the JVM start once. A test that fails ends its processes.
 """
@@ -98,6 +100,9 @@ def _serve(rank: int, ranks: int, directory: str, work: Any, results: Any) -> No
     dist.init_process_group(
         "gloo", init_method=f"file://{directory}/store", rank=rank, world_size=ranks
     )
+    if os.environ.get("EP4J_TEST_DEVICE") == "cuda":
+        torch.cuda.set_device(rank % torch.cuda.device_count())
+        torch.set_default_device("cuda")
     for body, arguments in iter(work.get, None):
         error, value = None, None
         try:
