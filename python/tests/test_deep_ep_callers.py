@@ -482,7 +482,8 @@ def refusals(group):
     refuse("even", deep_ep.Buffer.set_num_sms, 3)
     refuse("no raw buffer", buffer.get_local_buffer_tensor, torch.uint8)
     refuse("dispatch first", buffer.low_latency_update_mask_buffer, 0, True)
-    refuse("on GPUs only", buffer.get_comm_stream)
+    if not torch.cuda.is_available():
+        refuse("on GPUs only", buffer.get_comm_stream)
     most = int(os.environ["EP4J_MAX_TOKENS"])
     many = torch.zeros(most + 1, HIDDEN).bfloat16()
     their_ids = torch.zeros(most + 1, TOP_K, dtype=torch.int64)

@@ -118,6 +118,7 @@ def intranode(group, tokens, experts, seed):
                             check_constant(filled, prefix)
                         for worst in (tokens * ranks, tokens * ranks + 1024 * ranks):
                             more = buffer.dispatch(**extra(**sent, num_worst_tokens=worst))
+                            more[5].current_stream_wait() if asynchronous else None
                             wide = (
                                 per_token_cast_back(*more[0])
                                 if isinstance(more[0], tuple)
@@ -137,6 +138,7 @@ def intranode(group, tokens, experts, seed):
                                 assert torch.equal(summed, alone)
                     else:
                         again = buffer.dispatch(**extra(x=x, handle=handle))
+                        again[5].current_stream_wait() if asynchronous else None
                         assert again[1:5] == (None, None, None, None)
                         flat = again[0] if isinstance(again[0], tuple) else (again[0],)
                         first = as_given if isinstance(as_given, tuple) else (as_given,)

@@ -5,6 +5,7 @@
 also runs the tests of deep_ep_ranks with two ranks on the GPUs.
 """
 
+import copy
 import os
 import unittest
 
@@ -37,7 +38,8 @@ if Qwen3MoeConfig is not None:
             super().__init__()
             self.buffer, self.experts = buffer, config.num_experts
             self.local = part.stop - part.start
-            mine = Qwen3MoeConfig(**{**config.to_dict(), "num_experts": self.local})
+            mine = copy.deepcopy(config)
+            mine.num_experts = self.local
             self.mine = Qwen3MoeExperts(mine).to(whole.gate_up_proj.dtype)
             with torch.no_grad():
                 self.mine.gate_up_proj.copy_(whole.gate_up_proj[part])
@@ -76,7 +78,7 @@ def qwen3_block(group):
     two.load_state_dict(exact.state_dict())
     local = config.num_experts // ranks
     part = slice(rank * local, (rank + 1) * local)
-    buffer = deep_ep.Buffer(group, 1 << 28, 0)
+    buffer = deep_ep.Buffer(group, 1 << 28, 0, explicitly_destroy=True)
     two.experts = _SpreadExperts(one.experts, part, config, buffer)
 
     # The router decides in BF16 on all: other choices are no error of a sum.
@@ -130,7 +132,7 @@ def growth(group, pairs):
     import deep_ep
 
     experts = 8
-    buffer = deep_ep.Buffer(group, 1 << 28, 0)
+    buffer = deep_ep.Buffer(group, 1 << 28, 0, explicitly_destroy=True)
     x = torch.randn(64, 1024).bfloat16()
     ids = torch.rand(64, experts).topk(4, dim=1)[1]
     weights = torch.rand(64, 4)

@@ -32,8 +32,9 @@ class ClosedBufferTest {
   private static final LowLatencyDispatchOptions BF16 =
       LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
 
+  /** As many experts as a batch chooses from, and one more: a multiple of the ranks. */
   private static BufferConfig.Builder config() {
-    return Batch.config(TOKENS).experts(2 * RANKS).timeout(LONG);
+    return Batch.config(TOKENS).experts(Batch.EXPERTS + 1).timeout(LONG);
   }
 
   /** The ranks that have not closed call; no rank leaves the group before all have ended. */
