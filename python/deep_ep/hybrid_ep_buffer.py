@@ -4,6 +4,7 @@ from typing import Any, Dict, Optional, Tuple
 
 import ep4j
 import torch
+from ep4j.tensors import without_modes
 
 from .config import number_setting
 from .dense import choices_of, dense_map, dense_weights, require_top_k, weights_of
@@ -108,6 +109,7 @@ class HybridEPBuffer:
         """The settings that were passed: ep4j has no kernel templates to tune."""
         return HybridConfig(self._hidden, self._max_tokens, self._local_experts, settings)
 
+    @without_modes
     def dispatch(
         self,
         hidden: torch.Tensor,
@@ -194,6 +196,7 @@ class HybridEPBuffer:
             handle,
         )
 
+    @without_modes
     def combine(
         self,
         hidden: torch.Tensor,
@@ -217,6 +220,7 @@ class HybridEPBuffer:
             weights = weights_of(probs[:, first : first + local], routes.local_choices)
         return self._combine(hidden, weights, routes)
 
+    @without_modes
     def dispatch_with_permute(
         self,
         *,
@@ -345,6 +349,7 @@ class HybridEPBuffer:
             handle,
         )
 
+    @without_modes
     def combine_with_unpermute(
         self,
         *,

@@ -7,6 +7,7 @@ from typing import Any, Callable, List, Optional, Tuple
 
 import ep4j
 import torch
+from ep4j.tensors import without_modes
 
 from .devices import engine_of
 from .dtypes import as_fp8, as_ids
@@ -27,6 +28,7 @@ class LowLatency:
     _streams: CommunicationStream
     _low_latency_ranks_per_node: int
 
+    @without_modes
     def clean_low_latency_buffer(
         self, num_max_dispatch_tokens_per_rank: int, hidden: int, num_experts: int
     ) -> None:
@@ -42,6 +44,7 @@ class LowLatency:
                 format=ep4j.ROWS_BF16,
             )
 
+    @without_modes
     def low_latency_dispatch(
         self,
         x: torch.Tensor,
@@ -132,6 +135,7 @@ class LowLatency:
         hook: Optional[Callable[[], None]] = None
         if return_recv_hook:
 
+            @without_modes
             def hook() -> None:
                 dispatched.receive()
                 made.again()
@@ -141,6 +145,7 @@ class LowLatency:
         handle = (src_info, layout_range, num_max_dispatch_tokens_per_rank, x.shape[1], num_experts)
         return (rows, dispatched.counts, *weights, handle, scope.event, hook)
 
+    @without_modes
     def low_latency_combine(
         self,
         x: torch.Tensor,
@@ -212,6 +217,7 @@ class LowLatency:
 
         return sums, scope.event, hook
 
+    @without_modes
     def get_next_low_latency_combine_buffer(self, handle: tuple) -> torch.Tensor:
         """Memory [L, R*M, H] from which the next low_latency_combine of the handle sends with ``zero_copy``."""
         return _dispatched(handle)[1].combine_input()

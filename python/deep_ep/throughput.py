@@ -4,6 +4,7 @@ from typing import Any, List, Optional, Tuple, Union
 
 import ep4j
 import torch
+from ep4j.tensors import without_modes
 
 from .config import Config, round_up
 from .devices import engine_of
@@ -39,6 +40,7 @@ class Throughput:
     _nodes: List[int]
     _throughput_ranks_per_node: int
 
+    @without_modes
     def get_dispatch_layout(
         self,
         topk_idx: torch.Tensor,
@@ -81,6 +83,7 @@ class Throughput:
             scope.keep((topk_idx,), (per_rank, per_node, per_expert, in_rank))
         return per_rank, per_node, per_expert, in_rank, scope.event
 
+    @without_modes
     def dispatch(
         self,
         x: Union[torch.Tensor, Tuple[torch.Tensor, ...]],
@@ -229,6 +232,7 @@ class Throughput:
         handle = self._handle(routes, received, sources, is_token_in_rank)
         return rows.received(received, own), recv_idx, recv_weights, counts, handle
 
+    @without_modes
     def combine(
         self,
         x: torch.Tensor,

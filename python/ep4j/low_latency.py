@@ -10,6 +10,7 @@ from . import _abi, _jvm
 from .event import Event
 from .interrupts import arrive
 from .operations import Arguments, Fields, Owner, Result, Written, record_streams, second_thread
+from .tensors import without_modes
 
 _TWO = 2
 
@@ -160,6 +161,7 @@ class LowLatencyOperations(Owner):
         self._hooked_dispatches: Deque[tuple] = collections.deque(maxlen=_TWO)
         self._hooked_combines: Deque[tuple] = collections.deque(maxlen=_TWO)
 
+    @without_modes
     def low_latency_dispatch(
         self,
         x: torch.Tensor,
@@ -239,6 +241,7 @@ class LowLatencyOperations(Owner):
         finally:
             self._leave()
 
+    @without_modes
     def low_latency_combine(
         self,
         dispatched: LowLatencyDispatched,

@@ -6,8 +6,9 @@ FP8 E4M3, UE8M0 and NVFP4 (two elements a byte) as uint8, where torch has no typ
 """
 
 import ctypes
+import functools
 import struct
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 
 import torch
 
@@ -58,6 +59,25 @@ _DESCRIPTION_BYTES = ctypes.sizeof(_abi.Tensor)
 _MAX_VIEWS = 64
 
 _PyBUF_WRITE = 0x200
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def without_modes(function: _Function) -> _Function:
+    """Calls `function` outside of torch's function modes.
+
+    torch.set_default_device installs such a mode: each access to a property of a tensor then takes
+    microseconds, and a call has a hundred.
+    """
+    guard = torch._C.DisableTorchFunction
+
+    @functools.wraps(function)
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        with guard():
+            return function(*args, **kwargs)
+
+    return plain  # type: ignore[return-value]
+
 _memory = ctypes.pythonapi.PyMemoryView_FromMemory
 _memory.restype = ctypes.py_object
 _memory.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int]
@@ -270,7 +290,7 @@ def _over(description: bytes, dtype: Optional[torch.dtype]) -> Optional[torch.Te
         if 0 in shape:
             return torch.empty(shape, dtype=kind, device=place)
         elements = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides))
-        length = elements * torch.empty(0, dtype=kind).element_size()
+        length = elements * torch.empty(0, dtype=kind, device="cpu").element_size()
         if device == _abi.HOST:
             flat = torch.frombuffer(_memory(address, length, _PyBUF_WRITE), dtype=torch.uint8)
         else:

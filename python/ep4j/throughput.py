@@ -9,6 +9,7 @@ from . import _abi, _jvm, arguments, errors, tensors
 from .event import Event
 from .interrupts import arrive
 from .operations import Arguments, Fields, Owner, Result, Written, record_streams, second_thread
+from .tensors import without_modes
 
 _NO_OBJECT = 1040
 _EXCLUSIVE = 1041
@@ -269,6 +270,7 @@ class ThroughputOperations(Owner):
         )
         self._combined = Written(_abi.CombineResult())
 
+    @without_modes
     def dispatch_layout(self, topk_idx: torch.Tensor, experts: int = 0) -> Layout:
         """Counts tokens per rank, node and expert; local.
 
@@ -298,6 +300,7 @@ class ThroughputOperations(Owner):
         ]
         return Layout(*views)  # type: ignore[arg-type]
 
+    @without_modes
     def dispatch(
         self,
         x: torch.Tensor,
@@ -399,6 +402,7 @@ class ThroughputOperations(Owner):
         scale_slot.set(scales, _abi.FP8_E4M3 if nvfp4 else _abi.UE8M0)
         global_slot.set(global_scales)
 
+    @without_modes
     def combine(
         self,
         y: torch.Tensor,
