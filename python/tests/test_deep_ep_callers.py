@@ -523,7 +523,8 @@ def refusals(group):
             torch.rand(tokens, 1),
             num_worst_tokens=tokens,
         )
-        assert rank != 0 or ranks == 1, "too few rows were accepted"
+        # On GPUs the call does not wait for the counts.
+        assert rank != 0 or ranks == 1 or x.is_cuda, "too few rows were accepted"
     except ep4j.Overflow as error:
         assert rank == 0 and "num_worst_tokens" in str(error)
     sums, _, _ = buffer.combine(rows, handle)
