@@ -20,14 +20,20 @@ import org.openjdk.jcstress.infra.results.I_Result;
 public class HandleReturnsOnce {
   private static final int KEPT = 8;
 
+  /** Closed handles that the pool leaves alone. */
+  private static final int REST = 4;
+
   private int made;
   private final HandlePool<Handle> pool = new HandlePool<>(KEPT, this::make);
   private final Handle used = pool.take();
   private final Handle closed = pool.take();
 
-  /** An operation uses one of the handles. */
+  /** An operation uses one of the handles. The pool has the others that it leaves alone. */
   public HandleReturnsOnce() {
     used.acquire();
+    for (int i = 0; i < REST; i++) {
+      pool.take().close();
+    }
   }
 
   private static final class Handle extends PooledHandle {
@@ -75,7 +81,7 @@ public class HandleReturnsOnce {
   public void dispatches(I_Result reused) {
     int before = made;
     while (made == before && reused.r1 <= KEPT) {
-      pool.take(handle -> true);
+      pool.take();
       reused.r1++;
     }
     reused.r1--;
