@@ -81,7 +81,10 @@ class AutoTakesVerbsTest {
     Stream.of("/dev/shm", "/run", System.getProperty("java.io.tmpdir"), "target")
         .map(Path::of)
         .filter(Files::isWritable)
-        .forEach(directory -> byDevice.putIfAbsent(device(directory), directory.toAbsolutePath()));
+        .forEach(
+            directory ->
+                byDevice.merge(
+                    device(directory), directory.toAbsolutePath(), (first, other) -> first));
     return List.copyOf(byDevice.values());
   }
 

@@ -20,7 +20,7 @@ struct alignas(64) SharedProcess {
   std::atomic<uint32_t> doorbell, sleeping;
 };
 
-// Senders write it, of all processes at once. Nobody waits for it.
+// Senders of all processes write it at once. No thread waits for it.
 struct alignas(64) SharedPort {
   std::atomic<int64_t> busyUntil;  // of the cable, in ns of the monotonic clock: see bucket.h
   std::atomic<uint64_t> notReadyReceived, notReadySent;
