@@ -394,7 +394,7 @@ class Dispatching {
     launch.blocks = random.between(1, 3);
     launch.threads = random.between(1, 8) * LANES;
     launch.shared_bytes = 0;
-    launch.body = [p] { scale_rows::scale_rows_kernel(p); };
+    launch.body = [p] { scale_rows::ep4j::scale_rows_kernel(p); };
     launch.then = [] {};
     machine.enqueue(r, std::move(launch));
     return p.to;
