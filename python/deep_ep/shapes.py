@@ -7,14 +7,21 @@ Later calls exchange nothing. A later batch with more tokens than the buffer tak
 
 import contextlib
 import os
+import time
 import warnings
 from typing import Any, Dict, List, Optional, Tuple
 
 import ep4j
+import torch
 
 from .config import USUAL_TOKENS, max_tokens_setting
 from .errors import CLOSED, TOKENS, misused, refused
 from .worlds import World
+
+_WARM_UP_TOKENS = 16
+_WARM_UP_ROUNDS = 300
+_WARM_UP_LOOKS = 25  # rounds from one look at the clock to the next
+_WARM_UP_MILLIS = 500
 
 
 def zero_copy() -> bool:
@@ -182,9 +189,38 @@ class Shapes:
                 stacklevel=5,
             )
         shape = Shape(ep4j.Buffer(self.world.group, config))
+        if shape.on_gpu:
+            self._warm_up(shape.buffer)
         self._open[key] = shape
         self._used = used
         return shape
+
+    def _warm_up(self, buffer: "ep4j.Buffer") -> None:
+        """Operations with a few zeros, until the JVM has compiled their code; collective.
+
+        Without it the first hundreds of operations would take several times as long as the later ones.
+        """
+        config = buffer.config
+        tokens = min(_WARM_UP_TOKENS, config.max_tokens or config.low_latency_max_tokens)
+        x = torch.zeros((tokens, config.hidden), dtype=torch.bfloat16, device="cuda")
+        choices = torch.arange(tokens * config.top_k, device="cuda") % config.experts
+        ids = choices.view(tokens, config.top_k)
+        weights = torch.zeros(ids.shape, dtype=torch.float32, device="cuda")
+        # The layout for which the rows are sized.
+        layout = ep4j.FLAT if config.max_receive_rows else ep4j.EXPERT_MAJOR
+        begin = time.monotonic()
+        for number in range(1, _WARM_UP_ROUNDS + 1):
+            if config.max_tokens:
+                received = buffer.dispatch(x, ids, weights, layout=layout)
+                buffer.dispatch(x, handle=received.handle, layout=layout)
+                buffer.combine(received.combine_input(), received.handle)
+            else:
+                sent = buffer.low_latency_dispatch(x, ids, weights)
+                buffer.low_latency_combine(sent, sent.combine_input(), ids, weights, zero_copy=True)
+            # Ranks that share a GPU take turns of milliseconds.
+            elapsed = int((time.monotonic() - begin) * 1000)
+            if number % _WARM_UP_LOOKS == 0 and self.world.most(elapsed) > _WARM_UP_MILLIS:
+                break
 
     def _require_open(self) -> None:
         if self._closed:
