@@ -190,30 +190,30 @@ class Shapes:
             )
         shape = Shape(ep4j.Buffer(self.world.group, config))
         if shape.on_gpu:
-            self._warm_up(shape.buffer)
+            self.warm_up(shape.buffer, "cuda")
         self._open[key] = shape
         self._used = used
         return shape
 
-    def _warm_up(self, buffer: "ep4j.Buffer") -> None:
+    def warm_up(self, buffer: "ep4j.Buffer", device: str) -> None:
         """Operations with a few zeros, until the JVM has compiled their code; collective.
 
         Without it the first hundreds of operations would take several times as long as the later ones.
         """
         config = buffer.config
         tokens = min(_WARM_UP_TOKENS, config.max_tokens or config.low_latency_max_tokens)
-        x = torch.zeros((tokens, config.hidden), dtype=torch.bfloat16, device="cuda")
-        choices = torch.arange(tokens * config.top_k, device="cuda") % config.experts
+        x = torch.zeros((tokens, config.hidden), dtype=torch.bfloat16, device=device)
+        choices = torch.arange(tokens * config.top_k, device=device) % config.experts
         ids = choices.view(tokens, config.top_k)
-        weights = torch.zeros(ids.shape, dtype=torch.float32, device="cuda")
+        weights = torch.zeros(ids.shape, dtype=torch.float32, device=device)
         # The layout for which the rows are sized.
         layout = ep4j.FLAT if config.max_receive_rows else ep4j.EXPERT_MAJOR
         begin = time.monotonic()
         for number in range(1, _WARM_UP_ROUNDS + 1):
             if config.max_tokens:
                 received = buffer.dispatch(x, ids, weights, layout=layout)
-                buffer.dispatch(x, handle=received.handle, layout=layout)
                 buffer.combine(received.combine_input(), received.handle)
+                buffer.dispatch(x, handle=received.handle, layout=layout)
             else:
                 sent = buffer.low_latency_dispatch(x, ids, weights)
                 buffer.low_latency_combine(sent, sent.combine_input(), ids, weights, zero_copy=True)

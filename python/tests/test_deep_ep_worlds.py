@@ -104,7 +104,36 @@ def collected(group):
     return True
 
 
+def warmed_up(group):
+    """Each kind of shape survives its warm-up, which buffers on GPUs get when they open."""
+    import deep_ep
+
+    buffer = deep_ep.Buffer(group, 1 << 26, 1 << 26, enable_shrink=True, explicitly_destroy=True)
+    hybrid = deep_ep.HybridEPBuffer(group, HIDDEN, 8, 2)
+    assert _exchange(buffer) == [0, 1]
+    x, ids = torch.ones(4, HIDDEN).bfloat16(), torch.arange(8).view(4, 2) % 4
+    buffer.low_latency_dispatch(x, ids, 4, 4)
+    routing = torch.zeros(4, 4, dtype=torch.bool).scatter(1, ids, True)
+    for pad in (None, 4):
+        hybrid.dispatch_with_permute(hidden=x, routing_map=routing, pad_multiple=pad)
+    hybrid.dispatch(hidden=x, routing_map=routing)
+    opened = 0
+    for shapes in (buffer._shapes, hybrid._shapes):
+        for kind in ("throughput", "low latency"):
+            for engine in shapes.all(kind):
+                shapes.warm_up(engine, "cpu")
+                opened += 1
+    assert opened >= 4, opened
+    assert _exchange(buffer) == [0, 1]
+    assert not any(buffer._shapes.all("low latency")[0].masked(rank) for rank in range(2))
+    buffer.destroy()
+    return True
+
+
 class WorldsTest(unittest.TestCase):
+    def test_shapes_survive_their_warm_up(self):
+        self.assertEqual(deep_ep_ranks.run(2, warmed_up), [True] * 2)
+
     def test_a_buffer_of_a_sub_group(self):
         self.assertEqual(deep_ep_ranks.run(4, sub_groups), [True] * 4)
 

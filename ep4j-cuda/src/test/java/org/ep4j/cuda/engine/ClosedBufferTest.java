@@ -38,6 +38,7 @@ class ClosedBufferTest {
   }
 
   /** The ranks that have not closed call; no rank leaves the group before all have ended. */
+  @SuppressWarnings("try") // closes the buffer before its end
   private static void othersCall(BufferConfig config, boolean lowLatency, Consumer<Runnable> call) {
     Gpu.require(1);
     ThreadRanks.run(
