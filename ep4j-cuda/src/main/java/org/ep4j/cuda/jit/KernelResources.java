@@ -39,7 +39,7 @@ public record KernelResources(
       Matcher frame = STACK.matcher(line);
       Matcher used = USED.matcher(line);
       if (entry.find()) {
-        name = entry.group(1);
+        name = KernelName.readable(entry.group(1));
         stack = new int[3];
       } else if (frame.find() && !name.isEmpty()) {
         for (int i = 0; i < stack.length; i++) {

@@ -1,12 +1,11 @@
 package org.ep4j.cuda.fake;
 
-import static org.ep4j.cuda.engine.launch.KernelName.symbol;
-
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.List;
 import java.util.stream.Stream;
+import org.ep4j.cuda.jit.KernelName;
 import org.ep4j.cuda.struct.CombineParameters;
 import org.ep4j.cuda.struct.DispatchParameters;
 import org.ep4j.cuda.struct.ExpertIdsParameters;
@@ -72,6 +71,10 @@ final class FakeKernels {
   private static final Struct IDS = new ExpertIdsParameters();
 
   private FakeKernels() {}
+
+  private static String symbol(String name, Struct parameters) {
+    return KernelName.symbol(name, parameters.name());
+  }
 
   /** Defines all kernels; each of them ends at once and reports its end. */
   static void define() {

@@ -4,6 +4,7 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
+import org.ep4j.cuda.jit.KernelName;
 import org.ep4j.cuda.struct.Struct;
 
 /**
@@ -35,7 +36,7 @@ public final class KernelCall<P extends Struct> implements AutoCloseable {
       int maxSharedBytes,
       boolean startsEarly) {
     this.parameters = parameters;
-    Kernel kernel = module.kernel(KernelName.symbol(name, parameters));
+    Kernel kernel = module.kernel(KernelName.symbol(name, parameters.name()));
     kernel.setMaxDynamicSharedBytes(maxSharedBytes);
     LaunchConfig config = LaunchConfig.of(1, threads);
     launch = Launch.of(kernel, startsEarly ? config.asProgrammatic() : config, parameters.bytes());

@@ -11,6 +11,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelConstants;
+import org.ep4j.cuda.jit.KernelName;
 import org.ep4j.cuda.struct.CombineParameters;
 import org.ep4j.cuda.struct.DispatchParameters;
 import org.ep4j.cuda.struct.ExpertIdsParameters;
@@ -98,7 +99,7 @@ public final class Kernels implements AutoCloseable {
       String first = prefix + "dispatch_kernel";
       int staticBytes =
           dispatching
-              .kernel(KernelName.symbol(first, new DispatchParameters()))
+              .kernel(KernelName.symbol(first, new DispatchParameters().name()))
               .staticSharedBytes();
       // All of them have the same static shared memory: one word that blocks share.
       sharedBytes =
