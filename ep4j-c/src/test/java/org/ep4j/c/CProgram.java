@@ -114,7 +114,8 @@ final class CProgram {
     variables.put("EP4J_JAVA_HOME", System.getProperty("java.home"));
     variables.put(
         "EP4J_JVM_OPTIONS",
-        "-XX:TieredStopAtLevel=1 -XX:+UseTransparentHugePages -Dep4j.host.vectorBits=0");
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UseTransparentHugePages"
+            + " -Dep4j.host.vectorBits=0");
     return variables;
   }
 

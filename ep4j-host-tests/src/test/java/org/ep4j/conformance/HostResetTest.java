@@ -41,6 +41,12 @@ class HostResetTest {
       return new ThreadWorld(Duration.ofMinutes(2));
     }
 
+    /** Two ranks would be one node. */
+    @Override
+    protected IntStream worldSizes() {
+      return IntStream.of(3, 4);
+    }
+
     @Override
     protected int ranksPerNode() {
       return 2;

@@ -38,7 +38,7 @@ final class ContentChecks {
       Region target = context.region(wire, slot * context.size());
       WireWait wait = context.waiting(wire, 0);
       WireBarrier barrier = new WireBarrier(wire);
-      int rounds = 2 * (SIZES.length + 1);
+      int rounds = repetitions(context) * (SIZES.length + 1);
       for (int round = 0; round < rounds; round++) {
         long bytes =
             round % (SIZES.length + 1) < SIZES.length ? SIZES[round % (SIZES.length + 1)] : LARGEST;
@@ -66,6 +66,11 @@ final class ContentChecks {
         barrier.meet();
       }
     }
+  }
+
+  /** How often each size is put: without its optimizing compiler, the JVM encrypts slowly. */
+  private static int repetitions(WireContext context) {
+    return context.setup().encrypted() ? TestScale.of(1, 2) : 2;
   }
 
   private static long tag(int rank, int round) {

@@ -125,12 +125,17 @@ final class EmulatedKernels {
           "probe/proxy_probe.cu",
           "probe/put_probe.cu");
 
+  /** The few cases of a usual run take less time than the passes of -O1. */
+  private static final boolean FEW_CASES =
+      !Boolean.getBoolean("ep4j.full") && System.getProperty("ep4j.cases") == null;
+
   /**
    * Sums as on the GPU: the host's compiler must not fuse two roundings into one. _FORTIFY_SOURCE
    * rejects switching stacks by longjmp.
    */
   private static final List<String> OPTIONS =
-      List.of("-O1", "-std=c++20", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE");
+      List.of(
+          FEW_CASES ? "-Og" : "-O1", "-std=c++20", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE");
 
   private static final Pattern INCLUDE =
       Pattern.compile("^[ \\t]*#[ \\t]*include[ \\t]*\"([^\"]+)\"", Pattern.MULTILINE);
