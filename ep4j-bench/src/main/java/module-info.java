@@ -1,4 +1,4 @@
-/** Harnesses of the benchmarks that the command line runs. */
+/** Harnesses of the benchmarks that the command line runs, and the planner. */
 module org.ep4j.bench {
   requires static jdk.incubator.vector;
   requires java.management;
@@ -11,4 +11,7 @@ module org.ep4j.bench {
   exports org.ep4j.bench;
   exports org.ep4j.bench.proxy;
   exports org.ep4j.bench.wire;
+  exports org.ep4j.plan;
+
+  uses org.ep4j.engine.EngineProvider;
 }

@@ -22,6 +22,8 @@ module org.ep4j.cli {
       info.picocli;
   opens org.ep4j.cli.launch to
       info.picocli;
+  opens org.ep4j.cli.plan to
+      info.picocli;
   opens org.ep4j.cli.vectors to
       info.picocli;
 

@@ -1406,6 +1406,13 @@ public enum ErrorCode {
   FILE_WRITE(
       7004, "A file cannot be written.", "Check the path, the permissions and the free space."),
 
+  PROFILE_INVALID(
+      7005,
+      "A machine profile is not valid: not JSON, of another version, or with a constant that is"
+          + " missing, unknown, out of range or without a source.",
+      "Correct the constant that the message names. Start from a profile of `./ep4j plan"
+          + " --machine NAME --profile`."),
+
   // 7300 to 7599: verification and recorded cases.
 
   VERIFICATION_FAILED(
@@ -1551,6 +1558,17 @@ public enum ErrorCode {
       8032,
       "A thread of a measurement failed, was interrupted or did not end.",
       "Repeat the command with `--verbose` for the stack trace."),
+
+  PLAN_SHAPE(
+      8040,
+      "A plan has a number that is out of range, or numbers that do not divide each other.",
+      "Correct the option that the message names. Ranks fill whole nodes, and experts are a"
+          + " multiple of the ranks."),
+
+  PLAN_ROUTING(
+      8041,
+      "A plan has a routing that the planner does not know.",
+      "Use uniform, zipf, hot or grouped:G. Recorded routings cannot be read yet."),
 
   NO_JDK(
       8100,

@@ -7,6 +7,7 @@ import org.ep4j.cli.bench.BenchCommand;
 import org.ep4j.cli.cache.CacheCommand;
 import org.ep4j.cli.doctor.DoctorCommand;
 import org.ep4j.cli.launch.LaunchCommand;
+import org.ep4j.cli.plan.PlanCommand;
 import org.ep4j.cli.text.StandardOutput;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.vectors.RunCommand;
@@ -26,6 +27,7 @@ import picocli.CommandLine.Spec;
     description = "Expert parallelism for the JVM: measure it, check it, run it.",
     subcommands = {
       BenchCommand.class,
+      PlanCommand.class,
       RunCommand.class,
       VerifyCommand.class,
       LaunchCommand.class,
@@ -132,7 +134,7 @@ public final class Main implements Runnable {
     throw CommandSpecs.usage(
         CommandSpecs.require(spec),
         ErrorCode.MISSING_ARGUMENT,
-        "no command: use one of bench, run, verify, launch, doctor, cache, bundle, python,"
-            + " docs, completion, errors or version");
+        "no command: use one of bench, plan, run, verify, launch, doctor, cache, bundle,"
+            + " python, docs, completion, errors or version");
   }
 }

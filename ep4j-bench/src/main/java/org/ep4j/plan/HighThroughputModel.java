@@ -1,0 +1,148 @@
+package org.ep4j.plan;
+
+import java.util.EnumMap;
+import java.util.Map;
+import org.ep4j.BackendName;
+
+/**
+ * Time of a high-throughput operation: transfer of the slowest rank, pipeline fill, fixed costs.
+ * All times are microseconds, all rates GB/s.
+ *
+ * <p>Links, SMs and memory work at the same time. Were they never short of work, the transfer would
+ * take as long as the longest term. They do wait for one another where two terms are similar, so
+ * the transfer is the cube root of the sum of the terms' cubes: the longest term if one dominates,
+ * 26 % more if two are equal.
+ */
+final class HighThroughputModel {
+  /** Rows of a chunk, which moves through the pipeline as a unit. */
+  private static final int CHUNK_ROWS = 32;
+
+  private static final Term[] OVERLAPPING = {Term.NVLINK, Term.NIC, Term.SM, Term.MEMORY};
+
+  private final MachineProfile profile;
+  private final PlanRequest request;
+  private final int rowBytes;
+  private final double nvlinkGbps;
+
+  private HighThroughputModel(
+      MachineProfile profile, PlanRequest request, int rowBytes, double nvlinkGbps) {
+    this.profile = profile;
+    this.request = request;
+    this.rowBytes = rowBytes;
+    this.nvlinkGbps = nvlinkGbps;
+  }
+
+  static Prediction dispatch(MachineProfile profile, PlanRequest request, Traffic traffic) {
+    return new HighThroughputModel(
+            profile,
+            request,
+            request.dtype().rowBytes(request.hidden()),
+            profile.value(ProfileConstant.NVLINK_DISPATCH_GBPS))
+        .predict(traffic);
+  }
+
+  static Prediction combine(MachineProfile profile, PlanRequest request, Traffic traffic) {
+    return new HighThroughputModel(
+            profile,
+            request,
+            PlanDType.BF16.rowBytes(request.hidden()),
+            profile.value(ProfileConstant.NVLINK_COMBINE_GBPS))
+        .predict(traffic);
+  }
+
+  private Prediction predict(Traffic traffic) {
+    double longest = -1;
+    double unitRows = 0;
+    Map<Term, Double> terms = new EnumMap<>(Term.class);
+    for (RankTraffic rank : traffic.ranks()) {
+      unitRows += request.nodes() > 1 ? rank.nodeRows() : rank.received();
+      Map<Term, Double> transfers = transfers(rank);
+      double time = overlapped(transfers);
+      if (time > longest) {
+        longest = time;
+        terms = transfers;
+      }
+    }
+    terms.put(Term.FILL, fill());
+    terms.put(Term.FIXED, fixed());
+    terms.put(Term.INCAST, incast());
+    double micros =
+        longest + terms.get(Term.FILL) + terms.get(Term.FIXED) + terms.get(Term.INCAST);
+    return Prediction.of(
+        micros,
+        micros + profile.value(ProfileConstant.CALL_US),
+        unitRows / request.ranks() * rowBytes,
+        terms,
+        terms);
+  }
+
+  private Map<Term, Double> transfers(RankTraffic rank) {
+    Map<Term, Double> terms = new EnumMap<>(Term.class);
+    terms.put(Term.NVLINK, nvlink(rank));
+    terms.put(Term.NIC, nic(rank));
+    terms.put(Term.SM, sm(rank));
+    terms.put(Term.MEMORY, memory(rank));
+    return terms;
+  }
+
+  /** (nvlink^3 + nic^3 + sm^3 + memory^3)^(1/3). */
+  static double overlapped(Map<Term, Double> terms) {
+    double sum = 0;
+    for (Term term : OVERLAPPING) {
+      double micros = terms.getOrDefault(term, 0.0);
+      sum += micros * micros * micros;
+    }
+    return Math.cbrt(sum);
+  }
+
+  /** Rows of the busier direction x bytes / rate. */
+  private double nvlink(RankTraffic rank) {
+    return rank.nvlink() * rowBytes / nvlinkGbps / 1e3;
+  }
+
+  /** Rows of the busier direction x bytes / (rate x ports). */
+  private double nic(RankTraffic rank) {
+    return rank.nic() * rowBytes / profile.nicGbps() / 1e3;
+  }
+
+  /**
+   * Rows x (fixed + bytes / rate of an SM) / SMs. Between nodes, rows are those handed to nodes, on
+   * one node those to ranks.
+   */
+  private double sm(RankTraffic rank) {
+    boolean internode = request.nodes() > 1;
+    double rows =
+        internode
+            ? Math.max(rank.nodeRows(), rank.nodeRowsIn())
+            : Math.max(rank.sent(), rank.received());
+    double row =
+        profile.value(internode ? ProfileConstant.SM_NODE_ROW_US : ProfileConstant.SM_ROW_US);
+    double rate =
+        profile.value(internode ? ProfileConstant.SM_NODE_GBPS : ProfileConstant.SM_GBPS);
+    return rows * (row + rowBytes / rate / 1e3) / request.sms();
+  }
+
+  /** A received row is written once and read once: 2 x rows x bytes / rate. */
+  private double memory(RankTraffic rank) {
+    double rows = Math.max(rank.sent(), rank.received());
+    return 2 * rows * rowBytes / profile.value(ProfileConstant.MEMORY_GBPS) / 1e3;
+  }
+
+  /** Hops x latency, and between nodes a chunk x bytes / rate of the NIC. */
+  private double fill() {
+    double hop = profile.value(ProfileConstant.HOP_US);
+    return request.nodes() == 1 ? hop : 2 * hop + CHUNK_ROWS * rowBytes / profile.nicGbps() / 1e3;
+  }
+
+  /** A kernel, and what the backend adds to it between nodes. */
+  private double fixed() {
+    boolean nccl = request.nodes() > 1 && request.backend().equals(BackendName.NCCL);
+    return profile.value(ProfileConstant.KERNEL_US)
+        + (nccl ? profile.value(ProfileConstant.NCCL_US) : 0);
+  }
+
+  /** Other ranks of the node x what each of them adds. */
+  private double incast() {
+    return (request.ranksPerNode() - 1) * profile.value(ProfileConstant.PEER_US);
+  }
+}

@@ -1,0 +1,100 @@
+package org.ep4j.plan;
+
+import java.util.EnumMap;
+import java.util.Map;
+
+/**
+ * Time of a low-latency operation: the slower of two paths that work at the same time, NVLink to
+ * ranks of the node and NICs to all others. A path takes fixed + bytes / rate + incast on its
+ * slowest rank. All times are microseconds, all rates GB/s.
+ */
+final class LowLatencyModel {
+  private final MachineProfile profile;
+  private final PlanRequest request;
+  private final int rowBytes;
+  private final double nvlinkGbps;
+
+  private LowLatencyModel(
+      MachineProfile profile, PlanRequest request, int rowBytes, double nvlinkGbps) {
+    this.profile = profile;
+    this.request = request;
+    this.rowBytes = rowBytes;
+    this.nvlinkGbps = nvlinkGbps;
+  }
+
+  static Prediction dispatch(MachineProfile profile, PlanRequest request, Traffic traffic) {
+    return new LowLatencyModel(
+            profile,
+            request,
+            request.dtype().lowLatencyBytes(request.hidden()),
+            profile.value(ProfileConstant.NVLINK_DISPATCH_GBPS))
+        .predict(traffic);
+  }
+
+  static Prediction combine(MachineProfile profile, PlanRequest request, Traffic traffic) {
+    return new LowLatencyModel(
+            profile,
+            request,
+            PlanDType.BF16.rowBytes(request.hidden()),
+            profile.value(ProfileConstant.NVLINK_COMBINE_GBPS))
+        .predict(traffic);
+  }
+
+  private Prediction predict(Traffic traffic) {
+    double nvlinkRows = 0;
+    double nicRows = 0;
+    for (RankTraffic rank : traffic.ranks()) {
+      nvlinkRows = Math.max(nvlinkRows, rank.nvlink());
+      nicRows = Math.max(nicRows, rank.nic());
+    }
+    Map<Term, Double> nvlink =
+        path(
+            Term.NVLINK,
+            nvlink(nvlinkRows),
+            ProfileConstant.LL_NVLINK_US,
+            ProfileConstant.LL_NVLINK_PEER_US,
+            request.ranksPerNode() - 1);
+    Map<Term, Double> nic =
+        path(
+            Term.NIC,
+            nic(nicRows),
+            ProfileConstant.LL_NIC_US,
+            ProfileConstant.LL_NIC_PEER_US,
+            request.ranks() - request.ranksPerNode());
+    boolean nicIsSlower = request.nodes() > 1 && sum(nic) > sum(nvlink);
+    Map<Term, Double> slower = nicIsSlower ? nic : nvlink;
+    Map<Term, Double> terms = new EnumMap<>(slower);
+    terms.put(Term.NVLINK, nvlink(nvlinkRows));
+    terms.put(Term.NIC, nic(nicRows));
+    double micros = sum(slower);
+    double bytes = (double) request.tokens() * request.topK() * rowBytes;
+    double call = micros + profile.value(ProfileConstant.CALL_US);
+    return Prediction.of(micros, call, bytes, slower, terms);
+  }
+
+  /** The terms of a path: its bytes, its fixed time, and what each of its peers adds. */
+  private Map<Term, Double> path(
+      Term link, double transfer, ProfileConstant fixed, ProfileConstant ofPeer, int peers) {
+    Map<Term, Double> terms = new EnumMap<>(Term.class);
+    terms.put(link, transfer);
+    terms.put(Term.FIXED, profile.value(fixed));
+    terms.put(Term.INCAST, peers * profile.value(ofPeer));
+    return terms;
+  }
+
+  /** Rows of the busiest rank x bytes / rate. */
+  private double nvlink(double rows) {
+    return rows * rowBytes / nvlinkGbps / 1e3;
+  }
+
+  /** Rows of the busiest rank: the longer of bytes / (rate x ports) and messages / message rate. */
+  private double nic(double rows) {
+    return Math.max(
+        rows * rowBytes / profile.nicGbps() / 1e3,
+        rows / profile.value(ProfileConstant.NIC_MMSGS));
+  }
+
+  private static double sum(Map<Term, Double> terms) {
+    return terms.values().stream().mapToDouble(Double::doubleValue).sum();
+  }
+}

@@ -1,0 +1,110 @@
+package org.ep4j.plan;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
+
+/**
+ * What is planned. Experts lie in blocks on the ranks, and ranks in blocks on the nodes.
+ *
+ * @param kind of the operations
+ * @param ranks GPUs, at most {@link #MAX_RANKS}
+ * @param ranksPerNode ranks of a node, which reach one another over NVLink; divides {@code ranks}
+ * @param tokens tokens of each rank
+ * @param hidden values of a row, a multiple of 128
+ * @param topK distinct experts of a token
+ * @param experts a multiple of {@code ranks}
+ * @param dtype rows of the dispatch
+ * @param routing how tokens choose experts
+ * @param sms SMs of an operation
+ * @param backend as in {@link org.ep4j.BackendName}
+ */
+public record PlanRequest(
+    PlanKind kind,
+    int ranks,
+    int ranksPerNode,
+    int tokens,
+    int hidden,
+    int topK,
+    int experts,
+    PlanDType dtype,
+    PlanRouting routing,
+    int sms,
+    String backend) {
+  /** Largest number of ranks. */
+  public static final int MAX_RANKS = 4096;
+
+  private static final int MAX_TOKENS = 1 << 20;
+  private static final int MAX_HIDDEN = 1 << 17;
+  private static final int MAX_EXPERTS = 1 << 16;
+
+  /**
+   * Checks the shape.
+   *
+   * @throws InvalidArgumentException if numbers are out of range or do not divide each other
+   */
+  public PlanRequest {
+    check(ranks >= 1 && ranks <= MAX_RANKS, "ranks", ranks, "1.." + MAX_RANKS, "plan fewer GPUs");
+    check(
+        ranksPerNode >= 1 && ranks % ranksPerNode == 0,
+        "ranks-per-node",
+        ranksPerNode,
+        "a divisor of the " + ranks + " ranks",
+        "plan whole nodes");
+    range("tokens", tokens, MAX_TOKENS);
+    check(
+        hidden >= 128 && hidden <= MAX_HIDDEN && hidden % 128 == 0,
+        "hidden",
+        hidden,
+        "a multiple of 128 up to " + MAX_HIDDEN,
+        "pad the rows");
+    check(
+        experts >= 1 && experts <= MAX_EXPERTS && experts % ranks == 0,
+        "experts",
+        experts,
+        "a multiple of the " + ranks + " ranks up to " + MAX_EXPERTS,
+        "add experts, or plan another number of ranks");
+    int nodes = ranks / ranksPerNode;
+    check(
+        routing.groups() >= 0 && routing.groups() <= nodes,
+        "routing grouped",
+        routing.groups(),
+        "1.." + nodes + ", the nodes",
+        "choose fewer groups");
+    int eligible = routing.groups() == 0 ? experts : experts / nodes * routing.groups();
+    int largest = Math.min(BufferConfig.MAX_TOP_K, eligible);
+    check(
+        topK >= 1 && topK <= largest,
+        "topk",
+        topK,
+        "1.." + largest,
+        "choose among the experts that exist");
+    check(sms >= 1, "sms", sms, "at least 1", "give the operation an SM");
+  }
+
+  private static void range(String field, int value, int greatest) {
+    check(value >= 1 && value <= greatest, field, value, "1.." + greatest, "correct it");
+  }
+
+  private static void check(boolean holds, String field, int value, String limit, String remedy) {
+    if (!holds) {
+      throw new InvalidArgumentException(
+          ErrorCode.PLAN_SHAPE, field, String.valueOf(value), limit, remedy);
+    }
+  }
+
+  /** Number of nodes. */
+  public int nodes() {
+    return ranks / ranksPerNode;
+  }
+
+  /** Experts of a rank. */
+  int expertsPerRank() {
+    return experts / ranks;
+  }
+
+  /** Groups that a token chooses, each the experts of a node. */
+  int chosenNodes() {
+    return routing.groups() == 0 ? nodes() : routing.groups();
+  }
+}

@@ -1,0 +1,48 @@
+package org.ep4j.plan;
+
+import java.util.ServiceLoader;
+import org.ep4j.BufferConfig;
+import org.ep4j.BufferSizes;
+import org.ep4j.EngineName;
+import org.ep4j.EngineUnavailableException;
+import org.ep4j.ErrorCode;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.engine.EngineProvider;
+
+/** Memory of a buffer of the CUDA engine. Needs no GPU: the engine only computes its layout. */
+public final class PlannedMemory {
+  private PlannedMemory() {}
+
+  /**
+   * What {@code ExpertBuffer.sizes} returns on a machine with GPUs.
+   *
+   * @throws EngineUnavailableException if the module of the CUDA engine is missing
+   */
+  public static BufferSizes of(PlanRequest request) {
+    BufferConfig.Builder config =
+        BufferConfig.builder()
+            .hidden(request.hidden())
+            .topK(request.topK())
+            .placement(ExpertPlacement.blocks(request.experts(), request.ranks()))
+            .ranksPerNode(request.ranksPerNode())
+            .engine(EngineName.CUDA)
+            .backend(request.backend());
+    switch (request.kind()) {
+      case HT -> config.highThroughput(request.tokens());
+      case LL -> config.lowLatency(request.tokens());
+    }
+    return engine().sizes(config.build());
+  }
+
+  private static EngineProvider engine() {
+    return ServiceLoader.load(EngineProvider.class, PlannedMemory.class.getClassLoader()).stream()
+        .map(ServiceLoader.Provider::get)
+        .filter(provider -> provider.name().equals(EngineName.CUDA))
+        .findFirst()
+        .orElseThrow(
+            () ->
+                new EngineUnavailableException(
+                    ErrorCode.ENGINE_UNAVAILABLE,
+                    "engine 'cuda' is not on the module path or class path: add ep4j-cuda"));
+  }
+}

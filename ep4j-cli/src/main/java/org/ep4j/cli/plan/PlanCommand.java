@@ -1,0 +1,237 @@
+package org.ep4j.cli.plan;
+
+import java.io.PrintWriter;
+import java.nio.file.Path;
+import java.util.Locale;
+import java.util.concurrent.Callable;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.ep4j.BackendName;
+import org.ep4j.BufferSizes;
+import org.ep4j.ErrorCode;
+import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.text.Json;
+import org.ep4j.cli.text.OutputFile;
+import org.ep4j.cli.text.Style;
+import org.ep4j.plan.MachineProfile;
+import org.ep4j.plan.Plan;
+import org.ep4j.plan.PlanDType;
+import org.ep4j.plan.PlanKind;
+import org.ep4j.plan.PlanRequest;
+import org.ep4j.plan.PlanRouting;
+import org.ep4j.plan.PlannedMemory;
+import org.ep4j.plan.ProfileConstant;
+import org.ep4j.verify.RoutingKind;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/** Predicts dispatch and combine on a machine that need not exist here. */
+@Command(
+    name = "plan",
+    sortOptions = false,
+    description = {
+      "Predict dispatch and combine on a cluster: time, what limits it, memory.",
+      "",
+      "Nothing is measured, and no GPU is needed. A time is that of the kernels on the slowest"
+          + " rank. GB/s have the unit of published tables: high throughput counts received rows"
+          + " on one node, and rows once a receiving node on several, own rank and own node"
+          + " included; low latency counts rows once an expert. The combine moves BF16. Errors"
+          + " against published tables: docs/plan.md.",
+      ""
+    })
+public final class PlanCommand implements Callable<Integer> {
+  private static final Pattern GROUPED = Pattern.compile("grouped:(\\d{1,6})");
+  private static final int HIGH_THROUGHPUT_TOKENS = 4096;
+  private static final int LOW_LATENCY_TOKENS = 128;
+  private static final int USUAL_RANKS_PER_NODE = 8;
+
+  @Option(
+      names = "--machine",
+      required = true,
+      paramLabel = "NAME|FILE",
+      description =
+          "h800-cx7, h100-cx7, h100-roce-2x200, h200, b200, gb200-nvl72, or a file like those.")
+  private String machine = "";
+
+  @Option(
+      names = "--profile",
+      description = "Print the profile of the machine as JSON, and plan nothing.")
+  private boolean profileOnly;
+
+  @Option(
+      names = "--kind",
+      defaultValue = "ht",
+      paramLabel = "KIND",
+      description = "ht (high throughput) or ll (low latency); default ${DEFAULT-VALUE}.")
+  private PlanKind kind = PlanKind.HT;
+
+  @Option(names = "--ranks", paramLabel = "N", description = "GPUs; default: those of a node.")
+  private @Nullable Integer ranks;
+
+  @Option(
+      names = "--ranks-per-node",
+      paramLabel = "N",
+      description =
+          "GPUs of a node, which use NVLink; default: 8, or --ranks if all fit on a node of the"
+              + " machine. 1: every row crosses NICs.")
+  private @Nullable Integer ranksPerNode;
+
+  @Option(
+      names = "--tokens",
+      paramLabel = "N",
+      description = "Tokens of each rank; default 4096, 128 for ll.")
+  private @Nullable Integer tokens;
+
+  @Option(
+      names = "--hidden",
+      defaultValue = "7168",
+      paramLabel = "N",
+      description = "Values of a row; default ${DEFAULT-VALUE}.")
+  private int hidden;
+
+  @Option(
+      names = "--topk",
+      defaultValue = "8",
+      paramLabel = "N",
+      description = "Experts of a token; default ${DEFAULT-VALUE}.")
+  private int topk;
+
+  @Option(
+      names = "--experts",
+      defaultValue = "256",
+      paramLabel = "N",
+      description = "Experts, a multiple of --ranks; default ${DEFAULT-VALUE}.")
+  private int experts;
+
+  @Option(
+      names = "--dtype",
+      defaultValue = "fp8",
+      paramLabel = "TYPE",
+      description = "Rows of the dispatch: fp8 or bf16; default ${DEFAULT-VALUE}.")
+  private PlanDType dtype = PlanDType.FP8;
+
+  @Option(
+      names = "--routing",
+      defaultValue = "uniform",
+      paramLabel = "KIND",
+      description =
+          "uniform, zipf, hot, or grouped:G (experts of a token on G nodes); default"
+              + " ${DEFAULT-VALUE}. Files cannot be read yet.")
+  private String routing = "";
+
+  @Option(
+      names = "--sms",
+      defaultValue = "24",
+      paramLabel = "N",
+      description = "SMs of a high-throughput operation; default ${DEFAULT-VALUE}.")
+  private int sms;
+
+  @Option(
+      names = "--backend",
+      defaultValue = BackendName.DIRECT,
+      paramLabel = "NAME",
+      description = "direct, nccl or nvshmem; default ${DEFAULT-VALUE}.")
+  private String backend = BackendName.DIRECT;
+
+  @Option(
+      names = "--json",
+      paramLabel = "FILE",
+      description =
+          "Write the plan as JSON, too. - is standard output; the table then goes to standard"
+              + " error.")
+  private @Nullable Path json;
+
+  @Spec private @Nullable CommandSpec spec;
+
+  /** Used by picocli. */
+  public PlanCommand() {}
+
+  @Override
+  public Integer call() {
+    PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
+    if (profileOnly) {
+      String text = ProfileFile.text(machine);
+      ProfileFile.parse(machine, text);
+      out.print(text);
+      out.flush();
+      return ExitCodes.OK;
+    }
+    OutputFile file = outputFile();
+    MachineProfile profile = ProfileFile.read(machine);
+    PlanRequest request = request(profile);
+    Plan plan = Plan.of(profile, request);
+    BufferSizes memory = PlannedMemory.of(request);
+    PlanReport report = new PlanReport(profile, request, plan, memory);
+    boolean toOutput = file != null && file.isStandardOutput();
+    PrintWriter tables = toOutput ? CommandSpecs.require(spec).commandLine().getErr() : out;
+    tables.print(report.text(Style.detect()));
+    tables.flush();
+    if (file != null) {
+      file.write(Json.text(report.tree()));
+    }
+    return ExitCodes.OK;
+  }
+
+  private @Nullable OutputFile outputFile() {
+    if (json == null) {
+      return null;
+    }
+    OutputFile file = new OutputFile(json);
+    String problem = file.problem();
+    CommandSpecs.check(
+        spec, problem.isEmpty(), ErrorCode.BAD_JSON_FILE, "--json " + json + ": " + problem);
+    return file;
+  }
+
+  private PlanRequest request(MachineProfile profile) {
+    int greatest = profile.count(ProfileConstant.RANKS_PER_NODE);
+    int all = ranks == null ? greatest : ranks;
+    int usual = all <= greatest ? all : Math.min(USUAL_RANKS_PER_NODE, greatest);
+    int usualTokens = kind == PlanKind.HT ? HIGH_THROUGHPUT_TOKENS : LOW_LATENCY_TOKENS;
+    String name = backend.toLowerCase(Locale.ROOT);
+    CommandSpecs.checkValue(
+        spec,
+        BackendName.ALL.contains(name) && !name.equals(BackendName.AUTO),
+        "--backend",
+        backend,
+        "direct, nccl or nvshmem");
+    return new PlanRequest(
+        kind,
+        all,
+        ranksPerNode == null ? usual : ranksPerNode,
+        tokens == null ? usualTokens : tokens,
+        hidden,
+        topk,
+        experts,
+        dtype,
+        routing(),
+        sms,
+        name);
+  }
+
+  private PlanRouting routing() {
+    String word = routing.toLowerCase(Locale.ROOT);
+    Matcher grouped = GROUPED.matcher(word);
+    if (grouped.matches()) {
+      int groups = Integer.parseInt(grouped.group(1));
+      CommandSpecs.checkValue(spec, groups >= 1, "--routing", routing, "grouped:1 or more");
+      return new PlanRouting(RoutingKind.UNIFORM, groups);
+    }
+    for (RoutingKind known : RoutingKind.values()) {
+      if (known.name().toLowerCase(Locale.ROOT).equals(word)) {
+        return new PlanRouting(known, 0);
+      }
+    }
+    throw CommandSpecs.usage(
+        CommandSpecs.require(spec),
+        ErrorCode.PLAN_ROUTING,
+        "--routing = "
+            + routing
+            + "; it must be uniform, zipf, hot or grouped:G: recorded routings cannot be read yet,"
+            + " use the kind that resembles yours");
+  }
+}

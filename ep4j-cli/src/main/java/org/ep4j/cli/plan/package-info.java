@@ -1,0 +1,5 @@
+/** {@code ep4j plan}: profiles of machines, and predictions as tables and JSON. */
+@NullMarked
+package org.ep4j.cli.plan;
+
+import org.jspecify.annotations.NullMarked;
