@@ -85,6 +85,7 @@ class RoomsTest {
           group
           cases: io verify
           io:
+          plan: engine verify
           bench.wire: rdma.verbs.ports bench wire group
           rdma.verbs.ports: wire wire.support group
           bench.proxy: bench cuda.probe cuda.internode.proxy wire cuda.driver memory
