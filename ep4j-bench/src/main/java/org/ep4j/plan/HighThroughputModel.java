@@ -66,8 +66,7 @@ final class HighThroughputModel {
     terms.put(Term.FILL, fill());
     terms.put(Term.FIXED, fixed());
     terms.put(Term.INCAST, incast());
-    double micros =
-        longest + terms.get(Term.FILL) + terms.get(Term.FIXED) + terms.get(Term.INCAST);
+    double micros = longest + terms.get(Term.FILL) + terms.get(Term.FIXED) + terms.get(Term.INCAST);
     return Prediction.of(
         micros,
         micros + profile.value(ProfileConstant.CALL_US),
@@ -117,8 +116,7 @@ final class HighThroughputModel {
             : Math.max(rank.sent(), rank.received());
     double row =
         profile.value(internode ? ProfileConstant.SM_NODE_ROW_US : ProfileConstant.SM_ROW_US);
-    double rate =
-        profile.value(internode ? ProfileConstant.SM_NODE_GBPS : ProfileConstant.SM_GBPS);
+    double rate = profile.value(internode ? ProfileConstant.SM_NODE_GBPS : ProfileConstant.SM_GBPS);
     return rows * (row + rowBytes / rate / 1e3) / request.sms();
   }
 

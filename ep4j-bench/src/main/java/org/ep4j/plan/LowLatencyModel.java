@@ -4,9 +4,10 @@ import java.util.EnumMap;
 import java.util.Map;
 
 /**
- * Time of a low-latency operation: the slower of two paths that work at the same time, NVLink to
- * ranks of the node and NICs to all others. A path takes fixed + bytes / rate + incast on its
- * slowest rank. All times are microseconds, all rates GB/s.
+ * Time of a low-latency operation: the slowest of three paths that work at the same time. NVLink to
+ * ranks of the node and NICs to all others take fixed + bytes / rate + incast on their slowest
+ * rank; the memory that all rows pass takes bytes / rate. All times are microseconds, all rates
+ * GB/s.
  */
 final class LowLatencyModel {
   private final MachineProfile profile;
@@ -43,9 +44,11 @@ final class LowLatencyModel {
   private Prediction predict(Traffic traffic) {
     double nvlinkRows = 0;
     double nicRows = 0;
+    double rows = 0;
     for (RankTraffic rank : traffic.ranks()) {
       nvlinkRows = Math.max(nvlinkRows, rank.nvlink());
       nicRows = Math.max(nicRows, rank.nic());
+      rows = Math.max(rows, Math.max(rank.sent(), rank.received()));
     }
     Map<Term, Double> nvlink =
         path(
@@ -61,11 +64,18 @@ final class LowLatencyModel {
             ProfileConstant.LL_NIC_US,
             ProfileConstant.LL_NIC_PEER_US,
             request.ranks() - request.ranksPerNode());
-    boolean nicIsSlower = request.nodes() > 1 && sum(nic) > sum(nvlink);
-    Map<Term, Double> slower = nicIsSlower ? nic : nvlink;
+    Map<Term, Double> memory = new EnumMap<>(Map.of(Term.MEMORY, memory(rows)));
+    Map<Term, Double> slower = nvlink;
+    if (request.nodes() > 1 && sum(nic) > sum(slower)) {
+      slower = nic;
+    }
+    if (sum(memory) > sum(slower)) {
+      slower = memory;
+    }
     Map<Term, Double> terms = new EnumMap<>(slower);
     terms.put(Term.NVLINK, nvlink(nvlinkRows));
     terms.put(Term.NIC, nic(nicRows));
+    terms.put(Term.MEMORY, memory(rows));
     double micros = sum(slower);
     double bytes = (double) request.tokens() * request.topK() * rowBytes;
     double call = micros + profile.value(ProfileConstant.CALL_US);
@@ -90,8 +100,12 @@ final class LowLatencyModel {
   /** Rows of the busiest rank: the longer of bytes / (rate x ports) and messages / message rate. */
   private double nic(double rows) {
     return Math.max(
-        rows * rowBytes / profile.nicGbps() / 1e3,
-        rows / profile.value(ProfileConstant.NIC_MMSGS));
+        rows * rowBytes / profile.nicGbps() / 1e3, rows / profile.value(ProfileConstant.NIC_MMSGS));
+  }
+
+  /** A row is written once and read once: 2 x rows of the busiest rank x bytes / rate. */
+  private double memory(double rows) {
+    return 2 * rows * rowBytes / profile.value(ProfileConstant.MEMORY_GBPS) / 1e3;
   }
 
   private static double sum(Map<Term, Double> terms) {

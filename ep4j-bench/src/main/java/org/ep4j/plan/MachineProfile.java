@@ -25,33 +25,38 @@ public final class MachineProfile {
   /**
    * Checks all constants.
    *
-   * @param name of the machine or of its file, for messages
+   * @param name of the machine
+   * @param origin of the constants, for messages: a file
    * @throws InvalidArgumentException if a constant is missing, is out of range or has no source
    */
-  public MachineProfile(String name, Map<ProfileConstant, Sourced> constants) {
+  public MachineProfile(String name, String origin, Map<ProfileConstant, Sourced> constants) {
     this.name = name;
     Map<ProfileConstant, Sourced> checked = new EnumMap<>(ProfileConstant.class);
     for (ProfileConstant constant : ProfileConstant.values()) {
       Sourced given = constants.get(constant);
       if (given == null) {
-        throw bad(constant, "missing", constant.limit(), "add it, with its source");
+        throw bad(origin, constant, "missing", constant.limit(), "add it, with its source");
       }
       if (!constant.allows(given.value())) {
         throw bad(
-            constant, String.valueOf(given.value()), constant.limit(), "measure it, or look it up");
+            origin,
+            constant,
+            String.valueOf(given.value()),
+            constant.limit(),
+            "measure it, or look it up");
       }
       if (given.source().isBlank()) {
-        throw bad(constant, "without a source", "sourced", "say where the value comes from");
+        throw bad(origin, constant, "without a source", "sourced", "say where the value comes from");
       }
       checked.put(constant, given);
     }
     this.constants = Collections.unmodifiableMap(checked);
   }
 
-  private InvalidArgumentException bad(
-      ProfileConstant constant, String value, String limit, String remedy) {
+  private static InvalidArgumentException bad(
+      String origin, ProfileConstant constant, String value, String limit, String remedy) {
     return new InvalidArgumentException(
-        ErrorCode.PROFILE_INVALID, name + ": " + constant.key(), value, limit, remedy);
+        ErrorCode.PROFILE_INVALID, origin + ": " + constant.key(), value, limit, remedy);
   }
 
   /** Name of the machine. */

@@ -23,7 +23,10 @@ public record Prediction(
   }
 
   static Prediction of(
-      double micros, double callMicros, double bytes, Map<Term, Double> candidates,
+      double micros,
+      double callMicros,
+      double bytes,
+      Map<Term, Double> candidates,
       Map<Term, Double> terms) {
     Term limit = Collections.max(candidates.entrySet(), Map.Entry.comparingByValue()).getKey();
     return new Prediction(micros, callMicros, bytes / micros / 1e3, limit, terms);

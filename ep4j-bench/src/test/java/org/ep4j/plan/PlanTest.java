@@ -145,6 +145,17 @@ class PlanTest {
   }
 
   @Test
+  void rowsOfASingleRankPassItsMemory() {
+    MachineProfile machine = Requests.machine(Map.of(ProfileConstant.MEMORY_GBPS, 1.0));
+
+    Prediction combine =
+        Plan.of(machine, Requests.ht(1, 1).kind(PlanKind.LL).tokens(100).build()).combine();
+
+    assertThat(combine.micros()).isEqualTo(2 * 100 * 0.256, relative(51));
+    assertThat(combine.limit()).isEqualTo(Term.MEMORY);
+  }
+
+  @Test
   void smallMessagesMeetTheMessageRate() {
     MachineProfile machine =
         Requests.machine(Map.of(ProfileConstant.NIC_GBPS, 1e4, ProfileConstant.NIC_MMSGS, 0.5));

@@ -118,6 +118,6 @@ final class Requests {
 
   /** A machine in which everything is free, but for the given constants. */
   static MachineProfile machine(Map<ProfileConstant, Double> given) {
-    return new MachineProfile("test", constants(given));
+    return new MachineProfile("test", "test", constants(given));
   }
 }

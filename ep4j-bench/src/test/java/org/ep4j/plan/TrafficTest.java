@@ -103,7 +103,9 @@ class TrafficTest {
           staying += source == target ? rows : 0;
         }
       }
-      assertThat(crossing).as("%s", request).isCloseTo(sum(traffic, RankTraffic::nicOut), rounding());
+      assertThat(crossing)
+          .as("%s", request)
+          .isCloseTo(sum(traffic, RankTraffic::nicOut), rounding());
       assertThat(crossing + staying).isCloseTo(sum(traffic, RankTraffic::nodeRows), rounding());
       assertThat(traffic.imbalance()).isGreaterThan(1 - 1e-9);
     }

@@ -46,6 +46,12 @@ final class HelpText {
               "ep4j verify",
               List.of("ep4j verify --vectors result", "ep4j verify --vectors cases --kind ll")),
           Map.entry(
+              "ep4j plan",
+              List.of(
+                  "ep4j plan --machine h100-cx7 --ranks 64",
+                  "ep4j plan --machine h800-cx7 --kind ll --ranks 32 --json plan.json",
+                  "ep4j plan --machine h100-cx7 --profile")),
+          Map.entry(
               "ep4j launch",
               List.of(
                   "ep4j launch -n 4 -- ./program --flag",

@@ -27,9 +27,9 @@ import picocli.CommandLine.Spec;
     description = "Expert parallelism for the JVM: measure it, check it, run it.",
     subcommands = {
       BenchCommand.class,
-      PlanCommand.class,
       RunCommand.class,
       VerifyCommand.class,
+      PlanCommand.class,
       LaunchCommand.class,
       DoctorCommand.class,
       CacheCommand.class,
@@ -134,7 +134,7 @@ public final class Main implements Runnable {
     throw CommandSpecs.usage(
         CommandSpecs.require(spec),
         ErrorCode.MISSING_ARGUMENT,
-        "no command: use one of bench, plan, run, verify, launch, doctor, cache, bundle,"
+        "no command: use one of bench, run, verify, plan, launch, doctor, cache, bundle,"
             + " python, docs, completion, errors or version");
   }
 }

@@ -69,8 +69,8 @@ public final class PlanCommand implements Callable<Integer> {
       description = "ht (high throughput) or ll (low latency); default ${DEFAULT-VALUE}.")
   private PlanKind kind = PlanKind.HT;
 
-  @Option(names = "--ranks", paramLabel = "N", description = "GPUs; default: those of a node.")
-  private @Nullable Integer ranks;
+  @Option(names = "--ranks", defaultValue = "8", paramLabel = "N", description = "GPUs; default ${DEFAULT-VALUE}.")
+  private int ranks;
 
   @Option(
       names = "--ranks-per-node",
@@ -189,8 +189,7 @@ public final class PlanCommand implements Callable<Integer> {
 
   private PlanRequest request(MachineProfile profile) {
     int greatest = profile.count(ProfileConstant.RANKS_PER_NODE);
-    int all = ranks == null ? greatest : ranks;
-    int usual = all <= greatest ? all : Math.min(USUAL_RANKS_PER_NODE, greatest);
+    int usual = ranks <= greatest ? ranks : Math.min(USUAL_RANKS_PER_NODE, greatest);
     int usualTokens = kind == PlanKind.HT ? HIGH_THROUGHPUT_TOKENS : LOW_LATENCY_TOKENS;
     String name = backend.toLowerCase(Locale.ROOT);
     CommandSpecs.checkValue(
@@ -201,7 +200,7 @@ public final class PlanCommand implements Callable<Integer> {
         "direct, nccl or nvshmem");
     return new PlanRequest(
         kind,
-        all,
+        ranks,
         ranksPerNode == null ? usual : ranksPerNode,
         tokens == null ? usualTokens : tokens,
         hidden,

@@ -42,8 +42,17 @@ record PlanReport(MachineProfile profile, PlanRequest request, Plan plan, Buffer
         .append('\n');
     Table table =
         new Table(
-            "", "time", "GB/s\n" + unit(), "limit", "NVLink", "NIC", "SMs", "memory", "fill",
-            "fixed", "incast");
+            "",
+            "time",
+            "GB/s\n" + unit(),
+            "limit",
+            "NVLink",
+            "NIC",
+            "SMs",
+            "memory",
+            "fill",
+            "fixed",
+            "incast");
     row(table, "dispatch " + request.dtype(), plan.dispatch());
     row(table, "combine BF16", plan.combine());
     text.append(table.render(style));

@@ -19,6 +19,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.plan.MachineProfile;
 import org.ep4j.plan.ProfileConstant;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A machine profile as JSON: {@code version} (1), {@code name}, {@code description} and {@code
@@ -69,7 +70,10 @@ final class ProfileFile {
       Path file = Path.of(machine);
       if (!Files.isRegularFile(file)) {
         throw bad(
-            "--machine", machine, "one of " + String.join(", ", NAMES) + " or a file", "correct it");
+            "--machine",
+            machine,
+            "one of " + String.join(", ", NAMES) + " or a file",
+            "correct it");
       }
       if (Files.size(file) > MAX_BYTES) {
         throw bad(machine, Files.size(file) + " bytes", "1 MiB at most", "name a profile");
@@ -99,7 +103,7 @@ final class ProfileFile {
           String.valueOf(VERSION),
           "write the profile for this version of ep4j");
     }
-    return new MachineProfile(file.name, file.constants);
+    return new MachineProfile(file.name, origin, file.constants);
   }
 
   private void readProfile(JsonParser in) throws IOException {
@@ -173,21 +177,20 @@ final class ProfileFile {
           source = in.getText();
         }
         default ->
-            throw bad(
-                origin + ": " + key, "field '" + field + "'", "value or source", "remove it");
+            throw bad(origin + ": " + key, "field '" + field + "'", "value or source", "remove it");
       }
     }
     return new MachineProfile.Sourced(value, source);
   }
 
-  private void expect(JsonToken found, JsonToken wanted, String field) {
+  private void expect(@Nullable JsonToken found, JsonToken wanted, String field) {
     if (found != wanted) {
       throw bad(origin + ": " + field, word(found), word(wanted), "correct the JSON");
     }
   }
 
-  private static String word(JsonToken token) {
-    return token.name().toLowerCase(Locale.ROOT).replace('_', ' ');
+  private static String word(@Nullable JsonToken token) {
+    return token == null ? "the end of the text" : token.name().toLowerCase(Locale.ROOT).replace('_', ' ');
   }
 
   private static InvalidArgumentException bad(

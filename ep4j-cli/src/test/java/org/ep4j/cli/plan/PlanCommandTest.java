@@ -35,9 +35,31 @@ class PlanCommandTest {
 
     CommandLineRun run =
         run(
-            "--machine", "h800-cx7", "--kind", "ll", "--ranks", "32", "--ranks-per-node", "8",
-            "--tokens", "64", "--hidden", "2048", "--topk", "4", "--experts", "128", "--dtype",
-            "bf16", "--routing", "grouped:2", "--sms", "20", "--backend", "nvshmem", "--json",
+            "--machine",
+            "h800-cx7",
+            "--kind",
+            "ll",
+            "--ranks",
+            "32",
+            "--ranks-per-node",
+            "8",
+            "--tokens",
+            "64",
+            "--hidden",
+            "2048",
+            "--topk",
+            "4",
+            "--experts",
+            "128",
+            "--dtype",
+            "bf16",
+            "--routing",
+            "grouped:2",
+            "--sms",
+            "20",
+            "--backend",
+            "nvshmem",
+            "--json",
             file.toString());
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);

@@ -85,7 +85,7 @@ class PublishedTablesTest {
     List<Row> rows = rows();
 
     assertThat(rows.stream().filter(Row::predicted).count()).isGreaterThan(rows.size() / 2);
-    assertThat(rows.stream().map(Row::name)).doesNotHaveDuplicates();
+    assertThat(rows.stream().map(row -> row.table + ": " + row.name)).doesNotHaveDuplicates();
   }
 
   private static void print(Row row) {
