@@ -46,7 +46,8 @@ public final class MachineProfile {
             "measure it, or look it up");
       }
       if (given.source().isBlank()) {
-        throw bad(origin, constant, "without a source", "sourced", "say where the value comes from");
+        throw bad(
+            origin, constant, "without a source", "sourced", "say where the value comes from");
       }
       checked.put(constant, given);
     }

@@ -50,7 +50,8 @@ class PlanRequestTest {
     Map<ProfileConstant, MachineProfile.Sourced> constants =
         new EnumMap<>(Requests.constants(Map.of()));
     change.apply(constants);
-    refused(() -> new MachineProfile("bad", "bad.json", constants), ErrorCode.PROFILE_INVALID, texts);
+    refused(
+        () -> new MachineProfile("bad", "bad.json", constants), ErrorCode.PROFILE_INVALID, texts);
   }
 
   private static MachineProfile.Sourced sourced(double value) {

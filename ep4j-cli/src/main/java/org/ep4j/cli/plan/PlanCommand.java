@@ -69,7 +69,11 @@ public final class PlanCommand implements Callable<Integer> {
       description = "ht (high throughput) or ll (low latency); default ${DEFAULT-VALUE}.")
   private PlanKind kind = PlanKind.HT;
 
-  @Option(names = "--ranks", defaultValue = "8", paramLabel = "N", description = "GPUs; default ${DEFAULT-VALUE}.")
+  @Option(
+      names = "--ranks",
+      defaultValue = "8",
+      paramLabel = "N",
+      description = "GPUs; default ${DEFAULT-VALUE}.")
   private int ranks;
 
   @Option(

@@ -190,7 +190,9 @@ final class ProfileFile {
   }
 
   private static String word(@Nullable JsonToken token) {
-    return token == null ? "the end of the text" : token.name().toLowerCase(Locale.ROOT).replace('_', ' ');
+    return token == null
+        ? "the end of the text"
+        : token.name().toLowerCase(Locale.ROOT).replace('_', ' ');
   }
 
   private static InvalidArgumentException bad(
