@@ -65,13 +65,8 @@ public record PlanRequest(
         "a multiple of the " + ranks + " ranks up to " + MAX_EXPERTS,
         "add experts, or plan another number of ranks");
     int nodes = ranks / ranksPerNode;
-    check(
-        routing.groups() >= 0 && routing.groups() <= nodes,
-        "routing grouped",
-        routing.groups(),
-        "1.." + nodes + ", the nodes",
-        "choose fewer groups");
-    int eligible = routing.groups() == 0 ? experts : experts / nodes * routing.groups();
+    check(routing.groups() >= 0, "routing grouped", routing.groups(), "0 or more", "correct it");
+    int eligible = experts / nodes * chosenNodes(routing, nodes);
     int largest = Math.min(BufferConfig.MAX_TOP_K, eligible);
     check(
         topK >= 1 && topK <= largest,
@@ -105,6 +100,11 @@ public record PlanRequest(
 
   /** Groups that a token chooses, each the experts of a node. */
   int chosenNodes() {
-    return routing.groups() == 0 ? nodes() : routing.groups();
+    return chosenNodes(routing, nodes());
+  }
+
+  /** A model that is trained for more groups than there are nodes uses all of them. */
+  private static int chosenNodes(PlanRouting routing, int nodes) {
+    return routing.groups() == 0 ? nodes : Math.min(routing.groups(), nodes);
   }
 }

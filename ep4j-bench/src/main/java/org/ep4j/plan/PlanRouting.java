@@ -6,7 +6,7 @@ import org.ep4j.verify.RoutingKind;
  * How tokens choose experts.
  *
  * @param kind popularity of experts
- * @param groups nodes among which the experts of a token lie; 0 = all
+ * @param groups nodes among which the experts of a token lie; 0, or as many as there are nodes: all
  */
 public record PlanRouting(RoutingKind kind, int groups) {
   /** Every expert is equally likely. */

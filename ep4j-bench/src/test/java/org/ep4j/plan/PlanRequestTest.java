@@ -24,7 +24,7 @@ class PlanRequestTest {
     shape(() -> Requests.ht(2, 2).tokens(0).build(), "tokens = 0");
     shape(() -> Requests.ht(2, 2).topK(3).build(), "topk = 3", "1..2");
     shape(() -> Requests.ht(2, 2).sms(0).build(), "sms = 0");
-    shape(() -> Requests.ht(4, 2).groups(3).build(), "grouped = 3", "1..2");
+    shape(() -> Requests.ht(4, 2).groups(-1).build(), "grouped = -1", "0 or more");
     shape(() -> Requests.ht(4, 2).groups(1).topK(3).build(), "topk = 3", "1..2");
   }
 

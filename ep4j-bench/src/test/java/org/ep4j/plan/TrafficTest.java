@@ -54,6 +54,15 @@ class TrafficTest {
     assertThat(Traffic.hit(8, 0, 3)).isZero();
   }
 
+  /** The models of the published tables choose 4 groups, on 2 nodes too. */
+  @Test
+  void moreGroupsThanNodesAreAllNodes() {
+    Requests two = Requests.ht(16, 8).tokens(4096).experts(256).topK(8);
+    assertThat(rank(two.groups(4).build())).isEqualTo(rank(two.groups(0).build()));
+    Requests four = Requests.ht(32, 8).tokens(4096).experts(256).topK(8);
+    assertThat(rank(four.groups(3).build())).isNotEqualTo(rank(four.groups(0).build()));
+  }
+
   @ParameterizedTest
   @EnumSource(PlanKind.class)
   void samplesOfUniformRoutingAgreeWithTheClosedForm(PlanKind kind) {

@@ -123,7 +123,7 @@ public final class PlanCommand implements Callable<Integer> {
       defaultValue = "uniform",
       paramLabel = "KIND",
       description =
-          "uniform, zipf, hot, or grouped:G (experts of a token on G nodes); default"
+          "uniform, zipf, hot, or grouped:G (experts of a token on G nodes, or all); default"
               + " ${DEFAULT-VALUE}. Files cannot be read yet.")
   private String routing = "";
 

@@ -113,7 +113,6 @@ class PlanCommandTest {
         "--ranks 16 --ranks-per-node 16 | PLAN_SHAPE | ranks-per-node = 16; it must be 1..8",
         "--sms 133 | PLAN_SHAPE | sms = 133; it must be 1..132 on h100-cx7",
         "--topk 65 | PLAN_SHAPE | topk = 65",
-        "--ranks 16 --routing grouped:3 | PLAN_SHAPE | grouped = 3; it must be 1..2",
         "--routing grouped:0 | BAD_OPTION_VALUE | grouped:1 or more",
         "--routing mine.safetensors | PLAN_ROUTING | recorded routings cannot be read yet",
         "--backend auto | BAD_OPTION_VALUE | direct, nccl or nvshmem",
