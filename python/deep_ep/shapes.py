@@ -212,7 +212,7 @@ class Shapes:
         for number in range(1, _WARM_UP_ROUNDS + 1):
             if config.max_tokens:
                 received = buffer.dispatch(x, ids, weights, layout=layout)
-                buffer.combine(received.combine_input(), received.handle)
+                buffer.combine(received.x.clone(), received.handle)
                 buffer.dispatch(x, handle=received.handle, layout=layout)
             else:
                 sent = buffer.low_latency_dispatch(x, ids, weights)
