@@ -19,35 +19,16 @@ final class HighThroughputModel {
 
   private static final Term[] OVERLAPPING = {Term.NVLINK, Term.NIC, Term.SM, Term.MEMORY};
 
-  private final MachineProfile profile;
+  private final Operation operation;
   private final PlanRequest request;
-  private final int rowBytes;
-  private final double nvlinkGbps;
 
-  private HighThroughputModel(
-      MachineProfile profile, PlanRequest request, int rowBytes, double nvlinkGbps) {
-    this.profile = profile;
-    this.request = request;
-    this.rowBytes = rowBytes;
-    this.nvlinkGbps = nvlinkGbps;
+  private HighThroughputModel(Operation operation) {
+    this.operation = operation;
+    request = operation.request();
   }
 
-  static Prediction dispatch(MachineProfile profile, PlanRequest request, Traffic traffic) {
-    return new HighThroughputModel(
-            profile,
-            request,
-            request.dtype().rowBytes(request.hidden()),
-            profile.value(ProfileConstant.NVLINK_DISPATCH_GBPS))
-        .predict(traffic);
-  }
-
-  static Prediction combine(MachineProfile profile, PlanRequest request, Traffic traffic) {
-    return new HighThroughputModel(
-            profile,
-            request,
-            PlanDType.BF16.rowBytes(request.hidden()),
-            profile.value(ProfileConstant.NVLINK_COMBINE_GBPS))
-        .predict(traffic);
+  static Prediction predict(Operation operation, Traffic traffic) {
+    return new HighThroughputModel(operation).predict(traffic);
   }
 
   private Prediction predict(Traffic traffic) {
@@ -67,12 +48,8 @@ final class HighThroughputModel {
     terms.put(Term.FIXED, fixed());
     terms.put(Term.INCAST, incast());
     double micros = longest + terms.get(Term.FILL) + terms.get(Term.FIXED) + terms.get(Term.INCAST);
-    return Prediction.of(
-        micros,
-        micros + profile.value(ProfileConstant.CALL_US),
-        unitRows / request.ranks() * rowBytes,
-        terms,
-        terms);
+    double bytes = unitRows / request.ranks() * operation.rowBytes();
+    return operation.predicted(micros, bytes, terms, terms);
   }
 
   private Map<Term, Double> transfers(RankTraffic rank) {
@@ -96,12 +73,12 @@ final class HighThroughputModel {
 
   /** Rows of the busier direction x bytes / rate. */
   private double nvlink(RankTraffic rank) {
-    return rank.nvlink() * rowBytes / nvlinkGbps / 1e3;
+    return rank.nvlink() * operation.rowBytes() / operation.nvlinkGbps() / 1e3;
   }
 
   /** Rows of the busier direction x bytes / (rate x ports). */
   private double nic(RankTraffic rank) {
-    return rank.nic() * rowBytes / profile.nicGbps() / 1e3;
+    return rank.nic() * operation.rowBytes() / operation.profile().nicGbps() / 1e3;
   }
 
   /**
@@ -115,32 +92,35 @@ final class HighThroughputModel {
             ? Math.max(rank.nodeRows(), rank.nodeRowsIn())
             : Math.max(rank.sent(), rank.received());
     double row =
-        profile.value(internode ? ProfileConstant.SM_NODE_ROW_US : ProfileConstant.SM_ROW_US);
-    double rate = profile.value(internode ? ProfileConstant.SM_NODE_GBPS : ProfileConstant.SM_GBPS);
-    return rows * (row + rowBytes / rate / 1e3) / request.sms();
+        operation.value(internode ? ProfileConstant.SM_NODE_ROW_US : ProfileConstant.SM_ROW_US);
+    double rate =
+        operation.value(internode ? ProfileConstant.SM_NODE_GBPS : ProfileConstant.SM_GBPS);
+    return rows * (row + operation.rowBytes() / rate / 1e3) / request.sms();
   }
 
   /** A received row is written once and read once: 2 x rows x bytes / rate. */
   private double memory(RankTraffic rank) {
     double rows = Math.max(rank.sent(), rank.received());
-    return 2 * rows * rowBytes / profile.value(ProfileConstant.MEMORY_GBPS) / 1e3;
+    return 2 * rows * operation.rowBytes() / operation.value(ProfileConstant.MEMORY_GBPS) / 1e3;
   }
 
   /** Hops x latency, and between nodes a chunk x bytes / rate of the NIC. */
   private double fill() {
-    double hop = profile.value(ProfileConstant.HOP_US);
-    return request.nodes() == 1 ? hop : 2 * hop + CHUNK_ROWS * rowBytes / profile.nicGbps() / 1e3;
+    double hop = operation.value(ProfileConstant.HOP_US);
+    return request.nodes() == 1
+        ? hop
+        : 2 * hop + CHUNK_ROWS * operation.rowBytes() / operation.profile().nicGbps() / 1e3;
   }
 
   /** A kernel, and what the backend adds to it between nodes. */
   private double fixed() {
     boolean nccl = request.nodes() > 1 && request.backend().equals(BackendName.NCCL);
-    return profile.value(ProfileConstant.KERNEL_US)
-        + (nccl ? profile.value(ProfileConstant.NCCL_US) : 0);
+    return operation.value(ProfileConstant.KERNEL_US)
+        + (nccl ? operation.value(ProfileConstant.NCCL_US) : 0);
   }
 
   /** Other ranks of the node x what each of them adds. */
   private double incast() {
-    return (request.ranksPerNode() - 1) * profile.value(ProfileConstant.PEER_US);
+    return (request.ranksPerNode() - 1) * operation.value(ProfileConstant.PEER_US);
   }
 }

@@ -10,35 +10,16 @@ import java.util.Map;
  * GB/s.
  */
 final class LowLatencyModel {
-  private final MachineProfile profile;
+  private final Operation operation;
   private final PlanRequest request;
-  private final int rowBytes;
-  private final double nvlinkGbps;
 
-  private LowLatencyModel(
-      MachineProfile profile, PlanRequest request, int rowBytes, double nvlinkGbps) {
-    this.profile = profile;
-    this.request = request;
-    this.rowBytes = rowBytes;
-    this.nvlinkGbps = nvlinkGbps;
+  private LowLatencyModel(Operation operation) {
+    this.operation = operation;
+    request = operation.request();
   }
 
-  static Prediction dispatch(MachineProfile profile, PlanRequest request, Traffic traffic) {
-    return new LowLatencyModel(
-            profile,
-            request,
-            request.dtype().lowLatencyBytes(request.hidden()),
-            profile.value(ProfileConstant.NVLINK_DISPATCH_GBPS))
-        .predict(traffic);
-  }
-
-  static Prediction combine(MachineProfile profile, PlanRequest request, Traffic traffic) {
-    return new LowLatencyModel(
-            profile,
-            request,
-            PlanDType.BF16.rowBytes(request.hidden()),
-            profile.value(ProfileConstant.NVLINK_COMBINE_GBPS))
-        .predict(traffic);
+  static Prediction predict(Operation operation, Traffic traffic) {
+    return new LowLatencyModel(operation).predict(traffic);
   }
 
   private Prediction predict(Traffic traffic) {
@@ -65,21 +46,20 @@ final class LowLatencyModel {
             ProfileConstant.LL_NIC_PEER_US,
             request.ranks() - request.ranksPerNode());
     Map<Term, Double> memory = new EnumMap<>(Map.of(Term.MEMORY, memory(rows)));
-    Map<Term, Double> slower = nvlink;
-    if (request.nodes() > 1 && sum(nic) > sum(slower)) {
-      slower = nic;
+    Map<Term, Double> slowest = nvlink;
+    if (request.nodes() > 1 && sum(nic) > sum(slowest)) {
+      slowest = nic;
     }
-    if (sum(memory) > sum(slower)) {
-      slower = memory;
+    if (sum(memory) > sum(slowest)) {
+      slowest = memory;
     }
-    Map<Term, Double> terms = new EnumMap<>(slower);
+    Map<Term, Double> terms = new EnumMap<>(slowest);
     terms.put(Term.NVLINK, nvlink(nvlinkRows));
     terms.put(Term.NIC, nic(nicRows));
     terms.put(Term.MEMORY, memory(rows));
-    double micros = sum(slower);
-    double bytes = (double) request.tokens() * request.topK() * rowBytes;
-    double call = micros + profile.value(ProfileConstant.CALL_US);
-    return Prediction.of(micros, call, bytes, slower, terms);
+    double micros = sum(slowest);
+    double bytes = (double) request.tokens() * request.topK() * operation.rowBytes();
+    return operation.predicted(micros, bytes, slowest, terms);
   }
 
   /** The terms of a path: its bytes, its fixed time, and what each of its peers adds. */
@@ -87,25 +67,26 @@ final class LowLatencyModel {
       Term link, double transfer, ProfileConstant fixed, ProfileConstant ofPeer, int peers) {
     Map<Term, Double> terms = new EnumMap<>(Term.class);
     terms.put(link, transfer);
-    terms.put(Term.FIXED, profile.value(fixed));
-    terms.put(Term.INCAST, peers * profile.value(ofPeer));
+    terms.put(Term.FIXED, operation.value(fixed));
+    terms.put(Term.INCAST, peers * operation.value(ofPeer));
     return terms;
   }
 
   /** Rows of the busiest rank x bytes / rate. */
   private double nvlink(double rows) {
-    return rows * rowBytes / nvlinkGbps / 1e3;
+    return rows * operation.rowBytes() / operation.nvlinkGbps() / 1e3;
   }
 
   /** Rows of the busiest rank: the longer of bytes / (rate x ports) and messages / message rate. */
   private double nic(double rows) {
     return Math.max(
-        rows * rowBytes / profile.nicGbps() / 1e3, rows / profile.value(ProfileConstant.NIC_MMSGS));
+        rows * operation.rowBytes() / operation.profile().nicGbps() / 1e3,
+        rows / operation.value(ProfileConstant.NIC_MMSGS));
   }
 
   /** A row is written once and read once: 2 x rows of the busiest rank x bytes / rate. */
   private double memory(double rows) {
-    return 2 * rows * rowBytes / profile.value(ProfileConstant.MEMORY_GBPS) / 1e3;
+    return 2 * rows * operation.rowBytes() / operation.value(ProfileConstant.MEMORY_GBPS) / 1e3;
   }
 
   private static double sum(Map<Term, Double> terms) {

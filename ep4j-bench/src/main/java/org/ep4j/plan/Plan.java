@@ -21,17 +21,16 @@ public record Plan(Prediction dispatch, Prediction combine, double imbalance) {
     check(profile, ProfileConstant.SMS, "sms", request.sms());
     check(profile, ProfileConstant.RANKS_PER_NODE, "ranks-per-node", request.ranksPerNode());
     Traffic traffic = Traffic.of(request);
-    return switch (request.kind()) {
-      case HT ->
-          new Plan(
-              HighThroughputModel.dispatch(profile, request, traffic),
-              HighThroughputModel.combine(profile, request, traffic),
-              traffic.imbalance());
-      case LL ->
-          new Plan(
-              LowLatencyModel.dispatch(profile, request, traffic),
-              LowLatencyModel.combine(profile, request, traffic),
-              traffic.imbalance());
+    return new Plan(
+        predict(Operation.dispatch(profile, request), traffic),
+        predict(Operation.combine(profile, request), traffic),
+        traffic.imbalance());
+  }
+
+  private static Prediction predict(Operation operation, Traffic traffic) {
+    return switch (operation.request().kind()) {
+      case HT -> HighThroughputModel.predict(operation, traffic);
+      case LL -> LowLatencyModel.predict(operation, traffic);
     };
   }
 
