@@ -70,6 +70,7 @@ class VocabularyTest {
       Map.ofEntries(
           entry("atMost", "the API of Sizing: at most n rows"),
           entry("computeIfAbsent", "java.util.Map"),
+          entry("putIfAbsent", "java.util.Map"),
           entry("within", "AssertJ, and what the field calls a tolerance"),
           entry("GUEST", "its name is part of what both ends of a connection sign"),
           entry("home", "the directory of an installation, as in CUDA_HOME"),

@@ -81,10 +81,7 @@ class AutoTakesVerbsTest {
     Stream.of("/dev/shm", "/run", System.getProperty("java.io.tmpdir"), "target")
         .map(Path::of)
         .filter(Files::isWritable)
-        .forEach(
-            directory ->
-                byDevice.merge(
-                    device(directory), directory.toAbsolutePath(), (first, other) -> first));
+        .forEach(directory -> byDevice.putIfAbsent(device(directory), directory.toAbsolutePath()));
     return List.copyOf(byDevice.values());
   }
 
