@@ -2,6 +2,7 @@
 
 import os
 
+import ep4j
 import torch
 
 from .errors import TENSOR, refused
@@ -22,3 +23,8 @@ def engine_of(tensor: torch.Tensor) -> str:
             TENSOR,
         )
     return "cuda" if kind == "cuda" else "host"
+
+
+def device_of(buffer: "ep4j.Buffer") -> str:
+    """The kind of device on which the tensors of a buffer are."""
+    return "cuda" if buffer.config.engine == "cuda" else "cpu"

@@ -9,7 +9,7 @@ import ep4j
 import torch
 from ep4j.tensors import without_modes
 
-from .devices import engine_of
+from .devices import device_of, engine_of
 from .dtypes import as_fp8, as_ids
 from .errors import ARGUMENT, HANDLE, TENSOR, refused
 from .event import EventOverlap
@@ -37,7 +37,7 @@ class LowLatency:
             return
         for buffer in self._shapes.all("low latency"):
             # A dispatch without tokens: unlike a barrier, it masks.
-            device = "cuda" if buffer.config.engine == "cuda" else "cpu"
+            device = device_of(buffer)
             buffer.low_latency_dispatch(
                 torch.empty((0, buffer.config.hidden), dtype=torch.bfloat16, device=device),
                 torch.empty((0, buffer.config.top_k), dtype=torch.int64, device=device),

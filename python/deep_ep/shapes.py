@@ -15,6 +15,7 @@ import ep4j
 import torch
 
 from .config import USUAL_TOKENS, max_tokens_setting
+from .devices import device_of
 from .errors import CLOSED, TOKENS, misused, refused
 from .worlds import World
 
@@ -190,18 +191,19 @@ class Shapes:
             )
         shape = Shape(ep4j.Buffer(self.world.group, config))
         if shape.on_gpu:
-            self.warm_up(shape.buffer, "cuda")
+            self.warm_up(shape.buffer)
         self._open[key] = shape
         self._used = used
         return shape
 
-    def warm_up(self, buffer: "ep4j.Buffer", device: str) -> None:
+    def warm_up(self, buffer: "ep4j.Buffer") -> None:
         """Operations with a few zeros, until the JVM has compiled their code; collective.
 
         Without it the first hundreds of operations would take several times as long as the later ones.
         """
         config = buffer.config
         tokens = min(_WARM_UP_TOKENS, config.max_tokens or config.low_latency_max_tokens)
+        device = device_of(buffer)
         x = torch.zeros((tokens, config.hidden), dtype=torch.bfloat16, device=device)
         choices = torch.arange(tokens * config.top_k, device=device) % config.experts
         ids = choices.view(tokens, config.top_k)

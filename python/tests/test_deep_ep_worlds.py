@@ -121,7 +121,7 @@ def warmed_up(group):
     for shapes in (buffer._shapes, hybrid._shapes):
         for kind in ("throughput", "low latency"):
             for engine in shapes.all(kind):
-                shapes.warm_up(engine, "cpu")
+                shapes.warm_up(engine)
                 opened += 1
     assert opened >= 4, opened
     assert _exchange(buffer) == [0, 1]
