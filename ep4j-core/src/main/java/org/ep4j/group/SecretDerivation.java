@@ -77,8 +77,9 @@ final class SecretDerivation {
         if (DERIVATIONS.size() == KEPT) {
           DERIVATIONS.remove(DERIVATIONS.keySet().iterator().next());
         }
-        DERIVATIONS.put(secret, known);
+        // Before others can wait for it: a thread that cannot start leaves nothing behind.
         Thread.ofPlatform().daemon().name("ep4j-secret").start(known);
+        DERIVATIONS.put(secret, known);
       }
       return known;
     }
