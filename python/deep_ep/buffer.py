@@ -8,6 +8,7 @@ import torch
 from .config import Config, low_latency_size_hint
 from .errors import CLOSED, misused, refused
 from .event import EventHandle, EventOverlap
+from .layout import LayoutCounter
 from .low_latency import LowLatency
 from .runtime import Runtime
 from .shapes import Shapes
@@ -101,6 +102,7 @@ class Buffer(Throughput, LowLatency):
             if allow_nvlink_for_normal_mode
             else list(range(self.group_size))
         )
+        self._layouts = LayoutCounter(self._nodes)
         self.runtime: Optional[Runtime] = Runtime(self._world)
 
     def destroy(self) -> None:

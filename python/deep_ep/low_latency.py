@@ -124,7 +124,9 @@ class LowLatency:
             rows = dispatched.x
             if use_fp8:
                 rows = (as_fp8(rows), dispatched.scales)
-            made = _Made()
+            made: Optional[_Made] = None
+            if use_nvfp4 or topk_weights is not None:
+                made = _Made()
             if use_nvfp4:
                 rows = (nvfp4_rows(rows), made.add(lambda: nvfp4_scales(dispatched.scales)))
             src_info, layout_range = dispatched.src_info, dispatched.layout_range
@@ -138,7 +140,8 @@ class LowLatency:
             @without_modes
             def hook() -> None:
                 dispatched.receive()
-                made.again()
+                if made is not None:
+                    made.again()
 
         scope.event.extra_tensors = (x, ids, topk_weights, rows) if async_finish else None
         src_info._ep4j_dispatched = (shape.buffer, dispatched)

@@ -11,6 +11,7 @@ from .devices import engine_of
 from .dtypes import as_ids
 from .errors import OVERFLOW, TENSOR, refused
 from .event import EventOverlap
+from .layout import LayoutCounter
 from .routes import (
     LazyHandle,
     Routes,
@@ -38,6 +39,7 @@ class Throughput:
     _shapes: Shapes
     _streams: CommunicationStream
     _nodes: List[int]
+    _layouts: LayoutCounter
     _throughput_ranks_per_node: int
 
     @without_modes
@@ -60,26 +62,14 @@ class Throughput:
             raise refused(
                 f"num_experts = {num_experts}; it must be a multiple of the {ranks} ranks: pad the experts"
             )
-        if topk_idx.dim() != 2:
+        if topk_idx.dim() != 2 or topk_idx.shape[1] < 1:
             raise refused(
                 f"topk_idx has shape {tuple(topk_idx.shape)}; it must be [tokens, top-k]", TENSOR
             )
         with StreamScope(
             self._streams, topk_idx.device, previous_event, async_finish, allocate_on_comm_stream
         ) as scope:
-            tokens = topk_idx.shape[0]
-            # Column E takes -1, and ids that do not exist: the dispatch refuses these.
-            ids = topk_idx.long()
-            ids = ids.masked_fill((ids < 0) | (ids >= num_experts), num_experts)
-            chosen = torch.zeros(
-                (tokens, num_experts + 1), dtype=torch.bool, device=topk_idx.device
-            )
-            chosen.scatter_(1, ids, True)
-            chosen = chosen[:, :num_experts]
-            per_expert = chosen.sum(0, dtype=torch.int32)
-            in_rank = chosen.reshape(tokens, ranks, num_experts // ranks).any(2)
-            per_rank = in_rank.sum(0, dtype=torch.int32)
-            per_node = self._tokens_per_node(in_rank)
+            per_rank, per_node, per_expert, in_rank = self._layouts.count(topk_idx, num_experts)
             scope.keep((topk_idx,), (per_rank, per_node, per_expert, in_rank))
         return per_rank, per_node, per_expert, in_rank, scope.event
 
@@ -296,18 +286,6 @@ class Throughput:
     def _num_sms(self, config: Optional[Config]) -> int:
         return self.num_sms if config is None else config.num_sms
 
-    def _tokens_per_node(self, in_rank: torch.Tensor) -> Optional[torch.Tensor]:
-        nodes = self._nodes
-        if len(set(nodes)) == 1:
-            return None
-        columns = torch.tensor(nodes, device=in_rank.device)
-        return torch.stack(
-            [
-                in_rank[:, columns == node].any(1).sum(dtype=torch.int32)
-                for node in sorted(set(nodes))
-            ]
-        )
-
     def _ranks_as_experts(self, is_token_in_rank: torch.Tensor) -> torch.Tensor:
         """Without top-k each rank counts as one expert: INT64 [T, R]."""
         ranks = self.group_size
@@ -332,29 +310,16 @@ class Throughput:
         self, rows: Rows, per_rank: torch.Tensor, in_rank: torch.Tensor, per_expert: torch.Tensor
     ) -> None:
         ranks = self.group_size
-        for name, given, right, wanted in (
-            ("num_tokens_per_rank", per_rank, per_rank.shape == (ranks,), f"[{ranks}]"),
-            (
-                "is_token_in_rank",
-                in_rank,
-                in_rank.dtype == torch.bool and in_rank.shape == (rows.x.shape[0], ranks),
-                f"torch.bool [{rows.x.shape[0]}, {ranks}]",
-            ),
-            (
-                "num_tokens_per_expert",
-                per_expert,
-                per_expert.dim() == 1
-                and per_expert.numel() > 0
-                and per_expert.numel() % ranks == 0,
-                f"[experts], a multiple of the {ranks} ranks",
-            ),
-        ):
-            if not right:
-                raise refused(
-                    f"{name} is {given.dtype} {tuple(given.shape)}; it must be {wanted}: pass that of"
-                    " get_dispatch_layout",
-                    TENSOR,
-                )
+        tokens = rows.x.shape[0]
+        if per_rank.shape != (ranks,):
+            raise _wrong_layout("num_tokens_per_rank", per_rank, f"[{ranks}]")
+        if in_rank.dtype != torch.bool or in_rank.shape != (tokens, ranks):
+            raise _wrong_layout("is_token_in_rank", in_rank, f"torch.bool [{tokens}, {ranks}]")
+        experts = per_expert.numel()
+        if per_expert.dim() != 1 or experts == 0 or experts % ranks:
+            raise _wrong_layout(
+                "num_tokens_per_expert", per_expert, f"[experts], a multiple of the {ranks} ranks"
+            )
 
     def _require_tokens(self, rows: Rows, routes: Routes) -> None:
         if rows.x.shape[0] != routes.tokens:
@@ -403,6 +368,14 @@ class Throughput:
         return internode_handle(
             routes, self._nodes, self.group_size, sources, offsets, is_token_in_rank
         )
+
+
+def _wrong_layout(name: str, given: torch.Tensor, wanted: str) -> ep4j.InvalidArgument:
+    return refused(
+        f"{name} is {given.dtype} {tuple(given.shape)}; it must be {wanted}: pass that of"
+        " get_dispatch_layout",
+        TENSOR,
+    )
 
 
 def _owner(rows: int) -> Any:

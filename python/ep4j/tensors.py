@@ -183,7 +183,7 @@ class Slot:
         strides = list(tensor.stride())
         if tensor.is_contiguous():
             # torch counts strides of empty and of single dimensions in its own way.
-            strides = [0, 0, 0]
+            strides = [0] * dimensions
         elif not self._is_by_columns(shape, strides):
             raise errors.invalid(
                 _STRIDES,
@@ -195,14 +195,21 @@ class Slot:
             )
         if number == _abi.NVFP4:
             shape[-1] *= 2
-        field = self._field
-        field.data = tensor.data_ptr()
-        for d in range(dimensions):
-            field.shape[d] = shape[d]
-            field.strides[d] = strides[d]
-        field.dimensions = dimensions
-        field.dtype = number
-        field.device = device.index if device.type == "cuda" else _abi.HOST
+        absent = [0] * (_MAX_DIMENSIONS - dimensions)
+        # One write: an assignment to each member would take most of the time of a call with new tensors.
+        _DESCRIPTION.pack_into(
+            self._field,
+            0,
+            tensor.data_ptr(),
+            *shape,
+            *absent,
+            *strides,
+            *absent,
+            dimensions,
+            number,
+            device.index if device.type == "cuda" else _abi.HOST,
+            0,
+        )
 
     def _is_by_columns(self, shape: list, strides: list) -> bool:
         return (
@@ -298,9 +305,15 @@ def _over(description: bytes, dtype: Optional[torch.dtype]) -> Optional[torch.Te
         return flat.view(kind).as_strided(shape, strides)
 
 
+# The CUstream without an object of torch.cuda.Stream for each call.
+_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+
 def raw_stream(stream: Any, device: torch.device) -> int:
     """The CUstream of an argument `stream`: None is torch's current one."""
     if stream is None:
+        if _current_stream is not None:
+            return _current_stream(device.index)
         return torch.cuda.current_stream(device).cuda_stream
     if isinstance(stream, int):
         return stream

@@ -390,6 +390,21 @@ def memory(group):
     return True
 
 
+class LayoutTest(unittest.TestCase):
+    def test_comparison_counts_as_marks_do(self):
+        from deep_ep.layout import by_comparison, by_marks
+
+        torch.manual_seed(4)
+        for dtype in (torch.int64, torch.int32):
+            for tokens in (0, 1, 37):
+                ids = torch.rand(tokens, 24).topk(5, dim=1)[1].to(dtype)
+                ids[torch.rand(tokens, 5) < 0.3] = -1
+                compared = by_comparison(ids, torch.arange(24), 4)
+                for mine, right in zip(compared, by_marks(ids, 24, 4)):
+                    self.assertEqual((mine.dtype, mine.shape), (right.dtype, right.shape))
+                    self.assertTrue(torch.equal(mine, right))
+
+
 class ThroughputTest(unittest.TestCase):
     def test_two_ranks_pass_the_24_cases(self):
         self.assertEqual(deep_ep_ranks.run(2, intranode, 48, 8, 1), [24] * 2)
