@@ -6,6 +6,7 @@ ARGUMENT = 1000  # an argument or a setting has a value that is not allowed
 TENSOR = 1400  # a tensor has another type or shape than the operation takes
 TOKENS = 1408  # a batch has more tokens than the buffer takes
 TOP_K = 1409  # a routing has another top-k than the buffer takes
+EXPERT = 1415  # a routing names an expert that does not exist
 CLOSED = 2303  # the buffer is closed
 HANDLE = 1424  # a handle is not one of a dispatch of this buffer
 OVERFLOW = 4001  # more rows are routed to a rank than its results hold

@@ -38,6 +38,14 @@ class Rows(NamedTuple):
             own(dispatched.global_scales).view(-1, *self.token_scales.shape[1:]),
         )
 
+    def first(self, tokens: int) -> "Rows":
+        """The rows of the first tokens."""
+        return self._replace(
+            x=self.x[:tokens],
+            scales=None if self.scales is None else self.scales[:tokens],
+            token_scales=None if self.token_scales is None else self.token_scales[:tokens],
+        )
+
     def tensors(self) -> Tuple[Optional[torch.Tensor], ...]:
         return self.x, self.scales, self.token_scales
 

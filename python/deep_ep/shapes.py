@@ -2,10 +2,11 @@
 
 A buffer is opened at the first call that needs its shape. Opening is collective, and so is each of these
 calls, in the same order on all ranks; the ranks then agree on the largest number of tokens, rounded up.
-Later calls exchange nothing. A later batch with more tokens than the buffer takes is refused.
+Later calls exchange nothing. For a later batch with more tokens than that the ranks open a larger buffer: `growth`.
 """
 
 import contextlib
+import dataclasses
 import os
 import time
 import warnings
@@ -17,6 +18,7 @@ import torch
 from .config import USUAL_TOKENS, max_tokens_setting
 from .devices import device_of
 from .errors import CLOSED, TOKENS, misused, refused
+from .growth import Demand
 from .worlds import World
 
 _WARM_UP_TOKENS = 16
@@ -36,13 +38,14 @@ def zero_copy() -> bool:
 class Shape:
     """An open ep4j buffer, and what its calls ask of it each time."""
 
-    def __init__(self, buffer: "ep4j.Buffer") -> None:
+    def __init__(self, buffer: "ep4j.Buffer", demand: Optional[Demand] = None) -> None:
+        """`demand`: how a rank asks for a larger buffer; None: this one stays as it is."""
         info = buffer.info
         self.buffer = buffer
         self.on_gpu = info.engine == "cuda"
         self.max_rows = info.max_receive_rows
         self.max_tokens = buffer.config.max_tokens
-        self.local_experts = info.local_experts
+        self.demand = demand
         self._sms: Optional[int] = None
 
     def use_sms(self, sms: Optional[int]) -> None:
@@ -61,6 +64,8 @@ class Shapes:
         self._granted = granted_bytes
         self._used = 0
         self._open: Dict[Tuple[Any, ...], Shape] = {}
+        # Buffers that larger ones have replaced: handles and views may still refer to them.
+        self._outgrown: List[Shape] = []
         self._closed = False
 
     def throughput(
@@ -75,18 +80,20 @@ class Shapes:
         grouped: bool = False,
         expert_alignment: int = 128,
         ranks_per_node: int = 0,
+        asking: bool = True,
     ) -> Shape:
-        """The buffer for batches of this shape.
+        """The buffer for batches of this shape; a smaller one where the call can ask for another.
 
         Args:
-            fixed_tokens: largest number of tokens a rank, where the caller knows it.
+            fixed_tokens: largest number of tokens a rank, where the caller knows it: the buffer does not grow.
             grouped: rows may go to a group per expert.
+            asking: whether the call learns the demands of other ranks.
         """
         key = ("throughput", engine, hidden, top_k, experts, grouped, expert_alignment)
         shape = self._open.get(key)
         if shape is None:
             self._require_open()
-            config: Dict[str, Any] = dict(
+            config = ep4j.BufferConfig(
                 hidden=hidden,
                 top_k=top_k,
                 experts=experts,
@@ -94,13 +101,23 @@ class Shapes:
                 expert_alignment=expert_alignment,
                 ranks_per_node=ranks_per_node,
             )
-            shape = self._keep(key, self._throughput_config(config, tokens, fixed_tokens, grouped))
-        if tokens > shape.max_tokens:
-            remedy = (
-                "pass a larger max_num_of_tokens_per_rank to the constructor"
-                if fixed_tokens
-                else "set EP4J_MAX_TOKENS, the same on all ranks, to the largest batch of any rank"
-            )
+            fixed = fixed_tokens or max_tokens_setting()
+            if fixed:
+                shape = self._keep(key, self._of_tokens(config, fixed, grouped))
+            else:
+                demand = Demand(self.world.size, experts, top_k)
+                config = demand.extended(config)
+                shape = self._keep(key, self._agreed(config, max(tokens, demand.tokens)), demand)
+        if tokens > shape.max_tokens and (shape.demand is None or not asking):
+            if fixed_tokens:
+                remedy = "pass a larger max_num_of_tokens_per_rank to the constructor"
+            elif shape.demand is None:
+                remedy = "set EP4J_MAX_TOKENS, the same on all ranks, to the largest batch of any rank, or unset it"
+            else:
+                remedy = (
+                    "with num_worst_tokens a GPU learns no demand for a larger one: make the first call with the"
+                    " largest batch of any rank, or set EP4J_MAX_TOKENS to it on all ranks"
+                )
             raise refused(
                 f"a batch has {tokens} tokens; the buffer for hidden = {hidden} takes {shape.max_tokens} a rank,"
                 f" as the ranks agreed when they opened it: {remedy}, or split the batches of all ranks."
@@ -108,6 +125,13 @@ class Shapes:
                 TOKENS,
             )
         return shape
+
+    def grow(self, shape: Shape, tokens: int) -> None:
+        """Opens a larger buffer in the place of one; collective. `tokens`: those of this rank's batch."""
+        key = next(key for key, opened in self._open.items() if opened is shape)
+        config = self._agreed(shape.buffer.config, tokens)
+        self._outgrown.append(shape)
+        self._keep(key, config, shape.demand)
 
     def low_latency(
         self,
@@ -141,7 +165,7 @@ class Shapes:
         return [shape.buffer for key, shape in self._open.items() if key[0] == kind]
 
     def reset(self) -> None:
-        for shape in self._open.values():
+        for shape in (*self._open.values(), *self._outgrown):
             shape.buffer.reset()
 
     def close(self) -> None:
@@ -150,36 +174,40 @@ class Shapes:
             self._closed = True
             with contextlib.ExitStack() as closing:
                 closing.callback(self.world.close)
-                for shape in self._open.values():
+                for shape in (*self._open.values(), *self._outgrown):
                     closing.callback(shape.buffer.close)
                 self._open.clear()
+                self._outgrown.clear()
 
-    def _throughput_config(
-        self, config: Dict[str, Any], tokens: int, fixed: int, grouped: bool
+    def _of_tokens(
+        self, config: "ep4j.BufferConfig", tokens: int, grouped: bool
     ) -> "ep4j.BufferConfig":
-        def of(max_tokens: int) -> "ep4j.BufferConfig":
-            # A flat dispatch delivers at most one row of each token; grouped rows need ep4j's worst case.
-            rows = 0 if grouped else max_tokens * self.world.size
-            return ep4j.BufferConfig(max_tokens=max_tokens, max_receive_rows=rows, **config)
+        # A flat dispatch delivers at most one row of each token; grouped rows need ep4j's worst case.
+        rows = 0 if grouped else tokens * self.world.size
+        return dataclasses.replace(config, max_tokens=tokens, max_receive_rows=rows)
 
-        fixed = fixed or max_tokens_setting()
-        if fixed:
-            return of(fixed)
+    def _agreed(self, config: "ep4j.BufferConfig", tokens: int) -> "ep4j.BufferConfig":
+        """For the largest batch of any rank, and for more where the granted memory allows; collective."""
         needed = max(self.world.most(tokens), 1)
         rounded = max(USUAL_TOKENS, 1 << (needed - 1).bit_length())
         while (
             rounded > needed
             and self._granted is not None
-            and self._bytes(of(rounded)) > self._granted - self._used
+            and self._bytes(self._of_tokens(config, rounded, False)) > self._granted - self._used
         ):
             rounded //= 2
-        return of(max(rounded, needed))
+        return self._of_tokens(config, max(rounded, needed), False)
 
     def _bytes(self, config: "ep4j.BufferConfig") -> int:
         sizes = config.sizes(self.world.size)
         return sizes.symmetric_bytes + sizes.private_bytes
 
-    def _keep(self, key: Tuple[Any, ...], config: "ep4j.BufferConfig") -> Shape:
+    def _keep(
+        self,
+        key: Tuple[Any, ...],
+        config: "ep4j.BufferConfig",
+        demand: Optional[Demand] = None,
+    ) -> Shape:
         used = self._used + self._bytes(config)
         if self._granted is not None and used > self._granted:
             warnings.warn(
@@ -189,7 +217,7 @@ class Shapes:
                 RuntimeWarning,
                 stacklevel=5,
             )
-        shape = Shape(ep4j.Buffer(self.world.group, config))
+        shape = Shape(ep4j.Buffer(self.world.group, config), demand)
         if shape.on_gpu:
             self.warm_up(shape.buffer)
         self._open[key] = shape

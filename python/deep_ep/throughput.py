@@ -183,44 +183,75 @@ class Throughput:
             ids, experts = self._ranks_as_experts(is_token_in_rank), self.group_size
         else:
             ids, experts = as_ids(topk_idx), num_tokens_per_expert.numel()
-        shape = self._shapes.throughput(
-            engine_of(rows.x),
-            rows.hidden,
-            ids.shape[1],
-            experts,
-            rows.x.shape[0],
-            ranks_per_node=self._throughput_ranks_per_node,
+        shape, received, counts = self._dispatch_grown(
+            rows, ids, topk_weights, experts, expert_alignment, num_worst_tokens, config
         )
-        shape.use_sms(self._num_sms(config))
-        limit = min(num_worst_tokens, shape.max_rows)
-        received = shape.buffer.dispatch(
-            rows.x,
-            ids,
-            topk_weights,
-            scales=rows.scales,
-            global_scales=rows.global_scales,
-            max_rows=limit,
-            expert_alignment=expert_alignment,
-        )
+        fixed = num_worst_tokens > 0
         count = num_worst_tokens or received.rows
         own = _owner(count)
         recv_idx = recv_weights = None
         if topk_idx is not None:
             recv_idx = own(received.topk_idx, -1).to(topk_idx.dtype)
             recv_weights = own(received.topk_weights)
-        if num_worst_tokens:
-            counts: List[int] = []
+        if fixed:
             self._require_fit(received, rows.x, num_worst_tokens)
-        elif topk_idx is not None:
-            counts = received.aligned_counts.tolist()
-        else:
+        elif topk_idx is None:
             counts = self._gathered_counts(num_tokens_per_expert, expert_alignment)
         sources = own(received.source_tokens, -1)
         routes = Routes(
-            shape, received.handle, rows.x.shape[0], count, received.rows, fixed=limit > 0
+            shape, received.handle, rows.x.shape[0], count, received.rows, fixed=fixed
         )
         handle = self._handle(routes, received, sources, is_token_in_rank)
         return rows.received(received, own), recv_idx, recv_weights, counts, handle
+
+    def _dispatch_grown(
+        self,
+        rows: Rows,
+        ids: torch.Tensor,
+        topk_weights: Optional[torch.Tensor],
+        experts: int,
+        expert_alignment: int,
+        num_worst_tokens: int,
+        config: Optional[Config],
+    ) -> Tuple[Shape, Any, List[int]]:
+        """Dispatches; where a rank asks for it, again in a larger buffer.
+
+        Returns:
+            The shape, the result, and counts of the local experts, [] with num_worst_tokens.
+        """
+        tokens = rows.x.shape[0]
+        counted = not num_worst_tokens or not rows.x.is_cuda
+        while True:
+            shape = self._shapes.throughput(
+                engine_of(rows.x),
+                rows.hidden,
+                ids.shape[1],
+                experts,
+                tokens,
+                ranks_per_node=self._throughput_ranks_per_node,
+                asking=counted,
+            )
+            shape.use_sms(self._num_sms(config))
+            demand = shape.demand
+            sent = (rows, ids, topk_weights)
+            if demand is not None:
+                demand.require_experts(ids)
+                if tokens > shape.max_tokens:
+                    sent = demand.of(*sent)
+            received = shape.buffer.dispatch(
+                sent[0].x,
+                sent[1],
+                sent[2],
+                scales=sent[0].scales,
+                global_scales=sent[0].global_scales,
+                max_rows=min(num_worst_tokens, shape.max_rows),
+                expert_alignment=expert_alignment,
+            )
+            counts = received.aligned_counts.tolist() if counted else []
+            if demand is None or not counts or not counts.pop():
+                return shape, received, [] if num_worst_tokens else counts
+            demand.require_demands(received)
+            self._shapes.grow(shape, tokens)
 
     @without_modes
     def combine(
