@@ -111,6 +111,8 @@ final class CProgram {
     // Other engines are not on the class path of these tests, but in the caller's installation.
     String given = engine.equals(EngineName.HOST) ? null : System.getenv("EP4J_HOME");
     variables.put("EP4J_HOME", given == null ? installation.toString() : given);
+    // Several ranks on one GPU: the driver then runs the work of each in a queue of its own.
+    variables.put("CUDA_DEVICE_MAX_CONNECTIONS", "32");
     variables.put("EP4J_JAVA_HOME", System.getProperty("java.home"));
     variables.put(
         "EP4J_JVM_OPTIONS",
@@ -155,13 +157,19 @@ final class CProgram {
     }
   }
 
+  /** Whether a variable is about this process; where a GPU has its libraries and kernels is not. */
+  private static boolean isOfThisProcess(String name) {
+    return name.startsWith("EP4J_")
+        && (!name.startsWith("EP4J_CUDA_") || name.equals("EP4J_CUDA_DEVICE"));
+  }
+
   private Process start(Map<String, String> variables, Path output, String... arguments)
       throws IOException {
     List<String> command = new ArrayList<>(List.of(program.toString()));
     command.addAll(List.of(arguments));
     ProcessBuilder builder =
         new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(output.toFile());
-    builder.environment().keySet().removeIf(name -> name.startsWith("EP4J_"));
+    builder.environment().keySet().removeIf(CProgram::isOfThisProcess);
     builder.environment().putAll(variables);
     return builder.start();
   }
