@@ -129,7 +129,8 @@ class Shapes:
     def grow(self, shape: Shape, tokens: int) -> None:
         """Opens a larger buffer in the place of one; collective. `tokens`: those of this rank's batch."""
         key = next(key for key, opened in self._open.items() if opened is shape)
-        config = self._agreed(shape.buffer.config, tokens)
+        # At least twice as large: replaced buffers then take no more memory than the last one, however slowly they grow.
+        config = self._agreed(shape.buffer.config, max(tokens, 2 * shape.max_tokens))
         self._outgrown.append(shape)
         self._keep(key, config, shape.demand)
 
