@@ -127,6 +127,11 @@ public enum ErrorCode {
   GLOBAL_SCALE(
       1033, "The NVFP4 factor is not positive and finite.", "Pass 448 * 6 / amax of the tensor."),
 
+  RECEIVE_ROWS_TOO_FEW(
+      1034,
+      "A receive region holds fewer rows than a single token can need.",
+      "Raise maxReceiveRows to at least the number that the message names, or leave it out."),
+
   NATIVE_OBJECT(
       1040,
       "A number passed to the C interface names no open object of the expected kind.",
@@ -344,6 +349,11 @@ public enum ErrorCode {
       "A call has another number of experts than its buffer can serve.",
       "Pass a multiple of the number of ranks, with at most as many experts a rank as each rank"
           + " of the buffer has."),
+
+  LAYOUT_NOT_DECLARED(
+      1433,
+      "A buffer was not opened for the layout of a dispatch.",
+      "Declare all layouts of the dispatches: HighThroughputConfig.Builder.layouts."),
 
   PLACEMENT_OF_OTHER_GROUP(
       1425,

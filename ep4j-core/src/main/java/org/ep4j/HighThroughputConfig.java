@@ -1,7 +1,11 @@
 package org.ep4j;
 
+import java.util.Collections;
+import java.util.EnumSet;
+import java.util.List;
 import java.util.Objects;
 import java.util.OptionalLong;
+import java.util.Set;
 
 /**
  * Limits of the high-throughput operations of an {@link ExpertBuffer}: prefill and training.
@@ -10,6 +14,7 @@ import java.util.OptionalLong;
 public final class HighThroughputConfig {
   private final int maxTokens;
   private final DType rowDType;
+  private final Set<Layout> layouts;
   private final long maxReceiveRows;
   private final int expertAlignment;
   private final boolean combineInPlace;
@@ -17,6 +22,7 @@ public final class HighThroughputConfig {
   private HighThroughputConfig(Builder b) {
     maxTokens = b.maxTokens;
     rowDType = b.rowDType;
+    layouts = Collections.unmodifiableSet(EnumSet.copyOf(b.layouts));
     maxReceiveRows = b.maxReceiveRows;
     expertAlignment = b.expertAlignment;
     combineInPlace = b.combineInPlace;
@@ -62,6 +68,7 @@ public final class HighThroughputConfig {
     Builder b = new Builder();
     b.maxTokens = maxTokens;
     b.rowDType = rowDType;
+    b.layouts = EnumSet.copyOf(layouts);
     b.maxReceiveRows = maxReceiveRows;
     b.expertAlignment = expertAlignment;
     b.combineInPlace = combineInPlace;
@@ -79,8 +86,20 @@ public final class HighThroughputConfig {
   }
 
   /**
-   * Rows of the receive region; empty (default) = the worst case for {@code maxTokens}. An open
-   * buffer returns the number of rows that its region holds.
+   * Layouts that dispatches may have; default FLAT and EXPERT_MAJOR. Other dispatches are refused
+   * with {@link ErrorCode#LAYOUT_NOT_DECLARED}. The worst case of EXPERT_MAJOR is up to top-k times
+   * that of FLAT.
+   */
+  public Set<Layout> layouts() {
+    return layouts;
+  }
+
+  /**
+   * Rows of the receive region; empty (default) = the worst case of {@link #layouts()} for {@code
+   * maxTokens}. With fewer, a dispatch to which more rows are routed ends with {@link
+   * ReceiveOverflowException}, which names the number that suffices; with {@link Sizing#atMost}
+   * {@link Dispatch#overflow()} reports it. An open buffer returns the number of rows that its
+   * region holds.
    */
   public OptionalLong maxReceiveRows() {
     return maxReceiveRows == 0 ? OptionalLong.empty() : OptionalLong.of(maxReceiveRows);
@@ -107,6 +126,7 @@ public final class HighThroughputConfig {
     return other instanceof HighThroughputConfig c
         && maxTokens == c.maxTokens
         && rowDType == c.rowDType
+        && layouts.equals(c.layouts)
         && maxReceiveRows == c.maxReceiveRows
         && expertAlignment == c.expertAlignment
         && combineInPlace == c.combineInPlace;
@@ -114,7 +134,8 @@ public final class HighThroughputConfig {
 
   @Override
   public int hashCode() {
-    return Objects.hash(maxTokens, rowDType, maxReceiveRows, expertAlignment, combineInPlace);
+    return Objects.hash(
+        maxTokens, rowDType, layouts, maxReceiveRows, expertAlignment, combineInPlace);
   }
 
   @Override
@@ -123,6 +144,8 @@ public final class HighThroughputConfig {
         + maxTokens
         + ", rowDType="
         + rowDType
+        + ", layouts="
+        + layouts
         + ", maxReceiveRows="
         + (maxReceiveRows == 0 ? "worst case" : Long.toString(maxReceiveRows))
         + ", expertAlignment="
@@ -136,6 +159,7 @@ public final class HighThroughputConfig {
   public static final class Builder {
     private int maxTokens;
     private DType rowDType = DType.BF16;
+    private EnumSet<Layout> layouts = EnumSet.of(Layout.FLAT, Layout.EXPERT_MAJOR);
     private long maxReceiveRows;
     private int expertAlignment = 128;
     private boolean combineInPlace;
@@ -151,6 +175,25 @@ public final class HighThroughputConfig {
     /** Widest row type that is sent. */
     public Builder rowDType(DType value) {
       rowDType = value;
+      return this;
+    }
+
+    /**
+     * Layouts that dispatches may have; without this call, both.
+     *
+     * @param values FLAT, EXPERT_MAJOR or both
+     * @throws InvalidArgumentException if there is none, or RANK_MAJOR is among them
+     */
+    public Builder layouts(Layout... values) {
+      List<Layout> given = List.of(values);
+      BufferConfig.check(
+          ErrorCode.BUFFER_SETTING,
+          !given.isEmpty() && !given.contains(Layout.RANK_MAJOR),
+          "highThroughput.layouts",
+          given,
+          "FLAT, EXPERT_MAJOR or both",
+          "name the layouts of the dispatches");
+      layouts = EnumSet.copyOf(given);
       return this;
     }
 

@@ -64,7 +64,9 @@ class BufferConfigTest {
     assertThat(copy).isEqualTo(config).hasSameHashCodeAs(config).hasToString(config.toString());
     assertThat(config.toString())
         .contains("hidden=128", "topK=2", "experts=4", "placement=", "timeout=PT3S")
-        .contains("HighThroughputConfig[maxTokens=8, rowDType=FP32, maxReceiveRows=99")
+        .contains(
+            "HighThroughputConfig[maxTokens=8, rowDType=FP32, layouts=[FLAT, EXPERT_MAJOR]",
+            "maxReceiveRows=99")
         .contains("expertAlignment=16", "LowLatencyConfig[maxTokens=4, masking=true]")
         .contains("parallelism=7", "engine=host", "ranksPerNode=2", "wire=tcp", "backend=nccl");
     HighThroughputConfig part = config.highThroughput().orElseThrow();
@@ -84,6 +86,11 @@ class BufferConfigTest {
     refused(ErrorCode.TOKEN_LIMIT, "lowLatency.maxTokens", () -> shape().lowLatency(-1));
     refused(
         ErrorCode.TOKEN_LIMIT, "highThroughput.maxReceiveRows", () -> limits().maxReceiveRows(0));
+    refused(ErrorCode.BUFFER_SETTING, "highThroughput.layouts", () -> limits().layouts());
+    refused(
+        ErrorCode.BUFFER_SETTING,
+        "highThroughput.layouts",
+        () -> limits().layouts(Layout.FLAT, Layout.RANK_MAJOR));
     refused(
         ErrorCode.EXPERT_ALIGNMENT,
         "highThroughput.expertAlignment",

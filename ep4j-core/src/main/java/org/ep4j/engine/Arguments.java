@@ -216,8 +216,8 @@ public final class Arguments {
     }
   }
 
-  /** Requires a layout of high-throughput dispatches. */
-  public static void highThroughputLayout(Layout layout) {
+  /** Requires a layout for which the buffer was opened. */
+  public static void highThroughputLayout(BufferConfig config, Layout layout) {
     if (layout == Layout.RANK_MAJOR) {
       throw invalid(
           ErrorCode.OPTION_NOT_FOR_LAYOUT,
@@ -225,6 +225,18 @@ public final class Arguments {
           layout,
           "FLAT or EXPERT_MAJOR",
           "call lowLatencyDispatchByRank, or pass FLAT");
+    }
+    if (!Limits.layouts(config).contains(layout)) {
+      throw invalid(
+          ErrorCode.LAYOUT_NOT_DECLARED,
+          "layout",
+          layout,
+          "one of "
+              + Limits.layouts(config)
+              + ", for which the buffer has memory (HighThroughputConfig.layouts)",
+          "open the buffer with layouts("
+              + (layout == Layout.FLAT ? "FLAT, EXPERT_MAJOR" : "EXPERT_MAJOR")
+              + ") or all that you use");
     }
   }
 

@@ -124,6 +124,7 @@ public final class ConfigAgreement {
       {"placement", placement(Objects.requireNonNull(config.placement(), "settled placement"))},
       {"highThroughput.maxTokens", highThroughput(config, c -> c.maxTokens())},
       {"highThroughput.rowDType", highThroughput(config, c -> c.rowDType())},
+      {"highThroughput.layouts", highThroughput(config, c -> c.layouts())},
       {"highThroughput.maxReceiveRows", highThroughput(config, ConfigAgreement::rows)},
       {"highThroughput.expertAlignment", highThroughput(config, c -> c.expertAlignment())},
       {"highThroughput.combineInPlace", highThroughput(config, c -> c.combineInPlace())},

@@ -1,7 +1,9 @@
 package org.ep4j.engine;
 
+import java.util.Set;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
+import org.ep4j.Layout;
 
 /**
  * Limits of a configuration for code that serves buffers with and without a kind of operation: the
@@ -25,6 +27,11 @@ public final class Limits {
     return config.highThroughput().isPresent()
         ? config.highThroughput().get().rowDType()
         : DType.BF16;
+  }
+
+  /** Layouts of high-throughput dispatches; none without these operations. */
+  public static Set<Layout> layouts(BufferConfig config) {
+    return config.highThroughput().isPresent() ? config.highThroughput().get().layouts() : Set.of();
   }
 
   /** Tokens of a rank in low-latency operations; 0 without these operations. */

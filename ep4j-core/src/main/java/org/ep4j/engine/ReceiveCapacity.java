@@ -6,6 +6,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.HighThroughputConfig;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
 
 /** Number of rows of a receive region, the same for every engine. */
 public final class ReceiveCapacity {
@@ -30,6 +31,15 @@ public final class ReceiveCapacity {
           "at most " + Integer.MAX_VALUE,
           "set maxReceiveRows to what the batches need, or lower maxTokens");
     }
+    long least = rowsOfOneToken(config, part);
+    if (needed < least) {
+      throw new InvalidArgumentException(
+          ErrorCode.RECEIVE_ROWS_TOO_FEW,
+          "highThroughput.maxReceiveRows",
+          needed + " rows",
+          "at least " + least + ", the rows of one token that chooses experts of one rank only",
+          "raise it to what the batches need, or leave it out for the worst case");
+    }
     return (int) needed;
   }
 
@@ -39,12 +49,21 @@ public final class ReceiveCapacity {
         && rows(config) >= worstCase(config, config.highThroughput().get());
   }
 
-  /** Rows of the worst case of both layouts. */
+  /** Rows of the worst case of the declared layouts. */
   private static long worstCase(BufferConfig config, HighThroughputConfig part) {
     ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
     long tokens = (long) placement.ranks() * part.maxTokens();
-    int local = placement.maxLocalExperts();
-    long grouped = tokens * Math.min(config.topK(), local) + (part.expertAlignment() - 1L) * local;
-    return Math.max(tokens, grouped);
+    return part.layouts().contains(Layout.EXPERT_MAJOR)
+        ? tokens * rowsOfOneToken(config, part)
+            + (part.expertAlignment() - 1L) * placement.maxLocalExperts()
+        : tokens;
+  }
+
+  /** Rows of a token that goes to as many experts of one rank as possible; without padding. */
+  private static long rowsOfOneToken(BufferConfig config, HighThroughputConfig part) {
+    ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
+    return part.layouts().contains(Layout.EXPERT_MAJOR)
+        ? Math.max(1, Math.min(config.topK(), placement.maxLocalExperts()))
+        : 1;
   }
 }

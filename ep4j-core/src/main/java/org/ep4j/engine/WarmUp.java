@@ -66,7 +66,7 @@ final class WarmUp {
     long room = all ? Long.MAX_VALUE : ReceiveCapacity.rows(config);
     Routing routing = routing(arena, tokens, room / buffer.worldSize());
     for (int i = 0; i < rounds; i++) {
-      for (Layout layout : new Layout[] {Layout.FLAT, Layout.EXPERT_MAJOR}) {
+      for (Layout layout : part.layouts()) {
         Dispatch received = buffer.dispatch(layout, x, routing, DispatchOptions.DEFAULT);
         try (DispatchHandle handle = received.handle()) {
           buffer.combine(received.combineInput(summed), handle).x();

@@ -36,7 +36,8 @@ public final class HighThroughputChecks {
       int maxScaleBytes,
       long capacity,
       CallMemory memory) {
-    Arguments.highThroughputLayout(layout);
+    Arguments.highThroughput(config);
+    Arguments.highThroughputLayout(config, layout);
     tokens(config, tokens, maxScaleBytes, memory);
     routing(config, routing, memory);
     Arguments.sameTokens(tokens, routing);

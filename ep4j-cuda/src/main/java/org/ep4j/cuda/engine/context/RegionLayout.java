@@ -4,6 +4,7 @@ import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.Layout;
 import org.ep4j.cuda.internode.InternodeChunks;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.Nodes;
@@ -135,6 +136,7 @@ public final class RegionLayout {
     long metadataBytes = RowMetadataSize.bytes(scaleBytes(config), config.topK(), false);
     countWords = (long) ranks + config.experts() + 3;
     returnRowBytes = Math.max(maxRowBytes, MIN_RETURN_ROW);
+    boolean grouped = Limits.layouts(config).contains(Layout.EXPERT_MAJOR);
     int max = Math.min(config.topK(), largest(nodes));
     slotToken =
         SLOT_HEADER
@@ -154,12 +156,15 @@ public final class RegionLayout {
     counts = places + 2L * ranks * Long.BYTES;
     groups = counts + ranks * countWords * Long.BYTES;
     arrivals = groups + returnSources * ranks * groupWords * Long.BYTES;
-    words = page(arrivals + receiveSlots * Long.BYTES);
+    words = page(arrivals + (grouped ? receiveSlots * Long.BYTES : 0));
     received = new Arrays(words, maxRowBytes, capacity, config);
     combineWeights = received.end;
     returnBuffer = page(combineWeights + combineWeightsBytes(config.topK()));
     returnWeights =
-        page(returnBuffer + Math.max(returnRows * returnRowBytes, receiveSlots * metadataBytes));
+        page(
+            returnBuffer
+                + Math.max(
+                    returnRows * returnRowBytes, grouped ? receiveSlots * metadataBytes : 0));
     bytes = page(returnWeights + returnRows * Float.BYTES * config.topK());
   }
 

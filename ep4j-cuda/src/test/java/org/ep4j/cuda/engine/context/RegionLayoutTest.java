@@ -6,6 +6,7 @@ import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.HighThroughputConfig;
+import org.ep4j.Layout;
 import org.ep4j.engine.Nodes;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -46,6 +47,32 @@ class RegionLayoutTest {
             layout.receiveSlots * RowMetadataSize.bytes(layout.maxScaleBytes, TOP_K, false))
         .isLessThan(layout.receiveSlots * layout.returnRowBytes);
     assertThat(layout.bytes).isEqualTo(layout.returnWeights);
+  }
+
+  /** FLAT delivers a row of a token once, and its metadata lies in the receive arrays. */
+  @Test
+  void aBufferReservesForItsLayoutsOnly() {
+    HighThroughputConfig.Builder limits = HighThroughputConfig.builder().maxTokens(1024);
+    RegionLayout flat = layout(2, limits.layouts(Layout.FLAT));
+    RegionLayout grouped = layout(2, limits.layouts(Layout.EXPERT_MAJOR));
+    assertThat(flat.capacity).isEqualTo(2 * 1024);
+    assertThat(grouped.capacity).isEqualTo(2 * 1024 * TOP_K + 127 * 2);
+    assertThat(layout(1, limits.layouts(Layout.FLAT)).returnWeights)
+        .as("nothing returns, no metadata")
+        .isEqualTo(layout(1, limits.layouts(Layout.FLAT)).returnBuffer);
+    assertThat(grouped.words - flat.words).isPositive();
+    assertThat(flat.bytes).isLessThan(grouped.bytes);
+  }
+
+  private static RegionLayout layout(int ranks, HighThroughputConfig.Builder limits) {
+    return new RegionLayout(
+        BufferConfig.builder()
+            .hidden(4096)
+            .topK(TOP_K)
+            .placement(ExpertPlacement.blocks(4, ranks))
+            .highThroughput(limits.build())
+            .build(),
+        Nodes.one(ranks));
   }
 
   private static RegionLayout layout(int ranks, int hidden, DType rowDType, int tokens) {

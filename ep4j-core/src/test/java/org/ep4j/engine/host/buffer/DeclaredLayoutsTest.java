@@ -1,0 +1,87 @@
+package org.ep4j.engine.host.buffer;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.ep4j.engine.host.buffer.HighThroughputTest.config;
+import static org.ep4j.engine.host.buffer.HighThroughputTest.constant;
+
+import org.ep4j.BufferConfig;
+import org.ep4j.ErrorCode;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.HighThroughputConfig;
+import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
+import org.ep4j.Routing;
+import org.ep4j.Tensor;
+import org.ep4j.group.ThreadRanks;
+import org.junit.jupiter.api.Test;
+
+/** A buffer has memory for the layouts that its configuration declares. */
+class DeclaredLayoutsTest {
+  private static BufferConfig with(Layout... layouts) {
+    return config()
+        .highThroughput(HighThroughputTest.LIMITS.toBuilder().layouts(layouts).build())
+        .build();
+  }
+
+  @Test
+  void aLayoutThatIsNotDeclaredIsRefusedAndTheBufferStaysUsable() {
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, with(Layout.FLAT))) {
+            buffer.warmUp();
+            assertThatThrownBy(() -> buffer.dispatchGrouped(constant(1, 1), ids(0, 1)))
+                .isInstanceOf(InvalidArgumentException.class)
+                .hasMessageStartingWith(ErrorCode.LAYOUT_NOT_DECLARED.id())
+                .hasMessageContaining("layouts(EXPERT_MAJOR)");
+            assertThat(buffer.dispatch(constant(1, 1), ids(0, 1)).rows()).isEqualTo(1);
+          }
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, with(Layout.EXPERT_MAJOR))) {
+            buffer.warmUp();
+            assertThatThrownBy(() -> buffer.dispatch(constant(1, 1), ids(0, 1)))
+                .hasMessageStartingWith(ErrorCode.LAYOUT_NOT_DECLARED.id());
+            assertThat(buffer.dispatchGrouped(constant(1, 1), ids(0, 1)).receivedRows())
+                .isEqualTo(2);
+          }
+        });
+  }
+
+  /** FLAT delivers at most one row of a token; two ranks of eight tokens. */
+  @Test
+  void theWorstCaseIsThatOfTheDeclaredLayouts() {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer flat = ExpertBuffer.open(group, with(Layout.FLAT))) {
+            assertThat(flat.config().highThroughput().orElseThrow().maxReceiveRows()).hasValue(16);
+          }
+        });
+    long flat = bytes(Layout.FLAT);
+    assertThat(flat).isLessThan(bytes(Layout.FLAT, Layout.EXPERT_MAJOR));
+    assertThat(bytes(Layout.EXPERT_MAJOR)).isEqualTo(bytes(Layout.FLAT, Layout.EXPERT_MAJOR));
+  }
+
+  /** Bytes that peers reach, with enough tokens for more than a page. */
+  private static long bytes(Layout... layouts) {
+    HighThroughputConfig limits =
+        HighThroughputTest.LIMITS.toBuilder().maxTokens(1024).layouts(layouts).build();
+    return ExpertBuffer.sizes(config().highThroughput(limits).build(), 2).symmetricBytes();
+  }
+
+  @Test
+  void aBoundBelowTheRowsOfOneTokenIsRefused() {
+    BufferConfig small =
+        config()
+            .highThroughput(HighThroughputTest.LIMITS.toBuilder().maxReceiveRows(1).build())
+            .build();
+    assertThatThrownBy(() -> ExpertBuffer.sizes(small, 2))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.RECEIVE_ROWS_TOO_FEW.id())
+        .hasMessageContaining("at least 2");
+  }
+
+  private static Routing ids(long... ids) {
+    return Routing.of(Tensor.of(ids, 1, ids.length));
+  }
+}
