@@ -355,6 +355,13 @@ public enum ErrorCode {
       "A buffer was not opened for the layout of a dispatch.",
       "Declare all layouts of the dispatches: HighThroughputConfig.Builder.layouts."),
 
+  ROWS_NOT_IN_REGION(
+      1434,
+      "The rows of a combine lie where peers cannot read them, in a buffer that promises to combine"
+          + " in place.",
+      "Write results into Dispatch.combineInput, or open the buffer without combineInPlace or with"
+          + " EXPERT_MAJOR among its layouts."),
+
   PLACEMENT_OF_OTHER_GROUP(
       1425,
       "The expert placement is for another number of ranks.",
@@ -1241,6 +1248,11 @@ public enum ErrorCode {
       6117,
       "The ranks opened memory for puts with different configurations.",
       "Use the same configuration on all ranks."),
+
+  CUDA_NO_BULK_COPIES(
+      6118,
+      "A GPU has no bulk copies, which combines in place need.",
+      "Use GPUs of compute capability 9.0 or later, or open the buffer without combineInPlace."),
 
   LIBRARY_CALL_STUCK(
       6120,

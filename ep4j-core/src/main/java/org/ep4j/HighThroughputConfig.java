@@ -116,6 +116,10 @@ public final class HighThroughputConfig {
    * faster with few SMs. The caller writes a row only once nothing reads the received rows that
    * share its memory: with payloads narrower than the result, row i of the result covers several
    * received rows. Rows wider than {@link #rowDType()} keep memory of their own.
+   *
+   * <p>With {@link Layout#FLAT} alone in {@link #layouts()} it is a promise: no memory is reserved
+   * for other rows, and a combine of rows elsewhere, or of wider ones, is refused with {@link
+   * ErrorCode#ROWS_NOT_IN_REGION}. GPUs of a node then need bulk copies (compute capability 9.0).
    */
   public boolean combineInPlace() {
     return combineInPlace;

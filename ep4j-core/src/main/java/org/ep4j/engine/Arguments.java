@@ -240,6 +240,28 @@ public final class Arguments {
     }
   }
 
+  /**
+   * Requires that peers can read the rows of a combine.
+   *
+   * @param inRegion whether they lie in the region of this rank
+   */
+  public static void combineInPlace(BufferConfig config, Tensor y, boolean inRegion) {
+    if (Limits.combinesInPlaceOnly(config) && y.byteSize() > 0 && !inRegion) {
+      throw notInRegion("y", y);
+    }
+  }
+
+  /** The error for rows that peers cannot read, in a buffer that combines in place only. */
+  public static InvalidArgumentException notInRegion(String name, Object value) {
+    return invalid(
+        ErrorCode.ROWS_NOT_IN_REGION,
+        name,
+        value,
+        "in the received rows of this buffer, which combines in place (combineInPlace, FLAT alone)",
+        "write results into combineInput, in a type no wider than rowDType, or open the buffer"
+            + " without combineInPlace");
+  }
+
   /** Requires a handle of a dispatch with the same layout. */
   public static void sameLayout(Layout layout, DispatchHandle handle) {
     if (handle.layout() != layout) {

@@ -34,6 +34,16 @@ public final class Limits {
     return config.highThroughput().isPresent() ? config.highThroughput().get().layouts() : Set.of();
   }
 
+  /**
+   * Whether every combine reads rows where they were received: experts write over them, and all are
+   * FLAT. Rows elsewhere are refused then, so no rank reserves memory for them.
+   */
+  public static boolean combinesInPlaceOnly(BufferConfig config) {
+    return config.highThroughput().isPresent()
+        && config.highThroughput().get().combineInPlace()
+        && layouts(config).equals(Set.of(Layout.FLAT));
+  }
+
   /** Tokens of a rank in low-latency operations; 0 without these operations. */
   public static int lowLatencyTokens(BufferConfig config) {
     return config.lowLatency().isPresent() ? config.lowLatency().get().maxTokens() : 0;

@@ -104,8 +104,10 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
    * @param capacity rows of its receive region
    * @param bitsInPlace widest elements of results that experts write over the received rows; 0:
    *     none
+   * @param inPlaceOnly whether there is no other memory for results
    */
-  public record Sizes(int rank, int ranks, int hidden, int capacity, int bitsInPlace) {
+  public record Sizes(
+      int rank, int ranks, int hidden, int capacity, int bitsInPlace, boolean inPlaceOnly) {
     /** Sizes as a configuration has them. */
     public static Sizes of(BufferConfig config, int rank, int capacity) {
       return new Sizes(
@@ -115,7 +117,8 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
           capacity,
           config.highThroughput().map(HighThroughputConfig::combineInPlace).orElse(false)
               ? Limits.rowDType(config).bits()
-              : 0);
+              : 0,
+          Limits.combinesInPlaceOnly(config));
     }
   }
 
@@ -345,6 +348,9 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
           "pass a type that combine can sum");
     }
     Array array = type.bits() <= sizes.bitsInPlace ? Array.ROWS : Array.COMBINE_INPUT;
+    if (array != Array.ROWS && sizes.inPlaceOnly) {
+      throw Arguments.notInRegion("dtype", type);
+    }
     require(array, type, hidden);
     return combineInputs[type.ordinal()].of(
         delivery.memory(array),

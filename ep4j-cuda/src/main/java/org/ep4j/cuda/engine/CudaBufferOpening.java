@@ -162,6 +162,9 @@ final class CudaBufferOpening implements AutoCloseable {
               }
               CudaDevice opened = own(CudaDevice.open(ordinal));
               opened.makeCurrent();
+              if (one) {
+                requireBulkCopies(opened, wanted);
+              }
               return opened;
             });
     rejoin.meet();
@@ -290,6 +293,18 @@ final class CudaBufferOpening implements AutoCloseable {
     DeviceMemory owners = owners(device, config);
     DeviceMemory peers = own(DeviceMemory.allocate(device, Peers.tableBytes(ranks)));
     return new Tables(stream, owners, own(new HostWords(device, ranks)), peers);
+  }
+
+  /** Ranks of a node that combine in place have no memory for rows that would be pushed. */
+  private static void requireBulkCopies(CudaDevice device, BufferConfig config) {
+    if (Limits.combinesInPlaceOnly(config) && !device.properties().hasBulkCopies()) {
+      throw new InvalidArgumentException(
+          ErrorCode.CUDA_NO_BULK_COPIES,
+          "highThroughput.combineInPlace",
+          "true, with FLAT alone, on " + device,
+          "false where GPUs have no bulk copies",
+          "leave it out, or use GPUs of compute capability 9.0 or later");
+    }
   }
 
   private static void requireReadmission(Backend backend, boolean again) {

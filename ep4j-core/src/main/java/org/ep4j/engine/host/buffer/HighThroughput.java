@@ -222,6 +222,7 @@ final class HighThroughput {
     try {
       HighThroughputChecks.combine(
           context.config, y, handle, options, handle.rows(), true, HostCallMemory.ANY);
+      Arguments.combineInPlace(context.config, y, staging.inRegion(y));
       if (execution.isAsync()) {
         CombineResult<HostEnd> result = nextCombine();
         result.end.queued(

@@ -88,7 +88,7 @@ public final class HighThroughputLayout {
   /** Source rank, int. */
   public final long sourceRanks;
 
-  /** Rows to be combined, at most 4 bytes an element. */
+  /** Rows to be combined, at most 4 bytes an element; none if combines read them in place. */
   public final long combineRows;
 
   /** Weights to be combined, float [capacity, K]. */
@@ -113,7 +113,8 @@ public final class HighThroughputLayout {
     sourceTokens = page(topkWeights + capacity * 4L * config.topK());
     sourceRanks = page(sourceTokens + capacity * 4L);
     combineRows = page(sourceRanks + capacity * 4L);
-    combineWeights = page(combineRows + capacity * DType.FP32.bytes(config.hidden()));
+    long copies = Limits.combinesInPlaceOnly(config) ? 0 : capacity;
+    combineWeights = page(combineRows + copies * DType.FP32.bytes(config.hidden()));
     bytes =
         config.highThroughput().isEmpty()
             ? 0
@@ -127,7 +128,10 @@ public final class HighThroughputLayout {
   long likelyBytes(BufferConfig config, int ranks) {
     DType row = Limits.rowDType(config);
     long received = Math.min(capacity, (long) ranks * Limits.tokens(config));
-    long summed = (row.summable() ? row : DType.BF16).bytes(config.hidden());
+    long summed =
+        Limits.combinesInPlaceOnly(config)
+            ? 0
+            : (row.summable() ? row : DType.BF16).bytes(config.hidden());
     return bytes == 0 ? 0 : rows + received * (maxRowBytes + summed);
   }
 

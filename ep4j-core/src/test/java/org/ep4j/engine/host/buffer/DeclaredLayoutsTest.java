@@ -5,9 +5,13 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.engine.host.buffer.HighThroughputTest.config;
 import static org.ep4j.engine.host.buffer.HighThroughputTest.constant;
 
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.ep4j.BufferConfig;
+import org.ep4j.DType;
+import org.ep4j.DispatchHandle;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.FlatDispatch;
 import org.ep4j.HighThroughputConfig;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
@@ -67,6 +71,41 @@ class DeclaredLayoutsTest {
     HighThroughputConfig limits =
         HighThroughputTest.LIMITS.toBuilder().maxTokens(1024).layouts(layouts).build();
     return ExpertBuffer.sizes(config().highThroughput(limits).build(), 2).symmetricBytes();
+  }
+
+  /** Also where ranks are threads, which could read any memory: programs fail alike everywhere. */
+  @Test
+  void aBufferThatCombinesInPlaceRefusesRowsElsewhere() {
+    BufferConfig config =
+        config()
+            .highThroughput(
+                HighThroughputTest.LIMITS.toBuilder()
+                    .layouts(Layout.FLAT)
+                    .combineInPlace(true)
+                    .build())
+            .build();
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+            // Rank 1 has no experts of these choices: it combines without rows.
+            FlatDispatch received = buffer.dispatch(constant(3, 1), ids(0, 1));
+            try (DispatchHandle handle = received.handle()) {
+              long rows = received.rows();
+              if (rows > 0) {
+                refused(() -> buffer.combine(constant(3, (int) rows), handle));
+              }
+              refused(() -> received.combineInput(DType.FP32));
+              assertThat(buffer.combine(received.x(), handle).x().getFloat(0)).isEqualTo(3);
+            }
+          }
+        });
+  }
+
+  private static void refused(ThrowingCallable call) {
+    assertThatThrownBy(call)
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.ROWS_NOT_IN_REGION.id());
   }
 
   @Test

@@ -58,8 +58,9 @@ public final class RegionLayout {
   public final long slotToken;
 
   /**
-   * Ranks whose rows return here: this rank, and those of other nodes whose rail it is. Each has
-   * {@link #rowsOfSource} rows and {@code ranks * groupWords} words of groups.
+   * Ranks whose rows return here; none where combines read them in place. Else this rank, and those
+   * of other nodes whose rail it is. Each has {@link #rowsOfSource} rows and {@code ranks *
+   * groupWords} words of groups.
    */
   final long returnSources;
 
@@ -144,7 +145,8 @@ public final class RegionLayout {
                 InternodeChunks.alignToLine(maxScaleBytes + SLOT_CHOICE * config.topK())
                     + InternodeChunks.alignToLine(maxRowBytes),
                 max * InternodeChunks.returnRecordBytes(returnRowBytes, config.topK(), true));
-    returnSources = 1L + maxSenders(nodes);
+    boolean returns = nodes.count() > 1 || !Limits.combinesInPlaceOnly(config);
+    returnSources = returns ? 1L + maxSenders(nodes) : 0;
     // Within one node, rows that a rank holds for its own tokens do not return; see
     // kernels/combine/token_sums.cuh.
     rowsOfSource = tokens * (nodes.count() == 1 ? Math.min(config.topK(), ranks - 1) : max);

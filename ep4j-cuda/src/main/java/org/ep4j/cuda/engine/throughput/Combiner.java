@@ -112,8 +112,11 @@ final class Combiner {
     p.hidden.set(hidden);
     long rowWeights = address(Staging.Buffer.ROW_WEIGHTS, options.topkWeights(), stream);
     p.weights.set(rowWeights);
-    boolean readable = flat && internode == null && isReadable(y);
-    p.rowsPlace.set(readable ? y.address() - context.region.address() : 0);
+    boolean inPlace = Limits.combinesInPlaceOnly(context.config);
+    boolean readable = flat && internode == null && (inPlace || isReadable(y));
+    // A rank without rows names a place too: without one, all ranks would push.
+    long place = y.byteSize() == 0 ? context.layout.received.rows : offset(y);
+    p.rowsPlace.set(readable ? place : 0);
     p.weightsPlace.set(readable ? weightsPlace(options.topkWeights(), rowWeights, stream) : 0);
     p.out.set(out.address());
     p.bias0.set(address(Staging.Buffer.BIAS0, options.bias0(), stream));
@@ -158,9 +161,13 @@ final class Combiner {
     return ticket;
   }
 
+  private long offset(Tensor tensor) {
+    return tensor.address() - context.region.address();
+  }
+
   /** Whether peers can read a tensor: it is in the region of this rank. */
-  private boolean isReadable(Tensor tensor) {
-    long at = tensor.address() - context.region.address();
+  boolean isReadable(Tensor tensor) {
+    long at = offset(tensor);
     return context.device.properties().hasBulkCopies()
         && tensor.onDevice()
         && at > 0

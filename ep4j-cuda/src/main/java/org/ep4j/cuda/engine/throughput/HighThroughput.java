@@ -196,6 +196,7 @@ public final class HighThroughput {
         handle.limit,
         capturing,
         context.staging.accepted(capturing));
+    Arguments.combineInPlace(context.config, y, combiner.isReadable(y));
     if (debug) {
       requireRowsOf(handle, y);
     }

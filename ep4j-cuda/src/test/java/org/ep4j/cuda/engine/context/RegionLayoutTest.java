@@ -64,6 +64,20 @@ class RegionLayoutTest {
     assertThat(flat.bytes).isLessThan(grouped.bytes);
   }
 
+  @Test
+  void nothingIsReservedForRowsThatCombinesReadInPlace() {
+    HighThroughputConfig.Builder limits =
+        HighThroughputConfig.builder().maxTokens(1024).layouts(Layout.FLAT);
+    RegionLayout pushes = layout(2, limits);
+    RegionLayout reads = layout(2, limits.combineInPlace(true));
+    assertThat(pushes.returnWeights - pushes.returnBuffer).isEqualTo(1024L * 4096 * 2);
+    assertThat(reads.returnBuffer).isEqualTo(reads.bytes);
+    assertThat(reads.bytes - (reads.combineWeights - reads.received.rows)).isLessThan(64 << 20);
+    RegionLayout grouped =
+        layout(2, limits.layouts(Layout.FLAT, Layout.EXPERT_MAJOR).combineInPlace(true));
+    assertThat(grouped.returnBuffer).as("sums of experts are pushed").isLessThan(grouped.bytes);
+  }
+
   private static RegionLayout layout(int ranks, HighThroughputConfig.Builder limits) {
     return new RegionLayout(
         BufferConfig.builder()
