@@ -185,7 +185,10 @@ class Shapes:
     ) -> "ep4j.BufferConfig":
         # A flat dispatch delivers at most one row of each token; grouped rows need ep4j's worst case.
         rows = 0 if grouped else tokens * self.world.size
-        return dataclasses.replace(config, max_tokens=tokens, max_receive_rows=rows)
+        layouts = () if grouped else (ep4j.FLAT,)
+        return dataclasses.replace(
+            config, max_tokens=tokens, max_receive_rows=rows, layouts=layouts
+        )
 
     def _agreed(self, config: "ep4j.BufferConfig", tokens: int) -> "ep4j.BufferConfig":
         """For the largest batch of any rank, and for more where the granted memory allows; collective."""

@@ -134,7 +134,7 @@ class BufferConfig(Sized):
         ("wire_service_level", c_int32),
         ("wire_traffic_class", c_int32),
         ("wire_gpu_direct", c_int32),
-        ("reserved", c_int32),
+        ("layouts", c_int32),
     )
 
 

@@ -95,7 +95,8 @@ class BufferConfig:
     low_latency_max_tokens: int = 0  # low latency: tokens per rank, M; 0: no such operations
     rank_of_expert: Optional[Sequence[int]] = None  # [E]; None: consecutive blocks
     row_dtype: Any = _abi.BF16  # widest row type that is sent, a torch dtype or ep4j.BF16 and so on
-    max_receive_rows: int = 0  # rows of the receive region; 0: the worst case
+    layouts: Sequence[int] = ()  # FLAT, EXPERT_MAJOR: of high-throughput dispatches; (): both
+    max_receive_rows: int = 0  # rows of the receive region; 0: the worst case of the layouts
     expert_alignment: int = 128  # largest alignment of a call
     combine_in_place: bool = False  # combine_input is the memory of the received rows
     masking: bool = False  # low-latency operations mask late ranks instead of failing
@@ -144,6 +145,7 @@ class BufferConfig:
             setattr(config, name, arguments.int32(name, getattr(self, name)))
         config.row_dtype = self._row_type()
         config.max_receive_rows = arguments.int64("max_receive_rows", self.max_receive_rows)
+        config.layouts = self._layouts()
         config.combine_in_place = 1 if self.combine_in_place else 0
         config.masking = 1 if self.masking else 0
         config.timeout_ms = arguments.milliseconds("timeout", self.timeout)
@@ -152,6 +154,16 @@ class BufferConfig:
         self._write_placement(config)
         self._write_wire(config)
         return config
+
+    def _layouts(self) -> int:
+        bits = 0
+        for layout in self.layouts:
+            if layout not in (_abi.FLAT, _abi.EXPERT_MAJOR):
+                raise arguments.invalid_value(
+                    "layouts", layout, "FLAT, EXPERT_MAJOR or both", "name the layouts of dispatches"
+                )
+            bits |= 1 << (layout - _abi.FLAT)
+        return bits
 
     def _row_type(self) -> int:
         if isinstance(self.row_dtype, int):

@@ -7,6 +7,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.HighThroughputConfig;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyConfig;
 import org.ep4j.WireOptions;
 import org.ep4j.memory.NativeMemory;
@@ -76,6 +77,10 @@ final class BufferConfigs {
       if (rows != 0) {
         part.maxReceiveRows(rows);
       }
+      int layouts = NativeMemory.getInt(at + BufferStructs.LAYOUTS);
+      if (layouts != 0) {
+        part.layouts(layouts(layouts));
+      }
       int alignment = NativeMemory.getInt(at + BufferStructs.EXPERT_ALIGNMENT);
       if (alignment != 0) {
         part.expertAlignment(alignment);
@@ -92,6 +97,22 @@ final class BufferConfigs {
                       "config->masking", NativeMemory.getInt(at + BufferStructs.MASKING)))
               .build());
     }
+  }
+
+  private static Layout[] layouts(int given) {
+    return switch (given) {
+      case BufferStructs.LAYOUT_FLAT -> new Layout[] {Layout.FLAT};
+      case BufferStructs.LAYOUT_EXPERT_MAJOR -> new Layout[] {Layout.EXPERT_MAJOR};
+      case BufferStructs.LAYOUT_FLAT | BufferStructs.LAYOUT_EXPERT_MAJOR ->
+          new Layout[] {Layout.FLAT, Layout.EXPERT_MAJOR};
+      default ->
+          throw new InvalidArgumentException(
+              ErrorCode.NATIVE_VALUE,
+              "config->layouts",
+              Integer.toString(given),
+              "a sum of EP4J_LAYOUT_* constants",
+              "set it to 0 for both");
+    };
   }
 
   private static void names(BufferConfig.Builder config, long at) {

@@ -29,7 +29,12 @@ final class BufferStructs {
   static final long WIRE_SERVICE_LEVEL = CONFIG.int32("wire_service_level");
   static final long WIRE_TRAFFIC_CLASS = CONFIG.int32("wire_traffic_class");
   static final long WIRE_GPU_DIRECT = CONFIG.int32("wire_gpu_direct");
-  static final long CONFIG_RESERVED = CONFIG.int32("reserved");
+  static final long LAYOUTS = CONFIG.int32("layouts");
+
+  /** Bits of {@link #LAYOUTS}. */
+  static final int LAYOUT_FLAT = 1;
+
+  static final int LAYOUT_EXPERT_MAJOR = 2;
 
   /** Bits of {@link #WIRE_OPTIONS}. */
   static final int HAS_LANES = 1;

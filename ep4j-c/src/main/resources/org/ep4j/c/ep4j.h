@@ -201,6 +201,9 @@ enum {
   EP4J_WIRE_GPU_DIRECT = 16
 };
 
+/* Bits of ep4j_buffer_config.layouts. */
+enum { EP4J_LAYOUT_FLAT = 1, EP4J_LAYOUT_EXPERT_MAJOR = 2 };
+
 /*
  * Shape and limits of a buffer; the same on every rank. It has high-throughput operations
  * (max_tokens > 0), low-latency operations (low_latency_max_tokens > 0), or both.
@@ -230,7 +233,7 @@ typedef struct ep4j_buffer_config {
   int32_t wire_service_level;    /* verbs: 0 to 15 */
   int32_t wire_traffic_class;    /* verbs: 0 to 255 */
   int32_t wire_gpu_direct;       /* verbs: 1: ports read and write GPU memory */
-  int32_t reserved;
+  int32_t layouts;               /* bits EP4J_LAYOUT_*: of high-throughput dispatches; 0: both */
 } ep4j_buffer_config;
 
 /* An open buffer with the choices of the engine. */
