@@ -2,6 +2,7 @@ package org.ep4j.conformance;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import java.util.List;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
@@ -60,7 +61,8 @@ final class HighThroughputStep {
     boolean weighted = in.shared().nextInt(4) != 0;
     batch = Batch.draw(in.shared(), in.shape(), in.shape().maxTokens(), weighted, arena);
     oracle = new HighThroughputOracle(batch.world(), in.shape().ranksPerNode());
-    layout = in.shared().nextInt(2) == 0 ? Layout.FLAT : Layout.EXPERT_MAJOR;
+    List<Layout> layouts = in.shape().layouts();
+    layout = layouts.get(in.shared().nextInt(layouts.size()));
     int alignment =
         in.shared().nextBoolean() ? 1 : in.shared().nextInt(1, in.shape().expertAlignment() + 1);
     int worst = 0;
@@ -258,6 +260,9 @@ final class HighThroughputStep {
     do {
       dtype = SUMMABLE[in.shared().nextInt(SUMMABLE.length)];
     } while (hidden % (128 / dtype.bits()) != 0);
+    if (in.shape().combinesInPlaceOnly() && !fitsInPlace(dtype, hidden)) {
+      return;
+    }
     int tokens = batch.world().tokens(in.rank());
     boolean flat = layout == Layout.FLAT;
     Inputs inputs = new Inputs(in.shared().nextLong());
@@ -311,6 +316,14 @@ final class HighThroughputStep {
     Poison.fill(combine);
   }
 
+  /** Whether experts can write such rows over those that were received; the same on all ranks. */
+  private boolean fitsInPlace(DType dtype, int hidden) {
+    Dispatch here = delivered;
+    return here != null
+        && here.x().size(1) == hidden
+        && dtype.bits() <= in.shape().rowDType().bits();
+  }
+
   /**
    * Rows of the experts: in the region that peers read, in the received rows, or in other memory;
    * on all ranks in the region once in three times, since rows travel another way then.
@@ -319,7 +332,7 @@ final class HighThroughputStep {
     long rows = handle.rows();
     Dispatch here = delivered;
     Tensor y = null;
-    boolean everywhere = in.shared().nextInt(3) == 0;
+    boolean everywhere = in.shared().nextInt(3) == 0 || in.shape().combinesInPlaceOnly();
     if (here != null && here.x().size(1) == terms.hidden()) {
       if (everywhere || in.own().nextInt(3) == 0) {
         y = here.combineInput(terms.dtype()).rows(0, rows);

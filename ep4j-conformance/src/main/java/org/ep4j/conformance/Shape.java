@@ -1,12 +1,14 @@
 package org.ep4j.conformance;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.SplittableRandom;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.EngineName;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.HighThroughputConfig;
+import org.ep4j.Layout;
 import org.ep4j.WireName;
 import org.ep4j.WireOptions;
 
@@ -21,6 +23,7 @@ import org.ep4j.WireOptions;
  * @param lowLatencyMaxTokens the same for low latency
  * @param expertAlignment largest alignment
  * @param rowDType widest row
+ * @param layouts of high-throughput dispatches
  * @param combineInPlace whether experts write their rows over the received ones
  * @param ranksPerNode ranks that share memory; 0 = all
  * @param lanes lanes of a wire between nodes; 0 = as many as the wire chooses
@@ -34,9 +37,15 @@ record Shape(
     int lowLatencyMaxTokens,
     int expertAlignment,
     DType rowDType,
+    List<Layout> layouts,
     boolean combineInPlace,
     int ranksPerNode,
     int lanes) {
+  private static final List<List<Layout>> LAYOUTS =
+      List.of(
+          List.of(Layout.FLAT, Layout.EXPERT_MAJOR),
+          List.of(Layout.FLAT),
+          List.of(Layout.EXPERT_MAJOR));
   private static final int[] LANES = {0, 1, 3, 8};
 
   private static final int[] ALIGNMENTS = {1, 2, 3, 8, 16, 64};
@@ -77,6 +86,7 @@ record Shape(
         lowLatency ? random.nextInt(1, 24) : 0,
         ALIGNMENTS[random.nextInt(ALIGNMENTS.length)],
         ROWS[random.nextInt(ROWS.length)],
+        LAYOUTS.get(random.nextInt(LAYOUTS.size())),
         random.nextBoolean(),
         wire.isEmpty() ? 0 : random.nextInt(1, ranks + 1),
         wire.isEmpty() ? 0 : LANES[random.nextInt(LANES.length)]);
@@ -92,6 +102,11 @@ record Shape(
       rankOf[e] = random.nextInt(3) == 0 ? favourite : random.nextInt(ranks);
     }
     return ExpertPlacement.table(rankOf, ranks);
+  }
+
+  /** Whether a combine of rows elsewhere, or of wider ones, is refused. */
+  boolean combinesInPlaceOnly() {
+    return combineInPlace && layouts.equals(List.of(Layout.FLAT));
   }
 
   BufferConfig config(String engine, String wire) {
@@ -114,6 +129,7 @@ record Shape(
               .maxTokens(maxTokens)
               .rowDType(rowDType)
               .expertAlignment(expertAlignment)
+              .layouts(layouts.toArray(Layout[]::new))
               .combineInPlace(combineInPlace)
               .build());
     }
