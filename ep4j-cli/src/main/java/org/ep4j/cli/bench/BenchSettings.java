@@ -277,14 +277,14 @@ record BenchSettings(
 
   /** The buffer for high throughput. */
   BufferConfig highThroughputConfig(int ranks) {
-    return config(ranks).highThroughput(highThroughputPart(List.of(payload()))).build();
+    return config(ranks).highThroughput(highThroughputPart(List.of(payload()), layout)).build();
   }
 
   /** The buffer for all operations with all payloads. */
   BufferConfig pressureConfig(int ranks) {
     BufferConfig.Builder config = config(ranks);
     if (highThroughput()) {
-      config.highThroughput(highThroughputPart(payloads));
+      config.highThroughput(highThroughputPart(payloads, Layout.FLAT, Layout.EXPERT_MAJOR));
     }
     if (lowLatency()) {
       config.lowLatency(maxTokens);
@@ -292,7 +292,7 @@ record BenchSettings(
     return config.build();
   }
 
-  private HighThroughputConfig highThroughputPart(List<Payload> travelling) {
+  private HighThroughputConfig highThroughputPart(List<Payload> travelling, Layout... layouts) {
     DType widest =
         travelling.stream()
             .flatMap(each -> Stream.of(each.sums(), each.rows()))
@@ -301,6 +301,7 @@ record BenchSettings(
     return HighThroughputConfig.builder()
         .maxTokens(Math.max(1, tokens))
         .rowDType(widest)
+        .layouts(layouts)
         .combineInPlace(options.zeroCopy())
         .build();
   }
