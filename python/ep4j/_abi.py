@@ -15,6 +15,9 @@ BF16, FP16, FP32, FP8_E4M3, NVFP4, INT32, INT64, UE8M0, UINT8 = range(1, 10)
 # Orders of received rows.
 FLAT, EXPERT_MAJOR, RANK_MAJOR = range(1, 4)
 
+# Bits of ep4j_buffer_config.layouts.
+LAYOUT_FLAT, LAYOUT_EXPERT_MAJOR = 1, 2
+
 # Rows of a low-latency dispatch.
 ROWS_BF16, ROWS_FP8, ROWS_NVFP4 = range(1, 4)
 

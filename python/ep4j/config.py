@@ -80,6 +80,9 @@ def record(kind: Type[T], structure: ctypes.Structure) -> T:
     return kind(*values)
 
 
+_LAYOUT_BITS = {_abi.FLAT: _abi.LAYOUT_FLAT, _abi.EXPERT_MAJOR: _abi.LAYOUT_EXPERT_MAJOR}
+
+
 @dataclasses.dataclass(frozen=True)
 class BufferConfig:
     """Shape and limits of a buffer; the same on every rank.
@@ -158,11 +161,11 @@ class BufferConfig:
     def _layouts(self) -> int:
         bits = 0
         for layout in self.layouts:
-            if layout not in (_abi.FLAT, _abi.EXPERT_MAJOR):
+            if layout not in _LAYOUT_BITS:
                 raise arguments.invalid_value(
                     "layouts", layout, "FLAT, EXPERT_MAJOR or both", "name the layouts of dispatches"
                 )
-            bits |= 1 << (layout - _abi.FLAT)
+            bits |= _LAYOUT_BITS[layout]
         return bits
 
     def _row_type(self) -> int:

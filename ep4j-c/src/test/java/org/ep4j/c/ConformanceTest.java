@@ -139,6 +139,8 @@ class ConformanceTest {
   void startWithoutJvmNamesTheRemedy() throws Exception {
     Map<String, String> none = without("EP4J_JAVA_HOME");
     none.put("JAVA_HOME", "");
+    // A bundle, which may be the caller's, has a JVM of its own.
+    none.put("EP4J_HOME", program.jar().resolveSibling("..").toString());
     assertStartFails(none, "EP4J-6131: no JVM: neither EP4J_JAVA_HOME nor JAVA_HOME is set");
     assertStartFails(
         with("EP4J_JAVA_HOME", directory.toString()),
