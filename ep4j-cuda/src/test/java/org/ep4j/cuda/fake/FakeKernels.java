@@ -24,6 +24,8 @@ final class FakeKernels {
   static final String DISPATCH = symbol("dispatch_kernel", new DispatchParameters());
   static final String EXPERT_DISPATCH = symbol("expert_dispatch_kernel", new DispatchParameters());
   static final String COMBINE_BF16 = symbol("combine_kernel_bf16", new CombineParameters());
+  static final String COMBINE_BF16_PUSH =
+      symbol("combine_kernel_bf16_push", new CombineParameters());
   static final String LOW_LATENCY_DISPATCH_BF16 =
       symbol("low_latency::dispatch_bf16", new LowLatencyParameters());
   static final String LOW_LATENCY_COMBINE_BF16 =

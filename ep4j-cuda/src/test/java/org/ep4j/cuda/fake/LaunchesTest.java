@@ -159,7 +159,7 @@ class LaunchesTest {
             Tensor y = dispatch.combineInput(DType.BF16);
             Tensor sums = rank.buffer.combine(y, handle, rank.combining()).x();
             Launch launch = last();
-            assertThat(launch.kernel()).isEqualTo(FakeKernels.COMBINE_BF16);
+            assertThat(launch.kernel()).isEqualTo(FakeKernels.COMBINE_BF16_PUSH);
             assertThat(launch.blocks()).isEqualTo(rank.buffer.parallelism());
             assertThat(launch.stream()).isEqualTo(rank.stream.handle());
             assertThat(launch.get("y")).isEqualTo(y.address());
@@ -184,8 +184,10 @@ class LaunchesTest {
             rank.buffer.combine(dispatch.combineInput(DType.BF16), handle, rank.combining());
             Launch elsewhere = last();
             assertThat(inPlace.get("rows_place")).isEqualTo(place);
+            assertThat(inPlace.kernel()).isEqualTo(FakeKernels.COMBINE_BF16);
             assertThat(inPlace.get("weights_place")).isZero();
             assertThat(elsewhere.get("rows_place")).isZero();
+            assertThat(elsewhere.kernel()).isEqualTo(FakeKernels.COMBINE_BF16_PUSH);
           }
           Dispatch grouped = rank.dispatch(Layout.EXPERT_MAJOR);
           try (DispatchHandle handle = grouped.handle()) {

@@ -128,7 +128,7 @@ class WarmCallsTest {
           }
         });
     assertThat(FakeKernels.launches().stream().map(FakeKernels.Launch::kernel))
-        .contains(FakeKernels.DISPATCH, FakeKernels.EXPERT_DISPATCH, FakeKernels.COMBINE_BF16);
+        .contains(FakeKernels.DISPATCH, FakeKernels.EXPERT_DISPATCH, FakeKernels.COMBINE_BF16_PUSH);
   }
 
   private static void pair(

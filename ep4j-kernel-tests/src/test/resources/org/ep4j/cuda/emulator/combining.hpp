@@ -268,7 +268,9 @@ class Combining {
         std::max<u64>(p.push_warps * STAGES * (p.stage_bytes + 8) + warps * row_list(p) + 5 * p.ranks * 4,
                       p.table_bytes + combining::PIPELINES * combining::PullRing::bytes(p));
     launch.body = [p, flat, type = combine->type] {
-      if (flat) {
+      if (flat && p.rows_place == 0) {
+        type == FP32 ? combining::ep4j::combine_kernel_fp32_push(p) : combining::ep4j::combine_kernel_bf16_push(p);
+      } else if (flat) {
         type == FP32 ? combining::ep4j::combine_kernel_fp32(p) : combining::ep4j::combine_kernel_bf16(p);
       } else if (type == FP32) {
         combining::ep4j::expert_combine_kernel_fp32(p);

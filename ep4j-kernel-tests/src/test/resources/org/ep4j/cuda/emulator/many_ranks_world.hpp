@@ -178,7 +178,7 @@ inline void run_pull(ManyRanks& world, u32 withdrawn, bool late) {
   bool fails = withdrawn < world.ranks;
   if (late) {
     launch.blocks = 1;
-    launch.body = [p, &world] { combining::end_reading(p, world.context()); };
+    launch.body = [p, &world] { combining::end_reading(p, world.context(), true); };
     world.machine.enqueue(0, std::move(launch));
   } else {
     launch.body = [p] { combining::ep4j::combine_kernel_bf16(p); };

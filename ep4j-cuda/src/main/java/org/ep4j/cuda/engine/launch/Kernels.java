@@ -65,6 +65,7 @@ public final class Kernels implements AutoCloseable {
   public final KernelCall<ExpertIdsParameters> expertIds;
 
   private final Map<DType, KernelCall<CombineParameters>> flatCombines = new EnumMap<>(DType.class);
+  private final Map<DType, KernelCall<CombineParameters>> flatPushes = new EnumMap<>(DType.class);
   private final ExpertCombines expertCombines;
 
   /** Multiply the rows by their weights. */
@@ -112,10 +113,12 @@ public final class Kernels implements AutoCloseable {
         expertCombines = combines(load(files, INTERNODE_COMBINE), name);
         weightedCombines = combines(load(files, INTERNODE_WEIGHTED_COMBINE), name);
         flatCombines.putAll(expertCombines.rounding);
+        flatPushes.putAll(expertCombines.rounding);
       } else {
         CudaModule flat = load(files, COMBINE);
         for (DType dtype : SUMMED) {
           flatCombines.put(dtype, combine(flat, "combine_kernel", dtype, ""));
+          flatPushes.put(dtype, combine(flat, "combine_kernel", dtype, "_push"));
         }
         String name = "expert_combine_kernel";
         expertCombines = combines(load(files, EXPERT_COMBINE), name);
@@ -199,9 +202,13 @@ public final class Kernels implements AutoCloseable {
     return owned.own(new KernelCall<>(module, name, parameters, THREADS, sharedBytes));
   }
 
-  /** The combine of FLAT rows of a summed type. */
-  public KernelCall<CombineParameters> flatCombine(DType dtype) {
-    return of(flatCombines, dtype);
+  /**
+   * The combine of FLAT rows of a summed type.
+   *
+   * @param readable whether peers can read the rows of this rank
+   */
+  public KernelCall<CombineParameters> flatCombine(DType dtype, boolean readable) {
+    return of(readable ? flatCombines : flatPushes, dtype);
   }
 
   /**

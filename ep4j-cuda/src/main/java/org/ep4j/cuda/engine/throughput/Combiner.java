@@ -94,9 +94,11 @@ final class Combiner {
     DType dtype = y.dtype();
     boolean exact = !flat && !options.partialRounding();
     DType traveling = exact ? DType.FP32 : dtype;
+    boolean inPlace = Limits.combinesInPlaceOnly(context.config);
+    boolean readable = flat && internode == null && (inPlace || isReadable(y));
     KernelCall<CombineParameters> call =
         flat
-            ? context.kernels.flatCombine(dtype)
+            ? context.kernels.flatCombine(dtype, readable)
             : context.kernels.expertCombine(dtype, exact, options.applyWeights());
     CombineParameters p = call.parameters;
     setConstants(p);
@@ -112,8 +114,6 @@ final class Combiner {
     p.hidden.set(hidden);
     long rowWeights = address(Staging.Buffer.ROW_WEIGHTS, options.topkWeights(), stream);
     p.weights.set(rowWeights);
-    boolean inPlace = Limits.combinesInPlaceOnly(context.config);
-    boolean readable = flat && internode == null && (inPlace || isReadable(y));
     // A rank without rows names a place too: without one, all ranks would push.
     long place = y.byteSize() == 0 ? context.layout.received.rows : offset(y);
     p.rowsPlace.set(readable ? place : 0);
@@ -142,7 +142,7 @@ final class Combiner {
           p.stageBytes.set(stages.stageBytes());
           p.parts.set(work.parts);
           int bytes = stages.bytes() + Stages.weightLists(options);
-          if (flat) {
+          if (readable) {
             PullStages pull = pullStages(pieceBytes);
             p.tableBytes.set(pull.tableBytes());
             p.slots.set(pull.slots());

@@ -78,9 +78,11 @@ __device__ __forceinline__ Decision await_places(const CombineParameters& p, con
 }
 
 // After the last read of all blocks: tells the other ranks and awaits them. All threads of the last
-// block.
-__device__ __forceinline__ void end_reading(const CombineParameters& p, const WaitContext& w) {
-  for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
+// block. `pulled`: this rank has read rows where their holders keep them; another one has sums of
+// what was pushed, and may not have acquired the places of this epoch.
+__device__ __forceinline__ void end_reading(const CombineParameters& p, const WaitContext& w,
+                                            bool pulled) {
+  for (u32 r = threadIdx.x; pulled && r < p.ranks; r += blockDim.x) {
     if (p.peers[r] != nullptr &&
         load_relaxed_system(places_of(p, (u32)p.rank, r)) == WITHDRAWN) {
       fail_wait(w, PHASE_ROWS, r, w.epoch, 0);
