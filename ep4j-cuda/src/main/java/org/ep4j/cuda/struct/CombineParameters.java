@@ -74,9 +74,9 @@ public final class CombineParameters extends Struct {
   public final U64 pushWarps = u64("push_warps");
   public final U64 stageBytes = u64("stage_bytes");
 
-  // Pull, see combine/pull_rows.cuh.
+  // Rings, see combine/row_ring.cuh.
 
-  /** Shared memory for the rows' addresses, a multiple of 128. */
+  /** Shared memory before the rings, a multiple of 128. */
   public final U64 tableBytes = u64("table_bytes");
 
   public final U64 slots = u64("slots");

@@ -167,6 +167,13 @@ final class EmulatedKernels {
         "combine/combine_parameters.cuh",
         "constexpr bool APPLIES_WEIGHTS = EP4J_APPLY_WEIGHTS;",
         "#define APPLIES_WEIGHTS (p.slot_weights != nullptr)");
+    // Short rows fill the vectors of all threads.
+    change(
+        "combine/expert_jobs.cuh",
+        "constexpr u32 SUM_VECTORS = 4;",
+        "constexpr u32 SUM_VECTORS = 2;");
+    // The few groups of a small world fill the notices of a pipeline.
+    change("combine/push_notices.cuh", "constexpr u32 NOTICES = 16;", "constexpr u32 NOTICES = 2;");
     // The same for dispatches with and without weights.
     change(
         "lowlatency/low_latency.cuh",

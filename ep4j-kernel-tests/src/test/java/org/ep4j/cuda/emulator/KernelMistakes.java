@@ -72,6 +72,27 @@ final class KernelMistakes {
             "if (false) {",
             "HANG|the sum of token"),
         new Mistake(
+            "a slot of experts' rows is filled before it has been read",
+            "combine_world",
+            "combine/bring_expert_rows.cuh",
+            "if (i > 0) {",
+            "if (false) {",
+            "HANG|the sum of token"),
+        new Mistake(
+            "a group of sums is announced with the first piece of its last row",
+            "combine_world",
+            "combine/bring_expert_rows.cuh",
+            "job.ends_group = ends_group && at + piece == columns;",
+            "job.ends_group = ends_group && at == 0;",
+            "HANG|the sum of token"),
+        new Mistake(
+            "words of groups are overwritten before they are raised",
+            "combine_world",
+            "combine/push_notices.cuh",
+            ">= NOTICES) {",
+            ">= 2 * NOTICES) {",
+            "HANG|the sum of token|expected"),
+        new Mistake(
             "rows that their holder has given up are summed",
             "many_ranks_world",
             "combine/row_places.cuh",
@@ -95,9 +116,9 @@ final class KernelMistakes {
         new Mistake(
             "the sum of own experts is not rounded as if it had travelled",
             "combine_world",
-            "combine/expert_combine.cu",
-            "if constexpr (H::ELEMENTS == E) {",
-            "if constexpr (H::ELEMENTS > E) {",
+            "combine/add_expert_rows.cuh",
+            "clear();\n      add<T>(columns, job.biases);",
+            "job.own = 0;\n      add<T>(columns, job.biases);",
             "the sum of token"),
         new Mistake(
             "weights are saved in the order of choices, not of rows",

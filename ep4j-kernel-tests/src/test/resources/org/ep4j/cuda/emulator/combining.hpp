@@ -250,9 +250,13 @@ class Combining {
     bool flat = p.slot_rows == nullptr;
     u32 warps = combining::PIPELINES * world.random.between(2, 4);
     u32 row_bytes = (u32)p.columns * combine->values.bytes();
-    u32 longest = std::min(row_bytes, combining::PULL_VECTORS * (warps / combining::PIPELINES - 1) * LANES * 16);
-    p.table_bytes = (p.ranks * 16 + 127) / 128 * 128;
-    p.slot_bytes = world.random.once_in(3) ? 16 * world.random.between(1, longest / 16) : longest;
+    // Sums of experts may travel as float32: a piece of a ring is then twice as long.
+    u32 vectors = flat ? combining::PULL_VECTORS : combining::SUM_VECTORS;
+    u32 unit = flat ? 16 : 32;
+    u32 longest = std::min(flat ? row_bytes : ((u32)p.return_row_bytes + 31) / 32 * 32,
+                           vectors * (warps / combining::PIPELINES - 1) * LANES * 16);
+    p.table_bytes = (p.ranks * 20 + 127) / 128 * 128;
+    p.slot_bytes = world.random.once_in(3) ? unit * world.random.between(1, longest / unit) : longest;
     p.slots = world.random.between(2, 12);
     p.push_warps = world.random.between(1, warps - 1);
     p.stage_bytes = !flat                       ? 0
@@ -263,10 +267,11 @@ class Combining {
     launch.name = std::string(flat ? "FLAT" : "EXPERT_MAJOR") + " combine " +
                   std::to_string(world.tickets[r]) + " of column " + std::to_string(p.column);
     launch.blocks = world.random.between(1, world.blocks_of_device);
-    launch.threads = warps * LANES;
+    launch.threads = (flat ? warps : warps + 1) * LANES;
     launch.shared_bytes =
-        std::max<u64>(p.push_warps * STAGES * (p.stage_bytes + 8) + warps * row_list(p) + 5 * p.ranks * 4,
-                      p.table_bytes + combining::PIPELINES * combining::PullRing::bytes(p));
+        flat ? std::max<u64>(p.push_warps * STAGES * (p.stage_bytes + 8) + warps * row_list(p) + 5 * p.ranks * 4,
+                             p.table_bytes + combining::PIPELINES * combining::PullRing::bytes(p))
+             : p.table_bytes + combining::PIPELINES * combining::ExpertRing::bytes(p);
     launch.body = [p, flat, type = combine->type] {
       if (flat && p.rows_place == 0) {
         type == FP32 ? combining::ep4j::combine_kernel_fp32_push(p) : combining::ep4j::combine_kernel_bf16_push(p);

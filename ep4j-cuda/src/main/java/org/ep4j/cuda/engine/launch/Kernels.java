@@ -28,6 +28,12 @@ public final class Kernels implements AutoCloseable {
   /** Warps of a block. */
   public static final int WARPS = THREADS / 32;
 
+  /**
+   * Threads of a block of the combines of EXPERT_MAJOR rows within one node, with bulk copies: one
+   * more warp notifies.
+   */
+  private static final int EXPERT_COMBINE_THREADS = THREADS + 32;
+
   /** Threads of a block of the kernels of one thread a token or choice. */
   public static final int LAYOUT_THREADS = 256;
 
@@ -110,19 +116,20 @@ public final class Kernels implements AutoCloseable {
       if (internode) {
         // One kernel for both layouts.
         String name = "internode_combine_kernel";
-        expertCombines = combines(load(files, INTERNODE_COMBINE), name);
-        weightedCombines = combines(load(files, INTERNODE_WEIGHTED_COMBINE), name);
+        expertCombines = combines(load(files, INTERNODE_COMBINE), name, THREADS);
+        weightedCombines = combines(load(files, INTERNODE_WEIGHTED_COMBINE), name, THREADS);
         flatCombines.putAll(expertCombines.rounding);
         flatPushes.putAll(expertCombines.rounding);
       } else {
         CudaModule flat = load(files, COMBINE);
         for (DType dtype : SUMMED) {
-          flatCombines.put(dtype, combine(flat, "combine_kernel", dtype, ""));
-          flatPushes.put(dtype, combine(flat, "combine_kernel", dtype, "_push"));
+          flatCombines.put(dtype, combine(flat, "combine_kernel", dtype, "", THREADS));
+          flatPushes.put(dtype, combine(flat, "combine_kernel", dtype, "_push", THREADS));
         }
         String name = "expert_combine_kernel";
-        expertCombines = combines(load(files, EXPERT_COMBINE), name);
-        weightedCombines = combines(load(files, WEIGHTED_EXPERT_COMBINE), name);
+        int threads = device.properties().hasBulkCopies() ? EXPERT_COMBINE_THREADS : THREADS;
+        expertCombines = combines(load(files, EXPERT_COMBINE), name, threads);
+        weightedCombines = combines(load(files, WEIGHTED_EXPERT_COMBINE), name, threads);
       }
       layout =
           owned.own(
@@ -182,24 +189,30 @@ public final class Kernels implements AutoCloseable {
     return files.load(owned, entry, KernelConstants.NONE);
   }
 
-  private ExpertCombines combines(CudaModule module, String name) {
+  private ExpertCombines combines(CudaModule module, String name, int threads) {
     ExpertCombines all = new ExpertCombines(new EnumMap<>(DType.class), new EnumMap<>(DType.class));
     for (DType dtype : SUMMED) {
-      KernelCall<CombineParameters> rounding = combine(module, name, dtype, "");
+      KernelCall<CombineParameters> rounding = combine(module, name, dtype, "", threads);
       all.rounding.put(dtype, rounding);
-      all.exact.put(dtype, dtype == DType.FP32 ? rounding : combine(module, name, dtype, "_exact"));
+      all.exact.put(
+          dtype, dtype == DType.FP32 ? rounding : combine(module, name, dtype, "_exact", threads));
     }
     return all;
   }
 
   private KernelCall<CombineParameters> combine(
-      CudaModule module, String name, DType dtype, String end) {
-    return call(
-        module, name + "_" + dtype.name().toLowerCase(Locale.ROOT) + end, new CombineParameters());
+      CudaModule module, String name, DType dtype, String end, int threads) {
+    String symbol = name + "_" + dtype.name().toLowerCase(Locale.ROOT) + end;
+    return call(module, symbol, new CombineParameters(), threads);
   }
 
   private <P extends Struct> KernelCall<P> call(CudaModule module, String name, P parameters) {
-    return owned.own(new KernelCall<>(module, name, parameters, THREADS, sharedBytes));
+    return call(module, name, parameters, THREADS);
+  }
+
+  private <P extends Struct> KernelCall<P> call(
+      CudaModule module, String name, P parameters, int threads) {
+    return owned.own(new KernelCall<>(module, name, parameters, threads, sharedBytes));
   }
 
   /**

@@ -47,17 +47,21 @@ final class Combiner {
   private final TensorView weights = new TensorView();
   private final Stages.Cache rowStages;
 
-  /** Of the last call, so that a warm call allocates nothing. */
-  private @Nullable PullStages pullStages;
+  private final RingStages.Cache pullStages;
+  private final RingStages.Cache expertStages;
 
-  private long pulledRowBytes;
-
-  /** Sums are pushed from registers: the warps that sum need no stages. */
+  /**
+   * Of a combine of EXPERT_MAJOR rows without bulk copies. Sums are pushed from registers: the
+   * warps that sum need no stages.
+   */
   private final Stages sumStages;
 
   Combiner(CudaContext context) {
     long words = Stages.ROW_LISTS + 5L * context.ranks * Integer.BYTES;
-    rowStages = new Stages.Cache(context.kernels.sharedBytes, words);
+    int sharedBytes = context.kernels.sharedBytes;
+    rowStages = new Stages.Cache(sharedBytes, words);
+    pullStages = new RingStages.Cache(sharedBytes, context.ranks, false);
+    expertStages = new RingStages.Cache(sharedBytes, context.ranks, true);
     sumStages = new Stages(SUM_WARPS, 0, (int) words + SUM_WARPS * Stages.BARRIERS_OF_WARP);
     this.context = context;
     internode = context.internode == null ? null : new InternodeCombiner(context);
@@ -136,19 +140,7 @@ final class Combiner {
         if (internode != null) {
           internode.launch(call, handle, options, pieceBytes, traveling.bytes(columns), stream);
         } else {
-          Work work = context.sms() > FEW_SMS ? ON_MANY_SMS : ON_FEW_SMS;
-          Stages stages = flat ? rowStages.of(pieceBytes, 0, work.pushWarps) : sumStages;
-          p.pushWarps.set(stages.warps());
-          p.stageBytes.set(stages.stageBytes());
-          p.parts.set(work.parts);
-          int bytes = stages.bytes() + Stages.weightLists(options);
-          if (readable) {
-            PullStages pull = pullStages(pieceBytes);
-            p.tableBytes.set(pull.tableBytes());
-            p.slots.set(pull.slots());
-            p.slotBytes.set(pull.slotBytes());
-            bytes = Math.max(bytes, pull.bytes());
-          }
+          int bytes = setStages(p, options, flat, readable, pieceBytes, traveling.bytes(columns));
           call.launch(context.sms(), bytes, stream.handle());
         }
       }
@@ -193,14 +185,36 @@ final class Combiner {
     return layout.combineWeights;
   }
 
-  private PullStages pullStages(long rowBytes) {
-    PullStages known = pullStages;
-    if (known == null || pulledRowBytes != rowBytes) {
-      known = PullStages.of(context.kernels.sharedBytes, context.ranks, rowBytes);
-      pullStages = known;
-      pulledRowBytes = rowBytes;
+  /**
+   * Divides the work and the shared memory of a block within one node; returns its bytes.
+   *
+   * @param rowBytes of the columns of a row
+   * @param returnRowBytes of the same columns of a row that travels
+   */
+  private int setStages(
+      CombineParameters p,
+      CombineOptions options,
+      boolean flat,
+      boolean readable,
+      long rowBytes,
+      long returnRowBytes) {
+    if (!flat && context.device.properties().hasBulkCopies()) {
+      return setRings(p, expertStages.of(returnRowBytes));
     }
-    return known;
+    Work work = context.sms() > FEW_SMS ? ON_MANY_SMS : ON_FEW_SMS;
+    Stages stages = flat ? rowStages.of(rowBytes, 0, work.pushWarps) : sumStages;
+    p.pushWarps.set(stages.warps());
+    p.stageBytes.set(stages.stageBytes());
+    p.parts.set(work.parts);
+    int bytes = stages.bytes() + Stages.weightLists(options);
+    return readable ? Math.max(bytes, setRings(p, pullStages.of(rowBytes))) : bytes;
+  }
+
+  private static int setRings(CombineParameters p, RingStages stages) {
+    p.tableBytes.set(stages.tableBytes());
+    p.slots.set(stages.slots());
+    p.slotBytes.set(stages.slotBytes());
+    return stages.bytes();
   }
 
   private void setConstants(CombineParameters p) {

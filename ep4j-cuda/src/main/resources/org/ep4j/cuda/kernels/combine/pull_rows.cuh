@@ -6,9 +6,7 @@
 //                   then in ascending rank order
 //   other warps     sum some weights while the first rows are on their way; then add the pieces of
 //                   a token as they arrive, each thread its columns, and store the result
-// A slot has two barriers: `full` (its bytes have arrived) and `empty` (every adding warp has read
-// it). The slot with the first piece of a job also carries its description. The waits for them have
-// no deadline: bulk loads end, and adding warps wait for nothing else.
+// The slot with the first piece of a job carries its description (row_ring.cuh).
 //
 // All adding warps work on one token at a time, so its overhead (two waits, an arrival, a
 // description for each row) is paid by each of them: two pipelines of 8 warps pay half of what one
@@ -17,16 +15,15 @@
 // Budget: 512 threads, so at most 128 registers a thread; PULL_VECTORS vectors of sums.
 #pragma once
 #include "combine/row_places.cuh"
+#include "combine/row_ring.cuh"
 #include "combine/sums.cuh"
 
-// Older GPUs have no bulk loads: their rows are never readable, so their ranks push.
+// Without bulk loads rows are never readable, so ranks push.
 #if EP4J_TMA
 
-// As in org.ep4j.cuda.engine.throughput.PullStages: pipelines of a block, vectors of 16 bytes of a
-// slot that a thread adds, biases of a token.
-constexpr u32 PIPELINES = 2;
+// Vectors of 16 bytes of a slot that a thread adds, as in
+// org.ep4j.cuda.engine.throughput.RingStages.
 constexpr u32 PULL_VECTORS = 5;
-constexpr u32 MAX_BIASES = 2;
 
 constexpr u32 NO_TOKEN = ~0u;
 
@@ -41,54 +38,7 @@ struct PullJob {
   u32 bytes;
 };
 
-// The slots of a pipeline, in shared memory.
-struct PullRing {
-  char* slots;
-  u64* full;
-  u64* empty;
-  PullJob* jobs;
-  const char** list;  // the biases and rows of a token
-  u32 slot_bytes;
-  u32 count;
-
-  __device__ __forceinline__ PullRing(const CombineParameters& p, char* shared, u32 pipeline)
-      : slots(shared + pipeline * bytes(p)),
-        full((u64*)(slots + p.slots * p.slot_bytes)),
-        empty(full + p.slots),
-        jobs((PullJob*)(empty + p.slots)),
-        list((const char**)(jobs + p.slots)),
-        slot_bytes((u32)p.slot_bytes),
-        count((u32)p.slots) {}
-
-  // A multiple of 128: bulk copies whose two addresses differ within a line take a third longer.
-  static __device__ __forceinline__ u32 bytes(const CombineParameters& p) {
-    u32 all = (u32)(p.slots * (p.slot_bytes + 2 * sizeof(u64) + sizeof(PullJob))) +
-              (MAX_ROWS + MAX_BIASES) * sizeof(const char*);
-    return (all + 127) / 128 * 128;
-  }
-
-  // One warp; then a barrier of the block.
-  __device__ __forceinline__ void init(u32 readers) const {
-    for (u32 i = lane_id(); i < count; i += 32) {
-      barrier_init(&full[i]);
-      barrier_init(&empty[i], readers);
-    }
-    barrier_init_done();
-  }
-};
-
-// A slot of the ring, and how often the ring has been passed.
-struct PullPosition {
-  u32 slot = 0;
-  u32 parity = 0;
-
-  __device__ __forceinline__ void advance(const PullRing& ring) {
-    if (++slot == ring.count) {
-      slot = 0;
-      parity ^= 1;
-    }
-  }
-};
+using PullRing = RowRing<PullJob>;
 
 // Lists the biases and rows of a token in the order of their addition; returns their number. All
 // lanes; `list` is shared memory.
@@ -122,10 +72,10 @@ __device__ __forceinline__ void bring_rows(const CombineParameters& p, const Wai
                                            const PullRing& ring, const ReadableRows& readable,
                                            u32 element_bytes) {
   u32 row_bytes = (u32)p.columns * element_bytes;
-  PullPosition position;
+  RingPosition position;
   // Waits until the slot is free and describes the job there.
   auto begin = [&](const PullJob& job) {
-    barrier_wait(&ring.empty[position.slot], position.parity ^ 1);
+    position.await_empty(ring);
     ring.jobs[position.slot] = job;
   };
   auto bring = [&](u32 token, const TokenRoutes& routes) {
@@ -135,17 +85,13 @@ __device__ __forceinline__ void bring_rows(const CombineParameters& p, const Wai
       PullJob job{token, rows, at, min(ring.slot_bytes, row_bytes - at)};
       begin(job);
       if (rows == 0) {
-        barrier_arrive(&ring.full[position.slot]);
-        position.advance(ring);
+        position.pass(ring);
       }
       for (u32 i = 0; i < rows; i++) {
         if (i > 0) {
-          barrier_wait(&ring.empty[position.slot], position.parity ^ 1);
+          position.await_empty(ring);
         }
-        u64* full = &ring.full[position.slot];
-        barrier_expect(full, job.bytes);
-        bulk_load(ring.slots + position.slot * ring.slot_bytes, ring.list[i] + at, job.bytes, full);
-        position.advance(ring);
+        position.load(ring, ring.list[i] + at, job.bytes);
       }
     }
     __syncwarp();
@@ -179,7 +125,7 @@ __device__ __forceinline__ void bring_rows(const CombineParameters& p, const Wai
   }
   if (lane_id() == 0) {
     begin(PullJob{NO_TOKEN, 0, 0, 0});
-    barrier_arrive(&ring.full[position.slot]);
+    position.pass(ring);
   }
 }
 
@@ -189,9 +135,9 @@ __device__ __forceinline__ void add_pieces(const CombineParameters& p, const Pul
                                            u32 threads) {
   constexpr u32 E = T::ELEMENTS;
   char* out = p.out + p.column * (16 / E);
-  PullPosition position;
+  RingPosition position;
   for (;;) {
-    barrier_wait(&ring.full[position.slot], position.parity);
+    position.await_full(ring);
     PullJob job = ring.jobs[position.slot];
     if (job.token == NO_TOKEN) {
       return;
@@ -206,15 +152,11 @@ __device__ __forceinline__ void add_pieces(const CombineParameters& p, const Pul
           add_vector<T>(sum[u], *(const uint4*)(from + at));
         }
       }
-      __syncwarp();
-      if (lane_id() == 0) {
-        barrier_arrive(&ring.empty[position.slot]);
-      }
-      position.advance(ring);
+      position.release(ring);
       if (++i >= job.rows) {
         break;
       }
-      barrier_wait(&ring.full[position.slot], position.parity);
+      position.await_full(ring);
     }
     char* to = out + (u64)job.token * p.hidden * (16 / E) + job.at;
 #pragma unroll

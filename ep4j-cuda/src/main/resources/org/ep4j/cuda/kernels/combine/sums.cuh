@@ -94,6 +94,23 @@ struct ReturnedVector {
     }
   }
 
+  // A sum, rounded as it travels.
+  __device__ __forceinline__ void round(const float* sum) {
+    if constexpr (H::ELEMENTS == T::ELEMENTS) {
+      low = round_vector<T>(sum);
+    } else {
+      low = round_vector<Fp32>(sum);
+      high = round_vector<Fp32>(sum + H::ELEMENTS);
+    }
+  }
+
+  __device__ __forceinline__ void store(char* to) const {
+    store_row(to, low);
+    if constexpr (H::ELEMENTS != T::ELEMENTS) {
+      store_row(to + 16, high);
+    }
+  }
+
   // Rows of experts: they have not travelled.
   __device__ __forceinline__ void add_products_to(float* sum, float weight) const {
     add_products<T>(sum, low, weight);

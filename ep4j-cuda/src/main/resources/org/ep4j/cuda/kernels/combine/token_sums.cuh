@@ -27,15 +27,22 @@
 #include "combine/push_return_rows.cuh"
 #include "combine/sums.cuh"
 
-// Waits for the row of a route to another rank; null on abort.
+// The place in the return buffer of the row of a route to another rank.
+__device__ __forceinline__ const char* return_row(const CombineParameters& p,
+                                                  const ReturnLayout& return_layout, u64 route) {
+  u32 holder = (u32)(route >> 32);
+  u64 row = return_layout.own_return_row[holder] + (u32)route - return_layout.own_first[holder];
+  return p.peers[p.rank] + p.return_offset + row * p.return_row_bytes;
+}
+
+// Waits for that row; null on abort.
 __device__ __forceinline__ const char* await_return_row(const CombineParameters& p, const WaitContext& w,
                                                       const ReturnLayout& return_layout, u64 route) {
   u32 holder = (u32)(route >> 32);
   u32 number = (u32)route - return_layout.own_first[holder];
   const u64* words = group_words(p, (u32)p.rank) + holder * p.group_words;
   bool there = wait_epoch(w, words + number / GROUP, PHASE_ROWS, holder);
-  u64 row = return_layout.own_return_row[holder] + number;
-  return there ? p.peers[p.rank] + p.return_offset + row * p.return_row_bytes : nullptr;
+  return there ? return_row(p, return_layout, route) : nullptr;
 }
 
 // Sums the columns of a token from `begin` to `end`.
