@@ -93,6 +93,13 @@ final class KernelMistakes {
             ">= 2 * NOTICES) {",
             "HANG|the sum of token|expected"),
         new Mistake(
+            "a warp that has sent begins its ring anew when it copies",
+            "combine_world",
+            "dispatch/expert_dispatch.cu",
+            "(u32)p.row_bytes, loads);",
+            "(u32)p.row_bytes, 0);",
+            "HANG|row|ended before"),
+        new Mistake(
             "rows that their holder has given up are summed",
             "many_ranks_world",
             "combine/row_places.cuh",

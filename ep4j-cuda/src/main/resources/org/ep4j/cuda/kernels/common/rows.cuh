@@ -52,15 +52,16 @@ struct Ring {
   }
 };
 
-// Copies all rows of `work`. Returns when all writes have completed and no stage is in use.
+// Copies all rows of `work`. Returns when all writes have completed and no stage is in use. `first`:
+// loads that the ring has made before.
 template <class Work>
-__device__ __forceinline__ void move_rows(Ring& ring, Work work, u32 row_bytes) {
+__device__ __forceinline__ void move_rows(Ring& ring, Work work, u32 row_bytes, u32 first = 0) {
   struct Piece {
     char* destinations[ROUNDS];
     u32 bytes;  // 0: no piece
   };
   Piece held[STAGES];  // loaded and not yet stored, oldest first
-  u32 loaded = 0;
+  u32 loaded = first;
   u32 at = row_bytes;  // bytes loaded of the newest row
   bool some = true;
   auto load = [&](Piece& piece) {
@@ -83,7 +84,7 @@ __device__ __forceinline__ void move_rows(Ring& ring, Work work, u32 row_bytes) 
   for (u32 i = 0; i + 1 < STAGES; i++) {
     load(held[i]);
   }
-  for (u32 step = 0; held[0].bytes > 0; step++) {
+  for (u32 step = first; held[0].bytes > 0; step++) {
     const char* stage = ring.arrived(step);
 #pragma unroll
     for (u32 round = 0; round < ROUNDS; round++) {

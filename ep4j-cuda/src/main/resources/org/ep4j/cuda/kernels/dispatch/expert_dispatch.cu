@@ -2,13 +2,13 @@
 // copies.
 //
 // Roles:
-//   blocks 0..push_blocks-1   own ranges of tokens:
-//     warps 0..push_warps-1     send rows and metadata; then receive
-//     warp push_warps           raises the arrival words of written tokens, counts the block as done
-//                               sending; then receives
-//     the other warps           mark padding rows
-//   the other blocks          count themselves as done (warp 0), mark padding rows, then receive: copy each
-//                             arrived row to the other experts of this rank
+//   warps 0..push_warps-1     send rows and metadata in blocks 0..push_blocks-1, which own ranges of
+//                             tokens; then receive: copy each arrived row to the other experts of
+//                             this rank
+//   warp push_warps           raises the arrival words of tokens that its block has written, then
+//                             counts the block as done sending
+//   the other warps           mark padding rows. Without bulk copies they then receive too, in blocks
+//                             that do not send
 //   last block counted done   publishes `done` to the peers
 //   last block to finish      waits for the peers' `done`, ends the epoch
 // Senders and receivers have separate blocks, because a sender's fences are slow on an SM whose
@@ -24,8 +24,8 @@
 //
 // A cached dispatch reads routes, targets and slot rows from the handle instead of counting, and
 // waits for its peers' `ready` before it writes to them.
+#include "dispatch/expert_copies.cuh"
 #include "dispatch/expert_push.cuh"
-#include "dispatch/expert_receive.cuh"
 #include "dispatch/expert_setup.cuh"
 #include "dispatch/padding.cuh"
 
@@ -66,29 +66,33 @@ __global__ void __launch_bounds__(512, 1)
   fence_proxy();
   if (!__syncthreads_or(aborted(w))) {
     u32 warp = warp_id();
-    if (sends && warp < p.push_warps) {
+    u32 busy = (u32)p.push_warps + 1;
+    if (warp < p.push_warps) {
       Ring ring(stages + warp * STAGES * p.stage_bytes, barriers + warp * STAGES,
                 (u32)p.stage_bytes);
-      send_tokens(p, AllRanks{}, token_range, ring, metadata_buffers + warp * STAGES * p.metadata_bytes,
-                  &written[warp]);
-    } else if (sends && warp == p.push_warps) {
-      notify(p, w, AllRanks{}, token_range, written);
+      u32 loads = 0;
+      if (sends) {
+        loads = send_tokens(p, AllRanks{}, token_range, ring,
+                            metadata_buffers + warp * STAGES * p.metadata_bytes, &written[warp]);
+      }
+#if EP4J_TMA
+      ArrivingSlots arrivals(p, slots);
+      move_rows(ring, ArrivedRows(p, w, arrivals), (u32)p.row_bytes, loads);
+#endif
+    } else if (warp == p.push_warps) {
+      if (sends) {
+        notify(p, w, AllRanks{}, token_range, written);
+      }
       complete_send(p, w);
     } else {
-      // The idle warps of sending blocks only mark padding: row copies there would delay
-      // notifications.
-      u32 busy = (u32)p.push_warps + 1;
-      u32 senders = (u32)min((u64)blockIdx.x, p.push_blocks) + (sends ? 1 : 0);
-      u32 warps = blockDim.x >> 5;
-      if (!sends && warp == 0) {
-        complete_send(p, w);
-      }
-      mark_padding(p, groups, blockIdx.x * warps + warp - senders * busy,
-                   gridDim.x * warps - (u32)p.push_blocks * busy);
+      u32 idle = (blockDim.x >> 5) - busy;
+      mark_padding(p, groups, blockIdx.x * idle + warp - busy, gridDim.x * idle);
     }
-    if (!sends || warp <= p.push_warps) {
+#if !EP4J_TMA
+    if (!sends || warp < busy) {
       receive_rows<2>(p, w, ArrivingSlots(p, slots));
     }
+#endif
   }
   finish(p, w, true);
 }

@@ -68,10 +68,10 @@ __device__ __forceinline__ void publish_written(volatile u32* written, u32 token
 
 // Sends the tokens of a warp. Routes and metadata of a token are loaded three steps ahead, so that
 // no step waits for them; its metadata is written to shared memory and its row loaded two steps
-// ahead.
+// ahead. Returns the number of loads.
 template <class Filter>
-__device__ __forceinline__ void send_tokens(const DispatchParameters& p, Filter filter, TokenRange token_range,
-                                            Ring& ring, char* metadata_buffers, volatile u32* written) {
+__device__ __forceinline__ u32 send_tokens(const DispatchParameters& p, Filter filter, TokenRange token_range,
+                                           Ring& ring, char* metadata_buffers, volatile u32* written) {
   RowMetadataLayout shape(p);
   u32 warp = warp_id();
   u32 count = tokens_of(p, token_range, warp);
@@ -146,13 +146,14 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Filter 
   }
   bulk_wait<0>();
   publish_written(written, count);
+  return loaded;
 }
 
 #else
 
 template <class Filter>
-__device__ __forceinline__ void send_tokens(const DispatchParameters& p, Filter filter, TokenRange token_range,
-                                            Ring&, char* metadata, volatile u32* written) {
+__device__ __forceinline__ u32 send_tokens(const DispatchParameters& p, Filter filter, TokenRange token_range,
+                                           Ring&, char* metadata, volatile u32* written) {
   RowMetadataLayout shape(p);
   u32 warp = warp_id();
   u32 count = tokens_of(p, token_range, warp);
@@ -183,6 +184,7 @@ __device__ __forceinline__ void send_tokens(const DispatchParameters& p, Filter 
     }
     publish_written(written, i + 1);
   }
+  return 0;
 }
 
 #endif

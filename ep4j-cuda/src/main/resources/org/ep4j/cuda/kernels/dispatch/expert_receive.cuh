@@ -72,6 +72,9 @@ struct RowDestinations {
     }
   }
 
+  // How many rows.
+  __device__ __forceinline__ u32 size() const { return __popc(masks[0]) + __popc(masks[1]); }
+
   // From the entries of row metadata.
   __device__ __forceinline__ void read(const DispatchParameters& p, const u64* entries) {
 #pragma unroll
@@ -106,7 +109,7 @@ struct RowDestinations {
       before[0] += row < rows[0];
       before[1] += row < rows[1];
     });
-    u32 count = __popc(masks[0]) + __popc(masks[1]);
+    u32 count = size();
 #pragma unroll
     for (u32 round = 0; round < 2; round++) {
       if (rows[round] != NO_ROW) {
@@ -175,9 +178,9 @@ __device__ __forceinline__ void scatter(const DispatchParameters& p, const RowDe
   });
 }
 
-__device__ __forceinline__ void receive_row(const DispatchParameters& p, const RowMetadataLayout& shape,
-                                            const RowMetadata& parts, u32 slot, u32 token,
-                                            u32 source) {
+// The destinations of the row in a slot, which the handle keeps.
+__device__ __forceinline__ RowDestinations destinations_of(const DispatchParameters& p,
+                                                           const RowMetadata& parts, u32 slot) {
   RowDestinations destinations;
   if (p.cached) {
     destinations.restore(p, slot);
@@ -185,11 +188,21 @@ __device__ __forceinline__ void receive_row(const DispatchParameters& p, const R
     destinations.read(p, parts.entries);
     destinations.save(p, slot, parts.weights);
   }
-  if (__popc(destinations.masks[0]) + __popc(destinations.masks[1]) > 1) {
+  return destinations;
+}
+
+__device__ __forceinline__ const char* metadata_of(const DispatchParameters& p, u32 slot) {
+  return p.peers[p.rank] + p.metadata_offset + slot * p.metadata_bytes;
+}
+
+__device__ __forceinline__ void receive_row(const DispatchParameters& p, const RowMetadataLayout& shape,
+                                            const RowMetadata& parts, u32 slot, u32 token,
+                                            u32 source) {
+  RowDestinations destinations = destinations_of(p, parts, slot);
+  if (destinations.size() > 1) {
     copy_row(p, destinations);
   }
-  const char* metadata = p.peers[p.rank] + p.metadata_offset + slot * p.metadata_bytes;
-  scatter(p, destinations, parts, metadata + shape.scales, token, source);
+  scatter(p, destinations, parts, metadata_of(p, slot) + shape.scales, token, source);
 }
 
 // Receives BATCH rows at a time, whose latencies overlap.
@@ -218,7 +231,7 @@ __device__ __forceinline__ void receive_rows(const DispatchParameters& p, const 
     for (u32 i = 0; i < BATCH; i++) {
       u32 its_slot = __shfl_sync(0xffffffff, slot, i);
       if (found >> i & 1) {
-        parts[i].load_metadata(p, shape, region + p.metadata_offset + its_slot * p.metadata_bytes);
+        parts[i].load_metadata(p, shape, metadata_of(p, its_slot));
       }
     }
 #pragma unroll
