@@ -1,14 +1,9 @@
 package org.ep4j.cuda.jit;
 
-import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.ep4j.cuda.driver.calls.LibrarySearch;
 import org.junit.jupiter.api.DynamicTest;
@@ -41,26 +36,12 @@ class KernelsForOlderGpusTest {
         .map(
             kernel ->
                 DynamicTest.dynamicTest(
-                    kernel.name(), () -> parse(nvcc.library(), kernel.spec(OLDEST))));
-  }
-
-  private void parse(String nvcc, KernelSpec spec) throws IOException, InterruptedException {
-    Path sources = Files.createTempDirectory(directory, "kernel");
-    for (var file : spec.sources().files().entrySet()) {
-      Path target = sources.resolve(file.getKey());
-      Files.createDirectories(target.getParent());
-      Files.writeString(target, file.getValue());
-    }
-    Path log = sources.resolve("log");
-    List<String> command = new ArrayList<>(List.of(nvcc, "-cubin", FRONT_END_ONLY));
-    command.addAll(spec.options());
-    command.addAll(List.of("-I", sources.toString(), "-o", sources.resolve("out").toString()));
-    command.add(sources.resolve(spec.sources().entry()).toString());
-    Process process =
-        new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(log.toFile()).start();
-    boolean ended = process.waitFor(60, TimeUnit.SECONDS);
-    process.destroyForcibly();
-    assertThat(ended).as("nvcc has ended within 60 s").isTrue();
-    assertThat(process.exitValue()).as(Files.readString(log)).isZero();
+                    kernel.name(),
+                    () ->
+                        Nvcc.compile(
+                            nvcc.library(),
+                            kernel.spec(OLDEST),
+                            List.of(FRONT_END_ONLY),
+                            directory)));
   }
 }
