@@ -1,6 +1,7 @@
 package org.ep4j.cli.bench;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
@@ -30,7 +31,6 @@ class BenchCommandTest {
   @ValueSource(
       strings = {
         "all --threads --ranks 3",
-        "all --processes --ranks 2",
         "ht --threads --ranks 2 --dtype fp8 --layout expert-major --apply-weights",
         "ht --threads --ranks 2 --dtype nvfp4 --mode static --routing hot",
         "ht --threads --ranks 2 --dtype fp32 --layout expert-major --mode static --routing zipf",
@@ -52,6 +52,14 @@ class BenchCommandTest {
     if (!arguments.startsWith("ht")) {
       assertThat(run.out()).containsPattern("ll_pair \\w+ +5 +[0-9.]+ [um]s");
     }
+  }
+
+  @Test
+  void verifiesRanksThatAreProcessesOfOneNode() throws Exception {
+    assumeTrue(
+        Boolean.getBoolean("ep4j.full"),
+        "processes of two nodes run these operations; -Dep4j.full=true runs this test");
+    verifiesAndPrintsATable("all --processes --ranks 2");
   }
 
   @ParameterizedTest

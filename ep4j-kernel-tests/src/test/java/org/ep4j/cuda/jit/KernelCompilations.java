@@ -51,7 +51,9 @@ final class KernelCompilations {
 
   /** Whether the optimization of a kernel takes most of the time of its compilation. */
   static boolean takeLong(PrebuiltKernel kernel) {
-    return kernel.entry().startsWith("internode/") || kernel.entry().startsWith("lowlatency/");
+    return kernel
+        .entry()
+        .matches("(combine|internode|lowlatency)/.*|dispatch/expert_dispatch\\.cu");
   }
 
   /** A test for each kernel and architecture. All start at once: each uses one core. */
