@@ -78,6 +78,7 @@ final class EmulatedKernels {
           "internode_endpoint.hpp",
           "internode_proxies.hpp",
           "internode_library.hpp",
+          "one_node_worlds.hpp",
           "one_node.cpp",
           "across_nodes.cpp",
           "across_nodes_library.cpp",
@@ -88,19 +89,36 @@ final class EmulatedKernels {
           "put_rings_world.cpp",
           "put_library_world.cpp");
 
+  /** The few cases of a usual run take less time than their compilation. */
+  private static final boolean FEW_CASES =
+      !Boolean.getBoolean("ep4j.full") && System.getProperty("ep4j.cases") == null;
+
+  /** One program less to compile by default. A mistake in full compiles the smallest program. */
+  private static final String ONE_NODE = FEW_CASES ? "across_nodes" : "one_node";
+
   /** Programs of several worlds, which run the same kernels. Other worlds are programs. */
   private static final Map<String, String> PROGRAMS =
       Map.of(
-          "dispatch_world", "one_node",
-          "combine_world", "one_node",
-          "many_ranks_world", "one_node",
-          "stale_rank_fence_world", "one_node",
-          "timeout_attribution_world", "one_node",
-          "internode_world", "across_nodes",
-          "internode_timeout_attribution_world", "across_nodes",
-          "low_latency_shared_words_world", "low_latency_mapped_world",
-          "low_latency_rank_major_shared_words_world", "low_latency_rank_major_mapped_world",
-          "low_latency_hasty_world", "low_latency_mapped_world");
+          "dispatch_world",
+          ONE_NODE,
+          "combine_world",
+          ONE_NODE,
+          "many_ranks_world",
+          ONE_NODE,
+          "stale_rank_fence_world",
+          ONE_NODE,
+          "timeout_attribution_world",
+          ONE_NODE,
+          "internode_world",
+          "across_nodes",
+          "internode_timeout_attribution_world",
+          "across_nodes",
+          "low_latency_shared_words_world",
+          "low_latency_mapped_world",
+          "low_latency_rank_major_shared_words_world",
+          "low_latency_rank_major_mapped_world",
+          "low_latency_hasty_world",
+          "low_latency_mapped_world");
 
   /** Locks of programs that are compiled, by key: tests that run at once may need the same. */
   private static final Map<String, Object> COMPILING = new ConcurrentHashMap<>();
@@ -124,10 +142,6 @@ final class EmulatedKernels {
           "lowlatency/low_latency_combine.cu",
           "probe/proxy_probe.cu",
           "probe/put_probe.cu");
-
-  /** The few cases of a usual run take less time than the passes of -O1. */
-  private static final boolean FEW_CASES =
-      !Boolean.getBoolean("ep4j.full") && System.getProperty("ep4j.cases") == null;
 
   /**
    * Sums as on the GPU: the host's compiler must not fuse two roundings into one. _FORTIFY_SOURCE

@@ -26,7 +26,7 @@ class KernelsOnTheHostTest {
   private static final boolean FULL = Boolean.getBoolean("ep4j.full");
   private static final int CASES = FULL ? 40 : 8;
 
-  /** Cases of a world whose cases take the longest. */
+  /** Cases of the worlds whose cases take the longest. */
   private static final int FEW_CASES = FULL ? 40 : 4;
 
   /** Why most mistakes are left out: each compiles its world again. */
@@ -69,7 +69,7 @@ class KernelsOnTheHostTest {
 
   @Test
   void missingRankIsNamedAcrossNodes() throws IOException, InterruptedException {
-    allCasesPass("internode_timeout_attribution_world");
+    allCasesPass(new EmulatedKernels(directory), "internode_timeout_attribution_world", FEW_CASES);
   }
 
   @Test

@@ -1,4 +1,5 @@
-// Worlds across nodes, which run the same kernels: `across_nodes SEED CASES WORLD`.
+// Worlds across nodes, which run the same kernels, and those of one node, which run some of them:
+// `across_nodes SEED CASES WORLD`.
 #include "common/ptx.cuh"
 
 #include "dispatch/dispatch.cu"
@@ -16,12 +17,18 @@ namespace combining {
 #include "internode_timeout_attribution_world.hpp"
 #include "internode_world.hpp"
 #include "main.hpp"
+#if EP4J_PUT_TRANSPORT != 2
+#include "one_node_worlds.hpp"
+#endif
 
 namespace emulator {
 
 const Worlds worlds = {
     {"internode_world", internode_case},
     {"internode_timeout_attribution_world", internode_timeout_attribution_case},
+#if EP4J_PUT_TRANSPORT != 2
+    ONE_NODE_WORLDS,
+#endif
 };
 
 }  // namespace emulator

@@ -10,21 +10,10 @@ namespace combining {
 #include "combine/expert_combine.cu"
 }  // namespace combining
 
-#include "combine_world.hpp"
-#include "dispatch_world.hpp"
-#include "main.hpp"
-#include "many_ranks_world.hpp"
-#include "stale_rank_fence_world.hpp"
-#include "timeout_attribution_world.hpp"
+#include "one_node_worlds.hpp"
 
 namespace emulator {
 
-const Worlds worlds = {
-    {"dispatch_world", dispatch_case},
-    {"combine_world", combine_case},
-    {"many_ranks_world", many_ranks_case},
-    {"stale_rank_fence_world", stale_rank_fence_case},
-    {"timeout_attribution_world", timeout_attribution_case},
-};
+const Worlds worlds = {ONE_NODE_WORLDS};
 
 }  // namespace emulator
