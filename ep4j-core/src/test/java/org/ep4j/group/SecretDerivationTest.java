@@ -15,10 +15,15 @@ import java.util.logging.LogRecord;
 import java.util.logging.Logger;
 import org.ep4j.ErrorCode;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Isolated;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** How a secret becomes a key, and which secrets could be guessed. */
+/**
+ * How a secret becomes a key, and which secrets could be guessed. Isolated: groups of other tests
+ * have secrets that are warned of, too.
+ */
+@Isolated
 class SecretDerivationTest {
   private static final Logger LOG = Logger.getLogger("org.ep4j.group");
 

@@ -79,7 +79,7 @@ class CertificatesTest {
     SSLContext good = own[0].trusting(own);
     SSLContext untrusted = Certified.create().trusting(own);
     assertNoRankOpens(
-        with(good), with(untrusted), Duration.ofSeconds(1), WireException.class, "sslContext");
+        with(good), with(untrusted), Duration.ofSeconds(3), WireException.class, "sslContext");
   }
 
   @Test
