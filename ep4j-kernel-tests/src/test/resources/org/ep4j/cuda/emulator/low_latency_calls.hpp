@@ -206,6 +206,7 @@ class LowLatencyCalls {
   std::vector<u64*> completed;
   std::vector<u64> tickets;
   std::vector<bool> refusals;  // by rank: some operation must have reported a refusal
+  std::vector<RankSet> masked_before;  // by rank: whom it masked when its last kernel ended
   u64* host_abort;
   u32* placement;
 
@@ -233,6 +234,7 @@ class LowLatencyCalls {
     host_gone.push_back(memory.zeroed<u64>(world.ranks, "host_gone" + name, (int)r));
     tickets.push_back(0);
     refusals.push_back(false);
+    masked_before.push_back(RankSet(world.ranks));
   }
 
   LowLatencyParameters constants(u32 r) {
@@ -319,8 +321,11 @@ class LowLatencyCalls {
     launch.shared_bytes = combines ? p.ranks * 20 : 4 * (tables + tile_words);
     launch.body = combines ? combine_body(p, mode) : dispatch_body(p);
     launched++;
-    launch.then = [this, then] {
+    launch.then = [this, then, r] {
       then();
+      for (u32 s = 0; s < world.ranks; s++) {
+        masked_before[r][s] = masks[r][s] != 0;
+      }
       ended++;
     };
     machine.enqueue(r, std::move(launch));
@@ -392,6 +397,11 @@ class LowLatencyCalls {
     for (u32 s = 0; call.p.waits != nullptr && s < world.ranks; s++) {
       if (call.p.waits[s] < call.waits[s]) {
         fail("rank %u: time waited for rank %u shrinks", r, s);
+      }
+      // The kernel has masked s: without a notice of the host only the deadline ends that wait.
+      bool late = masks[r][s] != 0 && !masked_before[r][s] && *(host_gone[r] + s) == 0;
+      if (late && call.p.waits[s] - call.waits[s] < call.p.timeout) {
+        fail("rank %u: masked rank %u after %llu, before the deadline", r, s, call.p.waits[s] - call.waits[s]);
       }
       expect(waited[r][s], 0, "wait left for rank", r, s);
     }

@@ -2,9 +2,17 @@
 #pragma once
 #include "lowlatency/low_latency.cuh"
 
+__device__ __noinline__ void record_wait(const Operation& op, u32 peer, u64 since) {
+  atomicMax(&op.p.waited[peer], nanoseconds() - since);
+}
+
 // Masks `peer`: all warps skip it from now on, and the receipt of this operation is repeated.
 __device__ __noinline__ void mask_rank(const Operation& op, u32 peer) {
   const LowLatencyParameters& p = op.p;
+  if (p.waits != nullptr) {
+    // From the start of the kernel: a wait that ends here ends no loop that knows its own start.
+    record_wait(op, peer, op.wait.deadline - p.timeout);
+  }
   store_relaxed_system(&op.state()->again, op.number);
   if (atomicExch(&p.masks[peer], 1ull) == 0) {
     store_release_system(&p.host_masks[peer], 1);
@@ -39,10 +47,6 @@ __device__ __noinline__ bool should_abort_or_mask(const Operation& op, u32 polls
     fail_wait(w, phase, peer, expected, seen);
   }
   return true;
-}
-
-__device__ __noinline__ void record_wait(const Operation& op, u32 peer, u64 since) {
-  atomicMax(&op.p.waited[peer], nanoseconds() - since);
 }
 
 // How a word is read and compared.
