@@ -290,6 +290,7 @@ final class CudaBuffer implements ExpertBuffer {
       context.completion.requireUsable();
       context.completion.awaitAll();
       context.completion.check("barrier");
+      context.completion.requireNoneAborted();
       context.calls.add(barrier);
       long start = System.nanoTime();
       try {
@@ -424,6 +425,8 @@ final class CudaBuffer implements ExpertBuffer {
     } catch (CudaException e) {
       return;
     }
+    context.completion.needsReset(
+        "its buffer closes, although the GPU has not ended the last operation");
     closeLive();
     context.forgetCallersStream();
     throw new Ep4jException(

@@ -25,6 +25,7 @@ import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.Peers;
 import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.cuda.engine.context.Staging;
+import org.ep4j.cuda.engine.failure.AbortNotices;
 import org.ep4j.cuda.engine.failure.CallLog;
 import org.ep4j.cuda.engine.failure.Completion;
 import org.ep4j.cuda.engine.failure.FailureDiagnosis;
@@ -198,9 +199,13 @@ final class CudaBufferOpening implements AutoCloseable {
                 ? rejoin.exchange(() -> CallLog.rejoin(participants, timeout))
                 : CallLog.open(group, nodes, timeout));
     Members members = new Members(group);
+    AbortNotices notices = own(new AbortNotices(group, members, words, Limits.masking(config)));
+    if (!again) {
+      notices.open(timeout);
+    }
     FailureDiagnosis diagnosis =
-        own(new FailureDiagnosis(words, members, group.rank(), config, calls));
-    Completion completion = new Completion(words, stream, group.size(), config, diagnosis);
+        own(new FailureDiagnosis(words, members, group.rank(), config, calls, notices));
+    Completion completion = new Completion(words, stream, group.size(), config, diagnosis, notices);
     Staging staging = own(new Staging(device, completion));
     KernelFiles files = KernelFiles.of(device, internode);
     Kernels kernels = loaded(backend, again, () -> new Kernels(files, !one));
@@ -241,6 +246,7 @@ final class CudaBufferOpening implements AutoCloseable {
                 owners,
                 words,
                 calls,
+                notices,
                 completion,
                 kernels,
                 staging,

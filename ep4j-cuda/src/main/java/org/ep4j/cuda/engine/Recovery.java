@@ -33,9 +33,10 @@ final class Recovery {
   private static final int EPOCH = 0;
   private static final int LOW_LATENCY = 1;
   private static final int QUIESCE_ROUNDS = 2;
+  private static final int TOPIC = 3;
 
   /** Words of the agreement. */
-  static final int AGREED_WORDS = 3;
+  static final int AGREED_WORDS = 4;
 
   /** More operations than a dead rank can have been ahead of the survivors. */
   private static final long LEAP = 8;
@@ -131,7 +132,7 @@ final class Recovery {
       return beginAnew(agreement);
     } finally {
       if (!taken && !broken) {
-        context.words.reset();
+        context.completion.clearWords();
       }
     }
   }
@@ -214,7 +215,8 @@ final class Recovery {
     return new long[] {
       context.epoch(),
       part == null ? 0 : part.sent(context.rank),
-      context.internode == null ? 0 : context.internode.quiesceRounds()
+      context.internode == null ? 0 : context.internode.quiesceRounds(),
+      context.notices.topic()
     };
   }
 
@@ -230,8 +232,10 @@ final class Recovery {
       if (context.internode != null) {
         context.internode.beginAnew(gone);
       }
-      context.resumeAfter(agreement.highest(EPOCH) + LEAP);
+      long epoch = agreement.highest(EPOCH) + LEAP;
+      context.resumeAfter(epoch);
       context.calls.clear();
+      context.notices.restart(agreement.highest(TOPIC), epoch);
       if (lowLatency != null) {
         lowLatency.reset(gone, agreement.highest(LOW_LATENCY) + LEAP);
       }

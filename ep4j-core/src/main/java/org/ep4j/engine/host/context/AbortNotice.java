@@ -4,7 +4,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.invoke.VarHandle;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import org.ep4j.PeerTimeoutException;
+import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.layout.ControlPageLayout;
 import org.ep4j.memory.NativeMemory;
@@ -24,15 +24,6 @@ public final class AbortNotice {
 
   /** Value of the word of a rank that has aborted since the last reset. */
   private long current = 1;
-
-  /**
-   * Reason of an abort.
-   *
-   * @param peer the rank that caused it
-   * @param dead whether that rank is dead or unreachable
-   * @param state what to report of that rank
-   */
-  public record Report(int peer, boolean dead, String state) {}
 
   AbortNotice(HostContext context) {
     this.context = context;
@@ -65,7 +56,7 @@ public final class AbortNotice {
   }
 
   /** Reason why {@code peer} has aborted; null if it has not. */
-  @Nullable Report report(int peer) {
+  @Nullable AbortReport report(int peer) {
     if (!hasAborted(peer)) {
       return null;
     }
@@ -76,13 +67,8 @@ public final class AbortNotice {
     byte[] bytes = new byte[length];
     NativeMemory.copy(page + ControlPageLayout.TEXT, MemorySegment.ofArray(bytes), 0, length);
     String state = new String(bytes, StandardCharsets.UTF_8);
-    if (failedRank == context.rank) {
-      return new Report(reporter, false, "has aborted (its report: this rank " + state + ")");
-    }
-    return new Report(
-        failedRank,
-        NativeMemory.getInt(page + ControlPageLayout.FAILED_RANK_DEAD) != 0,
-        reporter == failedRank ? state : state + ", reported by rank " + reporter);
+    boolean dead = NativeMemory.getInt(page + ControlPageLayout.FAILED_RANK_DEAD) != 0;
+    return new AbortReport(failedRank, dead, state).receivedBy(context.rank, reporter);
   }
 
   /**
@@ -103,10 +89,8 @@ public final class AbortNotice {
       long length =
           ControlPageLayout.TEXT + ControlPageLayout.MAX_TEXT - ControlPageLayout.FAILED_RANK;
       NativeMemory.copy(theirs, page + ControlPageLayout.FAILED_RANK, length);
-    } else if (cause instanceof PeerTimeoutException timeout) {
-      write(page, new Report(timeout.peer(), timeout.peerDead(), timeout.peerState()));
     } else {
-      write(page, new Report(context.rank, false, "has aborted (" + reason + ")"));
+      write(page, AbortReport.of(context.rank, reason, cause));
     }
     release(page);
     ScaleOut connection = context.scaleOut();
@@ -124,7 +108,7 @@ public final class AbortNotice {
   void abandonRegion() {
     if (!hasAborted(context.rank)) {
       long page = context.memory.address(context.rank);
-      write(page, new Report(context.rank, false, "has continued without the lost ranks"));
+      write(page, new AbortReport(context.rank, false, "has continued without the lost ranks"));
       release(page);
     }
   }
@@ -146,11 +130,11 @@ public final class AbortNotice {
     return -1;
   }
 
-  private void write(long page, Report report) {
-    byte[] text = report.state.getBytes(StandardCharsets.UTF_8);
+  private void write(long page, AbortReport report) {
+    byte[] text = report.state().getBytes(StandardCharsets.UTF_8);
     text = Arrays.copyOf(text, Math.min(text.length, ControlPageLayout.MAX_TEXT));
-    NativeMemory.putInt(page + ControlPageLayout.FAILED_RANK, report.peer);
-    NativeMemory.putInt(page + ControlPageLayout.FAILED_RANK_DEAD, report.dead ? 1 : 0);
+    NativeMemory.putInt(page + ControlPageLayout.FAILED_RANK, report.peer());
+    NativeMemory.putInt(page + ControlPageLayout.FAILED_RANK_DEAD, report.dead() ? 1 : 0);
     NativeMemory.putInt(page + ControlPageLayout.REPORTER, context.rank);
     NativeMemory.putInt(page + ControlPageLayout.TEXT_LENGTH, text.length);
     NativeMemory.copy(MemorySegment.ofArray(text), 0, page + ControlPageLayout.TEXT, text.length);

@@ -10,6 +10,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.IllegalUseException;
 import org.ep4j.PeerTimeoutException;
+import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.DebugMode;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
@@ -180,7 +181,7 @@ public final class HostContext implements PeerWait.InternodeProgress {
   }
 
   @Override
-  public AbortNotice.@Nullable Report report(int peer) {
+  public @Nullable AbortReport report(int peer) {
     return abortNotice.report(peer);
   }
 

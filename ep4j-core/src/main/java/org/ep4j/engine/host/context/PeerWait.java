@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 import org.ep4j.Ep4jException;
 import org.ep4j.PeerTimeoutException;
+import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.Members;
 import org.ep4j.memory.NativeMemory;
@@ -49,7 +50,7 @@ public final class PeerWait {
     int anyAborted();
 
     /** Reason of the abort; null if the rank has not aborted. */
-    AbortNotice.@Nullable Report report(int rank);
+    @Nullable AbortReport report(int rank);
   }
 
   private final Members members;
@@ -269,7 +270,7 @@ public final class PeerWait {
   public Ep4jException failure(
       long expected, long seen, int peer, String operation, String phase, long epoch, long start) {
     long waited = (System.nanoTime() - start) / 1_000_000;
-    AbortNotice.Report known = known(peer);
+    AbortReport known = known(peer);
     if (Interrupts.pending()) {
       return Interrupts.error(
           operation + ", epoch " + epoch,
@@ -281,21 +282,21 @@ public final class PeerWait {
         operation, phase, epoch, known.peer(), expected, seen, waited, known.state(), known.dead());
   }
 
-  private AbortNotice.Report known(int peer) {
+  private AbortReport known(int peer) {
     if (!members.isAlive(peer)) {
       String report = members.deathReport(peer);
       String death = report == null ? "no longer a member" : report;
-      return new AbortNotice.Report(peer, true, "is dead (" + death + ")");
+      return new AbortReport(peer, true, "is dead (" + death + ")");
     }
     String lost = progress.lost(peer);
     if (lost != null) {
-      return new AbortNotice.Report(peer, true, "is unreachable (" + lost + ")");
+      return new AbortReport(peer, true, "is unreachable (" + lost + ")");
     }
     if (progress.closed(peer) && !progress.aborted(peer)) {
-      return new AbortNotice.Report(peer, false, "has closed its buffer");
+      return new AbortReport(peer, false, "has closed its buffer");
     }
     int reporter = progress.aborted(peer) ? peer : progress.anyAborted();
-    AbortNotice.Report report = reporter == NONE ? null : progress.report(reporter);
-    return report == null ? new AbortNotice.Report(peer, false, members.silenceOf(peer)) : report;
+    AbortReport report = reporter == NONE ? null : progress.report(reporter);
+    return report == null ? new AbortReport(peer, false, members.silenceOf(peer)) : report;
   }
 }

@@ -4,13 +4,13 @@ import static java.util.Objects.requireNonNull;
 
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
+import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Engines;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.engine.SurvivorAgreement;
-import org.ep4j.engine.host.context.AbortNotice;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.dispatch.RoutingScan;
@@ -141,7 +141,7 @@ final class ScriptedRank implements AutoCloseable {
 
   /** Report of a rank that has aborted or left; null if this rank has seen none. */
   @Nullable String abortReport(int of) {
-    AbortNotice.Report report = context.report(of);
+    AbortReport report = context.report(of);
     return report == null ? null : report.state();
   }
 

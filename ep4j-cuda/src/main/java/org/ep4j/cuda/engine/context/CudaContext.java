@@ -13,6 +13,7 @@ import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.cuda.engine.failure.AbortNotices;
 import org.ep4j.cuda.engine.failure.CallLog;
 import org.ep4j.cuda.engine.failure.Completion;
 import org.ep4j.cuda.engine.failure.HostWords;
@@ -77,6 +78,8 @@ public final class CudaContext {
   /** Latest calls of the ranks. */
   public final CallLog calls;
 
+  public final AbortNotices notices;
+
   public final Kernels kernels;
   public final Staging staging;
 
@@ -130,6 +133,7 @@ public final class CudaContext {
     this.lastStream = stream.handle();
     this.completion = resources.completion();
     this.calls = resources.calls();
+    this.notices = resources.notices();
     setSms(config.parallelism());
   }
 
@@ -144,6 +148,7 @@ public final class CudaContext {
       DeviceMemory owners,
       HostWords words,
       CallLog calls,
+      AbortNotices notices,
       Completion completion,
       Kernels kernels,
       Staging staging,

@@ -48,12 +48,16 @@ public final class Completion {
   private final int ranks;
   private final BufferConfig config;
   private final FailureDiagnosis diagnosis;
+  private final AbortNotices notices;
 
   /** Set before the first operation. */
   private @Nullable StaleRankFence fence;
 
   private long ticket;
-  private long lastRunning;
+
+  /** Ticket of the last operation that runs. Written by the thread in the buffer. */
+  private volatile long lastRunning;
+
   private long lastBefore;
 
   /** Whether the last operation masks dead peers itself. Written by the thread in the buffer. */
@@ -74,12 +78,14 @@ public final class Completion {
       CudaStream stream,
       int ranks,
       BufferConfig config,
-      FailureDiagnosis diagnosis) {
+      FailureDiagnosis diagnosis,
+      AbortNotices notices) {
     this.words = words;
     this.stream = stream;
     this.ranks = ranks;
     this.config = config;
     this.diagnosis = diagnosis;
+    this.notices = notices;
   }
 
   /**
@@ -145,8 +151,7 @@ public final class Completion {
 
   /**
    * Waits until an operation has ended; throws its error. An interrupt of the thread aborts the
-   * operation, like all others of the buffer on this GPU. No peer is notified: the kernels of a
-   * peer that waits for this rank end at their timeout.
+   * operation, like all others of the buffer on this GPU, and the other ranks get the reason.
    */
   public void await(long wanted, Object operation) {
     awaitWord(null, 0, wanted, operation, Long.MAX_VALUE);
@@ -240,7 +245,8 @@ public final class Completion {
   private RuntimeException interrupted(long wanted, Object operation, long start) {
     words.abort();
     long begin = System.nanoTime();
-    while (!reached(wanted) && System.nanoTime() - begin < ABORTED_NANOS) {
+    // The other ranks are told whether any kernel of this rank still runs.
+    while (!reached(lastRunning) && System.nanoTime() - begin < ABORTED_NANOS) {
       Thread.yield();
     }
     stuck |= !reached(wanted);
@@ -272,11 +278,11 @@ public final class Completion {
         : NativeMemory.getLongAcquire(memory, offset) == wanted || words.completed() >= wanted;
   }
 
-  /** Aborts waits for dead ranks, and waits for ranks that have fenced this rank. */
+  /** Aborts waits for dead and aborted ranks, and waits for ranks that have fenced this rank. */
   private void checkPeers() {
     if (diagnosis.isCutOff()
         || diagnosis.isConsideredLost()
-        || (!masking && diagnosis.lostPeer() >= 0)) {
+        || (!masking && (diagnosis.lostPeer() >= 0 || notices.any()))) {
       words.abort();
     }
     for (int r = 0; masking && fence != null && r < ranks; r++) {
@@ -326,13 +332,24 @@ public final class Completion {
     throw bad;
   }
 
+  /** Refuses to wait for ranks of which one takes part in no operation until the next reset. */
+  public void requireNoneAborted() {
+    if (notices.any()) {
+      throw diagnosis.aborted("barrier");
+    }
+  }
+
   /** The error for ranks that are missing in a barrier of the survivors. */
   public RuntimeException missing(GroupException problem, long waitedMillis) {
     return diagnosis.missing(problem, waitedMillis);
   }
 
-  private synchronized RuntimeException breakWith(RuntimeException reason) {
-    failure = reason;
+  /** Only reset and close are allowed from now on; notifies the other ranks. */
+  private RuntimeException breakWith(RuntimeException reason) {
+    synchronized (this) {
+      failure = reason;
+    }
+    notices.publish(reason, reached(lastRunning));
     return reason;
   }
 
@@ -344,8 +361,10 @@ public final class Completion {
   }
 
   /** The error for a rank that the survivors have fenced or are about to fence. */
-  public RuntimeException outside(String call) {
-    return breakWith(diagnosis.outside(call));
+  public synchronized RuntimeException outside(String call) {
+    RuntimeException outside = diagnosis.outside(call);
+    failure = outside;
+    return outside;
   }
 
   /** Refuses to start an operation on a broken buffer. */
@@ -361,11 +380,13 @@ public final class Completion {
     }
   }
 
-  /** Marks the buffer broken: only reset and close are allowed. */
-  public synchronized void needsReset(String reason) {
-    if (failure == null) {
-      failure = new Ep4jException(ErrorCode.RESET_NEEDED, reason);
+  /** Marks the buffer broken: only reset and close are allowed. Notifies the other ranks. */
+  public void needsReset(String reason) {
+    Ep4jException needed = new Ep4jException(ErrorCode.RESET_NEEDED, reason);
+    synchronized (this) {
+      failure = failure == null ? needed : failure;
     }
+    notices.publish(needed, reached(lastRunning));
   }
 
   /** Whether the buffer needs a reset. */
@@ -378,8 +399,19 @@ public final class Completion {
     return diagnosis.hasClosed(rank);
   }
 
+  /** Whether a rank has notified this one that it takes part in no operation until a reset. */
+  public boolean hasAborted(int rank) {
+    return notices.hasAborted(rank);
+  }
+
   public boolean isExcluded(int rank) {
     return diagnosis.isExcluded(rank);
+  }
+
+  /** Kernels wait again, except for ranks that have aborted since the ranks started. */
+  public void clearWords() {
+    words.reset();
+    notices.endWaitsAgain();
   }
 
   /** Clears the failure for the survivors. */
@@ -387,6 +419,6 @@ public final class Completion {
     diagnosis.exclude(gone);
     failure = null;
     stuck = false;
-    words.reset();
+    clearWords();
   }
 }

@@ -2,12 +2,14 @@ package org.ep4j.cuda.engine.failure;
 
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.Objects;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.cuda.internode.InternodeConnection;
+import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.Members;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
@@ -36,6 +38,7 @@ public final class FailureDiagnosis implements AutoCloseable {
   private final Members members;
   private final int rank;
   private final CallLog calls;
+  private final AbortNotices notices;
   private final KernelReport report;
 
   /** Ranks excluded from operations: dead at the last reset. Written between operations. */
@@ -60,11 +63,17 @@ public final class FailureDiagnosis implements AutoCloseable {
    * @param rank this rank
    */
   public FailureDiagnosis(
-      HostWords words, Members members, int rank, BufferConfig config, CallLog calls) {
+      HostWords words,
+      Members members,
+      int rank,
+      BufferConfig config,
+      CallLog calls,
+      AbortNotices notices) {
     this.words = words;
     this.members = members;
     this.rank = rank;
     this.calls = calls;
+    this.notices = notices;
     report = new KernelReport(words, members, config);
     excluded = new boolean[members.size()];
     closedSince = new long[members.size()];
@@ -160,10 +169,10 @@ public final class FailureDiagnosis implements AutoCloseable {
   }
 
   /**
-   * A wait that ended before its deadline was aborted because a rank is lost or has closed its
-   * buffer, or because the other ranks declared this rank lost. The abort can precede the identity
-   * of the lost rank: a wire detects a closed connection at once, the group only after its
-   * rendezvous has reported the loss. This method waits for the report, at most one second.
+   * A wait that ended before its deadline was aborted because a rank is lost, has aborted or has
+   * closed its buffer, or because the other ranks declared this rank lost. The abort can precede
+   * the identity of the lost rank: a wire detects a closed connection at once, the group only after
+   * its rendezvous has reported the loss. This method waits for the report, at most one second.
    */
   void awaitLossNotice() {
     long deadline = System.nanoTime() + LOSS_NOTICE_DELAY.toNanos();
@@ -177,6 +186,7 @@ public final class FailureDiagnosis implements AutoCloseable {
         || isConsideredLost()
         || lostPeer() >= 0
         || closedPeer() >= 0
+        || notices.any()
         || fencedBy() != StaleRankFence.NO_RANK;
   }
 
@@ -190,6 +200,10 @@ public final class FailureDiagnosis implements AutoCloseable {
 
   private PeerTimeoutException timeout(String operation) {
     int lost = lostPeer();
+    AbortReport told = notices.report();
+    if (lost < 0 && told != null) {
+      return report.timeout(operation, told.peer(), told.state(), told.dead());
+    }
     int peer = lost >= 0 && members.isAlive(words.peer()) ? lost : words.peer();
     if (lost < 0 && words.left() > 0 && !hasClosed(peer) && linkProblem(peer) == null) {
       // Only a rank that has closed its buffer can have ended the wait before its deadline.
@@ -216,9 +230,20 @@ public final class FailureDiagnosis implements AutoCloseable {
     return internode == null || closed ? null : internode.problem(peer);
   }
 
+  /** The error for a call whose ranks do not all take part; one of them has told so. */
+  synchronized RuntimeException aborted(String call) {
+    AbortReport told = Objects.requireNonNull(notices.report());
+    return explained(
+        new PeerTimeoutException(
+            call, "entry", 0, told.peer(), 1, 0, 0, told.state(), told.dead()));
+  }
+
   /** The error for ranks that are missing in a barrier of the survivors. */
   synchronized RuntimeException missing(GroupException problem, long waitedMillis) {
     int lost = lostPeer();
+    if (lost < 0 && notices.any()) {
+      return aborted("barrier");
+    }
     int peer = lost >= 0 ? lost : firstMissing(problem);
     String loss = lost >= 0 ? members.deathReport(lost) : null;
     String silence = hasClosed(peer) ? CLOSED : members.silenceOf(peer);

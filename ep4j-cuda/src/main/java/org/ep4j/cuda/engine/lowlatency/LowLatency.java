@@ -372,6 +372,9 @@ public final class LowLatency {
     if (death != null) {
       return "dead (" + death + ")";
     }
+    if (context.completion.hasAborted(masked)) {
+      return "in no operation until a reset, because one of its operations has failed,";
+    }
     return context.completion.hasClosed(masked)
         ? "without its buffer, which it has closed"
         : "silent";

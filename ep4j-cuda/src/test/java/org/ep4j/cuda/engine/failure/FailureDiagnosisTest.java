@@ -108,8 +108,10 @@ class FailureDiagnosisTest {
             }
             MemorySegment memory = arena.allocate(HostWords.bytes(RANKS), Long.BYTES);
             HostWords words = new HostWords(memory, memory.address(), () -> {}, RANKS);
+            Members members = new Members(group);
+            AbortNotices notices = new AbortNotices(group, members, words, false);
             try (FailureDiagnosis diagnosis =
-                new FailureDiagnosis(words, new Members(group), 0, config(), calls)) {
+                new FailureDiagnosis(words, members, 0, config(), calls, notices)) {
               script.run(group, new Case(words, memory, calls, diagnosis));
             } finally {
               listens.countDown();

@@ -1,0 +1,231 @@
+package org.ep4j.cuda.engine.failure;
+
+import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
+import java.nio.charset.CoderResult;
+import java.nio.charset.StandardCharsets;
+import java.security.SecureRandom;
+import java.time.Duration;
+import java.util.Arrays;
+import org.ep4j.PeerTimeoutException;
+import org.ep4j.engine.AbortReport;
+import org.ep4j.engine.Members;
+import org.ep4j.group.Group;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Notices between the ranks of a buffer that one of them takes part in no operation until the next
+ * reset, with the reason. They go over the group, so they reach threads, processes and other nodes
+ * over any transport. A thread of the group receives them and ends the waits of this rank's kernels
+ * at once, even if no thread of the caller is in the buffer.
+ *
+ * <p>A notice counts for the operations since one start of the buffer, which has a number that all
+ * ranks agree on: its opening, or a reset. A late notice of operations before a reset has no
+ * effect; a notice for a later start, from a rank that was faster in the reset, keeps its effect
+ * through the rest of the reset. Any thread.
+ *
+ * <p>Layout: number of the start (8 bytes), rank that caused the abort (4), whether it is dead (1),
+ * whether kernels of the sender have ended (1), and the state of that rank in UTF-8, shortened to
+ * what a notice holds.
+ */
+public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
+  private static final int HEAD = Long.BYTES + Integer.BYTES + 2;
+
+  /** Number of the start before any reset. */
+  private static final long OPENING = 0;
+
+  private final Group group;
+  private final Members members;
+  private final HostWords words;
+  private final boolean masking;
+
+  /** By sender, the notice for its latest start; null if none. Guarded by this. */
+  private final @Nullable Notice[] received;
+
+  /** Topic of this buffer in the group, above 0; 0 if not yet known. Guarded by this. */
+  private long topic;
+
+  /** Number of the last start. Guarded by this. */
+  private long start = OPENING;
+
+  /** Whether any notice counts. Written under the lock of this. */
+  private volatile boolean any;
+
+  /** Whether this rank has sent its notice since the last start. Guarded by this. */
+  private boolean sent;
+
+  /**
+   * A notice.
+   *
+   * @param start number of the start
+   * @param report the reason
+   * @param quiet whether no kernel of the sender runs
+   */
+  private record Notice(long start, AbortReport report, boolean quiet) {
+    byte[] encoded() {
+      ByteBuffer bytes = ByteBuffer.allocate(Group.MAX_NOTICE);
+      bytes.putLong(start).putInt(report.peer());
+      bytes.put((byte) (report.dead() ? 1 : 0)).put((byte) (quiet ? 1 : 0));
+      // Ends at the last whole character that fits.
+      CoderResult _ =
+          StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(report.state()), bytes, true);
+      return Arrays.copyOf(bytes.array(), bytes.position());
+    }
+
+    static @Nullable Notice of(byte[] encoded) {
+      if (encoded.length < HEAD) {
+        return null;
+      }
+      ByteBuffer bytes = ByteBuffer.wrap(encoded);
+      long start = bytes.getLong();
+      int peer = bytes.getInt();
+      boolean dead = bytes.get() != 0;
+      boolean quiet = bytes.get() != 0;
+      String state = StandardCharsets.UTF_8.decode(bytes).toString();
+      return new Notice(start, new AbortReport(peer, dead, state), quiet);
+    }
+  }
+
+  /**
+   * The notices of a returning rank, which gets its topic with the first {@link #restart}.
+   *
+   * @param masking whether kernels of low-latency operations continue without missing ranks
+   */
+  public AbortNotices(Group group, Members members, HostWords words, boolean masking) {
+    this.group = group;
+    this.members = members;
+    this.words = words;
+    this.masking = masking;
+    received = new @Nullable Notice[members.size()];
+  }
+
+  /** Agrees on the topic of a new buffer; collective. */
+  public void open(Duration timeout) {
+    long drawn = new SecureRandom().nextLong(1, Long.MAX_VALUE);
+    byte[] mine = ByteBuffer.allocate(Long.BYTES).putLong(drawn).array();
+    restart(ByteBuffer.wrap(group.allGather(mine, timeout)[0]).getLong(), OPENING);
+  }
+
+  /** The topic of the buffer; 0 on a returning rank. */
+  public synchronized long topic() {
+    return topic;
+  }
+
+  /**
+   * The ranks start anew: earlier notices no longer count. Before any rank runs an operation.
+   *
+   * @param agreedTopic topic of the buffer
+   * @param agreedStart higher than that of any start before, the same on all ranks
+   */
+  public void restart(long agreedTopic, long agreedStart) {
+    synchronized (this) {
+      topic = agreedTopic;
+      start = agreedStart;
+      sent = false;
+      any = sender() >= 0;
+    }
+    group.listen(agreedTopic, this);
+  }
+
+  /**
+   * Notifies all other ranks that this rank takes part in no operation until the next reset, once.
+   * Does not wait. Not sent: what another rank or the group has told all ranks already, and
+   * anything by a rank that the others count as lost.
+   *
+   * @param cause what ended its operation
+   * @param quiet whether no kernel of this rank runs
+   */
+  void publish(RuntimeException cause, boolean quiet) {
+    boolean known =
+        cause instanceof PeerTimeoutException timeout
+            && members.deathReport(timeout.peer()) != null;
+    int rank = members.rank();
+    byte[] notice;
+    long to;
+    synchronized (this) {
+      if (known || sent || topic == 0 || sender() >= 0 || !members.isAlive(rank)) {
+        return;
+      }
+      sent = true;
+      to = topic;
+      String reason = String.valueOf(cause.getMessage());
+      notice = new Notice(start, AbortReport.of(rank, reason, cause), quiet).encoded();
+    }
+    // Without the lock: threads of one process run each other's listeners.
+    for (int r = 0; r < members.size(); r++) {
+      if (r != rank && members.isAlive(r)) {
+        group.notice(r, to, notice);
+      }
+    }
+  }
+
+  /** A resumed rank that the others have lost must not end their operations. */
+  @Override
+  public synchronized void noticed(int from, byte[] bytes) {
+    Notice notice = Notice.of(bytes);
+    if (notice != null && notice.start >= start && members.isAlive(from)) {
+      received[from] = notice;
+      any = true;
+      endWaits(from, notice);
+    }
+  }
+
+  /** Ends waits of kernels again for notices that count; after words were reset. */
+  synchronized void endWaitsAgain() {
+    for (int r = 0; r < received.length; r++) {
+      Notice notice = received[r];
+      if (notice != null && notice.start >= start) {
+        endWaits(r, notice);
+      }
+    }
+  }
+
+  /**
+   * With masks, kernels reassign the areas of a rank that is gone: not while kernels of that rank
+   * may write there.
+   */
+  private void endWaits(int from, Notice notice) {
+    if (!masking) {
+      words.abort();
+    } else if (notice.quiet) {
+      words.gone(from);
+    }
+  }
+
+  /** The first rank whose notice counts; -1 if none does. */
+  private int sender() {
+    for (int r = 0; r < received.length; r++) {
+      Notice notice = received[r];
+      if (notice != null && notice.start >= start) {
+        return r;
+      }
+    }
+    return -1;
+  }
+
+  /** Whether a rank has notified this one. Takes no lock. */
+  boolean any() {
+    return any;
+  }
+
+  /** Why an operation of another rank has ended; null as far as known. */
+  synchronized @Nullable AbortReport report() {
+    int sender = sender();
+    Notice notice = sender < 0 ? null : received[sender];
+    return notice == null ? null : notice.report.receivedBy(members.rank(), sender);
+  }
+
+  /** Whether {@code peer} has notified this rank. */
+  synchronized boolean hasAborted(int peer) {
+    Notice notice = received[peer];
+    return notice != null && notice.start >= start;
+  }
+
+  @Override
+  public void close() {
+    long last = topic();
+    if (last != 0) {
+      group.listen(last, null);
+    }
+  }
+}
