@@ -65,7 +65,8 @@ final class Recovery {
     SurvivorAgreement.requireNoReplacement(context.members);
     quiesce();
     context.completion.requireNotFenced("reset");
-    Duration timeout = context.config.timeout();
+    // The other ranks may still be in a wait that only its own timeout ends.
+    Duration timeout = context.config.timeout().multipliedBy(2);
     try (SurvivorAgreement agreement =
         SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
       quiesceInternode(agreement);
@@ -223,7 +224,6 @@ final class Recovery {
   /** If this fails midway, other ranks may clear words that one of them already uses. */
   private Group beginAnew(SurvivorAgreement agreement) {
     boolean[] gone = agreement.gone();
-    boolean done = false;
     try {
       fence(gone, "reset");
       context.peers.exclude(gone);
@@ -240,11 +240,10 @@ final class Recovery {
         lowLatency.reset(gone, agreement.highest(LOW_LATENCY) + LEAP);
       }
       agreement.live().barrier(agreement.timeout().plus(FENCE_SKEW));
-      done = true;
-    } finally {
-      if (!done) {
-        context.completion.needsReset("not all ranks have completed the reset");
-      }
+    } catch (RuntimeException | Error e) { // also memory that runs out
+      // The other ranks may have completed the reset, and wait for this one.
+      context.completion.needsReset("not all ranks have completed the reset: " + e.getMessage());
+      throw e;
     }
     context.completion.reset(gone);
     context.generation++;

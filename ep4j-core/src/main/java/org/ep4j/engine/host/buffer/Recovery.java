@@ -116,21 +116,26 @@ final class Recovery {
     System.arraycopy(gone, 0, context.excluded, 0, gone.length);
     Group live = agreement.live();
     String unfinished = "its connection to other nodes could not be opened again";
-    boolean done = false;
+    boolean begun = false;
     try {
       if (connector.reconnect(live, agreement.participants().numbers())) {
         agreement.keep();
       }
       unfinished = "not all ranks have completed the reset";
       context.restart(agreement.highest(EPOCH) + 1);
+      begun = true;
       lowLatency.reset(agreement.highest(LOW_LATENCY));
       // No rank begins an operation before all ranks have left the old epochs.
       live.barrier(timeout);
-      done = true;
-    } finally {
-      if (!done) {
-        context.needsReset(unfinished);
+    } catch (RuntimeException | Error e) { // also memory that runs out
+      String reason = unfinished + ": " + e.getMessage();
+      if (begun) {
+        // The other ranks may have completed the reset, and wait for this one.
+        context.breakBecause(reason, null);
+      } else {
+        context.needsReset(reason);
       }
+      throw e;
     }
   }
 }

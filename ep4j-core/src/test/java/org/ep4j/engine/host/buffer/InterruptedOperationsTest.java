@@ -29,6 +29,7 @@ import org.ep4j.RowFormat;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.group.Group;
+import org.ep4j.group.InterruptedBarrier;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -247,6 +248,34 @@ class InterruptedOperationsTest {
             group.barrier(LIMIT);
             buffer.reset();
             assertWorks(group, buffer);
+          }
+        });
+  }
+
+  /** The others have completed the reset, and wait for rank 0 in their next operation. */
+  @Test
+  void interruptOfTheLastStepOfAResetIsTold() {
+    InterruptedBarrier barrier = new InterruptedBarrier();
+    ThreadRanks.run(
+        RANKS,
+        LIMIT,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(barrier.of(group), PLAIN)) {
+            if (group.rank() == 0) {
+              assertThat(catchThrowableOfType(Ep4jException.class, buffer::reset).errorCode())
+                  .isEqualTo(ErrorCode.GROUP_INTERRUPTED);
+              assertThat(Thread.interrupted()).isTrue();
+              assertRefused(buffer);
+            } else {
+              buffer.reset();
+              PeerTimeoutException error =
+                  catchThrowableOfType(
+                      PeerTimeoutException.class, () -> buffer.dispatch(rows(1), EVERYWHERE));
+              assertThat(error).hasMessageContaining("rank 0 has aborted (not all ranks have");
+            }
+            buffer.reset();
+            assertThat(heads(buffer.dispatch(rows(group.rank() + 1), EVERYWHERE).x()))
+                .containsExactly(1, 2);
           }
         });
   }
