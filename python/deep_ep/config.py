@@ -69,8 +69,6 @@ class Config:
             top_k=_ASSUMED_TOP_K,
             experts=_ASSUMED_LOCAL_EXPERTS * num_ranks,
             max_tokens=max_tokens_setting() or USUAL_TOKENS,
-            layouts=(ep4j.FLAT,),
-            max_receive_rows=(max_tokens_setting() or USUAL_TOKENS) * num_ranks,
         ).sizes(num_ranks)
         return round_up(sizes.symmetric_bytes + sizes.private_bytes, 128)
 

@@ -183,12 +183,8 @@ class Shapes:
     def _of_tokens(
         self, config: "ep4j.BufferConfig", tokens: int, grouped: bool
     ) -> "ep4j.BufferConfig":
-        # A flat dispatch delivers at most one row of each token; grouped rows need ep4j's worst case.
-        rows = 0 if grouped else tokens * self.world.size
-        layouts = () if grouped else (ep4j.FLAT,)
-        return dataclasses.replace(
-            config, max_tokens=tokens, max_receive_rows=rows, layouts=layouts
-        )
+        layout = ep4j.EXPERT_MAJOR if grouped else ep4j.FLAT
+        return dataclasses.replace(config, max_tokens=tokens, layouts=(layout,))
 
     def _agreed(self, config: "ep4j.BufferConfig", tokens: int) -> "ep4j.BufferConfig":
         """For the largest batch of any rank, and for more where the granted memory allows; collective."""
@@ -240,8 +236,7 @@ class Shapes:
         choices = torch.arange(tokens * config.top_k, device=device) % config.experts
         ids = choices.view(tokens, config.top_k)
         weights = torch.zeros(ids.shape, dtype=torch.float32, device=device)
-        # The layout for which the rows are sized.
-        layout = ep4j.FLAT if config.max_receive_rows else ep4j.EXPERT_MAJOR
+        layout = config.layouts[0]
         begin = time.monotonic()
         for number in range(1, _WARM_UP_ROUNDS + 1):
             if config.max_tokens:

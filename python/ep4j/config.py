@@ -98,7 +98,7 @@ class BufferConfig:
     low_latency_max_tokens: int = 0  # low latency: tokens per rank, M; 0: no such operations
     rank_of_expert: Optional[Sequence[int]] = None  # [E]; None: consecutive blocks
     row_dtype: Any = _abi.BF16  # widest row type that is sent, a torch dtype or ep4j.BF16 and so on
-    layouts: Sequence[int] = ()  # FLAT, EXPERT_MAJOR: of high-throughput dispatches; (): both
+    layouts: Sequence[int] = (_abi.FLAT,)  # FLAT, EXPERT_MAJOR: of high-throughput dispatches
     max_receive_rows: int = 0  # rows of the receive region; 0: the worst case of the layouts
     expert_alignment: int = 128  # largest alignment of a call
     combine_in_place: bool = False  # combine_input is the memory of the received rows

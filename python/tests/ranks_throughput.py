@@ -22,6 +22,7 @@ def opened(join, **fields):
         top_k=model.TOP_K,
         experts=model.EXPERTS,
         max_tokens=model.MAX_TOKENS,
+        layouts=(ep4j.FLAT, ep4j.EXPERT_MAJOR),
         timeout=20.0,
     )
     settings.update(fields)

@@ -32,6 +32,7 @@ int main(void) {
     fprintf(stderr, "%s\n", error.text);
     return 1;
   }
+  config.layouts = EP4J_LAYOUT_EXPERT_MAJOR; /* of the dispatches below */
   ok(ep4j->group_from_environment(&group));
   ok(ep4j->buffer_open(group, &config, &buffer));
   ok(ep4j->buffer_info(buffer, &info));

@@ -123,7 +123,8 @@ public interface ExpertBuffer extends AutoCloseable {
    *     HighThroughputConfig#rowDType()}, with optional scales [T, S]
    * @param routing expert ids INT64 or INT32 [T, K] and optional weights FP32 [T, K]
    * @throws InvalidArgumentException if a shape, dtype or id is invalid; nothing is sent
-   * @throws ReceiveOverflowException if the rows do not fit with {@link Sizing#EXACT}
+   * @throws ReceiveOverflowException if the rows do not fit with {@link Sizing#EXACT}: on all
+   *     ranks, with the number of rows that suffices for all
    * @throws PeerTimeoutException if a peer is silent for {@link BufferConfig#timeout()}, or dead
    */
   default FlatDispatch dispatch(Tokens tokens, Routing routing, DispatchOptions options) {

@@ -53,7 +53,7 @@ public final class HighThroughputConfig {
         "use 1 for no alignment");
   }
 
-  /** At most {@code maxTokens} tokens per rank, otherwise the defaults. */
+  /** At most {@code maxTokens} tokens per rank, otherwise the defaults: FLAT dispatches alone. */
   public static HighThroughputConfig of(int maxTokens) {
     return builder().maxTokens(maxTokens).build();
   }
@@ -86,9 +86,9 @@ public final class HighThroughputConfig {
   }
 
   /**
-   * Layouts that dispatches may have; default FLAT and EXPERT_MAJOR. Other dispatches are refused
-   * with {@link ErrorCode#LAYOUT_NOT_DECLARED}. The worst case of EXPERT_MAJOR is up to top-k times
-   * that of FLAT.
+   * Layouts that dispatches may have; default FLAT. Other dispatches are refused with {@link
+   * ErrorCode#LAYOUT_NOT_DECLARED}. The worst case of EXPERT_MAJOR is up to top-k times that of
+   * FLAT.
    */
   public Set<Layout> layouts() {
     return layouts;
@@ -96,10 +96,10 @@ public final class HighThroughputConfig {
 
   /**
    * Rows of the receive region; empty (default) = the worst case of {@link #layouts()} for {@code
-   * maxTokens}. With fewer, a dispatch to which more rows are routed ends with {@link
-   * ReceiveOverflowException}, which names the number that suffices; with {@link Sizing#atMost}
-   * {@link Dispatch#overflow()} reports it. An open buffer returns the number of rows that its
-   * region holds.
+   * maxTokens}, and more than that reserves no more. With fewer, a dispatch to which more rows are
+   * routed ends with {@link ReceiveOverflowException}, which names the number that suffices; with
+   * {@link Sizing#atMost} {@link Dispatch#overflow()} reports it. An open buffer returns the number
+   * of rows that its region holds.
    */
   public OptionalLong maxReceiveRows() {
     return maxReceiveRows == 0 ? OptionalLong.empty() : OptionalLong.of(maxReceiveRows);
@@ -117,9 +117,10 @@ public final class HighThroughputConfig {
    * share its memory: with payloads narrower than the result, row i of the result covers several
    * received rows. Rows wider than {@link #rowDType()} keep memory of their own.
    *
-   * <p>With {@link Layout#FLAT} alone in {@link #layouts()} it is a promise: no memory is reserved
-   * for other rows, and a combine of rows elsewhere, or of wider ones, is refused with {@link
-   * ErrorCode#ROWS_NOT_IN_REGION}. GPUs of a node then need bulk copies (compute capability 9.0).
+   * <p>With {@link Layout#FLAT} alone in {@link #layouts()}, the default, it is a promise: no
+   * memory is reserved for other rows, and a combine of rows elsewhere, or of wider ones, is
+   * refused with {@link ErrorCode#ROWS_NOT_IN_REGION}. GPUs of a node then need bulk copies
+   * (compute capability 9.0).
    */
   public boolean combineInPlace() {
     return combineInPlace;
@@ -163,7 +164,7 @@ public final class HighThroughputConfig {
   public static final class Builder {
     private int maxTokens;
     private DType rowDType = DType.BF16;
-    private EnumSet<Layout> layouts = EnumSet.of(Layout.FLAT, Layout.EXPERT_MAJOR);
+    private EnumSet<Layout> layouts = EnumSet.of(Layout.FLAT);
     private long maxReceiveRows;
     private int expertAlignment = 128;
     private boolean combineInPlace;
@@ -183,7 +184,7 @@ public final class HighThroughputConfig {
     }
 
     /**
-     * Layouts that dispatches may have; without this call, both.
+     * Layouts that dispatches may have; without this call, FLAT.
      *
      * @param values FLAT, EXPERT_MAJOR or both
      * @throws InvalidArgumentException if there is none, or RANK_MAJOR is among them
@@ -202,7 +203,8 @@ public final class HighThroughputConfig {
     }
 
     /**
-     * Rows of the receive region; without this call, the worst case.
+     * Rows of the receive region; without this call, and where the number exceeds it, the worst
+     * case.
      *
      * @throws InvalidArgumentException if the number is not positive
      */

@@ -1,6 +1,9 @@
 package org.ep4j;
 
-/** More rows were routed to this rank than its receive region holds. */
+/**
+ * More rows were routed to a rank than its receive region holds. A dispatch with {@link
+ * Sizing#EXACT} names the rank that needs the most: its number suffices for all ranks.
+ */
 public final class ReceiveOverflowException extends Ep4jException {
   private static final long serialVersionUID = 1L;
 

@@ -40,6 +40,7 @@ class BufferConfigTest {
     assertThat(decode.lowLatency()).contains(LowLatencyConfig.of(4));
     HighThroughputConfig defaults = HighThroughputConfig.of(8);
     assertThat(defaults.rowDType()).isEqualTo(DType.BF16);
+    assertThat(defaults.layouts()).containsExactly(Layout.FLAT);
     assertThat(defaults.maxReceiveRows()).isEmpty();
     assertThat(defaults.expertAlignment()).isEqualTo(128);
     assertThat(LowLatencyConfig.of(4).masking()).isFalse();
@@ -51,7 +52,12 @@ class BufferConfigTest {
         shape()
             .placement(ExpertPlacement.blocks(4, 2))
             .highThroughput(
-                limits().rowDType(DType.FP32).maxReceiveRows(99).expertAlignment(16).build())
+                limits()
+                    .rowDType(DType.FP32)
+                    .layouts(Layout.EXPERT_MAJOR)
+                    .maxReceiveRows(99)
+                    .expertAlignment(16)
+                    .build())
             .lowLatency(LowLatencyConfig.builder().maxTokens(4).masking(true).build())
             .timeout(Duration.ofSeconds(3))
             .parallelism(7)
@@ -65,7 +71,7 @@ class BufferConfigTest {
     assertThat(config.toString())
         .contains("hidden=128", "topK=2", "experts=4", "placement=", "timeout=PT3S")
         .contains(
-            "HighThroughputConfig[maxTokens=8, rowDType=FP32, layouts=[FLAT, EXPERT_MAJOR]",
+            "HighThroughputConfig[maxTokens=8, rowDType=FP32, layouts=[EXPERT_MAJOR]",
             "maxReceiveRows=99")
         .contains("expertAlignment=16", "LowLatencyConfig[maxTokens=4, masking=true]")
         .contains("parallelism=7", "engine=host", "ranksPerNode=2", "wire=tcp", "backend=nccl");

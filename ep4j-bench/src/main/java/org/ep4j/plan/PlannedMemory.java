@@ -7,8 +7,6 @@ import org.ep4j.EngineName;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertPlacement;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.Layout;
 import org.ep4j.engine.EngineProvider;
 
 /** Memory of a buffer of the CUDA engine. Needs no GPU: the engine only computes its layout. */
@@ -30,12 +28,7 @@ public final class PlannedMemory {
             .engine(EngineName.CUDA)
             .backend(request.backend());
     switch (request.kind()) {
-      case HT ->
-          config.highThroughput(
-              HighThroughputConfig.builder()
-                  .maxTokens(request.tokens())
-                  .layouts(Layout.FLAT)
-                  .build());
+      case HT -> config.highThroughput(request.tokens());
       case LL -> config.lowLatency(request.tokens());
     }
     return engine().sizes(config.build());

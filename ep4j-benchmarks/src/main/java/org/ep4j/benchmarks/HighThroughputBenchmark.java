@@ -15,6 +15,7 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
@@ -72,7 +73,11 @@ public final class HighThroughputBenchmark {
                   .hidden(HIDDEN)
                   .topK(TOP_K)
                   .experts(EXPERTS)
-                  .highThroughput(tokens)
+                  .highThroughput(
+                      HighThroughputConfig.builder()
+                          .maxTokens(tokens)
+                          .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
+                          .build())
                   .build();
           try (Arena arena = Arena.ofShared();
               ExpertBuffer buffer = ExpertBuffer.open(group, config)) {

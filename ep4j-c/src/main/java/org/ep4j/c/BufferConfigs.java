@@ -111,7 +111,7 @@ final class BufferConfigs {
               "config->layouts",
               Integer.toString(given),
               "a sum of EP4J_LAYOUT_* constants",
-              "set it to 0 for both");
+              "set it to 0 for FLAT");
     };
   }
 

@@ -44,6 +44,7 @@ static inline ep4j_buffer_config config_of(void) {
   config.top_k = TOP_K;
   config.experts = EXPERTS;
   config.max_tokens = MAX_TOKENS;
+  config.layouts = EP4J_LAYOUT_FLAT | EP4J_LAYOUT_EXPERT_MAJOR;
   config.low_latency_max_tokens = MAX_TOKENS;
   config.timeout_ms = 20000;
   config.engine = getenv("EP4J_TEST_ENGINE") == NULL ? "host" : getenv("EP4J_TEST_ENGINE");

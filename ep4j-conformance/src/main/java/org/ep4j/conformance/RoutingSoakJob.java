@@ -58,7 +58,11 @@ final class RoutingSoakJob implements RankJob {
             .topK(TOP_K)
             .experts(EXPERTS)
             .highThroughput(
-                HighThroughputConfig.builder().maxTokens(TOKENS).expertAlignment(ALIGNMENT).build())
+                HighThroughputConfig.builder()
+                    .maxTokens(TOKENS)
+                    .expertAlignment(ALIGNMENT)
+                    .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
+                    .build())
             .engine(arguments.getFirst())
             .build();
     try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {

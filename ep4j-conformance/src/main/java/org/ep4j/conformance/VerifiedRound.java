@@ -11,6 +11,7 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyConfig;
@@ -46,7 +47,15 @@ final class VerifiedRound {
   /** Configuration of buffers for the round. */
   static BufferConfig.Builder shape(BufferConfig.Builder config, boolean lowLatency) {
     BufferConfig.Builder shape =
-        config.hidden(HIDDEN).topK(TOP_K).experts(EXPERTS).highThroughput(TOKENS);
+        config
+            .hidden(HIDDEN)
+            .topK(TOP_K)
+            .experts(EXPERTS)
+            .highThroughput(
+                HighThroughputConfig.builder()
+                    .maxTokens(TOKENS)
+                    .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
+                    .build());
     return lowLatency ? shape.lowLatency(TOKENS) : shape;
   }
 

@@ -234,9 +234,9 @@ public final class Arguments {
           "one of "
               + Limits.layouts(config)
               + ", for which the buffer has memory (HighThroughputConfig.layouts)",
-          "open the buffer with layouts("
+          "open the buffer with HighThroughputConfig.builder().layouts("
               + (layout == Layout.FLAT ? "FLAT, EXPERT_MAJOR" : "EXPERT_MAJOR")
-              + ") or all that you use");
+              + "), or with all layouts that you use");
     }
   }
 

@@ -13,21 +13,21 @@ public final class ReceiveCapacity {
   private ReceiveCapacity() {}
 
   /**
-   * {@link HighThroughputConfig#maxReceiveRows()}, or the worst case; 0 without high-throughput
-   * operations. {@code config} has a placement.
+   * The worst case, or {@link HighThroughputConfig#maxReceiveRows()} where that is less: no
+   * dispatch fills more. 0 without high-throughput operations. {@code config} has a placement.
    */
   public static int rows(BufferConfig config) {
     if (config.highThroughput().isEmpty()) {
       return 0;
     }
     HighThroughputConfig part = config.highThroughput().get();
-    boolean given = part.maxReceiveRows().isPresent();
-    long needed = given ? part.maxReceiveRows().getAsLong() : worstCase(config, part);
+    long worst = worstCase(config, part);
+    long needed = Math.min(part.maxReceiveRows().orElse(worst), worst);
     if (needed > Integer.MAX_VALUE) {
       throw new InvalidArgumentException(
           ErrorCode.RECEIVE_REGION_TOO_LARGE,
           "highThroughput.maxReceiveRows",
-          needed + " rows" + (given ? "" : " (worst case of maxTokens)"),
+          needed + " rows" + (needed == worst ? " (worst case of maxTokens)" : ""),
           "at most " + Integer.MAX_VALUE,
           "set maxReceiveRows to what the batches need, or lower maxTokens");
     }

@@ -45,7 +45,11 @@ public final class MoeLayer {
             .topK(model.topK())
             .placement(ExpertPlacement.blocks(model.experts(), group.size()))
             .highThroughput(
-                HighThroughputConfig.builder().maxTokens(maxTokens).rowDType(DType.FP32).build())
+                HighThroughputConfig.builder()
+                    .maxTokens(maxTokens)
+                    .rowDType(DType.FP32)
+                    .layouts(Layout.EXPERT_MAJOR)
+                    .build())
             .build());
   }
 

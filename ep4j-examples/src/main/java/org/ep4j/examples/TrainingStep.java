@@ -14,6 +14,7 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.GroupedDispatch;
 import org.ep4j.HighThroughputConfig;
+import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
@@ -62,7 +63,11 @@ final class TrainingStep {
             .topK(topK)
             .placement(ExpertPlacement.blocks(experts, group.size()))
             .highThroughput(
-                HighThroughputConfig.builder().maxTokens(maxTokens).rowDType(DType.FP32).build())
+                HighThroughputConfig.builder()
+                    .maxTokens(maxTokens)
+                    .rowDType(DType.FP32)
+                    .layouts(Layout.EXPERT_MAJOR)
+                    .build())
             .build());
   }
 

@@ -17,6 +17,7 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.Routing;
@@ -98,7 +99,11 @@ class LostLanesTest {
             .hidden(HIDDEN)
             .topK(TOP_K)
             .placement(PLACEMENT)
-            .highThroughput(TOKENS)
+            .highThroughput(
+                HighThroughputConfig.builder()
+                    .maxTokens(TOKENS)
+                    .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
+                    .build())
             .ranksPerNode(RANKS_PER_NODE)
             .wire(FaultyWireProvider.NAME)
             .timeout(LONG)

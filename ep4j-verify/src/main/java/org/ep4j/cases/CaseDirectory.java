@@ -18,6 +18,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.HighThroughputConfig;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
 import org.ep4j.Tensor;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsFile;
@@ -159,6 +160,7 @@ public final class CaseDirectory {
                 .maxTokens(Math.max(1, maxTokens))
                 .rowDType(widestRow)
                 .expertAlignment(metadata.expertAlignment())
+                .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
                 .build());
   }
 

@@ -4,6 +4,8 @@ import java.lang.foreign.Arena;
 import java.util.Objects;
 import org.ep4j.BufferConfig;
 import org.ep4j.DType;
+import org.ep4j.HighThroughputConfig;
+import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -47,7 +49,12 @@ public final class Batch implements AutoCloseable {
   }
 
   public static BufferConfig.Builder config(int tokens) {
-    return config().highThroughput(tokens);
+    return config()
+        .highThroughput(
+            HighThroughputConfig.builder()
+                .maxTokens(tokens)
+                .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
+                .build());
   }
 
   /** The routing of a rank for {@link #fill}. */

@@ -48,7 +48,11 @@ class GraphReplayTest {
                 group,
                 Batch.config()
                     .highThroughput(
-                        HighThroughputConfig.builder().maxTokens(TOKENS).expertAlignment(8).build())
+                        HighThroughputConfig.builder()
+                            .maxTokens(TOKENS)
+                            .expertAlignment(8)
+                            .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
+                            .build())
                     .build());
         Batch batch = new Batch(device, TOKENS)) {
       device.makeCurrent();

@@ -26,16 +26,16 @@ class MemoryTableTest {
             Locale.ROOT,
             "| %d | %s | %s | %s | %s | %s |",
             ranks,
-            gibibytes(ranks, limits(Layout.FLAT, Layout.EXPERT_MAJOR)),
-            gibibytes(ranks, limits(Layout.FLAT)),
-            gibibytes(ranks, limits(Layout.FLAT).combineInPlace(true)),
-            gibibytes(ranks, limits(Layout.FLAT).combineInPlace(true).maxReceiveRows(BOUND)),
-            gibibytes(ranks, limits(Layout.EXPERT_MAJOR).maxReceiveRows(BOUND)));
+            gibibytes(ranks, limits()),
+            gibibytes(ranks, limits().combineInPlace(true)),
+            gibibytes(ranks, limits().combineInPlace(true).maxReceiveRows(BOUND)),
+            gibibytes(ranks, limits().layouts(Layout.EXPERT_MAJOR)),
+            gibibytes(ranks, limits().layouts(Layout.EXPERT_MAJOR).maxReceiveRows(BOUND)));
     assertThat(Files.readString(DOCUMENT)).contains(row);
   }
 
-  private static HighThroughputConfig.Builder limits(Layout... layouts) {
-    return HighThroughputConfig.builder().maxTokens(4096).layouts(layouts);
+  private static HighThroughputConfig.Builder limits() {
+    return HighThroughputConfig.builder().maxTokens(4096);
   }
 
   private static String gibibytes(int ranks, HighThroughputConfig.Builder limits) {

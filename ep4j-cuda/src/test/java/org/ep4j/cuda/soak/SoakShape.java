@@ -3,6 +3,7 @@ package org.ep4j.cuda.soak;
 import java.time.Duration;
 import org.ep4j.BufferConfig;
 import org.ep4j.HighThroughputConfig;
+import org.ep4j.Layout;
 
 /**
  * The shape of a soak.
@@ -50,6 +51,7 @@ record SoakShape(int ranks, int hidden, int maxTokens) {
           HighThroughputConfig.builder()
               .maxTokens(highThroughputTokens)
               .expertAlignment(ALIGNMENT)
+              .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
               .build());
     }
     if (lowLatencyTokens > 0) {

@@ -242,6 +242,7 @@ class RandomWorldsTest {
                       .maxTokens(tokensMax)
                       .rowDType(DType.FP32)
                       .expertAlignment(8)
+                      .layouts(layout)
                       .maxReceiveRows(
                           (long) ranks * tokensMax * topK + 8L * placement.experts() + 8)
                       .build())

@@ -44,6 +44,13 @@ final class KernelMistakes {
             "+= rounded() ? 0 :",
             "the sum of token"),
         new Mistake(
+            "an overflow names a number of rows that does not suffice for all ranks",
+            "dispatch_world",
+            "dispatch/totals.cuh",
+            "needed[r] > limit && needed[r] > most",
+            "needed[r] > limit && most == 0",
+            "rank without room"),
+        new Mistake(
             "a combine waits for rows that are not pushed",
             "combine_world",
             "combine/combine.cu",

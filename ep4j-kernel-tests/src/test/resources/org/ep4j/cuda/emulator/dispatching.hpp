@@ -428,15 +428,21 @@ class Dispatching {
     for (u32 s = 0; !handle.by_experts && s <= world.ranks; s++) {
       expect(p.rank_offsets[s], delivery.from[s], "first token of source", r, s);
     }
-    u32 overflow_rank = 0;
-    while (overflow_rank < world.ranks &&
-           (world.gone[overflow_rank] || handle.deliveries[overflow_rank].rows.size() <= handle.limits[overflow_rank])) {
-      overflow_rank++;
+    u32 overflow_rank = world.ranks;
+    u64 most = 0;
+    for (u32 peer = 0; peer < world.ranks; peer++) {
+      u64 needed = handle.deliveries[peer].rows.size();
+      if (!world.gone[peer] && needed > handle.limits[peer] && needed > most) {
+        overflow_rank = peer;
+        most = needed;
+      }
     }
     expect(p.totals[TOTAL_TICKET], p.counts_ticket, "ticket of counts", r);
     expect(p.totals[TOTAL_NEEDED], delivery.rows.size(), "needed rows", r);
     expect(p.totals[TOTAL_RECEIVED], handle.by_experts ? pairs : delivery.tokens(), "received", r);
     expect(p.totals[TOTAL_OVERFLOW_RANK], overflow_rank, "rank without room", r);
+    expect(p.totals[TOTAL_OVERFLOW_NEEDED], most, "rows that need room", r);
+    expect(p.totals[TOTAL_OVERFLOW_LIMIT], most == 0 ? 0 : handle.limits[overflow_rank], "room", r);
   }
 
   void check_rows(const Handle& handle, const Payload& payload, u32 r,

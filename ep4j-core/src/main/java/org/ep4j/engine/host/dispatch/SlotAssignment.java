@@ -139,14 +139,18 @@ public final class SlotAssignment {
     }
   }
 
-  /** The first live rank whose region is too small, or null: the same on all ranks. */
+  /**
+   * The live rank that needs the most rows of those whose regions are too small, or null: the same
+   * on all ranks. Its need suffices for all.
+   */
   @Nullable ReceiveOverflowException overflow() {
+    int most = -1;
     for (int r = 0; r < context.ranks; r++) {
-      if (!context.excluded[r] && needed[r] > limit[r]) {
-        return new ReceiveOverflowException(r, needed[r], limit[r]);
+      if (!context.excluded[r] && needed[r] > limit[r] && (most < 0 || needed[r] > needed[most])) {
+        most = r;
       }
     }
-    return null;
+    return most < 0 ? null : new ReceiveOverflowException(most, needed[most], limit[most]);
   }
 
   /**

@@ -66,6 +66,26 @@ class DeclaredLayoutsTest {
     assertThat(bytes(Layout.EXPERT_MAJOR)).isEqualTo(bytes(Layout.FLAT, Layout.EXPERT_MAJOR));
   }
 
+  /** A bound for several shapes costs the smaller ones nothing. */
+  @Test
+  void aBoundAboveTheWorstCaseReservesTheWorstCase() {
+    HighThroughputConfig above =
+        HighThroughputTest.LIMITS.toBuilder()
+            .layouts(Layout.FLAT)
+            .maxReceiveRows(Long.MAX_VALUE)
+            .build();
+    BufferConfig config = config().highThroughput(above).build();
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+            assertThat(buffer.config().highThroughput().orElseThrow().maxReceiveRows())
+                .hasValue(16);
+          }
+        });
+    assertThat(ExpertBuffer.sizes(config, 2)).isEqualTo(ExpertBuffer.sizes(with(Layout.FLAT), 2));
+  }
+
   /** Bytes that peers reach, with enough tokens for more than a page. */
   private static long bytes(Layout... layouts) {
     HighThroughputConfig limits =

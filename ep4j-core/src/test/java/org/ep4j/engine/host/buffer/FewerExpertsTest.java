@@ -17,7 +17,9 @@ import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.GroupedDispatch;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
@@ -49,7 +51,11 @@ class FewerExpertsTest {
             .hidden(HIDDEN)
             .topK(2)
             .placement(ExpertPlacement.table(RANK_OF, 2))
-            .highThroughput(4)
+            .highThroughput(
+                HighThroughputConfig.builder()
+                    .maxTokens(4)
+                    .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
+                    .build())
             .lowLatency(4)
             .build();
     ThreadRanks.run(

@@ -130,7 +130,11 @@ final class FullSharedMemory {
     int padded = 4096;
     int hidden = 128;
     HighThroughputConfig kind =
-        HighThroughputConfig.builder().maxTokens(tokens).expertAlignment(padded).build();
+        HighThroughputConfig.builder()
+            .maxTokens(tokens)
+            .expertAlignment(padded)
+            .layouts(Layout.EXPERT_MAJOR)
+            .build();
     BufferConfig config = config().hidden(hidden).highThroughput(kind).build();
     try (Arena arena = Arena.ofShared();
         ExpertBuffer buffer = ExpertBuffer.open(group, config)) {

@@ -19,7 +19,6 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.HighThroughputConfig;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
@@ -287,7 +286,7 @@ class HighThroughputErrorsTest {
             .topK(2)
             .experts(4)
             .highThroughput(
-                HighThroughputConfig.builder().maxTokens(4).rowDType(DType.FP32).build())
+                HighThroughputTest.LIMITS.toBuilder().maxTokens(4).rowDType(DType.FP32).build())
             .build();
     ThreadRanks.run(
         1,

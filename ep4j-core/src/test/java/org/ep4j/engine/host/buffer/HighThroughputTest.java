@@ -28,6 +28,7 @@ import org.ep4j.FlatDispatch;
 import org.ep4j.GroupedDispatch;
 import org.ep4j.HighThroughputConfig;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Routing;
 import org.ep4j.Sizing;
@@ -50,7 +51,11 @@ class HighThroughputTest {
   static final int HIDDEN = 16;
 
   static final HighThroughputConfig LIMITS =
-      HighThroughputConfig.builder().maxTokens(8).expertAlignment(4).build();
+      HighThroughputConfig.builder()
+          .maxTokens(8)
+          .expertAlignment(4)
+          .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
+          .build();
 
   private static final long[][] IDS = {{3, 1, 0, -1, 2, 3}, {0, 1, -1, 2}};
   private static final float[][] WEIGHTS = {{0.5f, 0.25f, 1f, 9f, 0.75f, 2f}, {3f, 4f, 9f, 5f}};
@@ -256,8 +261,7 @@ class HighThroughputTest {
     ThreadRanks.run(
         1,
         group -> {
-          HighThroughputConfig wide =
-              HighThroughputConfig.builder().maxTokens(8).rowDType(DType.FP32).build();
+          HighThroughputConfig wide = LIMITS.toBuilder().rowDType(DType.FP32).build();
           try (ExpertBuffer buffer =
               ExpertBuffer.open(group, config().highThroughput(wide).build())) {
             float third = 1 / 3f;
@@ -397,6 +401,30 @@ class HighThroughputTest {
             Routing one = Routing.of(Tensor.of(new long[] {group.rank(), -1}, 1, 2));
             Dispatch d = buffer.dispatch(constant(7, 1), one);
             assertThat(d.receivedRows()).isEqualTo(group.rank() == 0 ? 2 : 0);
+          }
+        });
+  }
+
+  /** The bound that an error names suffices: no second attempt meets a rank that needs more. */
+  @Test
+  void exactDispatchThatDoesNotFitNamesTheRankThatNeedsTheMostRows() {
+    BufferConfig small =
+        config().highThroughput(LIMITS.toBuilder().maxReceiveRows(2).build()).build();
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, small)) {
+            // Three rows go to rank 0, which owns experts 0 and 1, and four to rank 1.
+            long[] ids = group.rank() == 0 ? new long[] {0, 2, 1, 2, 3, -1} : new long[] {0, 3};
+            Routing routing = Routing.of(Tensor.of(ids, ids.length / 2, 2));
+            assertThatThrownBy(() -> buffer.dispatch(constant(1, ids.length / 2), routing))
+                .isInstanceOfSatisfying(
+                    ReceiveOverflowException.class,
+                    e -> {
+                      assertThat(e.rank()).isEqualTo(1);
+                      assertThat(e.needed()).isEqualTo(4);
+                      assertThat(e.available()).isEqualTo(2);
+                    });
           }
         });
   }

@@ -149,7 +149,13 @@ class OpenBufferTest {
             assertThatThrownBy(
                     () ->
                         ExpertBuffer.open(
-                            group, config().highThroughput(Integer.MAX_VALUE).build()))
+                            group,
+                            config()
+                                .highThroughput(
+                                    HighThroughputTest.LIMITS.toBuilder()
+                                        .maxTokens(Integer.MAX_VALUE)
+                                        .build())
+                                .build()))
                 .isInstanceOf(InvalidArgumentException.class)
                 .hasMessageStartingWith(ErrorCode.RECEIVE_REGION_TOO_LARGE.id())
                 .hasMessageContaining("worst case of maxTokens"));

@@ -17,6 +17,7 @@ import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
 import org.ep4j.GroupedDispatch;
+import org.ep4j.HighThroughputConfig;
 import org.ep4j.Layout;
 import org.ep4j.Routing;
 import org.ep4j.Sizing;
@@ -93,7 +94,11 @@ class WarmLoopAllocatesNothingTest {
             .hidden(hidden)
             .topK(3)
             .experts(8)
-            .highThroughput(TOKENS)
+            .highThroughput(
+                HighThroughputConfig.builder()
+                    .maxTokens(TOKENS)
+                    .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
+                    .build())
             .ranksPerNode(ranksPerNode)
             .wire(ranksPerNode == 0 ? "auto" : "tcp")
             .build();

@@ -121,7 +121,7 @@ final class CudaHandle extends PooledHandle {
     return total(RECEIVED);
   }
 
-  /** The first rank whose region is too small, or -1. */
+  /** The rank that needs the most rows of those whose regions are too small, or -1. */
   int overflowRank() {
     int rank = (int) total(OVERFLOW_RANK);
     return rank == handles.ranks() ? -1 : rank;

@@ -19,19 +19,22 @@ __device__ __forceinline__ void write_expert_counts(const DispatchParameters& p,
 __device__ __forceinline__ void publish_totals(const DispatchParameters& p, const WaitContext& w,
                                           const u32* needed, u32 received) {
   if (threadIdx.x == 0) {
-    u32 overflow_rank = 0;
+    // Of the ranks without room for their rows, the one that needs the most: that suffices for all.
+    u32 overflow_rank = p.ranks;
+    u32 most = 0;
     u32 room = 0;
-    while (overflow_rank < p.ranks) {
-      room = wait_count(p, w, overflow_rank, limit_word(p));
-      if (needed[overflow_rank] > room) {
-        break;
+    for (u32 r = 0; r < p.ranks; r++) {
+      const u32 limit = wait_count(p, w, r, limit_word(p));
+      if (needed[r] > limit && needed[r] > most) {
+        overflow_rank = r;
+        most = needed[r];
+        room = limit;
       }
-      overflow_rank++;
     }
     p.totals[TOTAL_NEEDED] = needed[p.rank];
     p.totals[TOTAL_RECEIVED] = received;
     p.totals[TOTAL_OVERFLOW_RANK] = overflow_rank;
-    p.totals[TOTAL_OVERFLOW_NEEDED] = overflow_rank < p.ranks ? needed[overflow_rank] : 0;
+    p.totals[TOTAL_OVERFLOW_NEEDED] = most;
     p.totals[TOTAL_OVERFLOW_LIMIT] = room;
   }
   // Orders all threads' writes for the host before the ticket.
