@@ -70,7 +70,7 @@ class Config:
             experts=_ASSUMED_LOCAL_EXPERTS * num_ranks,
             max_tokens=max_tokens_setting() or USUAL_TOKENS,
         ).sizes(num_ranks)
-        return round_up(sizes.symmetric_bytes + sizes.private_bytes, 128)
+        return round_up(sizes.total, 128)
 
     def get_rdma_buffer_size_hint(self, hidden_bytes: int, num_ranks: int) -> int:
         """0: the bytes of ``get_nvl_buffer_size_hint`` include those for other nodes."""
@@ -86,4 +86,4 @@ def low_latency_size_hint(max_tokens: int, hidden: int, num_ranks: int, num_expe
         experts=num_experts,
         low_latency_max_tokens=max_tokens,
     ).sizes(num_ranks)
-    return round_up(sizes.symmetric_bytes + sizes.private_bytes, 128)
+    return round_up(sizes.total, 128)

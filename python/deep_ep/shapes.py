@@ -199,8 +199,7 @@ class Shapes:
         return self._of_tokens(config, max(rounded, needed), False)
 
     def _bytes(self, config: "ep4j.BufferConfig") -> int:
-        sizes = config.sizes(self.world.size)
-        return sizes.symmetric_bytes + sizes.private_bytes
+        return config.sizes(self.world.size).total
 
     def _keep(
         self,

@@ -161,6 +161,7 @@ class BufferSizes(Sized):
         ("symmetric_bytes", c_int64),
         ("private_bytes", c_int64),
         ("low_latency_bytes", c_int64),
+        ("first_use_bytes", c_int64),
     )
 
 

@@ -38,8 +38,13 @@ class BufferSizes(NamedTuple):
     """Memory that a buffer reserves on each rank, in bytes."""
 
     symmetric_bytes: int  # memory that peers can reach
-    private_bytes: int
+    private_bytes: int  # memory of the rank alone, when the buffer is open
     low_latency_bytes: int  # the part of symmetric_bytes that low-latency operations need
+    first_use_bytes: int  # memory of the rank alone that operations add at their first use
+
+    @property
+    def total(self) -> int:
+        return self.symmetric_bytes + self.private_bytes + self.first_use_bytes
 
 
 class Statistics(NamedTuple):

@@ -280,7 +280,7 @@ public enum ErrorCode {
   ROW_LIMIT_TOO_LARGE(
       1412,
       "The row limit of a dispatch exceeds the receive region.",
-      "Pass a smaller limit, or open the buffer with a larger maxReceiveRows."),
+      "Pass a smaller limit, or raise maxReceiveRows, up to the worst case of the layouts."),
 
   TOO_FEW_ROWS(
       1413,

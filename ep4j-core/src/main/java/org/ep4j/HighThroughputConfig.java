@@ -96,10 +96,10 @@ public final class HighThroughputConfig {
 
   /**
    * Rows of the receive region; empty (default) = the worst case of {@link #layouts()} for {@code
-   * maxTokens}, and more than that reserves no more. With fewer, a dispatch to which more rows are
-   * routed ends with {@link ReceiveOverflowException}, which names the number that suffices; with
-   * {@link Sizing#atMost} {@link Dispatch#overflow()} reports it. An open buffer returns the number
-   * of rows that its region holds.
+   * maxTokens}. A larger number reserves the worst case too. With fewer, a dispatch to which more
+   * rows are routed ends with {@link ReceiveOverflowException}, which names the number that
+   * suffices; with {@link Sizing#atMost} {@link Dispatch#overflow()} reports it. An open buffer
+   * returns the number of rows that its region holds.
    */
   public OptionalLong maxReceiveRows() {
     return maxReceiveRows == 0 ? OptionalLong.empty() : OptionalLong.of(maxReceiveRows);

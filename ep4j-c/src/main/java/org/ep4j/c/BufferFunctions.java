@@ -24,6 +24,7 @@ final class BufferFunctions {
     NativeMemory.putLong(sizes + BufferStructs.PRIVATE_BYTES, reserved.privateBytes());
     NativeMemory.putLong(
         sizes + BufferStructs.LOW_LATENCY_BYTES, reserved.lowLatencyCommunicationBytes());
+    NativeMemory.putLong(sizes + BufferStructs.FIRST_USE_BYTES, reserved.firstUseBytes());
     return 0;
   }
 

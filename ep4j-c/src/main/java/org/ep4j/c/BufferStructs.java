@@ -60,6 +60,7 @@ final class BufferStructs {
   static final long SYMMETRIC_BYTES = SIZES.int64("symmetric_bytes");
   static final long PRIVATE_BYTES = SIZES.int64("private_bytes");
   static final long LOW_LATENCY_BYTES = SIZES.int64("low_latency_bytes");
+  static final long FIRST_USE_BYTES = SIZES.int64("first_use_bytes");
 
   static final Struct STATISTICS = Struct.named("ep4j_statistics");
   static final long DISPATCHES = STATISTICS.int64("dispatches");

@@ -67,7 +67,7 @@ static void errors(ep4j_buffer buffer, const inputs *in) {
   ep4j_dispatch_result got = {sizeof got};
   ep4j_error error = {sizeof error, 0, 0, 0, 0, {0}};
   ep4j_buffer_config config = config_of();
-  ep4j_buffer_sizes sizes = {sizeof sizes, 0, 0, 0};
+  ep4j_buffer_sizes sizes = {sizeof sizes, 0, 0, 0, 0};
   char after[2 * sizeof args] = {0};
   uint64_t foreign[] = {0, 1, 12345, ~0ull, (uint64_t)(uintptr_t)&args};
   size_t i;
@@ -141,7 +141,7 @@ static void describe(ep4j_group group, ep4j_buffer buffer, const inputs *in) {
   ep4j_group_info info = {sizeof info, 0, 0, 0, 0, {0}};
   ep4j_rank_state state = {sizeof state, 0, 0, 0, 0, {0}, {0}};
   ep4j_buffer_info opened = {sizeof opened, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}};
-  ep4j_buffer_sizes sizes = {sizeof sizes, 0, 0, 0};
+  ep4j_buffer_sizes sizes = {sizeof sizes, 0, 0, 0, 0};
   ep4j_statistics counters = {sizeof counters, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   ep4j_wire_path path = {sizeof path, 0, 0, 0, {0}};
   ep4j_buffer_config config = config_of();
@@ -170,6 +170,7 @@ static void describe(ep4j_group group, ep4j_buffer buffer, const inputs *in) {
   CHECK(placement[EXPERTS - 1] == in->ranks - 1 && placement[0] == 0);
   OK(ep4j->buffer_sizes(&config, in->ranks, &sizes));
   CHECK(sizes.symmetric_bytes > sizes.low_latency_bytes && sizes.low_latency_bytes > 0);
+  CHECK(sizes.private_bytes > 0 && sizes.first_use_bytes >= 0);
   OK(ep4j->buffer_statistics(buffer, &counters));
   CHECK(counters.dispatches > 0 && counters.combines > 0 && counters.low_latency_dispatches > 0);
   CHECK(counters.wire_paths == 0);

@@ -299,7 +299,7 @@ public final class Arguments {
           "maxRows",
           options.sizing().maxRows(),
           "at most " + capacity + ", the rows of the receive region",
-          "pass a smaller limit, or open the buffer with a larger maxReceiveRows");
+          "pass a smaller limit, or raise maxReceiveRows, up to the worst case of the layouts");
     }
   }
 

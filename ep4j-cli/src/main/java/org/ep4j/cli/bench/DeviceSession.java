@@ -156,8 +156,8 @@ final class DeviceSession {
 
   private static String memory(BenchSettings settings, int ranks) {
     BufferSizes sizes = ExpertBuffer.sizes(settings.highThroughputConfig(ranks), ranks);
-    return "          %s per rank accessible to peers, %s per handle%n"
-        .formatted(Units.bytes(sizes.symmetricBytes()), Units.bytes(sizes.privateBytes()));
+    return "          %s per rank accessible to peers, %s when first used%n"
+        .formatted(Units.bytes(sizes.symmetricBytes()), Units.bytes(sizes.firstUseBytes()));
   }
 
   private static String table(Style style, List<DeviceResult> results) {

@@ -5,6 +5,7 @@ import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.List;
 import org.ep4j.BufferConfig;
+import org.ep4j.BufferSizes;
 import org.ep4j.BufferStatistics;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
@@ -72,6 +73,12 @@ final class CudaBuffer implements ExpertBuffer {
   private final CudaThreadGuard guard;
   private final Operation barrier = new Operation().begin(OperationLayout.BARRIER);
 
+  /** The memory that this rank had when the buffer opened. */
+  private final BufferSizes opened;
+
+  /** Bytes of it that are part of the operations' memory, which grows. */
+  private final long stagedAtOpen;
+
   /** The ranks that take part in operations: the buffer's group until a reset. */
   private Group live;
 
@@ -91,6 +98,13 @@ final class CudaBuffer implements ExpertBuffer {
     lowLatency = latency == null ? null : new LowLatency(context, latency, guard);
     recovery = new Recovery(context, lowLatency, latency == null ? null : latency.part());
     live = context.group;
+    opened =
+        CudaSizes.of(
+            context.config,
+            context.nodes,
+            context.rank,
+            context.device.properties().multiprocessors());
+    stagedAtOpen = context.staging.bytes();
   }
 
   private void enter() {
@@ -356,7 +370,7 @@ final class CudaBuffer implements ExpertBuffer {
           words.getAtIndex(ValueLayout.JAVA_LONG, 0),
           words.getAtIndex(ValueLayout.JAVA_LONG, 1),
           words.getAtIndex(ValueLayout.JAVA_LONG, 2),
-          symmetricBytes() + (context.internode == null ? 0 : context.internode.memoryBytes()),
+          opened.symmetricBytes(),
           privateBytes(),
           BoundedCall.abandoned(),
           context.internode == null ? List.of() : context.internode.paths());
@@ -365,14 +379,12 @@ final class CudaBuffer implements ExpertBuffer {
     }
   }
 
-  private long symmetricBytes() {
-    return context.layout.bytes + (lowLatency == null ? 0 : lowLatency.symmetricBytes());
-  }
-
   private long privateBytes() {
-    return context.staging.bytes()
-        + handles.deviceBytes()
-        + (lowLatency == null ? 0 : lowLatency.privateBytes());
+    return opened.privateBytes()
+        + context.staging.bytes()
+        - stagedAtOpen
+        + handles.bytes()
+        + (lowLatency == null ? 0 : lowLatency.grownBytes());
   }
 
   /**
@@ -434,8 +446,8 @@ final class CudaBuffer implements ExpertBuffer {
         "closing the buffer of "
             + context
             + ": the GPU has not ended the last operation, so "
-            + ((symmetricBytes() + privateBytes()) >> 20)
-            + " MiB of device memory, its stream and its kernels stay allocated until this process"
+            + ((opened.symmetricBytes() + privateBytes()) >> 20)
+            + " MiB of memory, its stream and its kernels stay allocated until this process"
             + " ends: end the process, or end the work that its stream waits for before closing");
   }
 

@@ -39,7 +39,6 @@ import org.ep4j.cuda.engine.lowlatency.LowLatencyKernels;
 import org.ep4j.cuda.engine.lowlatency.LowLatencyKernels.Reach;
 import org.ep4j.cuda.engine.lowlatency.LowLatencyLayout;
 import org.ep4j.cuda.engine.lowlatency.LowLatencyMemory;
-import org.ep4j.cuda.engine.lowlatency.LowLatencyPuts;
 import org.ep4j.cuda.engine.lowlatency.LowLatencyRegion;
 import org.ep4j.cuda.engine.throughput.CudaDispatchLayout;
 import org.ep4j.cuda.engine.throughput.CudaHandles;
@@ -358,18 +357,10 @@ final class CudaBufferOpening implements AutoCloseable {
       BufferConfig config,
       Nodes nodes,
       RegionLayout layout) {
-    LowLatencyLayout latency =
-        config.lowLatency().isPresent() ? new LowLatencyLayout(config, nodes) : null;
-    if (latency != null) {
+    if (config.lowLatency().isPresent()) {
       requireNoMasking(config);
     }
-    InternodeSizes sizes =
-        new InternodeSizes(
-            layout.countWords,
-            layout.slotToken,
-            latency == null ? 0 : latency.bytes,
-            latency == null ? 0 : latency.stagingBytes,
-            latency == null ? 0 : LowLatencyPuts.counters(nodes.ranks()));
+    InternodeSizes sizes = CudaSizes.internode(config, nodes, layout);
     InternodeConnection internode =
         own(InternodeConnection.open(group, device, backend, config, nodes, sizes));
     prepare(device, config, internode);
@@ -462,8 +453,7 @@ final class CudaBufferOpening implements AutoCloseable {
     }
     int[] table = ownerTable(placement, new boolean[placement.ranks()]);
     int[] order = orderTable(placement);
-    DeviceMemory memory =
-        own(DeviceMemory.allocate(device, (long) (table.length + order.length) * Integer.BYTES));
+    DeviceMemory memory = own(DeviceMemory.allocate(device, CudaSizes.ownersBytes(placement)));
     memory.copyFrom(0, MemorySegment.ofArray(table));
     memory.copyFrom((long) table.length * Integer.BYTES, MemorySegment.ofArray(order));
     return memory;

@@ -8,19 +8,18 @@ import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.cuda.driver.calls.LibrarySearch;
-import org.ep4j.cuda.engine.context.RegionLayout;
-import org.ep4j.cuda.engine.lowlatency.LowLatencyLayout;
-import org.ep4j.cuda.engine.throughput.HandleLayout;
 import org.ep4j.engine.EngineProvider;
-import org.ep4j.engine.Nodes;
-import org.ep4j.engine.Rails;
 import org.ep4j.group.Group;
 
 /** Registers the CUDA engine with {@link java.util.ServiceLoader}. */
 public final class CudaEngineProvider implements EngineProvider {
   private static final int PRIORITY = 10;
+
+  /** Of an H100 or H200, where sizes are asked for on a machine without a GPU. */
+  private static final int USUAL_MULTIPROCESSORS = 132;
 
   /** Used by {@link java.util.ServiceLoader}. */
   public CudaEngineProvider() {}
@@ -55,12 +54,10 @@ public final class CudaEngineProvider implements EngineProvider {
 
   @Override
   public BufferSizes sizes(BufferConfig config) {
-    Nodes nodes = Nodes.of(config);
-    RegionLayout layout = new RegionLayout(config, nodes);
-    int partners = new Rails(nodes, new boolean[nodes.ranks()]).partners(0).length;
-    HandleLayout handle = new HandleLayout(config, 0, partners, layout.receiveSlots);
-    long latency = config.lowLatency().isPresent() ? new LowLatencyLayout(config, nodes).bytes : 0;
-    return new BufferSizes(layout.bytes + latency, handle.deviceBytes, latency);
+    boolean here = unavailableBecause().isEmpty();
+    return CudaSizes.of(
+        CudaBufferOpening.settled(config),
+        here ? DeviceProperties.of(0).multiprocessors() : USUAL_MULTIPROCESSORS);
   }
 
   @Override

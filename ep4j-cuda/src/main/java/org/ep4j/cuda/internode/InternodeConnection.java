@@ -82,25 +82,18 @@ public final class InternodeConnection implements AutoCloseable {
     String wire = WireChoice.of(backend.name(), config.wire());
     // Windows of a library have equal size on all ranks.
     return wire.equals(WireName.BACKEND)
-        ? new LibraryLink(group, device, backend, nodes, sizes(maxPartners), config.timeout())
+        ? new LibraryLink(
+            group, device, backend, nodes, layout.sizes(maxPartners, maxPartners), config.timeout())
         : new WireLink(
             group,
             backend.world(),
             InternodeWire.of(wire, config.wireOptions(), config.timeout(), System.getenv()),
             nodes,
-            sizes(partners));
+            layout.sizes(partners, maxPartners));
   }
 
-  private InternodeMemorySizes sizes(int partners) {
-    return new InternodeMemorySizes(
-        layout.incomingBytes(partners),
-        layout.outgoingBytes(partners),
-        layout.counters(maxPartners),
-        layout.quiesce(maxPartners),
-        layout.closed(maxPartners));
-  }
-
-  private static int maxPartners(Rails rails, int ranks) {
+  /** Largest number of partners of a rank. */
+  static int maxPartners(Rails rails, int ranks) {
     int max = 0;
     for (int r = 0; r < ranks; r++) {
       max = Math.max(max, rails.partners(r).length);
@@ -189,11 +182,6 @@ public final class InternodeConnection implements AutoCloseable {
   /** Device address of the counters of this rank. */
   public long counters() {
     return link.counters();
-  }
-
-  /** Bytes of transport memory: page-locked host memory, GPU memory, or memory of the backend. */
-  public long memoryBytes() {
-    return link.memoryBytes();
   }
 
   /** Whether the proxy has stopped, so that this rank no longer sends. Any thread; cheap. */

@@ -117,4 +117,19 @@ final class InternodeLayout {
   int counters(int maxPartners) {
     return closed(maxPartners) + ranks;
   }
+
+  /**
+   * Sizes of a rank's transport memory.
+   *
+   * @param partners partners of the rank
+   * @param maxPartners largest number of partners of a rank
+   */
+  InternodeMemorySizes sizes(int partners, int maxPartners) {
+    return new InternodeMemorySizes(
+        incomingBytes(partners),
+        outgoingBytes(partners),
+        counters(maxPartners),
+        quiesce(maxPartners),
+        closed(maxPartners));
+  }
 }

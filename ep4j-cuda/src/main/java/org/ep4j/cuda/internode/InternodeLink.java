@@ -44,9 +44,6 @@ interface InternodeLink extends AutoCloseable {
   /** The counters of this rank. */
   long counters();
 
-  /** Bytes of transport memory. */
-  long memoryBytes();
-
   /** Lanes that the commands of a ring may name. */
   int lanesPerRing();
 

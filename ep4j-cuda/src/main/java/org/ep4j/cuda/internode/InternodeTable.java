@@ -15,14 +15,6 @@ import org.ep4j.engine.Rails;
  * when ranks are lost; only the number of partners decreases.
  */
 final class InternodeTable implements AutoCloseable {
-  private static final long WORLD = new InternodeWorld().bytes();
-  private static final long PARTNER = new InternodePartner().bytes();
-
-  /** Alignment of {@code ObservedCounters}: a word on its own line, then one per slot. */
-  private static final long SEEN_ALIGNMENT = 128;
-
-  private static final long SEEN = SEEN_ALIGNMENT + InternodeLayout.SLOTS * (long) Long.BYTES;
-
   /** As in {@code kernels/common/protocol.cuh}: node of a dead rank. */
   private static final int NO_NODE = -1;
 
@@ -36,15 +28,7 @@ final class InternodeTable implements AutoCloseable {
 
   private final DeviceMemory memory;
 
-  // Offsets after the world.
-  private final long partnerTable = WORLD;
-  private final long nodeOf;
-  private final long railTo;
-  private final long remoteCounts;
-  private final long sent;
-  private final long taken;
-  private final long publishedRounds;
-  private final long seen;
+  private final InternodeTableLayout at;
 
   /**
    * Writes the table with all ranks.
@@ -63,14 +47,8 @@ final class InternodeTable implements AutoCloseable {
     this.nodes = nodes;
     this.rank = rank;
     this.maxPartners = maxPartners;
-    nodeOf = partnerTable + maxPartners * PARTNER;
-    railTo = align(nodeOf + (long) nodes.ranks() * Integer.BYTES);
-    remoteCounts = align(railTo + (long) nodes.count() * Integer.BYTES);
-    sent = remoteCounts + (long) nodes.ranks() * Long.BYTES;
-    taken = sent + (long) maxPartners * Long.BYTES;
-    publishedRounds = taken + (long) maxPartners * Long.BYTES;
-    seen = align(publishedRounds + Long.BYTES, SEEN_ALIGNMENT);
-    memory = DeviceMemory.allocate(device, seen + 2L * maxPartners * SEEN);
+    at = new InternodeTableLayout(nodes, maxPartners);
+    memory = DeviceMemory.allocate(device, at.bytes);
     boolean complete = false;
     try {
       write(new boolean[nodes.ranks()]);
@@ -99,20 +77,15 @@ final class InternodeTable implements AutoCloseable {
       writeWorld(world, partners.length);
       InternodePartner partner = new InternodePartner();
       for (int place = 0; place < partners.length; place++) {
-        partner.placeIn(image.asSlice(partnerTable + place * PARTNER, PARTNER));
+        partner.placeIn(
+            image.asSlice(
+                at.partnerTable + place * InternodeTableLayout.PARTNER,
+                InternodeTableLayout.PARTNER));
         writePartner(partner, rails, partners[place], place);
       }
       writeLists(image, rails, gone);
       memory.copyFrom(0, image);
     }
-  }
-
-  private static long align(long offset) {
-    return align(offset, Long.BYTES);
-  }
-
-  private static long align(long offset, long unit) {
-    return Math.ceilDiv(offset, unit) * unit;
   }
 
   long address() {
@@ -126,7 +99,7 @@ final class InternodeTable implements AutoCloseable {
 
   /** Device address of the node of each rank. */
   long nodeOf() {
-    return memory.address() + nodeOf;
+    return memory.address() + at.nodeOf;
   }
 
   private long counter(int number) {
@@ -140,62 +113,62 @@ final class InternodeTable implements AutoCloseable {
     world.end.set(nodes.end(node));
     world.nodes.set(nodes.count());
     world.node.set(node);
-    world.nodeOf.set(base + nodeOf);
+    world.nodeOf.set(base + at.nodeOf);
     world.partners.set(partners);
-    world.partner.set(base + partnerTable);
-    world.railTo.set(base + railTo);
+    world.partner.set(base + at.partnerTable);
+    world.railTo.set(base + at.railTo);
     world.slots.set(InternodeLayout.SLOTS);
     world.slotBytes.set(layout.slotBytes);
     world.mapped.set(!link.puts());
     world.lanes.set(link.lanesPerRing());
-    world.sent.set(base + sent);
-    world.taken.set(base + taken);
+    world.sent.set(base + at.sent);
+    world.taken.set(base + at.taken);
     world.countsPublished.set(counter(layout.countsPublished(0)));
     world.remoteCountsPublished.set(layout.countsPublished(rank));
-    world.publishedRounds.set(base + publishedRounds);
+    world.publishedRounds.set(base + at.publishedRounds);
     world.countsOut.set(link.outgoing());
     world.countsSource.set(link.outgoingSource());
     world.countsTarget.set(layout.counts(rank));
-    world.remoteCounts.set(base + remoteCounts);
+    world.remoteCounts.set(base + at.remoteCounts);
     world.countsIn.set(link.incoming() + layout.counts(0));
     world.countStride.set(layout.countStride());
-    world.seen.set(base + seen);
+    world.seen.set(base + at.seen);
     link.describe(world.transport);
   }
 
-  private void writePartner(InternodePartner at, Rails rails, int partner, int place) {
+  private void writePartner(InternodePartner to, Rails rails, int partner, int place) {
     int node = nodes.of(partner);
     int remotePlace = rails.place(partner, rank);
     long target = layout.rings + layout.ring(remotePlace);
     long out = layout.outgoingRings + layout.ring(place);
-    at.rank.set(partner);
-    at.node.set(node);
-    at.isReceiver.set(rails.rail(rank, node) == partner);
-    at.isSender.set(rails.rail(partner, nodes.of(rank)) == rank);
-    at.out.set(link.puts() ? link.outgoing() + out : link.incoming(partner) + target);
-    at.outSource.set(link.outgoingSource() + out);
-    at.outTarget.set(target);
-    at.in.set(link.incoming() + layout.rings + layout.ring(place));
-    at.arrived.set(counter(layout.arrived(place)));
-    at.credits.set(counter(layout.credits(place)));
-    at.remoteArrived.set(layout.arrived(remotePlace));
-    at.remoteCredits.set(layout.credits(remotePlace));
+    to.rank.set(partner);
+    to.node.set(node);
+    to.isReceiver.set(rails.rail(rank, node) == partner);
+    to.isSender.set(rails.rail(partner, nodes.of(rank)) == rank);
+    to.out.set(link.puts() ? link.outgoing() + out : link.incoming(partner) + target);
+    to.outSource.set(link.outgoingSource() + out);
+    to.outTarget.set(target);
+    to.in.set(link.incoming() + layout.rings + layout.ring(place));
+    to.arrived.set(counter(layout.arrived(place)));
+    to.credits.set(counter(layout.credits(place)));
+    to.remoteArrived.set(layout.arrived(remotePlace));
+    to.remoteCredits.set(layout.credits(remotePlace));
   }
 
   private void writeLists(MemorySegment image, Rails rails, boolean[] gone) {
     for (int r = 0; r < nodes.ranks(); r++) {
       int node = gone[r] ? NO_NODE : nodes.of(r);
-      image.set(ValueLayout.JAVA_INT, nodeOf + (long) r * Integer.BYTES, node);
+      image.set(ValueLayout.JAVA_INT, at.nodeOf + (long) r * Integer.BYTES, node);
       long incoming = link.incoming(r);
       image.set(
           ValueLayout.JAVA_LONG,
-          remoteCounts + (long) r * Long.BYTES,
+          at.remoteCounts + (long) r * Long.BYTES,
           incoming == 0 ? 0 : incoming + layout.counts(rank));
     }
     for (int node = 0; node < nodes.count(); node++) {
       // Undefined for ranks of this node and dead ranks.
       int place = Math.max(0, rails.place(rank, rails.rail(rank, node)));
-      image.set(ValueLayout.JAVA_INT, railTo + (long) node * Integer.BYTES, place);
+      image.set(ValueLayout.JAVA_INT, at.railTo + (long) node * Integer.BYTES, place);
     }
   }
 

@@ -138,6 +138,15 @@ record InternodeWire(
     if (own == null) {
       own = alone ? new ProxyCores().nearest(bus, threads) : List.of();
     }
+    return proxy(own, flushCounters);
+  }
+
+  /** The same without a choice of cores, which the sizes of its memory do not depend on. */
+  ProxyConfig proxy(int flushCounters) {
+    return proxy(List.of(), flushCounters);
+  }
+
+  private ProxyConfig proxy(List<Integer> own, int flushCounters) {
     return new ProxyConfig(
         threads, RINGS_PER_THREAD * threads, COMMANDS, flushCounters, own, timeout);
   }

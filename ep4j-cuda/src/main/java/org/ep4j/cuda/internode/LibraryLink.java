@@ -68,7 +68,7 @@ final class LibraryLink implements InternodeLink {
     this.backend = backend;
     this.sizes = sizes;
     outgoing = whole(sizes.incomingBytes());
-    shape = new PutShape(outgoing + whole(sizes.outgoingBytes()), LANES, sizes.counters());
+    shape = shape(sizes);
     boolean complete = false;
     try {
       window = owned.own(PutWindow.open(group, backend, intranode(), shape, timeout));
@@ -83,6 +83,12 @@ final class LibraryLink implements InternodeLink {
         owned.close();
       }
     }
+  }
+
+  /** The window of all memory. */
+  static PutShape shape(InternodeMemorySizes sizes) {
+    return new PutShape(
+        whole(sizes.incomingBytes()) + whole(sizes.outgoingBytes()), LANES, sizes.counters());
   }
 
   private static long whole(long bytes) {
@@ -161,11 +167,6 @@ final class LibraryLink implements InternodeLink {
   @Override
   public long counters() {
     return incoming() + shape.signalWords();
-  }
-
-  @Override
-  public long memoryBytes() {
-    return shape.regionBytes();
   }
 
   @Override

@@ -22,6 +22,10 @@ import org.ep4j.cuda.struct.QuiesceParameters;
  */
 final class LibraryQuiesce implements AutoCloseable {
   private static final String ENTRY = "transport/library_quiesce.cu";
+
+  /** Device memory of the waits. */
+  static final long BYTES = Long.BYTES;
+
   private static final int WARP = 32;
   private static final int CLEARING_THREADS = 256;
 
@@ -55,7 +59,7 @@ final class LibraryQuiesce implements AutoCloseable {
     boolean complete = false;
     try {
       stream = owned.own(CudaStream.create(device));
-      missing = owned.own(DeviceMemory.allocate(device, Long.BYTES));
+      missing = owned.own(DeviceMemory.allocate(device, BYTES));
       LibraryModule module =
           owned.own(LibraryModule.load(device, ENTRY, LibraryModule.DEFINES, library));
       quiesce = module.module().kernel("ep4j_library_quiesce");

@@ -62,7 +62,6 @@ final class WireLink implements InternodeLink {
   private final long outgoing;
   private final long outgoingSource;
   private final long counters;
-  private final long memoryBytes;
 
   /** Source region of the proxy's puts. */
   private final Region source;
@@ -118,7 +117,6 @@ final class WireLink implements InternodeLink {
         outgoing = 0;
         outgoingSource = 0;
       }
-      memoryBytes = sizes.incomingBytes() + (puts ? sizes.outgoingBytes() : 0);
       source = read;
       proxy = startProxy();
       complete = true;
@@ -205,11 +203,6 @@ final class WireLink implements InternodeLink {
   @Override
   public long counters() {
     return counters;
-  }
-
-  @Override
-  public long memoryBytes() {
-    return memoryBytes;
   }
 
   @Override

@@ -171,6 +171,22 @@ public final class FakeDriver {
     return live;
   }
 
+  /** Bytes of the memory of some kinds that is allocated and not released. */
+  public static long liveBytes(Kind... kinds) {
+    List<Kind> counted = List.of(kinds);
+    long bytes = 0;
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG, 2);
+      for (int i = 0; i < FakeCalls.liveCount(); i++) {
+        FakeCalls.live(i, out.address());
+        if (counted.contains(Kind.values()[(int) out.getAtIndex(ValueLayout.JAVA_LONG, 0)])) {
+          bytes += memory(out.getAtIndex(ValueLayout.JAVA_LONG, 1)).bytes();
+        }
+      }
+    }
+    return bytes;
+  }
+
   /** The memory of the driver that holds an address. */
   public static Range memory(long address) {
     try (Arena arena = Arena.ofConfined()) {

@@ -89,6 +89,8 @@ final class FakeKernels {
       store(name, DISPATCHES, "totals", COUNTS_TICKET, "counts_ticket");
       store(name, DISPATCHES, "receipt.completed", 0, "receipt.ticket");
     }
+    // Dispatches between nodes load, and no test runs them.
+    kernels(DISPATCHES.name(), DISPATCHES);
     for (Struct parameters : List.of(LAYOUT, SCALES, IDS)) {
       kernels(parameters.name(), parameters);
     }

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.fake;
 
+import org.ep4j.BufferConfig;
 import org.ep4j.CombineOptions;
 import org.ep4j.DeviceStream;
 import org.ep4j.Dispatch;
@@ -38,7 +39,7 @@ final class OneRank implements AutoCloseable {
   /** Runs on the stream of the caller. */
   final Execution onStream;
 
-  private OneRank(Group group) {
+  private OneRank(Group group, BufferConfig config) {
     boolean complete = false;
     try {
       device = owned.own(CudaDevice.open(group.rank() % CudaDevice.count()));
@@ -46,7 +47,7 @@ final class OneRank implements AutoCloseable {
       batch = owned.own(new Batch(device, TOKENS));
       batch.fill(group.rank(), 1);
       stream = owned.own(CudaStream.create(device));
-      buffer = owned.own(openBuffer(group));
+      buffer = owned.own(ExpertBuffer.open(group, config));
       complete = true;
     } finally {
       if (!complete) {
@@ -59,18 +60,27 @@ final class OneRank implements AutoCloseable {
 
   /** Runs {@code body} on the only rank of a world. */
   static void run(Body body) {
+    run(config(), body);
+  }
+
+  /** The same with a buffer of another configuration for {@link #TOKENS} tokens. */
+  static void run(BufferConfig config, Body body) {
     ThreadRanks.run(
         1,
         group -> {
-          try (OneRank rank = new OneRank(group)) {
+          try (OneRank rank = new OneRank(group, config)) {
             body.run(rank);
           }
         });
   }
 
-  /** A buffer for all operations; the only place that configures one. */
+  /** A buffer for all operations. */
   static ExpertBuffer openBuffer(Group group) {
-    return ExpertBuffer.open(group, Batch.config(TOKENS).lowLatency(TOKENS).build());
+    return ExpertBuffer.open(group, config());
+  }
+
+  private static BufferConfig config() {
+    return Batch.config(TOKENS).lowLatency(TOKENS).build();
   }
 
   /** A dispatch that a graph may hold. */

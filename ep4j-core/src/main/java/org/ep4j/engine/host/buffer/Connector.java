@@ -1,9 +1,7 @@
 package org.ep4j.engine.host.buffer;
 
 import java.lang.foreign.MemorySegment;
-import org.ep4j.engine.host.combine.CombineChunk;
 import org.ep4j.engine.host.context.HostContext;
-import org.ep4j.engine.host.dispatch.DispatchChunk;
 import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.layout.InternodeLowLatencyLayout;
 import org.ep4j.engine.host.layout.RegionLayout;
@@ -33,12 +31,7 @@ final class Connector implements AutoCloseable {
     this.context = context;
     this.lowLatency = lowLatency;
     this.highThroughput = highThroughput;
-    int topK = context.config.topK();
-    long token =
-        Math.max(
-            DispatchChunk.max(layout.highThroughput, topK),
-            CombineChunk.max(context.config.hidden(), topK));
-    ScaleOutLayout chunks = new ScaleOutLayout(context.ranks, token);
+    ScaleOutLayout chunks = HostSizes.chunks(context.config, layout, context.ranks);
     boolean latency = context.config.lowLatency().isPresent();
     plan =
         new ScaleOut.Plan(

@@ -405,7 +405,9 @@ final class HostBuffer implements ExpertBuffer {
           traffic.rowsReceived + counters.rowsReceived,
           traffic.payloadBytesSent + counters.payloadBytesSent,
           context.sharedBytes(),
-          memory.scratch().byteSize() + lowLatency.privateBytes(),
+          memory.scratch().byteSize()
+              + lowLatency.privateBytes()
+              + (internode == null ? 0 : internode.privateBytes()),
           0,
           internode == null ? List.of() : internode.paths());
     } finally {

@@ -8,7 +8,6 @@ import org.ep4j.ExpertBuffer;
 import org.ep4j.engine.EngineProvider;
 import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.kernel.RowKernels;
-import org.ep4j.engine.host.layout.RegionLayout;
 import org.ep4j.group.Group;
 import org.ep4j.memory.StreamingStores;
 
@@ -46,7 +45,7 @@ public final class HostEngineProvider implements EngineProvider {
 
   @Override
   public BufferSizes sizes(BufferConfig config) {
-    return new RegionLayout(config).sizes();
+    return HostSizes.of(config);
   }
 
   @Override

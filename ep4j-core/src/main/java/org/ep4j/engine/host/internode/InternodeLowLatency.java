@@ -77,6 +77,11 @@ public final class InternodeLowLatency {
     return areas.bytes() + answers.bytes();
   }
 
+  /** Bytes of memory from which this rank puts. */
+  long privateBytes() {
+    return shadow.bytes() + waiting.bytes();
+  }
+
   /** Offset of the answers of an operation, after {@code before} rows. */
   public long answers(long number, int before) {
     return answers.memory().address() + layout.answers(number, before);

@@ -352,6 +352,12 @@ public final class ScaleOut implements AutoCloseable {
         + (internodeLowLatency == null ? 0 : internodeLowLatency.bytes());
   }
 
+  /** Bytes of memory from which this rank puts, its region not among them. */
+  public long privateBytes() {
+    return outgoing.bytes()
+        + (internodeLowLatency == null ? 0 : internodeLowLatency.privateBytes());
+  }
+
   @Override
   public void close() {
     if (closed) {

@@ -79,7 +79,7 @@ public final class LowLatencyLayout {
   final long wordBytes;
 
   /** Bytes without the two combine regions, which have the padded shape of the experts' rows. */
-  final long communicationBytes;
+  public final long communicationBytes;
 
   /** Bytes of the part; little more than a page without low-latency operations. */
   final long bytes;

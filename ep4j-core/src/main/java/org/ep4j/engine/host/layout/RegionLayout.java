@@ -4,9 +4,7 @@ import static java.util.Objects.requireNonNull;
 
 import java.util.List;
 import org.ep4j.BufferConfig;
-import org.ep4j.BufferSizes;
 import org.ep4j.ExpertPlacement;
-import org.ep4j.engine.lowlatency.OutputShape;
 import org.ep4j.memory.MemoryPlan;
 
 /**
@@ -31,8 +29,6 @@ public final class RegionLayout {
   /** Bytes of the region that ordinary use touches; the rest serves the worst case. */
   private final long likelyBytes;
 
-  private final long lowLatencyPrivateBytes;
-
   public RegionLayout(BufferConfig config) {
     highThroughput = new HighThroughputLayout(config);
     scratch = new ScratchLayout(config, highThroughput);
@@ -44,10 +40,6 @@ public final class RegionLayout {
         highThroughputOffset
             + highThroughput.likelyBytes(config, placement.ranks())
             + lowLatency.likelyBytes(config);
-    lowLatencyPrivateBytes =
-        new LowLatencyMemoryLayout(
-                OutputShape.of(config, placement.ranks(), placement.maxLocalExperts()))
-            .bytes;
   }
 
   /** Bytes at the start of the region that ranks of other nodes mirror: control page and counts. */
@@ -68,10 +60,5 @@ public final class RegionLayout {
         List.of(
             new MemoryPlan.Range(0, headBytes()),
             new MemoryPlan.Range(lowLatencyOffset, lowLatencyOffset + lowLatency.wordBytes)));
-  }
-
-  public BufferSizes sizes() {
-    return new BufferSizes(
-        bytes, scratch.bytes + lowLatencyPrivateBytes, lowLatency.communicationBytes);
   }
 }

@@ -216,7 +216,7 @@ class HighThroughputErrorsTest {
               ErrorCode.ROW_LIMIT_TOO_LARGE,
               "maxRows",
               "maxRows = 1000; it must be at most",
-              "larger maxReceiveRows");
+              "raise maxReceiveRows");
         });
   }
 

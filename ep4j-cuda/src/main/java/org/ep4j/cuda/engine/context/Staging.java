@@ -187,6 +187,7 @@ public final class Staging implements AutoCloseable {
     PinnedMemory memory = sources.get(buffer);
     if (memory == null || memory.bytes() < wanted) {
       memory = owned.own(PinnedMemory.allocate(device, wanted));
+      bytes += memory.bytes();
       sources.put(buffer, memory);
     }
     return memory;
@@ -225,7 +226,7 @@ public final class Staging implements AutoCloseable {
     }
   }
 
-  /** Bytes on the device. */
+  /** Bytes on the device and of page-locked memory. */
   public long bytes() {
     return bytes;
   }

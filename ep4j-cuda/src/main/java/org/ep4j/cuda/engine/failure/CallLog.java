@@ -37,7 +37,8 @@ public final class CallLog implements AutoCloseable {
 
   private static final long CLOSED = ENTRIES * ENTRY_BYTES;
 
-  private static final long BYTES = CLOSED + 64;
+  /** Memory of a rank. */
+  public static final long BYTES = CLOSED + 64;
 
   private static final long NUMBER = OperationLayout.EPOCH * 8L;
 

@@ -80,7 +80,8 @@ public final class HostWords implements AutoCloseable {
     this.ranks = ranks;
   }
 
-  static long bytes(int ranks) {
+  /** Page-locked memory of a rank. */
+  public static long bytes(int ranks) {
     return GONE + 2L * ranks * Long.BYTES;
   }
 

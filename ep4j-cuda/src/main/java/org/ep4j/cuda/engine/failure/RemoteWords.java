@@ -12,6 +12,9 @@ import org.ep4j.memory.NativeMemory;
  * for the kernels, unlike the default stream. Used by one thread at a time.
  */
 public final class RemoteWords implements StaleRankFence.Words {
+  /** Page-locked memory. */
+  public static final long BYTES = Long.BYTES;
+
   private final ResourceStack owned = new ResourceStack();
   private final CudaStream stream;
   private final PinnedMemory word;
@@ -20,7 +23,7 @@ public final class RemoteWords implements StaleRankFence.Words {
     boolean complete = false;
     try {
       stream = owned.own(CudaStream.create(device));
-      word = owned.own(PinnedMemory.allocate(device, Long.BYTES));
+      word = owned.own(PinnedMemory.allocate(device, BYTES));
       complete = true;
     } finally {
       if (!complete) {

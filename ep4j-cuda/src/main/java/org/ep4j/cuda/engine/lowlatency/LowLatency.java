@@ -243,14 +243,9 @@ public final class LowLatency {
     lastUse[1] = null;
   }
 
-  /** Bytes that peers access. */
-  public long symmetricBytes() {
-    return part.layout().bytes;
-  }
-
-  /** Bytes that only this rank accesses. */
-  public long privateBytes() {
-    return memory.bytes();
+  /** Bytes of this rank that operations have added at their first use. */
+  public long grownBytes() {
+    return memory.grownBytes();
   }
 
   private OutputShape shapeOf(int local) {

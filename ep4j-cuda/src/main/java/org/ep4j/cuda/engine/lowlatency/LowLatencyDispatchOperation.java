@@ -127,7 +127,7 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
 
   /** Record of this dispatch. */
   int record() {
-    return (int) (flight.ordinal() % LowLatencyMemory.RECORDS);
+    return (int) (flight.ordinal() % LowLatencyMemoryLayout.RECORDS);
   }
 
   @Override

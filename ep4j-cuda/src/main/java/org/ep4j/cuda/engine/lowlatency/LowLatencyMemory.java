@@ -19,78 +19,45 @@ import org.jspecify.annotations.Nullable;
  * buffer, because freeing waits for kernels of other ranks too.
  */
 public final class LowLatencyMemory implements AutoCloseable {
-  /** The last two dispatches, and one whose combine may still be queued. */
-  static final int RECORDS = 3;
-
-  private static final int HALVES = 2;
-  private static final long ALIGNMENT = 256;
-
   /** All memory, including outgrown memory. */
   private final ResourceStack owned = new ResourceStack();
 
   private final CudaDevice device;
   private final DeviceMemory fixed;
   private final OutputShape shape;
-  private final long ranges;
-  private final long rowCounts;
-  private final long rowChoices;
-  private final long rowWeights;
-  private final long sums;
-  private final long half;
-  private final long batches;
-  private final long choices;
-  private final long record;
-  private final Half[] halves = new Half[HALVES];
+  private final LowLatencyMemoryLayout at;
+  private final Half[] halves = new Half[LowLatencyMemoryLayout.HALVES];
   private long grown;
 
   public LowLatencyMemory(CudaDevice device, OutputShape shape) {
     this.device = device;
     this.shape = shape;
-    long tokens = shape.tokens();
-    int ranks = shape.ranks();
-    int topK = shape.topK();
-    long slots = ranks * tokens;
-    long lines = Math.max(1, shape.experts());
-    // Offsets from the start of a half: source tokens, then these.
-    ranges = align(lines * slots * Integer.BYTES);
-    rowCounts = align(ranges + lines * ranks * Long.BYTES);
-    rowChoices = align(rowCounts + Math.max(ranks, lines) * Integer.BYTES);
-    rowWeights = align(rowChoices + slots * topK * Long.BYTES);
-    sums = align(rowWeights + slots * Math.max(topK, lines) * Float.BYTES);
-    half = align(sums + tokens * 2 * shape.hidden());
-    // Offsets from the start of a record: rows, then these.
-    batches = align(slots * topK * Integer.BYTES);
-    choices = align(batches + (long) ranks * Integer.BYTES);
-    record = align(choices + tokens * topK * Long.BYTES);
-    fixed = owned.own(DeviceMemory.allocate(device, HALVES * half + RECORDS * record));
-    for (int i = 0; i < HALVES; i++) {
-      halves[i] = new Half(fixed.address() + i * half);
+    at = new LowLatencyMemoryLayout(shape);
+    fixed = owned.own(DeviceMemory.allocate(device, at.bytes));
+    for (int i = 0; i < halves.length; i++) {
+      halves[i] = new Half(fixed.address() + i * at.half);
     }
-  }
-
-  static long align(long offset) {
-    return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   }
 
   OutputShape shape() {
     return shape;
   }
 
-  /** Allocated bytes on the device. */
-  long bytes() {
-    return fixed.bytes() + grown;
+  /** Bytes on the device that operations have added at their first use. */
+  long grownBytes() {
+    return grown;
   }
 
   long choiceRows(int i) {
-    return fixed.address() + HALVES * half + i * record;
+    return fixed.address() + LowLatencyMemoryLayout.HALVES * at.half + i * at.record;
   }
 
   long batches(int i) {
-    return choiceRows(i) + batches;
+    return choiceRows(i) + at.batches;
   }
 
   long choices(int i) {
-    return choiceRows(i) + choices;
+    return choiceRows(i) + at.choices;
   }
 
   Half half(int i) {
@@ -98,7 +65,7 @@ public final class LowLatencyMemory implements AutoCloseable {
   }
 
   private DeviceMemory allocate(long bytes) {
-    DeviceMemory memory = owned.own(DeviceMemory.allocate(device, Math.max(1, bytes)));
+    DeviceMemory memory = owned.own(DeviceMemory.allocate(device, bytes));
     grown += memory.bytes();
     return memory;
   }
@@ -133,32 +100,27 @@ public final class LowLatencyMemory implements AutoCloseable {
 
     @Override
     public long ranges() {
-      return start + ranges;
+      return start + at.ranges;
     }
 
     @Override
     public long rowCounts() {
-      return start + rowCounts;
+      return start + at.rowCounts;
     }
 
     @Override
     public long rowChoices() {
-      return start + rowChoices;
+      return start + at.rowChoices;
     }
 
     @Override
     public long rowWeights() {
-      return start + rowWeights;
+      return start + at.rowWeights;
     }
 
     /** Allocates the rows of a dispatch with their scales if the memory is too small. */
     void makeRoom(Layout layout, LowLatencyFormat format) {
-      int groups = shape.groups(layout);
-      long capacity = shape.capacity(layout);
-      long columns = (long) groups * format.columns() * format.columnLength(capacity);
-      long scaleBytes =
-          Math.max(groups * capacity * format.scaleBytes(), format.columnDType().bytes(columns));
-      long needed = scalesOffset(format, groups * capacity) + scaleBytes;
+      long needed = LowLatencyMemoryLayout.rowBytes(shape, layout, format);
       DeviceMemory memory = output;
       if (memory == null || memory.bytes() < needed) {
         DeviceMemory larger = allocate(needed);
@@ -179,17 +141,13 @@ public final class LowLatencyMemory implements AutoCloseable {
 
     @Override
     public long scales(LowLatencyFormat format, long rows) {
-      return rows() + scalesOffset(format, rows);
-    }
-
-    private static long scalesOffset(LowLatencyFormat format, long rows) {
-      return align(rows * format.rowBytes());
+      return rows() + LowLatencyMemoryLayout.scalesOffset(format, rows);
     }
 
     Tensor sumTensor(int tokens, int hidden) {
       Tensor tensor = sumViews[tokens];
       if (tensor == null || tensor.size(1) != hidden) {
-        tensor = view(start + sums, DType.BF16, tokens, hidden);
+        tensor = view(start + at.sums, DType.BF16, tokens, hidden);
         sumViews[tokens] = tensor;
       }
       return tensor;
@@ -212,7 +170,7 @@ public final class LowLatencyMemory implements AutoCloseable {
       if (region == null) {
         long groups = shape.groups(layout);
         long capacity = shape.capacity(layout);
-        long address = allocate(groups * capacity * 2 * shape.hidden()).address();
+        long address = allocate(LowLatencyMemoryLayout.combineRegionBytes(shape, layout)).address();
         region = view(address, DType.BF16, groups, capacity, shape.hidden());
         combineRegions[layout.ordinal()] = region;
       }

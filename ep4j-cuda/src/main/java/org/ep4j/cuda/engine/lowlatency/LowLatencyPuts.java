@@ -27,8 +27,7 @@ public final class LowLatencyPuts implements AutoCloseable {
       CudaDevice device, InternodeConnection internode, LowLatencyLayout layout, int ranks) {
     this.ranks = ranks;
     LowLatencyPutParameters p = new LowLatencyPutParameters();
-    MemorySegment image =
-        MemorySegment.ofArray(new long[COUNTERS_OFFSET / Long.BYTES + counters(ranks)]);
+    MemorySegment image = MemorySegment.ofArray(new long[(int) bytes(ranks) / Long.BYTES]);
     p.placeIn(image);
     memory = DeviceMemory.allocate(device, image.byteSize());
     int first = internode.firstLowLatencyCounter();
@@ -67,6 +66,11 @@ public final class LowLatencyPuts implements AutoCloseable {
       }
     }
     memory.copyFrom(COUNTERS_OFFSET, MemorySegment.ofArray(base));
+  }
+
+  /** Device memory of a rank. */
+  public static long bytes(int ranks) {
+    return COUNTERS_OFFSET + (long) counters(ranks) * Long.BYTES;
   }
 
   /** Number of counters of a rank. */

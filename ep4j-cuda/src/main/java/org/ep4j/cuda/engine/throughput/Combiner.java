@@ -69,14 +69,15 @@ final class Combiner {
 
   /** Output of the sums if the caller passed none. */
   Tensor ownSums(DType dtype, long tokens, long hidden) {
-    long largest = (long) Limits.tokens(context.config) * context.config.hidden();
-    long address = context.staging.memory(Staging.Buffer.OUT, dtype.bytes(largest));
+    long address =
+        context.staging.memory(Staging.Buffer.OUT, OperationMemory.sums(context.config, dtype));
     return sums.of(context.deviceMemory, address, dtype, tokens, hidden);
   }
 
   Tensor ownWeights(long tokens, int topK) {
-    long bytes = (long) Limits.tokens(context.config) * context.config.topK() * Float.BYTES;
-    long address = context.staging.memory(Staging.Buffer.OUT_WEIGHTS, bytes);
+    long address =
+        context.staging.memory(
+            Staging.Buffer.OUT_WEIGHTS, OperationMemory.sumsOfWeights(context.config));
     return weights.of(context.deviceMemory, address, DType.FP32, tokens, topK);
   }
 

@@ -47,7 +47,7 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
     this.context = context;
     int nodes = context.nodes.count();
     experts = (context.ranks + (long) nodes) * Integer.BYTES;
-    countBytes = experts + (long) context.config.experts() * Integer.BYTES;
+    countBytes = OperationMemory.layoutCounts(context.config, context.nodes);
     counts = PinnedMemory.allocate(context.device, countBytes);
     hostMemory = new SegmentMemory(counts.segment());
     long epoch = context.region.address() + Control.WORDS.epoch.offset();
@@ -118,7 +118,7 @@ public final class CudaDispatchLayout implements DispatchLayout, AutoCloseable {
 
   private long table() {
     return context.staging.memory(
-        Staging.Buffer.TOKEN_IN_RANK, (long) Limits.tokens(context.config) * context.ranks);
+        Staging.Buffer.TOKEN_IN_RANK, OperationMemory.tokenInRank(context.config));
   }
 
   @Override

@@ -58,9 +58,9 @@ public final class CudaHandles implements AutoCloseable {
     expertMajorBytes.addAndGet(bytes);
   }
 
-  /** Bytes on the device. */
-  public long deviceBytes() {
-    return handles * layout.deviceBytes + expertMajorBytes.get();
+  /** Bytes on the device and of page-locked memory. */
+  public long bytes() {
+    return handles * (layout.deviceBytes + layout.hostBytes) + expertMajorBytes.get();
   }
 
   /** Frees the memory of all handles. */

@@ -130,11 +130,12 @@ final class Dispatcher {
   }
 
   private void setConstants(DispatchParameters p) {
-    long counters = context.ranks + (long) context.config.experts();
-    long blocks = context.device.properties().multiprocessors();
+    int blocks = context.device.properties().multiprocessors();
     p.blockCounts.set(
         context.staging.words(
-            Staging.Buffer.BLOCK_COUNTS, blocks * counters * Long.BYTES, context.stream));
+            Staging.Buffer.BLOCK_COUNTS,
+            OperationMemory.blockCounts(context.config, blocks),
+            context.stream));
     p.peers.set(context.peers.table());
     p.rank.set(context.rank);
     p.ranks.set(context.ranks);
@@ -159,11 +160,11 @@ final class Dispatcher {
 
   private void setExpertConstants() {
     DispatchParameters p = experts.parameters;
-    long choices = (long) Limits.tokens(context.config) * context.config.topK();
     p.arrivalsOffset.set(layout.arrivals);
     p.metadataOffset.set(layout.returnBuffer);
     p.receiveSlots.set(layout.receiveSlots);
-    p.entries.set(context.staging.memory(Staging.Buffer.ENTRIES, choices * Long.BYTES));
+    p.entries.set(
+        context.staging.memory(Staging.Buffer.ENTRIES, OperationMemory.entries(context.config)));
     p.order.set(context.owners.address() + (long) context.config.experts() * Integer.BYTES);
     p.tileWarps.set(tileWarps);
   }

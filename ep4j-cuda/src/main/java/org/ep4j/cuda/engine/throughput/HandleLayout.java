@@ -29,7 +29,7 @@ public final class HandleLayout {
   final long slotRows;
 
   final long slotWeights;
-  final long slotsBytes;
+  public final long slotsBytes;
 
   /** In page-locked memory. */
   final long totals;
@@ -38,7 +38,7 @@ public final class HandleLayout {
   final long expertOffsets;
   final long received;
   final long aligned;
-  final long hostBytes;
+  public final long hostBytes;
 
   /**
    * @param partners ranks of other nodes that exchange tokens with this rank

@@ -107,14 +107,12 @@ public final class Proxy implements AutoCloseable {
   public static Proxy open(
       CudaDevice device, Wire wire, Region source, Region target, ProxyConfig config) {
     check(wire, config);
-    RingMemory sizes = memory(0, wire, config);
     ResourceStack owned = new ResourceStack();
     Proxy proxy = null;
     try {
-      PinnedMemory pinned = owned.own(PinnedMemory.allocate(device, sizes.bytes()));
-      DeviceMemory control =
-          owned.own(
-              DeviceMemory.allocate(device, (long) config.rings() * RingMemory.CONTROL_BYTES));
+      PinnedMemory pinned =
+          owned.own(PinnedMemory.allocate(device, hostBytes(wire.size(), config)));
+      DeviceMemory control = owned.own(DeviceMemory.allocate(device, deviceBytes(config)));
       try (CudaStream stream = CudaStream.create(device)) {
         device.makeCurrent();
         control.fill8(0, control.bytes(), (byte) 0, stream);
@@ -154,8 +152,21 @@ public final class Proxy implements AutoCloseable {
   }
 
   static RingMemory memory(long host, Wire wire, ProxyConfig config) {
-    return new RingMemory(
-        host, config.rings(), config.capacity(), wire.size(), config.flushCounters());
+    return memory(host, wire.size(), config);
+  }
+
+  private static RingMemory memory(long host, int ranks, ProxyConfig config) {
+    return new RingMemory(host, config.rings(), config.capacity(), ranks, config.flushCounters());
+  }
+
+  /** Page-locked memory that {@link #open} allocates for kernels and threads. */
+  public static long hostBytes(int ranks, ProxyConfig config) {
+    return memory(0, ranks, config).bytes();
+  }
+
+  /** Device memory that {@link #open} allocates. */
+  public static long deviceBytes(ProxyConfig config) {
+    return (long) config.rings() * RingMemory.CONTROL_BYTES;
   }
 
   private static void check(Wire wire, ProxyConfig config) {

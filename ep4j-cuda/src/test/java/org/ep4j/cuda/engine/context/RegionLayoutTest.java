@@ -96,7 +96,11 @@ class RegionLayoutTest {
             .topK(TOP_K)
             .placement(ExpertPlacement.blocks(4, ranks))
             .highThroughput(
-                HighThroughputConfig.builder().maxTokens(tokens).rowDType(rowDType).layouts(Layout.FLAT, Layout.EXPERT_MAJOR).build())
+                HighThroughputConfig.builder()
+                    .maxTokens(tokens)
+                    .rowDType(rowDType)
+                    .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
+                    .build())
             .build(),
         Nodes.one(ranks));
   }

@@ -1,0 +1,92 @@
+package org.ep4j.cuda.internode;
+
+import java.util.Map;
+import java.util.Set;
+import org.ep4j.BufferConfig;
+import org.ep4j.WireName;
+import org.ep4j.cuda.internode.proxy.Proxy;
+import org.ep4j.cuda.internode.proxy.ProxyConfig;
+import org.ep4j.engine.Nodes;
+import org.ep4j.engine.Rails;
+
+/**
+ * Bytes that a rank's connection with other nodes allocates; the same arithmetic as {@link
+ * InternodeConnection}, which opens it.
+ *
+ * @param incomingBytes memory that ranks of other nodes write
+ * @param outgoingBytes memory that the transport reads, if it is not among the incoming
+ * @param onDevice whether both are memory of the GPU
+ * @param puts whether the transport copies what kernels write locally; otherwise kernels write to
+ *     the destination
+ * @param counterBytes words on the host that transports add to; 0 if they are among the incoming
+ * @param tableBytes tables on the device
+ * @param proxyBytes page-locked memory in which kernels and the proxy meet
+ * @param proxyDeviceBytes memory of the proxy's rings on the device
+ */
+public record InternodeMemory(
+    long incomingBytes,
+    long outgoingBytes,
+    boolean onDevice,
+    boolean puts,
+    long counterBytes,
+    long tableBytes,
+    long proxyBytes,
+    long proxyDeviceBytes) {
+  /** Wires whose memory kernels of other ranks map. */
+  private static final Set<String> MAPPED = Set.of(WireName.STAGED, WireName.SHM, WireName.INPROC);
+
+  /** Whole pages are locked. */
+  private static final long PAGE = 4096;
+
+  /** Unit in which the driver gives memory that network cards can write. */
+  private static final long DRIVER_UNIT = 2L << 20;
+
+  /**
+   * The memory of a rank. A wire that is still open is counted as one that kernels cannot map, and
+   * GPUDirect as off: the configuration of an open buffer has what the ranks chose.
+   *
+   * @param variables variables of the proxy
+   */
+  public static InternodeMemory of(
+      BufferConfig config,
+      Nodes nodes,
+      int rank,
+      InternodeSizes sizes,
+      Map<String, String> variables) {
+    Rails rails = new Rails(nodes, new boolean[nodes.ranks()]);
+    int partners = rails.partners(rank).length;
+    long table = new InternodeTableLayout(nodes, partners).bytes;
+    String wire = WireChoice.of(config.backend(), config.wire());
+    InternodeLayout layout = new InternodeLayout(nodes.ranks(), sizes);
+    int max = InternodeConnection.maxPartners(rails, nodes.ranks());
+    if (wire.equals(WireName.BACKEND)) {
+      InternodeMemorySizes equal = layout.sizes(max, max);
+      return new InternodeMemory(
+          LibraryLink.shape(equal).regionBytes(),
+          0,
+          true,
+          true,
+          0,
+          table + LibraryQuiesce.BYTES,
+          0,
+          0);
+    }
+    InternodeMemorySizes own = layout.sizes(partners, max);
+    boolean onDevice =
+        wire.equals(WireName.VERBS) && config.wireOptions().gpuDirect().orElse(false);
+    boolean puts = !MAPPED.contains(wire);
+    long outgoing = puts ? own.outgoingBytes() : 0;
+    long both = own.incomingBytes() + outgoing;
+    long rounding = onDevice ? Math.ceilDiv(both, DRIVER_UNIT) * DRIVER_UNIT - both : 0;
+    ProxyConfig proxy = InternodeWire.of(config, variables).proxy(0);
+    return new InternodeMemory(
+        own.incomingBytes() + rounding,
+        outgoing,
+        onDevice,
+        puts,
+        Math.ceilDiv((long) own.counters() * Long.BYTES, PAGE) * PAGE,
+        table,
+        Proxy.hostBytes(nodes.ranks(), proxy),
+        Proxy.deviceBytes(proxy));
+  }
+}
