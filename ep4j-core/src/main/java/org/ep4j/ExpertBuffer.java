@@ -59,7 +59,9 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /**
    * Memory that a buffer of this configuration reserves on each of {@code ranks} ranks, in bytes;
-   * opens nothing.
+   * opens nothing. Without {@link BufferConfig#ranksPerNode()} all ranks are of one node. On GPUs
+   * the wire {@code auto} counts as one between hosts, and GPUDirect that is left open as off: with
+   * {@link #config()} of an open buffer the sizes are those of that buffer.
    *
    * @throws EngineUnavailableException if the requested engine cannot run on this machine
    */

@@ -254,10 +254,10 @@ typedef struct ep4j_buffer_info {
 /* Memory that a buffer reserves on each rank, in bytes. */
 typedef struct ep4j_buffer_sizes {
   uint64_t size;
-  int64_t symmetric_bytes; /* memory that peers can reach */
-  int64_t private_bytes;   /* memory of the rank alone, when the buffer is open */
+  int64_t symmetric_bytes;   /* memory that peers can reach */
+  int64_t private_bytes;     /* memory of the rank alone, when the buffer is open */
   int64_t low_latency_bytes; /* the part of symmetric_bytes that low-latency operations need */
-  int64_t first_use_bytes; /* memory of the rank alone that operations add at their first use */
+  int64_t first_use_bytes;   /* memory of the rank alone that operations add at their first use */
 } ep4j_buffer_sizes;
 
 /* Counters of this rank since the buffer was opened. */
