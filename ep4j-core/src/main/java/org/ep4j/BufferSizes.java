@@ -14,7 +14,7 @@ import java.util.List;
  *     operations need
  */
 public record BufferSizes(List<Part> parts, long lowLatencyCommunicationBytes) {
-  /** Who uses memory, and when it is taken. */
+  /** The ranks that use memory, and when it is taken. */
   public enum Use {
     /** Memory that peers can reach, taken when the buffer opens. */
     PEERS,
@@ -33,7 +33,7 @@ public record BufferSizes(List<Part> parts, long lowLatencyCommunicationBytes) {
    * A part of the memory.
    *
    * @param name what it holds
-   * @param use who uses it, and when it is taken
+   * @param use the ranks that use it, and when it is taken
    * @param onDevice whether it is memory of a GPU; otherwise of the host, page-locked for a GPU
    * @param bytes size
    */

@@ -1,10 +1,8 @@
 package org.ep4j.cuda.engine;
 
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
-import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.BufferSizes.Part;
@@ -58,12 +56,18 @@ final class CudaSizes {
    */
   static BufferSizes of(BufferConfig config, int multiprocessors) {
     Nodes nodes = Nodes.of(config);
-    return IntStream.range(0, nodes.ranks())
-        .mapToObj(rank -> of(config, nodes, rank, multiprocessors))
-        .max(
-            Comparator.comparingLong(
-                s -> s.symmetricBytes() + s.privateBytes() + s.firstUseBytes()))
-        .orElseThrow();
+    BufferSizes largest = of(config, nodes, 0, multiprocessors);
+    for (int rank = 1; rank < nodes.ranks(); rank++) {
+      BufferSizes sizes = of(config, nodes, rank, multiprocessors);
+      if (total(sizes) > total(largest)) {
+        largest = sizes;
+      }
+    }
+    return largest;
+  }
+
+  private static long total(BufferSizes sizes) {
+    return sizes.symmetricBytes() + sizes.privateBytes() + sizes.firstUseBytes();
   }
 
   /** The memory of one rank. */

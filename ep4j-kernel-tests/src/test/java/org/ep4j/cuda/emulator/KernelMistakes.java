@@ -47,8 +47,8 @@ final class KernelMistakes {
             "an overflow names a number of rows that does not suffice for all ranks",
             "dispatch_world",
             "dispatch/totals.cuh",
-            "needed[r] > limit && needed[r] > most",
-            "needed[r] > limit && most == 0",
+            "needed[r] > limit && needed[r] > max_needed",
+            "needed[r] > limit && max_needed == 0",
             "rank without room"),
         new Mistake(
             "a combine waits for rows that are not pushed",

@@ -429,20 +429,20 @@ class Dispatching {
       expect(p.rank_offsets[s], delivery.from[s], "first token of source", r, s);
     }
     u32 overflow_rank = world.ranks;
-    u64 most = 0;
+    u64 max_needed = 0;
     for (u32 peer = 0; peer < world.ranks; peer++) {
       u64 needed = handle.deliveries[peer].rows.size();
-      if (!world.gone[peer] && needed > handle.limits[peer] && needed > most) {
+      if (!world.gone[peer] && needed > handle.limits[peer] && needed > max_needed) {
         overflow_rank = peer;
-        most = needed;
+        max_needed = needed;
       }
     }
     expect(p.totals[TOTAL_TICKET], p.counts_ticket, "ticket of counts", r);
     expect(p.totals[TOTAL_NEEDED], delivery.rows.size(), "needed rows", r);
     expect(p.totals[TOTAL_RECEIVED], handle.by_experts ? pairs : delivery.tokens(), "received", r);
     expect(p.totals[TOTAL_OVERFLOW_RANK], overflow_rank, "rank without room", r);
-    expect(p.totals[TOTAL_OVERFLOW_NEEDED], most, "rows that need room", r);
-    expect(p.totals[TOTAL_OVERFLOW_LIMIT], most == 0 ? 0 : handle.limits[overflow_rank], "room", r);
+    expect(p.totals[TOTAL_OVERFLOW_NEEDED], max_needed, "rows that need room", r);
+    expect(p.totals[TOTAL_OVERFLOW_LIMIT], max_needed == 0 ? 0 : handle.limits[overflow_rank], "room", r);
   }
 
   void check_rows(const Handle& handle, const Payload& payload, u32 r,

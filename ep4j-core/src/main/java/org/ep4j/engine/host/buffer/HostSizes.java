@@ -1,10 +1,8 @@
 package org.ep4j.engine.host.buffer;
 
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
-import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.BufferSizes.Part;
@@ -18,7 +16,6 @@ import org.ep4j.engine.host.layout.InternodeLowLatencyLayout;
 import org.ep4j.engine.host.layout.LowLatencyMemoryLayout;
 import org.ep4j.engine.host.layout.RegionLayout;
 import org.ep4j.engine.host.layout.ScaleOutLayout;
-import org.ep4j.engine.lowlatency.OutputShape;
 
 /**
  * The memory of a buffer on a rank, part by part: the arithmetic of {@link HostMemory} and of the
@@ -43,10 +40,18 @@ final class HostSizes {
   /** The memory of the rank that takes the most. */
   static BufferSizes of(BufferConfig config) {
     Nodes nodes = Nodes.of(config);
-    return IntStream.range(0, nodes.ranks())
-        .mapToObj(rank -> of(config, nodes, rank))
-        .max(Comparator.comparingLong(sizes -> sizes.symmetricBytes() + sizes.privateBytes()))
-        .orElseThrow();
+    BufferSizes largest = of(config, nodes, 0);
+    for (int rank = 1; rank < nodes.ranks(); rank++) {
+      BufferSizes sizes = of(config, nodes, rank);
+      if (total(sizes) > total(largest)) {
+        largest = sizes;
+      }
+    }
+    return largest;
+  }
+
+  private static long total(BufferSizes sizes) {
+    return sizes.symmetricBytes() + sizes.privateBytes() + sizes.firstUseBytes();
   }
 
   /** The memory of one rank. */
@@ -65,7 +70,6 @@ final class HostSizes {
   }
 
   private BufferSizes all() {
-    OutputShape shape = OutputShape.of(config, nodes.ranks(), placement.localExperts(rank));
     add("words of operations", Use.PEERS, layout.highThroughputOffset);
     add(
         "rows of high throughput",
@@ -74,7 +78,10 @@ final class HostSizes {
     add("rows of low latency", Use.PEERS, layout.bytes - layout.lowLatencyOffset);
     // Memory that nothing needs is a byte.
     add("copies and sums of high throughput", Use.PRIVATE, Math.max(1, layout.scratch.bytes));
-    add("results of low latency", Use.PRIVATE, new LowLatencyMemoryLayout(shape).bytes);
+    add(
+        "results of low latency",
+        Use.PRIVATE,
+        LowLatencyMemoryLayout.of(config, nodes.ranks(), placement.localExperts(rank)).bytes);
     if (nodes.count() > 1) {
       internode();
     }

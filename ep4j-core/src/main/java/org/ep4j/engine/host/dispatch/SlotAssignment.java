@@ -144,13 +144,17 @@ public final class SlotAssignment {
    * on all ranks. Its need suffices for all.
    */
   @Nullable ReceiveOverflowException overflow() {
-    int most = -1;
+    int neediest = -1;
     for (int r = 0; r < context.ranks; r++) {
-      if (!context.excluded[r] && needed[r] > limit[r] && (most < 0 || needed[r] > needed[most])) {
-        most = r;
+      if (!context.excluded[r]
+          && needed[r] > limit[r]
+          && (neediest < 0 || needed[r] > needed[neediest])) {
+        neediest = r;
       }
     }
-    return most < 0 ? null : new ReceiveOverflowException(most, needed[most], limit[most]);
+    return neediest < 0
+        ? null
+        : new ReceiveOverflowException(neediest, needed[neediest], limit[neediest]);
   }
 
   /**

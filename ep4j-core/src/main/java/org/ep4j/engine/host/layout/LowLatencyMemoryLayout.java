@@ -1,5 +1,6 @@
 package org.ep4j.engine.host.layout;
 
+import org.ep4j.BufferConfig;
 import org.ep4j.DType;
 import org.ep4j.ScaleLayout;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
@@ -39,6 +40,11 @@ public final class LowLatencyMemoryLayout {
   public final long scratch;
 
   public final long bytes;
+
+  /** The memory of a rank with {@code localExperts} experts. */
+  public static LowLatencyMemoryLayout of(BufferConfig config, int ranks, int localExperts) {
+    return new LowLatencyMemoryLayout(OutputShape.of(config, ranks, localExperts));
+  }
 
   public LowLatencyMemoryLayout(OutputShape shape) {
     long hidden = shape.hidden();

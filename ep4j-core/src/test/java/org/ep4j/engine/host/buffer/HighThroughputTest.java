@@ -407,7 +407,7 @@ class HighThroughputTest {
 
   /** The bound that an error names suffices: no second attempt meets a rank that needs more. */
   @Test
-  void exactDispatchThatDoesNotFitNamesTheRankThatNeedsTheMostRows() {
+  void exactDispatchThatDoesNotFitNamesANumberThatSufficesForAllRanks() {
     BufferConfig small =
         config().highThroughput(LIMITS.toBuilder().maxReceiveRows(2).build()).build();
     ThreadRanks.run(

@@ -19,22 +19,23 @@ __device__ __forceinline__ void write_expert_counts(const DispatchParameters& p,
 __device__ __forceinline__ void publish_totals(const DispatchParameters& p, const WaitContext& w,
                                           const u32* needed, u32 received) {
   if (threadIdx.x == 0) {
-    // Of the ranks without room for their rows, the one that needs the most: that suffices for all.
+    // Of the ranks without room for their rows, the rank that needs the most: its number suffices
+    // for all.
     u32 overflow_rank = p.ranks;
-    u32 most = 0;
+    u32 max_needed = 0;
     u32 room = 0;
     for (u32 r = 0; r < p.ranks; r++) {
       const u32 limit = wait_count(p, w, r, limit_word(p));
-      if (needed[r] > limit && needed[r] > most) {
+      if (needed[r] > limit && needed[r] > max_needed) {
         overflow_rank = r;
-        most = needed[r];
+        max_needed = needed[r];
         room = limit;
       }
     }
     p.totals[TOTAL_NEEDED] = needed[p.rank];
     p.totals[TOTAL_RECEIVED] = received;
     p.totals[TOTAL_OVERFLOW_RANK] = overflow_rank;
-    p.totals[TOTAL_OVERFLOW_NEEDED] = most;
+    p.totals[TOTAL_OVERFLOW_NEEDED] = max_needed;
     p.totals[TOTAL_OVERFLOW_LIMIT] = room;
   }
   // Orders all threads' writes for the host before the ticket.
