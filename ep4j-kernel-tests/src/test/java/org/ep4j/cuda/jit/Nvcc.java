@@ -26,7 +26,7 @@ final class Nvcc {
   /**
    * Compiles a kernel in a new directory, or fails with the errors of nvcc.
    *
-   * @return the file that nvcc was told to write
+   * @return the file that nvcc has written
    */
   static Path compile(String nvcc, KernelSpec spec, List<String> options, Path directory)
       throws IOException, InterruptedException {

@@ -8,9 +8,9 @@
 #include "timeout_attribution_world.hpp"
 
 // Entries of the list of worlds.
-#define ONE_NODE_WORLDS                            \
-  {"dispatch_world", dispatch_case},               \
-  {"combine_world", combine_case},                 \
-  {"many_ranks_world", many_ranks_case},           \
-  {"stale_rank_fence_world", stale_rank_fence_case}, \
+#define ONE_NODE_WORLDS                             \
+  {"dispatch_world", dispatch_case},                \
+  {"combine_world", combine_case},                  \
+  {"many_ranks_world", many_ranks_case},            \
+  {"stale_rank_fence_world", stale_rank_fence_case},\
   {"timeout_attribution_world", timeout_attribution_case}
