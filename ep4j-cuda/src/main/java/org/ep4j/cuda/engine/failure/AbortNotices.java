@@ -24,12 +24,16 @@ import org.jspecify.annotations.Nullable;
  * effect; a notice for a later start, from a rank that was faster in the reset, keeps its effect
  * through the rest of the reset. Any thread.
  *
- * <p>Layout: number of the start (8 bytes), rank that caused the abort (4), whether it is dead (1),
- * whether kernels of the sender have ended (1), and the state of that rank in UTF-8, shortened to
- * what a notice holds.
+ * <p>A rank sends its notice to the ranks at distances 1, 2, 4, … from it, and each rank passes on
+ * the first notice that it gets: to notify n ranks takes n log n messages, also if all of them miss
+ * the same deadline. It reaches all others while fewer than log n ranks are lost.
+ *
+ * <p>Layout: number of the start (8 bytes), rank that tells it (4), rank that caused the abort (4),
+ * whether that one is dead (1), whether kernels of the first one have ended (1), and the state of
+ * the second one in UTF-8, shortened to what a notice holds.
  */
 public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
-  private static final int HEAD = Long.BYTES + Integer.BYTES + 2;
+  private static final int HEAD = Long.BYTES + 2 * Integer.BYTES + 2;
 
   /** Number of the start before any reset. */
   private static final long OPENING = 0;
@@ -39,7 +43,7 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
   private final HostWords words;
   private final boolean masking;
 
-  /** By sender, the notice for its latest start; null if none. Guarded by this. */
+  /** By teller, the notice for its latest start; null if none. Guarded by this. */
   private final @Nullable Notice[] received;
 
   /** Topic of this buffer in the group, above 0; 0 if not yet known. Guarded by this. */
@@ -58,13 +62,14 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
    * A notice.
    *
    * @param start number of the start
+   * @param teller rank that takes part in no operation
    * @param report the reason
-   * @param quiet whether no kernel of the sender runs
+   * @param quiet whether no kernel of that rank runs
    */
-  private record Notice(long start, AbortReport report, boolean quiet) {
+  private record Notice(long start, int teller, AbortReport report, boolean quiet) {
     byte[] encoded() {
       ByteBuffer bytes = ByteBuffer.allocate(Group.MAX_NOTICE);
-      bytes.putLong(start).putInt(report.peer());
+      bytes.putLong(start).putInt(teller).putInt(report.peer());
       bytes.put((byte) (report.dead() ? 1 : 0)).put((byte) (quiet ? 1 : 0));
       // Ends at the last whole character that fits.
       CoderResult _ =
@@ -78,11 +83,12 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
       }
       ByteBuffer bytes = ByteBuffer.wrap(encoded);
       long start = bytes.getLong();
+      int teller = bytes.getInt();
       int peer = bytes.getInt();
       boolean dead = bytes.get() != 0;
       boolean quiet = bytes.get() != 0;
       String state = StandardCharsets.UTF_8.decode(bytes).toString();
-      return new Notice(start, new AbortReport(peer, dead, state), quiet);
+      return new Notice(start, teller, new AbortReport(peer, dead, state), quiet);
     }
   }
 
@@ -122,13 +128,13 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
       topic = agreedTopic;
       start = agreedStart;
       sent = false;
-      any = sender() >= 0;
+      any = teller() >= 0;
     }
     group.listen(agreedTopic, this);
   }
 
   /**
-   * Notifies all other ranks that this rank takes part in no operation until the next reset, once.
+   * Notifies the other ranks that this rank takes part in no operation until the next reset, once.
    * Does not wait. Not sent: what another rank or the group has told all ranks already, and
    * anything by a rank that the others count as lost.
    *
@@ -143,30 +149,50 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
     byte[] notice;
     long to;
     synchronized (this) {
-      if (known || sent || topic == 0 || sender() >= 0 || !members.isAlive(rank)) {
+      if (known || sent || topic == 0 || teller() >= 0 || !members.isAlive(rank)) {
         return;
       }
       sent = true;
       to = topic;
       String reason = String.valueOf(cause.getMessage());
-      notice = new Notice(start, AbortReport.of(rank, reason, cause), quiet).encoded();
+      notice = new Notice(start, rank, AbortReport.of(rank, reason, cause), quiet).encoded();
     }
-    // Without the lock: threads of one process run each other's listeners.
-    for (int r = 0; r < members.size(); r++) {
-      if (r != rank && members.isAlive(r)) {
-        group.notice(r, to, notice);
+    pass(to, notice);
+  }
+
+  /** Without the lock: threads of one process run each other's listeners. */
+  private void pass(long to, byte[] notice) {
+    int ranks = members.size();
+    for (int distance = 1; distance < ranks; distance *= 2) {
+      int next = (members.rank() + distance) % ranks;
+      if (members.isAlive(next)) {
+        group.notice(next, to, notice);
       }
     }
   }
 
   /** A resumed rank that the others have lost must not end their operations. */
   @Override
-  public synchronized void noticed(int from, byte[] bytes) {
+  public void noticed(int from, byte[] bytes) {
     Notice notice = Notice.of(bytes);
-    if (notice != null && notice.start >= start && members.isAlive(from)) {
-      received[from] = notice;
+    if (notice == null || notice.teller < 0 || notice.teller >= received.length) {
+      return;
+    }
+    boolean first;
+    long to;
+    synchronized (this) {
+      int teller = notice.teller;
+      if (notice.start < start || teller == members.rank() || !members.isAlive(teller)) {
+        return;
+      }
+      first = teller() < 0 && !sent;
+      to = topic;
+      received[teller] = notice;
       any = true;
-      endWaits(from, notice);
+      endWaits(notice);
+    }
+    if (first) {
+      pass(to, bytes);
     }
   }
 
@@ -175,7 +201,7 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
     for (int r = 0; r < received.length; r++) {
       Notice notice = received[r];
       if (notice != null && notice.start >= start) {
-        endWaits(r, notice);
+        endWaits(notice);
       }
     }
   }
@@ -184,16 +210,16 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
    * With masks, kernels reassign the areas of a rank that is gone: not while kernels of that rank
    * may write there.
    */
-  private void endWaits(int from, Notice notice) {
+  private void endWaits(Notice notice) {
     if (!masking) {
       words.abort();
     } else if (notice.quiet) {
-      words.gone(from);
+      words.gone(notice.teller);
     }
   }
 
   /** The first rank whose notice counts; -1 if none does. */
-  private int sender() {
+  private int teller() {
     for (int r = 0; r < received.length; r++) {
       Notice notice = received[r];
       if (notice != null && notice.start >= start) {
@@ -210,9 +236,9 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
 
   /** Why an operation of another rank has ended; null as far as known. */
   synchronized @Nullable AbortReport report() {
-    int sender = sender();
-    Notice notice = sender < 0 ? null : received[sender];
-    return notice == null ? null : notice.report.receivedBy(members.rank(), sender);
+    int teller = teller();
+    Notice notice = teller < 0 ? null : received[teller];
+    return notice == null ? null : notice.report.receivedBy(members.rank(), teller);
   }
 
   /** Whether {@code peer} has notified this rank. */

@@ -26,7 +26,7 @@ class AbortNoticesTest {
   private static final Duration TIMEOUT = Duration.ofSeconds(30);
   private static final long LATER = 8;
 
-  private final CyclicBarrier step = new CyclicBarrier(RANKS);
+  private CyclicBarrier step = new CyclicBarrier(RANKS);
 
   /** A rank's notices, and the words that its kernels read. */
   private record Rank(int number, Members members, AbortNotices notices, HostWords words) {
@@ -55,13 +55,18 @@ class AbortNoticesTest {
   }
 
   private void onAllRanks(boolean masking, Script script) {
+    onAllRanks(RANKS, masking, script);
+  }
+
+  private void onAllRanks(int ranks, boolean masking, Script script) {
+    step = new CyclicBarrier(ranks);
     ThreadRanks.run(
-        RANKS,
+        ranks,
         group -> {
           Members members = new Members(group);
           try (Arena arena = Arena.ofShared()) {
-            MemorySegment memory = arena.allocate(HostWords.bytes(RANKS), Long.BYTES);
-            HostWords words = new HostWords(memory, memory.address(), () -> {}, RANKS);
+            MemorySegment memory = arena.allocate(HostWords.bytes(ranks), Long.BYTES);
+            HostWords words = new HostWords(memory, memory.address(), () -> {}, ranks);
             try (AbortNotices notices = new AbortNotices(group, members, words, masking)) {
               notices.open(TIMEOUT);
               meet();
@@ -95,6 +100,24 @@ class AbortNoticesTest {
                     new AbortReport(
                         1, false, "has aborted (" + Rank.INTERRUPTED.getMessage() + ")"));
           }
+        });
+  }
+
+  /** No rank tells all others itself. */
+  @ParameterizedTest
+  @ValueSource(ints = {2, 5, 16, 37})
+  void aNoticeReachesAllRanks(int ranks) {
+    int last = ranks - 1;
+    onAllRanks(
+        ranks,
+        false,
+        rank -> {
+          if (rank.number == last) {
+            rank.tellInterrupt();
+          }
+          meet();
+          assertThat(rank.kernelsAbort()).isEqualTo(rank.number != last);
+          assertThat(rank.notices.hasAborted(last)).isEqualTo(rank.number != last);
         });
   }
 
