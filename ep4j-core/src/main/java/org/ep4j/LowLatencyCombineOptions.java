@@ -101,7 +101,10 @@ public final class LowLatencyCombineOptions {
     return out;
   }
 
-  /** INT64 [R], incremented by the nanoseconds waited per source rank; or null. */
+  /**
+   * INT64 [R], incremented by the nanoseconds waited per source rank, also for a rank that the
+   * operation masks; or null.
+   */
   public @Nullable Tensor waitStats() {
     return waitStats;
   }

@@ -581,8 +581,8 @@ typedef struct ep4j_api {
        EP4J-3036  a function of a group, one that opens, resets or readmits a buffer, buffer_barrier on
                   the CUDA engine; a barrier or all_gather counts as called on this rank
        EP4J-4003  the wait for an asynchronous operation, which continues; wait again
-       EP4J-4005  an operation; the buffer needs buffer_reset. The other ranks get the reason at once on
-                  the host engine, and EP4J_ERROR_PEER_TIMEOUT at their timeout on the CUDA engine
+       EP4J-4005  an operation; the buffer needs buffer_reset. The other ranks get the reason at once, as
+                  EP4J_ERROR_PEER_TIMEOUT; in buffer_barrier on the CUDA engine at its timeout
 
      No effect on a call that does not wait, between calls, on later calls, and after the end of the
      thread. Repeat the interrupt until the call has ended: at first it may not have begun. */
