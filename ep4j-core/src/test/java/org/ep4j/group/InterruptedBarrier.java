@@ -18,6 +18,9 @@ public final class InterruptedBarrier {
 
   private final CountDownLatch left = new CountDownLatch(1);
 
+  /** Of one pair of ranks. */
+  public InterruptedBarrier() {}
+
   /** The group of a rank; only its next survivors meet in that barrier. */
   public Group of(Group group) {
     boolean[] formed = new boolean[1];
