@@ -25,7 +25,6 @@ public final class InterruptedBarrier {
   public Group of(Group group) {
     boolean[] formed = new boolean[1];
     return proxy(
-        group,
         (method, arguments) -> {
           Object result = invoke(group, method, arguments);
           if (!method.getName().equals("survivors") || formed[0]) {
@@ -38,7 +37,6 @@ public final class InterruptedBarrier {
 
   private Group survivors(Group live) {
     return proxy(
-        live,
         (method, arguments) -> {
           if (!method.getName().equals("barrier") || left.getCount() == 0) {
             return invoke(live, method, arguments);
@@ -68,7 +66,7 @@ public final class InterruptedBarrier {
     Object handle(Method method, Object[] arguments) throws Throwable;
   }
 
-  private static Group proxy(Group group, Handler handler) {
+  private static Group proxy(Handler handler) {
     return (Group)
         Proxy.newProxyInstance(
             Group.class.getClassLoader(),

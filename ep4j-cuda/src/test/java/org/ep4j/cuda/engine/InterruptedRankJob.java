@@ -37,7 +37,6 @@ public final class InterruptedRankJob implements RankJob {
   /** Longer than the job may take: an operation that waits for it fails the test. */
   private static final Duration LONG = Duration.ofMinutes(10);
 
-  private static final Duration LIMIT = Duration.ofMinutes(1);
   private static final Duration UNTIL_ALL_WAIT = Duration.ofMillis(300);
 
   /** One token to an expert of each rank. */
