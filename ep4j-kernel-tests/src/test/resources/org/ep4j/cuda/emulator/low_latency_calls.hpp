@@ -206,7 +206,7 @@ class LowLatencyCalls {
   std::vector<u64*> completed;
   std::vector<u64> tickets;
   std::vector<bool> refusals;  // by rank: some operation must have reported a refusal
-  std::vector<RankSet> masked_before;  // by rank: whom it masked when its last kernel ended
+  std::vector<RankSet> masked_before;  // by rank: the ranks that it had masked when its last kernel ended
   u64* host_abort;
   u32* placement;
 

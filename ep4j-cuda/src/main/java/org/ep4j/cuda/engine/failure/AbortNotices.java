@@ -43,7 +43,7 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
   private final HostWords words;
   private final boolean masking;
 
-  /** By teller, the notice for its latest start; null if none. Guarded by this. */
+  /** By reporter, the notice for its latest start; null if none. Guarded by this. */
   private final @Nullable Notice[] received;
 
   /** Topic of this buffer in the group, above 0; 0 if not yet known. Guarded by this. */
@@ -62,15 +62,15 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
    * A notice.
    *
    * @param start number of the start
-   * @param teller rank that takes part in no operation
+   * @param reporter rank that takes part in no operation
    * @param report the reason
-   * @param quiet whether no kernel of that rank runs
+   * @param idle whether no kernel of that rank runs
    */
-  private record Notice(long start, int teller, AbortReport report, boolean quiet) {
+  private record Notice(long start, int reporter, AbortReport report, boolean idle) {
     byte[] encoded() {
       ByteBuffer bytes = ByteBuffer.allocate(Group.MAX_NOTICE);
-      bytes.putLong(start).putInt(teller).putInt(report.peer());
-      bytes.put((byte) (report.dead() ? 1 : 0)).put((byte) (quiet ? 1 : 0));
+      bytes.putLong(start).putInt(reporter).putInt(report.peer());
+      bytes.put((byte) (report.dead() ? 1 : 0)).put((byte) (idle ? 1 : 0));
       // Ends at the last whole character that fits.
       CoderResult _ =
           StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(report.state()), bytes, true);
@@ -83,12 +83,12 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
       }
       ByteBuffer bytes = ByteBuffer.wrap(encoded);
       long start = bytes.getLong();
-      int teller = bytes.getInt();
+      int reporter = bytes.getInt();
       int peer = bytes.getInt();
       boolean dead = bytes.get() != 0;
-      boolean quiet = bytes.get() != 0;
+      boolean idle = bytes.get() != 0;
       String state = StandardCharsets.UTF_8.decode(bytes).toString();
-      return new Notice(start, teller, new AbortReport(peer, dead, state), quiet);
+      return new Notice(start, reporter, new AbortReport(peer, dead, state), idle);
     }
   }
 
@@ -128,7 +128,7 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
       topic = agreedTopic;
       start = agreedStart;
       sent = false;
-      any = teller() >= 0;
+      any = reporter() >= 0;
     }
     group.listen(agreedTopic, this);
   }
@@ -139,9 +139,9 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
    * anything by a rank that the others count as lost.
    *
    * @param cause what ended its operation
-   * @param quiet whether no kernel of this rank runs
+   * @param idle whether no kernel of this rank runs
    */
-  void publish(RuntimeException cause, boolean quiet) {
+  void publish(RuntimeException cause, boolean idle) {
     boolean known =
         cause instanceof PeerTimeoutException timeout
             && members.deathReport(timeout.peer()) != null;
@@ -149,13 +149,13 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
     byte[] notice;
     long to;
     synchronized (this) {
-      if (known || sent || topic == 0 || teller() >= 0 || !members.isAlive(rank)) {
+      if (known || sent || topic == 0 || reporter() >= 0 || !members.isAlive(rank)) {
         return;
       }
       sent = true;
       to = topic;
       String reason = String.valueOf(cause.getMessage());
-      notice = new Notice(start, rank, AbortReport.of(rank, reason, cause), quiet).encoded();
+      notice = new Notice(start, rank, AbortReport.of(rank, reason, cause), idle).encoded();
     }
     pass(to, notice);
   }
@@ -175,19 +175,19 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
   @Override
   public void noticed(int from, byte[] bytes) {
     Notice notice = Notice.of(bytes);
-    if (notice == null || notice.teller < 0 || notice.teller >= received.length) {
+    if (notice == null || notice.reporter < 0 || notice.reporter >= received.length) {
       return;
     }
     boolean first;
     long to;
     synchronized (this) {
-      int teller = notice.teller;
-      if (notice.start < start || teller == members.rank() || !members.isAlive(teller)) {
+      int reporter = notice.reporter;
+      if (notice.start < start || reporter == members.rank() || !members.isAlive(reporter)) {
         return;
       }
-      first = teller() < 0 && !sent;
+      first = reporter() < 0 && !sent;
       to = topic;
-      received[teller] = notice;
+      received[reporter] = notice;
       any = true;
       endWaits(notice);
     }
@@ -213,13 +213,13 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
   private void endWaits(Notice notice) {
     if (!masking) {
       words.abort();
-    } else if (notice.quiet) {
-      words.gone(notice.teller);
+    } else if (notice.idle) {
+      words.gone(notice.reporter);
     }
   }
 
   /** The first rank whose notice counts; -1 if none does. */
-  private int teller() {
+  private int reporter() {
     for (int r = 0; r < received.length; r++) {
       Notice notice = received[r];
       if (notice != null && notice.start >= start) {
@@ -236,9 +236,9 @@ public final class AbortNotices implements Group.NoticeListener, AutoCloseable {
 
   /** Why an operation of another rank has ended; null as far as known. */
   synchronized @Nullable AbortReport report() {
-    int teller = teller();
-    Notice notice = teller < 0 ? null : received[teller];
-    return notice == null ? null : notice.report.receivedBy(members.rank(), teller);
+    int reporter = reporter();
+    Notice notice = reporter < 0 ? null : received[reporter];
+    return notice == null ? null : notice.report.receivedBy(members.rank(), reporter);
   }
 
   /** Whether {@code peer} has notified this rank. */

@@ -245,7 +245,7 @@ public final class Completion {
   private RuntimeException interrupted(long wanted, Object operation, long start) {
     words.abort();
     long begin = System.nanoTime();
-    // The other ranks are told whether any kernel of this rank still runs.
+    // The notice to the other ranks says whether any kernel of this rank still runs.
     while (!reached(lastRunning) && System.nanoTime() - begin < ABORTED_NANOS) {
       Thread.yield();
     }

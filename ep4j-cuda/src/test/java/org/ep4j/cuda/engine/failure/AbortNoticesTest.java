@@ -217,20 +217,20 @@ class AbortNoticesTest {
   }
 
   /**
-   * With masks the other ranks continue; kernels of the rank may still write if it is not quiet.
+   * With masks the other ranks continue; kernels of the rank may still write if it is not idle.
    */
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
-  void withMasksKernelsSkipAQuietRank(boolean quiet) {
+  void withMasksKernelsSkipAnIdleRank(boolean idle) {
     onAllRanks(
         true,
         rank -> {
           if (rank.number == 1) {
-            rank.notices.publish(Rank.INTERRUPTED, quiet);
+            rank.notices.publish(Rank.INTERRUPTED, idle);
           }
           meet();
           assertThat(rank.kernelsAbort()).isFalse();
-          assertThat(rank.kernelsSkip(1)).isEqualTo(quiet && rank.number != 1);
+          assertThat(rank.kernelsSkip(1)).isEqualTo(idle && rank.number != 1);
           assertThat(rank.notices.any()).isEqualTo(rank.number != 1);
         });
   }
