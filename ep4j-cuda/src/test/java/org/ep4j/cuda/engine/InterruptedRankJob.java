@@ -13,6 +13,8 @@ import org.ep4j.DispatchHandle;
 import org.ep4j.Ep4jException;
 import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.HighThroughputConfig;
+import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
@@ -106,7 +108,11 @@ public final class InterruptedRankJob implements RankJob {
             .hidden(WIDE)
             .topK(RANKS)
             .experts(RANKS)
-            .highThroughput(1)
+            .highThroughput(
+                HighThroughputConfig.builder()
+                    .maxTokens(1)
+                    .layouts(Layout.FLAT, Layout.EXPERT_MAJOR)
+                    .build())
             .lowLatency(1)
             .ranksPerNode(Integer.parseInt(arguments.get(1)))
             .wire(arguments.get(2))

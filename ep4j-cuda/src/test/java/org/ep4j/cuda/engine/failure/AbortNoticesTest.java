@@ -216,9 +216,7 @@ class AbortNoticesTest {
         });
   }
 
-  /**
-   * With masks the other ranks continue; kernels of the rank may still write if it is not idle.
-   */
+  /** With masks the other ranks continue; kernels of the rank may still write if it is not idle. */
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
   void withMasksKernelsSkipAnIdleRank(boolean idle) {
