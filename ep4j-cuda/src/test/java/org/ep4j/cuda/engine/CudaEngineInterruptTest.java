@@ -124,6 +124,6 @@ class CudaEngineInterruptTest {
             Routing.of(Tensor.of(ids, 1, ranks)),
             LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build())
         .counts()
-        .getInt(0);
+        .toIntArray()[0];
   }
 }

@@ -147,10 +147,12 @@ public final class InterruptedRankJob implements RankJob {
               waiter.interrupt();
             });
     Ep4jException error = catchThrowableOfType(Ep4jException.class, operation::run);
-    assertThat(Thread.interrupted()).as(kind + ": the flag stays set").isTrue();
+    boolean flag = Thread.interrupted();
+    assertThat(error).as(kind + ": the operation waits; flag " + flag).isNotNull();
     assertThat(error.errorCode())
         .as(kind + ": " + error.getMessage())
         .isEqualTo(ErrorCode.OPERATION_INTERRUPTED);
+    assertThat(flag).as(kind + ": the flag stays set").isTrue();
   }
 
   /**

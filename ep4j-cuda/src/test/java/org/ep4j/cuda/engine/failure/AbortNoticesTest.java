@@ -30,8 +30,9 @@ class AbortNoticesTest {
 
   /** A rank's notices, and the words that its kernels read. */
   private record Rank(int number, Members members, AbortNotices notices, HostWords words) {
-    static final RuntimeException INTERRUPTED =
-        Interrupts.error("dispatch", "end", 7, "work on the GPU");
+    static RuntimeException interrupted() {
+      return Interrupts.error("dispatch", "end", 7, "work on the GPU");
+    }
 
     boolean kernelsAbort() {
       return NativeMemory.getLongAcquire(words.abortOnDevice()) != 0;
@@ -42,7 +43,7 @@ class AbortNoticesTest {
     }
 
     void tellInterrupt() {
-      notices.publish(INTERRUPTED, true);
+      notices.publish(interrupted(), true);
     }
 
     AbortReport report() {
@@ -98,7 +99,7 @@ class AbortNoticesTest {
             assertThat(rank.report())
                 .isEqualTo(
                     new AbortReport(
-                        1, false, "has aborted (" + Rank.INTERRUPTED.getMessage() + ")"));
+                        1, false, "has aborted (" + Rank.interrupted().getMessage() + ")"));
           }
         });
   }
@@ -224,7 +225,7 @@ class AbortNoticesTest {
         true,
         rank -> {
           if (rank.number == 1) {
-            rank.notices.publish(Rank.INTERRUPTED, idle);
+            rank.notices.publish(Rank.interrupted(), idle);
           }
           meet();
           assertThat(rank.kernelsAbort()).isFalse();
