@@ -51,6 +51,15 @@ class HotPathTest {
   /** Methods that may enter a monitor, each with the reason. */
   private static final Map<String, String> COLD_METHODS =
       Map.ofEntries(
+          entry("AbortNotices.restart", "opens a buffer, or ends a recovery"),
+          entry("AbortNotices.topic", "part of a readmission"),
+          entry("AbortNotices.publish", "an operation has ended early"),
+          entry("AbortNotices.noticed", "another rank's operation has ended early"),
+          entry("AbortNotices.report", "a wait has failed"),
+          entry("AbortNotices.hasAborted", "a kernel has masked a rank"),
+          entry("AbortNotices.endWaitsAgain", "ends a recovery"),
+          entry("Completion.outside", "this rank is fenced"),
+          entry("FailureDiagnosis.aborted", "another rank's operation has ended early"),
           entry("Completion.throwReported", "a kernel has reported a failure"),
           entry("Completion.breakWith", "a wait has failed"),
           entry("Completion.needsReset", "a recovery has failed"),
