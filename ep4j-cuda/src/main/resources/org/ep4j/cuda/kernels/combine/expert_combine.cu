@@ -9,9 +9,9 @@
 // With bulk loads, the warps of a block form pipelines (expert_jobs.cuh); else each warp sums from
 // memory (expert_token.cuh). Block 0 also publishes `ready` to all peers, and the last block to
 // finish ends the epoch.
-// Budget: EXPERT_COMBINE_THREADS threads at most, one block an SM, so at most 120 registers a thread
-// with bulk loads and 128 without. Shared memory: five words a rank, the rings; without bulk loads
-// those of combine.cu.
+// Budget: EXPERT_COMBINE_THREADS threads at most, one block an SM. With bulk loads at most 96 registers
+// a thread: one of the SM's four schedulers has five of the 17 warps. Without 128. Shared memory: five
+// words a rank, the rings; without bulk loads those of combine.cu.
 //
 // Invariant: the order of additions and the place of the rounding are fixed by rank and local
 // expert number, so sums do not depend on timing or on the rank that holds a row.
@@ -88,7 +88,7 @@ __device__ __forceinline__ void push_and_sum_experts(const CombineParameters& p,
     return;
   }
   if (notifies) {
-    raise_words(w, notices, adding);
+    notify_groups(w, notices, adding);
     if (p.weights != nullptr && p.column == 0) {
       sum_weights(p, w, return_layout, 16 / T::ELEMENTS, (u64)blockIdx.x * 32 + lane_id(),
                   (u64)gridDim.x * 32);

@@ -1,15 +1,17 @@
 // The words of groups whose sums a pipeline has pushed. A fence towards all GPUs takes long, so one
 // warp of the block fences for all and the adding warps do not wait for it.
 //
-// Shared memory, of a pipeline:
+// Shared memory, of a pipeline; ordered by fences, as each entry says:
 //   words[i]     of the i-th group, modulo NOTICES. Writer: the first warp, before it brings the
 //                group's rows; reader: the notifying warp, once the group is written
 //   groups       of the pipeline. Writer: the first warp at its end; reader: the notifying warp
-//   written[a]   groups that adding warp a has written. Writer: its lane 0, after the stores of all
-//                lanes; reader: the notifying warp, before a fence
+//   written[a]   groups that adding warp a has written. Writer: its lane 0, behind a fence of the block
+//                after the stores of all lanes; reader: the notifying warp, before a system-wide
+//                fence, behind which it raises the word (relaxed)
 //   raised       groups whose words are raised. Writer: the notifying warp; reader: the first warp,
 //                which keeps at most NOTICES groups ahead of it
-// No wait has a deadline: adding warps wait only for bulk loads.
+// Neither wait has a deadline. The first warp waits here for the notifying warp, which waits for adding
+// warps, which wait for bulk loads of rows that are there: a group has no row of another rank.
 #pragma once
 #include "common/protocol.cuh"
 
@@ -73,8 +75,8 @@ struct PushNotices {
 
 // Raises the words of all groups of the pipelines, which have `warps` adding warps each; one warp.
 template <u32 COUNT>
-__device__ __forceinline__ void raise_words(const WaitContext& w, PushNotices (&notices)[COUNT],
-                                            u32 warps) {
+__device__ __forceinline__ void notify_groups(const WaitContext& w, PushNotices (&notices)[COUNT],
+                                              u32 warps) {
   u32 raised[COUNT] = {};
   for (bool open = true; open;) {
     u32 written[COUNT];
