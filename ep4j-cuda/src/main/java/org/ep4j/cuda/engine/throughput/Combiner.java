@@ -60,8 +60,8 @@ final class Combiner {
     long words = Stages.ROW_LISTS + 5L * context.ranks * Integer.BYTES;
     int sharedBytes = context.kernels.sharedBytes;
     rowStages = new Stages.Cache(sharedBytes, words);
-    pullStages = new RingStages.Cache(sharedBytes, context.ranks, false);
-    expertStages = new RingStages.Cache(sharedBytes, context.ranks, true);
+    pullStages = new RingStages.Cache(RingStages.Kind.PULL, sharedBytes, context.ranks);
+    expertStages = new RingStages.Cache(RingStages.Kind.EXPERTS, sharedBytes, context.ranks);
     sumStages = new Stages(SUM_WARPS, 0, (int) words + SUM_WARPS * Stages.BARRIERS_OF_WARP);
     this.context = context;
     internode = context.internode == null ? null : new InternodeCombiner(context);

@@ -31,75 +31,74 @@ record RingStages(int tableBytes, int slots, int slotBytes, int bytes) {
   /** More do not help: the pieces on their way are short then, and many. */
   private static final int MAX_SLOTS = 64;
 
-  /**
-   * Rows of one kind of combine.
-   *
-   * @param tableBytesOfRank what the table holds of a rank
-   * @param jobBytes description of a job
-   * @param vectors of 16 bytes of a slot that a thread adds
-   */
-  private record Kind(int tableBytesOfRank, int jobBytes, int vectors) {}
+  /** What a ring brings. */
+  enum Kind {
+    /** FLAT rows. The table holds the addresses of the rows and of the weights of each rank. */
+    PULL(2 * Long.BYTES, 16, 5, VECTOR_BYTES),
 
-  /** The table holds the addresses of the rows and of the weights of each rank. */
-  private static final Kind PULL = new Kind(2 * Long.BYTES, 16, 5);
+    /**
+     * EXPERT_MAJOR rows and sums that have travelled, which may be twice as long. The table holds
+     * five words of each rank.
+     */
+    EXPERTS(5 * Integer.BYTES, 24, 4, 2 * VECTOR_BYTES);
 
-  /** The table holds five words of each rank. */
-  private static final Kind EXPERTS = new Kind(5 * Integer.BYTES, 24, 4);
+    private final int tableBytesOfRank;
+
+    /** Description of a job. */
+    private final int jobBytes;
+
+    /** Vectors of 16 bytes of a slot that a thread reads. */
+    private final int vectors;
+
+    /** Unit of the length of a piece. */
+    private final int unit;
+
+    Kind(int tableBytesOfRank, int jobBytes, int vectors, int unit) {
+      this.tableBytesOfRank = tableBytesOfRank;
+      this.jobBytes = jobBytes;
+      this.vectors = vectors;
+      this.unit = unit;
+    }
+  }
 
   /** Caches the division of the last call, so that a warm call allocates nothing. */
   static final class Cache {
+    private final Kind kind;
     private final int sharedBytes;
     private final int ranks;
-    private final boolean experts;
     private RingStages last = new RingStages(0, 0, 0, 0);
     private long lastRowBytes = -1;
 
-    /**
-     * @param sharedBytes shared memory available to a block
-     * @param experts of a combine of EXPERT_MAJOR rows; else one that pulls FLAT rows
-     */
-    Cache(int sharedBytes, int ranks, boolean experts) {
+    /** See {@link RingStages#of}. */
+    Cache(Kind kind, int sharedBytes, int ranks) {
+      this.kind = kind;
       this.sharedBytes = sharedBytes;
       this.ranks = ranks;
-      this.experts = experts;
     }
 
-    /**
-     * @param rowBytes length of the longest row that the ring carries
-     */
     RingStages of(long rowBytes) {
       if (lastRowBytes != rowBytes) {
-        last =
-            experts
-                ? ofExperts(sharedBytes, ranks, rowBytes)
-                : ofPull(sharedBytes, ranks, rowBytes);
+        last = RingStages.of(kind, sharedBytes, ranks, rowBytes);
         lastRowBytes = rowBytes;
       }
       return last;
     }
   }
 
-  static RingStages ofPull(int sharedBytes, int ranks, long rowBytes) {
-    return of(PULL, sharedBytes, ranks, rowBytes, VECTOR_BYTES);
-  }
-
   /**
-   * @param rowBytes length of a sum as it travels
+   * @param sharedBytes shared memory available to a block
+   * @param rowBytes length of the longest row that the ring brings
    */
-  static RingStages ofExperts(int sharedBytes, int ranks, long rowBytes) {
-    // A piece of a sum that travels as float32 is twice as long as that of a row.
-    return of(EXPERTS, sharedBytes, ranks, rowBytes, 2 * VECTOR_BYTES);
-  }
-
-  private static RingStages of(Kind kind, int sharedBytes, int ranks, long rowBytes, int unit) {
+  static RingStages of(Kind kind, int sharedBytes, int ranks, long rowBytes) {
     int longest = kind.vectors * ADDING_THREADS * VECTOR_BYTES;
     int table = align(ranks * kind.tableBytesOfRank);
-    int piece = (int) Math.ceilDiv(Stages.pieceOf(Math.max(rowBytes, unit), longest), unit) * unit;
+    long equal = Stages.pieceOf(Math.max(rowBytes, kind.unit), longest);
+    int piece = (int) Math.ceilDiv(equal, kind.unit) * kind.unit;
     int room = (sharedBytes - table) / PIPELINES / ALIGNMENT * ALIGNMENT - LIST_BYTES;
     int slotBytes = piece + BARRIER_BYTES + kind.jobBytes;
     int slots = Math.min(MAX_SLOTS, room / slotBytes);
-    return new RingStages(
-        table, slots, piece, table + PIPELINES * align(slots * slotBytes + LIST_BYTES));
+    int ring = align(slots * slotBytes + LIST_BYTES);
+    return new RingStages(table, slots, piece, table + PIPELINES * ring);
   }
 
   private static int align(int bytes) {

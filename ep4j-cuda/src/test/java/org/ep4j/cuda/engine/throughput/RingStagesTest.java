@@ -7,6 +7,7 @@ import java.util.Objects;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.ep4j.cuda.engine.launch.Kernels;
+import org.ep4j.cuda.engine.throughput.RingStages.Kind;
 import org.ep4j.cuda.jit.KernelSources;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -26,8 +27,8 @@ class RingStagesTest {
     "101376, 4, 14336"
   })
   void ringsFitAndBeginAtLines(int sharedBytes, int ranks, long rowBytes) {
-    RingStages pull = RingStages.ofPull(sharedBytes, ranks, rowBytes);
-    RingStages experts = RingStages.ofExperts(sharedBytes, ranks, rowBytes);
+    RingStages pull = RingStages.of(Kind.PULL, sharedBytes, ranks, rowBytes);
+    RingStages experts = RingStages.of(Kind.EXPERTS, sharedBytes, ranks, rowBytes);
 
     assertThat(pull.tableBytes()).isGreaterThanOrEqualTo(ranks * 2 * Long.BYTES);
     assertThat(experts.tableBytes()).isGreaterThanOrEqualTo(ranks * 5 * Integer.BYTES);
@@ -43,9 +44,9 @@ class RingStagesTest {
   @CsvSource({"16", "14336", "16384", "17936", "28672", "57344"})
   void aSlotHoldsWhatTheThreadsOfAPipelineAdd(long rowBytes) {
     int vectors = constant("combine/pull_rows.cuh", "PULL_VECTORS");
-    assertPieces(RingStages.ofPull(231_424, 2, rowBytes), rowBytes, vectors, 16);
+    assertPieces(RingStages.of(Kind.PULL, 231_424, 2, rowBytes), rowBytes, vectors, 16);
     vectors = constant("combine/expert_jobs.cuh", "SUM_VECTORS");
-    assertPieces(RingStages.ofExperts(231_424, 2, rowBytes), rowBytes, vectors, 32);
+    assertPieces(RingStages.of(Kind.EXPERTS, 231_424, 2, rowBytes), rowBytes, vectors, 32);
   }
 
   private static void assertPieces(RingStages stages, long rowBytes, int vectors, int unit) {
@@ -59,8 +60,8 @@ class RingStagesTest {
   /** As {@code RowRing::bytes}. */
   @Test
   void theRingsAreAsLongAsTheKernelTakesThem() {
-    assertRings(RingStages.ofPull(231_424, 2, 14_336), 16);
-    assertRings(RingStages.ofExperts(231_424, 2, 14_336), 24);
+    assertRings(RingStages.of(Kind.PULL, 231_424, 2, 14_336), 16);
+    assertRings(RingStages.of(Kind.EXPERTS, 231_424, 2, 14_336), 24);
   }
 
   private static void assertRings(RingStages stages, int jobBytes) {
