@@ -59,6 +59,11 @@ public record BufferSizes(List<Part> parts, long lowLatencyCommunicationBytes) {
     return bytes(Use.FIRST_USE);
   }
 
+  /** Bytes of all parts. */
+  public long totalBytes() {
+    return symmetricBytes() + privateBytes() + firstUseBytes();
+  }
+
   private long bytes(Use use) {
     long sum = 0;
     for (Part part : parts) {

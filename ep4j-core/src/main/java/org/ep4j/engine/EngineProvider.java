@@ -1,5 +1,6 @@
 package org.ep4j.engine;
 
+import java.util.Objects;
 import java.util.Set;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
@@ -52,8 +53,21 @@ public interface EngineProvider {
     return Set.of();
   }
 
-  /** Memory that a buffer would reserve on each rank. {@code config} has a placement. */
-  BufferSizes sizes(BufferConfig config);
+  /** Memory of a buffer on a rank. {@code config} has a placement. */
+  BufferSizes sizes(BufferConfig config, int rank);
+
+  /** Memory of a buffer on the rank that takes the most. {@code config} has a placement. */
+  default BufferSizes sizes(BufferConfig config) {
+    BufferSizes largest = sizes(config, 0);
+    int ranks = Objects.requireNonNull(config.placement(), "settled placement").ranks();
+    for (int rank = 1; rank < ranks; rank++) {
+      BufferSizes sizes = sizes(config, rank);
+      if (sizes.totalBytes() > largest.totalBytes()) {
+        largest = sizes;
+      }
+    }
+    return largest;
+  }
 
   /** Opens a buffer; collective. {@code config} has a placement. */
   ExpertBuffer open(Group group, BufferConfig config);

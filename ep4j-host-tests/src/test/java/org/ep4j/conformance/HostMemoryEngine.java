@@ -37,7 +37,7 @@ public final class HostMemoryEngine implements EngineProvider {
   }
 
   @Override
-  public BufferSizes sizes(BufferConfig config) {
+  public BufferSizes sizes(BufferConfig config, int rank) {
     return Engines.sizes(host(config), requireNonNull(config.placement(), "settled").ranks());
   }
 

@@ -12,6 +12,7 @@ import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.cuda.driver.calls.LibrarySearch;
 import org.ep4j.engine.EngineProvider;
+import org.ep4j.engine.Nodes;
 import org.ep4j.group.Group;
 
 /** Registers the CUDA engine with {@link java.util.ServiceLoader}. */
@@ -53,10 +54,13 @@ public final class CudaEngineProvider implements EngineProvider {
   }
 
   @Override
-  public BufferSizes sizes(BufferConfig config) {
+  public BufferSizes sizes(BufferConfig config, int rank) {
     boolean here = unavailableBecause().isEmpty();
+    BufferConfig settled = CudaBufferOpening.settled(config);
     return CudaSizes.of(
-        CudaBufferOpening.settled(config),
+        settled,
+        Nodes.of(settled),
+        rank,
         here ? DeviceProperties.of(0).multiprocessors() : USUAL_MULTIPROCESSORS);
   }
 

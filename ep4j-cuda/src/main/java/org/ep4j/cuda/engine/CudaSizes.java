@@ -50,27 +50,10 @@ final class CudaSizes {
   }
 
   /**
-   * The memory of the rank that takes the most.
+   * The memory of one rank.
    *
    * @param multiprocessors those of the GPU
    */
-  static BufferSizes of(BufferConfig config, int multiprocessors) {
-    Nodes nodes = Nodes.of(config);
-    BufferSizes largest = of(config, nodes, 0, multiprocessors);
-    for (int rank = 1; rank < nodes.ranks(); rank++) {
-      BufferSizes sizes = of(config, nodes, rank, multiprocessors);
-      if (total(sizes) > total(largest)) {
-        largest = sizes;
-      }
-    }
-    return largest;
-  }
-
-  private static long total(BufferSizes sizes) {
-    return sizes.symmetricBytes() + sizes.privateBytes() + sizes.firstUseBytes();
-  }
-
-  /** The memory of one rank. */
   static BufferSizes of(BufferConfig config, Nodes nodes, int rank, int multiprocessors) {
     return new CudaSizes(config, nodes, rank).all(multiprocessors);
   }

@@ -44,8 +44,8 @@ public final class HostEngineProvider implements EngineProvider {
   }
 
   @Override
-  public BufferSizes sizes(BufferConfig config) {
-    return HostSizes.of(config);
+  public BufferSizes sizes(BufferConfig config, int rank) {
+    return HostSizes.of(config, rank);
   }
 
   @Override

@@ -37,26 +37,9 @@ final class HostSizes {
     placement = Objects.requireNonNull(config.placement(), "settled placement");
   }
 
-  /** The memory of the rank that takes the most. */
-  static BufferSizes of(BufferConfig config) {
-    Nodes nodes = Nodes.of(config);
-    BufferSizes largest = of(config, nodes, 0);
-    for (int rank = 1; rank < nodes.ranks(); rank++) {
-      BufferSizes sizes = of(config, nodes, rank);
-      if (total(sizes) > total(largest)) {
-        largest = sizes;
-      }
-    }
-    return largest;
-  }
-
-  private static long total(BufferSizes sizes) {
-    return sizes.symmetricBytes() + sizes.privateBytes() + sizes.firstUseBytes();
-  }
-
   /** The memory of one rank. */
-  static BufferSizes of(BufferConfig config, Nodes nodes, int rank) {
-    return new HostSizes(config, nodes, rank).all();
+  static BufferSizes of(BufferConfig config, int rank) {
+    return new HostSizes(config, Nodes.of(config), rank).all();
   }
 
   /** Chunks of rows between nodes: each holds at least one token. */
