@@ -7,6 +7,10 @@ import org.jspecify.annotations.Nullable;
 /**
  * Chooses the kernels once, when this class is initialised. The vector kernels are constants of
  * their classes (C2 needs the species to be constants), so a process has one vector width.
+ *
+ * <p>A JVM without C2 executes each vector operation as a call that allocates: a BF16 combine took
+ * 45 times as long as with plain kernels. So such a JVM gets plain kernels unless a width is
+ * forced.
  */
 final class KernelChoice {
   static final String PROPERTY = "ep4j.host.vectorBits";
@@ -27,24 +31,21 @@ final class KernelChoice {
 
   private static final boolean MODULE_PRESENT = ModuleLayer.boot().findModule(MODULE).isPresent();
 
+  /** What the JVM says of its compilers, such as {@code mixed mode, sharing}. */
+  private static final String VM_INFO = System.getProperty("java.vm.info", "");
+
   static {
     int bits = 0;
     boolean refused = false;
     try {
-      bits = bits(VALUE, MODULE_PRESENT);
+      bits = bits(VALUE, MODULE_PRESENT, optimizes(VM_INFO));
     } catch (InvalidArgumentException e) {
       refused = true;
     }
     BITS = bits;
     KERNELS = refused ? null : bits == 0 ? new PlainKernels() : new VectorKernels();
-    if (!MODULE_PRESENT && VALUE == null) {
-      System.getLogger("org.ep4j.host")
-          .log(
-              System.Logger.Level.WARNING,
-              "The host engine runs without vector instructions and is several times slower:"
-                  + " start java"
-                  + " with "
-                  + FLAG);
+    if (bits == 0 && VALUE == null) {
+      System.getLogger("org.ep4j.host").log(System.Logger.Level.WARNING, slower(MODULE_PRESENT));
     }
   }
 
@@ -54,15 +55,31 @@ final class KernelChoice {
     RowKernels kernels = KERNELS;
     if (kernels == null) {
       // A new exception at each call: a stored one would have the stack of another thread.
-      throw new IllegalStateException("accepted " + bits(VALUE, MODULE_PRESENT));
+      throw new IllegalStateException(
+          "accepted " + bits(VALUE, MODULE_PRESENT, optimizes(VM_INFO)));
     }
     return kernels;
   }
 
+  /** Whether a JVM has C2: HotSpot calls itself an emulated client if it has C1 alone. */
+  static boolean optimizes(String vmInfo) {
+    return !vmInfo.contains("emulated-client") && !vmInfo.contains("interpreted mode");
+  }
+
+  private static String slower(boolean modulePresent) {
+    return "The host engine runs without vector instructions and is several times slower: start java "
+        + (modulePresent
+            ? "without -XX:TieredStopAtLevel=1, -client or -Xint, which switch the optimizing"
+                + " compiler off (java.vm.info = "
+                + VM_INFO
+                + ')'
+            : "with " + FLAG);
+  }
+
   /** The width that property value {@code value} asks for: 0 = plain, or {@link #AUTO}. */
-  static int bits(@Nullable String value, boolean modulePresent) {
+  static int bits(@Nullable String value, boolean modulePresent, boolean optimizing) {
     if (value == null) {
-      return modulePresent ? AUTO : 0;
+      return modulePresent && optimizing ? AUTO : 0;
     }
     int bits =
         switch (value.strip()) {

@@ -22,8 +22,8 @@ public abstract class RowKernels {
 
   /**
    * The kernels of this process: with the Vector API if module {@code jdk.incubator.vector} is
-   * present, else plain ones. System property {@code ep4j.host.vectorBits} (0, 128, 256 or 512)
-   * forces a vector width, 0 the plain kernels.
+   * present and the JVM has an optimizing compiler, else plain ones. System property {@code
+   * ep4j.host.vectorBits} (0, 128, 256 or 512) forces a vector width, 0 the plain kernels.
    *
    * @throws InvalidArgumentException if the property has another value, or asks for vectors while
    *     the module is missing

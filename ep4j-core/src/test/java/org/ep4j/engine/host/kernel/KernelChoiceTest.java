@@ -14,25 +14,36 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 @Execution(ExecutionMode.CONCURRENT) // waits for child processes
 class KernelChoiceTest {
-  private static final String FLAG = "--add-modules jdk.incubator.vector";
+  private static final String VECTORS = "jdk.incubator.vector";
+  private static final String FLAG = "--add-modules " + VECTORS;
 
   @Test
   void vectorsAreUsedWhereTheModuleIs() {
-    assertThat(KernelChoice.bits(null, true)).isEqualTo(KernelChoice.AUTO);
-    assertThat(KernelChoice.bits(null, false)).isEqualTo(0);
+    assertThat(KernelChoice.bits(null, true, true)).isEqualTo(KernelChoice.AUTO);
+    assertThat(KernelChoice.bits(null, false, true)).isEqualTo(0);
     assertThat(RowKernels.get().vectorBits()).isIn(128, 256, 512);
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"-XX:TieredStopAtLevel=1", "-Xint"})
+  void withoutAnOptimizingCompilerPlainKernelsRunAndAWarningSaysWhy(String option)
+      throws Exception {
+    List<String> lines =
+        ForkedJvm.run(UsesKernels.class, List.of(option, "--add-modules", VECTORS), List.of());
+    assertThat(lines).contains("bits 0", "sum 3");
+    assertThat(lines.stream().filter(line -> line.contains("start java without"))).hasSize(1);
   }
 
   @ParameterizedTest
   @ValueSource(ints = {0, 128, 256, 512})
   void aWidthCanBeForced(int bits) {
-    assertThat(KernelChoice.bits(Integer.toString(bits), true)).isEqualTo(bits);
+    assertThat(KernelChoice.bits(Integer.toString(bits), true, false)).isEqualTo(bits);
   }
 
   @ParameterizedTest
   @ValueSource(strings = {"", "64", "1024", "-1", "auto"})
   void anyOtherWidthIsRefused(String value) {
-    assertThatThrownBy(() -> KernelChoice.bits(value, true))
+    assertThatThrownBy(() -> KernelChoice.bits(value, true, true))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessageStartingWith(
             ErrorCode.BAD_VECTOR_WIDTH.message(
@@ -41,8 +52,8 @@ class KernelChoiceTest {
 
   @Test
   void vectorsWithoutTheModuleAreRefusedWithTheMissingFlag() {
-    assertThat(KernelChoice.bits("0", false)).isEqualTo(0);
-    assertThatThrownBy(() -> KernelChoice.bits("256", false))
+    assertThat(KernelChoice.bits("0", false, true)).isEqualTo(0);
+    assertThatThrownBy(() -> KernelChoice.bits("256", false, true))
         .isInstanceOf(IllegalArgumentException.class)
         .hasMessageStartingWith(ErrorCode.BAD_VECTOR_WIDTH.id())
         .hasMessageContaining("start java with " + FLAG);
@@ -55,7 +66,7 @@ class KernelChoiceTest {
 
   @Test
   void withoutTheModuleTheKernelsWorkAndNameTheMissingFlagOnce() throws Exception {
-    List<String> lines = ForkedJvm.run(WithoutModule.class, List.of(), List.of());
+    List<String> lines = ForkedJvm.run(UsesKernels.class, List.of(), List.of());
     assertThat(lines).contains("bits 0", "sum 3");
     assertThat(lines.stream().filter(line -> line.contains(FLAG))).hasSize(1);
   }
@@ -63,13 +74,13 @@ class KernelChoiceTest {
   @Test
   void aWrongPropertyIsReportedByEveryUse() throws Exception {
     List<String> lines =
-        ForkedJvm.run(WithoutModule.class, List.of("-Dep4j.host.vectorBits=77"), List.of());
+        ForkedJvm.run(UsesKernels.class, List.of("-Dep4j.host.vectorBits=77"), List.of());
     assertThat(lines.stream().filter(line -> line.contains("= \"77\"; it must be"))).hasSize(2);
   }
 
   /** A program that uses the kernels twice. */
-  static final class WithoutModule {
-    private WithoutModule() {}
+  static final class UsesKernels {
+    private UsesKernels() {}
 
     public static void main(String[] args) {
       for (int i = 0; i < 2; i++) {
