@@ -19,6 +19,7 @@ public final class CliProcess implements AutoCloseable {
   private static final List<String> SHORT_LIVED =
       List.of(
           "-XX:TieredStopAtLevel=1",
+          "-Dep4j.host.vectorBits=0",
           "-XX:+UseSerialGC",
           "-XX:+UseTransparentHugePages",
           "-Xlog:pagesize=off");

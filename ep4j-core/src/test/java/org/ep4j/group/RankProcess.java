@@ -32,6 +32,7 @@ final class RankProcess implements AutoCloseable {
             List.of(
                 java,
                 "-XX:TieredStopAtLevel=1",
+                "-Dep4j.host.vectorBits=0",
                 "-XX:+UseSerialGC",
                 "-XX:+UseTransparentHugePages",
                 "-Xlog:pagesize=off",

@@ -37,6 +37,7 @@ class FullSharedMemoryTest {
             FullSharedMemory.class,
             List.of(
                 "-XX:TieredStopAtLevel=1",
+                "-Dep4j.host.vectorBits=0",
                 "-XX:+UseSerialGC",
                 "-Xmx128m",
                 "--enable-native-access=ALL-UNNAMED",
