@@ -48,16 +48,13 @@ class RoomsTest {
           engine.host.lowlatency: engine.host.context engine.host.internode \
           engine.host.layout engine.host.kernel engine.lowlatency engine memory
           engine.host.dispatch: engine.host.context engine.host.internode engine.host.layout \
-          engine.host.streaming engine.host.exec wire engine.throughput engine memory
+          engine.host.exec wire engine.throughput engine memory
           engine.host.combine: engine.host.context engine.host.internode engine.host.layout \
-          engine.host.streaming engine.host.kernel engine.host.exec engine.throughput \
-          engine memory
+          engine.host.kernel engine.host.exec engine.throughput engine memory
           engine.host.context: engine.host.internode engine.host.layout engine.host.exec \
           engine.throughput engine memory group
           engine.host.internode: engine.host.layout wire engine memory group
-          engine.host.layout: engine.host.streaming engine.host.kernel engine.lowlatency engine \
-          memory
-          engine.host.streaming: engine.host.kernel engine.host.exec memory
+          engine.host.layout: engine.host.kernel engine.lowlatency engine memory
           engine.host.kernel: memory
           engine.host.exec: engine.throughput engine
           cuda.put: cuda.internode cuda.backend cuda.jit cuda.internode.proxy cuda.struct \

@@ -6,7 +6,6 @@ import static org.openjdk.jcstress.annotations.Expect.FORBIDDEN;
 import java.lang.foreign.Arena;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.NonTemporalCopy;
-import org.ep4j.memory.StreamingStores;
 import org.openjdk.jcstress.annotations.Actor;
 import org.openjdk.jcstress.annotations.JCStressTest;
 import org.openjdk.jcstress.annotations.Outcome;
@@ -44,7 +43,7 @@ public class StreamedRowBeforeProgress {
   public void source() {
     stream.places[0] = row;
     stream.copy(SOURCE, ROW_BYTES, 0, 1);
-    StreamingStores.fence();
+    NonTemporalCopy.fence();
     NativeMemory.putLongRelease(progress, 1);
   }
 

@@ -20,7 +20,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Compares cache-bypassing copies with plain ones, with and without the native function. */
 class NonTemporalCopyTest {
-  private static final int LONGEST = 3 * StreamingStores.STEP + 2;
+  private static final int LONGEST = 3 * NonTemporalCopy.STEP + 2;
   private static final int MARGIN = 64;
   private static final byte POISON = 0x5A;
   private static final ThreadMXBean THREADS = (ThreadMXBean) ManagementFactory.getThreadMXBean();
@@ -61,7 +61,7 @@ class NonTemporalCopyTest {
       }
       long[] before = stream.places.clone();
       stream.copy(source.address() + sourceOffset, length, fetches, offsets.length);
-      StreamingStores.fence();
+      NonTemporalCopy.fence();
       for (int i = 0; i < offsets.length; i++) {
         byte[] all = new byte[(int) around[i].byteSize()];
         Arrays.fill(all, POISON);
@@ -88,7 +88,7 @@ class NonTemporalCopyTest {
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
   void everyLengthFromAndToAnywhereIsCopiedExactly(boolean streaming) {
-    NonTemporalCopy stream = new NonTemporalCopy(2, streaming && StreamingStores.available());
+    NonTemporalCopy stream = new NonTemporalCopy(2, streaming && NonTemporalCopy.available());
     try (Copies copies = new Copies(LONGEST, 1)) {
       for (int length = 0; length <= LONGEST; length++) {
         for (int sourceOffset = 0; sourceOffset <= 16; sourceOffset += 1 + sourceOffset % 3) {
@@ -103,7 +103,7 @@ class NonTemporalCopyTest {
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
   void aRowGoesToManyPlacesAtOnce(boolean streaming) {
-    NonTemporalCopy stream = new NonTemporalCopy(80, streaming && StreamingStores.available());
+    NonTemporalCopy stream = new NonTemporalCopy(80, streaming && NonTemporalCopy.available());
     int[] lengths = {1, 16, 127, 128, 129, 256, 1008, 7168, 14336, 65536, 65552, 200_017};
     for (int length : lengths) {
       for (int places : new int[] {0, 1, 2, 3, 7, 9, 64}) {
@@ -129,7 +129,7 @@ class NonTemporalCopyTest {
           Arrays.fill(stream.places, memory.address());
           stream.places[3] = memory.address() + 2 * LONGEST & -16;
           stream.copy(memory.address(), LONGEST - 100, 3, 1);
-          StreamingStores.fence();
+          NonTemporalCopy.fence();
         }
         allocated = THREADS.getCurrentThreadAllocatedBytes() - before;
       }
@@ -141,7 +141,7 @@ class NonTemporalCopyTest {
   void thePropertyDisablesItWithOneLineAndTheSameBytes() throws Exception {
     List<String> lines =
         ForkedJvm.run(
-            Program.class, List.of("-D" + StreamingStores.PROPERTY + "=false"), List.of());
+            Program.class, List.of("-D" + NonTemporalCopy.PROPERTY + "=false"), List.of());
     assertThat(lines).contains("available false", "copied 42 42 0", "executable pages 0");
     assertThat(lines.stream().filter(line -> line.contains("Large copies use the cache")))
         .hasSize(1)
@@ -162,7 +162,7 @@ class NonTemporalCopyTest {
     private Program() {}
 
     public static void main(String[] args) throws IOException {
-      System.out.println("available " + StreamingStores.available());
+      System.out.println("available " + NonTemporalCopy.available());
       // The JVM's own code is in memory that is also writable, and that of libraries in files.
       System.out.println(
           "executable pages "
@@ -176,7 +176,7 @@ class NonTemporalCopyTest {
         stream.places[0] = memory.address() + 1024;
         stream.places[1] = memory.address() + 2048;
         stream.copy(memory.address(), 1000, 0, 2);
-        StreamingStores.fence();
+        NonTemporalCopy.fence();
         System.out.printf(
             "copied %d %d %d%n",
             memory.get(ValueLayout.JAVA_BYTE, 2023),

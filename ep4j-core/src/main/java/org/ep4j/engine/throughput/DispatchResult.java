@@ -349,7 +349,7 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
     }
     Array array = type.bits() <= sizes.bitsInPlace ? Array.ROWS : Array.COMBINE_INPUT;
     if (array != Array.ROWS && sizes.inPlaceOnly) {
-      throw Arguments.notInRegion("dtype", type);
+      throw HighThroughputChecks.notInRegion("dtype", type);
     }
     require(array, type, hidden);
     return combineInputs[type.ordinal()].of(

@@ -3,8 +3,7 @@ package org.ep4j.verify.worlds;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.util.List;
-import org.ep4j.engine.host.streaming.CacheBypass;
-import org.ep4j.memory.StreamingStores;
+import org.ep4j.memory.NonTemporalCopy;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -26,10 +25,10 @@ class StreamedWorldsTest {
             List.of(
                 "--add-modules=jdk.incubator.vector",
                 "--enable-native-access=ALL-UNNAMED",
-                "-D" + StreamingStores.PROPERTY + "=" + streaming),
+                "-D" + NonTemporalCopy.PROPERTY + "=" + streaming),
             List.of(Long.toString(seed), Integer.toString(WORLDS)));
     String expected =
-        "streaming " + (streaming && StreamingStores.available()) + ", " + WORLDS + " worlds";
+        "streaming " + (streaming && NonTemporalCopy.available()) + ", " + WORLDS + " worlds";
     assertThat(lines).as("seed %d", seed).contains(expected);
   }
 
@@ -39,7 +38,7 @@ class StreamedWorldsTest {
 
     public static void main(String[] args) {
       RandomWorldsTest.run(Long.parseLong(args[0]), Integer.parseInt(args[1]));
-      System.out.println("streaming " + CacheBypass.pays(1) + ", " + args[1] + " worlds");
+      System.out.println("streaming " + NonTemporalCopy.pays(1) + ", " + args[1] + " worlds");
     }
   }
 }

@@ -150,7 +150,7 @@ final class HostBuffer implements ExpertBuffer {
   public Dispatch dispatch(Layout layout, Tokens tokens, Routing routing, DispatchOptions options) {
     guard.enter();
     try {
-      return highThroughput.dispatch(layout, tokens, routing, options);
+      return highThroughput.dispatcher.dispatch(layout, tokens, routing, options);
     } finally {
       guard.leave();
     }
@@ -161,7 +161,7 @@ final class HostBuffer implements ExpertBuffer {
       Layout layout, Tokens tokens, DispatchHandle handle, Execution execution) {
     guard.enter();
     try {
-      return highThroughput.dispatch(layout, tokens, handle, execution);
+      return highThroughput.dispatcher.dispatch(layout, tokens, handle, execution);
     } finally {
       guard.leave();
     }
@@ -171,7 +171,7 @@ final class HostBuffer implements ExpertBuffer {
   public Combine combine(Tensor y, DispatchHandle handle, CombineOptions options) {
     guard.enter();
     try {
-      return highThroughput.combine(y, handle, options);
+      return highThroughput.combiner.combine(y, handle, options);
     } finally {
       guard.leave();
     }
@@ -393,7 +393,7 @@ final class HostBuffer implements ExpertBuffer {
     guard.enter();
     try {
       queue.drain();
-      TrafficCounters traffic = highThroughput.traffic();
+      TrafficCounters traffic = highThroughput.traffic;
       LowLatencyCounters counters = lowLatency.counters();
       ScaleOut internode = context.scaleOut();
       return new BufferStatistics(

@@ -9,7 +9,7 @@ import org.ep4j.engine.EngineProvider;
 import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.group.Group;
-import org.ep4j.memory.StreamingStores;
+import org.ep4j.memory.NonTemporalCopy;
 
 /** The engine for every machine: ranks of one host use loads and stores. */
 public final class HostEngineProvider implements EngineProvider {
@@ -35,7 +35,7 @@ public final class HostEngineProvider implements EngineProvider {
   public String instructions() {
     int bits = RowKernels.get().vectorBits();
     return (bits == 0 ? "no vectors" : bits + "-bit vectors")
-        + (StreamingStores.available() ? ", stores around the cache" : "");
+        + (NonTemporalCopy.available() ? ", stores around the cache" : "");
   }
 
   @Override

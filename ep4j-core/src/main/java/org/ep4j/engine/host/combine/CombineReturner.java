@@ -3,7 +3,7 @@ package org.ep4j.engine.host.combine;
 import org.ep4j.Layout;
 import org.ep4j.engine.host.context.Forward;
 import org.ep4j.engine.host.context.HostHandle;
-import org.ep4j.engine.host.context.RowTarget;
+import org.ep4j.engine.host.context.HostHandle.RowTarget;
 import org.ep4j.engine.host.context.SumTerms;
 import org.ep4j.engine.host.exec.WorkQueue;
 import org.ep4j.engine.host.exec.WorkerTeam;

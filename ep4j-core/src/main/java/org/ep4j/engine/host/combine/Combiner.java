@@ -1,34 +1,45 @@
 package org.ep4j.engine.host.combine;
 
+import java.lang.foreign.MemorySegment;
+import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.DType;
+import org.ep4j.DispatchHandle;
+import org.ep4j.Execution;
 import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.DebugMode;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
 import org.ep4j.engine.SegmentMemory;
+import org.ep4j.engine.host.context.DeliveredRows;
+import org.ep4j.engine.host.context.HostCallMemory;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.Staging;
 import org.ep4j.engine.host.context.SumTerms;
 import org.ep4j.engine.host.context.TrafficCounters;
 import org.ep4j.engine.host.exec.HostEnd;
+import org.ep4j.engine.host.exec.OperationQueue;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.internode.ScaleOut;
-import org.ep4j.engine.host.layout.CombineLayout;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
-import org.ep4j.engine.host.layout.ScratchLayout;
-import org.ep4j.engine.host.streaming.RowCopy;
-import org.ep4j.engine.throughput.CombineResult;
+import org.ep4j.engine.host.layout.HighThroughputLayout.CombineLayout;
+import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
+import org.ep4j.engine.host.layout.RegionLayout;
+import org.ep4j.engine.throughput.HandlePool;
+import org.ep4j.engine.throughput.HighThroughputChecks;
+import org.ep4j.engine.throughput.LentResult;
+import org.ep4j.engine.throughput.LentResult.CombineResult;
+import org.ep4j.engine.throughput.Results;
 import org.ep4j.engine.throughput.TensorView;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 
 /**
- * High-throughput combine, step by step: make the rows readable for the peers, publish their
- * address, enter, sum the rows of this rank's tokens from the memory of all ranks, finish. The
- * caller has checked the arguments; one thread at a time.
+ * High-throughput combine, step by step: check the arguments, then on the calling thread or in the
+ * queue make the rows readable for the peers, publish their address, enter, sum the rows of this
+ * rank's tokens from the memory of all ranks, finish. Used by one thread at a time.
  *
  * <p>Peers read rows in place if they lie in the rank's region or, between threads of one process,
  * in any native memory; other rows are first copied into the combine region. Peers read the rows
@@ -37,11 +48,45 @@ import org.jspecify.annotations.Nullable;
 public final class Combiner {
   private static final String COMBINE = "combine";
 
+  /** Copies the head of a tensor into native memory with all workers. */
+  private static final class RowCopy implements WorkerTeam.Task {
+    private MemorySegment source = MemorySegment.NULL;
+    private long target;
+    private long bytes;
+
+    /** Copies {@code length} bytes of {@code tensor} to {@code address}. */
+    void copy(Tensor tensor, long address, long length, WorkerTeam team) {
+      source = tensor.segment();
+      target = address;
+      bytes = length;
+      if (source.isNative()) {
+        team.run(this);
+      } else {
+        run(0, 1);
+      }
+      source = MemorySegment.NULL;
+    }
+
+    @Override
+    public void run(int worker, int workers) {
+      long from = bytes / workers * worker;
+      long to = worker == workers - 1 ? bytes : bytes / workers * (worker + 1);
+      if (source.isNative()) {
+        // By address: a confined segment may belong to the calling thread.
+        NativeMemory.copy(source.address() + from, target + from, to - from);
+      } else {
+        NativeMemory.copy(source, from, target + from, to - from);
+      }
+    }
+  }
+
   private final HostContext context;
   private final HighThroughputLayout layout;
   private final ScratchLayout scratch;
   private final Staging staging;
   private final WorkerTeam team;
+  private final OperationQueue queue;
+  private final HandlePool<HostHandle> pool;
   private final SumTerms terms;
   private final RowPull pull;
   private final RowCopy copy = new RowCopy();
@@ -50,6 +95,13 @@ public final class Combiner {
   private final SegmentMemory memory;
   private final TensorView sums = new TensorView();
   private final TensorView weightSums = new TensorView();
+
+  private final LentResult.Lifetime lifetime = new LentResult.Lifetime(COMBINE);
+  private final Results<CombineResult<HostEnd>> results =
+      new Results<>(lifetime, () -> new CombineResult<>(lifetime, new HostEnd()));
+
+  /** What the last dispatch delivered; null unless the buffer is in debug mode. */
+  private final @Nullable DeliveredRows received;
 
   /** Debug mode: bytes of valid sums, and of valid sums of weights, in the buffer's memory. */
   private long validSums;
@@ -64,17 +116,22 @@ public final class Combiner {
    */
   public Combiner(
       HostContext context,
-      HighThroughputLayout layout,
-      ScratchLayout scratch,
+      RegionLayout region,
       Staging staging,
       WorkerTeam team,
+      OperationQueue queue,
+      HandlePool<HostHandle> pool,
+      @Nullable DeliveredRows received,
       TrafficCounters traffic,
       SegmentMemory memory) {
     this.context = context;
-    this.layout = layout;
-    this.scratch = scratch;
+    layout = region.highThroughput;
+    scratch = region.scratch;
     this.staging = staging;
     this.team = team;
+    this.queue = queue;
+    this.pool = pool;
+    this.received = received;
     this.traffic = traffic;
     this.memory = memory;
     terms = new SumTerms(context.ranks);
@@ -87,7 +144,64 @@ public final class Combiner {
     exchange = new CombineExchange(context, connection, terms, partials, team);
   }
 
-  public void combine(
+  /** Outdates all results: a reset discards the memory that they show. */
+  public void outdateResults() {
+    lifetime.next();
+  }
+
+  /** A combine along the routes of a dispatch. */
+  public Combine combine(Tensor y, DispatchHandle given, CombineOptions options) {
+    Execution execution = options.execution();
+    Arguments.noStream(execution.stream());
+    HostHandle handle = HostHandle.use(pool, given, context);
+    boolean queued = false;
+    try {
+      HighThroughputChecks.combine(
+          context.config, y, handle, options, handle.rows(), true, HostCallMemory.ANY);
+      HighThroughputChecks.combineInPlace(context.config, y, staging.inRegion(y));
+      if (execution.isAsync()) {
+        CombineResult<HostEnd> result = next();
+        result.end.queued(
+            queue.submit(
+                () -> {
+                  try {
+                    queue.awaitPrevious(execution.previousEvent(), COMBINE);
+                    requireReceived(handle, y);
+                    run(y, handle, options, result);
+                  } finally {
+                    handle.release();
+                  }
+                }));
+        queued = true;
+        return result;
+      }
+      queue.drain();
+      queue.awaitPrevious(execution.previousEvent(), COMBINE);
+      requireReceived(handle, y);
+      CombineResult<HostEnd> result = next();
+      run(y, handle, options, result);
+      return result;
+    } finally {
+      if (!queued) {
+        handle.release();
+      }
+    }
+  }
+
+  /** Debug mode: refuses received rows of another dispatch than that of {@code handle}. */
+  private void requireReceived(HostHandle handle, Tensor y) {
+    if (received != null) {
+      received.requireOf(handle, y);
+    }
+  }
+
+  private CombineResult<HostEnd> next() {
+    CombineResult<HostEnd> result = results.next(false);
+    result.end.none();
+    return result;
+  }
+
+  private void run(
       Tensor y, HostHandle handle, CombineOptions options, CombineResult<HostEnd> result) {
     context.requireUsable();
     try {

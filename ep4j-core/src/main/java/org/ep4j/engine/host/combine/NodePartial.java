@@ -1,9 +1,8 @@
 package org.ep4j.engine.host.combine;
 
-import org.ep4j.engine.host.context.RowTarget;
+import org.ep4j.engine.host.context.HostHandle.RowTarget;
 import org.ep4j.engine.host.context.SumTerms;
 import org.ep4j.engine.host.kernel.RowKernels;
-import org.ep4j.engine.host.streaming.TokenRows;
 import org.ep4j.memory.NativeMemory;
 
 /**

@@ -3,13 +3,12 @@ package org.ep4j.engine.host.combine;
 import org.ep4j.Layout;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
+import org.ep4j.engine.host.context.HostHandle.RowTarget;
 import org.ep4j.engine.host.context.InternodeRows;
-import org.ep4j.engine.host.context.RowTarget;
 import org.ep4j.engine.host.context.SumTerms;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.kernel.RowKernels;
-import org.ep4j.engine.host.layout.ScratchLayout;
-import org.ep4j.engine.host.streaming.TokenRows;
+import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
 import org.ep4j.memory.NativeMemory;
 
 /**

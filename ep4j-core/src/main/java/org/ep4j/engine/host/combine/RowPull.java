@@ -3,18 +3,13 @@ package org.ep4j.engine.host.combine;
 import org.ep4j.DType;
 import org.ep4j.Layout;
 import org.ep4j.engine.host.context.HostHandle;
-import org.ep4j.engine.host.context.RowTarget;
+import org.ep4j.engine.host.context.HostHandle.RowTarget;
 import org.ep4j.engine.host.context.SumTerms;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.kernel.RowKernels;
-import org.ep4j.engine.host.layout.ScratchLayout;
-import org.ep4j.engine.host.streaming.CacheBypass;
-import org.ep4j.engine.host.streaming.NonTemporalSum;
-import org.ep4j.engine.host.streaming.SumStores;
-import org.ep4j.engine.host.streaming.TokenRows;
+import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.NonTemporalCopy;
-import org.ep4j.memory.StreamingStores;
 
 /**
  * The summing half of a combine: reads each token's rows in the memory of their ranks and adds them
@@ -47,18 +42,83 @@ final class RowPull implements WorkerTeam.Task {
   /** How sums that exceed the cache are written. */
   private final SumStores stores = new SumStores();
 
-  /** State of a worker. */
+  /**
+   * A worker's state, and its sums with non-temporal stores, block by block: the worker sums a
+   * block in the first-level cache and streams it from there, while the memory prefetches the
+   * blocks needed about a microsecond later. Near the end of a row these are the first blocks of
+   * the next token's rows.
+   */
   private static final class Worker {
+    /** Streaming stores fill whole lines, so blocks of the result begin with a line. */
+    private static final int LINE = 64;
+
+    final RowKernels kernels = RowKernels.get();
     TokenRows now;
     TokenRows next;
-    final NonTemporalSum streamed;
     final float[] weights;
+
+    /** Address of {@link ScratchLayout#BLOCK} bytes. */
+    private final long block;
+
+    private final NonTemporalCopy stream;
 
     Worker(int topK, long block) {
       now = new TokenRows(topK + BIASES);
       next = new TokenRows(topK + BIASES);
-      streamed = new NonTemporalSum(topK + BIASES, block);
       weights = new float[topK];
+      this.block = block;
+      stream = new NonTemporalCopy(topK + BIASES + 1);
+    }
+
+    /**
+     * Sums {@code now} and advances its addresses.
+     *
+     * @param grouped whether groups are summed first
+     * @param weighted whether rows are multiplied by their weights; only with {@code grouped}
+     * @param next rows of the next sum
+     * @param out address of the result, a multiple of {@link NonTemporalCopy#ALIGNMENT}
+     * @param rowBytes bytes of a row
+     */
+    void stream(
+        DType dtype,
+        boolean grouped,
+        boolean weighted,
+        boolean partialRounding,
+        TokenRows now,
+        TokenRows next,
+        long out,
+        long rowBytes) {
+      int elementBytes = (int) dtype.bytes(1);
+      long rotation = Math.max(0, rowBytes - NonTemporalCopy.AHEAD);
+      int fetches = fetch(now, 0, out);
+      boolean rotated = false;
+      for (long at = 0; at < rowBytes; ) {
+        if (at >= rotation && !rotated) {
+          rotated = true;
+          fetches = fetch(next, at - rowBytes, out + at);
+        }
+        int bytes = (int) Math.min(ScratchLayout.BLOCK - (out + at & LINE - 1), rowBytes - at);
+        int elements = bytes / elementBytes;
+        if (grouped) {
+          now.sumGroups(kernels, dtype, weighted, partialRounding, block, elements);
+        } else {
+          kernels.reduceRows(dtype, now.rows, now.count, block, elements);
+        }
+        for (int i = 0; i < now.count; i++) {
+          now.rows[i] += bytes;
+        }
+        stream.copy(block, bytes, fetches, 1);
+        at += bytes;
+      }
+    }
+
+    /** Prefetches {@code rows} from now on, and writes to {@code out}. */
+    private int fetch(TokenRows rows, long offset, long out) {
+      for (int i = 0; i < rows.count; i++) {
+        stream.places[i] = rows.rows[i] + offset;
+      }
+      stream.places[rows.count] = out;
+      return rows.count;
     }
   }
 
@@ -80,12 +140,12 @@ final class RowPull implements WorkerTeam.Task {
         terms.streamable
             && team.size() <= ScratchLayout.BLOCKS
             && terms.sums % NonTemporalCopy.ALIGNMENT == 0
-            && CacheBypass.pays(handle.rowsSent * terms.rowBytes * terms.rows.length);
+            && NonTemporalCopy.pays(handle.rowsSent * terms.rowBytes * terms.rows.length);
     streaming = choosing && stores.streams();
     if (workerStates.length < team.size()) {
       workerStates = new Worker[team.size()];
       for (int i = 0; i < workerStates.length; i++) {
-        workerStates[i] = new Worker(maxTopK, blocks + (long) i * NonTemporalSum.BLOCK);
+        workerStates[i] = new Worker(maxTopK, blocks + (long) i * ScratchLayout.BLOCK);
       }
     }
     if (!choosing) {
@@ -117,7 +177,7 @@ final class RowPull implements WorkerTeam.Task {
       gather(t + 1, to, next);
       long sum = terms.sums + t * rowBytes;
       if (around) {
-        mine.streamed.sum(dtype, !flat, weighted, partialRounding, now, next, sum, rowBytes);
+        mine.stream(dtype, !flat, weighted, partialRounding, now, next, sum, rowBytes);
       } else if (flat) {
         kernels.reduceRows(dtype, now.rows, now.count, sum, hidden);
       } else {
@@ -131,7 +191,7 @@ final class RowPull implements WorkerTeam.Task {
     }
     if (around) {
       // Each worker fences its own stores before the caller learns that the sums are complete.
-      StreamingStores.fence();
+      NonTemporalCopy.fence();
     }
   }
 

@@ -1,6 +1,7 @@
 package org.ep4j.engine.host.context;
 
 import java.util.Arrays;
+import org.ep4j.engine.host.context.HostHandle.RowTarget;
 import org.ep4j.memory.NativeMemory;
 
 /**

@@ -1,8 +1,10 @@
 package org.ep4j.engine.host.context;
 
+import org.ep4j.DispatchHandle;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 import org.ep4j.engine.throughput.HandlePool;
+import org.ep4j.engine.throughput.HighThroughputChecks;
 import org.ep4j.engine.throughput.PooledHandle;
 import org.ep4j.memory.NativeMemory;
 
@@ -11,6 +13,44 @@ import org.ep4j.memory.NativeMemory;
  * received. Arrays grow to the largest size needed and are reused with the handle.
  */
 public final class HostHandle extends PooledHandle {
+  /**
+   * A route of a row, packed into a long: its destination rank, its slot there, and the choice of
+   * its token. Negative = the row has no destination (no slot is left, or the rank is dead), and
+   * all code skips it.
+   */
+  public static final class RowTarget {
+    public static final long NOWHERE = -1;
+
+    private static final int CHOICE_SHIFT = 32;
+    private static final int RANK_SHIFT = 40;
+
+    private RowTarget() {}
+
+    /**
+     * Packs a route.
+     *
+     * @param rank destination, below 2^23
+     * @param choice index among the token's choices, below 256; 0 where unused
+     * @param slot row of the destination's receive region or, until that is known, the number of
+     *     rows before it from the same source in the same group
+     */
+    public static long pack(int rank, int choice, int slot) {
+      return (long) rank << RANK_SHIFT | (long) choice << CHOICE_SHIFT | slot;
+    }
+
+    public static int rank(long route) {
+      return (int) (route >>> RANK_SHIFT);
+    }
+
+    public static int choice(long route) {
+      return (int) (route >>> CHOICE_SHIFT) & 0xff;
+    }
+
+    public static int slot(long route) {
+      return (int) route;
+    }
+  }
+
   /** Closed handles that a buffer keeps. */
   private static final int KEPT = 64;
 
@@ -73,6 +113,16 @@ public final class HostHandle extends PooledHandle {
   /** The handles of one buffer. */
   public static HandlePool<HostHandle> pool(int localExperts, int ranks) {
     return new HandlePool<>(KEPT, pool -> new HostHandle(pool, localExperts, ranks));
+  }
+
+  /** The handle that a caller passes, held until its release. */
+  public static HostHandle use(
+      HandlePool<HostHandle> pool, DispatchHandle given, HostContext context) {
+    HighThroughputChecks.highThroughput(context.config);
+    context.requireUsable();
+    HostHandle handle = pool.require(given, context.generation);
+    handle.acquire();
+    return handle;
   }
 
   /** Makes space for the routes of {@code tokens} tokens with {@code topK} choices each. */

@@ -1,5 +1,7 @@
 package org.ep4j.engine.host.context;
 
+import org.ep4j.engine.host.context.HostHandle.RowTarget;
+
 /**
  * The routes of a dispatch that lead to one node.
  *

@@ -1,5 +1,7 @@
 package org.ep4j.engine.host.context;
 
+import org.ep4j.engine.host.context.Staging.Payload;
+
 /** Counters of the high-throughput operations of one rank; written by the thread that runs them. */
 public final class TrafficCounters {
   public long dispatches;

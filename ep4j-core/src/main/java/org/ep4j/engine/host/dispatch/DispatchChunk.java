@@ -1,6 +1,6 @@
 package org.ep4j.engine.host.dispatch;
 
-import org.ep4j.engine.host.context.Payload;
+import org.ep4j.engine.host.context.Staging.Payload;
 import org.ep4j.engine.host.layout.ControlPageLayout;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.engine.host.layout.ScaleOutLayout;

@@ -7,12 +7,13 @@ import org.ep4j.engine.host.context.Forward;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.NodeRoutes;
-import org.ep4j.engine.host.context.Payload;
+import org.ep4j.engine.host.context.Staging.Payload;
 import org.ep4j.engine.host.exec.WorkQueue;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.engine.host.layout.ScaleOutLayout;
+import org.ep4j.memory.NonTemporalCopy.PresentPages;
 import org.ep4j.wire.Region;
 import org.jspecify.annotations.Nullable;
 
@@ -72,7 +73,7 @@ final class DispatchExchange extends Exchange {
               new NodeRoutes(context.nodes.first(others[i]), context.nodes.end(others[i])),
               connection.layout().chunkBytes);
     }
-    PresentPages pages = PresentPages.of(context);
+    PresentPages pages = PresentPages.of(context.memory, context.ranks);
     forwarders = new DispatchForwarder[partners.length];
     for (int place = 0; place < partners.length; place++) {
       if (rails.rail(partners[place], own) == context.rank) {

@@ -4,12 +4,13 @@ import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.Forward;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
-import org.ep4j.engine.host.context.Payload;
+import org.ep4j.engine.host.context.Staging.Payload;
 import org.ep4j.engine.host.exec.WorkQueue;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.internode.ChunkReceiver;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.engine.host.layout.ScaleOutLayout;
+import org.ep4j.memory.NonTemporalCopy.PresentPages;
 import org.jspecify.annotations.Nullable;
 
 /**

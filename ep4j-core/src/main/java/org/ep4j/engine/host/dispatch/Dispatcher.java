@@ -1,34 +1,48 @@
 package org.ep4j.engine.host.dispatch;
 
 import org.ep4j.DType;
+import org.ep4j.Dispatch;
+import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
+import org.ep4j.Execution;
 import org.ep4j.Layout;
 import org.ep4j.ReceiveOverflowException;
 import org.ep4j.Routing;
 import org.ep4j.ScaleLayout;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.engine.Arguments;
 import org.ep4j.engine.CallExperts;
 import org.ep4j.engine.Operation;
+import org.ep4j.engine.host.context.DeliveredRows;
 import org.ep4j.engine.host.context.ExpertTable;
+import org.ep4j.engine.host.context.HostCallMemory;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
-import org.ep4j.engine.host.context.Payload;
 import org.ep4j.engine.host.context.Staging;
+import org.ep4j.engine.host.context.Staging.Payload;
 import org.ep4j.engine.host.context.TrafficCounters;
 import org.ep4j.engine.host.exec.HostEnd;
+import org.ep4j.engine.host.exec.OperationQueue;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
-import org.ep4j.engine.host.layout.ScratchLayout;
+import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
+import org.ep4j.engine.host.layout.RegionLayout;
 import org.ep4j.engine.throughput.DispatchResult;
 import org.ep4j.engine.throughput.HandlePool;
+import org.ep4j.engine.throughput.HighThroughputChecks;
+import org.ep4j.engine.throughput.LentResult;
+import org.ep4j.engine.throughput.Results;
 import org.jspecify.annotations.Nullable;
 
 /**
- * High-throughput dispatch, step by step: read and check the routing, publish counts, enter,
- * compute slots from the counts of all ranks, push rows to their slots, finish. The caller has
- * checked the arguments against the configuration; one thread at a time.
+ * High-throughput dispatch, step by step: check the arguments, then on the calling thread or in the
+ * queue read and check the routing, publish counts, enter, compute slots from the counts of all
+ * ranks, push rows to their slots, finish. Used by one thread at a time.
+ *
+ * <p>The operation itself checks the ids of a routing, because a previous event may have to write
+ * them first. An asynchronous dispatch therefore reports a bad id through its event.
  */
 public final class Dispatcher {
   private static final String DISPATCH = "dispatch";
@@ -42,6 +56,7 @@ public final class Dispatcher {
   private final ScratchLayout scratch;
   private final Staging staging;
   private final WorkerTeam team;
+  private final OperationQueue queue;
   private final HandlePool<HostHandle> pool;
   private final CallExperts experts;
   private final HostDelivery delivery;
@@ -54,6 +69,9 @@ public final class Dispatcher {
   private final Operation operation = new Operation();
   private final TrafficCounters traffic;
   private final ExpertTable table;
+  private final LentResult.Lifetime lifetime = new LentResult.Lifetime("dispatch");
+  private final Results<DispatchResult<HostEnd>> flatResults;
+  private final Results<DispatchResult<HostEnd>> groupedResults;
 
   /** Null unless the buffer is in debug mode. */
   private final @Nullable DeliveredRows received;
@@ -63,31 +81,41 @@ public final class Dispatcher {
 
   public Dispatcher(
       HostContext context,
-      HighThroughputLayout layout,
-      ScratchLayout scratch,
+      RegionLayout region,
       ExpertTable table,
       Staging staging,
       WorkerTeam team,
+      OperationQueue queue,
       HandlePool<HostHandle> pool,
       CallExperts experts,
       HostDelivery delivery,
+      @Nullable DeliveredRows received,
       TrafficCounters traffic) {
     this.context = context;
-    this.layout = layout;
-    this.scratch = scratch;
+    layout = region.highThroughput;
+    scratch = region.scratch;
     this.staging = staging;
     this.team = team;
+    this.queue = queue;
     this.pool = pool;
     this.experts = experts;
     this.delivery = delivery;
+    this.received = received;
     this.traffic = traffic;
     this.table = table;
     routes = new RoutingScan(table, context.nodes, context.config.topK());
     slots = new SlotAssignment(context, layout, table);
     push = new RowPush(context, layout, table, payload);
-    long part = context.highThroughput(context.rank);
-    empty = new EmptySlots(layout, part);
-    received = context.debug ? new DeliveredRows(layout, part) : null;
+    empty = new EmptySlots(layout, context.highThroughput(context.rank));
+    DispatchResult.Sizes sizes =
+        DispatchResult.Sizes.of(context.config, context.rank, layout.capacity);
+    flatResults = results(Layout.FLAT, sizes);
+    groupedResults = results(Layout.EXPERT_MAJOR, sizes);
+  }
+
+  private Results<DispatchResult<HostEnd>> results(Layout rowOrder, DispatchResult.Sizes sizes) {
+    return new Results<>(
+        lifetime, () -> DispatchResult.of(rowOrder, sizes, delivery, lifetime, new HostEnd()));
   }
 
   /** Sets the connection to other nodes. */
@@ -95,9 +123,90 @@ public final class Dispatcher {
     exchange = new DispatchExchange(context, connection, layout, table, team, payload, push);
   }
 
+  /** Outdates all results: a reset discards the memory that they show. */
+  public void outdateResults() {
+    lifetime.next();
+  }
+
   /** A dispatch that computes new routes. */
-  public void dispatch(
-      Layout layout,
+  public Dispatch dispatch(
+      Layout rowOrder, Tokens tokens, Routing routing, DispatchOptions options) {
+    Execution execution = options.execution();
+    Arguments.noStream(execution.stream());
+    HighThroughputChecks.dispatch(
+        context.config,
+        rowOrder,
+        tokens,
+        routing,
+        options,
+        experts,
+        layout.maxScaleBytes,
+        layout.capacity,
+        HostCallMemory.ANY);
+    if (execution.isAsync()) {
+      context.requireUsable();
+      DispatchResult<HostEnd> result = next(rowOrder, tokens, false);
+      result.end.queued(
+          queue.submit(
+              () -> {
+                queue.awaitPrevious(execution.previousEvent(), DISPATCH);
+                run(rowOrder, tokens, routing, options, result);
+              }));
+      return result;
+    }
+    queue.drain();
+    queue.awaitPrevious(execution.previousEvent(), DISPATCH);
+    DispatchResult<HostEnd> result = next(rowOrder, tokens, false);
+    run(rowOrder, tokens, routing, options, result);
+    return result;
+  }
+
+  /** A dispatch along the routes of a handle. */
+  public Dispatch dispatch(
+      Layout rowOrder, Tokens tokens, DispatchHandle given, Execution execution) {
+    Arguments.noStream(execution.stream());
+    HighThroughputChecks.tokens(context.config, tokens, layout.maxScaleBytes, HostCallMemory.ANY);
+    HostHandle handle = HostHandle.use(pool, given, context);
+    boolean queued = false;
+    try {
+      HighThroughputChecks.cached(rowOrder, tokens, handle);
+      if (execution.isAsync()) {
+        DispatchResult<HostEnd> result = next(rowOrder, tokens, true);
+        result.end.queued(
+            queue.submit(
+                () -> {
+                  try {
+                    queue.awaitPrevious(execution.previousEvent(), CACHED);
+                    run(tokens, handle, result);
+                  } finally {
+                    handle.release();
+                  }
+                }));
+        queued = true;
+        return result;
+      }
+      queue.drain();
+      queue.awaitPrevious(execution.previousEvent(), CACHED);
+      DispatchResult<HostEnd> result = next(rowOrder, tokens, true);
+      run(tokens, handle, result);
+      return result;
+    } finally {
+      if (!queued) {
+        handle.release();
+      }
+    }
+  }
+
+  private DispatchResult<HostEnd> next(Layout rowOrder, Tokens tokens, boolean cached) {
+    DispatchResult<HostEnd> result =
+        (rowOrder == Layout.FLAT ? flatResults : groupedResults).next(false);
+    result.describe(tokens, cached);
+    result.end.none();
+    return result;
+  }
+
+  private void run(
+      Layout rowOrder,
       Tokens tokens,
       Routing routing,
       DispatchOptions options,
@@ -107,7 +216,7 @@ public final class Dispatcher {
     pool.dispatched(handle);
     boolean done = false;
     try {
-      findRoutes(handle, layout, tokens, routing, options);
+      findRoutes(handle, rowOrder, tokens, routing, options);
       handle.describe(operation, tokens);
       slots.publish(routes, handle.limit);
       outdate();
@@ -137,8 +246,7 @@ public final class Dispatcher {
     }
   }
 
-  /** A dispatch along the routes of {@code handle}. */
-  public void dispatch(Tokens tokens, HostHandle handle, DispatchResult<HostEnd> result) {
+  private void run(Tokens tokens, HostHandle handle, DispatchResult<HostEnd> result) {
     context.requireUsable();
     pool.dispatched(handle);
     try {
@@ -215,13 +323,6 @@ public final class Dispatcher {
   private void outdate() {
     if (received != null) {
       received.outdate();
-    }
-  }
-
-  /** Debug mode: refuses received rows of another dispatch than that of {@code handle}. */
-  public void requireRowsOf(HostHandle handle, Tensor y) {
-    if (received != null) {
-      received.requireOf(handle, y);
     }
   }
 }

@@ -2,7 +2,7 @@ package org.ep4j.engine.host.dispatch;
 
 import org.ep4j.Layout;
 import org.ep4j.engine.host.context.HostHandle;
-import org.ep4j.engine.host.context.Payload;
+import org.ep4j.engine.host.context.Staging.Payload;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.memory.NativeMemory;
 

@@ -5,11 +5,12 @@ import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.Forward;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
-import org.ep4j.engine.host.context.Payload;
+import org.ep4j.engine.host.context.Staging.Payload;
 import org.ep4j.engine.host.exec.WorkQueue;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.memory.NonTemporalCopy.PresentPages;
 import org.jspecify.annotations.Nullable;
 
 /** A chunk of a dispatch from another node that workers push to this node. */
@@ -31,6 +32,7 @@ final class ForwardedChunk {
       ExpertTable table,
       @Nullable PresentPages pages) {
     push = new RowPush(context, layout, table, payload, pages);
+    payload.streamable = true; // the memory of a chunk is this process's own
     unit = new PushUnit(push);
   }
 

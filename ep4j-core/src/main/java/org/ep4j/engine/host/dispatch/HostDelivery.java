@@ -6,7 +6,7 @@ import org.ep4j.engine.TensorMemory;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
-import org.ep4j.engine.host.layout.ScratchLayout;
+import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
 import org.ep4j.engine.throughput.DispatchResult;
 import org.ep4j.engine.throughput.PooledHandle;
 import org.ep4j.memory.NativeMemory;

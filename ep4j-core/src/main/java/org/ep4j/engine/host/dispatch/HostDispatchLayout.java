@@ -6,7 +6,7 @@ import org.ep4j.DispatchLayout;
 import org.ep4j.Tensor;
 import org.ep4j.engine.SegmentMemory;
 import org.ep4j.engine.host.context.HostContext;
-import org.ep4j.engine.host.layout.ScratchLayout;
+import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
 import org.ep4j.engine.throughput.TensorView;
 
 /** The result of the last layout of a buffer. One object per buffer. */

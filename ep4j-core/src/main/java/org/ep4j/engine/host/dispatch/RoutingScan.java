@@ -5,7 +5,7 @@ import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostHandle;
-import org.ep4j.engine.host.context.RowTarget;
+import org.ep4j.engine.host.context.HostHandle.RowTarget;
 import org.ep4j.memory.NativeMemory;
 
 /**

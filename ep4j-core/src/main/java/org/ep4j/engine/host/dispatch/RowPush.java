@@ -6,20 +6,24 @@ import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.Forward;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
-import org.ep4j.engine.host.context.Payload;
-import org.ep4j.engine.host.context.RowTarget;
+import org.ep4j.engine.host.context.HostHandle.RowTarget;
+import org.ep4j.engine.host.context.Staging.Payload;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
-import org.ep4j.engine.host.streaming.CacheBypass;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.NonTemporalCopy;
-import org.ep4j.memory.StreamingStores;
+import org.ep4j.memory.NonTemporalCopy.PresentPages;
 import org.jspecify.annotations.Nullable;
 
 /**
  * The sending half of a dispatch: writes each row, with its scales and metadata, directly to its
  * final slot at its destination. Workers take consecutive tokens, so a row with several
  * destinations is read from memory once.
+ *
+ * <p>FLAT: each target gets the local numbers and the weights of its own experts, and -1 and 0 for
+ * all other choices. A worker clears the entries of a target when it sends the row, then writes
+ * each choice to the one target of that choice: the work grows with targets plus choices, not with
+ * their product.
  */
 final class RowPush implements WorkerTeam.Task {
   private final ExpertTable table;
@@ -39,11 +43,6 @@ final class RowPush implements WorkerTeam.Task {
 
   /** Null if all memory belongs to this process. */
   private final @Nullable PresentPages pages;
-
-  /**
-   * Number of resets when the pages were checked: each reset may admit a rank with other memory.
-   */
-  private int generation;
 
   /** First and last slot of this rank at each target, in the current run. */
   private final int[] firstSlot;
@@ -71,10 +70,26 @@ final class RowPush implements WorkerTeam.Task {
   private long[] routes = new long[0];
 
   /** State of a worker. */
-  private record Worker(NonTemporalCopy stream, ChoicePush choices) {}
+  private static final class Worker {
+    final NonTemporalCopy stream;
+
+    /** Number of tokens so far, including the current one. */
+    long number;
+
+    /** For each rank, the number of its last token, and the slot. */
+    final long[] numberAt;
+
+    final long[] slotAt;
+
+    Worker(int maxTopK, int ranks) {
+      stream = new NonTemporalCopy(1 + maxTopK);
+      numberAt = new long[ranks];
+      slotAt = new long[ranks];
+    }
+  }
 
   RowPush(HostContext context, HighThroughputLayout layout, ExpertTable table, Payload payload) {
-    this(context, layout, table, payload, PresentPages.of(context));
+    this(context, layout, table, payload, PresentPages.of(context.memory, context.ranks));
   }
 
   /**
@@ -114,15 +129,9 @@ final class RowPush implements WorkerTeam.Task {
    * {@link #rows} for its tokens.
    */
   void prepare(HostHandle handle, WorkerTeam team) {
-    hire(team);
-    begin(handle, 0, handle.tokens, handle.start, handle.intranodeRoutes);
     source = rank;
     names = null;
-    streaming =
-        payload.streamable && CacheBypass.pays(handle.rowsSent * payload.rowBytes * rows.length);
-    if (streaming && pages != null) {
-      requirePages(pages);
-    }
+    begin(handle, 0, handle.tokens, handle.start, handle.intranodeRoutes, team);
   }
 
   /**
@@ -132,38 +141,35 @@ final class RowPush implements WorkerTeam.Task {
    * @param handle of the dispatch
    */
   void prepare(HostHandle handle, Forward forward, int from, int source, WorkerTeam team) {
-    hire(team);
-    begin(handle, from, forward.tokens, forward.start, forward.routes);
     this.source = source;
     names = forward.sourceTokens;
-    // The rows have just passed through the cache, but their slots are not in it.
-    streaming = CacheBypass.pays(handle.rowsSent * payload.rowBytes * rows.length);
-    if (streaming && pages != null) {
-      requirePages(pages);
-    }
+    // Streamed too: the rows have just passed through the cache, but their slots are not in it.
+    begin(handle, from, forward.tokens, forward.start, forward.routes, team);
   }
 
-  private void begin(HostHandle handle, int from, int to, int[] ends, long[] along) {
-    if (pages != null && generation != handle.generation) {
-      generation = handle.generation;
-      pages.forget();
-    }
+  private void begin(
+      HostHandle handle, int from, int to, int[] ends, long[] along, WorkerTeam team) {
+    hire(team);
     first = from;
     last = to;
     topK = handle.topK;
     flat = handle.layout == Layout.FLAT;
     start = ends;
     routes = along;
+    streaming =
+        payload.streamable
+            && NonTemporalCopy.pays(handle.rowsSent * payload.rowBytes * rows.length);
+    if (streaming && pages != null) {
+      pages.forget(handle.generation);
+      requirePages(pages);
+    }
   }
 
   private void hire(WorkerTeam team) {
     if (workerStates.length < team.size()) {
       workerStates = new Worker[team.size()];
       for (int i = 0; i < workerStates.length; i++) {
-        workerStates[i] =
-            new Worker(
-                new NonTemporalCopy(1 + maxTopK),
-                new ChoicePush(table, payload, topkIdx, topkWeights));
+        workerStates[i] = new Worker(maxTopK, rows.length);
       }
     }
   }
@@ -204,7 +210,7 @@ final class RowPush implements WorkerTeam.Task {
     } else {
       copyRows(from, to);
     }
-    pushRest(workerStates[worker].choices, from, to);
+    pushRest(workerStates[worker], from, to);
   }
 
   private void copyRows(int from, int to) {
@@ -239,18 +245,18 @@ final class RowPush implements WorkerTeam.Task {
       stream.copy(source, rowBytes, 1, copies);
     }
     // Each worker fences its own stores before the rank publishes its progress.
-    StreamingStores.fence();
+    NonTemporalCopy.fence();
   }
 
   /**
    * Sends scales and metadata of the rows, in a separate pass: between the rows it would cost more.
    */
-  private void pushRest(ChoicePush choices, int from, int to) {
+  private void pushRest(Worker worker, int from, int to) {
     boolean withChoices = flat && payload.ids != 0;
     boolean withWeights = !flat && payload.ids != 0 && payload.weights != 0;
     int[] numbers = names;
     for (int t = from; t < to; t++) {
-      choices.begin();
+      worker.number++;
       int end = start[t + 1];
       for (int i = start[t]; i < end; i++) {
         long route = routes[i];
@@ -263,7 +269,7 @@ final class RowPush implements WorkerTeam.Task {
         NativeMemory.putInt(sourceTokens[target] + slot * 4, numbers == null ? t : numbers[t]);
         NativeMemory.putInt(sourceRanks[target] + slot * 4, source);
         if (withChoices) {
-          choices.to(target, slot, topK);
+          clearChoices(worker, target, slot, topK);
         } else if (withWeights) {
           long choice = (long) t * topK + RowTarget.choice(route);
           NativeMemory.putFloat(
@@ -271,7 +277,7 @@ final class RowPush implements WorkerTeam.Task {
         }
       }
       if (withChoices) {
-        choices.send(t, topK);
+        pushChoices(worker, t, topK);
       }
     }
   }
@@ -285,6 +291,48 @@ final class RowPush implements WorkerTeam.Task {
     if (payload.globalScales != 0) {
       NativeMemory.putInt(
           globalScales[target] + slot * 4, NativeMemory.getInt(payload.globalScales + token * 4L));
+    }
+  }
+
+  /** Notes that the current token has {@code slot} of {@code target}, and clears its choices. */
+  private void clearChoices(Worker worker, int target, long slot, int topK) {
+    worker.numberAt[target] = worker.number;
+    worker.slotAt[target] = slot;
+    long idx = topkIdx[target] + slot * topK * 8;
+    for (int k = 0; k < topK; k++) {
+      NativeMemory.putLong(idx + k * 8L, -1);
+    }
+    if (payload.weights != 0) {
+      long weights = topkWeights[target] + slot * topK * 4;
+      for (int k = 0; k < topK; k++) {
+        NativeMemory.putInt(weights + k * 4L, 0);
+      }
+    }
+  }
+
+  /** Writes the choices of {@code token} to its targets. */
+  private void pushChoices(Worker worker, int token, int topK) {
+    long choice = (long) token * topK;
+    for (int k = 0; k < topK; k++) {
+      long id =
+          payload.wideIds
+              ? NativeMemory.getLong(payload.ids + (choice + k) * 8)
+              : NativeMemory.getInt(payload.ids + (choice + k) * 4);
+      if (id < 0) {
+        continue;
+      }
+      int expert = (int) id;
+      int target = table.rankOf[expert];
+      if (worker.numberAt[target] != worker.number) {
+        continue; // the target has no room for the row
+      }
+      long place = worker.slotAt[target] * topK + k;
+      NativeMemory.putLong(topkIdx[target] + place * 8, table.localOf[expert]);
+      if (payload.weights != 0) {
+        NativeMemory.putInt(
+            topkWeights[target] + place * 4,
+            NativeMemory.getInt(payload.weights + (choice + k) * 4));
+      }
     }
   }
 

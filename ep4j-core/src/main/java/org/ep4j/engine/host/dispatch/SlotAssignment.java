@@ -6,7 +6,7 @@ import org.ep4j.ReceiveOverflowException;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
-import org.ep4j.engine.host.context.RowTarget;
+import org.ep4j.engine.host.context.HostHandle.RowTarget;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.engine.host.layout.HighThroughputLayout.CountsLayout;
 import org.ep4j.memory.NativeMemory;

@@ -1,13 +1,13 @@
 package org.ep4j.engine.host.kernel;
 
 import static jdk.incubator.vector.VectorOperators.GT;
-import static org.ep4j.engine.host.kernel.Lanes.BYTES;
-import static org.ep4j.engine.host.kernel.Lanes.FLOAT;
-import static org.ep4j.engine.host.kernel.Lanes.FLOATS;
-import static org.ep4j.engine.host.kernel.Lanes.INTS;
-import static org.ep4j.engine.host.kernel.Lanes.MEMORY;
-import static org.ep4j.engine.host.kernel.Lanes.ORDER;
-import static org.ep4j.engine.host.kernel.Lanes.loadFloats;
+import static org.ep4j.engine.host.kernel.VectorKernels.BYTES;
+import static org.ep4j.engine.host.kernel.VectorKernels.FLOAT;
+import static org.ep4j.engine.host.kernel.VectorKernels.FLOATS;
+import static org.ep4j.engine.host.kernel.VectorKernels.INTS;
+import static org.ep4j.engine.host.kernel.VectorKernels.MEMORY;
+import static org.ep4j.engine.host.kernel.VectorKernels.ORDER;
+import static org.ep4j.engine.host.kernel.VectorKernels.loadFloats;
 
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;

@@ -7,9 +7,9 @@ import static jdk.incubator.vector.VectorOperators.LSHR;
 import static jdk.incubator.vector.VectorOperators.LT;
 import static jdk.incubator.vector.VectorOperators.MAX;
 import static jdk.incubator.vector.VectorOperators.ZERO_EXTEND_B2I;
-import static org.ep4j.engine.host.kernel.Lanes.MEMORY;
-import static org.ep4j.engine.host.kernel.Lanes.ORDER;
 import static org.ep4j.engine.host.kernel.NvFp4.BLOCK;
+import static org.ep4j.engine.host.kernel.VectorKernels.MEMORY;
+import static org.ep4j.engine.host.kernel.VectorKernels.ORDER;
 
 import jdk.incubator.vector.ByteVector;
 import jdk.incubator.vector.FloatVector;
@@ -24,7 +24,8 @@ import org.ep4j.memory.NativeMemory;
  * not used.
  */
 final class VectorNvFp4 {
-  private static final VectorShape SHAPE = VectorShape.forBitSize(Math.min(Lanes.BITS, 256));
+  private static final VectorShape SHAPE =
+      VectorShape.forBitSize(Math.min(VectorKernels.BITS, 256));
   private static final VectorSpecies<Integer> INT = VectorSpecies.of(int.class, SHAPE);
   private static final VectorSpecies<Float> FLOAT = VectorSpecies.of(float.class, SHAPE);
   private static final VectorSpecies<Short> SHORT = VectorSpecies.of(short.class, SHAPE);
@@ -51,17 +52,19 @@ final class VectorNvFp4 {
   private VectorNvFp4() {}
 
   static int largest(long source, int elements) {
-    int step = Lanes.SHORT.length();
-    ShortVector largest = ShortVector.zero(Lanes.SHORT);
+    int step = VectorKernels.SHORT.length();
+    ShortVector largest = ShortVector.zero(VectorKernels.SHORT);
     int at = 0;
     for (; at <= elements - step; at += step) {
       largest =
-          Lanes.SHORTS
-              .cast(ShortVector.fromMemorySegment(Lanes.SHORT, MEMORY, source + 2L * at, ORDER))
+          VectorKernels.SHORTS
+              .cast(
+                  ShortVector.fromMemorySegment(
+                      VectorKernels.SHORT, MEMORY, source + 2L * at, ORDER))
               .and((short) 0x7FFF)
               .max(largest);
     }
-    int result = Lanes.SHORTS.cast(largest).reduceLanes(MAX);
+    int result = VectorKernels.SHORTS.cast(largest).reduceLanes(MAX);
     return result > 0x7F80 // a NaN
         ? PlainNvFp4.largest(source, 0, elements)
         : Math.max(result, PlainNvFp4.largest(source, at, elements));

@@ -5,6 +5,7 @@ import static java.util.Objects.requireNonNull;
 import java.util.List;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertPlacement;
+import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
 import org.ep4j.memory.MemoryPlan;
 
 /**

@@ -18,14 +18,13 @@ import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.OperationEnd;
 import org.ep4j.cuda.engine.context.RegionLayout;
-import org.ep4j.engine.Arguments;
 import org.ep4j.engine.DebugMode;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
-import org.ep4j.engine.throughput.CombineResult;
 import org.ep4j.engine.throughput.DispatchResult;
 import org.ep4j.engine.throughput.HighThroughputChecks;
 import org.ep4j.engine.throughput.LentResult;
+import org.ep4j.engine.throughput.LentResult.CombineResult;
 import org.ep4j.engine.throughput.Results;
 import org.jspecify.annotations.Nullable;
 
@@ -196,7 +195,7 @@ public final class HighThroughput {
         handle.limit,
         capturing,
         context.staging.accepted(capturing));
-    Arguments.combineInPlace(context.config, y, combiner.isReadable(y));
+    HighThroughputChecks.combineInPlace(context.config, y, combiner.isReadable(y));
     if (debug) {
       requireRowsOf(handle, y);
     }
@@ -258,7 +257,7 @@ public final class HighThroughput {
   }
 
   private CudaHandle use(DispatchHandle given) {
-    Arguments.highThroughput(context.config);
+    HighThroughputChecks.highThroughput(context.config);
     context.completion.requireUsable();
     return handles.pool().require(given, context.generation);
   }

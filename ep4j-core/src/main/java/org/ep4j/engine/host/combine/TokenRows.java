@@ -1,4 +1,4 @@
-package org.ep4j.engine.host.streaming;
+package org.ep4j.engine.host.combine;
 
 import org.ep4j.DType;
 import org.ep4j.engine.host.kernel.RowKernels;

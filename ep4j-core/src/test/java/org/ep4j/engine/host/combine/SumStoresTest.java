@@ -1,4 +1,4 @@
-package org.ep4j.engine.host.streaming;
+package org.ep4j.engine.host.combine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 

@@ -1,15 +1,14 @@
-package org.ep4j.engine.host.dispatch;
+package org.ep4j.engine.host.context;
 
 import org.ep4j.Layout;
 import org.ep4j.Tensor;
 import org.ep4j.engine.DebugMode;
-import org.ep4j.engine.host.context.HostHandle;
-import org.ep4j.engine.host.context.Payload;
+import org.ep4j.engine.host.context.Staging.Payload;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.memory.NativeMemory;
 
 /** Debug mode: what the last dispatch wrote into the receive region of this rank. */
-final class DeliveredRows {
+public final class DeliveredRows {
   private final HighThroughputLayout layout;
   private final long part;
   private long rows;
@@ -21,12 +20,12 @@ final class DeliveredRows {
   /**
    * @param part address of this rank's high-throughput part
    */
-  DeliveredRows(HighThroughputLayout layout, long part) {
+  public DeliveredRows(HighThroughputLayout layout, long part) {
     this.layout = layout;
     this.part = part;
   }
 
-  void delivered(HostHandle handle, Payload payload) {
+  public void delivered(HostHandle handle, Payload payload) {
     rows = handle.staticSizing ? handle.limit : handle.rows();
     rowBytes = payload.rowBytes;
     scaleBytes = payload.scaleBytes;
@@ -35,7 +34,7 @@ final class DeliveredRows {
   }
 
   /** Overwrites the rows. No peer writes into the region, and all inputs there are copied. */
-  void outdate() {
+  public void outdate() {
     poison(layout.rows, rowBytes);
     poison(layout.scales, scaleBytes);
     poison(layout.globalScales, Float.BYTES);
@@ -51,7 +50,7 @@ final class DeliveredRows {
   }
 
   /** Requires that rows in the receive region are those of the handle's dispatch. */
-  void requireOf(HostHandle handle, Tensor y) {
+  public void requireOf(HostHandle handle, Tensor y) {
     boolean received =
         y.nativeHost() && y.address() >= part + layout.rows && y.address() < part + layout.scales;
     if (received && handle.epoch != epoch) {

@@ -1,6 +1,6 @@
-package org.ep4j.engine.host.streaming;
+package org.ep4j.engine.host.combine;
 
-import org.ep4j.memory.StreamingStores;
+import org.ep4j.memory.NonTemporalCopy;
 
 /**
  * Chooses how a rank writes sums that exceed the cache: with non-temporal stores, block by block,
@@ -38,7 +38,7 @@ public final class SumStores {
 
   /** A choice of its own. */
   public SumStores() {
-    this(Boolean.getBoolean(StreamingStores.PROPERTY));
+    this(Boolean.getBoolean(NonTemporalCopy.PROPERTY));
   }
 
   SumStores(boolean forced) {
