@@ -19,45 +19,13 @@ import org.jspecify.annotations.Nullable;
 public final class AbortNotice {
   private final HostContext context;
 
-  /** Addresses of the words of all ranks. */
-  private final long[] words;
-
-  /** Value of the word of a rank that has aborted since the last reset. */
-  private long current = 1;
-
   AbortNotice(HostContext context) {
     this.context = context;
-    words = new long[context.ranks];
-    for (int r = 0; r < words.length; r++) {
-      words[r] = context.memory.address(r) + ControlPageLayout.ABORTED;
-    }
-  }
-
-  /** Reads the words of ranks on other nodes from the connection. */
-  void connect(ScaleOut connection) {
-    for (int r = 0; r < words.length; r++) {
-      if (!context.isIntranode(r)) {
-        words[r] = connection.aborted(r);
-      }
-    }
-  }
-
-  /** Starts again on all ranks with an epoch that no rank has used. */
-  void restart(long agreedEpoch) {
-    current = agreedEpoch + 1;
-  }
-
-  /**
-   * Whether {@code peer} has aborted; its writes before the abort are then visible. Words only
-   * grow: a word of a later reset means that this rank was excluded.
-   */
-  boolean hasAborted(int peer) {
-    return NativeMemory.getLongAcquire(words[peer]) >= current;
   }
 
   /** Reason why {@code peer} has aborted; null if it has not. */
   @Nullable AbortReport report(int peer) {
-    if (!hasAborted(peer)) {
+    if (!context.aborted(peer)) {
       return null;
     }
     long page = context.control(peer);
@@ -79,11 +47,11 @@ public final class AbortNotice {
    * @param cause the same as an exception, or null
    */
   void publish(String reason, @Nullable Throwable cause) {
-    if (hasAborted(context.rank)) {
+    if (context.aborted(context.rank)) {
       return;
     }
     long page = context.memory.address(context.rank);
-    int earlier = any();
+    int earlier = context.anyAborted();
     if (earlier >= 0) {
       long theirs = context.control(earlier) + ControlPageLayout.FAILED_RANK;
       long length =
@@ -97,7 +65,7 @@ public final class AbortNotice {
     if (connection != null) {
       int length = NativeMemory.getInt(page + ControlPageLayout.TEXT_LENGTH);
       long bytes = ControlPageLayout.TEXT + length - ControlPageLayout.FAILED_RANK;
-      connection.abort(ControlPageLayout.FAILED_RANK, bytes, current);
+      connection.abort(ControlPageLayout.FAILED_RANK, bytes, context.abortValue);
     }
   }
 
@@ -106,7 +74,7 @@ public final class AbortNotice {
    * rank, if it continues, finds the notice there. No other rank reads this memory.
    */
   void abandonRegion() {
-    if (!hasAborted(context.rank)) {
+    if (!context.aborted(context.rank)) {
       long page = context.memory.address(context.rank);
       write(page, new AbortReport(context.rank, false, "has continued without the lost ranks"));
       release(page);
@@ -114,20 +82,10 @@ public final class AbortNotice {
   }
 
   private void release(long page) {
-    NativeMemory.putLongRelease(page + ControlPageLayout.ABORTED, current);
+    NativeMemory.putLongRelease(page + ControlPageLayout.ABORTED, context.abortValue);
     // A rank that sees other rows in this memory must see the word too. Only a full fence orders
     // non-temporal stores, which the next epoch may use.
     VarHandle.fullFence();
-  }
-
-  /** Another rank that has aborted; -1 if there is none. */
-  int any() {
-    for (int r = 0; r < words.length; r++) {
-      if (r != context.rank && !context.excluded[r] && hasAborted(r)) {
-        return r;
-      }
-    }
-    return -1;
   }
 
   private void write(long page, AbortReport report) {

@@ -57,6 +57,12 @@ public final class HostContext implements PeerWait.InternodeProgress {
   /** Addresses of all ranks' progress words. */
   private final long[] progress;
 
+  /** Addresses of all ranks' words {@link ControlPageLayout#ABORTED}. */
+  private final long[] aborts;
+
+  /** Value of the word of a rank that has aborted since the last reset. */
+  long abortValue = 1;
+
   private final AbortNotice abortNotice;
 
   /** The connection to other nodes; null if there are none. */
@@ -103,9 +109,11 @@ public final class HostContext implements PeerWait.InternodeProgress {
     this.wait = new PeerWait(members, config.timeout(), this);
     this.regions = new long[ranks];
     this.progress = new long[ranks];
+    this.aborts = new long[ranks];
     for (int r = 0; r < ranks; r++) {
       regions[r] = memory.address(r);
       progress[r] = memory.address(r) + ControlPageLayout.PROGRESS;
+      aborts[r] = memory.address(r) + ControlPageLayout.ABORTED;
     }
     this.excluded = new boolean[ranks];
     this.masked = new boolean[ranks];
@@ -119,9 +127,9 @@ public final class HostContext implements PeerWait.InternodeProgress {
       if (!nodes.together(rank, r)) {
         regions[r] = connection.mirror(r);
         progress[r] = connection.progress(r);
+        aborts[r] = connection.aborted(r);
       }
     }
-    abortNotice.connect(connection);
   }
 
   /** The connection to other nodes; null if there are none. */
@@ -159,9 +167,13 @@ public final class HostContext implements PeerWait.InternodeProgress {
     return scaleOut == null ? null : scaleOut.lanes().lost(peer);
   }
 
+  /**
+   * Whether {@code peer} has aborted; its writes before the abort are then visible. Words only
+   * grow: a word of a later reset means that this rank was excluded.
+   */
   @Override
   public boolean aborted(int peer) {
-    return abortNotice.hasAborted(peer);
+    return NativeMemory.getLongAcquire(aborts[peer]) >= abortValue;
   }
 
   @Override
@@ -177,7 +189,12 @@ public final class HostContext implements PeerWait.InternodeProgress {
 
   @Override
   public int anyAborted() {
-    return abortNotice.any();
+    for (int r = 0; r < ranks; r++) {
+      if (r != rank && !excluded[r] && aborted(r)) {
+        return r;
+      }
+    }
+    return Rails.NONE;
   }
 
   @Override
@@ -322,7 +339,7 @@ public final class HostContext implements PeerWait.InternodeProgress {
   /** Continues after a reset at {@code agreedEpoch}, which all ranks share. */
   public void restart(long agreedEpoch) {
     epoch = agreedEpoch;
-    abortNotice.restart(agreedEpoch);
+    abortValue = agreedEpoch + 1; // no rank has used this epoch
     generation++;
     entered = "";
     broken = "";
