@@ -2,6 +2,7 @@
 module org.ep4j {
   requires static jdk.incubator.vector;
   requires static transitive org.jspecify;
+  requires jdk.jfr;
 
   exports org.ep4j;
   exports org.ep4j.engine;
@@ -10,6 +11,7 @@ module org.ep4j {
   exports org.ep4j.group;
   exports org.ep4j.group.rendezvous;
   exports org.ep4j.memory;
+  exports org.ep4j.observe;
   exports org.ep4j.wire;
   exports org.ep4j.wire.support;
   exports org.ep4j.wire.tcp;

@@ -2,6 +2,8 @@ package org.ep4j;
 
 import org.ep4j.engine.Engines;
 import org.ep4j.group.Group;
+import org.ep4j.observe.RankObservation;
+import org.ep4j.observe.WorldObservation;
 
 /**
  * Dispatch and combine of a Mixture-of-Experts layer among the ranks of a group.
@@ -398,6 +400,17 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /** Counters and sizes of this rank. */
   BufferStatistics statistics();
+
+  /**
+   * What this rank has seen: for whom it waited in the last 200 operations, and the tokens of its
+   * experts. Waits for queued operations; not collective. {@link WorldObservation#gather} brings
+   * the observations of all ranks together and says which rank or link is slow.
+   *
+   * <p>Host engine only.
+   *
+   * @throws UnsupportedOperationException from engines that record no waits
+   */
+  RankObservation observe();
 
   /**
    * Releases everything. Mappings of the peers stay valid until the peers close too. Waits for

@@ -44,15 +44,15 @@ class RoomsTest {
           engine.host.buffer: engine.host.lowlatency engine.host.dispatch \
           engine.host.combine engine.host.context engine.host.internode \
           engine.host.layout engine.host.kernel engine.host.exec engine.throughput engine \
-          memory group
+          memory observe group
           engine.host.lowlatency: engine.host.context engine.host.internode \
-          engine.host.layout engine.host.kernel engine.lowlatency engine memory
+          engine.host.layout engine.host.kernel engine.lowlatency engine memory observe
           engine.host.dispatch: engine.host.context engine.host.internode engine.host.layout \
-          engine.host.exec wire engine.throughput engine memory
+          engine.host.exec wire engine.throughput engine memory observe
           engine.host.combine: engine.host.context engine.host.internode engine.host.layout \
           engine.host.kernel engine.host.exec engine.throughput engine memory
           engine.host.context: engine.host.internode engine.host.layout engine.host.exec \
-          engine.throughput engine memory group
+          engine.throughput engine memory observe group
           engine.host.internode: engine.host.layout wire engine memory group
           engine.host.layout: engine.host.kernel engine.lowlatency engine memory
           engine.host.kernel: memory
@@ -62,7 +62,7 @@ class RoomsTest {
           cuda.engine: cuda.engine.throughput cuda.engine.lowlatency cuda.engine.context \
           cuda.engine.failure cuda.engine.launch cuda.internode cuda.backend cuda.jit \
           cuda.struct cuda.driver cuda.driver.calls engine.lowlatency engine.throughput \
-          engine memory group
+          engine memory observe group
           cuda.engine.throughput: cuda.engine.context cuda.engine.failure cuda.engine.launch \
           cuda.internode cuda.struct cuda.driver engine.throughput engine
           cuda.engine.lowlatency: cuda.engine.context cuda.engine.failure cuda.engine.launch \
@@ -97,7 +97,8 @@ class RoomsTest {
           wire.support: wire group
           cuda.driver: cuda.driver.calls engine
           cuda.driver.calls:
-          API: engine group
+          observe: group
+          API: engine observe group
           engine.lowlatency: engine
           engine.throughput: engine
           engine: memory group

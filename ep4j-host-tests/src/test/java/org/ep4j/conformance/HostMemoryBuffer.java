@@ -21,6 +21,7 @@ import org.ep4j.LowLatencyHandle;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.observe.RankObservation;
 import org.jspecify.annotations.Nullable;
 
 /** A buffer of {@link HostMemoryEngine}. */
@@ -166,6 +167,11 @@ record HostMemoryBuffer(ExpertBuffer host, int device) implements ExpertBuffer {
   @Override
   public BufferStatistics statistics() {
     return host.statistics();
+  }
+
+  @Override
+  public RankObservation observe() {
+    return host.observe();
   }
 
   @Override

@@ -48,6 +48,7 @@ import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;
 import org.ep4j.group.PeerLostException;
+import org.ep4j.observe.RankObservation;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -377,6 +378,14 @@ final class CudaBuffer implements ExpertBuffer {
     } finally {
       leave();
     }
+  }
+
+  @Override
+  public RankObservation observe() {
+    throw new UnsupportedOperationException(
+        ErrorCode.OBSERVATION_UNSUPPORTED.message(
+            "the CUDA engine records no waits of its kernels; pass waitStats to low-latency"
+                + " operations"));
   }
 
   private long privateBytes() {

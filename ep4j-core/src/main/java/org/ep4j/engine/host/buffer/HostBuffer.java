@@ -45,6 +45,7 @@ import org.ep4j.engine.host.lowlatency.LowLatencyCounters;
 import org.ep4j.engine.host.lowlatency.LowLatencyEntry;
 import org.ep4j.group.Group;
 import org.ep4j.memory.ClosingSteps;
+import org.ep4j.observe.RankObservation;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -410,6 +411,17 @@ final class HostBuffer implements ExpertBuffer {
               + (internode == null ? 0 : internode.privateBytes()),
           0,
           internode == null ? List.of() : internode.paths());
+    } finally {
+      guard.leave();
+    }
+  }
+
+  @Override
+  public RankObservation observe() {
+    guard.enter();
+    try {
+      queue.drain();
+      return context.log.snapshot();
     } finally {
       guard.leave();
     }

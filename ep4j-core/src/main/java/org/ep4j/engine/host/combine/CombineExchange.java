@@ -6,6 +6,7 @@ import org.ep4j.engine.host.context.Forward;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.InternodeRows;
+import org.ep4j.engine.host.context.MissingParts;
 import org.ep4j.engine.host.context.NodeRoutes;
 import org.ep4j.engine.host.context.SumTerms;
 import org.ep4j.engine.host.exec.WorkQueue;
@@ -169,20 +170,21 @@ final class CombineExchange extends Exchange {
   }
 
   @Override
-  public void pause(int round, long begin, String operation, long epoch) {
+  public void missing(MissingParts parts) {
+    // A node whose chunks have arrived may still have to wait for the sums, and these for others.
     for (CombineReceiver stream : receivers) {
-      if (!stream.done()) {
-        long taken = stream.taken();
-        context.wait.idle(
-            round, begin, stream.peer(), taken + 1, taken, operation, "chunks", epoch);
-        return;
+      if (!stream.arrived()) {
+        parts.add(stream.peer(), stream.taken(), "chunks");
       }
     }
     for (CombineReturner returner : returners) {
-      if (returner != null && !returner.done()) {
-        long sent = returner.sent();
-        context.wait.idle(round, begin, returner.peer(), sent + 1, sent, operation, "room", epoch);
-        return;
+      if (parts.isEmpty() && returner != null && !returner.done()) {
+        parts.add(returner.peer(), returner.sent(), "room");
+      }
+    }
+    for (CombineReceiver stream : receivers) {
+      if (parts.isEmpty() && !stream.done()) {
+        parts.add(stream.peer(), stream.taken(), "chunks");
       }
     }
   }

@@ -57,6 +57,11 @@ final class CombineReceiver {
     return next;
   }
 
+  /** Whether all chunks have arrived. */
+  boolean arrived() {
+    return last;
+  }
+
   /** Whether all chunks have arrived and been released. */
   boolean done() {
     return last && held == 0 && receiver.push();

@@ -14,6 +14,7 @@ public abstract class Exchange {
   public final ScaleOut connection;
   public final WorkerTeam team;
   private final WorkQueue work;
+  private final MissingParts missing;
 
   /**
    * @param urgent maximum number of urgent units in progress
@@ -23,6 +24,7 @@ public abstract class Exchange {
     this.context = context;
     this.connection = connection;
     this.team = team;
+    missing = new MissingParts(context.ranks);
     work = new WorkQueue(team, context.wait::relax, urgent, rest);
   }
 
@@ -38,10 +40,8 @@ public abstract class Exchange {
   /** Whether all units have been submitted and the wire has accepted all data. */
   public abstract boolean done(HostHandle handle);
 
-  /**
-   * Waits a short time for a rank whose part is missing; arguments as for {@link PeerWait#idle}.
-   */
-  public abstract void pause(int round, long begin, String operation, long epoch);
+  /** Adds the ranks whose parts are missing, while this rank has no work. */
+  public abstract void missing(MissingParts parts);
 
   /** Runs the exchange; every rank is in the same operation. */
   public final void run(HostHandle handle, String operation) {
@@ -69,6 +69,9 @@ public abstract class Exchange {
       moved |= work.help();
       // Wait for peers only when this rank has no work.
       if (moved) {
+        if (idle > 0) {
+          missing.charge(context.log, System.nanoTime() - begin);
+        }
         idle = 0;
         relaxed = 0;
       } else if (work.busy()) {
@@ -76,8 +79,12 @@ public abstract class Exchange {
         since = relaxed == 0 ? PeerWait.begin() : since;
         context.wait.relax(++relaxed, since);
       } else {
-        begin = idle == 0 ? PeerWait.begin() : begin;
-        pause(++idle, begin, operation, epoch);
+        if (idle == 0) {
+          begin = PeerWait.begin();
+          missing.clear();
+          missing(missing);
+        }
+        missing.pause(context.wait, ++idle, begin, operation, epoch);
       }
     }
   }

@@ -22,6 +22,8 @@ import org.ep4j.engine.host.layout.ControlPageLayout;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.SymmetricMemory;
+import org.ep4j.observe.ObservationLog;
+import org.ep4j.observe.OperationEvent;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -47,6 +49,12 @@ public final class HostContext implements PeerWait.InternodeProgress {
   public final long highThroughputOffset;
   final long lowLatencyOffset;
   public final PeerWait wait;
+
+  /** What this rank records of its operations. */
+  public final ObservationLog log;
+
+  /** The current high-throughput operation, for the flight recorder. */
+  private final OperationEvent event = new OperationEvent();
 
   /**
    * Addresses of all ranks' regions; for ranks of other nodes, mirrors of the start of their
@@ -106,7 +114,12 @@ public final class HostContext implements PeerWait.InternodeProgress {
     this.memory = memory;
     this.highThroughputOffset = highThroughputOffset;
     this.lowLatencyOffset = lowLatencyOffset;
-    this.wait = new PeerWait(members, config.timeout(), this);
+    int[] experts = new int[placement.localExperts(rank)];
+    for (int local = 0; local < experts.length; local++) {
+      experts[local] = placement.expertAt(rank, local);
+    }
+    this.log = new ObservationLog(rank, ranks, experts);
+    this.wait = new PeerWait(members, config.timeout(), this, log);
     this.regions = new long[ranks];
     this.progress = new long[ranks];
     this.aborts = new long[ranks];
@@ -227,6 +240,7 @@ public final class HostContext implements PeerWait.InternodeProgress {
   public void enter(Operation operation, String name) {
     epoch++;
     entered = name;
+    event.begin();
     operation.write(control(rank) + ControlPageLayout.DESCRIPTOR, epoch);
     mirror(ControlPageLayout.DESCRIPTOR, OperationLayout.BYTES);
     publish(ControlPageLayout.ENTERED);
@@ -271,6 +285,8 @@ public final class HostContext implements PeerWait.InternodeProgress {
     awaitAll(ControlPageLayout.FINISHED, name, phaseName);
     awaitSent(excluded, name, epoch);
     entered = "";
+    event.ended(log, rank, name, epoch);
+    log.operationEnded();
   }
 
   /**
@@ -341,6 +357,7 @@ public final class HostContext implements PeerWait.InternodeProgress {
     epoch = agreedEpoch;
     abortValue = agreedEpoch + 1; // no rank has used this epoch
     generation++;
+    log.restart();
     entered = "";
     broken = "";
     publish(ControlPageLayout.FINISHED);

@@ -8,6 +8,7 @@ import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.Members;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.observe.ObservationLog;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -55,14 +56,21 @@ public final class PeerWait {
 
   private final Members members;
   private final InternodeProgress progress;
+  private final ObservationLog log;
+
+  /** The ranks of {@link #awaitAll}. */
+  private final Arrivals all;
+
   private final long timeoutNanos;
 
   /** Rounds before the first yield. */
   private final int spins;
 
-  PeerWait(Members members, Duration timeout, InternodeProgress progress) {
+  PeerWait(Members members, Duration timeout, InternodeProgress progress, ObservationLog log) {
     this.members = members;
     this.progress = progress;
+    this.log = log;
+    this.all = new Arrivals(log, members.size());
     this.timeoutNanos = timeout.toNanos();
     this.spins = members.size() > Runtime.getRuntime().availableProcessors() ? 0 : SPINS;
   }
@@ -70,30 +78,44 @@ public final class PeerWait {
   /**
    * Waits until the word at {@code address} is at least {@code expected}, with acquire order.
    *
+   * @param arrivals the ranks of the phase, if there are several
    * @return whether it is; false if the peer is dead or has aborted, at the deadline, or if the
    *     thread is interrupted
    */
-  public boolean reaches(long address, long expected, int peer) {
+  public boolean reaches(long address, long expected, int peer, @Nullable Arrivals arrivals) {
     if (NativeMemory.getLongAcquire(address) >= expected) {
       return true;
     }
-    return slowReaches(address, expected, peer, false);
+    return slowReaches(address, expected, peer, arrivals, false);
   }
 
   /**
+   * @param arrivals the phase, if this rank waits for several ranks in it
    * @param together whether an aborted rank ends the wait for any other rank, which may itself wait
    *     for the aborted one
    */
-  private boolean slowReaches(long address, long expected, int peer, boolean together) {
+  private boolean slowReaches(
+      long address, long expected, int peer, @Nullable Arrivals arrivals, boolean together) {
     long start = System.nanoTime();
     for (int round = 1; ; round++) {
       progress.poll();
-      if (NativeMemory.getLongAcquire(address) >= expected) {
+      boolean there = NativeMemory.getLongAcquire(address) >= expected;
+      if (arrivals != null) {
+        arrivals.look();
+      } else if (there) {
+        log.waited(peer, System.nanoTime() - start);
+      }
+      if (there) {
         return true;
       }
       boolean slept = relax(round, start);
       if (checks(round, slept)
           && (!reachable(peer) || (together && progress.anyAborted() != NONE) || expired(start))) {
+        if (arrivals != null) {
+          arrivals.giveUp(peer);
+        } else {
+          log.waited(peer, System.nanoTime() - start);
+        }
         // The peer may have written its last word just before its death.
         return NativeMemory.getLongAcquire(address) >= expected;
       }
@@ -102,12 +124,18 @@ public final class PeerWait {
 
   /** Like {@link #reaches}, but throws an exception that names the phase and the peer. */
   public void await(
-      long address, long expected, int peer, String operation, String phase, long epoch) {
+      long address,
+      long expected,
+      int peer,
+      @Nullable Arrivals arrivals,
+      String operation,
+      String phase,
+      long epoch) {
     if (NativeMemory.getLongAcquire(address) >= expected) {
       return;
     }
     long start = System.nanoTime();
-    if (!slowReaches(address, expected, peer, true)) {
+    if (!slowReaches(address, expected, peer, arrivals, true)) {
       throw failure(
           expected, NativeMemory.getLongAcquire(address), peer, operation, phase, epoch, start);
     }
@@ -128,21 +156,25 @@ public final class PeerWait {
       String operation,
       String phase,
       long epoch) {
-    int next = firstBehind(addresses, skipped, expected, 0);
-    if (next == NONE) {
+    if (haveAll(addresses, skipped, expected)) {
       return;
     }
     long start = System.nanoTime();
+    all.begin(expected);
+    for (int r = 0; r < addresses.length; r++) {
+      if (!skipped[r]) {
+        all.add(r, addresses[r]);
+      }
+    }
     for (int round = 1; ; round++) {
       progress.poll();
-      next = firstBehind(addresses, skipped, expected, next);
-      if (next == NONE) {
+      if (all.look() == 0) {
         return;
       }
       boolean slept = relax(round, start);
       if (checks(round, slept)) {
         int dead = firstDead(addresses, skipped, expected);
-        int guilty = dead != NONE ? dead : next;
+        int guilty = dead != NONE ? dead : all.first();
         if ((dead != NONE || progress.anyAborted() != NONE || expired(start))
             && NativeMemory.getLongAcquire(addresses[guilty]) < expected) {
           throw failure(
@@ -158,13 +190,13 @@ public final class PeerWait {
     }
   }
 
-  private static int firstBehind(long[] addresses, boolean[] skipped, long expected, int from) {
-    for (int r = from; r < addresses.length; r++) {
+  private static boolean haveAll(long[] addresses, boolean[] skipped, long expected) {
+    for (int r = 0; r < addresses.length; r++) {
       if (!skipped[r] && NativeMemory.getLongAcquire(addresses[r]) < expected) {
-        return r;
+        return false;
       }
     }
-    return NONE;
+    return true;
   }
 
   private int firstDead(long[] addresses, boolean[] skipped, long expected) {

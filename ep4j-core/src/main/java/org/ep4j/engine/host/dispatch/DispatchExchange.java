@@ -6,6 +6,7 @@ import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.Forward;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
+import org.ep4j.engine.host.context.MissingParts;
 import org.ep4j.engine.host.context.NodeRoutes;
 import org.ep4j.engine.host.context.Staging.Payload;
 import org.ep4j.engine.host.exec.WorkQueue;
@@ -159,20 +160,17 @@ final class DispatchExchange extends Exchange {
   }
 
   @Override
-  public void pause(int round, long begin, String operation, long epoch) {
+  public void missing(MissingParts parts) {
     for (DispatchForwarder forwarder : forwarders) {
       if (forwarder != null && !forwarder.done()) {
-        long taken = forwarder.taken();
-        context.wait.idle(
-            round, begin, forwarder.peer(), taken + 1, taken, operation, "chunks", epoch);
-        return;
+        parts.add(forwarder.peer(), forwarder.taken(), "chunks");
       }
     }
-    for (DispatchSender stream : senders) {
-      if (!stream.done()) {
-        long sent = stream.sent();
-        context.wait.idle(round, begin, stream.peer(), sent + 1, sent, operation, "room", epoch);
-        return;
+    if (parts.isEmpty()) {
+      for (DispatchSender stream : senders) {
+        if (!stream.done()) {
+          parts.add(stream.peer(), stream.sent(), "room");
+        }
       }
     }
   }

@@ -299,6 +299,7 @@ public final class Dispatcher {
       exchange.run(handle, name);
     }
     empty.fill(handle, payload);
+    observe(handle);
     context.finish(name, ROWS);
     DType scales = payload.scaleDtype;
     if (handle.scaleLayout == ScaleLayout.COLUMN_MAJOR && scales != null) {
@@ -317,6 +318,16 @@ public final class Dispatcher {
       received.delivered(handle, payload);
     }
     traffic.dispatched(handle, payload);
+  }
+
+  private void observe(HostHandle handle) {
+    context.log.received(
+        Math.min(handle.receivedRows, handle.limit), payload.rowBytes + payload.scaleBytes);
+    if (handle.experts == context.config.experts()) {
+      for (int local = 0; local < handle.received.length; local++) {
+        context.log.expert(local, handle.received[local]);
+      }
+    }
   }
 
   /** Debug mode: overwrites the results of the last dispatch, before any peer sends rows. */

@@ -30,6 +30,7 @@ import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyFormats;
 import org.ep4j.engine.lowlatency.OutputShape;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.observe.OperationEvent;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -236,6 +237,12 @@ public final class LowLatency implements AutoCloseable {
       callShape = shape.withExperts(local);
     }
     return callShape;
+  }
+
+  /** Records the end of an operation. */
+  void recordEnd(OperationEvent event, String operation, long number) {
+    event.ended(context.log, context.rank, operation, number);
+    context.log.operationEnded();
   }
 
   private LowLatencyDispatchOperation dispatchOf(LowLatencyHandle handle) {

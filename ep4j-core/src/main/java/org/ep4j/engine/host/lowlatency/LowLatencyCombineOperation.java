@@ -78,6 +78,11 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   }
 
   @Override
+  boolean awaits(int source) {
+    return record.sent[source] > 0;
+  }
+
+  @Override
   void complete() {
     owner.combineReceiver().receive(this);
     owner.counters().combines++;

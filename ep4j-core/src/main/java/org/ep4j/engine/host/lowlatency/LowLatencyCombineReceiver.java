@@ -89,7 +89,7 @@ final class LowLatencyCombineReceiver {
 
   /** Finds this rank's rows at an owner. */
   private void locate(LowLatencyCombineOperation op, int owner) {
-    long header = signals.await(owner, op.number(), op.operation, op.waitStats);
+    long header = signals.await(owner, op);
     if (header == 0) {
       return;
     }

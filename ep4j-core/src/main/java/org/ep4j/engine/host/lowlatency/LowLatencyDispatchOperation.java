@@ -73,6 +73,11 @@ final class LowLatencyDispatchOperation extends LowLatencyOperation
   }
 
   @Override
+  boolean awaits(int source) {
+    return true;
+  }
+
+  @Override
   void complete() {
     owner.dispatchReceiver().receive(this);
     owner.received(this);

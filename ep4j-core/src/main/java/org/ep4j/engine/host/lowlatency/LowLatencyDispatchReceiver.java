@@ -56,7 +56,7 @@ final class LowLatencyDispatchReceiver {
     boolean byRanks = op.record.byRanks;
     for (int source = 0; source < context.ranks; source++) {
       System.arraycopy(next, 0, first, 0, experts);
-      long header = signals.await(source, op.number(), op.operation, op.waitStats);
+      long header = signals.await(source, op);
       op.record.received[source] = 0;
       if (header != 0) {
         signals.requireSame(
@@ -120,7 +120,7 @@ final class LowLatencyDispatchReceiver {
       }
       placed[count++] = (int) at;
     }
-    counters.received(tokens);
+    received(op, tokens);
     return count;
   }
 
@@ -162,8 +162,13 @@ final class LowLatencyDispatchReceiver {
       }
       record.rows[source][i] = (int) at;
     }
-    counters.received(count);
+    received(op, count);
     return count;
+  }
+
+  private void received(LowLatencyDispatchOperation op, int rows) {
+    counters.received(rows);
+    context.log.received(rows, op.format.rowBytes() + op.format.scaleBytes());
   }
 
   /** By ranks: position and number of the rows of a source. */
@@ -210,6 +215,9 @@ final class LowLatencyDispatchReceiver {
       }
       if (stats != null && e < op.record.localExperts) {
         LowLatencyTensors.addInt(stats, e, next[e]);
+      }
+      if (op.record.localExperts == experts) {
+        context.log.expert(e, next[e]);
       }
     }
   }

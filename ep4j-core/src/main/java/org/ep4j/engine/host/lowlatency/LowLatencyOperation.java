@@ -8,6 +8,7 @@ import org.ep4j.Tensor;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.lowlatency.Flight;
 import org.ep4j.engine.lowlatency.Flights;
+import org.ep4j.observe.OperationEvent;
 import org.jspecify.annotations.Nullable;
 
 /** One low-latency operation: sends and, without hook, receives, on any one thread. */
@@ -19,6 +20,9 @@ abstract class LowLatencyOperation implements Flight.Work, Runnable {
   final String operation;
 
   private final LowLatency owner;
+
+  /** This operation, for the flight recorder. */
+  private final OperationEvent recorded = new OperationEvent();
 
   @Nullable Tensor waitStats;
 
@@ -35,6 +39,9 @@ abstract class LowLatencyOperation implements Flight.Work, Runnable {
 
   /** The sending half. */
   abstract void send();
+
+  /** Whether this rank receives rows from {@code source}. */
+  abstract boolean awaits(int source);
 
   /** The receiving half. */
   abstract void complete();
@@ -59,6 +66,7 @@ abstract class LowLatencyOperation implements Flight.Work, Runnable {
       owner.entry().requireUsable();
       owner.entry().awaitPrevious(previous, operation);
       previous = null;
+      recorded.begin();
       send();
       flight.sent();
       if (!hooked) {
@@ -74,6 +82,7 @@ abstract class LowLatencyOperation implements Flight.Work, Runnable {
     try {
       complete();
       flight.received();
+      owner.recordEnd(recorded, operation, number());
     } catch (RuntimeException | Error e) {
       throw failed(e);
     }

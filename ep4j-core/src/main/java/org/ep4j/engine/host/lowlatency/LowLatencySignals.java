@@ -9,6 +9,7 @@ import org.ep4j.Tensor;
 import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.Rails;
+import org.ep4j.engine.host.context.Arrivals;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.PeerWait;
 import org.ep4j.engine.host.internode.InternodeLowLatency;
@@ -37,6 +38,12 @@ final class LowLatencySignals {
   /** The peers' mask words of this rank at the last cleanMask. */
   private final long[] known;
 
+  /** The sources of the operation that this rank receives. */
+  private final Arrivals arrivals;
+
+  /** The operation of {@link #arrivals}. */
+  private long awaited;
+
   /** The same words when {@link #highestStartedWithout} last read them. */
   private final long[] seen;
 
@@ -51,6 +58,7 @@ final class LowLatencySignals {
     this.words = new long[ranks];
     this.known = new long[ranks];
     this.seen = new long[ranks];
+    this.arrivals = new Arrivals(context.log, ranks);
   }
 
   /** Continues in new memory, whose words are all 0. */
@@ -139,7 +147,13 @@ final class LowLatencySignals {
       int peer = (rank + i) % ranks;
       if (!masked[peer]) {
         reached(
-            paths.received(peer), number, peer, operation, "space for the next operation", current);
+            paths.received(peer),
+            number,
+            peer,
+            null,
+            operation,
+            "space for the next operation",
+            current);
       }
     }
   }
@@ -176,16 +190,21 @@ final class LowLatencySignals {
   /**
    * Waits for the header of {@code source}.
    *
-   * @param waitStats grows by the time waited, or null
    * @return address of the header, or 0 if the source does not count (any more)
    */
-  long await(int source, long number, String operation, @Nullable Tensor waitStats) {
+  long await(int source, LowLatencyOperation op) {
     if (masked[source]) {
       return 0;
     }
+    long number = op.number();
     long word = paths.number(source, number);
+    Tensor waitStats = op.waitStats;
     long start = waitStats == null ? 0 : System.nanoTime();
-    boolean there = reached(word, number, source, operation, "rows", number);
+    if (NativeMemory.getLongAcquire(word) < number && awaited != number) {
+      awaited = number;
+      watch(source, op);
+    }
+    boolean there = reached(word, number, source, arrivals, op.operation, "rows", number);
     if (waitStats != null) {
       LowLatencyTensors.addLong(waitStats, source, System.nanoTime() - start);
     }
@@ -194,6 +213,16 @@ final class LowLatencySignals {
     }
     requireInStep(source, number, NativeMemory.getLong(word));
     return paths.from(source) + layout.header(number, source);
+  }
+
+  /** From now on looks at all sources that an operation still awaits. */
+  private void watch(int first, LowLatencyOperation op) {
+    arrivals.begin(op.number());
+    for (int source = first; source < ranks; source++) {
+      if (!masked[source] && op.awaits(source)) {
+        arrivals.add(source, paths.number(source, op.number()));
+      }
+    }
   }
 
   /**
@@ -357,13 +386,19 @@ final class LowLatencySignals {
   }
 
   private boolean reached(
-      long address, long expected, int peer, String operation, String phase, long number) {
+      long address,
+      long expected,
+      int peer,
+      @Nullable Arrivals awaitedRanks,
+      String operation,
+      String phase,
+      long number) {
     if (!masking) {
-      context.wait.await(address, expected, peer, operation, phase, number);
+      context.wait.await(address, expected, peer, awaitedRanks, operation, phase, number);
       return true;
     }
     long begin = PeerWait.begin();
-    if (context.wait.reaches(address, expected, peer)) {
+    if (context.wait.reaches(address, expected, peer, awaitedRanks)) {
       return true;
     }
     if (Interrupts.pending()) {

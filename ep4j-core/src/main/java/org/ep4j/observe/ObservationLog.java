@@ -1,0 +1,164 @@
+package org.ep4j.observe;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * What an engine records on one rank: waits for other ranks and received rows, in windows of {@link
+ * #WINDOW} operations, and tokens of local experts. Old windows are overwritten.
+ *
+ * <p>Operations are collective, so a window covers the same operations on all ranks. One thread at
+ * a time; allocates only in {@link #snapshot}.
+ */
+public final class ObservationLog {
+  /** Operations of a window: dispatches, combines and barriers. */
+  public static final int WINDOW = 20;
+
+  /** Windows that a log keeps: those of the last 200 operations. */
+  public static final int KEPT = 10;
+
+  private final int rank;
+  private final int ranks;
+  private final int[] experts;
+
+  /** Nanoseconds waited for each rank in the current window. */
+  private final long[] waited;
+
+  /** The same in the last complete windows; window w lies at w % KEPT. */
+  private final long[][] windows;
+
+  private final long[] nanos = new long[KEPT];
+  private final long[] rows = new long[KEPT];
+  private final long[] tokens;
+
+  /** Operations since the last {@link #restart}. */
+  private long operations;
+
+  private long windowRows;
+  private long windowBegin;
+
+  /** The longest wait of the current operation, and for whom. */
+  private long longest;
+
+  private int longestFor;
+
+  /** Time waited in the current operation, for all ranks. */
+  private long operationWaited;
+
+  private long operationRows;
+  private long operationBytes;
+
+  /**
+   * An empty log.
+   *
+   * @param experts the experts of this rank, by local number
+   */
+  public ObservationLog(int rank, int ranks, int[] experts) {
+    this.rank = rank;
+    this.ranks = ranks;
+    this.experts = experts.clone();
+    waited = new long[ranks];
+    windows = new long[KEPT][ranks];
+    tokens = new long[experts.length];
+    restart();
+  }
+
+  /** Records that this rank has waited for {@code peer} inside an operation. */
+  public void waited(int peer, long waitedNanos) {
+    waited[peer] += waitedNanos;
+    operationWaited += waitedNanos;
+    if (waitedNanos > longest) {
+      longest = waitedNanos;
+      longestFor = peer;
+    }
+  }
+
+  /**
+   * Records rows that a dispatch brings to this rank.
+   *
+   * @param bytes of a row and its scales
+   */
+  public void received(long received, long bytes) {
+    windowRows += received;
+    operationRows += received;
+    operationBytes += received * bytes;
+  }
+
+  /** Records tokens that a dispatch has brought to a local expert. */
+  public void expert(int local, long received) {
+    tokens[local] += received;
+  }
+
+  /** Rows that the current operation has brought. */
+  public long operationRows() {
+    return operationRows;
+  }
+
+  /** Bytes of these rows and their scales. */
+  public long operationBytes() {
+    return operationBytes;
+  }
+
+  /** Nanoseconds that this rank has waited in the current operation. */
+  public long operationWaited() {
+    return operationWaited;
+  }
+
+  /** Nanoseconds of the longest wait of the current operation. */
+  public long longestWait() {
+    return longest;
+  }
+
+  /** The rank of {@link #longestWait}; -1 if there was no wait. */
+  public int longestWaitFor() {
+    return longestFor;
+  }
+
+  /** Ends an operation. */
+  public void operationEnded() {
+    operations++;
+    clearOperation();
+    if (operations % WINDOW == 0) {
+      long now = System.nanoTime();
+      int place = (int) ((operations / WINDOW - 1) % KEPT);
+      System.arraycopy(waited, 0, windows[place], 0, ranks);
+      nanos[place] = now - windowBegin;
+      rows[place] = windowRows;
+      clearWindow(now);
+    }
+  }
+
+  /** Forgets all windows: all ranks begin anew together, after a reset. Tokens stay. */
+  public void restart() {
+    operations = 0;
+    clearOperation();
+    clearWindow(System.nanoTime());
+  }
+
+  private void clearOperation() {
+    operationWaited = 0;
+    operationRows = 0;
+    operationBytes = 0;
+    longest = 0;
+    longestFor = -1;
+  }
+
+  private void clearWindow(long now) {
+    for (int r = 0; r < ranks; r++) {
+      waited[r] = 0;
+    }
+    windowRows = 0;
+    windowBegin = now;
+  }
+
+  /** A copy of what has been recorded. */
+  public RankObservation snapshot() {
+    long complete = operations / WINDOW;
+    List<RankObservation.Window> copies = new ArrayList<>();
+    for (long w = Math.max(0, complete - KEPT); w < complete; w++) {
+      int place = (int) (w % KEPT);
+      copies.add(new RankObservation.Window(w, nanos[place], rows[place], windows[place]));
+    }
+    return new RankObservation(rank, ranks, copies, experts, tokens);
+  }
+}

@@ -1,0 +1,139 @@
+package org.ep4j.observe;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/** What one rank has seen, from {@link org.ep4j.ExpertBuffer#observe()}. Immutable. */
+public final class RankObservation {
+  private final int rank;
+  private final int ranks;
+  private final List<Window> windows;
+  private final int[] experts;
+  private final long[] tokens;
+
+  /**
+   * The same consecutive {@link ObservationLog#WINDOW} operations of all ranks, as one rank saw
+   * them.
+   *
+   * @param number from 0, since the buffer was opened or reset
+   * @param nanos from the end of the window before to the end of this one
+   * @param rows received from dispatches, own ones included
+   * @param waited nanoseconds waited for each rank
+   */
+  public record Window(long number, long nanos, long rows, long[] waited) {
+    /** Copies the array. */
+    public Window {
+      waited = waited.clone();
+    }
+
+    /** A copy. */
+    @Override
+    public long[] waited() {
+      return waited.clone();
+    }
+
+    /** Nanoseconds waited for {@code peer}. */
+    public long waitedFor(int peer) {
+      return waited[peer];
+    }
+
+    @Override
+    public String toString() {
+      return "window " + number + ": " + rows + " rows, waited " + Arrays.toString(waited) + " ns";
+    }
+  }
+
+  RankObservation(int rank, int ranks, List<Window> windows, int[] experts, long[] tokens) {
+    this.rank = rank;
+    this.ranks = ranks;
+    this.windows = List.copyOf(windows);
+    this.experts = experts.clone();
+    this.tokens = tokens.clone();
+  }
+
+  /** The rank that saw this. */
+  public int rank() {
+    return rank;
+  }
+
+  /** Number of ranks. */
+  public int ranks() {
+    return ranks;
+  }
+
+  /** The last complete windows, the oldest first. */
+  public List<Window> windows() {
+    return windows;
+  }
+
+  /** Number of experts on this rank. */
+  public int localExperts() {
+    return experts.length;
+  }
+
+  /** Id of the expert with local number {@code local}. */
+  public int expert(int local) {
+    return experts[local];
+  }
+
+  /** Tokens that dispatches have brought to that expert since the buffer was opened. */
+  public long tokens(int local) {
+    return tokens[local];
+  }
+
+  byte[] encode() {
+    int bytes = 16 + windows.size() * 8 * (3 + ranks) + experts.length * 12;
+    ByteBuffer out = ByteBuffer.allocate(bytes);
+    out.putInt(rank).putInt(ranks).putInt(windows.size()).putInt(experts.length);
+    for (Window window : windows) {
+      out.putLong(window.number).putLong(window.nanos).putLong(window.rows);
+      for (long nanos : window.waited) {
+        out.putLong(nanos);
+      }
+    }
+    for (int local = 0; local < experts.length; local++) {
+      out.putInt(experts[local]).putLong(tokens[local]);
+    }
+    return out.array();
+  }
+
+  static RankObservation decode(byte[] bytes) {
+    ByteBuffer in = ByteBuffer.wrap(bytes);
+    int rank = in.getInt();
+    int ranks = in.getInt();
+    int count = in.getInt();
+    int local = in.getInt();
+    List<Window> windows = new ArrayList<>();
+    for (int w = 0; w < count; w++) {
+      long number = in.getLong();
+      long nanos = in.getLong();
+      long rows = in.getLong();
+      long[] waited = new long[ranks];
+      in.asLongBuffer().get(waited);
+      in.position(in.position() + 8 * ranks);
+      windows.add(new Window(number, nanos, rows, waited));
+    }
+    int[] experts = new int[local];
+    long[] tokens = new long[local];
+    for (int i = 0; i < local; i++) {
+      experts[i] = in.getInt();
+      tokens[i] = in.getLong();
+    }
+    return new RankObservation(rank, ranks, windows, experts, tokens);
+  }
+
+  @Override
+  public String toString() {
+    return "rank "
+        + rank
+        + " of "
+        + ranks
+        + ", "
+        + windows.size()
+        + " windows of "
+        + ObservationLog.WINDOW
+        + " operations";
+  }
+}
