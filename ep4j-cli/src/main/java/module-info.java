@@ -24,6 +24,8 @@ module org.ep4j.cli {
       info.picocli;
   opens org.ep4j.cli.plan to
       info.picocli;
+  opens org.ep4j.cli.top to
+      info.picocli;
   opens org.ep4j.cli.vectors to
       info.picocli;
 

@@ -1597,6 +1597,23 @@ public enum ErrorCode {
       "A plan has a routing that the planner does not know.",
       "Use uniform, zipf, hot or grouped:G. Recorded routings cannot be read yet."),
 
+  JOB_NOT_FOUND(
+      8060,
+      "No job to observe runs on this host.",
+      "Start one with several processes, or name the rendezvous of a job elsewhere with"
+          + " `--rendezvous` and its secret in `EP4J_SECRET`."),
+
+  JOB_AMBIGUOUS(
+      8061,
+      "Several jobs run on this host.",
+      "Choose one of those in the message with `--rendezvous`."),
+
+  JOB_UNREACHABLE(
+      8062,
+      "The rendezvous of a job does not answer an observer.",
+      "Check the address, `EP4J_SECRET`, that the job runs, and that it has the same version of"
+          + " ep4j."),
+
   NO_JDK(
       8100,
       "The scripts find no JDK 25 or newer.",

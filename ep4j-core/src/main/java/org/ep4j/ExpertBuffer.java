@@ -403,8 +403,9 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /**
    * What this rank has seen: for whom it waited in the last 200 operations, and the tokens of its
-   * experts. Waits for queued operations; not collective. {@link WorldObservation#gather} brings
-   * the observations of all ranks together and says which rank or link is slow.
+   * experts. Any thread, also while another one is inside an operation. {@link
+   * WorldObservation#gather} brings the observations of all ranks together and says which rank or
+   * link is slow.
    *
    * <p>Host engine only.
    *

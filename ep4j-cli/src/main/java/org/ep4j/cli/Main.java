@@ -10,6 +10,7 @@ import org.ep4j.cli.launch.LaunchCommand;
 import org.ep4j.cli.plan.PlanCommand;
 import org.ep4j.cli.text.StandardOutput;
 import org.ep4j.cli.text.Style;
+import org.ep4j.cli.top.TopCommand;
 import org.ep4j.cli.vectors.RunCommand;
 import org.ep4j.cli.vectors.VerifyCommand;
 import org.jspecify.annotations.Nullable;
@@ -30,6 +31,7 @@ import picocli.CommandLine.Spec;
       RunCommand.class,
       VerifyCommand.class,
       PlanCommand.class,
+      TopCommand.class,
       LaunchCommand.class,
       DoctorCommand.class,
       CacheCommand.class,

@@ -140,6 +140,16 @@ public interface Group extends AutoCloseable {
   void listen(long topic, @Nullable NoticeListener listener);
 
   /**
+   * Answers programs that observe the job, such as {@code ./ep4j top}, with what {@code
+   * observation} returns, beside earlier ones. Any thread.
+   *
+   * @param observation called by the thread that serves the group whenever an observer asks:
+   *     returns at once
+   * @return ends the answers when it runs
+   */
+  Runnable observable(Supplier<byte[]> observation);
+
+  /**
    * Collective among the live ranks: makes a new group of them, renumbered from 0 in their old
    * order. This group does not change; its owner closes it as usual, possibly first. Works after
    * the loss of any rank, including the host of the rendezvous.

@@ -1,5 +1,7 @@
 package org.ep4j.observe;
 
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -8,7 +10,8 @@ import java.util.List;
  * #WINDOW} operations, and tokens of local experts. Old windows are overwritten.
  *
  * <p>Operations are collective, so a window covers the same operations on all ranks. One thread at
- * a time; allocates only in {@link #snapshot}.
+ * a time writes; any thread takes snapshots, also while an operation hangs. Allocates only in
+ * {@link #snapshot}.
  */
 public final class ObservationLog {
   /** Operations of a window: dispatches, combines and barriers. */
@@ -17,6 +20,11 @@ public final class ObservationLog {
   /** Windows that a log keeps: those of the last 200 operations. */
   public static final int KEPT = 10;
 
+  /** Memory for windows: the writer fills one while a reader copies the others. */
+  private static final int PLACES = KEPT + 2;
+
+  private static final VarHandle OPERATIONS = operations();
+
   private final int rank;
   private final int ranks;
   private final int[] experts;
@@ -24,15 +32,21 @@ public final class ObservationLog {
   /** Nanoseconds waited for each rank in the current window. */
   private final long[] waited;
 
-  /** The same in the last complete windows; window w lies at w % KEPT. */
+  /** The same in the last complete windows; window w lies at w % PLACES. */
   private final long[][] windows;
 
-  private final long[] nanos = new long[KEPT];
-  private final long[] rows = new long[KEPT];
+  private final long[] nanos = new long[PLACES];
+  private final long[] rows = new long[PLACES];
   private final long[] tokens;
 
-  /** Operations since the last {@link #restart}. */
+  /**
+   * Operations since the last {@link #restart}. Written last, with release order: a reader sees the
+   * windows that are complete by then.
+   */
   private long operations;
+
+  /** Number of restarts; read twice by a snapshot. */
+  private volatile int restarts;
 
   private long windowRows;
   private long windowBegin;
@@ -58,9 +72,17 @@ public final class ObservationLog {
     this.ranks = ranks;
     this.experts = experts.clone();
     waited = new long[ranks];
-    windows = new long[KEPT][ranks];
+    windows = new long[PLACES][ranks];
     tokens = new long[experts.length];
     restart();
+  }
+
+  private static VarHandle operations() {
+    try {
+      return MethodHandles.lookup().findVarHandle(ObservationLog.class, "operations", long.class);
+    } catch (ReflectiveOperationException e) {
+      throw new ExceptionInInitializerError(e);
+    }
   }
 
   /** Records that this rank has waited for {@code peer} inside an operation. */
@@ -116,21 +138,23 @@ public final class ObservationLog {
 
   /** Ends an operation. */
   public void operationEnded() {
-    operations++;
+    long ended = operations + 1;
     clearOperation();
-    if (operations % WINDOW == 0) {
+    if (ended % WINDOW == 0) {
       long now = System.nanoTime();
-      int place = (int) ((operations / WINDOW - 1) % KEPT);
+      int place = (int) ((ended / WINDOW - 1) % PLACES);
       System.arraycopy(waited, 0, windows[place], 0, ranks);
       nanos[place] = now - windowBegin;
       rows[place] = windowRows;
       clearWindow(now);
     }
+    OPERATIONS.setRelease(this, ended);
   }
 
   /** Forgets all windows: all ranks begin anew together, after a reset. Tokens stay. */
   public void restart() {
-    operations = 0;
+    restarts++;
+    OPERATIONS.setRelease(this, 0L);
     clearOperation();
     clearWindow(System.nanoTime());
   }
@@ -151,14 +175,19 @@ public final class ObservationLog {
     windowBegin = now;
   }
 
-  /** A copy of what has been recorded. */
+  /** A copy of the complete windows and of the tokens. Any thread. */
   public RankObservation snapshot() {
-    long complete = operations / WINDOW;
+    int before = restarts;
+    long complete = (long) OPERATIONS.getAcquire(this) / WINDOW;
     List<RankObservation.Window> copies = new ArrayList<>();
     for (long w = Math.max(0, complete - KEPT); w < complete; w++) {
-      int place = (int) (w % KEPT);
+      int place = (int) (w % PLACES);
       copies.add(new RankObservation.Window(w, nanos[place], rows[place], windows[place]));
     }
+    VarHandle.acquireFence();
+    // The writer may have overwritten the oldest windows meanwhile, or begun anew.
+    long now = (long) OPERATIONS.getAcquire(this) / WINDOW;
+    copies.removeIf(window -> before != restarts || window.number() <= now - PLACES);
     return new RankObservation(rank, ranks, copies, experts, tokens);
   }
 }

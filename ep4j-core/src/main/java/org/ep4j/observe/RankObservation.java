@@ -83,7 +83,8 @@ public final class RankObservation {
     return tokens[local];
   }
 
-  byte[] encode() {
+  /** As bytes, for {@link WorldObservation#decode}. */
+  public byte[] encode() {
     int bytes = 16 + windows.size() * 8 * (3 + ranks) + experts.length * 12;
     ByteBuffer out = ByteBuffer.allocate(bytes);
     out.putInt(rank).putInt(ranks).putInt(windows.size()).putInt(experts.length);

@@ -6,9 +6,10 @@ package org.ep4j.observe;
  * @param cause what it is
  * @param rank the slow or overloaded rank; for a slow link its receiver; -1 if there is none
  * @param sender for a slow link its sender; otherwise -1
- * @param waitedNanos that each operation takes longer because of it, as the other ranks wait
+ * @param waitedNanos by which an operation would be shorter without it: until the ranks wait for
+ *     the next one
  * @param share of the time of an operation, from 0 to 1
- * @param agreement windows that show it, among all windows, from 0 to 1
+ * @param agreement windows in which the same rank is the latest, among all, from 0 to 1
  */
 public record Verdict(
     Cause cause, int rank, int sender, double waitedNanos, double share, double agreement) {
@@ -31,15 +32,15 @@ public record Verdict(
   public String toString() {
     String cost =
         String.format(
-            "%.0f us of an operation, %.0f %% of its time, in %.0f %% of the windows",
-            waitedNanos / 1e3, 100 * share, 100 * agreement);
+            "without it an operation would take %.0f us less, %.0f %%",
+            waitedNanos / 1e3, 100 * share);
     return switch (cause) {
       case TOO_EARLY ->
           "too early: fewer than "
               + WorldObservation.MIN_WINDOWS * ObservationLog.WINDOW
               + " operations since the buffer was opened or reset";
       case NONE -> "no rank and no link stands out";
-      case SLOW_RANK -> "rank " + rank + " is slow: the other ranks wait for it " + cost;
+      case SLOW_RANK -> "rank " + rank + " is slow: " + cost;
       case SLOW_LINK ->
           "the link from rank "
               + sender
@@ -47,18 +48,10 @@ public record Verdict(
               + rank
               + " is slow: rank "
               + rank
-              + " alone waits for rank "
-              + sender
-              + ", and the others for rank "
-              + rank
-              + ": "
+              + " alone waits for it; "
               + cost;
       case SKEW ->
-          "rank "
-              + rank
-              + " receives far more rows than the others, which wait for it "
-              + cost
-              + ": balance the experts";
+          "rank " + rank + " receives far more rows than the others: balance the experts; " + cost;
     };
   }
 }

@@ -3,9 +3,12 @@ package org.ep4j.observe;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.LongToDoubleFunction;
+import java.util.stream.IntStream;
 import org.ep4j.group.Group;
 
 /**
@@ -15,6 +18,18 @@ import org.ep4j.group.Group;
 public final class WorldObservation {
   /** Windows that a verdict needs. */
   public static final int MIN_WINDOWS = 3;
+
+  /** Share of the windows in which the same rank is the latest. */
+  private static final double AGREEMENT = 0.7;
+
+  /** Share of an operation that would be saved without the cause. */
+  private static final double SHARE = 0.15;
+
+  /** Share of its lateness that a rank must have waited for one sender to be excused. */
+  private static final double EXCUSED = 0.5;
+
+  /** Rows of an overloaded rank, as a multiple of the mean of the others. */
+  private static final double OVERLOAD = 1.5;
 
   private final int ranks;
 
@@ -53,6 +68,16 @@ public final class WorldObservation {
     return new WorldObservation(all);
   }
 
+  /**
+   * From what an observer of the job has received.
+   *
+   * @param encoded of one buffer, one array a rank, at least one
+   * @throws java.nio.BufferUnderflowException if an array is no observation
+   */
+  public static WorldObservation decode(Collection<byte[]> encoded) {
+    return new WorldObservation(encoded.stream().map(RankObservation::decode).toList());
+  }
+
   /** From observations of the ranks of one job, at least one, in any order. */
   public static WorldObservation of(List<RankObservation> observations) {
     return new WorldObservation(List.copyOf(observations));
@@ -61,6 +86,11 @@ public final class WorldObservation {
   /** Number of ranks of the buffer. */
   public int ranks() {
     return ranks;
+  }
+
+  /** The ranks whose observations these are, ascending. */
+  public List<Integer> observed() {
+    return IntStream.range(0, ranks).filter(r -> of[r] != null).boxed().toList();
   }
 
   /** Operations that the wait matrix covers: at most the last 200. */
@@ -122,61 +152,19 @@ public final class WorldObservation {
   }
 
   /**
-   * What makes the ranks wait: what at least three in five windows show alone. A cause counts in a
-   * window if it takes a tenth of the time of an operation.
+   * What makes the ranks wait. Each wait is the lower median over the windows, so that a pause of a
+   * few operations names no rank. A cause is one without which an operation would take 15 % less,
+   * until the next rank is awaited; its rank is the latest in seven of ten windows.
    */
   public Verdict verdict() {
     if (windows.length < MIN_WINDOWS || present() < 2) {
       return new Verdict(Verdict.Cause.TOO_EARLY, -1, -1, 0, 0, 0);
     }
-    List<Verdict> all = Arrays.stream(windows).mapToObj(this::verdictOf).toList();
-    Verdict best = null;
-    long most = 0;
-    for (Verdict candidate : all) {
-      long same = all.stream().filter(v -> same(v, candidate)).count();
-      if (same > most) {
-        most = same;
-        best = candidate;
-      }
-    }
-    double agreement = (double) most / all.size();
-    if (best == null || best.cause() == Verdict.Cause.NONE || agreement < AGREEMENT) {
-      return new Verdict(Verdict.Cause.NONE, -1, -1, 0, 0, agreement);
-    }
-    Verdict cause = best;
-    double nanos =
-        all.stream()
-            .filter(v -> same(v, cause))
-            .mapToDouble(Verdict::waitedNanos)
-            .average()
-            .orElseThrow();
-    return new Verdict(
-        cause.cause(), cause.rank(), cause.sender(), nanos, nanos / periodNanos(), agreement);
-  }
-
-  private static final double AGREEMENT = 0.6;
-
-  /** Share of an operation that a cause takes at least. */
-  private static final double SHARE = 0.1;
-
-  /** By how much the latest rank exceeds the second one. */
-  private static final double STANDS_OUT = 3;
-
-  /** Share of its lateness that a rank must have waited for one sender to be excused. */
-  private static final double EXCUSED = 0.5;
-
-  /** Rows of an overloaded rank, as a multiple of the mean of the others. */
-  private static final double OVERLOAD = 1.5;
-
-  private static boolean same(Verdict a, Verdict b) {
-    return a.cause() == b.cause() && a.rank() == b.rank() && a.sender() == b.sender();
-  }
-
-  private Verdict verdictOf(long number) {
+    double[][] waits = typicalWaits();
     double[] lateness = new double[ranks];
     int latest = -1;
     for (int r = 0; r < ranks; r++) {
-      lateness[r] = of[r] == null ? 0 : lateness(r, number);
+      lateness[r] = of[r] == null ? 0 : lateness(waits, r);
       if (of[r] != null && (latest < 0 || lateness[r] > lateness[latest])) {
         latest = r;
       }
@@ -186,27 +174,68 @@ public final class WorldObservation {
       second = r == latest ? second : Math.max(second, lateness[r]);
     }
     double late = lateness[latest];
-    double share = late / period(number);
-    int sender = mostAwaited(latest, lateness, number);
-    double excess = sender < 0 ? 0 : waited(latest, sender, number) - lateness[sender];
-    boolean stands = share >= SHARE && late >= STANDS_OUT * second;
-    if (!stands) {
-      return new Verdict(Verdict.Cause.NONE, -1, -1, 0, 0, 1);
+    double cost = late - second;
+    double share = cost / typicalPeriod();
+    double agreement = agreement(latest);
+    if (share < SHARE || agreement < AGREEMENT) {
+      return new Verdict(Verdict.Cause.NONE, -1, -1, 0, 0, agreement);
     }
-    if (excess >= EXCUSED * late) {
-      return new Verdict(Verdict.Cause.SLOW_LINK, latest, sender, late, share, 1);
+    int sender = mostAwaited(waits, latest, lateness);
+    if (sender >= 0 && waits[latest][sender] - lateness[sender] >= EXCUSED * late) {
+      return new Verdict(Verdict.Cause.SLOW_LINK, latest, sender, cost, share, agreement);
     }
-    boolean overloaded = rows(latest, number) >= OVERLOAD * meanRowsOfOthers(latest, number);
+    boolean overloaded = rows(latest) >= OVERLOAD * meanRowsOfOthers(latest);
     return new Verdict(
-        overloaded ? Verdict.Cause.SKEW : Verdict.Cause.SLOW_RANK, latest, -1, late, share, 1);
+        overloaded ? Verdict.Cause.SKEW : Verdict.Cause.SLOW_RANK,
+        latest,
+        -1,
+        cost,
+        share,
+        agreement);
   }
 
-  /** The rank for which {@code waiter} waits most beyond what others wait for it. */
-  private int mostAwaited(int waiter, double[] lateness, long number) {
+  /** Lower medians over the windows, nanoseconds of an operation. */
+  private double[][] typicalWaits() {
+    double[][] waits = new double[ranks][ranks];
+    for (int i = 0; i < ranks; i++) {
+      for (int j = 0; j < ranks; j++) {
+        int waiter = i;
+        int peer = j;
+        waits[i][j] = median(number -> waited(waiter, peer, number));
+      }
+    }
+    return waits;
+  }
+
+  private double typicalPeriod() {
+    return median(this::period);
+  }
+
+  private double median(LongToDoubleFunction ofWindow) {
+    double[] values = Arrays.stream(windows).mapToDouble(ofWindow).sorted().toArray();
+    return values[(values.length - 1) / 2];
+  }
+
+  /** Share of the windows in which no rank is later. */
+  private double agreement(int rank) {
+    long latest =
+        Arrays.stream(windows)
+            .filter(
+                number -> {
+                  Waits waits = (i, j) -> waited(i, j, number);
+                  double late = lateness(waits, rank);
+                  return observed().stream().allMatch(r -> lateness(waits, r) <= late);
+                })
+            .count();
+    return (double) latest / windows.length;
+  }
+
+  /** The rank for which {@code waiter} waits most beyond what others wait for it; -1 for none. */
+  private int mostAwaited(double[][] waits, int waiter, double[] lateness) {
     int most = -1;
     double excess = 0;
     for (int r = 0; r < ranks; r++) {
-      double more = r == waiter ? 0 : waited(waiter, r, number) - lateness[r];
+      double more = r == waiter ? 0 : waits[waiter][r] - lateness[r];
       if (more > excess) {
         excess = more;
         most = r;
@@ -215,17 +244,27 @@ public final class WorldObservation {
     return most;
   }
 
+  /** The wait of one rank for another one. */
+  @FunctionalInterface
+  private interface Waits {
+    double of(int waiter, int peer);
+  }
+
+  private double lateness(double[][] waits, int peer) {
+    return lateness((i, j) -> waits[i][j], peer);
+  }
+
   /** What a rank makes the others wait in an operation: the lower median over them. */
-  private double lateness(int peer, long number) {
-    double[] waits = new double[present() - 1];
+  private double lateness(Waits waits, int peer) {
+    double[] ofOthers = new double[present() - 1];
     int i = 0;
     for (int r = 0; r < ranks; r++) {
       if (r != peer && of[r] != null) {
-        waits[i++] = waited(r, peer, number);
+        ofOthers[i++] = waits.of(r, peer);
       }
     }
-    Arrays.sort(waits);
-    return waits[(waits.length - 1) / 2];
+    Arrays.sort(ofOthers);
+    return ofOthers[(ofOthers.length - 1) / 2];
   }
 
   private double waited(int waiter, int peer, long number) {
@@ -243,16 +282,20 @@ public final class WorldObservation {
     return Math.max(1, sum / present() / ObservationLog.WINDOW);
   }
 
-  private double rows(int rank, long number) {
+  private double rows(int rank) {
     RankObservation observation = of[rank];
-    RankObservation.Window window = observation == null ? null : window(observation, number);
-    return window == null ? 0 : window.rows();
+    double sum = 0;
+    for (long number : windows) {
+      RankObservation.Window window = observation == null ? null : window(observation, number);
+      sum += window == null ? 0 : window.rows();
+    }
+    return sum;
   }
 
-  private double meanRowsOfOthers(int rank, long number) {
+  private double meanRowsOfOthers(int rank) {
     double sum = 0;
     for (int r = 0; r < ranks; r++) {
-      sum += r == rank ? 0 : rows(r, number);
+      sum += r == rank ? 0 : rows(r);
     }
     return Math.max(1, sum / (present() - 1));
   }

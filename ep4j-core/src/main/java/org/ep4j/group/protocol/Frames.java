@@ -38,6 +38,9 @@ import org.jspecify.annotations.Nullable;
  * receive ADMITTED. REJOINING notifies members that a process waits. A member revokes its ADMIT
  * with WITHDRAW, which is answered by WITHDRAWN unless ADMITTED was sent before.
  *
+ * <p>An observer is no member. It sends OBSERVE instead of JOIN, as often as it likes. The
+ * rendezvous answers with OBSERVED, asks all members with OBSERVE, and passes their OBSERVATION on.
+ *
  * <p>Lengths are checked before any allocation: {@link #MAX_BEFORE_PROOF} until the peer is
  * authenticated, {@link #MAX} afterwards.
  */
@@ -87,7 +90,16 @@ public final class Frames {
   /** Some bytes from one member to another. */
   public static final byte NOTICE = 23;
 
-  static final byte VERSION = 5;
+  /** An observer asks for what the members have seen; the rendezvous asks the members. */
+  public static final byte OBSERVE = 24;
+
+  /** Answers an observer: how many members have been asked. */
+  public static final byte OBSERVED = 25;
+
+  /** What a member has seen, to the rendezvous and on to the observer. */
+  public static final byte OBSERVATION = 26;
+
+  static final byte VERSION = 6;
   public static final byte[] MAGIC = "EP4JGRP".getBytes(StandardCharsets.US_ASCII);
 
   /** Maximum length of a frame (type and body) before the sender is authenticated. */
@@ -290,6 +302,33 @@ public final class Frames {
         .put(kind.code)
         .put(part)
         .flip();
+  }
+
+  /** The rendezvous asks a member for an observer. */
+  public static ByteBuffer observe(int observer) {
+    return start(OBSERVE, 4).putInt(observer).flip();
+  }
+
+  /**
+   * Answers an observer.
+   *
+   * @param size ranks of the group
+   * @param asked members that will answer
+   */
+  public static ByteBuffer observed(int size, int asked, String jobId) {
+    byte[] job = encode(jobId);
+    return start(OBSERVED, 8 + job.length).putInt(size).putInt(asked).put(job).flip();
+  }
+
+  /** The observations of a member, which must fit into {@link #MAX} together. */
+  public static ByteBuffer observation(int observer, int rank, List<byte[]> observations) {
+    int bytes = observations.stream().mapToInt(each -> 4 + each.length).sum();
+    ByteBuffer frame = start(OBSERVATION, 12 + bytes);
+    frame.putInt(observer).putInt(rank).putInt(observations.size());
+    for (byte[] each : observations) {
+      frame.putInt(each.length).put(each);
+    }
+    return frame.flip();
   }
 
   /** A notice; the body is the sender, the receiver, the topic and the bytes. */

@@ -65,6 +65,7 @@ final class Coordinator {
         case Frames.PING -> {}
         case Frames.PART -> relay(this, body);
         case Frames.NOTICE -> pass(this, body);
+        case Frames.OBSERVATION -> observers.pass(body);
         case Frames.ADMIT -> {
           admits = true;
           admitIfAllDo();
@@ -98,6 +99,8 @@ final class Coordinator {
   private final List<Member> members = new ArrayList<>();
   private final @Nullable Departure[] departures;
   private final RejoinRequests rejoins = new RejoinRequests(FORMING_LIVENESS, this::rejoining);
+
+  private final Observers observers = new Observers(this::ask);
 
   /** By index; -1 if the index has no rank. */
   private final int[] ranks;
@@ -134,6 +137,8 @@ final class Coordinator {
               index(connection, Frames.join(body));
             } else if (type == Frames.REJOIN) {
               rejoin(connection, Frames.join(body));
+            } else if (type == Frames.OBSERVE) {
+              observe(connection);
             } else {
               connection.lose("it did not send JOIN");
             }
@@ -142,6 +147,22 @@ final class Coordinator {
           @Override
           public void closed(FrameConnection connection, String why) {}
         });
+  }
+
+  private void observe(FrameConnection connection) {
+    if (ended || !formed) {
+      JoinRefusal refusal = ended ? JoinRefusal.ended() : JoinRefusal.notFormed();
+      connection.closeAfter(Frames.refused(refusal.reason(), refusal.text()));
+      return;
+    }
+    observers.add(connection);
+  }
+
+  /** An observer asks: the members answer by themselves. */
+  private void ask(int observer) {
+    long alive = members.stream().filter(member -> !member.departed).count();
+    observers.asked(observer, Frames.observed(departures.length, (int) alive, plan.jobId()));
+    broadcast(Frames.observe(observer));
   }
 
   private void index(FrameConnection connection, Join join) {

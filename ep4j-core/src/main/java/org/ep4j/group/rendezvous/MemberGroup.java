@@ -2,6 +2,9 @@ package org.ep4j.group.rendezvous;
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
@@ -16,6 +19,7 @@ import org.jspecify.annotations.Nullable;
 
 /** Common part of all groups: numbering and checks of one rank's calls. */
 abstract class MemberGroup implements Group {
+  private static final System.Logger LOG = System.getLogger("org.ep4j.group");
   private static final byte[] NOTHING = new byte[0];
 
   private final int rank;
@@ -23,6 +27,7 @@ abstract class MemberGroup implements Group {
   private final String jobId;
   private final GroupState state;
   private final AtomicBoolean closed = new AtomicBoolean();
+  private final List<Supplier<byte[]>> observables = new CopyOnWriteArrayList<>();
   private final AtomicBoolean calling = new AtomicBoolean();
 
   /** The thread inside {@link #together}; null if none. */
@@ -140,6 +145,33 @@ abstract class MemberGroup implements Group {
   @Override
   public final void listen(long topic, @Nullable NoticeListener listener) {
     state.listen(rank, topic, listener);
+  }
+
+  @Override
+  public final Runnable observable(Supplier<byte[]> observation) {
+    observables.add(observation);
+    return () -> observables.remove(observation);
+  }
+
+  /** What observers get from this rank, as much as a frame holds. */
+  final List<byte[]> observations() {
+    List<byte[]> all = new ArrayList<>();
+    int bytes = 0;
+    for (Supplier<byte[]> each : observables) {
+      byte[] observation;
+      try {
+        observation = each.get();
+      } catch (RuntimeException e) {
+        // An observer must not cost the rank its connection.
+        LOG.log(System.Logger.Level.WARNING, "rank " + rank + " cannot answer an observer", e);
+        observation = NOTHING;
+      }
+      bytes += observation.length;
+      if (bytes <= MAX_CONTRIBUTION) {
+        all.add(observation);
+      }
+    }
+    return all;
   }
 
   @Override

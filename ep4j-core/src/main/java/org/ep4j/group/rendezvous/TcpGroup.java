@@ -287,6 +287,8 @@ public final class TcpGroup extends MemberGroup implements FrameConnection.Liste
         long topic = body.getLong();
         state.noticed(from, to, topic, Frames.rest(body));
       }
+      case Frames.OBSERVE ->
+          connection.send(Frames.observation(body.getInt(), rank(), observations()));
       case Frames.DEPARTED -> {
         int rank = body.getInt();
         boolean left = body.get() != 0;

@@ -69,6 +69,10 @@ final class HostBuffer implements ExpertBuffer {
   private final ThreadGuard guard = new ThreadGuard();
 
   private final Connector connector;
+
+  /** Ends the answers to observers of the job. */
+  private Runnable unobserve = () -> {};
+
   private final Recovery recovery;
 
   HostBuffer(
@@ -115,6 +119,7 @@ final class HostBuffer implements ExpertBuffer {
               .wireOptions(internode.wireOptions())
               .build();
     }
+    unobserve = context.group.observable(() -> observe().encode());
   }
 
   @Override
@@ -418,13 +423,7 @@ final class HostBuffer implements ExpertBuffer {
 
   @Override
   public RankObservation observe() {
-    guard.enter();
-    try {
-      queue.drain();
-      return context.log.snapshot();
-    } finally {
-      guard.leave();
-    }
+    return context.log.snapshot();
   }
 
   @Override
@@ -438,6 +437,7 @@ final class HostBuffer implements ExpertBuffer {
           // First: queued operations still use the memory.
           queue::close,
           guard::shut,
+          unobserve::run,
           context::publishClosed,
           team::close,
           connector::close,

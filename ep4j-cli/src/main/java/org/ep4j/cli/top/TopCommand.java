@@ -1,0 +1,181 @@
+package org.ep4j.cli.top;
+
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.net.InetSocketAddress;
+import java.nio.BufferUnderflowException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.locks.LockSupport;
+import org.ep4j.ErrorCode;
+import org.ep4j.cli.CommandFailure;
+import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.cli.text.Json;
+import org.ep4j.cli.text.OutputFile;
+import org.ep4j.cli.text.Style;
+import org.ep4j.cli.text.Terminal;
+import org.ep4j.group.JoinRefusedException;
+import org.ep4j.group.rendezvous.JobObserver;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/** Shows who waits for whom in a running job. */
+@Command(
+    name = "top",
+    sortOptions = false,
+    description = {
+      "Show who waits for whom in a running job, which rank or link is slow, and busy experts.",
+      "",
+      "Without --rendezvous, a job of this user on this host is found by its processes. The secret"
+          + " of a job elsewhere is read from EP4J_SECRET. Looking changes nothing in the job:"
+          + " its ranks record always, and answer beside their work. Host engine only.",
+      ""
+    })
+public final class TopCommand implements Callable<Integer> {
+  static final String RENDEZVOUS = "EP4J_RENDEZVOUS";
+  static final String SECRET = "EP4J_SECRET";
+  private static final Duration TIMEOUT = Duration.ofSeconds(5);
+  private static final String CLEAR = "\u001b[H\u001b[2J";
+
+  @Option(
+      names = "--rendezvous",
+      paramLabel = "HOST:PORT",
+      description = "Where the job's rendezvous listens: EP4J_RENDEZVOUS of its ranks.")
+  private @Nullable String rendezvous;
+
+  @Option(
+      names = "--interval",
+      defaultValue = "2",
+      paramLabel = "SECONDS",
+      description = "Time between two looks; default ${DEFAULT-VALUE}.")
+  private double interval;
+
+  @Option(names = "--once", description = "Look once; so too where standard output is a file.")
+  private boolean once;
+
+  @Option(
+      names = "--json",
+      paramLabel = "FILE",
+      description = "Look once, and write what is seen as JSON; - for standard output.")
+  private @Nullable Path json;
+
+  @Spec private CommandSpec spec;
+
+  /** For the command line. */
+  @SuppressWarnings("NullAway.Init") // picocli sets the fields
+  public TopCommand() {}
+
+  @Override
+  public Integer call() throws IOException {
+    CommandSpecs.check(
+        spec,
+        interval >= 0.1 && interval <= 3600,
+        ErrorCode.BAD_OPTION_VALUE,
+        "--interval " + interval + ": it must be 0.1 to 3600 seconds");
+    OutputFile file = json == null ? null : new OutputFile(json);
+    if (file != null) {
+      String problem = file.problem();
+      CommandSpecs.check(
+          spec, problem.isEmpty(), ErrorCode.BAD_JSON_FILE, "--json " + json + ": " + problem);
+    }
+    Map<String, String> jobs = rendezvous == null ? LocalJobs.find() : Map.of();
+    String where = rendezvous == null ? only(jobs) : rendezvous;
+    String secret = rendezvous == null ? jobs.get(where) : secretOf(where);
+    PrintWriter out = spec.commandLine().getOut();
+    boolean live = !once && file == null && Terminal.standardOutput();
+    try (JobObserver observer = JobObserver.open(address(where), secret, TIMEOUT)) {
+      TopScreen screen = look(observer);
+      if (file != null) {
+        file.write(Json.text(screen.tree()));
+        return ExitCodes.OK;
+      }
+      Style style = Style.detect();
+      while (live) {
+        out.print(CLEAR + screen.render(style));
+        out.flush();
+        LockSupport.parkNanos((long) (interval * 1e9));
+        try {
+          screen = look(observer);
+        } catch (IOException e) {
+          out.println("the job has ended");
+          return ExitCodes.OK;
+        }
+      }
+      out.print(screen.render(style));
+      out.flush();
+      return ExitCodes.OK;
+    } catch (JoinRefusedException | IOException e) {
+      throw new CommandFailure(
+          ErrorCode.JOB_UNREACHABLE,
+          ExitCodes.FAILED,
+          "the rendezvous at "
+              + where
+              + " does not answer an observer ("
+              + e.getMessage()
+              + "): check the address, EP4J_SECRET, and that the job runs",
+          e);
+    }
+  }
+
+  private static TopScreen look(JobObserver observer) throws IOException {
+    try {
+      return new TopScreen(observer.ask(TIMEOUT));
+    } catch (BufferUnderflowException e) {
+      throw new IOException("a rank sent what is no observation", e);
+    }
+  }
+
+  private static String only(Map<String, String> jobs) {
+    if (jobs.isEmpty()) {
+      throw new CommandFailure(
+          ErrorCode.JOB_NOT_FOUND,
+          ExitCodes.FAILED,
+          "this user runs no job with several processes on this host: name the rendezvous of a job"
+              + " elsewhere with --rendezvous, and its secret in EP4J_SECRET");
+    }
+    if (jobs.size() > 1) {
+      throw new CommandFailure(
+          ErrorCode.JOB_AMBIGUOUS,
+          ExitCodes.USAGE,
+          "this user runs several jobs on this host: choose one of --rendezvous "
+              + String.join(", --rendezvous ", jobs.keySet()));
+    }
+    return jobs.keySet().iterator().next();
+  }
+
+  private static String secretOf(String where) {
+    String secret = System.getenv(SECRET);
+    if (secret == null) {
+      secret = LocalJobs.find().get(where);
+    }
+    if (secret == null) {
+      throw new CommandFailure(
+          ErrorCode.SECRET_MISSING,
+          ExitCodes.USAGE,
+          "the secret of the job at " + where + " is unknown here: set EP4J_SECRET");
+    }
+    return secret;
+  }
+
+  private static InetSocketAddress address(String where) {
+    int colon = where.lastIndexOf(':');
+    try {
+      int port = Integer.parseInt(where.substring(colon + 1));
+      if (colon > 0 && port > 0 && port < 65536) {
+        return new InetSocketAddress(where.substring(0, colon), port);
+      }
+    } catch (NumberFormatException e) {
+      // Reported below.
+    }
+    throw new CommandFailure(
+        ErrorCode.BAD_OPTION_VALUE,
+        ExitCodes.USAGE,
+        "--rendezvous " + where + ": it must be HOST:PORT, such as localhost:29500");
+  }
+}
