@@ -28,6 +28,9 @@ public final class WorldObservation {
   /** Share of its lateness that a rank must have waited for one sender to be excused. */
   private static final double EXCUSED = 0.5;
 
+  /** By how much the wait for the sender of a slow link exceeds those for other ranks. */
+  private static final double ALONE = 2;
+
   /** Rows of an overloaded rank, as a multiple of the mean of the others. */
   private static final double OVERLOAD = 1.5;
 
@@ -98,22 +101,17 @@ public final class WorldObservation {
     return windows.length * ObservationLog.WINDOW;
   }
 
-  /** Nanoseconds that {@code waiter} waited for {@code peer} in an operation, on average. */
+  /**
+   * Nanoseconds that {@code waiter} waits for {@code peer} in an operation: the lower median over
+   * the windows, so that a pause of a few operations does not count; 0 before the first window.
+   */
   public double waitedNanos(int waiter, int peer) {
-    double sum = 0;
-    for (long number : windows) {
-      sum += waited(waiter, peer, number);
-    }
-    return windows.length == 0 ? 0 : sum / windows.length;
+    return median(number -> waited(waiter, peer, number));
   }
 
-  /** Nanoseconds from an operation to the next, on average. */
+  /** Nanoseconds from an operation to the next: the lower median over the windows. */
   public double periodNanos() {
-    double sum = 0;
-    for (long number : windows) {
-      sum += period(number);
-    }
-    return windows.length == 0 ? 0 : sum / windows.length;
+    return median(this::period);
   }
 
   /** Tokens that each expert has received since the buffer was opened; by expert id. */
@@ -152,15 +150,19 @@ public final class WorldObservation {
   }
 
   /**
-   * What makes the ranks wait. Each wait is the lower median over the windows, so that a pause of a
-   * few operations names no rank. A cause is one without which an operation would take 15 % less,
+   * What makes the ranks wait. A cause is one without which an operation would take 15 % less,
    * until the next rank is awaited; its rank is the latest in seven of ten windows.
    */
   public Verdict verdict() {
     if (windows.length < MIN_WINDOWS || present() < 2) {
       return new Verdict(Verdict.Cause.TOO_EARLY, -1, -1, 0, 0, 0);
     }
-    double[][] waits = typicalWaits();
+    double[][] waits = new double[ranks][ranks];
+    for (int i = 0; i < ranks; i++) {
+      for (int j = 0; j < ranks; j++) {
+        waits[i][j] = waitedNanos(i, j);
+      }
+    }
     double[] lateness = new double[ranks];
     int latest = -1;
     for (int r = 0; r < ranks; r++) {
@@ -175,13 +177,15 @@ public final class WorldObservation {
     }
     double late = lateness[latest];
     double cost = late - second;
-    double share = cost / typicalPeriod();
+    double share = cost / periodNanos();
     double agreement = agreement(latest);
     if (share < SHARE || agreement < AGREEMENT) {
       return new Verdict(Verdict.Cause.NONE, -1, -1, 0, 0, agreement);
     }
     int sender = mostAwaited(waits, latest, lateness);
-    if (sender >= 0 && waits[latest][sender] - lateness[sender] >= EXCUSED * late) {
+    if (sender >= 0
+        && waits[latest][sender] - lateness[sender] >= EXCUSED * late
+        && standsOut(waits[latest], sender)) {
       return new Verdict(Verdict.Cause.SLOW_LINK, latest, sender, cost, share, agreement);
     }
     boolean overloaded = rows(latest) >= OVERLOAD * meanRowsOfOthers(latest);
@@ -194,24 +198,10 @@ public final class WorldObservation {
         agreement);
   }
 
-  /** Lower medians over the windows, nanoseconds of an operation. */
-  private double[][] typicalWaits() {
-    double[][] waits = new double[ranks][ranks];
-    for (int i = 0; i < ranks; i++) {
-      for (int j = 0; j < ranks; j++) {
-        int waiter = i;
-        int peer = j;
-        waits[i][j] = median(number -> waited(waiter, peer, number));
-      }
-    }
-    return waits;
-  }
-
-  private double typicalPeriod() {
-    return median(this::period);
-  }
-
   private double median(LongToDoubleFunction ofWindow) {
+    if (windows.length == 0) {
+      return 0;
+    }
     double[] values = Arrays.stream(windows).mapToDouble(ofWindow).sorted().toArray();
     return values[(values.length - 1) / 2];
   }
@@ -242,6 +232,16 @@ public final class WorldObservation {
       }
     }
     return most;
+  }
+
+  /** Whether a rank waits for one sender alone: one that is stopped seems to wait for all. */
+  private static boolean standsOut(double[] waits, int sender) {
+    for (int r = 0; r < waits.length; r++) {
+      if (r != sender && waits[sender] < ALONE * waits[r]) {
+        return false;
+      }
+    }
+    return true;
   }
 
   /** The wait of one rank for another one. */

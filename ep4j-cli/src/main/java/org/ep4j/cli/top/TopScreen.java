@@ -76,7 +76,7 @@ final class TopScreen {
     Verdict verdict = seen.verdict();
     if (seen.operations() > 0) {
       out.append(
-          "%s operations a second, %s each, mean of the last %d%n"
+          "%s operations a second, %s each; medians over windows of the last %d%n"
               .formatted(
                   Units.significant(1e9 / seen.periodNanos()),
                   Units.micros(seen.periodNanos() / 1e3),
