@@ -319,7 +319,7 @@ class JoinRefusalTest {
       hello.put(5 + Frames.MAGIC.length, (byte) 9);
       socket.getOutputStream().write(Frames.rest(hello));
       assertThat(new String(socket.getInputStream().readAllBytes(), StandardCharsets.UTF_8))
-          .contains("the client speaks version 9 of the group protocol, this side version 5");
+          .contains("the client speaks version 9 of the group protocol, this side version 6");
     }
   }
 
