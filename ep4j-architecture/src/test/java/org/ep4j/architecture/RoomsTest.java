@@ -97,8 +97,8 @@ class RoomsTest {
           wire.support: wire group
           cuda.driver: cuda.driver.calls engine
           cuda.driver.calls:
-          observe: group
           API: engine observe group
+          observe: group
           engine.lowlatency: engine
           engine.throughput: engine
           engine: memory group

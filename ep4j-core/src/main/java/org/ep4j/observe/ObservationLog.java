@@ -51,7 +51,7 @@ public final class ObservationLog {
   private long windowRows;
   private long windowBegin;
 
-  /** The longest wait of the current operation, and for whom. */
+  /** The longest wait of the current operation, and its rank. */
   private long longest;
 
   private int longestFor;

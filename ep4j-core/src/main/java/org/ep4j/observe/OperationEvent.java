@@ -16,10 +16,13 @@ import jdk.jfr.Timespan;
 @Name("org.ep4j.Operation")
 @Label("Expert-parallel operation")
 @Category({"ep4j"})
-@Description("A dispatch, combine or barrier, and for whom it waited")
+@Description("A dispatch, combine or barrier, and the ranks for which it waited")
 @Threshold("10 ms")
 @StackTrace(false)
 public final class OperationEvent extends Event {
+  /** An event that has not begun. */
+  public OperationEvent() {}
+
   /** This rank. */
   @Label("Rank")
   public int rank;
@@ -56,8 +59,8 @@ public final class OperationEvent extends Event {
   public long longestWait;
 
   /**
-   * Ends the event of an operation and commits it if it took longer than the threshold; no-op while
-   * nobody records.
+   * Ends the event of an operation and commits it if it took longer than the threshold; no-op without
+   * a recording.
    */
   public void ended(ObservationLog log, int ofRank, String name, long ofNumber) {
     end();

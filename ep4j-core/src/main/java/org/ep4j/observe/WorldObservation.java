@@ -10,6 +10,7 @@ import java.util.TreeMap;
 import java.util.function.LongToDoubleFunction;
 import java.util.stream.IntStream;
 import org.ep4j.group.Group;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What all ranks of a job have seen: the wait matrix, the load of the experts, and a {@link
@@ -37,14 +38,14 @@ public final class WorldObservation {
   private final int ranks;
 
   /** By rank; null for ranks that took no part. */
-  private final RankObservation[] of;
+  private final @Nullable RankObservation[] of;
 
   /** Numbers of the windows that all these ranks have, ascending. */
   private final long[] windows;
 
   private WorldObservation(List<RankObservation> observations) {
     ranks = observations.getFirst().ranks();
-    of = new RankObservation[ranks];
+    of = new @Nullable RankObservation[ranks];
     for (RankObservation each : observations) {
       of[each.rank()] = each;
     }
@@ -182,7 +183,7 @@ public final class WorldObservation {
     if (share < SHARE || agreement < AGREEMENT) {
       return new Verdict(Verdict.Cause.NONE, -1, -1, 0, 0, agreement);
     }
-    int sender = mostAwaited(waits, latest, lateness);
+    int sender = longestAwaited(waits, latest, lateness);
     if (sender >= 0
         && waits[latest][sender] - lateness[sender] >= EXCUSED * late
         && standsOut(waits[latest], sender)) {
@@ -221,17 +222,17 @@ public final class WorldObservation {
   }
 
   /** The rank for which {@code waiter} waits most beyond what others wait for it; -1 for none. */
-  private int mostAwaited(double[][] waits, int waiter, double[] lateness) {
-    int most = -1;
+  private int longestAwaited(double[][] waits, int waiter, double[] lateness) {
+    int longest = -1;
     double excess = 0;
     for (int r = 0; r < ranks; r++) {
       double more = r == waiter ? 0 : waits[waiter][r] - lateness[r];
       if (more > excess) {
         excess = more;
-        most = r;
+        longest = r;
       }
     }
-    return most;
+    return longest;
   }
 
   /** Whether a rank waits for one sender alone: one that is stopped seems to wait for all. */
@@ -308,7 +309,7 @@ public final class WorldObservation {
     return count;
   }
 
-  private static RankObservation.Window window(RankObservation observation, long number) {
+  private static RankObservation.@Nullable Window window(RankObservation observation, long number) {
     List<RankObservation.Window> windows = observation.windows();
     int place = windows.isEmpty() ? -1 : (int) (number - windows.getFirst().number());
     return place < 0 || place >= windows.size() ? null : windows.get(place);

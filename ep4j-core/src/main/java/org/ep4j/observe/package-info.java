@@ -1,5 +1,5 @@
 /**
- * What a running job can say of itself: who waits for whom, which experts are busy, and events of
+ * What a running job can say of itself: for which ranks each rank waits, which experts are busy, and events of
  * the JDK's flight recorder.
  *
  * <p>{@link org.ep4j.ExpertBuffer#observe()} returns what one rank has seen, {@link

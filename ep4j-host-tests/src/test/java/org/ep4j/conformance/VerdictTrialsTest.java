@@ -89,16 +89,16 @@ class VerdictTrialsTest {
 
   @Test
   void verdictsNameWhatIsSlow() {
-    TestScale.onlyInFull("1000 jobs on quiet cores take 6 minutes");
+    TestScale.onlyInFull("1000 jobs on idle cores take 6 minutes");
     long first = TestScale.seed() * 100_000;
     int trials = Integer.getInteger("ep4j.cases", 1000);
     List<String> wrong = new ArrayList<>();
     int falseAlarms = 0;
-    int quiet = 0;
+    int withoutCause = 0;
     for (int i = 0; i < trials; i++) {
       Trial trial = Trial.of(first + i);
       WorldObservation seen = run(trial);
-      quiet += trial.cause == Cause.NONE ? 1 : 0;
+      withoutCause += trial.cause == Cause.NONE ? 1 : 0;
       if (!trial.right(seen.verdict())) {
         wrong.add(trial + ": " + seen);
         falseAlarms += trial.cause == Cause.NONE ? 1 : 0;
@@ -106,9 +106,9 @@ class VerdictTrialsTest {
     }
     System.out.printf(
         "VerdictTrialsTest: -Dep4j.seed=%d, %d trials, %d wrong, of %d without a cause %d%n%s%n",
-        TestScale.seed(), trials, wrong.size(), quiet, falseAlarms, String.join("\n", wrong));
+        TestScale.seed(), trials, wrong.size(), withoutCause, falseAlarms, String.join("\n", wrong));
     assertThat(wrong.size()).as("of %d trials", trials).isLessThanOrEqualTo(trials / 100);
-    assertThat(falseAlarms).isLessThanOrEqualTo(quiet / 100);
+    assertThat(falseAlarms).isLessThanOrEqualTo(withoutCause / 100);
   }
 
   private static WorldObservation run(Trial trial) {

@@ -25,12 +25,12 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** Shows who waits for whom in a running job. */
+/** Shows for which ranks the ranks of a running job wait. */
 @Command(
     name = "top",
     sortOptions = false,
     description = {
-      "Show who waits for whom in a running job, which rank or link is slow, and busy experts.",
+      "Show for which ranks the ranks of a running job wait, a slow rank or link, and busy experts.",
       "",
       "Without --rendezvous, a job of this user on this host is found by its processes. The secret"
           + " of a job elsewhere is read from EP4J_SECRET. Looking changes nothing in the job:"
@@ -84,9 +84,9 @@ public final class TopCommand implements Callable<Integer> {
       CommandSpecs.check(
           spec, problem.isEmpty(), ErrorCode.BAD_JSON_FILE, "--json " + json + ": " + problem);
     }
-    Map<String, String> jobs = rendezvous == null ? LocalJobs.find() : Map.of();
+    Map<String, String> jobs = LocalJobs.find();
     String where = rendezvous == null ? only(jobs) : rendezvous;
-    String secret = rendezvous == null ? jobs.get(where) : secretOf(where);
+    String secret = secretOf(where, jobs);
     PrintWriter out = spec.commandLine().getOut();
     boolean live = !once && file == null && Terminal.standardOutput();
     try (JobObserver observer = JobObserver.open(address(where), secret, TIMEOUT)) {
@@ -149,11 +149,9 @@ public final class TopCommand implements Callable<Integer> {
     return jobs.keySet().iterator().next();
   }
 
-  private static String secretOf(String where) {
-    String secret = System.getenv(SECRET);
-    if (secret == null) {
-      secret = LocalJobs.find().get(where);
-    }
+  private static String secretOf(String where, Map<String, String> jobs) {
+    String found = jobs.get(where);
+    String secret = found == null ? System.getenv(SECRET) : found;
     if (secret == null) {
       throw new CommandFailure(
           ErrorCode.SECRET_MISSING,

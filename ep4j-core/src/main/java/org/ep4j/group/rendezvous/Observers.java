@@ -17,7 +17,7 @@ final class Observers {
   private static final int MAX = 16;
 
   /** An observer that asks nothing for so long has been forgotten. */
-  private static final Duration PATIENCE = Duration.ofMinutes(5);
+  private static final Duration IDLE_TIMEOUT = Duration.ofMinutes(5);
 
   private final Map<Integer, FrameConnection> connections = new HashMap<>();
   private final IntConsumer ask;
@@ -39,7 +39,7 @@ final class Observers {
     int number = ++last;
     connections.put(number, connection);
     connection.trust();
-    connection.livenessTimeout(PATIENCE);
+    connection.livenessTimeout(IDLE_TIMEOUT);
     connection.listener(
         new FrameConnection.Listener() {
           @Override

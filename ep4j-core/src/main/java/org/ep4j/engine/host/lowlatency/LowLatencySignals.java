@@ -9,7 +9,6 @@ import org.ep4j.Tensor;
 import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.Rails;
-import org.ep4j.engine.host.context.Arrivals;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.PeerWait;
 import org.ep4j.engine.host.internode.InternodeLowLatency;
@@ -39,7 +38,7 @@ final class LowLatencySignals {
   private final long[] known;
 
   /** The sources of the operation that this rank receives. */
-  private final Arrivals arrivals;
+  private final PeerWait.Arrivals arrivals;
 
   /** The operation of {@link #arrivals}. */
   private long awaited;
@@ -58,7 +57,7 @@ final class LowLatencySignals {
     this.words = new long[ranks];
     this.known = new long[ranks];
     this.seen = new long[ranks];
-    this.arrivals = new Arrivals(context.log, ranks);
+    this.arrivals = new PeerWait.Arrivals(context.log, ranks);
   }
 
   /** Continues in new memory, whose words are all 0. */
@@ -202,7 +201,7 @@ final class LowLatencySignals {
     long start = waitStats == null ? 0 : System.nanoTime();
     if (NativeMemory.getLongAcquire(word) < number && awaited != number) {
       awaited = number;
-      watch(source, op);
+      expect(source, op);
     }
     boolean there = reached(word, number, source, arrivals, op.operation, "rows", number);
     if (waitStats != null) {
@@ -216,7 +215,7 @@ final class LowLatencySignals {
   }
 
   /** From now on looks at all sources that an operation still awaits. */
-  private void watch(int first, LowLatencyOperation op) {
+  private void expect(int first, LowLatencyOperation op) {
     arrivals.begin(op.number());
     for (int source = first; source < ranks; source++) {
       if (!masked[source] && op.awaits(source)) {
@@ -389,7 +388,7 @@ final class LowLatencySignals {
       long address,
       long expected,
       int peer,
-      @Nullable Arrivals awaitedRanks,
+      PeerWait.@Nullable Arrivals awaitedRanks,
       String operation,
       String phase,
       long number) {
