@@ -55,6 +55,17 @@ public enum ErrorCode {
       "A configuration names an engine, a wire or a backend that does not exist.",
       "Use one of the names that the message lists, or add the module that provides it."),
 
+  EXPERT_LOAD(
+      1008,
+      "The loads of experts are negative, all zero, too large to sum, or not one for each expert.",
+      "Pass the tokens that each expert received, as counted or recorded."),
+
+  EXPERT_REPLICAS(
+      1009,
+      "Experts with their replicas cannot fill the slots of these ranks.",
+      "Choose replicas such that each rank has a slot, and no expert has more replicas than there"
+          + " are ranks. With groups, all ranks need equal slots."),
+
   TENSOR_SHAPE(
       1010,
       "The shape of a tensor is not valid.",
@@ -111,6 +122,11 @@ public enum ErrorCode {
       1023,
       "A token of a dense routing map has more experts than topK.",
       "Pass a topK that suffices for every token, or drop experts of the token."),
+
+  REPLICA_TABLE(
+      1024,
+      "A table of replicas does not fit its placement, or leaves an expert without a replica.",
+      "Name one logical expert for each physical one, and every logical expert at least once."),
 
   OPTIONS_EXCLUSIVE(
       1030,

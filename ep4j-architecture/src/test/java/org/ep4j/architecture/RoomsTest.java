@@ -97,8 +97,9 @@ class RoomsTest {
           wire.support: wire group
           cuda.driver: cuda.driver.calls engine
           cuda.driver.calls:
-          API: engine observe group
+          API: engine observe group balance
           observe: group
+          balance:
           engine.lowlatency: engine
           engine.throughput: engine
           engine: memory group
