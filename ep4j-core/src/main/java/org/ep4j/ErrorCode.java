@@ -568,7 +568,7 @@ public enum ErrorCode {
 
   BAD_JSON_FILE(
       1907,
-      "The file of `--json` cannot be created.",
+      "The file of `--json` or `--placement-out` cannot be created.",
       "Name a file in a directory that exists and is writable."),
 
   OUTPUT_IS_INPUT(
@@ -1456,6 +1456,19 @@ public enum ErrorCode {
       "Correct the constant that the message names. Start from a profile of `./ep4j plan"
           + " --machine NAME --profile`."),
 
+  PLACEMENT_INVALID(
+      7006,
+      "A file of a placement is not valid: not JSON, of another version, or with ranks and experts"
+          + " that do not fit.",
+      "Write it with `./ep4j plan --balance --placement-out FILE`, or correct what the message"
+          + " names."),
+
+  RECORDED_ROUTING(
+      7007,
+      "A recorded routing is not valid: no ids [tokens, topk], files of different top-k, or a token"
+          + " with an id below -1 or one expert twice.",
+      "Record `topk_idx` again, I64 or I32, in one file or one for each rank."),
+
   // 7300 to 7599: verification and recorded cases.
 
   VERIFICATION_FAILED(
@@ -1611,7 +1624,7 @@ public enum ErrorCode {
   PLAN_ROUTING(
       8041,
       "A plan has a routing that the planner does not know.",
-      "Use uniform, zipf, hot or grouped:G. Recorded routings cannot be read yet."),
+      "Use uniform, zipf, hot, grouped:G, or a file or directory with a recorded routing."),
 
   JOB_NOT_FOUND(
       8060,

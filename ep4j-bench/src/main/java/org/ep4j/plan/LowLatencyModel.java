@@ -26,9 +26,11 @@ final class LowLatencyModel {
     double nvlinkRows = 0;
     double nicRows = 0;
     double rows = 0;
+    double sent = 0;
     for (RankTraffic rank : traffic.ranks()) {
       nvlinkRows = Math.max(nvlinkRows, rank.nvlink());
       nicRows = Math.max(nicRows, rank.nic());
+      sent += rank.sent();
       rows = Math.max(rows, Math.max(rank.sent(), rank.received()));
     }
     Map<Term, Double> nvlink =
@@ -58,7 +60,7 @@ final class LowLatencyModel {
     terms.put(Term.NIC, nic(nicRows));
     terms.put(Term.MEMORY, memory(rows));
     double micros = sum(slowest);
-    double bytes = (double) request.tokens() * request.topK() * operation.rowBytes();
+    double bytes = sent / request.ranks() * operation.rowBytes();
     return operation.predicted(micros, bytes, slowest, terms);
   }
 

@@ -2,10 +2,13 @@ package org.ep4j.plan;
 
 import org.ep4j.BufferConfig;
 import org.ep4j.ErrorCode;
+import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.ReplicatedPlacement;
+import org.jspecify.annotations.Nullable;
 
 /**
- * What is planned. Experts lie in blocks on the ranks, and ranks in blocks on the nodes.
+ * What is planned. Ranks lie in blocks on the nodes.
  *
  * @param kind of the operations
  * @param ranks GPUs, at most {@link #MAX_RANKS}
@@ -13,11 +16,12 @@ import org.ep4j.InvalidArgumentException;
  * @param tokens tokens of each rank
  * @param hidden values of a row, a multiple of 128
  * @param topK distinct experts of a token
- * @param experts a multiple of {@code ranks}
+ * @param experts logical experts; without a placement a multiple of {@code ranks}
  * @param dtype rows of the dispatch
  * @param routing how tokens choose experts
  * @param sms SMs of an operation
  * @param backend as in {@link org.ep4j.BackendName}
+ * @param placement ranks of the experts and of their replicas; null: in blocks, each once
  */
 public record PlanRequest(
     PlanKind kind,
@@ -30,7 +34,8 @@ public record PlanRequest(
     PlanDType dtype,
     PlanRouting routing,
     int sms,
-    String backend) {
+    String backend,
+    @Nullable ReplicatedPlacement placement) {
   /** Largest number of ranks. */
   public static final int MAX_RANKS = 4096;
 
@@ -59,14 +64,24 @@ public record PlanRequest(
         "a multiple of 128 up to " + MAX_HIDDEN,
         "pad the rows");
     check(
-        experts >= 1 && experts <= MAX_EXPERTS && experts % ranks == 0,
+        experts >= 1 && experts <= MAX_EXPERTS && (placement != null || experts % ranks == 0),
         "experts",
         experts,
-        "a multiple of the " + ranks + " ranks up to " + MAX_EXPERTS,
+        placement == null
+            ? "a multiple of the " + ranks + " ranks up to " + MAX_EXPERTS
+            : "1.." + MAX_EXPERTS,
         "add experts, or plan another number of ranks");
+    checkPlacement(ranks, experts, placement);
     int nodes = ranks / ranksPerNode;
     check(routing.groups() >= 0, "routing grouped", routing.groups(), "0 or more", "correct it");
-    int eligible = experts / nodes * chosenNodes(routing, nodes);
+    check(
+        routing.groups() == 0 || experts % nodes == 0,
+        "experts",
+        experts,
+        "a multiple of the " + nodes + " nodes with grouped routing",
+        "add experts, or plan another number of nodes");
+    int chosen = chosenNodes(routing, nodes);
+    int eligible = chosen == nodes ? experts : experts / nodes * chosen;
     int largest = Math.min(BufferConfig.MAX_TOP_K, eligible);
     check(
         topK >= 1 && topK <= largest,
@@ -74,7 +89,88 @@ public record PlanRequest(
         topK,
         "1.." + largest,
         "choose among the experts that exist");
+    if (routing instanceof RecordedRouting recorded) {
+      checkRecorded(experts, topK, recorded);
+    }
     check(sms >= 1, "sms", sms, "at least 1", "give the operation an SM");
+  }
+
+  private static void checkPlacement(
+      int ranks, int experts, @Nullable ReplicatedPlacement placement) {
+    if (placement != null) {
+      check(
+          placement.ranks() == ranks,
+          "ranks",
+          ranks,
+          placement.ranks() + " as in the placement",
+          "plan its ranks, or balance for these");
+      check(
+          placement.experts() == experts,
+          "experts",
+          experts,
+          placement.experts() + " as in the placement",
+          "plan its experts");
+    }
+  }
+
+  private static void checkRecorded(int experts, int topK, RecordedRouting recorded) {
+    check(
+        topK == recorded.topK(),
+        "topk",
+        topK,
+        recorded.topK() + " as in the recorded routing",
+        "leave it out");
+    check(
+        experts > recorded.greatestExpert(),
+        "experts",
+        experts,
+        "more than " + recorded.greatestExpert() + ", an expert of the recorded routing",
+        "plan all experts");
+  }
+
+  /** A plan of experts in blocks. */
+  public PlanRequest(
+      PlanKind kind,
+      int ranks,
+      int ranksPerNode,
+      int tokens,
+      int hidden,
+      int topK,
+      int experts,
+      PlanDType dtype,
+      PlanRouting routing,
+      int sms,
+      String backend) {
+    this(
+        kind,
+        ranks,
+        ranksPerNode,
+        tokens,
+        hidden,
+        topK,
+        experts,
+        dtype,
+        routing,
+        sms,
+        backend,
+        null);
+  }
+
+  /** The same request with another placement. */
+  public PlanRequest withPlacement(ReplicatedPlacement other) {
+    return new PlanRequest(
+        kind,
+        ranks,
+        ranksPerNode,
+        tokens,
+        hidden,
+        topK,
+        experts,
+        dtype,
+        routing,
+        sms,
+        backend,
+        other);
   }
 
   private static void range(String field, int value, int greatest) {
@@ -93,9 +189,18 @@ public record PlanRequest(
     return ranks / ranksPerNode;
   }
 
-  /** Experts of a rank. */
-  int expertsPerRank() {
-    return experts / ranks;
+  /** The placement, blocks if none is given. */
+  public ReplicatedPlacement placed() {
+    return placement == null
+        ? ReplicatedPlacement.of(ExpertPlacement.blocks(experts, ranks))
+        : placement;
+  }
+
+  /** Whether every rank has the same number of experts, in blocks, each once. */
+  boolean isInBlocks() {
+    return experts % ranks == 0
+        && (placement == null
+            || placement.equals(ReplicatedPlacement.of(ExpertPlacement.blocks(experts, ranks))));
   }
 
   /** Groups that a token chooses, each the experts of a node. */

@@ -6,7 +6,6 @@ import org.ep4j.BufferSizes;
 import org.ep4j.EngineName;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
-import org.ep4j.ExpertPlacement;
 import org.ep4j.engine.EngineProvider;
 
 /** Memory of a buffer of the CUDA engine. Needs no GPU: the engine only computes its layout. */
@@ -23,7 +22,7 @@ public final class PlannedMemory {
         BufferConfig.builder()
             .hidden(request.hidden())
             .topK(request.topK())
-            .placement(ExpertPlacement.blocks(request.experts(), request.ranks()))
+            .placement(request.placed().placement())
             .ranksPerNode(request.ranksPerNode())
             .engine(EngineName.CUDA)
             .backend(request.backend());

@@ -20,11 +20,18 @@ public final class Traffic {
     this.betweenNodes = betweenNodes;
   }
 
-  /** The traffic of a request: exact means for uniform routing, sampled otherwise. */
+  /**
+   * The traffic of a request: exact means for uniform routing of experts in equal blocks, counted
+   * otherwise.
+   */
   public static Traffic of(PlanRequest request) {
-    return request.routing().kind() == RoutingKind.UNIFORM
-        ? expected(request)
-        : SampledTraffic.draw(request, SampledTraffic.SEED);
+    return isUniform(request) ? expected(request) : CountedTraffic.of(request, RoutedTokens.SEED);
+  }
+
+  private static boolean isUniform(PlanRequest request) {
+    return request.routing() instanceof DrawnRouting drawn
+        && drawn.kind() == RoutingKind.UNIFORM
+        && request.isInBlocks();
   }
 
   /**
@@ -41,7 +48,7 @@ public final class Traffic {
     double toRank;
     double toNode;
     if (request.kind() == PlanKind.HT) {
-      toRank = tokens * chosen * hit(eligible, request.expertsPerRank(), request.topK());
+      toRank = tokens * chosen * hit(eligible, request.experts() / ranks, request.topK());
       toNode = tokens * chosen * hit(eligible, request.experts() / nodes, request.topK());
     } else {
       toRank = tokens * request.topK() / ranks;
@@ -86,9 +93,10 @@ public final class Traffic {
     return betweenNodes[source][target];
   }
 
-  /** Received rows of the busiest rank over their mean. */
+  /** Received rows of the busiest rank over their mean; 1 without rows. */
   public double imbalance() {
     double mean = ranks.stream().mapToDouble(RankTraffic::received).average().orElseThrow();
-    return ranks.stream().mapToDouble(RankTraffic::received).max().orElseThrow() / mean;
+    double max = ranks.stream().mapToDouble(RankTraffic::received).max().orElseThrow();
+    return max == 0 ? 1 : max / mean;
   }
 }

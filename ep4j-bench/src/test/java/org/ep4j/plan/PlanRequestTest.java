@@ -6,7 +6,9 @@ import java.util.EnumMap;
 import java.util.Map;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.ep4j.ErrorCode;
+import org.ep4j.ExpertPlacement;
 import org.ep4j.InvalidArgumentException;
+import org.ep4j.ReplicatedPlacement;
 import org.junit.jupiter.api.Test;
 
 class PlanRequestTest {
@@ -26,6 +28,32 @@ class PlanRequestTest {
     shape(() -> Requests.ht(2, 2).sms(0).build(), "sms = 0");
     shape(() -> Requests.ht(4, 2).groups(-1).build(), "grouped = -1", "0 or more");
     shape(() -> Requests.ht(4, 2).groups(1).topK(3).build(), "topk = 3", "1..2");
+  }
+
+  @Test
+  void placementsForOtherRanksOrExpertsAreRefused() {
+    ReplicatedPlacement placed = ReplicatedPlacement.of(ExpertPlacement.blocks(9, 4));
+    shape(() -> Requests.ht(2, 2).experts(9).placement(placed).build(), "ranks = 2", "4 as in");
+    shape(() -> Requests.ht(4, 2).experts(8).placement(placed).build(), "experts = 8", "9 as in");
+    shape(
+        () -> Requests.ht(4, 2).experts(9).groups(1).placement(placed).build(),
+        "experts = 9",
+        "2 nodes");
+    Requests.ht(4, 2).experts(9).topK(9).placement(placed).build();
+  }
+
+  @Test
+  void recordingsWithOtherExpertsAreRefused() {
+    RecordedRouting recorded = new RecordedRouting(new int[] {0, 7}, 2, 1);
+    shape(
+        () -> Requests.ht(2, 2).experts(6).topK(2).recorded(recorded).build(),
+        "experts = 6",
+        "more than 7");
+    shape(
+        () -> Requests.ht(2, 2).experts(8).topK(3).recorded(recorded).build(),
+        "topk = 3",
+        "2 as in");
+    Requests.ht(2, 2).experts(8).topK(2).recorded(recorded).build();
   }
 
   @Test

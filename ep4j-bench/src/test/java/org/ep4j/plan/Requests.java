@@ -3,7 +3,9 @@ package org.ep4j.plan;
 import java.util.EnumMap;
 import java.util.Map;
 import org.ep4j.BackendName;
+import org.ep4j.ReplicatedPlacement;
 import org.ep4j.verify.RoutingKind;
+import org.jspecify.annotations.Nullable;
 
 /** Requests and profiles for tests; what a test does not set is small or free of cost. */
 final class Requests {
@@ -19,6 +21,8 @@ final class Requests {
   private int groups;
   private int sms = 1;
   private String backend = BackendName.DIRECT;
+  private @Nullable RecordedRouting recorded;
+  private @Nullable ReplicatedPlacement placement;
 
   private Requests(int ranks, int ranksPerNode) {
     this.ranks = ranks;
@@ -80,6 +84,16 @@ final class Requests {
     return this;
   }
 
+  Requests recorded(RecordedRouting value) {
+    recorded = value;
+    return this;
+  }
+
+  Requests placement(ReplicatedPlacement value) {
+    placement = value;
+    return this;
+  }
+
   PlanRequest build() {
     return new PlanRequest(
         kind,
@@ -90,9 +104,10 @@ final class Requests {
         topK,
         experts,
         dtype,
-        new PlanRouting(routing, groups),
+        recorded == null ? new DrawnRouting(routing, groups) : recorded,
         sms,
-        backend);
+        backend,
+        placement);
   }
 
   /** Constants of a machine in which everything is free, but for those given. */

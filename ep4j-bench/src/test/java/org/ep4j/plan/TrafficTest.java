@@ -3,10 +3,13 @@ package org.ep4j.plan;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 import java.util.function.ToDoubleFunction;
 import org.assertj.core.data.Offset;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.ReplicatedPlacement;
 import org.ep4j.verify.RoutingKind;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -71,13 +74,37 @@ class TrafficTest {
         Requests.ht(8, 2).kind(kind).tokens(4096).experts(64).topK(6).groups(2).build();
     for (PlanRequest request : List.of(all, grouped)) {
       RankTraffic expected = rank(request);
-      for (RankTraffic sampled : SampledTraffic.draw(request, 7).ranks()) {
+      for (RankTraffic sampled : CountedTraffic.of(request, 7).ranks()) {
         for (ToDoubleFunction<RankTraffic> field : FIELDS) {
           // 8192 tokens a rank: 6 % are more than five standard deviations of every field.
           assertThat(field.applyAsDouble(sampled) / field.applyAsDouble(expected))
               .as("%s of %s", sampled, request)
               .isCloseTo(1, within(0.06));
         }
+      }
+    }
+  }
+
+  /** Relabelled experts and unequal blocks are counted, equal blocks have a closed form. */
+  @Test
+  void countedPlacementsAgreeWithTheClosedForm() {
+    Requests blocks = Requests.ht(8, 2).tokens(4096).experts(64).topK(6);
+    int[] rankOf = new int[64];
+    Arrays.setAll(rankOf, e -> e % 8);
+    Traffic expected = Traffic.of(blocks.build());
+
+    Traffic counted =
+        Traffic.of(
+            blocks.placement(ReplicatedPlacement.of(ExpertPlacement.table(rankOf, 8))).build());
+
+    assertThat(counted).isNotEqualTo(expected);
+    for (int rank = 0; rank < 8; rank++) {
+      RankTraffic mean = expected.ranks().get(rank);
+      RankTraffic found = counted.ranks().get(rank);
+      assertThat(found.received()).isNotEqualTo(mean.received());
+      for (ToDoubleFunction<RankTraffic> field : FIELDS) {
+        assertThat(field.applyAsDouble(found) / field.applyAsDouble(mean))
+            .isCloseTo(1, within(0.06));
       }
     }
   }
@@ -89,14 +116,19 @@ class TrafficTest {
       int onNode = 1 << random.nextInt(3);
       int nodes = 1 + random.nextInt(4);
       int ranks = onNode * nodes;
-      PlanRequest request =
+      Requests requests =
           Requests.ht(ranks, onNode)
               .kind(random.nextBoolean() ? PlanKind.HT : PlanKind.LL)
               .routing(RoutingKind.values()[random.nextInt(3)])
               .tokens(1 + random.nextInt(300))
               .experts(ranks * (1 + random.nextInt(4)))
-              .topK(1 + random.nextInt(Math.min(8, ranks)))
-              .build();
+              .topK(1 + random.nextInt(Math.min(8, ranks)));
+      PlanRequest request = requests.build();
+      if (ranks > 1 && random.nextBoolean()) {
+        long[] load = random.longs(request.experts(), 1, 100).toArray();
+        int replicas = random.nextInt(request.experts() + 1);
+        request = request.withPlacement(ExpertPlacement.balance(load, ranks, replicas));
+      }
       Traffic traffic = Traffic.of(request);
 
       same(traffic, RankTraffic::sent, RankTraffic::received, request);

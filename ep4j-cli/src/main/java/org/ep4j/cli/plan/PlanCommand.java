@@ -1,6 +1,7 @@
 package org.ep4j.cli.plan;
 
 import java.io.PrintWriter;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Locale;
 import java.util.concurrent.Callable;
@@ -9,12 +10,16 @@ import java.util.regex.Pattern;
 import org.ep4j.BackendName;
 import org.ep4j.BufferSizes;
 import org.ep4j.ErrorCode;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.ReplicatedPlacement;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Json;
 import org.ep4j.cli.text.OutputFile;
 import org.ep4j.cli.text.Style;
+import org.ep4j.plan.DrawnRouting;
 import org.ep4j.plan.MachineProfile;
+import org.ep4j.plan.PlacementGain;
 import org.ep4j.plan.Plan;
 import org.ep4j.plan.PlanDType;
 import org.ep4j.plan.PlanKind;
@@ -22,9 +27,11 @@ import org.ep4j.plan.PlanRequest;
 import org.ep4j.plan.PlanRouting;
 import org.ep4j.plan.PlannedMemory;
 import org.ep4j.plan.ProfileConstant;
+import org.ep4j.plan.RecordedRouting;
 import org.ep4j.verify.RoutingKind;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
@@ -48,6 +55,8 @@ public final class PlanCommand implements Callable<Integer> {
   private static final int HIGH_THROUGHPUT_TOKENS = 4096;
   private static final int LOW_LATENCY_TOKENS = 128;
   private static final int USUAL_RANKS_PER_NODE = 8;
+  private static final int USUAL_TOP_K = 8;
+  private static final int USUAL_EXPERTS = 256;
 
   @Option(
       names = "--machine",
@@ -87,7 +96,7 @@ public final class PlanCommand implements Callable<Integer> {
   @Option(
       names = "--tokens",
       paramLabel = "N",
-      description = "Tokens of each rank; default 4096, 128 for ll.")
+      description = "Tokens of each rank; default 4096, 128 for ll, or as recorded.")
   private @Nullable Integer tokens;
 
   @Option(
@@ -99,17 +108,17 @@ public final class PlanCommand implements Callable<Integer> {
 
   @Option(
       names = "--topk",
-      defaultValue = "8",
       paramLabel = "N",
-      description = "Experts of a token; default ${DEFAULT-VALUE}.")
-  private int topk;
+      description = "Experts of a token; default 8, or as recorded.")
+  private @Nullable Integer topk;
 
   @Option(
       names = "--experts",
-      defaultValue = "256",
       paramLabel = "N",
-      description = "Experts, a multiple of --ranks; default ${DEFAULT-VALUE}.")
-  private int experts;
+      description =
+          "Experts, a multiple of --ranks unless they are placed; default 256, or as recorded or"
+              + " placed.")
+  private @Nullable Integer experts;
 
   @Option(
       names = "--dtype",
@@ -121,11 +130,14 @@ public final class PlanCommand implements Callable<Integer> {
   @Option(
       names = "--routing",
       defaultValue = "uniform",
-      paramLabel = "KIND",
+      paramLabel = "KIND|FILE",
       description =
-          "uniform, zipf, hot, or grouped:G (experts of a token on G nodes, or all); default"
-              + " ${DEFAULT-VALUE}. Files cannot be read yet.")
+          "uniform, zipf, hot, grouped:G (experts of a token on G nodes, or all), or a recorded"
+              + " routing: a safetensors file with topk_idx [tokens, topk], or a directory with"
+              + " rank0.safetensors and so on; default ${DEFAULT-VALUE}.")
   private String routing = "";
+
+  @Mixin private PlacementOptions placements = new PlacementOptions();
 
   @Option(
       names = "--sms",
@@ -165,17 +177,33 @@ public final class PlanCommand implements Callable<Integer> {
       return ExitCodes.OK;
     }
     OutputFile file = outputFile();
+    placements.check(CommandSpecs.require(spec));
+    OutputFile placementFile = placements.output();
+    boolean toOutput = file != null && file.isStandardOutput();
+    boolean placementToOutput = placementFile != null && placementFile.isStandardOutput();
+    CommandSpecs.check(
+        spec,
+        !toOutput || !placementToOutput,
+        ErrorCode.CONFLICTING_OPTIONS,
+        "--json and --placement-out both write to standard output: name a file");
     MachineProfile profile = ProfileFile.read(machine);
     PlanRequest request = request(profile);
-    Plan plan = Plan.of(profile, request);
+    if (placements.isBalance()) {
+      request = request.withPlacement(placements.balanced(request));
+    }
+    PlacementGain gain = request.placement() == null ? null : PlacementGain.of(profile, request);
+    Plan plan = gain == null ? Plan.of(profile, request) : gain.placed();
     BufferSizes memory = PlannedMemory.of(request);
-    PlanReport report = new PlanReport(profile, request, plan, memory);
-    boolean toOutput = file != null && file.isStandardOutput();
-    PrintWriter tables = toOutput ? CommandSpecs.require(spec).commandLine().getErr() : out;
+    PlanReport report = new PlanReport(profile, request, plan, memory, gain);
+    boolean taken = toOutput || placementToOutput;
+    PrintWriter tables = taken ? CommandSpecs.require(spec).commandLine().getErr() : out;
     tables.print(report.text(Style.detect()));
     tables.flush();
     if (file != null) {
       file.write(Json.text(report.tree()));
+    }
+    if (placementFile != null) {
+      placementFile.write(PlacementFile.text(request.placed()));
     }
     return ExitCodes.OK;
   }
@@ -202,39 +230,69 @@ public final class PlanCommand implements Callable<Integer> {
         "--backend",
         backend,
         "direct, nccl or nvshmem");
+    int usualTopK = USUAL_TOP_K;
+    int usualExperts = USUAL_EXPERTS;
+    PlanRouting chosen = drawn();
+    if (chosen == null) {
+      RecordingFile.Recording recording = recorded();
+      RecordedRouting found = recording.routing();
+      usualTokens = found.mostTokens(Math.max(1, ranks));
+      usualTopK = found.topK();
+      usualExperts = recording.experts().orElse(usualExperts);
+      chosen = found;
+    }
+    ReplicatedPlacement placement = placements.read();
+    if (placement != null) {
+      usualExperts = placement.experts();
+    }
+    int settledExperts = experts == null ? usualExperts : experts;
+    if (placement == null && placements.isBalance()) {
+      // Until the load is known: any number of experts, each once.
+      placement = ReplicatedPlacement.of(ExpertPlacement.blocks(settledExperts, ranks));
+    }
     return new PlanRequest(
         kind,
         ranks,
         ranksPerNode == null ? usual : ranksPerNode,
         tokens == null ? usualTokens : tokens,
         hidden,
-        topk,
-        experts,
+        topk == null ? usualTopK : topk,
+        settledExperts,
         dtype,
-        routing(),
+        chosen,
         sms,
-        name);
+        name,
+        placement);
   }
 
-  private PlanRouting routing() {
+  /** The routing that has a name, or null. */
+  private @Nullable PlanRouting drawn() {
     String word = routing.toLowerCase(Locale.ROOT);
     Matcher grouped = GROUPED.matcher(word);
     if (grouped.matches()) {
       int groups = Integer.parseInt(grouped.group(1));
       CommandSpecs.checkValue(spec, groups >= 1, "--routing", routing, "grouped:1 or more");
-      return new PlanRouting(RoutingKind.UNIFORM, groups);
+      return new DrawnRouting(RoutingKind.UNIFORM, groups);
     }
     for (RoutingKind known : RoutingKind.values()) {
       if (known.name().toLowerCase(Locale.ROOT).equals(word)) {
-        return new PlanRouting(known, 0);
+        return new DrawnRouting(known, 0);
       }
     }
-    throw CommandSpecs.usage(
-        CommandSpecs.require(spec),
+    return null;
+  }
+
+  private RecordingFile.Recording recorded() {
+    Path path = Path.of(routing);
+    CommandSpecs.check(
+        spec,
+        Files.exists(path),
         ErrorCode.PLAN_ROUTING,
-        "--routing = "
-            + routing
-            + "; it must be uniform, zipf, hot or grouped:G: recorded routings cannot be read yet,"
-            + " use the kind that resembles yours");
+        CommandSpecs.badValue(
+                "--routing",
+                routing,
+                "uniform, zipf, hot, grouped:G, or a file or directory that exists")
+            + ": correct it");
+    return RecordingFile.read(path);
   }
 }

@@ -4,16 +4,21 @@ import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 import org.ep4j.BufferSizes;
+import org.ep4j.ReplicatedPlacement;
 import org.ep4j.cli.Build;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
+import org.ep4j.plan.DrawnRouting;
 import org.ep4j.plan.MachineProfile;
+import org.ep4j.plan.PlacementGain;
 import org.ep4j.plan.Plan;
 import org.ep4j.plan.PlanKind;
 import org.ep4j.plan.PlanRequest;
 import org.ep4j.plan.Prediction;
+import org.ep4j.plan.RecordedRouting;
 import org.ep4j.plan.Term;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A plan as table and as JSON.
@@ -22,8 +27,14 @@ import org.ep4j.plan.Term;
  * @param request what is planned
  * @param plan the predictions
  * @param memory of a buffer on each rank
+ * @param gain what the placement changes; null for experts in blocks
  */
-record PlanReport(MachineProfile profile, PlanRequest request, Plan plan, BufferSizes memory) {
+record PlanReport(
+    MachineProfile profile,
+    PlanRequest request,
+    Plan plan,
+    BufferSizes memory,
+    @Nullable PlacementGain gain) {
   /** The table, and notes on its units. */
   String text(Style style) {
     StringBuilder text = new StringBuilder();
@@ -65,9 +76,47 @@ record PlanReport(MachineProfile profile, PlanRequest request, Plan plan, Buffer
                     Units.bytes(memory.symmetricBytes())))
         .append(
             "The busiest rank receives %s of the mean.%n"
-                .formatted(Units.fixed(100 * plan.imbalance(), 0) + " %"))
-        .append("Parts of a time overlap and do not add up. Errors to expect: docs/plan.md.\n");
+                .formatted(Units.fixed(100 * plan.imbalance(), 0) + " %"));
+    if (gain != null) {
+      text.append('\n').append(gainTable(gain).render(style)).append('\n');
+    }
+    text.append("Parts of a time overlap and do not add up. Errors to expect: docs/plan.md.\n");
     return text.toString();
+  }
+
+  private Table gainTable(PlacementGain found) {
+    ReplicatedPlacement placed = request.placed();
+    Table table = new Table("", "blocks", "placed", "gain");
+    gainRow(table, "dispatch", found.blocks().dispatch(), found.placed().dispatch());
+    gainRow(table, "combine", found.blocks().combine(), found.placed().combine());
+    table.row(
+        "mean / max load of a rank",
+        Units.fixed(found.blocksBalance(), 3),
+        Units.fixed(found.placedBalance(), 3),
+        times(found.placedBalance() / found.blocksBalance()));
+    table.row(
+        "mean / max received rows",
+        Units.fixed(1 / found.blocks().imbalance(), 3),
+        Units.fixed(1 / found.placed().imbalance(), 3),
+        times(found.blocks().imbalance() / found.placed().imbalance()));
+    table.row(
+        "most experts on a rank",
+        String.valueOf((request.experts() + request.ranks() - 1) / request.ranks()),
+        String.valueOf(placed.placement().maxLocalExperts()),
+        "");
+    return table;
+  }
+
+  private static void gainRow(Table table, String name, Prediction before, Prediction after) {
+    table.row(
+        name,
+        Units.micros(before.micros()),
+        Units.micros(after.micros()),
+        times(before.micros() / after.micros()));
+  }
+
+  private static String times(double factor) {
+    return Units.fixed(factor, 2) + " x";
   }
 
   private String unit() {
@@ -78,8 +127,11 @@ record PlanReport(MachineProfile profile, PlanRequest request, Plan plan, Buffer
   }
 
   private String routing() {
-    String kind = request.routing().kind().name().toLowerCase(Locale.ROOT);
-    return request.routing().groups() == 0 ? kind : "grouped:" + request.routing().groups();
+    return switch (request.routing()) {
+      case RecordedRouting recorded -> "recorded (" + recorded.tokens() + " tokens)";
+      case DrawnRouting drawn when drawn.groups() > 0 -> "grouped:" + drawn.groups();
+      case DrawnRouting drawn -> drawn.kind().name().toLowerCase(Locale.ROOT);
+    };
   }
 
   private static void row(Table table, String name, Prediction prediction) {
@@ -122,7 +174,24 @@ record PlanReport(MachineProfile profile, PlanRequest request, Plan plan, Buffer
     tree.put("imbalance", plan.imbalance());
     tree.put("dispatch_terms", terms(plan.dispatch()));
     tree.put("combine_terms", terms(plan.combine()));
+    if (gain != null) {
+      tree.put("placement", placement(gain));
+    }
     return tree;
+  }
+
+  private Map<String, Object> placement(PlacementGain found) {
+    ReplicatedPlacement placed = request.placed();
+    int physical = placed.placement().experts();
+    Map<String, Object> fields = new LinkedHashMap<>();
+    fields.put("replicas", physical - placed.experts());
+    fields.put("experts_per_rank", placed.placement().maxLocalExperts());
+    fields.put("balancedness", found.placedBalance());
+    fields.put("blocks_balancedness", found.blocksBalance());
+    fields.put("blocks_dispatch_us", found.blocks().dispatch().micros());
+    fields.put("blocks_combine_us", found.blocks().combine().micros());
+    fields.put("blocks_imbalance", found.blocks().imbalance());
+    return fields;
   }
 
   private Map<String, Object> configuration() {

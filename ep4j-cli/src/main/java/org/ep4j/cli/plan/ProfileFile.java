@@ -1,9 +1,7 @@
 package org.ep4j.cli.plan;
 
-import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
-import com.fasterxml.jackson.core.StreamReadFeature;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -13,10 +11,8 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.plan.MachineProfile;
 import org.ep4j.plan.ProfileConstant;
 import org.jspecify.annotations.Nullable;
@@ -33,9 +29,10 @@ final class ProfileFile {
   private static final int VERSION = 1;
 
   /** A larger file is no profile. */
-  private static final long MAX_BYTES = 1 << 20;
+  private static final int MAX_MEBIBYTES = 1;
 
   private final String origin;
+  private final JsonInput input;
   private String name;
   private int version;
   private final Map<ProfileConstant, MachineProfile.Sourced> constants =
@@ -43,7 +40,8 @@ final class ProfileFile {
 
   private ProfileFile(String origin) {
     this.origin = origin;
-    this.name = origin;
+    input = new JsonInput(origin, ErrorCode.PROFILE_INVALID);
+    name = origin;
   }
 
   /**
@@ -57,28 +55,24 @@ final class ProfileFile {
 
   /** The text of a profile. */
   static String text(String machine) {
-    try {
-      if (NAMES.contains(machine)) {
-        try (InputStream in =
-            ProfileFile.class.getResourceAsStream("profiles/" + machine + ".json")) {
-          if (in == null) {
-            throw new AssertionError("the jar lacks the profile " + machine);
-          }
-          return new String(in.readAllBytes(), StandardCharsets.UTF_8);
-        }
+    JsonInput input = new JsonInput(machine, ErrorCode.PROFILE_INVALID);
+    if (NAMES.contains(machine)) {
+      return builtIn(machine);
+    }
+    Path file = Path.of(machine);
+    if (!Files.isRegularFile(file)) {
+      throw input.bad(
+          "--machine", machine, "one of " + String.join(", ", NAMES) + " or a file", "correct it");
+    }
+    return input.text(file, MAX_MEBIBYTES);
+  }
+
+  private static String builtIn(String machine) {
+    try (InputStream in = ProfileFile.class.getResourceAsStream("profiles/" + machine + ".json")) {
+      if (in == null) {
+        throw new AssertionError("the jar lacks the profile " + machine);
       }
-      Path file = Path.of(machine);
-      if (!Files.isRegularFile(file)) {
-        throw bad(
-            "--machine",
-            machine,
-            "one of " + String.join(", ", NAMES) + " or a file",
-            "correct it");
-      }
-      if (Files.size(file) > MAX_BYTES) {
-        throw bad(machine, Files.size(file) + " bytes", "1 MiB at most", "name a profile");
-      }
-      return Files.readString(file);
+      return new String(in.readAllBytes(), StandardCharsets.UTF_8);
     } catch (IOException e) {
       throw new UncheckedIOException(
           ErrorCode.FILE_READ.message(machine + ": cannot be read: " + e), e);
@@ -88,78 +82,54 @@ final class ProfileFile {
   /** Parses and checks the text of a profile. */
   static MachineProfile parse(String origin, String text) {
     ProfileFile file = new ProfileFile(origin);
-    JsonFactory factory =
-        JsonFactory.builder().enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION).build();
-    try (JsonParser in = factory.createParser(text)) {
-      file.readProfile(in);
-    } catch (IOException e) {
-      String reason = String.valueOf(e.getMessage()).lines().findFirst().orElse("");
-      throw bad(origin, reason, "a JSON object", "correct the text");
-    }
-    if (file.version != VERSION) {
-      throw bad(
-          origin + ": version",
-          String.valueOf(file.version),
-          String.valueOf(VERSION),
-          "write the profile for this version of ep4j");
-    }
+    file.input.read(text, file::readField);
+    file.input.requireVersion(file.version, VERSION);
     return new MachineProfile(file.name, origin, file.constants);
   }
 
-  private void readProfile(JsonParser in) throws IOException {
-    expect(in.nextToken(), JsonToken.START_OBJECT, origin);
-    while (in.nextToken() == JsonToken.FIELD_NAME) {
-      String field = in.currentName();
-      JsonToken value = in.nextToken();
-      switch (field) {
-        case "version" -> {
-          expect(value, JsonToken.VALUE_NUMBER_INT, field);
-          version = in.getIntValue();
-        }
-        case "name" -> {
-          expect(value, JsonToken.VALUE_STRING, field);
-          name = in.getText();
-        }
-        case "description" -> expect(value, JsonToken.VALUE_STRING, field);
-        case "constants" -> readConstants(in);
-        default ->
-            throw bad(
-                origin,
-                "field '" + field + "'",
-                "version, name, description or constants",
-                "remove it");
+  private void readField(JsonParser in, String field, @Nullable JsonToken value)
+      throws IOException {
+    switch (field) {
+      case "version" -> {
+        input.expect(value, JsonToken.VALUE_NUMBER_INT, field);
+        version = in.getIntValue();
       }
-    }
-    if (in.nextToken() != null) {
-      throw bad(origin, "text behind the object", "one JSON object", "remove the rest");
-    }
-  }
-
-  private void readConstants(JsonParser in) throws IOException {
-    expect(in.currentToken(), JsonToken.START_OBJECT, "constants");
-    while (in.nextToken() == JsonToken.FIELD_NAME) {
-      String key = in.currentName();
-      ProfileConstant constant =
-          Arrays.stream(ProfileConstant.values())
-              .filter(known -> known.key().equals(key))
-              .findFirst()
-              .orElseThrow(
-                  () ->
-                      bad(
-                          origin,
-                          "constant '" + key + "'",
-                          "one of "
-                              + Arrays.stream(ProfileConstant.values())
-                                  .map(ProfileConstant::key)
-                                  .toList(),
-                          "remove it or correct its name"));
-      in.nextToken();
-      constants.put(constant, readConstant(in, key));
+      case "name" -> {
+        input.expect(value, JsonToken.VALUE_STRING, field);
+        name = in.getText();
+      }
+      case "description" -> input.expect(value, JsonToken.VALUE_STRING, field);
+      case "constants" -> input.object(in, field, this::readConstant);
+      default ->
+          throw input.bad(
+              origin,
+              "field '" + field + "'",
+              "version, name, description or constants",
+              "remove it");
     }
   }
 
-  private MachineProfile.Sourced readConstant(JsonParser in, String key) throws IOException {
-    expect(in.currentToken(), JsonToken.START_OBJECT, key);
+  private void readConstant(JsonParser in, String key, @Nullable JsonToken token)
+      throws IOException {
+    ProfileConstant constant =
+        Arrays.stream(ProfileConstant.values())
+            .filter(known -> known.key().equals(key))
+            .findFirst()
+            .orElseThrow(
+                () ->
+                    input.bad(
+                        origin,
+                        "constant '" + key + "'",
+                        "one of "
+                            + Arrays.stream(ProfileConstant.values())
+                                .map(ProfileConstant::key)
+                                .toList(),
+                        "remove it or correct its name"));
+    constants.put(constant, readSourced(in, key));
+  }
+
+  private MachineProfile.Sourced readSourced(JsonParser in, String key) throws IOException {
+    input.expect(in.currentToken(), JsonToken.START_OBJECT, key);
     double value = Double.NaN;
     String source = "";
     while (in.nextToken() == JsonToken.FIELD_NAME) {
@@ -168,35 +138,19 @@ final class ProfileFile {
       switch (field) {
         case "value" -> {
           if (!token.isNumeric()) {
-            throw bad(origin + ": " + key, in.getText(), "a number", "write a JSON number");
+            throw input.bad(origin + ": " + key, in.getText(), "a number", "write a JSON number");
           }
           value = in.getDoubleValue();
         }
         case "source" -> {
-          expect(token, JsonToken.VALUE_STRING, key + ".source");
+          input.expect(token, JsonToken.VALUE_STRING, key + ".source");
           source = in.getText();
         }
         default ->
-            throw bad(origin + ": " + key, "field '" + field + "'", "value or source", "remove it");
+            throw input.bad(
+                origin + ": " + key, "field '" + field + "'", "value or source", "remove it");
       }
     }
     return new MachineProfile.Sourced(value, source);
-  }
-
-  private void expect(@Nullable JsonToken found, JsonToken wanted, String field) {
-    if (found != wanted) {
-      throw bad(origin + ": " + field, word(found), word(wanted), "correct the JSON");
-    }
-  }
-
-  private static String word(@Nullable JsonToken token) {
-    return token == null
-        ? "the end of the text"
-        : token.name().toLowerCase(Locale.ROOT).replace('_', ' ');
-  }
-
-  private static InvalidArgumentException bad(
-      String field, String value, String limit, String remedy) {
-    return new InvalidArgumentException(ErrorCode.PROFILE_INVALID, field, value, limit, remedy);
   }
 }

@@ -7,9 +7,13 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.ep4j.ErrorCode;
+import org.ep4j.ReplicatedPlacement;
+import org.ep4j.Tensor;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.io.SafetensorsWriter;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -93,6 +97,106 @@ class PlanCommandTest {
   }
 
   @Test
+  void balancedPlacementsAreWrittenAndReadAgain() {
+    Path file = scratch.resolve("placement.json");
+    String[] options = {"--machine", "h100-cx7", "--ranks", "16", "--routing", "zipf"};
+
+    CommandLineRun balanced =
+        run(with(options, "--balance", "--replicas", "32", "--placement-out", file.toString()));
+    CommandLineRun read = run(with(options, "--placement", file.toString()));
+
+    assertThat(balanced.code()).as(balanced.err()).isEqualTo(ExitCodes.OK);
+    assertThat(balanced.out()).contains("blocks", "placed", "mean / max load of a rank");
+    assertThat(busiest(balanced)).isLessThan(103);
+    assertThat(busiest(run(options))).isGreaterThan(150);
+    assertThat(read.out()).isEqualTo(balanced.out());
+    assertThat(PlacementFile.read(file).placement().experts()).isEqualTo(288);
+  }
+
+  @Test
+  void theFileHasTheGainOfAPlacement() {
+    CommandLineRun run =
+        run("--machine", "h200", "--kind", "ll", "--routing", "hot", "--balance", "--json", "-");
+
+    // An eighth of 256 experts more: 36 slots on each of 8 ranks.
+    assertThat(run.out())
+        .contains("\"replicas\" : 32", "\"experts_per_rank\" : 36", "\"balancedness\" : 0.99")
+        .contains("\"blocks_balancedness\" : 0.1", "\"blocks_dispatch_us\"")
+        .contains("\"blocks_combine_us\"", "\"blocks_imbalance\"");
+    assertThat(run.err()).contains("mean / max received rows");
+  }
+
+  @Test
+  void usualReplicasFillEqualSlots() {
+    Path file = scratch.resolve("placement.json");
+
+    CommandLineRun run =
+        run(
+            "--machine",
+            "h100-cx7",
+            "--ranks",
+            "24",
+            "--experts",
+            "100",
+            "--topk",
+            "4",
+            "--routing",
+            "zipf",
+            "--balance",
+            "--placement-out",
+            file.toString());
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    // 100 and 13 more are 113; 24 x 5 are the next equal slots.
+    assertThat(PlacementFile.read(file).placement().experts()).isEqualTo(120);
+  }
+
+  @Test
+  void groupsOfABalancedPlanStayOnTheirNodes() {
+    Path file = scratch.resolve("placement.json");
+
+    CommandLineRun run =
+        run(
+            "--machine",
+            "h100-cx7",
+            "--ranks",
+            "32",
+            "--routing",
+            "grouped:2",
+            "--balance",
+            "--placement-out",
+            file.toString());
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    ReplicatedPlacement placed = PlacementFile.read(file);
+    for (int physical = 0; physical < placed.placement().experts(); physical++) {
+      int first =
+          placed.placement().rankOf(placed.replica(placed.logicalOf(physical) / 64 * 64, 0));
+      assertThat(placed.placement().rankOf(physical) / 8).isEqualTo(first / 8);
+    }
+  }
+
+  @Test
+  void recordedRoutingSetsTokensTopkAndExperts() {
+    Path file = scratch.resolve("routing.safetensors");
+    long[] ids = new long[64 * 3];
+    for (int i = 0; i < ids.length; i++) {
+      ids[i] = i % 3 == 0 ? 0 : 1 + i % 15;
+    }
+    SafetensorsWriter.write(
+        file, Map.of("experts", "16"), Map.of("topk_idx", Tensor.of(ids, 64, 3)));
+
+    CommandLineRun run = run("--machine", "h200", "--routing", file.toString());
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out())
+        .contains("8 ranks, 8 on a node, 8 tokens", "top-3 of 16", "recorded (64 tokens) routing");
+    CommandLineRun fewer = run("--machine", "h200", "--routing", file.toString(), "--experts", "8");
+    assertThat(fewer.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(fewer.err()).contains(ErrorCode.PLAN_SHAPE.id(), "experts = 8", "more than 15");
+  }
+
+  @Test
   void aPrintedProfileIsAMachine() throws IOException {
     CommandLineRun printed = run("--machine", "b200", "--profile");
     Path file = scratch.resolve("mine.json");
@@ -114,7 +218,17 @@ class PlanCommandTest {
         "--sms 133 | PLAN_SHAPE | sms = 133; it must be 1..132 on h100-cx7",
         "--topk 65 | PLAN_SHAPE | topk = 65",
         "--routing grouped:0 | BAD_OPTION_VALUE | grouped:1 or more",
-        "--routing mine.safetensors | PLAN_ROUTING | recorded routings cannot be read yet",
+        "--routing mine.safetensors | PLAN_ROUTING | a file or directory that exists",
+        "--replicas 8 | CONFLICTING_OPTIONS | --replicas needs --balance",
+        "--placement-out p.json | CONFLICTING_OPTIONS | --placement-out needs --balance",
+        "--placement p.json --balance | CONFLICTING_OPTIONS | exclude each other",
+        "--placement p.json | PLACEMENT_INVALID | p.json; it must be a file",
+        "--balance --placement-out / | BAD_JSON_FILE | --placement-out /: is a directory",
+        "--balance --placement-out - --json - | CONFLICTING_OPTIONS | standard output",
+        "--balance --replicas -1 | EXPERT_REPLICAS | replicas = -1",
+        "--balance --replicas 3000 | EXPERT_REPLICAS | replicas = 3000; it must be 0..1792",
+        "--balance --experts 8 --ranks 16 --replicas 4 | EXPERT_REPLICAS | 8 replicas or more",
+        "--balance --ranks 0 | EXPERT_PLACEMENT | ranks = 0",
         "--backend auto | BAD_OPTION_VALUE | direct, nccl or nvshmem",
         "--dtype fp4 | BAD_OPTION_VALUE | --dtype",
         "--kind all | BAD_OPTION_VALUE | --kind",
@@ -148,9 +262,9 @@ class PlanCommandTest {
     return Integer.parseInt(line.replaceAll("\\D+", ""));
   }
 
-  private static String[] with(String[] options, String last) {
+  private static String[] with(String[] options, String... last) {
     List<String> all = new ArrayList<>(List.of(options));
-    all.add(last);
+    all.addAll(List.of(last));
     return all.toArray(String[]::new);
   }
 

@@ -10,11 +10,11 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import org.ep4j.plan.DrawnRouting;
 import org.ep4j.plan.Plan;
 import org.ep4j.plan.PlanDType;
 import org.ep4j.plan.PlanKind;
 import org.ep4j.plan.PlanRequest;
-import org.ep4j.plan.PlanRouting;
 import org.ep4j.plan.Prediction;
 import org.ep4j.verify.RoutingKind;
 import org.junit.jupiter.api.Test;
@@ -124,7 +124,7 @@ class PublishedTablesTest {
             8,
             Integer.parseInt(cells[6]),
             cells[8].equals("fp8") ? PlanDType.FP8 : PlanDType.BF16,
-            new PlanRouting(RoutingKind.UNIFORM, Integer.parseInt(cells[7])),
+            new DrawnRouting(RoutingKind.UNIFORM, Integer.parseInt(cells[7])),
             Integer.parseInt(cells[9]),
             cells[10]);
     Plan plan = Plan.of(ProfileFile.read(cells[1]), request);

@@ -3,22 +3,13 @@ package org.ep4j.plan;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import org.ep4j.verify.RoutingGenerator;
+import org.ep4j.ReplicatedPlacement;
 
 /**
- * Counts the rows of drawn tokens, those of {@code ep4j bench}. Counts are scaled to the tokens of
- * the request: they estimate means.
+ * Counts the rows of drawn or recorded tokens. Counts are scaled to the tokens of the request:
+ * those of drawn tokens estimate means.
  */
-final class SampledTraffic {
-  /** The seed of plans: the same request has the same traffic. */
-  static final long SEED = 1;
-
-  /** Tokens of all ranks together: seconds at most. */
-  private static final int MAX_DRAWN = 1 << 21;
-
-  /** Tokens of a rank that are worth drawing. */
-  private static final int ENOUGH = 8192;
-
+final class CountedTraffic {
   private final PlanRequest request;
   private final double[] sent;
   private final double[] received;
@@ -30,7 +21,7 @@ final class SampledTraffic {
   private final double[] nodeRowsIn;
   private final double[][] between;
 
-  private SampledTraffic(PlanRequest request) {
+  private CountedTraffic(PlanRequest request) {
     this.request = request;
     int ranks = request.ranks();
     sent = new double[ranks];
@@ -44,49 +35,52 @@ final class SampledTraffic {
     between = new double[request.nodes()][request.nodes()];
   }
 
-  static Traffic draw(PlanRequest request, long seed) {
-    int drawn = Math.min(Math.max(request.tokens(), ENOUGH), MAX_DRAWN / request.ranks());
-    RoutingGenerator generator =
-        new RoutingGenerator(
-            request.routing().kind(),
-            seed,
-            request.experts(),
-            request.topK(),
-            request.nodes(),
-            request.chosenNodes());
-    SampledTraffic counts = new SampledTraffic(request);
-    long[] experts = new long[request.topK()];
-    float[] weights = new float[request.topK()];
+  static Traffic of(PlanRequest request, long seed) {
+    CountedTraffic counts = new CountedTraffic(request);
+    RoutedTokens tokens = new RoutedTokens(request, seed);
+    ReplicatedPlacement placement = request.placed();
     int[] targets = new int[request.topK()];
-    for (int rank = 0; rank < request.ranks(); rank++) {
-      for (int token = 0; token < drawn; token++) {
-        generator.draw(rank, token, experts, weights);
-        for (int k = 0; k < targets.length; k++) {
-          targets[k] = (int) experts[k] / request.expertsPerRank();
-        }
-        Arrays.sort(targets);
-        if (request.kind() == PlanKind.HT) {
-          counts.addToken(rank, targets);
-        } else {
-          counts.addChoices(rank, targets);
-        }
-      }
+    tokens.forEachPhysical(
+        placement,
+        (rank, experts) -> {
+          for (int first = 0; first < experts.length; first += targets.length) {
+            int chosen = 0;
+            for (int k = 0; k < targets.length; k++) {
+              int expert = (int) experts[first + k];
+              if (expert >= 0) {
+                targets[chosen++] = placement.placement().rankOf(expert);
+              }
+            }
+            Arrays.sort(targets, 0, chosen);
+            counts.add(rank, targets, chosen);
+          }
+        });
+    return counts.scaled(tokens.scale());
+  }
+
+  /**
+   * @param targets ranks, sorted, with repetitions
+   * @param chosen number of targets
+   */
+  private void add(int source, int[] targets, int chosen) {
+    if (request.kind() == PlanKind.HT) {
+      addToken(source, targets, chosen);
+    } else {
+      addChoices(source, targets, chosen);
     }
-    return counts.scaled((double) request.tokens() / drawn);
   }
 
   /**
    * A token of high throughput: a row crosses once to each node, to the GPU with the index of its
    * source, and from there once to each rank.
-   *
-   * @param targets sorted ranks, with repetitions
    */
-  private void addToken(int source, int[] targets) {
+  private void addToken(int source, int[] targets, int chosen) {
     int onNode = request.ranksPerNode();
     int ownNode = source / onNode;
     int previousRank = -1;
     int previousNode = -1;
-    for (int target : targets) {
+    for (int k = 0; k < chosen; k++) {
+      int target = targets[k];
       if (target == previousRank) {
         continue;
       }
@@ -113,9 +107,10 @@ final class SampledTraffic {
   }
 
   /** A token of low latency: a row for each choice, straight to its rank. */
-  private void addChoices(int source, int[] targets) {
+  private void addChoices(int source, int[] targets, int chosen) {
     int onNode = request.ranksPerNode();
-    for (int target : targets) {
+    for (int k = 0; k < chosen; k++) {
+      int target = targets[k];
       sent[source]++;
       received[target]++;
       nodeRows[source]++;

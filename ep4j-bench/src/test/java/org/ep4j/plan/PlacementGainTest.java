@@ -1,0 +1,134 @@
+package org.ep4j.plan;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.within;
+
+import java.util.List;
+import java.util.Map;
+import org.ep4j.ExpertPlacement;
+import org.ep4j.ReplicatedPlacement;
+import org.ep4j.verify.RoutingKind;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+class PlacementGainTest {
+  /** Loads of drawn tokens with distinct experts, as a router makes them; 12.5 % replicas. */
+  @ParameterizedTest
+  @CsvSource({
+    "ZIPF, 256, 32, 8, HT", "ZIPF, 256, 16, 8, LL", "ZIPF, 64, 8, 4, HT", "ZIPF, 128, 16, 1, LL",
+    "HOT, 256, 32, 8, HT", "HOT, 256, 32, 8, LL", "HOT, 64, 8, 2, HT", "HOT, 256, 16, 1, HT"
+  })
+  void countedLoadsAreBalanced(RoutingKind kind, int experts, int ranks, int topK, PlanKind ops) {
+    PlanRequest request =
+        Requests.ht(ranks, ranks / 2)
+            .kind(ops)
+            .tokens(1024)
+            .experts(experts)
+            .topK(topK)
+            .routing(kind)
+            .build();
+    ReplicatedPlacement placed =
+        ExpertPlacement.balance(ExpertLoads.of(request), ranks, experts / 8);
+
+    PlacementGain gain = PlacementGain.of(slowLinks(), request.withPlacement(placed));
+
+    System.out.printf(
+        "%s %d experts, %d ranks, top-%d: load %.3f -> %.3f, busiest rank %.2f -> %.2f of mean%n",
+        kind,
+        experts,
+        ranks,
+        topK,
+        gain.blocksBalance(),
+        gain.placedBalance(),
+        gain.blocks().imbalance(),
+        gain.placed().imbalance());
+    assertThat(gain.placedBalance()).isBetween(0.95, 1 + 1e-9);
+    assertThat(gain.blocksBalance()).isLessThan(0.7);
+    assertThat(gain.placed().imbalance()).isLessThan(1.06);
+    assertThat(gain.placed().dispatch().micros())
+        .isLessThan(gain.blocks().dispatch().micros() * 0.9);
+  }
+
+  /** A machine whose time is that of its links. */
+  private static MachineProfile slowLinks() {
+    return Requests.machine(
+        Map.of(
+            ProfileConstant.RANKS_PER_NODE, 32.0,
+            ProfileConstant.NVLINK_DISPATCH_GBPS, 1.0,
+            ProfileConstant.NIC_GBPS, 1.0));
+  }
+
+  @Test
+  void blocksGainNothing() {
+    PlanRequest request = Requests.ht(8, 4).experts(32).topK(4).routing(RoutingKind.ZIPF).build();
+
+    PlacementGain gain =
+        PlacementGain.of(Requests.machine(Map.of()), request.withPlacement(request.placed()));
+
+    assertThat(gain.placed()).isEqualTo(gain.blocks());
+    assertThat(gain.placedBalance()).isEqualTo(gain.blocksBalance());
+    assertThat(gain.blocks()).isEqualTo(Plan.of(Requests.machine(Map.of()), request));
+  }
+
+  @Test
+  void uniformBlocksAreBalanced() {
+    PlanRequest request = Requests.ht(4, 4).experts(8).topK(2).build();
+    assertThat(ExpertLoads.of(request)).containsOnly(1);
+
+    // Uneven blocks: 3, 3, 2, 2 of 10.
+    PlanRequest uneven =
+        Requests.ht(4, 4)
+            .experts(10)
+            .topK(2)
+            .placement(ReplicatedPlacement.of(ExpertPlacement.blocks(10, 4)))
+            .build();
+    PlacementGain gain = PlacementGain.of(Requests.machine(Map.of()), uneven);
+    assertThat(gain.blocksBalance()).isCloseTo(2.5 / 3, within(1e-12));
+  }
+
+  @Test
+  void recordedLoadsAreCounted() {
+    RecordedRouting recorded = new RecordedRouting(new int[] {0, 1, 0, 2, 0, -1, 3, 0}, 2, 2, 2);
+    PlanRequest request = Requests.ht(2, 2).tokens(2).experts(4).topK(2).recorded(recorded).build();
+
+    assertThat(ExpertLoads.of(request)).containsExactly(4, 1, 1, 1);
+    List<RankTraffic> ranks = Traffic.of(request).ranks();
+    // Tokens {0, 1} and {0, 2} of rank 0, {0} and {3, 0} of rank 1.
+    assertThat(ranks.get(0)).isEqualTo(new RankTraffic(3, 4, 2, 1, 2, 0, 0, 2));
+    assertThat(ranks.get(1)).isEqualTo(new RankTraffic(3, 2, 2, 2, 1, 0, 0, 2));
+  }
+
+  @Test
+  void replicasDivideTheRowsOfAnExpert() {
+    // Every token chooses expert 0, which lies on both ranks: each keeps half of its rows.
+    RecordedRouting recorded = new RecordedRouting(new int[] {0, 0, 0, 0, 0, 0, 0, 0}, 1, 4, 4);
+    Requests base = Requests.ht(2, 1).tokens(4).experts(3).topK(1).recorded(recorded);
+    ReplicatedPlacement placed =
+        ReplicatedPlacement.of(ExpertPlacement.blocks(4, 2), new int[] {0, 1, 0, 2}, 3);
+
+    for (PlanKind kind : PlanKind.values()) {
+      Traffic traffic = Traffic.of(base.kind(kind).placement(placed).build());
+
+      assertThat(traffic.imbalance()).isEqualTo(1);
+      for (RankTraffic rank : traffic.ranks()) {
+        assertThat(rank.received()).isEqualTo(4);
+        assertThat(rank.nicOut()).isEqualTo(2);
+        assertThat(rank.nicIn()).isEqualTo(2);
+      }
+    }
+  }
+
+  @Test
+  void recordingsAreScaledToTheTokensOfThePlan() {
+    RecordedRouting recorded = new RecordedRouting(new int[] {0, 1, 1, 1}, 1, 2, 2);
+    Requests base = Requests.ht(2, 2).experts(2).topK(1).recorded(recorded);
+
+    RankTraffic few = Traffic.of(base.tokens(2).build()).ranks().get(1);
+    RankTraffic many = Traffic.of(base.tokens(200).build()).ranks().get(1);
+
+    assertThat(few.received()).isEqualTo(3);
+    assertThat(many.received()).isEqualTo(300);
+    assertThat(many.nvlinkIn()).isEqualTo(100);
+  }
+}
