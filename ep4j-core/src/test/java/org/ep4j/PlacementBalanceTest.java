@@ -26,8 +26,8 @@ class PlacementBalanceTest {
       int ranks = 1 + random.nextInt(24);
       long[] load = randomLoad(random, 1 + random.nextInt(80));
       int least = Math.max(0, ranks - load.length);
-      int most = load.length * (ranks - 1);
-      int replicas = Math.min(most, least + random.nextInt(40));
+      int max = load.length * (ranks - 1);
+      int replicas = Math.min(max, least + random.nextInt(40));
       String name = Arrays.toString(load) + " on " + ranks + " with " + replicas;
 
       ReplicatedPlacement balanced = ExpertPlacement.balance(load, ranks, replicas);

@@ -18,7 +18,7 @@ class ReplicatedPlacementTest {
       ReplicatedPlacement.of(ExpertPlacement.blocks(4, 2), new int[] {0, 1, 0, 2}, 3);
 
   @Test
-  void tablesAreReadBothWays() {
+  void tablesAreReadInBothDirections() {
     assertThat(SMALL.experts()).isEqualTo(3);
     assertThat(SMALL.ranks()).isEqualTo(2);
     assertThat(SMALL.replicas(0)).isEqualTo(2);

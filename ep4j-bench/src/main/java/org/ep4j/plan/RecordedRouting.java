@@ -88,12 +88,12 @@ public final class RecordedRouting implements PlanRouting {
   }
 
   /** Most tokens that one of {@code ranks} ranks has. */
-  public int mostTokens(int ranks) {
-    int most = 0;
+  public int maxTokens(int ranks) {
+    int max = 0;
     for (int rank = 0; rank < ranks; rank++) {
-      most = Math.max(most, first(rank + 1, ranks) - first(rank, ranks));
+      max = Math.max(max, first(rank + 1, ranks) - first(rank, ranks));
     }
-    return most;
+    return max;
   }
 
   /** First token of a rank among {@code ranks}. */

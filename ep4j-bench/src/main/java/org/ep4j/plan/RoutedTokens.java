@@ -24,23 +24,23 @@ final class RoutedTokens {
   private final PlanRequest request;
   private final long seed;
 
-  /** Tokens of the rank with the most. */
-  private final int most;
+  /** Tokens of the rank with the largest number. */
+  private final int maxTokens;
 
   RoutedTokens(PlanRequest request, long seed) {
     this.request = request;
     this.seed = seed;
-    most =
+    maxTokens =
         switch (request.routing()) {
           case DrawnRouting _ ->
               Math.min(Math.max(request.tokens(), ENOUGH), MAX_DRAWN / request.ranks());
-          case RecordedRouting recorded -> recorded.mostTokens(request.ranks());
+          case RecordedRouting recorded -> recorded.maxTokens(request.ranks());
         };
   }
 
   /** Tokens of the request for each of these. */
   double scale() {
-    return (double) request.tokens() / most;
+    return (double) request.tokens() / maxTokens;
   }
 
   /** Logical experts, in batches of at most the tokens of the request. */
@@ -75,8 +75,8 @@ final class RoutedTokens {
     long[] token = new long[request.topK()];
     float[] weights = new float[request.topK()];
     for (int rank = 0; rank < request.ranks(); rank++) {
-      for (int first = 0; first < most; first += batch()) {
-        int tokens = Math.min(batch(), most - first);
+      for (int first = 0; first < maxTokens; first += batch()) {
+        int tokens = Math.min(batch(), maxTokens - first);
         long[] experts = new long[tokens * token.length];
         for (int t = 0; t < tokens; t++) {
           generator.draw(rank, first + t, token, weights);

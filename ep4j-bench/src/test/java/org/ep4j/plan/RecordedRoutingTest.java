@@ -17,7 +17,7 @@ class RecordedRoutingTest {
   void recordedRanksKeepTheirTokens() {
     assertThat(TWO_RANKS.ofRank(0, 2)).containsExactly(0, 1, 2, 3, 4, 5);
     assertThat(TWO_RANKS.ofRank(1, 2)).containsExactly(6, 7, 0, -1);
-    assertThat(TWO_RANKS.mostTokens(2)).isEqualTo(3);
+    assertThat(TWO_RANKS.maxTokens(2)).isEqualTo(3);
     assertThat(TWO_RANKS.tokens()).isEqualTo(5);
     assertThat(TWO_RANKS.greatestExpert()).isEqualTo(7);
   }
@@ -28,9 +28,9 @@ class RecordedRoutingTest {
     assertThat(TWO_RANKS.ofRank(0, 3)).containsExactly(0, 1);
     assertThat(TWO_RANKS.ofRank(1, 3)).containsExactly(2, 3, 4, 5);
     assertThat(TWO_RANKS.ofRank(2, 3)).containsExactly(6, 7, 0, -1);
-    assertThat(TWO_RANKS.mostTokens(3)).isEqualTo(2);
+    assertThat(TWO_RANKS.maxTokens(3)).isEqualTo(2);
     assertThat(TWO_RANKS.ofRank(0, 8)).isEmpty();
-    assertThat(TWO_RANKS.mostTokens(8)).isEqualTo(1);
+    assertThat(TWO_RANKS.maxTokens(8)).isEqualTo(1);
   }
 
   @Test

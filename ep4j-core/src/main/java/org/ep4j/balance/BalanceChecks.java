@@ -11,13 +11,13 @@ final class BalanceChecks {
     checkLoad(load);
     require(ranks >= 1, "ranks", ranks, ">= 1", "pass the number of ranks");
     long slots = (long) load.length + replicas;
-    long most = Math.min(Balancer.MAX_SLOTS, (long) load.length * ranks) - load.length;
+    long max = Math.min(Balancer.MAX_SLOTS, (long) load.length * ranks) - load.length;
     require(
-        replicas >= 0 && replicas <= most,
+        replicas >= 0 && replicas <= max,
         "replicas",
         replicas,
         "0.."
-            + most
+            + max
             + ", at most one replica of each of the "
             + load.length
             + " experts on each of the "

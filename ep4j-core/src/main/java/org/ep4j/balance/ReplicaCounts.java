@@ -14,23 +14,23 @@ final class ReplicaCounts {
    *
    * @param load tokens of each expert
    * @param further replicas beyond one of each expert
-   * @param most replicas of an expert
+   * @param max replicas of an expert
    * @return replicas of each expert
    */
-  static int[] hottestFirst(long[] load, int further, int most) {
+  static int[] hottestFirst(long[] load, int further, int max) {
     int[] counts = new int[load.length];
     Arrays.fill(counts, 1);
     PriorityQueue<Integer> hottest =
         new PriorityQueue<>(
             Comparator.<Integer>comparingDouble(e -> -(double) load[e] / counts[e])
                 .thenComparing(Comparator.naturalOrder()));
-    for (int e = 0; e < load.length && most > 1; e++) {
+    for (int e = 0; e < load.length && max > 1; e++) {
       hottest.add(e);
     }
     for (int i = 0; i < further; i++) {
       int e = hottest.remove();
       counts[e]++;
-      if (counts[e] < most) {
+      if (counts[e] < max) {
         hottest.add(e);
       }
     }
@@ -41,12 +41,12 @@ final class ReplicaCounts {
    * The same for the first {@code hot} replicas; the others go to the coldest experts, one each in
    * turn. Equal slots force cold experts onto ranks that have enough load: halved, they add less.
    */
-  static int[] hottestThenColdest(long[] load, int hot, int further, int most) {
-    int[] counts = hottestFirst(load, hot, most);
+  static int[] hottestThenColdest(long[] load, int hot, int further, int max) {
+    int[] counts = hottestFirst(load, hot, max);
     Integer[] coldest = Packing.order(load.length, e -> load[e]);
     int left = further - hot;
     for (int i = 0; left > 0; i = (i + 1) % coldest.length) {
-      if (counts[coldest[i]] < most) {
+      if (counts[coldest[i]] < max) {
         counts[coldest[i]]++;
         left--;
       }

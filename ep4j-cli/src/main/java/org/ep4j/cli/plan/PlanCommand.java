@@ -236,7 +236,7 @@ public final class PlanCommand implements Callable<Integer> {
     if (chosen == null) {
       RecordingFile.Recording recording = recorded();
       RecordedRouting found = recording.routing();
-      usualTokens = found.mostTokens(Math.max(1, ranks));
+      usualTokens = found.maxTokens(Math.max(1, ranks));
       usualTopK = found.topK();
       usualExperts = recording.experts().orElse(usualExperts);
       chosen = found;

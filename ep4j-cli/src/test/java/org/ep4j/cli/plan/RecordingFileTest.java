@@ -43,7 +43,7 @@ class RecordingFileTest {
     RecordingFile.Recording recording = RecordingFile.read(scratch);
 
     assertThat(recording.routing().tokens()).isEqualTo(3);
-    assertThat(recording.routing().mostTokens(2)).isEqualTo(2);
+    assertThat(recording.routing().maxTokens(2)).isEqualTo(2);
     assertThat(recording.experts()).hasValue(16);
   }
 
