@@ -12,6 +12,7 @@ module org.ep4j {
   exports org.ep4j.group.rendezvous;
   exports org.ep4j.memory;
   exports org.ep4j.observe;
+  exports org.ep4j.relocation;
   exports org.ep4j.wire;
   exports org.ep4j.wire.support;
   exports org.ep4j.wire.tcp;

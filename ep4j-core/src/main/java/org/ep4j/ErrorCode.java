@@ -128,6 +128,12 @@ public enum ErrorCode {
       "A table of replicas does not fit its placement, or leaves an expert without a replica.",
       "Name one logical expert for each physical one, and every logical expert at least once."),
 
+  SLOT_MEMORY(
+      1025,
+      "The memory of a slot is not as long as the weights of an expert, or that length is out of"
+          + " range.",
+      "Pass native memory of a shared arena with the bytes of one expert for each local slot."),
+
   OPTIONS_EXCLUSIVE(
       1030,
       "Two options of an operation exclude each other.",
@@ -666,6 +672,12 @@ public enum ErrorCode {
       2203,
       "The region is in device memory and has no host segment.",
       "Use Region.memory() for the device address."),
+
+  RELOCATION_STATE(
+      2210,
+      "A relocation of experts has not begun, is not committed yet, has failed, or is closed.",
+      "Call begin(), then commit() on all ranks. After a failure close the relocation on all ranks and"
+          + " open another; the weights and the placement are those before begin()."),
 
   // 2300 to 2599: calls that the state of a buffer, a handle or a hook does not allow.
 

@@ -1,6 +1,7 @@
 package org.ep4j;
 
 import java.util.Arrays;
+import org.ep4j.balance.Alignment;
 
 /**
  * Experts of a model, the <em>logical</em> experts, of which some lie on several ranks. Each copy
@@ -157,6 +158,50 @@ public final class ReplicatedPlacement {
             : Tensor.of(
                 Arrays.stream(ids).mapToInt(Math::toIntExact).toArray(), idx.size(0), idx.size(1));
     return new Routing(physical, logical.topkWeights());
+  }
+
+  /**
+   * A placement with the loads of this one that moves few experts away from {@code current}: ranks
+   * exchange all their experts, and an expert that stays on a rank keeps its slot.
+   *
+   * @param current the placement in use, with the same {@link #placement()}
+   * @param ranksPerNode consecutive ranks whose experts stay together on a node, for placements
+   *     with groups; {@link #ranks()} lets every rank exchange its experts with any other
+   * @throws InvalidArgumentException if the placements differ in slots or experts, or {@code
+   *     ranksPerNode} does not divide the ranks
+   */
+  public ReplicatedPlacement alignedTo(ReplicatedPlacement current, int ranksPerNode) {
+    if (!current.placement.equals(placement) || current.experts() != experts()) {
+      throw new InvalidArgumentException(
+          ErrorCode.REPLICA_TABLE,
+          "current",
+          current.toString(),
+          "a placement of the same slots and experts: " + this,
+          "balance for the same ranks, experts and replicas");
+    }
+    if (ranksPerNode < 1 || ranks() % ranksPerNode != 0) {
+      throw bad("ranksPerNode", ranksPerNode, "a divisor of " + ranks(), "use whole nodes");
+    }
+    int[][] aligned = Alignment.align(byRank(), current.byRank(), ranksPerNode);
+    int[] table = new int[logicalOf.length];
+    for (int rank = 0; rank < aligned.length; rank++) {
+      for (int local = 0; local < aligned[rank].length; local++) {
+        table[placement.expertAt(rank, local)] = aligned[rank][local];
+      }
+    }
+    return new ReplicatedPlacement(placement, table, experts());
+  }
+
+  /** Logical experts of each rank, in the order of local numbers. */
+  private int[][] byRank() {
+    int[][] experts = new int[ranks()][];
+    for (int rank = 0; rank < experts.length; rank++) {
+      experts[rank] = new int[placement.localExperts(rank)];
+      for (int local = 0; local < experts[rank].length; local++) {
+        experts[rank][local] = logicalOf[placement.expertAt(rank, local)];
+      }
+    }
+    return experts;
   }
 
   /**

@@ -4,7 +4,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.within;
 
+import java.util.ArrayList;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Random;
 import java.util.Set;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
@@ -115,6 +117,80 @@ class ReplicatedPlacementTest {
     assertThat(SMALL.balancedness(load)).isCloseTo(0.9, within(1e-12));
     assertThat(SMALL.balancedness(new long[3])).isEqualTo(1);
     refused(() -> SMALL.rankLoads(new long[4]), ErrorCode.EXPERT_LOAD, "4 experts", "3 experts");
+  }
+
+  @Test
+  void alignedPlacementsKeepLoadsAndMoveFewExperts() {
+    Random random = new Random(SEED);
+    long moved = 0;
+    long movedBefore = 0;
+    for (int i = 0; i < 200; i++) {
+      int ranksPerNode = 1 + random.nextInt(4);
+      int ranks = ranksPerNode * (1 + random.nextInt(4));
+      int experts = ranks * (1 + random.nextInt(6));
+      int replicas = ranks == 1 ? 0 : random.nextInt(experts);
+      long[] load = random.longs(experts, 1, 1000).toArray();
+      ReplicatedPlacement current = ExpertPlacement.balance(load, ranks, replicas);
+      for (int e = 0; e < experts; e++) {
+        load[e] += random.nextInt(50);
+      }
+      ReplicatedPlacement next = ExpertPlacement.balance(load, ranks, replicas);
+
+      ReplicatedPlacement aligned = next.alignedTo(current, ranks);
+      ReplicatedPlacement onNodes = next.alignedTo(current, ranksPerNode);
+
+      for (ReplicatedPlacement other : new ReplicatedPlacement[] {aligned, onNodes}) {
+        assertThat(other.placement()).isEqualTo(next.placement());
+        assertThat(rankSets(other, 1)).containsExactlyInAnyOrderElementsOf(rankSets(next, 1));
+        assertThat(other.balancedness(load)).isCloseTo(next.balancedness(load), within(1e-9));
+      }
+      if (aligned.placement().experts() % ranks == 0) {
+        assertThat(rankSets(onNodes, ranksPerNode))
+            .containsExactlyInAnyOrderElementsOf(rankSets(next, ranksPerNode));
+      }
+      assertThat(current.alignedTo(current, ranks)).isEqualTo(current);
+      moved += moves(current, aligned);
+      movedBefore += moves(current, next);
+    }
+    System.out.println("slots that change: " + movedBefore + ", aligned " + moved);
+    assertThat(moved).isLessThan(movedBefore * 4 / 5);
+  }
+
+  @Test
+  void ranksThatExchangeAllTheirExpertsAreRenamed() {
+    ExpertPlacement slots = ExpertPlacement.blocks(6, 3);
+    ReplicatedPlacement current = ReplicatedPlacement.of(slots, new int[] {0, 1, 2, 3, 4, 5}, 6);
+    ReplicatedPlacement renamed = ReplicatedPlacement.of(slots, new int[] {5, 4, 1, 0, 3, 2}, 6);
+
+    assertThat(renamed.alignedTo(current, 3)).isEqualTo(current);
+    assertThat(renamed.alignedTo(current, 1)).isEqualTo(current);
+    table(() -> renamed.alignedTo(current, 2), "ranksPerNode = 2", "a divisor of 3");
+    ReplicatedPlacement other = ReplicatedPlacement.of(ExpertPlacement.blocks(6, 2));
+    refused(() -> other.alignedTo(current, 2), ErrorCode.REPLICA_TABLE, "current = 6 experts");
+  }
+
+  private static int moves(ReplicatedPlacement from, ReplicatedPlacement to) {
+    int moves = 0;
+    for (int p = 0; p < to.placement().experts(); p++) {
+      moves += from.logicalOf(p) == to.logicalOf(p) ? 0 : 1;
+    }
+    return moves;
+  }
+
+  /** The experts of each node, ascending. */
+  private static List<List<Integer>> rankSets(ReplicatedPlacement placement, int ranksPerNode) {
+    List<List<Integer>> sets = new ArrayList<>();
+    for (int node = 0; node < placement.ranks() / ranksPerNode; node++) {
+      List<Integer> experts = new ArrayList<>();
+      for (int p = 0; p < placement.placement().experts(); p++) {
+        if (placement.placement().rankOf(p) / ranksPerNode == node) {
+          experts.add(placement.logicalOf(p));
+        }
+      }
+      experts.sort(null);
+      sets.add(experts);
+    }
+    return sets;
   }
 
   @Test

@@ -30,6 +30,7 @@ class RoomsTest {
       table(
           """
           c: engine memory group
+          relocation: wire memory group
           wire.direct: wire wire.support memory group
           rdma.verbs: rdma.verbs.bindings rdma.verbs.ports wire wire.support memory group
           rdma.verbs.bindings: wire

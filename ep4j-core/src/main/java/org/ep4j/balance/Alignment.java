@@ -1,0 +1,126 @@
+package org.ep4j.balance;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Renames the ranks of a placement such that most experts stay where another placement has them.
+ * Ranks that exchange all their experts have the same load as before.
+ */
+public final class Alignment {
+  private Alignment() {}
+
+  /**
+   * Matches nodes greedily by the experts that both placements have there, then the ranks of each
+   * node; only ranks with equal numbers of slots change places.
+   *
+   * @param next experts of each rank
+   * @param current experts of each rank, as many as in {@code next}
+   * @param ranksPerNode consecutive ranks that stay together; divides the ranks
+   * @return experts of each rank; those that {@code current} has there keep their slots
+   */
+  public static int[][] align(int[][] next, int[][] current, int ranksPerNode) {
+    int nodes = next.length / ranksPerNode;
+    int[] nodeOf = match(byNode(next, ranksPerNode), byNode(current, ranksPerNode));
+    int[][] aligned = new int[next.length][];
+    for (int node = 0; node < nodes; node++) {
+      int from = nodeOf[node] * ranksPerNode;
+      int to = node * ranksPerNode;
+      int[][] before = Arrays.copyOfRange(current, to, to + ranksPerNode);
+      int[][] after = Arrays.copyOfRange(next, from, from + ranksPerNode);
+      int[] rankOf = match(after, before);
+      for (int r = 0; r < ranksPerNode; r++) {
+        aligned[to + r] = keepSlots(after[rankOf[r]], before[r]);
+      }
+    }
+    return aligned;
+  }
+
+  private static int[][] byNode(int[][] ranks, int ranksPerNode) {
+    int[][] nodes = new int[ranks.length / ranksPerNode][];
+    for (int node = 0; node < nodes.length; node++) {
+      nodes[node] =
+          Arrays.stream(ranks, node * ranksPerNode, (node + 1) * ranksPerNode)
+              .flatMapToInt(Arrays::stream)
+              .toArray();
+    }
+    return nodes;
+  }
+
+  /** Experts that two places share. */
+  private record Overlap(int next, int current, int experts) {}
+
+  /**
+   * For each current place the next place of equal size that takes it, the largest overlap first.
+   */
+  private static int[] match(int[][] next, int[][] current) {
+    int[] nextOf = new int[current.length];
+    Arrays.fill(nextOf, -1);
+    boolean[] taken = new boolean[next.length];
+    for (Overlap pair : overlaps(next, current)) {
+      if (nextOf[pair.current] < 0
+          && !taken[pair.next]
+          && next[pair.next].length == current[pair.current].length) {
+        nextOf[pair.current] = pair.next;
+        taken[pair.next] = true;
+      }
+    }
+    for (int place = 0; place < current.length; place++) {
+      for (int n = 0; nextOf[place] < 0 && n < next.length; n++) {
+        if (!taken[n] && next[n].length == current[place].length) {
+          nextOf[place] = n;
+          taken[n] = true;
+        }
+      }
+    }
+    return nextOf;
+  }
+
+  private static List<Overlap> overlaps(int[][] next, int[][] current) {
+    Map<Integer, List<Integer>> holders = new HashMap<>();
+    for (int place = 0; place < current.length; place++) {
+      for (int expert : Arrays.stream(current[place]).distinct().toArray()) {
+        holders.computeIfAbsent(expert, _ -> new ArrayList<>()).add(place);
+      }
+    }
+    List<Overlap> overlaps = new ArrayList<>();
+    for (int n = 0; n < next.length; n++) {
+      Map<Integer, Integer> shared = new HashMap<>();
+      for (int expert : Arrays.stream(next[n]).distinct().toArray()) {
+        for (int place : holders.getOrDefault(expert, List.of())) {
+          shared.merge(place, 1, Integer::sum);
+        }
+      }
+      int place = n;
+      shared.forEach((holder, experts) -> overlaps.add(new Overlap(place, holder, experts)));
+    }
+    overlaps.sort(
+        Comparator.comparingInt(Overlap::experts)
+            .reversed()
+            .thenComparingInt(Overlap::next)
+            .thenComparingInt(Overlap::current));
+    return overlaps;
+  }
+
+  /** The experts of {@code after}, those of {@code before} in the same slots. */
+  private static int[] keepSlots(int[] after, int[] before) {
+    List<Integer> left = new ArrayList<>(Arrays.stream(after).boxed().toList());
+    int[] slots = new int[after.length];
+    Arrays.fill(slots, -1);
+    for (int s = 0; s < slots.length; s++) {
+      if (left.remove((Object) before[s])) {
+        slots[s] = before[s];
+      }
+    }
+    for (int s = 0; s < slots.length; s++) {
+      if (slots[s] < 0) {
+        slots[s] = left.removeFirst();
+      }
+    }
+    return slots;
+  }
+}
