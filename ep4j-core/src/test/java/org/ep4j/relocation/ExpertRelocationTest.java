@@ -324,7 +324,7 @@ class ExpertRelocationTest {
                     2,
                     group -> {
                       try (Arena arena = Arena.ofShared()) {
-                        long bytes = 100 + group.rank();
+                        long bytes = 100L + group.rank();
                         ExpertRelocation.open(
                                 group,
                                 PLAIN,
