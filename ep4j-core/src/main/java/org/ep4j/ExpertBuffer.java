@@ -402,8 +402,8 @@ public interface ExpertBuffer extends AutoCloseable {
   BufferStatistics statistics();
 
   /**
-   * What this rank has seen: the ranks for which it waited in the last 200 operations, and the tokens of its
-   * experts. Any thread, also while another one is inside an operation. {@link
+   * What this rank has seen: the ranks for which it waited in the last 200 operations, and the
+   * tokens of its experts. Any thread, also while another one is inside an operation. {@link
    * WorldObservation#gather} brings the observations of all ranks together and says which rank or
    * link is slow.
    *

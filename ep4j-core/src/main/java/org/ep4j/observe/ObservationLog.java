@@ -45,9 +45,6 @@ public final class ObservationLog {
    */
   private long operations;
 
-  /** Number of restarts; read twice by a snapshot. */
-  private volatile int restarts;
-
   private long windowRows;
   private long windowBegin;
 
@@ -153,7 +150,6 @@ public final class ObservationLog {
 
   /** Forgets all windows: all ranks begin anew together, after a reset. Tokens stay. */
   public void restart() {
-    restarts++;
     OPERATIONS.setRelease(this, 0L);
     clearOperation();
     clearWindow(System.nanoTime());
@@ -177,7 +173,6 @@ public final class ObservationLog {
 
   /** A copy of the complete windows and of the tokens. Any thread. */
   public RankObservation snapshot() {
-    int before = restarts;
     long complete = (long) OPERATIONS.getAcquire(this) / WINDOW;
     List<RankObservation.Window> copies = new ArrayList<>();
     for (long w = Math.max(0, complete - KEPT); w < complete; w++) {
@@ -187,7 +182,7 @@ public final class ObservationLog {
     VarHandle.acquireFence();
     // The writer may have overwritten the oldest windows meanwhile, or begun anew.
     long now = (long) OPERATIONS.getAcquire(this) / WINDOW;
-    copies.removeIf(window -> before != restarts || window.number() <= now - PLACES);
+    copies.removeIf(window -> now < complete || window.number() <= now - PLACES);
     return new RankObservation(rank, ranks, copies, experts, tokens);
   }
 }

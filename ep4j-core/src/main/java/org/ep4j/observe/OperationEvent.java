@@ -59,8 +59,8 @@ public final class OperationEvent extends Event {
   public long longestWait;
 
   /**
-   * Ends the event of an operation and commits it if it took longer than the threshold; no-op without
-   * a recording.
+   * Ends the event of an operation and commits it if it took longer than the threshold; no-op
+   * without a recording.
    */
   public void ended(ObservationLog log, int ofRank, String name, long ofNumber) {
     end();

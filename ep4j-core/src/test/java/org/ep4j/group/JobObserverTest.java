@@ -1,6 +1,7 @@
 package org.ep4j.group;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
+import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -134,6 +135,8 @@ class JobObserverTest {
   }
 
   private static List<String> texts(JobObserver.Answer answer, int rank) {
-    return answer.ofRank().get(rank).stream().map(each -> new String(each, UTF_8)).toList();
+    return requireNonNull(answer.ofRank().get(rank)).stream()
+        .map(each -> new String(each, UTF_8))
+        .toList();
   }
 }

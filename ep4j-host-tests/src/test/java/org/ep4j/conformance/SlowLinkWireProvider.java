@@ -1,5 +1,7 @@
 package org.ep4j.conformance;
 
+import static java.util.Objects.requireNonNull;
+
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.util.concurrent.DelayQueue;
@@ -76,7 +78,7 @@ public final class SlowLinkWireProvider implements WireProvider {
               try {
                 return method.invoke(inner, arguments);
               } catch (InvocationTargetException e) {
-                throw e.getCause();
+                throw requireNonNull(e.getCause());
               }
             });
   }

@@ -106,7 +106,12 @@ class VerdictTrialsTest {
     }
     System.out.printf(
         "VerdictTrialsTest: -Dep4j.seed=%d, %d trials, %d wrong, of %d without a cause %d%n%s%n",
-        TestScale.seed(), trials, wrong.size(), withoutCause, falseAlarms, String.join("\n", wrong));
+        TestScale.seed(),
+        trials,
+        wrong.size(),
+        withoutCause,
+        falseAlarms,
+        String.join("\n", wrong));
     assertThat(wrong.size()).as("of %d trials", trials).isLessThanOrEqualTo(trials / 100);
     assertThat(falseAlarms).isLessThanOrEqualTo(withoutCause / 100);
   }

@@ -1,5 +1,6 @@
 package org.ep4j.cli.top;
 
+import static java.util.Objects.requireNonNull;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
@@ -42,8 +43,8 @@ class TopCommandTest {
       AtomicBoolean over = new AtomicBoolean();
       Thread brake = Thread.ofPlatform().start(() -> slowDown(ranks.getFirst().pid(), over));
       try {
-        String rank = ofSlow.get("EP4J_RANK");
-        String where = ofSlow.get("EP4J_RENDEZVOUS");
+        String rank = requireNonNull(ofSlow.get("EP4J_RANK"));
+        String where = requireNonNull(ofSlow.get("EP4J_RENDEZVOUS"));
         String expected = "rank " + rank + " is slow";
         CommandLineRun seen = look(where);
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);

@@ -437,7 +437,7 @@ final class HostBuffer implements ExpertBuffer {
           // First: queued operations still use the memory.
           queue::close,
           guard::shut,
-          unobserve::run,
+          unobserve,
           context::publishClosed,
           team::close,
           connector::close,
