@@ -1,6 +1,8 @@
 /** The ep4j command line. */
+@SuppressWarnings("requires-automatic") // d3, a program for browsers, has no descriptor
 module org.ep4j.cli {
   requires com.fasterxml.jackson.core;
+  requires d3;
   requires info.picocli;
   requires java.management;
   requires static jdk.incubator.vector;
@@ -25,6 +27,8 @@ module org.ep4j.cli {
   opens org.ep4j.cli.plan to
       info.picocli;
   opens org.ep4j.cli.top to
+      info.picocli;
+  opens org.ep4j.cli.report to
       info.picocli;
   opens org.ep4j.cli.vectors to
       info.picocli;

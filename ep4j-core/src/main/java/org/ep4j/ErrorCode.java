@@ -1655,6 +1655,31 @@ public enum ErrorCode {
       "Check the address, `EP4J_SECRET`, that the job runs, and that it has the same version of"
           + " ep4j."),
 
+  ARTIFACT_INVALID(
+      8050,
+      "A file given to `./ep4j report` is no artifact of `bench ht|ll|all --json`.",
+      "The message names the place. Name a file that such a run wrote, and has not been shortened."),
+
+  ARTIFACT_FORMAT(
+      8051,
+      "An artifact has a format that this version of ep4j does not read.",
+      "Use the version of ep4j that wrote it, or measure again with this one."),
+
+  REPORT_NOTHING_IN_COMMON(
+      8052,
+      "Two runs have no operation in common.",
+      "Compare runs of the same kind, formats and numbers of tokens, or report each alone."),
+
+  REPORT_SAME_RUN(
+      8053,
+      "A report is to compare a run with itself.",
+      "Name another file: run the command again with another name behind `--json`."),
+
+  BAD_PAGE_FILE(
+      8054,
+      "The file of a page (`bench --html`, `report --output`) cannot be created.",
+      "Name a file in a directory that exists and is writable, and that is no input."),
+
   NO_JDK(
       8100,
       "The scripts find no JDK 25 or newer.",

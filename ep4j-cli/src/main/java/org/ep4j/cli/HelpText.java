@@ -22,6 +22,7 @@ final class HelpText {
               List.of(
                   "ep4j bench",
                   "ep4j bench ht --tokens 4096 --dtype fp8 --json ht.json",
+                  "ep4j bench ht --html ht.html",
                   "ep4j bench ll --ranks 2 --tokens 128 --hook",
                   "ep4j bench ht --nodes 2 --ranks-per-node 2 --wire tcp",
                   "ep4j launch -n 2 -- ep4j bench ht --join")),
@@ -37,6 +38,9 @@ final class HelpText {
           Map.entry(
               "ep4j bench wire",
               List.of("ep4j bench wire --threads", "ep4j bench wire --wire tcp --lanes 1,4")),
+          Map.entry(
+              "ep4j report",
+              List.of("ep4j report ht.json", "ep4j report before.json after.json --output r.html")),
           Map.entry(
               "ep4j run",
               List.of(

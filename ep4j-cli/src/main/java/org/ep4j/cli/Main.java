@@ -8,6 +8,7 @@ import org.ep4j.cli.cache.CacheCommand;
 import org.ep4j.cli.doctor.DoctorCommand;
 import org.ep4j.cli.launch.LaunchCommand;
 import org.ep4j.cli.plan.PlanCommand;
+import org.ep4j.cli.report.ReportCommand;
 import org.ep4j.cli.text.StandardOutput;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.top.TopCommand;
@@ -28,6 +29,7 @@ import picocli.CommandLine.Spec;
     description = "Expert parallelism for the JVM: measure it, check it, run it.",
     subcommands = {
       BenchCommand.class,
+      ReportCommand.class,
       RunCommand.class,
       VerifyCommand.class,
       PlanCommand.class,
@@ -136,7 +138,7 @@ public final class Main implements Runnable {
     throw CommandSpecs.usage(
         CommandSpecs.require(spec),
         ErrorCode.MISSING_ARGUMENT,
-        "no command: use one of bench, run, verify, plan, launch, doctor, cache, bundle,"
-            + " python, docs, completion, errors or version");
+        "no command: use one of bench, report, run, verify, plan, launch, doctor, cache,"
+            + " bundle, python, docs, completion, errors or version");
   }
 }

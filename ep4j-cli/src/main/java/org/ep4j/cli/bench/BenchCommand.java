@@ -278,6 +278,7 @@ public final class BenchCommand implements Callable<Integer> {
   @Mixin private NcclOptions nccl = new NcclOptions();
 
   @Mixin private JsonOption json = new JsonOption();
+  @Mixin private HtmlOption html = new HtmlOption();
 
   @Spec private @Nullable CommandSpec spec;
 
@@ -288,6 +289,8 @@ public final class BenchCommand implements Callable<Integer> {
   public Integer call() throws Exception {
     BenchSettings settings = settings();
     OutputFile artifact = json.file(spec);
+    BenchTests tests = new BenchTests(pressure == null ? 0 : pressure, shrink);
+    ResultFiles files = new ResultFiles(artifact, html.file(spec, artifact, !tests.any()));
     int worldSize = ranks(settings);
     nodes.checkWire(CommandSpecs.require(spec), settings.onDevice(), world.join());
     if (!world.join()) {
@@ -305,9 +308,9 @@ public final class BenchCommand implements Callable<Integer> {
                         new CommandAgreement(group),
                         across(settings, group.size()),
                         progress,
-                        Artifact.tables(artifact)),
-                    artifact,
-                    new BenchTests(pressure == null ? 0 : pressure, shrink))
+                        files.tables()),
+                    files,
+                    tests)
                 .run(threads));
   }
 

@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Map;
 import org.ep4j.bench.Timings;
 import org.ep4j.cli.doctor.EngineFacts;
+import org.ep4j.cli.report.ReportPage;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
@@ -216,6 +217,7 @@ record BenchReport(BenchSettings settings, int ranks, boolean threads) {
     configuration.put("ranks", ranks);
     configuration.put("ranks_are", threads ? "threads" : "processes");
     Map<String, Object> tree = Artifact.head();
+    tree.put("format", ReportPage.FORMAT);
     tree.put("configuration", configuration);
     tree.put("verified", true);
     tree.put("results", results);

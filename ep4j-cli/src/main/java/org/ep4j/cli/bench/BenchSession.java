@@ -6,15 +6,12 @@ import java.util.Map;
 import org.ep4j.EngineName;
 import org.ep4j.bench.VerificationFailure;
 import org.ep4j.cli.ExitCodes;
-import org.ep4j.cli.text.OutputFile;
 import org.ep4j.wire.WireConfig;
-import org.jspecify.annotations.Nullable;
 
 /** A bench on one rank. Rank 0 prints. */
 final class BenchSession {
   private final RankContext context;
-  private final @Nullable OutputFile artifact;
-
+  private final ResultFiles files;
   private final BenchTests tests;
 
   private String engine = "";
@@ -23,11 +20,12 @@ final class BenchSession {
   /**
    * A bench.
    *
+   * @param files files for the results
    * @param tests tests in place of a measurement
    */
-  BenchSession(RankContext context, @Nullable OutputFile artifact, BenchTests tests) {
+  BenchSession(RankContext context, ResultFiles files, BenchTests tests) {
     this.context = context;
-    this.artifact = artifact;
+    this.files = files;
     this.tests = tests;
   }
 
@@ -63,8 +61,8 @@ final class BenchSession {
           context.style().bad("WRONG RESULT: " + e.getMessage()) + "\nThe bench ends here.\n");
       return ExitCodes.FAILED;
     }
-    if (context.printing() && artifact != null) {
-      Artifact.write(artifact, report.tree(results, engine, severalNodes() ? wire : null));
+    if (context.printing()) {
+      files.write(report.tree(results, engine, severalNodes() ? wire : null));
     }
     return ExitCodes.OK;
   }

@@ -2,11 +2,17 @@ package org.ep4j.cli.text;
 
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonGenerator;
+import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.core.StreamReadFeature;
 import com.fasterxml.jackson.core.util.DefaultIndenter;
 import com.fasterxml.jackson.core.util.DefaultPrettyPrinter;
 import java.io.IOException;
 import java.io.StringWriter;
 import java.io.UncheckedIOException;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
@@ -28,6 +34,53 @@ public final class Json {
       throw new UncheckedIOException(e);
     }
     return text.append('\n').toString();
+  }
+
+  /**
+   * The tree of one JSON value: maps, lists, strings, {@link Double} for every number, booleans and
+   * null.
+   *
+   * @throws IOException if the text is anything else, or an object has two fields of one name
+   */
+  public static @Nullable Object parse(String text) throws IOException {
+    JsonFactory factory =
+        JsonFactory.builder().enable(StreamReadFeature.STRICT_DUPLICATE_DETECTION).build();
+    try (JsonParser in = factory.createParser(text)) {
+      in.nextToken();
+      Object tree = read(in);
+      if (in.nextToken() != null) {
+        throw new IOException("text behind the end of the JSON value");
+      }
+      return tree;
+    }
+  }
+
+  private static @Nullable Object read(JsonParser in) throws IOException {
+    return switch (in.currentToken()) {
+      case null -> throw new IOException("the text ends before the JSON value");
+      case VALUE_NULL -> null;
+      case VALUE_TRUE -> true;
+      case VALUE_FALSE -> false;
+      case VALUE_STRING -> in.getText();
+      case VALUE_NUMBER_INT, VALUE_NUMBER_FLOAT -> in.getDoubleValue();
+      case START_ARRAY -> {
+        List<@Nullable Object> items = new ArrayList<>();
+        while (in.nextToken() != JsonToken.END_ARRAY) {
+          items.add(read(in));
+        }
+        yield items;
+      }
+      case START_OBJECT -> {
+        Map<String, @Nullable Object> fields = new LinkedHashMap<>();
+        while (in.nextToken() == JsonToken.FIELD_NAME) {
+          String name = in.currentName();
+          in.nextToken();
+          fields.put(name, read(in));
+        }
+        yield fields;
+      }
+      default -> throw new IOException("unexpected " + in.currentToken());
+    };
   }
 
   private static void write(JsonGenerator out, @Nullable Object node) throws IOException {

@@ -1,0 +1,226 @@
+package org.ep4j.cli.report;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.function.ToDoubleFunction;
+
+/**
+ * The charts of a page: what each shows, as data for the script of the page. All times are
+ * microseconds; the script chooses the unit.
+ */
+final class Charts {
+  /** Points of a chart of iterations: a screen has no more. */
+  private static final int MAX_POINTS = 500;
+
+  private final List<Map<String, Object>> specs = new ArrayList<>();
+
+  Charts() {}
+
+  /** The data for the script. */
+  Map<String, Object> data() {
+    return Map.of("charts", specs);
+  }
+
+  /** Bars of medians with what lies around them; returns the element for the chart. */
+  String times(List<Measured> results) {
+    List<Map<String, Object>> rows = new ArrayList<>();
+    for (Measured result : results) {
+      Map<String, Object> row = row(result.label());
+      row.put("low", result.min());
+      row.put("median", result.median());
+      row.put("high", result.high());
+      row.put("ceiling", result.ceiling());
+      if (result.samples().length > 0) {
+        row.put("q1", quantile(result.samples(), 0.25));
+        row.put("q3", quantile(result.samples(), 0.75));
+      }
+      rows.add(row);
+    }
+    return add("times", "Median time of each operation, with its scatter", rows);
+  }
+
+  /** Bars of GB/s. */
+  String rates(List<Measured> results) {
+    List<Map<String, Object>> rows = new ArrayList<>();
+    for (Measured result : results) {
+      if (result.logicalGbps() > 0) {
+        Map<String, Object> row = row(result.label());
+        row.put("logical", result.logicalGbps());
+        row.put("remote", result.remoteGbps());
+        rows.add(row);
+      }
+    }
+    return rows.isEmpty() ? "" : add("rates", "Received gigabytes a second of each operation", rows);
+  }
+
+  /** A chart for each operation of time against SMs or tokens, where a run has several of them. */
+  String sweeps(List<Measured> results) {
+    return sweep(results, Measured::tokens, "tokens of a rank")
+        + sweep(results, Measured::sms, "SMs of an operation");
+  }
+
+  private String sweep(
+      List<Measured> results, ToDoubleFunction<Measured> swept, String axis) {
+    boolean byTokens = axis.startsWith("tokens");
+    Map<String, Map<String, List<Measured>>> charts = new LinkedHashMap<>();
+    for (Measured result : results) {
+      if (swept.applyAsDouble(result) > 0) {
+        String chart = result.dtype() + (result.how().isEmpty() ? "" : ", " + result.how());
+        charts
+            .computeIfAbsent(chart, _ -> new LinkedHashMap<>())
+            .computeIfAbsent(line(result, byTokens, results), _ -> new ArrayList<>())
+            .add(result);
+      }
+    }
+    StringBuilder html = new StringBuilder();
+    charts.forEach(
+        (name, lines) -> {
+          List<Map<String, Object>> rows = new ArrayList<>();
+          lines.forEach(
+              (label, points) -> {
+                if (points.stream().mapToDouble(swept).distinct().count() > 1) {
+                  rows.add(line(label, points, swept));
+                }
+              });
+          if (!rows.isEmpty()) {
+            html.append("<h4>")
+                .append(Html.text(name + ": time against " + axis))
+                .append("</h4>")
+                .append(add("lines", "Median time against " + axis + ", " + name, rows));
+            specs.getLast().put("axis", axis);
+          }
+        });
+    return html.toString();
+  }
+
+  /** The name of a line: the operation, and what else differs between results but the swept value. */
+  private static String line(Measured result, boolean byTokens, List<Measured> results) {
+    StringBuilder name = new StringBuilder(result.operation());
+    if (byTokens && result.sms() > 0 && differ(results, Measured::sms)) {
+      name.append(", %.0f SMs".formatted(result.sms()));
+    }
+    if (!byTokens && differ(results, Measured::tokens)) {
+      name.append(", %.0f tokens".formatted(result.tokens()));
+    }
+    if (results.stream().map(Measured::backend).distinct().count() > 1) {
+      name.append(", ").append(result.backend());
+    }
+    return name.toString();
+  }
+
+  private static boolean differ(List<Measured> results, ToDoubleFunction<Measured> value) {
+    return results.stream().mapToDouble(value).distinct().count() > 1;
+  }
+
+  private static Map<String, Object> line(
+      String label, List<Measured> points, ToDoubleFunction<Measured> swept) {
+    TreeSet<Double> done = new TreeSet<>();
+    List<Map<String, Object>> list = new ArrayList<>();
+    for (Measured point : points) {
+      if (done.add(swept.applyAsDouble(point))) {
+        Map<String, Object> one = new LinkedHashMap<>();
+        one.put("x", swept.applyAsDouble(point));
+        one.put("low", point.min());
+        one.put("median", point.median());
+        one.put("high", point.high());
+        list.add(one);
+      }
+    }
+    Map<String, Object> line = row(label);
+    line.put("points", list);
+    return line;
+  }
+
+  /** A strip for each operation with the time of every iteration. */
+  String iterations(List<Measured> results) {
+    StringBuilder html = new StringBuilder();
+    for (Measured result : results) {
+      if (result.samples().length > 1) {
+        Map<String, Object> row = row(result.label());
+        row.put("points", thinned(result.samples()));
+        row.put("median", result.median());
+        row.put("count", result.samples().length);
+        html.append("<div>")
+            .append("<h4>")
+            .append(Html.text(result.label()))
+            .append("</h4>")
+            .append(add("iterations", "Time of each iteration of " + result.label(), List.of(row)))
+            .append("</div>");
+      }
+    }
+    return html.toString();
+  }
+
+  /** Ratios of medians with their intervals, around no difference. */
+  String ratios(RunComparison comparison) {
+    List<Map<String, Object>> rows = new ArrayList<>();
+    for (RunComparison.Pair pair : comparison.pairs()) {
+      MedianRatio interval = pair.interval();
+      if (interval != null) {
+        Map<String, Object> row = row(pair.label());
+        row.put("ratio", 100 * (interval.ratio() - 1));
+        row.put("low", 100 * (interval.low() - 1));
+        row.put("high", 100 * (interval.high() - 1));
+        row.put(
+            "verdict",
+            switch (pair.verdict()) {
+              case FASTER -> "faster";
+              case SLOWER -> "slower";
+              default -> "same";
+            });
+        rows.add(row);
+      }
+    }
+    return rows.isEmpty() ? "" : add("ratios", "Change of each median, with its interval", rows);
+  }
+
+  private static Map<String, Object> row(String label) {
+    Map<String, Object> row = new LinkedHashMap<>();
+    row.put("label", label);
+    return row;
+  }
+
+  private String add(String kind, String description, List<Map<String, Object>> rows) {
+    Map<String, Object> spec = new LinkedHashMap<>();
+    spec.put("kind", kind);
+    spec.put("description", description);
+    spec.put("rows", rows);
+    specs.add(spec);
+    return "<div class=\"chart\" id=\"chart-%d\"></div>\n".formatted(specs.size() - 1);
+  }
+
+  private static double quantile(double[] samples, double share) {
+    double[] sorted = samples.clone();
+    Arrays.sort(sorted);
+    return sorted[Math.max(0, (int) Math.ceil(share * sorted.length) - 1)];
+  }
+
+  /** Pairs of number and time; of many, the shortest and the longest of each stretch. */
+  static List<double[]> thinned(double[] samples) {
+    List<double[]> points = new ArrayList<>();
+    int stretch = Math.max(1, Math.ceilDiv(2 * samples.length, MAX_POINTS));
+    if (samples.length <= MAX_POINTS) {
+      for (int i = 0; i < samples.length; i++) {
+        points.add(new double[] {i + 1, samples[i]});
+      }
+      return points;
+    }
+    for (int from = 0; from < samples.length; from += stretch) {
+      int least = from;
+      int most = from;
+      for (int i = from; i < Math.min(from + stretch, samples.length); i++) {
+        least = samples[i] < samples[least] ? i : least;
+        most = samples[i] > samples[most] ? i : most;
+      }
+      points.add(new double[] {Math.min(least, most) + 1, samples[Math.min(least, most)]});
+      if (least != most) {
+        points.add(new double[] {Math.max(least, most) + 1, samples[Math.max(least, most)]});
+      }
+    }
+    return points;
+  }
+}

@@ -1,0 +1,145 @@
+package org.ep4j.cli.report;
+
+/**
+ * One measured operation of a run. Numbers that were not measured are NaN.
+ *
+ * @param operation {@code dispatch}, {@code combine}, {@code ll_dispatch}, ...
+ * @param dtype format of its rows
+ * @param how how low latency was called on GPUs: {@code calls}, {@code graph}, {@code alone}; else
+ *     empty
+ * @param tokens tokens of a rank, where results differ in them
+ * @param sms SMs, where results differ in them; 0: chosen by the engine
+ * @param backend how GPUs reach each other; else empty
+ * @param iterations number of timed iterations
+ * @param median microseconds
+ * @param p99 microseconds; NaN of fewer than 100 iterations
+ * @param min microseconds
+ * @param max microseconds
+ * @param kernel median of the kernels alone, microseconds
+ * @param host median of the calling thread, microseconds
+ * @param logicalGbps GB/s of received rows, own rank included
+ * @param remoteGbps GB/s of rows from other ranks
+ * @param bytes bytes of the received rows
+ * @param ceiling microseconds in which this machine moves the same bytes without protocol
+ * @param betweenNodes GB/s of a rank to other nodes
+ * @param betweenNodesCeiling limit of that, measured in the same run
+ * @param steady whether the operation had stopped becoming faster
+ * @param samples duration of each iteration in microseconds, in their order; may be empty
+ */
+record Measured(
+    String operation,
+    String dtype,
+    String how,
+    double tokens,
+    double sms,
+    String backend,
+    int iterations,
+    double median,
+    double p99,
+    double min,
+    double max,
+    double kernel,
+    double host,
+    double logicalGbps,
+    double remoteGbps,
+    double bytes,
+    double ceiling,
+    double betweenNodes,
+    double betweenNodesCeiling,
+    boolean steady,
+    double[] samples) {
+  private static final String LOW_LATENCY = "ll_";
+
+  /** Results with fewer iterations have no p99 (Timings). */
+  private static final int FEWEST_FOR_P99 = 100;
+
+  /** Reads a result of an artifact. */
+  static Measured of(Fields result) {
+    int iterations = (int) result.number("iterations");
+    double[] samples = result.numbers("iterations_us");
+    if (samples.length != 0 && samples.length != iterations) {
+      throw Fields.bad(
+          result.place() + ".iterations_us",
+          samples.length + " numbers",
+          "as many as iterations, " + iterations);
+    }
+    double out = Double.NaN;
+    double outCeiling = Double.NaN;
+    if (result.has("between_nodes")) {
+      Fields nodes = result.object("between_nodes");
+      out = nodes.numberOrNaN("gbps_each_way");
+      outCeiling = nodes.numberOrNaN("wire_alone_gbps_each_way");
+    } else if (result.has("nodes")) {
+      Fields nodes = result.object("nodes");
+      out = nodes.numberOrNaN("scale_out_gbps");
+      outCeiling = nodes.numberOrNaN("ceiling_gbps_each_way");
+    }
+    return new Measured(
+        result.text("op"),
+        result.text("dtype"),
+        result.has("as") ? result.text("as") : "",
+        result.numberOrNaN("tokens"),
+        result.numberOrNaN("sms"),
+        result.has("backend") ? result.text("backend") : "",
+        iterations,
+        result.number("median_us"),
+        iterations < FEWEST_FOR_P99 ? Double.NaN : result.numberOrNaN("p99_us"),
+        result.number("min_us"),
+        result.number("max_us"),
+        result.numberOrNaN("kernel_median_us"),
+        result.numberOrNaN("host_median_us"),
+        result.numberOrNaN("logical_gbps"),
+        result.numberOrNaN("remote_gbps"),
+        result.numberOrNaN("bytes"),
+        result.numberOrNaN("ceiling_us"),
+        out,
+        outCeiling,
+        !Boolean.FALSE.equals(result.values().get("steady")),
+        samples);
+  }
+
+  /** Whether it is an operation of low latency. */
+  boolean lowLatency() {
+    return operation.startsWith(LOW_LATENCY) || !how.isEmpty();
+  }
+
+  /** GB/s of the ceiling; NaN without one. */
+  double ceilingGbps() {
+    return bytes / ceiling / 1e3;
+  }
+
+  /** The upper end of what was usual: p99, or the maximum of few iterations. */
+  double high() {
+    return Double.isNaN(p99) ? max : p99;
+  }
+
+  /** What the operation does, without how many SMs or which backend do it. */
+  String work() {
+    StringBuilder work = new StringBuilder(operation).append(' ').append(dtype);
+    if (!how.isEmpty()) {
+      work.append(", ").append(how);
+    }
+    if (!Double.isNaN(tokens)) {
+      work.append(", %.0f %s".formatted(tokens, tokens == 1 ? "token" : "tokens"));
+    }
+    return work.toString();
+  }
+
+  /** With how many SMs and which backend. */
+  String variant() {
+    StringBuilder variant = new StringBuilder();
+    if (sms > 0) {
+      variant.append("%.0f SMs".formatted(sms));
+    }
+    if (!backend.isEmpty()) {
+      variant.append(variant.isEmpty() ? "" : ", ").append(backend);
+    }
+    return variant.toString();
+  }
+
+  /** All of it. */
+  String label() {
+    String variant = variant();
+    return variant.isEmpty() ? work() : work() + ", " + variant;
+  }
+}

@@ -1,0 +1,160 @@
+package org.ep4j.cli.report;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import org.ep4j.cli.Build;
+import org.ep4j.cli.text.Json;
+
+/**
+ * A page about runs: one file that loads nothing. Its content security policy allows the two
+ * programs in it by their hashes, and nothing else: not even a text that was not escaped could run.
+ */
+public final class ReportPage {
+  /**
+   * The format of an artifact that pages show: what the fields are called and mean. Artifacts
+   * without this field have the same ones.
+   */
+  public static final String FORMAT = "bench/1";
+
+  private ReportPage() {}
+
+  /** The page about a run that has just ended, from the tree of its artifact. */
+  public static String ofTree(Map<String, Object> tree) {
+    try {
+      // Through the text: the page of a run is that of its artifact.
+      return of(List.of(RunArtifact.of("this run", Json.parse(Json.text(tree)))), List.of());
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** The page about these runs, with the comparisons of the others with the first. */
+  static String of(List<RunArtifact> runs, List<RunComparison> comparisons) {
+    Charts charts = new Charts();
+    StringBuilder body = new StringBuilder();
+    for (RunComparison comparison : comparisons) {
+      body.append(section(comparison, charts));
+    }
+    for (RunArtifact run : runs) {
+      RunSection section = new RunSection(run, charts);
+      body.append("<section>\n<h2>")
+          .append(Html.text(runs.size() == 1 ? heading(run) : run.name()))
+          .append("</h2>\n<p class=\"note\">")
+          .append(Html.text(section.subtitle()))
+          .append("</p>\n")
+          .append(section.html())
+          .append("</section>\n");
+    }
+    return page(runs.size() == 1 ? "ep4j bench" : "ep4j bench: comparison of runs", body, charts);
+  }
+
+  private static String heading(RunArtifact run) {
+    return switch (run.option("kind")) {
+      case "ht" -> "Dispatch and combine, high throughput";
+      case "ll" -> "Dispatch and combine, low latency";
+      default -> "Dispatch and combine";
+    };
+  }
+
+  private static String section(RunComparison comparison, Charts charts) {
+    StringBuilder html = new StringBuilder("<section>\n<h2>");
+    html.append(Html.text(comparison.second().name() + " against " + comparison.first().name()))
+        .append("</h2>\n");
+    if (!comparison.otherWork().isEmpty()) {
+      html.append("<p class=\"bad\">⚠ ").append(Html.text(comparison.otherWork())).append("</p>\n");
+    }
+    List<List<String>> rows = new ArrayList<>();
+    for (RunComparison.Pair pair : comparison.pairs()) {
+      rows.add(
+          List.of(
+              pair.label(),
+              RunSection.micros(pair.before().median()),
+              RunSection.micros(pair.after().median()),
+              pair.words()));
+    }
+    html.append(
+        RunSection.table(
+            List.of("operation", "median of the first", "median of the second", "result"),
+            rows,
+            "numbers words"));
+    String ratios = charts.ratios(comparison);
+    if (!ratios.isEmpty()) {
+      html.append("<h3>Change of the median</h3>\n<p>A point is the change of the median time in")
+          .append(" per cent, a line its 95 % confidence interval. Left of zero the second run is")
+          .append(" faster; a line across zero shows no difference.</p>\n")
+          .append(ratios);
+    }
+    html.append("<p class=\"note\">")
+        .append(Html.text(RunComparison.NOTE.substring(0, 1).toUpperCase(Locale.ROOT)))
+        .append(Html.text(RunComparison.NOTE.substring(1)))
+        .append(". Of 20 intervals one misses the truth.</p>\n");
+    List<List<String>> differences =
+        comparison.differences().stream()
+            .map(row -> List.of(row[0].replace('_', ' '), row[1], row[2]))
+            .toList();
+    html.append("<h3>What differs between the runs</h3>\n");
+    html.append(
+        differences.isEmpty()
+            ? "<p>Version, machine and configuration are the same.</p>\n"
+            : RunSection.table(List.of("", "first", "second"), differences, "facts"));
+    return html.append("</section>\n").toString();
+  }
+
+  private static String page(String title, CharSequence body, Charts charts) {
+    ChartLibrary library = ChartLibrary.load();
+    String d3 = Html.program(library.program());
+    String script = Html.program(resource("report.js"));
+    return """
+    <!DOCTYPE html>
+    <html lang="en">
+    <head>
+    <meta charset="utf-8">
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <meta name="color-scheme" content="light dark">
+    <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src \
+    'unsafe-inline'; script-src @HASHES@">
+    <title>@TITLE@</title>
+    <style>
+    @STYLE@</style>
+    </head>
+    <body>
+    <main>
+    <h1>@TITLE@</h1>
+    <noscript><p class="bad">The charts need JavaScript; the tables do not.</p></noscript>
+    """
+            .replace("@HASHES@", Html.hash(d3) + " " + Html.hash(script))
+            .replace("@TITLE@", Html.text(title))
+            .replace("@STYLE@", resource("report.css"))
+        + body
+        + "<footer><p>Written by ep4j "
+        + Html.text(Build.version() + " (" + Build.revision() + ")")
+        + ". This file holds all of the page and loads nothing.</p>\n<details><summary>Charts by D3 "
+        + Html.text(library.version())
+        + ": its licence</summary><pre>"
+        + Html.text(library.licence())
+        + "</pre></details></footer>\n</main>\n<script type=\"application/json\" id=\"data\">"
+        + Html.data(Json.text(charts.data()))
+        + "</script>\n<script>"
+        + d3
+        + "</script>\n<script>"
+        + script
+        + "</script>\n</body>\n</html>\n";
+  }
+
+  private static String resource(String name) {
+    try (InputStream in = ReportPage.class.getResourceAsStream(name)) {
+      if (in == null) {
+        throw new AssertionError("the jar lacks " + name);
+      }
+      return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+}

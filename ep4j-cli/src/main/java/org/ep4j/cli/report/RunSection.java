@@ -1,0 +1,213 @@
+package org.ep4j.cli.report;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+import java.util.function.Predicate;
+import org.ep4j.cli.text.Units;
+
+/** What a page shows of one run. */
+final class RunSection {
+  private final RunArtifact run;
+  private final Charts charts;
+
+  RunSection(RunArtifact run, Charts charts) {
+    this.run = run;
+    this.charts = charts;
+  }
+
+  /** The machine and the run in a line. */
+  String subtitle() {
+    String gpus = run.environment().getOrDefault("gpus", "none");
+    String device = run.option("device");
+    return "%s engine, %s ranks (%s), %s, %s"
+        .formatted(
+            device.isEmpty() ? "unknown" : device,
+            run.option("ranks"),
+            run.option("ranks_are"),
+            device.equals("cuda") && !gpus.equals("none")
+                ? gpuNames(gpus)
+                : run.environment().getOrDefault("cpu", "unknown processor"),
+            run.time());
+  }
+
+  private static String gpuNames(String gpus) {
+    return gpus.replaceFirst(", compute_capability.*", "").replaceFirst("^name ", "");
+  }
+
+  /** Results, charts, glossary, machine. */
+  String html() {
+    StringBuilder html = new StringBuilder();
+    html.append(verification()).append("<p>").append(Html.text(work())).append("</p>\n");
+    if (run.results().isEmpty()) {
+      return html.append("<p>Nothing was measured.</p>\n").append(facts()).toString();
+    }
+    html.append("<h3>Results</h3>\n").append(table());
+    figures(html, "High throughput", Predicate.not(Measured::lowLatency));
+    figures(html, "Low latency", Measured::lowLatency);
+    String iterations = charts.iterations(run.results());
+    if (!iterations.isEmpty()) {
+      html.append("<details><summary>Every iteration</summary>\n")
+          .append(
+              "<p>The time of each iteration in the order of the run. A level line is a quiet"
+                  + " machine; steps and slopes say that something else changed the times.</p>\n")
+          .append("<div class=\"grid\">")
+          .append(iterations)
+          .append("</div></details>\n");
+    }
+    return html.append(glossary()).append(facts()).toString();
+  }
+
+  private String verification() {
+    return run.verified()
+        ? "<p class=\"good\">✓ Verified: the oracle computed every output, and every byte was equal,"
+            + " before and after the timing.</p>\n"
+        : "<p class=\"bad\">✗ Not verified: do not use these times.</p>\n";
+  }
+
+  /** What an iteration did, for a reader who does not know the benchmark. */
+  private String work() {
+    String tokens = run.option("kind").equals("ll") ? run.option("ll_tokens") : run.option("tokens");
+    return ("Each of %s ranks has %s tokens, rows of %s values. A dispatch sends each token to its %s"
+            + " of %s experts, which lie on all ranks; a combine brings the results back and adds"
+            + " them. All ranks begin an iteration together, and the slowest one ends it.")
+        .formatted(
+            run.option("ranks"),
+            run.option("kind").equals("all")
+                ? "%s (low latency: %s)".formatted(tokens, run.option("ll_tokens"))
+                : tokens,
+            run.option("hidden"),
+            run.option("topk"),
+            run.option("experts"));
+  }
+
+  private record Column(String heading, boolean optional, Function<Measured, String> cell) {}
+
+  private static final List<Column> COLUMNS =
+      List.of(
+          new Column(
+              "operation", false, result -> result.label() + (result.steady() ? "" : " *")),
+          new Column("iterations", false, result -> String.valueOf(result.iterations())),
+          new Column("median", false, result -> time(result.median())),
+          new Column("p99", false, result -> time(result.p99())),
+          new Column("fastest", false, result -> time(result.min())),
+          new Column("kernel", true, result -> time(result.kernel())),
+          new Column("host", true, result -> result.host() > 0 ? time(result.host()) : ""),
+          new Column("GB/s", false, result -> number(result.logicalGbps(), 0)),
+          new Column("remote GB/s", false, result -> number(result.remoteGbps(), 0)),
+          new Column("ceiling", true, result -> time(result.ceiling())),
+          new Column(
+              "% of ceiling", true, result -> number(100 * result.ceiling() / result.median(), 1)),
+          new Column("GB/s between nodes", true, result -> number(result.betweenNodes(), 0)),
+          new Column("limit between nodes", true, result -> number(result.betweenNodesCeiling(), 0)));
+
+  private static String time(double micros) {
+    return Double.isNaN(micros) ? "" : micros(micros);
+  }
+
+  /** The time with the letter that the charts use, too. */
+  static String micros(double micros) {
+    return Units.micros(micros).replace(" us", " µs");
+  }
+
+  private static String number(double value, int fixed) {
+    return Double.isFinite(value)
+        ? fixed == 0 ? Units.significant(value) : Units.fixed(value, 0)
+        : "";
+  }
+
+  private String table() {
+    List<Column> shown =
+        COLUMNS.stream()
+            .filter(
+                column ->
+                    !column.optional()
+                        || run.results().stream().anyMatch(r -> !column.cell().apply(r).isEmpty()))
+            .toList();
+    List<List<String>> rows = new ArrayList<>();
+    for (Measured result : run.results()) {
+      rows.add(
+          shown.stream()
+              .map(column -> column.cell().apply(result))
+              .map(cell -> cell.isEmpty() ? "–" : cell)
+              .toList());
+    }
+    String note =
+        run.results().stream().allMatch(Measured::steady)
+            ? ""
+            : "<p class=\"note\">* no steady state: the operation was still becoming faster while"
+                + " it was timed.</p>\n";
+    return table(shown.stream().map(Column::heading).toList(), rows, "numbers") + note;
+  }
+
+  /** A table that scrolls sideways on a narrow screen; the first column names the row. */
+  static String table(List<String> headings, List<List<String>> rows, String kind) {
+    StringBuilder html = new StringBuilder("<div class=\"scroll\"><table class=\"");
+    html.append(kind).append("\"><thead><tr>");
+    headings.forEach(
+        heading -> html.append("<th scope=\"col\">").append(Html.text(heading)).append("</th>"));
+    html.append("</tr></thead><tbody>\n");
+    for (List<String> row : rows) {
+      html.append("<tr><th scope=\"row\">").append(Html.text(row.getFirst())).append("</th>");
+      row.stream()
+          .skip(1)
+          .forEach(cell -> html.append("<td>").append(Html.text(cell)).append("</td>"));
+      html.append("</tr>\n");
+    }
+    return html.append("</tbody></table></div>\n").toString();
+  }
+
+  private void figures(StringBuilder html, String name, Predicate<Measured> part) {
+    List<Measured> results = run.results().stream().filter(part).toList();
+    if (results.isEmpty()) {
+      return;
+    }
+    html.append("<h3>").append(name).append(": time of an operation</h3>\n");
+    html.append("<p>The shorter, the better.</p>\n").append(charts.times(results));
+    String sweeps = charts.sweeps(results);
+    if (!sweeps.isEmpty()) {
+      html.append("<h3>").append(name).append(": sweeps</h3>\n");
+      html.append(
+          "<p>Points are medians; a vertical line goes from the fastest iteration to p99 (of fewer"
+              + " than 100 iterations: to the slowest).</p>\n");
+      html.append(sweeps);
+    }
+    String rates = charts.rates(results);
+    if (!rates.isEmpty()) {
+      html.append("<h3>").append(name).append(": received gigabytes a second</h3>\n");
+      html.append("<p>Of each rank, over the median time. The longer, the better.</p>\n");
+      html.append(rates);
+    }
+  }
+
+  private String glossary() {
+    StringBuilder html = new StringBuilder("<h3>What the figures mean</h3>\n<dl>\n");
+    Glossary.of(run.results())
+        .forEach(
+            (word, meaning) ->
+                html.append("<dt>")
+                    .append(Html.text(word))
+                    .append("</dt><dd>")
+                    .append(Html.text(meaning))
+                    .append("</dd>\n"));
+    return html.append("</dl>\n").toString();
+  }
+
+  private String facts() {
+    return "<h3>Machine and configuration</h3>\n<div class=\"grid\">"
+        + facts("Machine", run.environment())
+        + facts("Configuration", run.configuration())
+        + "</div>\n";
+  }
+
+  private String facts(String heading, Map<String, String> facts) {
+    List<List<String>> rows = new ArrayList<>();
+    if (heading.equals("Machine")) {
+      rows.add(List.of("ep4j", run.version()));
+      rows.add(List.of("time (UTC)", run.time()));
+    }
+    facts.forEach((name, value) -> rows.add(List.of(name.replace('_', ' '), value)));
+    return table(List.of(heading, "value"), rows, "facts");
+  }
+}
