@@ -43,8 +43,11 @@ final class Glossary {
       entries.put(
           "ceiling",
           "The time in which this machine moves the same bytes without any protocol, measured in"
-              + " the same run on all ranks at once. No implementation gets far below it.");
-      entries.put("% of ceiling", "The ceiling divided by the median: 100 % is the hardware limit.");
+              + " the same run on all ranks at once.");
+      entries.put(
+          "% of ceiling",
+          "The ceiling divided by the median: near 100 % the hardware is the limit. Far more says"
+              + " that other programs disturbed the measurement of the ceiling.");
     }
     if (results.stream().anyMatch(result -> result.betweenNodes() > 0)) {
       entries.put(

@@ -1,8 +1,14 @@
 package org.ep4j.cli.report;
 
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+
 /**
  * One measured operation of a run. Numbers that were not measured are NaN.
  *
+ * @param label its name in this run
  * @param operation {@code dispatch}, {@code combine}, {@code ll_dispatch}, ...
  * @param dtype format of its rows
  * @param how how low latency was called on GPUs: {@code calls}, {@code graph}, {@code alone}; else
@@ -27,6 +33,7 @@ package org.ep4j.cli.report;
  * @param samples duration of each iteration in microseconds, in their order; may be empty
  */
 record Measured(
+    String label,
     String operation,
     String dtype,
     String how,
@@ -55,6 +62,10 @@ record Measured(
 
   /** Reads a result of an artifact. */
   static Measured of(Fields result) {
+    return of(result, "");
+  }
+
+  private static Measured of(Fields result, String label) {
     int iterations = (int) result.number("iterations");
     double[] samples = result.numbers("iterations_us");
     if (samples.length != 0 && samples.length != iterations) {
@@ -75,6 +86,7 @@ record Measured(
       outCeiling = nodes.numberOrNaN("ceiling_gbps_each_way");
     }
     return new Measured(
+        label,
         result.text("op"),
         result.text("dtype"),
         result.has("as") ? result.text("as") : "",
@@ -96,6 +108,38 @@ record Measured(
         outCeiling,
         !Boolean.FALSE.equals(result.values().get("steady")),
         samples);
+  }
+
+  /**
+   * Reads the results of an artifact and names them: two of a run never have the same name.
+   *
+   * @param results all results, in their order
+   */
+  static List<Measured> all(List<Fields> results) {
+    boolean backends =
+        results.stream().map(result -> result.values().get("backend")).distinct().count() > 1;
+    Set<String> names = new HashSet<>();
+    List<Measured> named = new ArrayList<>();
+    String dispatched = "";
+    for (Fields fields : results) {
+      Measured result = of(fields);
+      dispatched = result.operation.equals("dispatch") ? result.dtype : dispatched;
+      String name = result.work();
+      // Rows return in another format than they came in: bench measures a combine after each.
+      if (result.operation.startsWith("combine")
+          && !dispatched.isEmpty()
+          && !dispatched.equals(result.dtype)) {
+        name += ", after " + dispatched;
+      }
+      name += result.sms > 0 ? ", %.0f SMs".formatted(result.sms) : "";
+      name += backends ? ", " + result.backend : "";
+      String unique = name;
+      for (int i = 2; !names.add(unique); i++) {
+        unique = name + " (" + i + ")";
+      }
+      named.add(of(fields, unique));
+    }
+    return List.copyOf(named);
   }
 
   /** Whether it is an operation of low latency. */
@@ -135,11 +179,5 @@ record Measured(
       variant.append(variant.isEmpty() ? "" : ", ").append(backend);
     }
     return variant.toString();
-  }
-
-  /** All of it. */
-  String label() {
-    String variant = variant();
-    return variant.isEmpty() ? work() : work() + ", " + variant;
   }
 }

@@ -74,13 +74,13 @@ public final class ReportPage {
       rows.add(
           List.of(
               pair.label(),
+              pair.words(),
               RunSection.micros(pair.before().median()),
-              RunSection.micros(pair.after().median()),
-              pair.words()));
+              RunSection.micros(pair.after().median())));
     }
     html.append(
         RunSection.table(
-            List.of("operation", "median of the first", "median of the second", "result"),
+            List.of("operation", "result", "median of the first", "median of the second"),
             rows,
             "numbers words"));
     String ratios = charts.ratios(comparison);

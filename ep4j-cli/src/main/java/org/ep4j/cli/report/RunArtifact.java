@@ -35,6 +35,9 @@ record RunArtifact(
     Map<String, String> configuration,
     boolean verified,
     List<Measured> results) {
+  /** Arguments of the JVM that change how code runs; others name modules and files. */
+  private static final List<String> JVM_OPTIONS = List.of("-X", "-D", "-agent");
+
   /** A larger file holds no run: a million iterations take 20 MB. */
   private static final long MAX_BYTES = 256L << 20;
 
@@ -74,10 +77,9 @@ record RunArtifact(
   static RunArtifact of(String name, @Nullable Object tree) {
     Fields fields = Fields.of(name, tree);
     checkFormat(fields);
-    List<Measured> results = new ArrayList<>();
-    int index = 0;
+    List<Fields> results = new ArrayList<>();
     for (Object result : fields.list("results")) {
-      results.add(Measured.of(Fields.of("%s.results[%d]".formatted(name, index++), result)));
+      results.add(Fields.of("%s.results[%d]".formatted(name, results.size()), result));
     }
     return new RunArtifact(
         Fields.printable(name),
@@ -86,7 +88,7 @@ record RunArtifact(
         words(fields.object("environment")),
         words(fields.object("configuration")),
         Boolean.TRUE.equals(fields.values().get("verified")),
-        List.copyOf(results));
+        Measured.all(results));
   }
 
   private static void checkFormat(Fields fields) {
@@ -123,6 +125,11 @@ record RunArtifact(
       case Number bytes when name.endsWith("_bytes") -> Units.bytes(bytes.longValue());
       case Double number when number == Math.rint(number) && Math.abs(number) < 1e15 ->
           Long.toString(number.longValue());
+      case List<?> arguments when name.equals("flags") ->
+          arguments.stream()
+              .map(String::valueOf)
+              .filter(argument -> JVM_OPTIONS.stream().anyMatch(argument::startsWith))
+              .collect(Collectors.joining(" "));
       case List<?> items when items.isEmpty() -> "none";
       case List<?> items ->
           items.stream().map(item -> word("", item)).collect(Collectors.joining(", "));

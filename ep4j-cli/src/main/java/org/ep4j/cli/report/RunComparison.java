@@ -68,18 +68,19 @@ record RunComparison(RunArtifact first, RunArtifact second, List<Pair> pairs) {
             Collectors.groupingBy(Measured::work, LinkedHashMap::new, Collectors.toList()));
   }
 
-  /** Pairs of equal variants; of one variant on each side, these two. */
+  /** Pairs of equal variants, in their order; of one variant on each side, these two. */
   private static List<Pair> pairs(List<Measured> before, List<Measured> after) {
     List<Pair> pairs = new ArrayList<>();
     if (before.size() == 1 && after.size() == 1) {
       pairs.add(Pair.of(before.getFirst(), after.getFirst()));
       return pairs;
     }
-    for (Measured one : before) {
-      after.stream()
-          .filter(other -> other.variant().equals(one.variant()))
-          .findFirst()
-          .ifPresent(other -> pairs.add(Pair.of(one, other)));
+    for (String variant : before.stream().map(Measured::variant).distinct().toList()) {
+      List<Measured> ours = before.stream().filter(m -> m.variant().equals(variant)).toList();
+      List<Measured> theirs = after.stream().filter(m -> m.variant().equals(variant)).toList();
+      for (int i = 0; i < Math.min(ours.size(), theirs.size()); i++) {
+        pairs.add(Pair.of(ours.get(i), theirs.get(i)));
+      }
     }
     return pairs;
   }

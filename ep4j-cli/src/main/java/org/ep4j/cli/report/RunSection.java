@@ -29,7 +29,7 @@ final class RunSection {
             device.equals("cuda") && !gpus.equals("none")
                 ? gpuNames(gpus)
                 : run.environment().getOrDefault("cpu", "unknown processor"),
-            run.time());
+            run.time().replace('T', ' ').replace("Z", " UTC"));
   }
 
   private static String gpuNames(String gpus) {

@@ -22,6 +22,10 @@ function time(micros) {
   return digits(micros / size) + " " + unit;
 }
 
+function signed(value) {
+  return (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(1);
+}
+
 function known(value) {
   return typeof value === "number";
 }
@@ -69,7 +73,7 @@ function times(element, spec) {
       sign => sign.append("rect").attr("class", "box").attr("x", 6).attr("y", 2).attr("width", 16).attr("height", 10)],
     ["fastest to p99 (slowest of fewer than 100)",
       sign => sign.append("path").attr("class", "range").attr("d", "M1,7H27M1,3V11M27,3V11")],
-  ].concat(rows.some(row => known(row.ceiling)) ? [["ceiling: the limit of the hardware",
+  ].concat(rows.some(row => known(row.ceiling)) ? [["ceiling: the same bytes without protocol",
     sign => sign.append("path").attr("class", "limit").attr("d", "M14,0V14")]] : []));
   const [svg, width] = canvas(element, spec, rows.length * ROW + 48);
   // One outlier must not squeeze all bars: ranges beyond end in an arrow.
@@ -100,8 +104,10 @@ function times(element, spec) {
     if (known(row.ceiling)) {
       bar.append("path").attr("class", "limit").attr("d", "M" + to(row.ceiling) + "," + (y - 3) + "v24");
     }
+    const right = Math.max(end, to(row.median));
+    const hidesCeiling = known(row.ceiling) && to(row.ceiling) > right - 4 && to(row.ceiling) < right + 64;
     bar.append("text").attr("class", "value").attr("y", y + 14)
-      .attr("x", Math.max(end, to(row.median), known(row.ceiling) ? to(row.ceiling) : 0) + 8)
+      .attr("x", (hidesCeiling ? to(row.ceiling) : right) + 8)
       .text(time(row.median));
   });
 }
@@ -147,7 +153,7 @@ function lines(element, spec) {
     sign.append("path").attr("d", "M0,7H28").style("stroke", colour(i)).attr("stroke-width", 2);
     sign.append("path").attr("d", symbol(i)).attr("transform", "translate(14,7)").style("fill", colour(i));
   }]));
-  const height = 300;
+  const height = 310;
   const left = 52;
   const [svg, width] = canvas(element, spec, height + 44);
   const points = spec.rows.flatMap(row => row.points);
@@ -159,8 +165,8 @@ function lines(element, spec) {
   // Times of very different size need a logarithmic axis; others begin at 0.
   const wide = least > 0 && most / least > 12;
   const y = wide
-    ? d3.scaleLog([least / size / 1.1, most / size * 1.1], [height, 10])
-    : d3.scaleLinear([0, most / size * 1.05], [height, 10]);
+    ? d3.scaleLog([least / size / 1.1, most / size * 1.1], [height, 24])
+    : d3.scaleLinear([0, most / size * 1.05], [height, 24]);
   svg.append("g").attr("transform", "translate(" + left + ",0)")
     .call(d3.axisLeft(y).ticks(5, wide ? "~g" : null).tickSize(-(width - 8 - left)));
   let last = -100;
@@ -173,11 +179,13 @@ function lines(element, spec) {
     .call(d3.axisBottom(x).tickValues(shown).tickFormat(d3.format("~d")).tickSize(5));
   svg.append("text").attr("class", "axis").attr("x", width - 8).attr("y", height + 38)
     .attr("text-anchor", "end").text(spec.axis + (values.length > 1 ? " (logarithmic)" : ""));
-  svg.append("text").attr("class", "axis").attr("x", 0).attr("y", 4).text("time, " + unit + (wide ? " (logarithmic)" : ""));
+  svg.append("text").attr("class", "axis").attr("x", 0).attr("y", 12).text("time, " + unit + (wide ? " (logarithmic)" : ""));
   const limit = value => y(Math.min(value, most * 1.05) / size);
   spec.rows.forEach((row, i) => {
     const sorted = row.points.slice().sort((a, b) => a.x - b.x);
-    const group = svg.append("g").style("stroke", colour(i));
+    // Side by side: equal times would hide each other.
+    const group = svg.append("g").style("stroke", colour(i))
+      .attr("transform", "translate(" + 4 * (i - (spec.rows.length - 1) / 2) + ",0)");
     group.append("path").attr("class", "mark").style("fill", "none").attr("stroke-width", 2)
       .attr("d", d3.line(point => x(point.x), point => limit(point.median))(sorted));
     for (const point of sorted) {
@@ -192,19 +200,19 @@ function lines(element, spec) {
 
 function iterations(element, spec) {
   const row = spec.rows[0];
-  const height = 110;
+  const height = 120;
   const left = 52;
   const [svg, width] = canvas(element, spec, height + 40);
   const times = row.points.map(point => point[1]);
   const most = d3.max(times);
   const [unit, size] = unitOf(most);
   const x = d3.scaleLinear([1, row.count], [left + 4, width - 12]);
-  const y = d3.scaleLinear([d3.min(times) / size, most / size], [height, 14]).nice(4);
+  const y = d3.scaleLinear([d3.min(times) / size, most / size], [height, 24]).nice(4);
   svg.append("g").attr("transform", "translate(" + left + ",0)")
     .call(d3.axisLeft(y).ticks(4).tickSize(-(width - 12 - left)));
   svg.append("g").attr("transform", "translate(0," + height + ")")
     .call(d3.axisBottom(x).ticks(4, "d").tickSize(5));
-  svg.append("text").attr("class", "axis").attr("x", 0).attr("y", 6).text("time, " + unit);
+  svg.append("text").attr("class", "axis").attr("x", 0).attr("y", 12).text("time, " + unit);
   svg.append("text").attr("class", "axis").attr("x", width - 12).attr("y", height + 36).attr("text-anchor", "end")
     .text("iteration");
   svg.append("g").selectAll("circle").data(row.points).join("circle").attr("class", "point mark")
@@ -233,14 +241,14 @@ function ratios(element, spec) {
   rows.forEach((row, i) => {
     const y = i * ROW + FONT + 16;
     const group = svg.append("g").attr("class", row.verdict);
-    group.append("title").text(row.label + ": " + row.ratio.toFixed(1) + " % (" + row.low.toFixed(1) + " to "
-      + row.high.toFixed(1) + ")");
+    group.append("title").text(row.label + ": " + signed(row.ratio) + " % (" + signed(row.low) + " to "
+      + signed(row.high) + ")");
     group.append("path").attr("class", "mark").attr("stroke-width", 2.5)
       .attr("d", "M" + x(row.low) + "," + y + "H" + x(row.high) + "M" + x(row.low) + "," + (y - 5) + "v10M"
         + x(row.high) + "," + (y - 5) + "v10");
     group.append("path").attr("d", shape[row.verdict]).attr("transform", "translate(" + x(row.ratio) + "," + y + ")");
     svg.append("text").attr("class", "value").attr("x", Math.min(x(row.high) + 10, width - RIGHT + 12)).attr("y", y + 5)
-      .text((row.ratio > 0 ? "+" : "") + row.ratio.toFixed(1) + " %");
+      .text(signed(row.ratio) + " %");
   });
 }
 

@@ -186,6 +186,29 @@ class BenchCommandTest {
   }
 
   @Test
+  void aPageShowsTheRun() throws Exception {
+    Path page = scratch.resolve("page.html");
+    CommandLineRun run = bench("all --threads --ranks 2 --html " + page);
+
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(Files.readString(page))
+        .contains("✓ Verified", "dispatch bf16", "ll_pair fp8", "12 (low latency: 12) tokens");
+  }
+
+  @Test
+  void aPageThatCannotBeWrittenIsRefusedBeforeTheMeasurement() throws Exception {
+    Path file = scratch.resolve("both");
+
+    assertThat(bench("ht --threads --html " + scratch.resolve("none/page.html")).err())
+        .contains("EP4J-8054");
+    assertThat(bench("ht --threads --html %s --json %s".formatted(file, file)).err())
+        .contains("EP4J-1904: --html and --json name the same file");
+    assertThat(bench("ht --threads --pressure-test 1 --html " + file).err())
+        .contains("--html shows measured times");
+    assertThat(file).doesNotExist();
+  }
+
+  @Test
   void aRankThatIsKilledIsNamed() throws Exception {
     String arguments =
         "bench ht --processes --ranks 2 --device host " + SMALL + " --iterations 100000";
