@@ -45,7 +45,7 @@ class MainTest {
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(run.err())
         .contains(ErrorCode.MISSING_ARGUMENT.id() + ": ")
-        .contains("bench, run, verify");
+        .contains("bench, report, run, verify");
   }
 
   @Test
@@ -133,7 +133,7 @@ class MainTest {
   @Test
   void anUnknownCommandIsAnsweredWithTheKnownOnes() {
     assertThat(CommandLineRun.of("frobnicate").err())
-        .contains("ep4j: EP4J-1902: unknown command 'frobnicate': use one of bench, run, verify");
+        .contains("ep4j: EP4J-1902: unknown command 'frobnicate': use one of bench, report, run, verify");
     assertThat(CommandLineRun.of("cache", "fill").err())
         .contains("ep4j cache: EP4J-1902: unknown command 'fill': use one of list, warm, clear");
   }

@@ -54,7 +54,9 @@ final class Charts {
         rows.add(row);
       }
     }
-    return rows.isEmpty() ? "" : add("rates", "Received gigabytes a second of each operation", rows);
+    return rows.isEmpty()
+        ? ""
+        : add("rates", "Received gigabytes a second of each operation", rows);
   }
 
   /** A chart for each operation of time against SMs or tokens, where a run has several of them. */
@@ -63,8 +65,7 @@ final class Charts {
         + sweep(results, Measured::sms, "SMs of an operation");
   }
 
-  private String sweep(
-      List<Measured> results, ToDoubleFunction<Measured> swept, String axis) {
+  private String sweep(List<Measured> results, ToDoubleFunction<Measured> swept, String axis) {
     boolean byTokens = axis.startsWith("tokens");
     Map<String, Map<String, List<Measured>>> charts = new LinkedHashMap<>();
     for (Measured result : results) {
@@ -97,7 +98,9 @@ final class Charts {
     return html.toString();
   }
 
-  /** The name of a line: the operation, and what else differs between results but the swept value. */
+  /**
+   * The name of a line: the operation, and what else differs between results but the swept value.
+   */
   private static String line(Measured result, boolean byTokens, List<Measured> results) {
     StringBuilder name = new StringBuilder(result.operation());
     if (byTokens && result.sms() > 0 && differ(results, Measured::sms)) {

@@ -26,6 +26,11 @@ record Fields(String place, Map<?, ?> values) {
     throw bad(place, node, "an object");
   }
 
+  /** The place of a field: the file, and behind a colon the path in it. */
+  private String at(String name) {
+    return place + (place.contains(": ") ? "." : ": ") + name;
+  }
+
   /** Whether the field exists and is not null. */
   boolean has(String name) {
     return values.get(name) != null;
@@ -33,7 +38,7 @@ record Fields(String place, Map<?, ?> values) {
 
   /** The object in the field. */
   Fields object(String name) {
-    return of(place + "." + name, values.get(name));
+    return of(at(name), values.get(name));
   }
 
   /** The text in the field. */
@@ -41,12 +46,12 @@ record Fields(String place, Map<?, ?> values) {
     if (values.get(name) instanceof String text) {
       return printable(text);
     }
-    throw bad(place + "." + name, values.get(name), "a text");
+    throw bad(at(name), values.get(name), "a text");
   }
 
   /** The finite number in the field, 0 or more. */
   double number(String name) {
-    return checked(place + "." + name, values.get(name));
+    return checked(at(name), values.get(name));
   }
 
   /** The same; NaN without the field. */
@@ -59,7 +64,7 @@ record Fields(String place, Map<?, ?> values) {
     if (values.get(name) instanceof List<?> items) {
       return items;
     }
-    throw bad(place + "." + name, values.get(name), "a list");
+    throw bad(at(name), values.get(name), "a list");
   }
 
   /** The numbers of the list in the field; none without it. */
@@ -70,7 +75,7 @@ record Fields(String place, Map<?, ?> values) {
     List<?> items = list(name);
     double[] numbers = new double[items.size()];
     for (int i = 0; i < numbers.length; i++) {
-      numbers[i] = checked("%s.%s[%d]".formatted(place, name, i), items.get(i));
+      numbers[i] = checked("%s[%d]".formatted(at(name), i), items.get(i));
     }
     return numbers;
   }

@@ -24,7 +24,8 @@ final class Glossary {
       }
     }
     entries.put(
-        "median", "Half of the iterations were shorter, half were longer; the slowest rank counts.");
+        "median",
+        "Half of the iterations were shorter, half were longer; the slowest rank counts.");
     entries.put(
         "p99",
         "99 of 100 iterations were no longer. Given for 100 iterations and more; rare delays show"
@@ -53,7 +54,8 @@ final class Glossary {
       entries.put(
           "between nodes",
           "Gigabytes that a rank sends to other nodes in a second; each row counts once a node.");
-      entries.put("limit between nodes", "What the network alone carries, measured in the same run.");
+      entries.put(
+          "limit between nodes", "What the network alone carries, measured in the same run.");
     }
     return entries;
   }

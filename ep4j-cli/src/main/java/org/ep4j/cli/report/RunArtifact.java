@@ -79,7 +79,7 @@ record RunArtifact(
     checkFormat(fields);
     List<Fields> results = new ArrayList<>();
     for (Object result : fields.list("results")) {
-      results.add(Fields.of("%s.results[%d]".formatted(name, results.size()), result));
+      results.add(Fields.of("%s: results[%d]".formatted(name, results.size()), result));
     }
     return new RunArtifact(
         Fields.printable(name),

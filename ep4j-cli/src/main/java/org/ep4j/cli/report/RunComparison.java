@@ -33,9 +33,23 @@ record RunComparison(RunArtifact first, RunArtifact second, List<Pair> pairs) {
   /** Options that say what work an operation is. */
   private static final List<String> WORK =
       List.of(
-          "tokens", "ll_tokens", "hidden", "topk", "experts", "ranks", "ranks_per_node", "routing",
-          "topk_groups", "layout", "apply_weights", "mode", "logfmt", "hook", "partial",
-          "rank_major", "seed");
+          "tokens",
+          "ll_tokens",
+          "hidden",
+          "topk",
+          "experts",
+          "ranks",
+          "ranks_per_node",
+          "routing",
+          "topk_groups",
+          "layout",
+          "apply_weights",
+          "mode",
+          "logfmt",
+          "hook",
+          "partial",
+          "rank_major",
+          "seed");
 
   /** Compares two runs. */
   static RunComparison of(RunArtifact first, RunArtifact second) {
@@ -64,8 +78,7 @@ record RunComparison(RunArtifact first, RunArtifact second, List<Pair> pairs) {
 
   private static Map<String, List<Measured>> byWork(RunArtifact run) {
     return run.results().stream()
-        .collect(
-            Collectors.groupingBy(Measured::work, LinkedHashMap::new, Collectors.toList()));
+        .collect(Collectors.groupingBy(Measured::work, LinkedHashMap::new, Collectors.toList()));
   }
 
   /** Pairs of equal variants, in their order; of one variant on each side, these two. */
@@ -208,8 +221,7 @@ record RunComparison(RunArtifact first, RunArtifact second, List<Pair> pairs) {
         return before.samples().length == 0 || after.samples().length == 0
             ? "no interval: an artifact holds no single iterations"
             : "no interval: %d and %d iterations, at least %d are needed"
-                .formatted(
-                    before.samples().length, after.samples().length, MedianRatio.FEWEST);
+                .formatted(before.samples().length, after.samples().length, MedianRatio.FEWEST);
       }
       double low = 100 * (known.low() - 1);
       double high = 100 * (known.high() - 1);
@@ -218,8 +230,7 @@ record RunComparison(RunArtifact first, RunArtifact second, List<Pair> pairs) {
         case FASTER -> "faster by %.1f %% (95 %%: %.1f..%.1f)".formatted(-change, -high, -low);
         case SLOWER -> "slower by %.1f %% (95 %%: %.1f..%.1f)".formatted(change, low, high);
         default ->
-            "no difference that these runs can show (95 %%: %+.1f..%+.1f %%)"
-                .formatted(low, high);
+            "no difference that these runs can show (95 %%: %+.1f..%+.1f %%)".formatted(low, high);
       };
     }
   }

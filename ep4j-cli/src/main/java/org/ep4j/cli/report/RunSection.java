@@ -68,7 +68,8 @@ final class RunSection {
 
   /** What an iteration did, for a reader who does not know the benchmark. */
   private String work() {
-    String tokens = run.option("kind").equals("ll") ? run.option("ll_tokens") : run.option("tokens");
+    String tokens =
+        run.option("kind").equals("ll") ? run.option("ll_tokens") : run.option("tokens");
     return ("Each of %s ranks has %s tokens, rows of %s values. A dispatch sends each token to its %s"
             + " of %s experts, which lie on all ranks; a combine brings the results back and adds"
             + " them. All ranks begin an iteration together, and the slowest one ends it.")
@@ -86,8 +87,7 @@ final class RunSection {
 
   private static final List<Column> COLUMNS =
       List.of(
-          new Column(
-              "operation", false, result -> result.label() + (result.steady() ? "" : " *")),
+          new Column("operation", false, result -> result.label() + (result.steady() ? "" : " *")),
           new Column("iterations", false, result -> String.valueOf(result.iterations())),
           new Column("median", false, result -> time(result.median())),
           new Column("p99", false, result -> time(result.p99())),
@@ -100,7 +100,8 @@ final class RunSection {
           new Column(
               "% of ceiling", true, result -> number(100 * result.ceiling() / result.median(), 1)),
           new Column("GB/s between nodes", true, result -> number(result.betweenNodes(), 0)),
-          new Column("limit between nodes", true, result -> number(result.betweenNodesCeiling(), 0)));
+          new Column(
+              "limit between nodes", true, result -> number(result.betweenNodesCeiling(), 0)));
 
   private static String time(double micros) {
     return Double.isNaN(micros) ? "" : micros(micros);

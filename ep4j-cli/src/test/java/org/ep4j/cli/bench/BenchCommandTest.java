@@ -203,7 +203,7 @@ class BenchCommandTest {
         .contains("EP4J-8054");
     assertThat(bench("ht --threads --html %s --json %s".formatted(file, file)).err())
         .contains("EP4J-1904: --html and --json name the same file");
-    assertThat(bench("ht --threads --pressure-test 1 --html " + file).err())
+    assertThat(CommandLineRun.of("bench", "ht", "--pressure-test", "1", "--html", "" + file).err())
         .contains("--html shows measured times");
     assertThat(file).doesNotExist();
   }

@@ -48,7 +48,8 @@ class ReportInBrowserTest {
     String operation = Json.text("combine" + ReportCommandTest.HOSTILE).strip();
     Files.writeString(second, Json.text(hostile).replace("\"combine\"", operation));
     CommandLineRun run =
-        CommandLineRun.of("report", first.toString(), second.toString(), "--output", page.toString());
+        CommandLineRun.of(
+            "report", first.toString(), second.toString(), "--output", page.toString());
     assertThat(run.err()).isEmpty();
   }
 

@@ -14,7 +14,9 @@ import org.ep4j.cli.text.Json;
 final class SampleRuns {
   private SampleRuns() {}
 
-  /** A run on GPUs with several SMs and tokens, the median of each operation near {@code micros}. */
+  /**
+   * A run on GPUs with several SMs and tokens, the median of each operation near {@code micros}.
+   */
   static Map<String, Object> run(double micros, String machine) {
     Map<String, Object> run = new LinkedHashMap<>();
     run.put("ep4j", "0.1.0");
@@ -40,7 +42,9 @@ final class SampleRuns {
       String operation, double micros, Map<String, Object> more) {
     Random random = new Random(operation.hashCode() + (long) micros);
     double[] samples =
-        IntStream.range(0, 120).mapToDouble(_ -> micros + micros * random.nextDouble() / 9).toArray();
+        IntStream.range(0, 120)
+            .mapToDouble(_ -> micros + micros * random.nextDouble() / 9)
+            .toArray();
     Map<String, Object> result = new LinkedHashMap<>();
     result.put("op", operation);
     result.put("dtype", "bf16");
