@@ -133,7 +133,8 @@ class MainTest {
   @Test
   void anUnknownCommandIsAnsweredWithTheKnownOnes() {
     assertThat(CommandLineRun.of("frobnicate").err())
-        .contains("ep4j: EP4J-1902: unknown command 'frobnicate': use one of bench, report, run, verify");
+        .contains(
+            "ep4j: EP4J-1902: unknown command 'frobnicate': use one of bench, report, run, verify");
     assertThat(CommandLineRun.of("cache", "fill").err())
         .contains("ep4j cache: EP4J-1902: unknown command 'fill': use one of list, warm, clear");
   }

@@ -66,20 +66,22 @@ final class Charts {
   }
 
   private String sweep(List<Measured> results, ToDoubleFunction<Measured> swept, String axis) {
-    boolean byTokens = axis.startsWith("tokens");
+    String value = axis.startsWith("tokens") ? ", \\d+ tokens?" : ", \\d+ SMs";
     Map<String, Map<String, List<Measured>>> charts = new LinkedHashMap<>();
     for (Measured result : results) {
       if (swept.applyAsDouble(result) > 0) {
-        String chart = result.dtype() + (result.how().isEmpty() ? "" : ", " + result.how());
+        // A line has the name of its points without what differs along it.
+        String how = result.how().isEmpty() ? "" : ", " + result.how();
+        String line = result.label().replaceAll(value, "").replace(how, "");
         charts
-            .computeIfAbsent(chart, _ -> new LinkedHashMap<>())
-            .computeIfAbsent(line(result, byTokens, results), _ -> new ArrayList<>())
+            .computeIfAbsent(result.how(), _ -> new LinkedHashMap<>())
+            .computeIfAbsent(line, _ -> new ArrayList<>())
             .add(result);
       }
     }
     StringBuilder html = new StringBuilder();
     charts.forEach(
-        (name, lines) -> {
+        (how, lines) -> {
           List<Map<String, Object>> rows = new ArrayList<>();
           lines.forEach(
               (label, points) -> {
@@ -88,35 +90,15 @@ final class Charts {
                 }
               });
           if (!rows.isEmpty()) {
+            String heading = "Time against " + axis + (how.isEmpty() ? "" : ", as " + how);
             html.append("<h4>")
-                .append(Html.text(name + ": time against " + axis))
+                .append(Html.text(heading))
                 .append("</h4>")
-                .append(add("lines", "Median time against " + axis + ", " + name, rows));
+                .append(add("lines", heading, rows));
             specs.getLast().put("axis", axis);
           }
         });
     return html.toString();
-  }
-
-  /**
-   * The name of a line: the operation, and what else differs between results but the swept value.
-   */
-  private static String line(Measured result, boolean byTokens, List<Measured> results) {
-    StringBuilder name = new StringBuilder(result.operation());
-    if (byTokens && result.sms() > 0 && differ(results, Measured::sms)) {
-      name.append(", %.0f SMs".formatted(result.sms()));
-    }
-    if (!byTokens && differ(results, Measured::tokens)) {
-      name.append(", %.0f tokens".formatted(result.tokens()));
-    }
-    if (results.stream().map(Measured::backend).distinct().count() > 1) {
-      name.append(", ").append(result.backend());
-    }
-    return name.toString();
-  }
-
-  private static boolean differ(List<Measured> results, ToDoubleFunction<Measured> value) {
-    return results.stream().mapToDouble(value).distinct().count() > 1;
   }
 
   private static Map<String, Object> line(
@@ -214,14 +196,15 @@ final class Charts {
     }
     for (int from = 0; from < samples.length; from += stretch) {
       int least = from;
-      int most = from;
+      int greatest = from;
       for (int i = from; i < Math.min(from + stretch, samples.length); i++) {
         least = samples[i] < samples[least] ? i : least;
-        most = samples[i] > samples[most] ? i : most;
+        greatest = samples[i] > samples[greatest] ? i : greatest;
       }
-      points.add(new double[] {Math.min(least, most) + 1, samples[Math.min(least, most)]});
-      if (least != most) {
-        points.add(new double[] {Math.max(least, most) + 1, samples[Math.max(least, most)]});
+      points.add(new double[] {Math.min(least, greatest) + 1, samples[Math.min(least, greatest)]});
+      if (least != greatest) {
+        points.add(
+            new double[] {Math.max(least, greatest) + 1, samples[Math.max(least, greatest)]});
       }
     }
     return points;

@@ -18,7 +18,7 @@ final class Glossary {
       }
     }
     for (Measured result : results) {
-      String meaning = WAYS.get(result.how());
+      String meaning = CALLS.get(result.how());
       if (meaning != null) {
         entries.put(result.how(), meaning);
       }
@@ -76,7 +76,7 @@ final class Glossary {
           Map.entry("ll_pair", "A low-latency dispatch and its combine, one after the other."),
           Map.entry("nothing", "An empty kernel, measured in the same way: the overhead."));
 
-  private static final Map<String, String> WAYS =
+  private static final Map<String, String> CALLS =
       Map.of(
           "calls", "Operations are called one after the other; the time is the period.",
           "graph", "Operations are replayed from a CUDA graph; the time is the period.",

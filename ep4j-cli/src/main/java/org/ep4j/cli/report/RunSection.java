@@ -9,6 +9,9 @@ import org.ep4j.cli.text.Units;
 
 /** What a page shows of one run. */
 final class RunSection {
+  /** More bars are folded away. */
+  private static final int MANY_BARS = 16;
+
   private final RunArtifact run;
   private final Charts charts;
 
@@ -66,7 +69,7 @@ final class RunSection {
         : "<p class=\"bad\">✗ Not verified: do not use these times.</p>\n";
   }
 
-  /** What an iteration did, for a reader who does not know the benchmark. */
+  /** What an iteration did, for readers new to the benchmark. */
   private String work() {
     String tokens =
         run.option("kind").equals("ll") ? run.option("ll_tokens") : run.option("tokens");
@@ -164,8 +167,6 @@ final class RunSection {
     if (results.isEmpty()) {
       return;
     }
-    html.append("<h3>").append(name).append(": time of an operation</h3>\n");
-    html.append("<p>The shorter, the better.</p>\n").append(charts.times(results));
     String sweeps = charts.sweeps(results);
     if (!sweeps.isEmpty()) {
       html.append("<h3>").append(name).append(": sweeps</h3>\n");
@@ -174,11 +175,23 @@ final class RunSection {
               + " than 100 iterations: to the slowest).</p>\n");
       html.append(sweeps);
     }
+    boolean many = results.size() > MANY_BARS;
+    html.append(many ? "<details><summary>" : "<h3>")
+        .append(name)
+        .append(": time of an operation")
+        .append(many ? "</summary>\n" : "</h3>\n")
+        .append("<p>The shorter, the better.</p>\n")
+        .append(charts.times(results))
+        .append(many ? "</details>\n" : "");
     String rates = charts.rates(results);
     if (!rates.isEmpty()) {
-      html.append("<h3>").append(name).append(": received gigabytes a second</h3>\n");
-      html.append("<p>Of each rank, over the median time. The longer, the better.</p>\n");
-      html.append(rates);
+      html.append(many ? "<details><summary>" : "<h3>")
+          .append(name)
+          .append(": received gigabytes a second")
+          .append(many ? "</summary>\n" : "</h3>\n")
+          .append("<p>Of each rank, over the median time. The longer, the better.</p>\n")
+          .append(rates)
+          .append(many ? "</details>\n" : "");
     }
   }
 
