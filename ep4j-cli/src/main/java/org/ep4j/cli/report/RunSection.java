@@ -71,19 +71,21 @@ final class RunSection {
 
   /** What an iteration did, for readers new to the benchmark. */
   private String work() {
+    String few = number("ll_tokens") + (number("ll_tokens").contains(",") ? " in turn" : "");
     String tokens =
-        run.option("kind").equals("ll") ? run.option("ll_tokens") : run.option("tokens");
+        switch (run.option("kind")) {
+          case "ll" -> few;
+          case "all" -> "%s (low latency: %s)".formatted(number("tokens"), few);
+          default -> number("tokens");
+        };
     return ("Each of %s ranks has %s tokens, rows of %s values. A dispatch sends each token to its %s"
             + " of %s experts, which lie on all ranks; a combine brings the results back and adds"
             + " them. All ranks begin an iteration together, and the slowest one ends it.")
-        .formatted(
-            run.option("ranks"),
-            run.option("kind").equals("all")
-                ? "%s (low latency: %s)".formatted(tokens, run.option("ll_tokens"))
-                : tokens,
-            run.option("hidden"),
-            run.option("topk"),
-            run.option("experts"));
+        .formatted(number("ranks"), tokens, number("hidden"), number("topk"), number("experts"));
+  }
+
+  private String number(String option) {
+    return run.configuration().getOrDefault(option, "?");
   }
 
   private record Column(String heading, boolean optional, Function<Measured, String> cell) {}

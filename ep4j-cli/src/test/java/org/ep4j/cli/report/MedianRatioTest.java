@@ -10,12 +10,12 @@ import org.junit.jupiter.params.provider.CsvSource;
 
 /** What intervals promise, counted over many drawn runs. */
 class MedianRatioTest {
-  private static final int TRIALS = 600;
+  private static final int TRIALS = 300;
   private static final long SEED = Long.getLong("ep4j.seed", 1);
 
   /** Neighbours that resemble each other are what a real machine gives. */
   @ParameterizedTest
-  @CsvSource({"100, 0, 0.09", "40, 0, 0.09", "150, 0.7, 0.15"})
+  @CsvSource({"100, 0, 0.11", "40, 0, 0.11", "150, 0.7, 0.17"})
   void equalProgramsSeldomSeemToDiffer(int iterations, double likeness, double share) {
     Random random = new Random(SEED);
     int wrong = 0;

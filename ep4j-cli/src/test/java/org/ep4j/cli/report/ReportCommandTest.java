@@ -79,6 +79,9 @@ class ReportCommandTest {
     assertThat(report(slow.toString(), other.toString()).out())
         .contains("no difference that these runs can show")
         .doesNotContain(" faster by", " slower by");
+    assertThat(report(other.toString(), slow.toString()).out())
+        .contains("no difference that these runs can show")
+        .doesNotContain(" faster by", " slower by");
   }
 
   @Test
