@@ -71,7 +71,7 @@ final class RunSection {
 
   /** What an iteration did, for readers new to the benchmark. */
   private String work() {
-    String few = number("ll_tokens") + (number("ll_tokens").contains(",") ? " in turn" : "");
+    String few = (number("ll_tokens").contains(",") ? "in turn " : "") + number("ll_tokens");
     String tokens =
         switch (run.option("kind")) {
           case "ll" -> few;
