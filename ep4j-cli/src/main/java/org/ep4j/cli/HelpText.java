@@ -57,6 +57,8 @@ final class HelpText {
                   "ep4j plan --machine h200 --routing zipf --balance --placement-out p.json",
                   "ep4j plan --machine h100-cx7 --profile")),
           Map.entry(
+              "ep4j top", List.of("ep4j top", "ep4j top --rendezvous node1:29500 --json top.json")),
+          Map.entry(
               "ep4j launch",
               List.of(
                   "ep4j launch -n 4 -- ./program --flag",
