@@ -19,6 +19,7 @@ import org.ep4j.RowFormat;
 import org.ep4j.Tensor;
 import org.ep4j.WireOptions;
 import org.ep4j.WirePath;
+import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.condition.EnabledIf;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -74,7 +75,7 @@ class LanesFollowQueuePairsTest {
             assertThat(paths(buffer)).hasSize(lanes);
             assertThat(paths(buffer).stream().map(WirePath::port).distinct()).hasSize(ports);
             highThroughput(buffer);
-            lowLatency(buffer, lanes);
+            lowLatency(group, buffer, lanes);
           }
         });
   }
@@ -92,15 +93,22 @@ class LanesFollowQueuePairsTest {
     assertSameBits(sums, x);
   }
 
-  /** Operations take one lane at a time: as many rounds as lanes, and some to spare. */
-  private static void lowLatency(ExpertBuffer buffer, int lanes) {
+  /**
+   * An operation takes one lane: the next one if the rank knows by then that its rows before have
+   * been delivered. So the number of operations until all lanes have been used follows from the
+   * time that the news takes.
+   */
+  private static void lowLatency(Group group, ExpertBuffer buffer, int lanes) {
     LowLatencyDispatchOptions bf16 =
         LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
     Tensor x = rows(buffer.rank(), LOW_LATENCY_TOKENS);
     Routing routing = routing(buffer.rank(), LOW_LATENCY_TOKENS);
     long[] byDispatches = new long[lanes];
     long[] byCombines = new long[lanes];
-    for (int round = 0; round < 3 * lanes; round++) {
+    for (int round = 0; round < 3 * lanes || !allUsed(group, byDispatches, byCombines); round++) {
+      assertThat(round)
+          .as("rounds; bytes of dispatches %s", Arrays.toString(byDispatches))
+          .isLessThan(500);
       long[] before = bytes(buffer);
       LowLatencyDispatch dispatch = buffer.lowLatencyDispatch(x, routing, bf16);
       long[] dispatched = bytes(buffer);
@@ -118,6 +126,12 @@ class LanesFollowQueuePairsTest {
     }
     assertThat(byDispatches).as("bytes of dispatches").matches(LanesFollowQueuePairsTest::allUsed);
     assertThat(byCombines).as("bytes of combines").matches(LanesFollowQueuePairsTest::allUsed);
+  }
+
+  /** Whether all lanes have been used on both ranks, which then end together. */
+  private static boolean allUsed(Group group, long[] byDispatches, long[] byCombines) {
+    byte own = (byte) (allUsed(byDispatches) && allUsed(byCombines) ? 1 : 0);
+    return Arrays.stream(group.allGather(new byte[] {own}, TIMEOUT)).allMatch(all -> all[0] == 1);
   }
 
   private static void assertSameBits(Tensor actual, Tensor expected) {
