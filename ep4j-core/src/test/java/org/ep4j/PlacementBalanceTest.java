@@ -3,6 +3,7 @@ package org.ep4j;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.within;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.util.Arrays;
 import java.util.HashSet;
@@ -119,6 +120,11 @@ class PlacementBalanceTest {
     }
   }
 
+  private static void largeWorldsInFull(int ranks) {
+    assumeTrue(
+        ranks < 1000 || Boolean.getBoolean("ep4j.full"), "seconds each; -Dep4j.full=true runs it");
+  }
+
   /** Popularity 1 / place ^ exponent, with 12.5 % replicas. */
   @ParameterizedTest
   @CsvSource({
@@ -150,6 +156,7 @@ class PlacementBalanceTest {
     "8192, 2048, 0.8, 0.95"
   })
   void zipfIsBalancedWithAnEighthOfReplicas(int experts, int ranks, double exponent, double least) {
+    largeWorldsInFull(ranks);
     long[] load = zipf(experts, exponent);
 
     double reached = ExpertPlacement.balance(load, ranks, experts / 8).balancedness(load);
@@ -166,6 +173,7 @@ class PlacementBalanceTest {
     "256, 288, 1, 0.999", "2048, 2048, 1, 0.999", "8192, 2048, 1, 0.90", "8192, 2048, 1.5, 0.99"
   })
   void fewSlotsComeCloseToTheBound(int experts, int ranks, double exponent, double least) {
+    largeWorldsInFull(ranks);
     long[] load = zipf(experts, exponent);
     int replicas = experts / 8;
 

@@ -40,6 +40,9 @@ class ReportInBrowserTest {
   @BeforeEach
   void writePage() throws IOException {
     assumeTrue(
+        Boolean.getBoolean("ep4j.full"),
+        "a browser takes half a minute of two cores; -Dep4j.full=true runs it");
+    assumeTrue(
         chromium() != null, "NOT TESTED IN A BROWSER: chromium is not installed (apt install it)");
     page = scratch.resolve("page.html");
     Map<String, Object> hostile = SampleRuns.run(700, ReportCommandTest.HOSTILE);
