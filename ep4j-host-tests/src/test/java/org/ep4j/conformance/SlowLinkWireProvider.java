@@ -20,14 +20,26 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The wire inside a JVM, with one slow link: what rank {@code from} sends to rank {@code to}
- * arrives a while later, in order, by the hand of a courier thread. The sender does not wait for
- * it, as with a NIC.
+ * arrives a while later, in order; a courier thread carries it. The sender does not wait for it, as
+ * with a NIC. The link can begin to be slow with the first rows after {@link #holdRows}: words
+ * before it are on time.
  */
 public final class SlowLinkWireProvider implements WireProvider {
   static final String NAME = "slowlink";
 
-  /** The slow link of the wires that open from now on. */
-  record Link(int from, int to, long nanos) {}
+  /**
+   * The slow link of the wires that open from now on.
+   *
+   * @param least 0: the link is always slow; otherwise it is fast until {@link #holdRows}, and slow
+   *     from the next put of so many bytes on
+   */
+  record Link(int from, int to, long nanos, long least) {
+    Link(int from, int to, long nanos) {
+      this(from, to, nanos, 0);
+    }
+  }
+
+  private static volatile boolean holding;
 
   private static volatile Link slow = new Link(-1, -1, 0);
 
@@ -36,6 +48,12 @@ public final class SlowLinkWireProvider implements WireProvider {
 
   static void slow(Link link) {
     slow = link;
+    holding = false;
+  }
+
+  /** From now on, a link with a least size is slow from its next large put on. */
+  static void holdRows() {
+    holding = true;
   }
 
   @Override
@@ -65,7 +83,7 @@ public final class SlowLinkWireProvider implements WireProvider {
     }
     Lane[] lanes = new Lane[inner.config().lanes()];
     for (int i = 0; i < lanes.length; i++) {
-      lanes[i] = new SlowLane(inner.lane(link.to, i), link.nanos);
+      lanes[i] = new SlowLane(inner.lane(link.to, i), link);
     }
     return (Wire)
         Proxy.newProxyInstance(
@@ -99,15 +117,15 @@ public final class SlowLinkWireProvider implements WireProvider {
   /** A lane whose work the courier submits, one item after the other. */
   private static final class SlowLane implements Lane {
     private final Lane inner;
-    private final long nanos;
+    private final Link link;
     private final DelayQueue<Parcel> road = new DelayQueue<>();
     private final AtomicLong delivered = new AtomicLong();
     private long accepted;
     private long lastDue;
 
-    SlowLane(Lane inner, long nanos) {
+    SlowLane(Lane inner, Link link) {
       this.inner = inner;
-      this.nanos = nanos;
+      this.link = link;
       Thread.ofVirtual().name("courier").start(this::deliver);
     }
 
@@ -125,11 +143,13 @@ public final class SlowLinkWireProvider implements WireProvider {
       }
     }
 
-    private long send(Runnable delivery) {
+    private long send(long bytes, Runnable delivery) {
       if (inner.failure() != null) {
         return FAILED;
       }
-      lastDue = Math.max(lastDue + 1, System.nanoTime() + nanos);
+      boolean slows = link.least == 0 || (holding && bytes >= link.least);
+      long delay = slows ? link.nanos : 0;
+      lastDue = Math.max(lastDue + 1, System.nanoTime() + delay);
       road.add(new Parcel(lastDue, delivery));
       return ++accepted;
     }
@@ -137,12 +157,12 @@ public final class SlowLinkWireProvider implements WireProvider {
     @Override
     public long put(
         Region local, long localOffset, Region remote, long remoteOffset, long bytes, int counter) {
-      return send(() -> inner.put(local, localOffset, remote, remoteOffset, bytes, counter));
+      return send(bytes, () -> inner.put(local, localOffset, remote, remoteOffset, bytes, counter));
     }
 
     @Override
     public long add(int counter, long value) {
-      return send(() -> inner.add(counter, value));
+      return send(0, () -> inner.add(counter, value));
     }
 
     @Override
