@@ -134,6 +134,12 @@ public enum ErrorCode {
           + " range.",
       "Pass native memory of a shared arena with the bytes of one expert for each local slot."),
 
+  NO_OBSERVATION(
+      1026,
+      "Bytes are no observation of a rank, or observations are not of one buffer.",
+      "Pass what `ExpertBuffer.observe` returned for the same buffer on its ranks, and run one"
+          + " version of ep4j."),
+
   OPTIONS_EXCLUSIVE(
       1030,
       "Two options of an operation exclude each other.",
@@ -873,10 +879,18 @@ public enum ErrorCode {
       "Another process already waits to be admitted as this rank.",
       "Start one process per rank."),
 
-  GROUP_NOT_FORMED(3020, "A process rejoins a group that has not formed yet.", "Call Group.join."),
+  GROUP_NOT_FORMED(
+      3020,
+      "A process rejoins or observes a group that has not formed yet.",
+      "Call Group.join to be one of its first ranks; observe the job once all ranks have joined."),
 
   RENDEZVOUS_MOVING(
       3021, "The group is changing its rendezvous.", "Try again. Group.rejoin retries by itself."),
+
+  TOO_MANY_OBSERVERS(
+      3022,
+      "A job has as many observers as its rendezvous serves.",
+      "End one of them: each `./ep4j top` is one."),
 
   COLLECTIVE_TIMEOUT(
       3030,

@@ -32,7 +32,9 @@ public final class JoinRefusedException extends GroupException {
     /** The group has not formed yet, so no rank has departed. */
     NOT_FORMED(11, ErrorCode.GROUP_NOT_FORMED),
     /** The group is about to change its rendezvous; a process that rejoins tries again. */
-    MOVING(12, ErrorCode.RENDEZVOUS_MOVING);
+    MOVING(12, ErrorCode.RENDEZVOUS_MOVING),
+    /** The job has as many observers as it answers. */
+    TOO_MANY_OBSERVERS(13, ErrorCode.TOO_MANY_OBSERVERS);
 
     /** Encoding in frames. */
     public final byte code;

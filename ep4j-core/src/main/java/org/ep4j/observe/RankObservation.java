@@ -4,9 +4,14 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 
 /** What one rank has seen, from {@link org.ep4j.ExpertBuffer#observe()}. Immutable. */
 public final class RankObservation {
+  /** Bytes of the four numbers that begin an encoding. */
+  private static final int HEADER = 16;
+
   private final int rank;
   private final int ranks;
   private final List<Window> windows;
@@ -85,8 +90,7 @@ public final class RankObservation {
 
   /** As bytes, for {@link WorldObservation#decode}. */
   public byte[] encode() {
-    int bytes = 16 + windows.size() * 8 * (3 + ranks) + experts.length * 12;
-    ByteBuffer out = ByteBuffer.allocate(bytes);
+    ByteBuffer out = ByteBuffer.allocate((int) bytes(ranks, windows.size(), experts.length));
     out.putInt(rank).putInt(ranks).putInt(windows.size()).putInt(experts.length);
     for (Window window : windows) {
       out.putLong(window.number).putLong(window.nanos).putLong(window.rows);
@@ -100,12 +104,29 @@ public final class RankObservation {
     return out.array();
   }
 
+  private static long bytes(long ranks, long windows, long experts) {
+    return HEADER + windows * Long.BYTES * (3 + ranks) + experts * (Integer.BYTES + Long.BYTES);
+  }
+
   static RankObservation decode(byte[] bytes) {
     ByteBuffer in = ByteBuffer.wrap(bytes);
-    int rank = in.getInt();
-    int ranks = in.getInt();
-    int count = in.getInt();
-    int local = in.getInt();
+    boolean whole = bytes.length >= HEADER;
+    int rank = whole ? in.getInt() : -1;
+    int ranks = whole ? in.getInt() : 0;
+    int count = whole ? in.getInt() : 0;
+    int local = whole ? in.getInt() : 0;
+    if (rank < 0
+        || rank >= ranks
+        || count < 0
+        || local < 0
+        || bytes.length != bytes(ranks, count, local)) {
+      throw new InvalidArgumentException(
+          ErrorCode.NO_OBSERVATION,
+          "observation",
+          bytes.length + " bytes",
+          "what RankObservation.encode returned",
+          "run one version of ep4j on all ranks");
+    }
     List<Window> windows = new ArrayList<>();
     for (int w = 0; w < count; w++) {
       long number = in.getLong();

@@ -1,5 +1,7 @@
 package org.ep4j.observe;
 
+import java.util.Locale;
+
 /**
  * What makes the ranks of a job wait, from {@link WorldObservation#verdict()}.
  *
@@ -32,8 +34,10 @@ public record Verdict(
   public String toString() {
     String cost =
         String.format(
+            Locale.ROOT,
             "without it an operation would take %.0f us less, %.0f %%",
-            waitedNanos / 1e3, 100 * share);
+            waitedNanos / 1e3,
+            100 * share);
     return switch (cause) {
       case TOO_EARLY ->
           "too early: fewer than "

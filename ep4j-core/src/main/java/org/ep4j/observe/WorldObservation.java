@@ -5,10 +5,13 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.LongToDoubleFunction;
 import java.util.stream.IntStream;
+import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
@@ -44,9 +47,21 @@ public final class WorldObservation {
   private final long[] windows;
 
   private WorldObservation(List<RankObservation> observations) {
+    if (observations.isEmpty()) {
+      throw new InvalidArgumentException(
+          ErrorCode.NO_OBSERVATION, "observations", "[]", "one rank's at least", "ask a rank");
+    }
     ranks = observations.getFirst().ranks();
     of = new @Nullable RankObservation[ranks];
     for (RankObservation each : observations) {
+      if (each.ranks() != ranks) {
+        throw new InvalidArgumentException(
+            ErrorCode.NO_OBSERVATION,
+            "observations",
+            "of buffers with " + ranks + " and with " + each.ranks() + " ranks",
+            "of one buffer",
+            "pass the observations of the same buffer on all ranks");
+      }
       of[each.rank()] = each;
     }
     windows =
@@ -76,13 +91,17 @@ public final class WorldObservation {
    * From what an observer of the job has received.
    *
    * @param encoded of one buffer, one array a rank, at least one
-   * @throws java.nio.BufferUnderflowException if an array is no observation
+   * @throws InvalidArgumentException if an array is no observation, or they are of several buffers
    */
   public static WorldObservation decode(Collection<byte[]> encoded) {
     return new WorldObservation(encoded.stream().map(RankObservation::decode).toList());
   }
 
-  /** From observations of the ranks of one job, at least one, in any order. */
+  /**
+   * From observations of one buffer on its ranks, at least one, in any order.
+   *
+   * @throws InvalidArgumentException if there is none, or they are of several buffers
+   */
   public static WorldObservation of(List<RankObservation> observations) {
     return new WorldObservation(List.copyOf(observations));
   }
@@ -320,9 +339,9 @@ public final class WorldObservation {
   public String toString() {
     StringBuilder text = new StringBuilder("waits in us of an operation: row waits for column\n");
     for (int i = 0; i < ranks; i++) {
-      text.append(String.format("%6d", i));
+      text.append(String.format(Locale.ROOT, "%6d", i));
       for (int j = 0; j < ranks; j++) {
-        text.append(String.format(" %8.1f", waitedNanos(i, j) / 1e3));
+        text.append(String.format(Locale.ROOT, " %8.1f", waitedNanos(i, j) / 1e3));
       }
       text.append('\n');
     }

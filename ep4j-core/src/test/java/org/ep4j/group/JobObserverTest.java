@@ -7,9 +7,12 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import org.ep4j.ErrorCode;
 import org.ep4j.group.rendezvous.JobObserver;
 import org.junit.jupiter.api.Test;
 
@@ -59,23 +62,31 @@ class JobObserverTest {
       List<Group> groups = world.joinAll();
       CountDownLatch asked = new CountDownLatch(1);
       CountDownLatch end = new CountDownLatch(1);
+      AtomicReference<String> late = new AtomicReference<>("late");
       groups.get(0).observable(() -> bytes("here"));
       groups
           .get(1)
           .observable(
               () -> {
+                String shown = late.get();
                 asked.countDown();
                 try {
                   end.await(LONG.toSeconds(), TimeUnit.SECONDS);
                 } catch (InterruptedException e) {
                   Thread.currentThread().interrupt();
                 }
-                return bytes("late");
+                return bytes(shown);
               });
       try (JobObserver observer = observer(world, TcpWorld.SECRET)) {
         JobObserver.Answer answer = observer.ask(Duration.ofMillis(500));
         assertThat(asked.getCount()).isZero();
         assertThat(answer.ofRank().keySet()).containsExactly(0);
+
+        // What the rank answers late belongs to no later question.
+        end.countDown();
+        late.set("not late");
+        assertThat(texts(observer.ask(LONG), 1)).containsExactly("not late");
+        assertThat(texts(observer.ask(LONG), 1)).containsExactly("not late");
       } finally {
         end.countDown();
       }
@@ -111,7 +122,30 @@ class JobObserverTest {
   void aJobThatHasNotFormedIsRefused() throws Exception {
     try (TcpWorld world = new TcpWorld(2);
         JobObserver observer = observer(world, TcpWorld.SECRET)) {
-      assertThatThrownBy(() -> observer.ask(LONG)).isInstanceOf(JoinRefusedException.class);
+      assertThatThrownBy(() -> observer.ask(LONG))
+          .isInstanceOf(JoinRefusedException.class)
+          .hasMessageStartingWith(ErrorCode.GROUP_NOT_FORMED.id())
+          .hasMessageContaining("once all ranks have joined");
+    }
+  }
+
+  @Test
+  void oneObserverTooManyIsRefusedAndDisturbsNoOther() throws Exception {
+    List<JobObserver> observers = new ArrayList<>();
+    try (TcpWorld world = new TcpWorld(1)) {
+      world.joinAll();
+      for (int i = 0; i < 16; i++) {
+        observers.add(observer(world, TcpWorld.SECRET));
+        observers.getLast().ask(LONG);
+      }
+      observers.add(observer(world, TcpWorld.SECRET));
+      assertThatThrownBy(() -> observers.getLast().ask(LONG))
+          .isInstanceOf(JoinRefusedException.class)
+          .hasMessageStartingWith(ErrorCode.TOO_MANY_OBSERVERS.id())
+          .hasMessageContaining("16 observers");
+      assertThat(observers.getFirst().ask(LONG).asked()).isEqualTo(1);
+    } finally {
+      observers.forEach(JobObserver::close);
     }
   }
 

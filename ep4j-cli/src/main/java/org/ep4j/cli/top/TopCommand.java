@@ -3,13 +3,14 @@ package org.ep4j.cli.top;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.net.InetSocketAddress;
-import java.nio.BufferUnderflowException;
+import java.net.SocketTimeoutException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.locks.LockSupport;
 import org.ep4j.ErrorCode;
+import org.ep4j.InvalidArgumentException;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
@@ -102,6 +103,9 @@ public final class TopCommand implements Callable<Integer> {
         LockSupport.parkNanos((long) (interval * 1e9));
         try {
           screen = look(observer);
+        } catch (SocketTimeoutException e) {
+          out.println("no answer for " + TIMEOUT.toSeconds() + " s: asking again");
+          out.flush();
         } catch (IOException e) {
           out.println("the job has ended");
           return ExitCodes.OK;
@@ -126,7 +130,7 @@ public final class TopCommand implements Callable<Integer> {
   private static TopScreen look(JobObserver observer) throws IOException {
     try {
       return new TopScreen(observer.ask(TIMEOUT));
-    } catch (BufferUnderflowException e) {
+    } catch (InvalidArgumentException e) {
       throw new IOException("a rank sent what is no observation", e);
     }
   }

@@ -4,8 +4,8 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
-import java.util.TreeSet;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.ep4j.cli.text.Style;
@@ -90,7 +90,7 @@ final class TopScreen {
   }
 
   private static void waits(WorldObservation seen, Style style, StringBuilder out) {
-    List<Integer> ranks = new ArrayList<>(new TreeSet<>(seen.observed()));
+    List<Integer> ranks = seen.observed();
     if (ranks.size() <= WIDEST) {
       List<String> heading = new ArrayList<>(List.of("us of an operation\nrank waits for"));
       ranks.forEach(rank -> heading.add(Integer.toString(rank)));
@@ -155,7 +155,7 @@ final class TopScreen {
     Verdict verdict = seen.verdict();
     tree.put("operations", seen.operations());
     tree.put("period_us", seen.periodNanos() / 1e3);
-    tree.put("verdict", verdict.cause().name().toLowerCase(java.util.Locale.ROOT));
+    tree.put("verdict", verdict.cause().name().toLowerCase(Locale.ROOT));
     tree.put("verdict_rank", verdict.rank());
     tree.put("verdict_sender", verdict.sender());
     tree.put("verdict_text", verdict.toString());

@@ -151,7 +151,7 @@ final class Coordinator {
 
   private void observe(FrameConnection connection) {
     if (ended || !formed) {
-      JoinRefusal refusal = ended ? JoinRefusal.ended() : JoinRefusal.notFormed();
+      JoinRefusal refusal = ended ? JoinRefusal.ended() : JoinRefusal.notToObserve();
       connection.closeAfter(Frames.refused(refusal.reason(), refusal.text()));
       return;
     }

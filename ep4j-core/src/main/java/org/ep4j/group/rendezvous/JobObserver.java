@@ -2,6 +2,7 @@ package org.ep4j.group.rendezvous;
 
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.net.SocketTimeoutException;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.time.Duration;
@@ -13,13 +14,18 @@ import org.ep4j.group.JobKey;
 import org.ep4j.group.protocol.BlockingFrameChannel;
 import org.ep4j.group.protocol.Deadline;
 import org.ep4j.group.protocol.Frames;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A program that looks at a running job without being a member: it connects to the rendezvous with
  * the secret of the job. One thread.
  */
 public final class JobObserver implements AutoCloseable {
-  private final BlockingFrameChannel channel;
+  private final InetSocketAddress rendezvous;
+  private final JobKey key;
+
+  /** Null after a question without a whole answer: what comes late belongs to no later one. */
+  private @Nullable BlockingFrameChannel channel;
 
   /**
    * What the members answered.
@@ -32,8 +38,9 @@ public final class JobObserver implements AutoCloseable {
   public record Answer(
       String jobId, int size, int asked, SortedMap<Integer, List<byte[]>> ofRank) {}
 
-  private JobObserver(BlockingFrameChannel channel) {
-    this.channel = channel;
+  private JobObserver(InetSocketAddress rendezvous, JobKey key) {
+    this.rendezvous = rendezvous;
+    this.key = key;
   }
 
   /**
@@ -44,28 +51,39 @@ public final class JobObserver implements AutoCloseable {
    */
   public static JobObserver open(InetSocketAddress rendezvous, String secret, Duration timeout)
       throws IOException {
-    return new JobObserver(
-        BlockingFrameChannel.open(
-            rendezvous, JobKey.of(secret), Frames.Purpose.RENDEZVOUS, Deadline.after(timeout)));
+    JobObserver observer = new JobObserver(rendezvous, JobKey.of(secret));
+    observer.channel(Deadline.after(timeout));
+    return observer;
+  }
+
+  private BlockingFrameChannel channel(Deadline deadline) throws IOException {
+    BlockingFrameChannel connected = channel;
+    if (connected == null) {
+      connected = BlockingFrameChannel.open(rendezvous, key, Frames.Purpose.RENDEZVOUS, deadline);
+      channel = connected;
+    }
+    return connected;
   }
 
   /**
    * Asks all members.
    *
    * @param timeout maximum wait; the answer then lacks ranks
+   * @throws SocketTimeoutException if the rendezvous does not answer in time
    * @throws IOException if the job has ended
    * @throws org.ep4j.group.JoinRefusedException if the job has not formed yet
    */
   public Answer ask(Duration timeout) throws IOException {
     Deadline deadline = Deadline.after(timeout);
-    channel.send(Frames.empty(Frames.OBSERVE));
+    BlockingFrameChannel connected = channel(deadline);
+    connected.send(Frames.empty(Frames.OBSERVE));
     SortedMap<Integer, List<byte[]>> ofRank = new TreeMap<>();
     int size = 0;
     int asked = Integer.MAX_VALUE;
     String jobId = "";
     try {
       while (ofRank.size() < asked) {
-        Frames.Frame frame = channel.receive(Frames.MAX, deadline);
+        Frames.Frame frame = connected.receive(Frames.MAX, deadline);
         ByteBuffer body = frame.body();
         if (frame.type() == Frames.OBSERVED) {
           size = body.getInt();
@@ -76,15 +94,16 @@ public final class JobObserver implements AutoCloseable {
           int rank = body.getInt();
           ofRank.put(rank, observations(body));
         } else {
-          throw channel.wrongProtocol("a frame of type " + frame.type(), null);
+          throw connected.wrongProtocol("a frame of type " + frame.type(), null);
         }
       }
-    } catch (java.net.SocketTimeoutException e) {
+    } catch (SocketTimeoutException e) {
+      close();
       if (size == 0) {
         throw e;
       }
     } catch (BufferUnderflowException | NegativeArraySizeException e) {
-      throw channel.wrongProtocol("a frame that is too short", e);
+      throw connected.wrongProtocol("a frame that is too short", e);
     }
     return new Answer(jobId, size, asked, ofRank);
   }
@@ -106,6 +125,10 @@ public final class JobObserver implements AutoCloseable {
 
   @Override
   public void close() {
-    channel.close();
+    BlockingFrameChannel connected = channel;
+    channel = null;
+    if (connected != null) {
+      connected.close();
+    }
   }
 }

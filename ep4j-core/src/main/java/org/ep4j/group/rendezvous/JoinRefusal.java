@@ -63,6 +63,11 @@ record JoinRefusal(Reason reason, String text) {
             + " own port");
   }
 
+  static JoinRefusal notToObserve() {
+    return new JoinRefusal(
+        Reason.NOT_FORMED, "the group has not formed yet: ask again once all ranks have joined");
+  }
+
   static JoinRefusal notFormed() {
     return new JoinRefusal(Reason.NOT_FORMED, "the group has not formed yet: call Group.join");
   }

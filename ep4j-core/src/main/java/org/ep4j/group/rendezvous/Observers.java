@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.IntConsumer;
+import org.ep4j.group.JoinRefusedException;
 import org.ep4j.group.protocol.FrameConnection;
 import org.ep4j.group.protocol.Frames;
 
@@ -33,7 +34,10 @@ final class Observers {
   /** Takes a connection that has just asked for the first time. */
   void add(FrameConnection connection) {
     if (connections.size() == MAX) {
-      connection.lose("there are " + MAX + " observers already");
+      connection.closeAfter(
+          Frames.refused(
+              JoinRefusedException.Reason.TOO_MANY_OBSERVERS,
+              "the job has " + MAX + " observers already: end one of them"));
       return;
     }
     int number = ++last;
