@@ -37,60 +37,6 @@ import org.jspecify.annotations.Nullable;
 @SuppressWarnings("restricted") // linking native functions is what this class is for
 public final class NonTemporalCopy {
   /**
-   * Ensures that pages of shared memory exist before a copy writes them. If a full file system
-   * cannot provide a page, an access from Java code throws an exception, but an access from native
-   * code ends the process. Touched pages stay.
-   */
-  public static final class PresentPages {
-    private static final long PAGE = 4096;
-
-    /** Per rank, the addresses that are known to be present: from (inclusive), to (exclusive). */
-    private final long[] from;
-
-    private final long[] to;
-
-    /** Number of resets when the pages were checked. */
-    private int generation = -1;
-
-    /** For the memory of all ranks; null if all of it belongs to this process. */
-    public static @Nullable PresentPages of(SymmetricMemory memory, int ranks) {
-      return memory.sameAddressSpace() ? null : new PresentPages(ranks);
-    }
-
-    private PresentPages(int ranks) {
-      from = new long[ranks];
-      to = new long[ranks];
-    }
-
-    /** Forgets all pages after a reset: a rank may have new memory. */
-    public void forget(int reset) {
-      if (generation != reset) {
-        generation = reset;
-        Arrays.fill(from, Long.MAX_VALUE);
-        Arrays.fill(to, 0);
-      }
-    }
-
-    /**
-     * Touches the untouched pages of {@code rank}'s memory from {@code start} to {@code end}.
-     *
-     * @throws InternalError if the system cannot provide a page
-     */
-    public void require(int rank, long start, long end) {
-      if (start < from[rank] || end > to[rank]) {
-        for (long at = start & -PAGE; at < end; at += PAGE) {
-          // With acquire order: the compiler may remove an unused plain load.
-          NativeMemory.getLongAcquire(at);
-        }
-        // Slots start at the same address in each operation, so the ranges nearly always overlap.
-        boolean joined = start <= to[rank] && end >= from[rank];
-        from[rank] = joined ? Math.min(start, from[rank]) : start;
-        to[rank] = joined ? Math.max(end, to[rank]) : end;
-      }
-    }
-  }
-
-  /**
    * {@code false}: never; {@code true}: for copies of any size; otherwise for large copies only.
    */
   public static final String PROPERTY = "ep4j.host.streaming";
@@ -369,5 +315,59 @@ public final class NonTemporalCopy {
       }
     }
     return largest == 0 ? Long.MAX_VALUE : largest;
+  }
+
+  /**
+   * Ensures that pages of shared memory exist before a copy writes them. If a full file system
+   * cannot provide a page, an access from Java code throws an exception, but an access from native
+   * code ends the process. Touched pages stay.
+   */
+  public static final class PresentPages {
+    private static final long PAGE = 4096;
+
+    /** Per rank, the addresses that are known to be present: from (inclusive), to (exclusive). */
+    private final long[] from;
+
+    private final long[] to;
+
+    /** Number of resets when the pages were checked. */
+    private int generation = -1;
+
+    /** For the memory of all ranks; null if all of it belongs to this process. */
+    public static @Nullable PresentPages of(SymmetricMemory memory, int ranks) {
+      return memory.sameAddressSpace() ? null : new PresentPages(ranks);
+    }
+
+    private PresentPages(int ranks) {
+      from = new long[ranks];
+      to = new long[ranks];
+    }
+
+    /** Forgets all pages after a reset: a rank may have new memory. */
+    public void forget(int reset) {
+      if (generation != reset) {
+        generation = reset;
+        Arrays.fill(from, Long.MAX_VALUE);
+        Arrays.fill(to, 0);
+      }
+    }
+
+    /**
+     * Touches the untouched pages of {@code rank}'s memory from {@code start} to {@code end}.
+     *
+     * @throws InternalError if the system cannot provide a page
+     */
+    public void require(int rank, long start, long end) {
+      if (start < from[rank] || end > to[rank]) {
+        for (long at = start & -PAGE; at < end; at += PAGE) {
+          // With acquire order: the compiler may remove an unused plain load.
+          NativeMemory.getLongAcquire(at);
+        }
+        // Slots start at the same address in each operation, so the ranges nearly always overlap.
+        boolean joined = start <= to[rank] && end >= from[rank];
+        from[rank] = joined ? Math.min(start, from[rank]) : start;
+        to[rank] = joined ? Math.max(end, to[rank]) : end;
+      }
+    }
   }
 }

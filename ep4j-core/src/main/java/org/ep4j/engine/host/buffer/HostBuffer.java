@@ -69,11 +69,10 @@ final class HostBuffer implements ExpertBuffer {
   private final ThreadGuard guard = new ThreadGuard();
 
   private final Connector connector;
+  private final Recovery recovery;
 
   /** Ends the answers to observers of the job. */
   private Runnable unobserve = () -> {};
-
-  private final Recovery recovery;
 
   HostBuffer(
       Group group, BufferConfig config, Nodes nodes, RegionLayout layout, HostMemory memory) {

@@ -335,6 +335,7 @@ public final class PeerWait {
   /**
    * The ranks whose words a rank awaits in one phase of an operation. While the rank waits for one
    * of them, it looks at all, so that each is charged with its own time and not only the first one.
+   * A rank that arrives while this rank works is charged up to the next look.
    *
    * <p>One thread at a time; allocates nothing.
    */
