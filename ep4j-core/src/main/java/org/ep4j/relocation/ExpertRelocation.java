@@ -227,10 +227,9 @@ public final class ExpertRelocation implements AutoCloseable {
     agree(group, placement, expertBytes, timeout);
     usable = false;
     RelocationPlan plan = RelocationPlan.of(current, placement);
-    Region staging = wire.allocate(plan.received()[wire.rank()] * expertBytes, timeout);
+    Region staging = wire.allocate(plan.received(wire.rank()) * expertBytes, timeout);
     transfer =
-        new Transfer(
-            wire, slots, placement.placement()::localOf, plan, expertBytes, staging, arrived);
+        new Transfer(wire, slots, placement.placement(), plan, expertBytes, staging, arrived);
     next = placement;
     usable = true;
     return plan.moves().size();

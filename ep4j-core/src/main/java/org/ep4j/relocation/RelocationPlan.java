@@ -1,7 +1,6 @@
 package org.ep4j.relocation;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import org.ep4j.ExpertPlacement;
 import org.ep4j.ReplicatedPlacement;
@@ -12,9 +11,8 @@ import org.ep4j.ReplicatedPlacement;
  * whose rank has sent the least.
  *
  * @param moves by receiving slot, ascending
- * @param received number of slots of each rank that receive
  */
-record RelocationPlan(List<Move> moves, int[] received) {
+record RelocationPlan(List<Move> moves) {
   /**
    * A slot that receives an expert.
    *
@@ -46,7 +44,7 @@ record RelocationPlan(List<Move> moves, int[] received) {
       sent[source] += source == target ? 0 : 1;
       moves.add(new Move(from, to, source, target, received[target]++));
     }
-    return new RelocationPlan(List.copyOf(moves), received);
+    return new RelocationPlan(List.copyOf(moves));
   }
 
   private static int source(ReplicatedPlacement current, int expert, int target, int[] sent) {
@@ -64,6 +62,11 @@ record RelocationPlan(List<Move> moves, int[] received) {
     return best;
   }
 
+  /** Number of slots of {@code rank} that receive. */
+  long received(int rank) {
+    return moves.stream().filter(m -> m.target == rank).count();
+  }
+
   /** Moves from another rank to {@code rank}. */
   List<Move> incoming(int rank) {
     return moves.stream().filter(m -> m.target == rank && !m.isLocal()).toList();
@@ -77,22 +80,5 @@ record RelocationPlan(List<Move> moves, int[] received) {
   /** Moves between slots of {@code rank}. */
   List<Move> local(int rank) {
     return moves.stream().filter(m -> m.source == rank && m.isLocal()).toList();
-  }
-
-  @Override
-  public boolean equals(Object other) {
-    return other instanceof RelocationPlan plan
-        && plan.moves.equals(moves)
-        && Arrays.equals(plan.received, received);
-  }
-
-  @Override
-  public int hashCode() {
-    return 31 * moves.hashCode() + Arrays.hashCode(received);
-  }
-
-  @Override
-  public String toString() {
-    return moves.toString();
   }
 }

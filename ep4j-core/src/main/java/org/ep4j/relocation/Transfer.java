@@ -8,6 +8,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import org.ep4j.ExpertPlacement;
 import org.ep4j.memory.ClosingSteps;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailedException;
@@ -33,7 +34,7 @@ final class Transfer implements AutoCloseable {
   private final Wire wire;
   private final SlotMemory slots;
   private final RelocationPlan plan;
-  private final LocalNumbers numbers;
+  private final ExpertPlacement numbers;
   private final long expertBytes;
   private final Region staging;
   private final List<Region> sources = new ArrayList<>();
@@ -41,11 +42,6 @@ final class Transfer implements AutoCloseable {
   private final List<Outgoing> outgoing = new ArrayList<>();
   private final long[] wanted;
   private int seenFailures;
-
-  /** Local number of a physical expert. */
-  interface LocalNumbers {
-    int of(int physical);
-  }
 
   /** A move to a peer, and the registered weights. */
   private record Sending(RelocationPlan.Move move, Region source) {}
@@ -63,13 +59,14 @@ final class Transfer implements AutoCloseable {
   }
 
   /**
-   * @param staging made together with all ranks; {@code plan.received()[rank]} places on each
+   * @param numbers local numbers of the slots
+   * @param staging made together with all ranks; {@code plan.received(rank)} places on each
    * @param arrived the values that all counters have before this transfer
    */
   Transfer(
       Wire wire,
       SlotMemory slots,
-      LocalNumbers numbers,
+      ExpertPlacement numbers,
       RelocationPlan plan,
       long expertBytes,
       Region staging,
@@ -101,7 +98,7 @@ final class Transfer implements AutoCloseable {
   }
 
   private Region register(int from) {
-    return wire.register(WireMemory.host(slots.of(numbers.of(from))));
+    return wire.register(WireMemory.host(slots.of(numbers.localOf(from))));
   }
 
   /**
@@ -121,7 +118,9 @@ final class Transfer implements AutoCloseable {
       puts = send(peer, puts);
       left &= peer.moves.isEmpty();
     }
-    wire.poll(0);
+    for (int context = 0; context < wire.config().progressContexts(); context++) {
+      wire.poll(context);
+    }
     for (Outgoing peer : outgoing) {
       left &= flush(peer.peer);
     }
@@ -129,7 +128,7 @@ final class Transfer implements AutoCloseable {
   }
 
   private void stage(RelocationPlan.Move move) {
-    place(move).copyFrom(slots.of(numbers.of(move.from())));
+    place(move).copyFrom(slots.of(numbers.localOf(move.from())));
   }
 
   private MemorySegment place(RelocationPlan.Move move) {
@@ -211,7 +210,7 @@ final class Transfer implements AutoCloseable {
   void install() {
     for (RelocationPlan.Move move : plan.moves()) {
       if (move.target() == wire.rank()) {
-        slots.of(numbers.of(move.to())).copyFrom(place(move));
+        slots.of(numbers.localOf(move.to())).copyFrom(place(move));
       }
     }
   }

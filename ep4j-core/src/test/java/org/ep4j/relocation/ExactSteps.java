@@ -4,10 +4,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.util.Random;
 import java.util.function.IntUnaryOperator;
+import org.ep4j.BufferConfig;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertPlacement;
 import org.ep4j.GroupedDispatch;
+import org.ep4j.HighThroughputConfig;
+import org.ep4j.Layout;
 import org.ep4j.ReplicatedPlacement;
 import org.ep4j.Routing;
 import org.ep4j.Tensor;
@@ -19,13 +23,24 @@ import org.ep4j.engine.host.buffer.Tensors;
  * multiplies them by 1 + e, which BF16 holds exactly.
  */
 public final class ExactSteps {
-  public static final int HIDDEN = 128;
-  public static final int TOP_K = 3;
-  public static final int TOKENS = 40;
+  private static final int HIDDEN = 128;
+  private static final int TOP_K = 3;
+  private static final int TOKENS = 40;
 
   private static final long SEED = Long.getLong("ep4j.seed", 20261127L);
 
   private ExactSteps() {}
+
+  /** The configuration of a buffer for these steps. */
+  public static BufferConfig config(ExpertPlacement slots) {
+    return BufferConfig.builder()
+        .hidden(HIDDEN)
+        .topK(TOP_K)
+        .placement(slots)
+        .highThroughput(
+            HighThroughputConfig.builder().maxTokens(TOKENS).layouts(Layout.EXPERT_MAJOR).build())
+        .build();
+  }
 
   /**
    * Dispatches, computes, combines and checks one step.

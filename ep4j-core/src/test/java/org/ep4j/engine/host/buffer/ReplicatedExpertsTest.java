@@ -4,8 +4,6 @@ import java.util.Arrays;
 import org.ep4j.BufferConfig;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.ExpertPlacement;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.Layout;
 import org.ep4j.ReplicatedPlacement;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.relocation.ExactSteps;
@@ -19,17 +17,7 @@ class ReplicatedExpertsTest {
 
   @Test
   void oneBufferServesEveryBalancedPlacementWithTheSameResults() {
-    BufferConfig config =
-        BufferConfig.builder()
-            .hidden(ExactSteps.HIDDEN)
-            .topK(ExactSteps.TOP_K)
-            .placement(ExpertPlacement.blocks(EXPERTS + REPLICAS, RANKS))
-            .highThroughput(
-                HighThroughputConfig.builder()
-                    .maxTokens(ExactSteps.TOKENS)
-                    .layouts(Layout.EXPERT_MAJOR)
-                    .build())
-            .build();
+    BufferConfig config = ExactSteps.config(ExpertPlacement.blocks(EXPERTS + REPLICAS, RANKS));
     ThreadRanks.run(
         RANKS,
         group -> {
