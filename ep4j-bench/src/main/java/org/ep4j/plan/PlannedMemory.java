@@ -1,11 +1,13 @@
 package org.ep4j.plan;
 
 import java.util.ServiceLoader;
+import java.util.stream.IntStream;
 import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.EngineName;
 import org.ep4j.EngineUnavailableException;
 import org.ep4j.ErrorCode;
+import org.ep4j.ExpertPlacement;
 import org.ep4j.engine.EngineProvider;
 
 /** Memory of a buffer of the CUDA engine. Needs no GPU: the engine only computes its layout. */
@@ -30,10 +32,19 @@ public final class PlannedMemory {
       case HT -> config.highThroughput(request.tokens());
       case LL -> config.lowLatency(request.tokens());
     }
-    return engine().sizes(config.build());
+    // Nodes are equal: the rank with the most experts takes the most. The sizes of a rank take time
+    // that grows with the number of ranks, those of all ranks minutes.
+    return engine().sizes(config.build(), busiest(request.placed().placement()));
   }
 
-  private static EngineProvider engine() {
+  private static int busiest(ExpertPlacement placement) {
+    return IntStream.range(0, placement.ranks())
+        .filter(rank -> placement.localExperts(rank) == placement.maxLocalExperts())
+        .findFirst()
+        .orElseThrow();
+  }
+
+  static EngineProvider engine() {
     return ServiceLoader.load(EngineProvider.class, PlannedMemory.class.getClassLoader()).stream()
         .map(ServiceLoader.Provider::get)
         .filter(provider -> provider.name().equals(EngineName.CUDA))
