@@ -39,9 +39,11 @@ public record PlanRequest(
   /** Largest number of ranks. */
   public static final int MAX_RANKS = 4096;
 
+  /** Largest number of logical experts. */
+  public static final int MAX_EXPERTS = 1 << 16;
+
   private static final int MAX_TOKENS = 1 << 20;
   private static final int MAX_HIDDEN = 1 << 17;
-  private static final int MAX_EXPERTS = 1 << 16;
 
   /**
    * Checks the shape.
@@ -126,34 +128,6 @@ public record PlanRequest(
         experts,
         "more than " + recorded.greatestExpert() + ", an expert of the recorded routing",
         "plan all experts");
-  }
-
-  /** A plan of experts in blocks. */
-  public PlanRequest(
-      PlanKind kind,
-      int ranks,
-      int ranksPerNode,
-      int tokens,
-      int hidden,
-      int topK,
-      int experts,
-      PlanDType dtype,
-      PlanRouting routing,
-      int sms,
-      String backend) {
-    this(
-        kind,
-        ranks,
-        ranksPerNode,
-        tokens,
-        hidden,
-        topK,
-        experts,
-        dtype,
-        routing,
-        sms,
-        backend,
-        null);
   }
 
   /** The same request with another placement. */

@@ -24,18 +24,31 @@ final class RoutedTokens {
   private final PlanRequest request;
   private final long seed;
 
+  /** Number of the first drawn token of each rank. */
+  private final int start;
+
   /** Tokens of the rank with the largest number. */
   private final int maxTokens;
 
   RoutedTokens(PlanRequest request, long seed) {
+    this(request, seed, 0);
+  }
+
+  private RoutedTokens(PlanRequest request, long seed, int start) {
     this.request = request;
     this.seed = seed;
+    this.start = start;
     maxTokens =
         switch (request.routing()) {
           case DrawnRouting _ ->
               Math.min(Math.max(request.tokens(), ENOUGH), MAX_DRAWN / request.ranks());
           case RecordedRouting recorded -> recorded.maxTokens(request.ranks());
         };
+  }
+
+  /** Tokens of the same distribution, none of which are drawn for a plan; recorded ones again. */
+  static RoutedTokens apart(PlanRequest request) {
+    return new RoutedTokens(request, SEED, new RoutedTokens(request, SEED).maxTokens);
   }
 
   /** Tokens of the request for each of these. */
@@ -79,7 +92,7 @@ final class RoutedTokens {
         int tokens = Math.min(batch(), maxTokens - first);
         long[] experts = new long[tokens * token.length];
         for (int t = 0; t < tokens; t++) {
-          generator.draw(rank, first + t, token, weights);
+          generator.draw(rank, start + first + t, token, weights);
           System.arraycopy(token, 0, experts, t * token.length, token.length);
         }
         batches.accept(rank, experts);

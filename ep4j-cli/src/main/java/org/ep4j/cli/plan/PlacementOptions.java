@@ -87,18 +87,22 @@ final class PlacementOptions {
 
   /** Balances the load of a request over its ranks. */
   ReplicatedPlacement balanced(PlanRequest request) {
-    long[] load = ExpertLoads.of(request);
+    long[] load = ExpertLoads.known(request);
     int ranks = request.ranks();
-    int count = replicas == null ? usual(load.length, ranks) : replicas;
     boolean grouped = request.routing().groups() > 0 && request.nodes() > 1;
+    int max = grouped ? request.ranksPerNode() : ranks;
+    int count = replicas == null ? usual(load.length, ranks, max) : replicas;
     return grouped
         ? ExpertPlacement.balance(load, ranks, count, request.nodes(), request.ranksPerNode())
         : ExpertPlacement.balance(load, ranks, count);
   }
 
-  private static int usual(int experts, int ranks) {
+  /**
+   * @param max replicas that an expert can have: the ranks on which its replicas may lie
+   */
+  private static int usual(int experts, int ranks, int max) {
     int slots = experts + (experts + SHARE - 1) / SHARE;
     int equal = (slots + ranks - 1) / ranks * ranks;
-    return (int) Math.min(equal - experts, (long) experts * (ranks - 1));
+    return (int) Math.min(equal - experts, (long) experts * (max - 1));
   }
 }

@@ -246,7 +246,7 @@ public final class PlanCommand implements Callable<Integer> {
       usualExperts = placement.experts();
     }
     int settledExperts = experts == null ? usualExperts : experts;
-    if (placement == null && placements.isBalance()) {
+    if (placement == null && placements.isBalance() && settledExperts <= PlanRequest.MAX_EXPERTS) {
       // Until the load is known: any number of experts, each once.
       placement = ReplicatedPlacement.of(ExpertPlacement.blocks(settledExperts, ranks));
     }

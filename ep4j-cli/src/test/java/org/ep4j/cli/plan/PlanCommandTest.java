@@ -23,6 +23,27 @@ import org.junit.jupiter.params.provider.ValueSource;
 class PlanCommandTest {
   @TempDir Path scratch;
 
+  /** On nodes of one rank no group has room for a second replica of an expert. */
+  @Test
+  void replicasOfGroupsStayOnTheirNodes() {
+    CommandLineRun run =
+        run(
+            "--machine",
+            "h100-cx7",
+            "--ranks",
+            "8",
+            "--ranks-per-node",
+            "1",
+            "--routing",
+            "grouped:4",
+            "--balance",
+            "--json",
+            "-");
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("\"replicas\" : 0");
+  }
+
   @Test
   void aMachineAndRanksSuffice() {
     CommandLineRun run = run("--machine", "h100-cx7", "--ranks", "64");
@@ -229,6 +250,7 @@ class PlanCommandTest {
         "--balance --replicas 3000 | EXPERT_REPLICAS | replicas = 3000; it must be 0..1792",
         "--balance --experts 8 --ranks 16 --replicas 4 | EXPERT_REPLICAS | 8 replicas or more",
         "--balance --ranks 0 | EXPERT_PLACEMENT | ranks = 0",
+        "--balance --experts 2000000000 | PLAN_SHAPE | experts = 2000000000",
         "--backend auto | BAD_OPTION_VALUE | direct, nccl or nvshmem",
         "--dtype fp4 | BAD_OPTION_VALUE | --dtype",
         "--kind all | BAD_OPTION_VALUE | --kind",

@@ -126,7 +126,8 @@ class PublishedTablesTest {
             cells[8].equals("fp8") ? PlanDType.FP8 : PlanDType.BF16,
             new DrawnRouting(RoutingKind.UNIFORM, Integer.parseInt(cells[7])),
             Integer.parseInt(cells[9]),
-            cells[10]);
+            cells[10],
+            null);
     Plan plan = Plan.of(ProfileFile.read(cells[1]), request);
     Prediction prediction = cells[11].equals("dispatch") ? plan.dispatch() : plan.combine();
     double value = cells[12].equals("us") ? prediction.micros() : prediction.gbps();
