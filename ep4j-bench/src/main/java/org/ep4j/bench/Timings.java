@@ -44,8 +44,16 @@ public record Timings(double[] micros) {
   }
 
   private double percentile(double share, int fewest) {
-    double[] sorted = sorted();
-    return sorted.length < fewest ? Double.NaN : sorted[(int) Math.ceil(share * sorted.length) - 1];
+    return micros.length < fewest ? Double.NaN : quantile(share);
+  }
+
+  /**
+   * The shortest duration that at least this share of all do not exceed.
+   *
+   * @param share above 0, at most 1
+   */
+  public double quantile(double share) {
+    return sorted()[(int) Math.ceil(share * micros.length) - 1];
   }
 
   public double min() {

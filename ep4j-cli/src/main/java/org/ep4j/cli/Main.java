@@ -138,7 +138,7 @@ public final class Main implements Runnable {
     throw CommandSpecs.usage(
         CommandSpecs.require(spec),
         ErrorCode.MISSING_ARGUMENT,
-        "no command: use one of bench, report, run, verify, plan, launch, doctor, cache,"
-            + " bundle, python, docs, completion, errors or version");
+        "no command: use one of "
+            + String.join(", ", CommandSpecs.require(spec).subcommands().keySet()));
   }
 }

@@ -45,7 +45,7 @@ class MainTest {
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(run.err())
         .contains(ErrorCode.MISSING_ARGUMENT.id() + ": ")
-        .contains("bench, report, run, verify");
+        .contains("bench, report, run, verify", "plan, top, launch");
   }
 
   @Test

@@ -40,16 +40,9 @@ final class HtmlOption {
         ErrorCode.INAPPLICABLE_OPTION,
         "--html shows measured times, and tests measure none: leave it out, or the test");
     OutputFile page = PageFile.checked(spec, "--html", file);
-    boolean same =
-        artifact != null
-            && (page.isStandardOutput()
-                ? artifact.isStandardOutput()
-                : file.toAbsolutePath()
-                    .normalize()
-                    .equals(Path.of(artifact.toString()).toAbsolutePath().normalize()));
     CommandSpecs.check(
         spec,
-        !same,
+        artifact == null || !page.isSameAs(artifact),
         ErrorCode.CONFLICTING_OPTIONS,
         "--html and --json name the same file, " + file + ": name two");
     return page;

@@ -183,9 +183,9 @@ public final class PlanCommand implements Callable<Integer> {
     boolean placementToOutput = placementFile != null && placementFile.isStandardOutput();
     CommandSpecs.check(
         spec,
-        !toOutput || !placementToOutput,
+        file == null || placementFile == null || !file.isSameAs(placementFile),
         ErrorCode.CONFLICTING_OPTIONS,
-        "--json and --placement-out both write to standard output: name a file");
+        "--placement-out and --json name the same file, " + placementFile + ": name two");
     MachineProfile profile = ProfileFile.read(machine);
     PlanRequest request = request(profile);
     if (placements.isBalance()) {

@@ -1,12 +1,12 @@
 package org.ep4j.cli.report;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
 import java.util.function.ToDoubleFunction;
+import org.ep4j.bench.Timings;
 
 /**
  * The charts of a page: what each shows, as data for the script of the page. All times are
@@ -35,8 +35,9 @@ final class Charts {
       row.put("high", result.high());
       row.put("ceiling", result.ceiling());
       if (result.samples().length > 0) {
-        row.put("q1", quantile(result.samples(), 0.25));
-        row.put("q3", quantile(result.samples(), 0.75));
+        Timings timings = new Timings(result.samples());
+        row.put("q1", timings.quantile(0.25));
+        row.put("q3", timings.quantile(0.75));
       }
       rows.add(row);
     }
@@ -61,12 +62,17 @@ final class Charts {
 
   /** A chart for each operation of time against SMs or tokens, where a run has several of them. */
   String sweeps(List<Measured> results) {
-    return sweep(results, Measured::tokens, "tokens of a rank")
-        + sweep(results, Measured::sms, "SMs of an operation");
+    return sweep(results, Measured::tokens, ", \\d+ tokens?", "tokens of a rank")
+        + sweep(results, Measured::sms, ", \\d+ SMs", "SMs of an operation");
   }
 
-  private String sweep(List<Measured> results, ToDoubleFunction<Measured> swept, String axis) {
-    String value = axis.startsWith("tokens") ? ", \\d+ tokens?" : ", \\d+ SMs";
+  /**
+   * Charts of one sweep.
+   *
+   * @param value the swept value in labels, as a regular expression
+   */
+  private String sweep(
+      List<Measured> results, ToDoubleFunction<Measured> swept, String value, String axis) {
     Map<String, Map<String, List<Measured>>> charts = new LinkedHashMap<>();
     for (Measured result : results) {
       if (swept.applyAsDouble(result) > 0) {
@@ -178,22 +184,16 @@ final class Charts {
     return "<div class=\"chart\" id=\"chart-%d\"></div>\n".formatted(specs.size() - 1);
   }
 
-  private static double quantile(double[] samples, double share) {
-    double[] sorted = samples.clone();
-    Arrays.sort(sorted);
-    return sorted[Math.max(0, (int) Math.ceil(share * sorted.length) - 1)];
-  }
-
   /** Pairs of number and time; of many, the shortest and the longest of each stretch. */
   static List<double[]> thinned(double[] samples) {
     List<double[]> points = new ArrayList<>();
-    int stretch = Math.max(1, Math.ceilDiv(2 * samples.length, MAX_POINTS));
     if (samples.length <= MAX_POINTS) {
       for (int i = 0; i < samples.length; i++) {
         points.add(new double[] {i + 1, samples[i]});
       }
       return points;
     }
+    int stretch = Math.ceilDiv(2 * samples.length, MAX_POINTS);
     for (int from = 0; from < samples.length; from += stretch) {
       int least = from;
       int greatest = from;

@@ -25,7 +25,6 @@ import java.util.Set;
  * @param host median of the calling thread, microseconds
  * @param logicalGbps GB/s of received rows, own rank included
  * @param remoteGbps GB/s of rows from other ranks
- * @param bytes bytes of the received rows
  * @param ceiling microseconds in which this machine moves the same bytes without protocol
  * @param betweenNodes GB/s of a rank to other nodes
  * @param betweenNodesCeiling limit of that, measured in the same run
@@ -49,7 +48,6 @@ record Measured(
     double host,
     double logicalGbps,
     double remoteGbps,
-    double bytes,
     double ceiling,
     double betweenNodes,
     double betweenNodesCeiling,
@@ -57,7 +55,7 @@ record Measured(
     double[] samples) {
   private static final String LOW_LATENCY = "ll_";
 
-  /** Results with fewer iterations have no p99 (Timings). */
+  /** Older artifacts call the slowest of fewer iterations p99. */
   private static final int FEWEST_FOR_P99 = 100;
 
   /** Reads a result of an artifact. */
@@ -102,7 +100,6 @@ record Measured(
         result.numberOrNaN("host_median_us"),
         result.numberOrNaN("logical_gbps"),
         result.numberOrNaN("remote_gbps"),
-        result.numberOrNaN("bytes"),
         result.numberOrNaN("ceiling_us"),
         out,
         outCeiling,
@@ -145,11 +142,6 @@ record Measured(
   /** Whether it is an operation of low latency. */
   boolean lowLatency() {
     return operation.startsWith(LOW_LATENCY) || !how.isEmpty();
-  }
-
-  /** GB/s of the ceiling; NaN without one. */
-  double ceilingGbps() {
-    return bytes / ceiling / 1e3;
   }
 
   /** The upper end of what was usual: p99, or the maximum of few iterations. */

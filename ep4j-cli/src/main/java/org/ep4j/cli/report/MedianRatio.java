@@ -2,6 +2,7 @@ package org.ep4j.cli.report;
 
 import java.util.Arrays;
 import java.util.Random;
+import org.ep4j.bench.Timings;
 
 /**
  * The ratio of the medians of two series of durations, with a 95 % confidence interval.
@@ -38,14 +39,9 @@ record MedianRatio(double ratio, double low, double high) {
     Arrays.sort(ratios);
     int tail = (int) (TAIL * DRAWINGS);
     return new MedianRatio(
-        median(second) / median(first), ratios[tail], ratios[DRAWINGS - 1 - tail]);
-  }
-
-  static double median(double[] values) {
-    double[] sorted = values.clone();
-    Arrays.sort(sorted);
-    int half = sorted.length / 2;
-    return sorted.length % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+        new Timings(second).median() / new Timings(first).median(),
+        ratios[tail],
+        ratios[DRAWINGS - 1 - tail]);
   }
 
   /** The medians of all drawings of a series. Only ranks are drawn, so nothing is sorted again. */
@@ -91,7 +87,7 @@ record MedianRatio(double ratio, double low, double high) {
    */
   static int blockLength(double[] values) {
     int n = values.length;
-    double median = median(values);
+    double median = new Timings(values).median();
     int least = (int) Math.ceil(Math.cbrt(n));
     int longest = Math.max(least, n / 4);
     double noise = 2 / Math.sqrt(n);

@@ -93,7 +93,8 @@ public final class ReportPage {
     html.append("<p class=\"note\">")
         .append(Html.text(RunComparison.NOTE.substring(0, 1).toUpperCase(Locale.ROOT)))
         .append(Html.text(RunComparison.NOTE.substring(1)))
-        .append(". Of 20 intervals one misses the truth.</p>\n");
+        .append(". Of 20 intervals one misses the truth; with fewer than 20 iterations, or where")
+        .append(" iterations strongly resemble their neighbours, one of 12.</p>\n");
     List<List<String>> differences =
         comparison.differences().stream()
             .map(row -> List.of(row[0].replace('_', ' '), row[1], row[2]))

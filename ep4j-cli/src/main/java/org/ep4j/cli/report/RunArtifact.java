@@ -53,11 +53,13 @@ record RunArtifact(
   private static @Nullable Object tree(Path file) {
     String text;
     try {
-      if (Files.isDirectory(file) || (Files.exists(file) && Files.size(file) > MAX_BYTES)) {
+      // Devices and pipes may have no end, and a pipe cannot be read again for other checks.
+      boolean regular = Files.isRegularFile(file);
+      if (regular ? Files.size(file) > MAX_BYTES : Files.exists(file)) {
         throw Fields.bad(
             file.toString(),
-            Files.isDirectory(file) ? "a directory" : "%d bytes".formatted(Files.size(file)),
-            "a file of %d MiB at most".formatted(MAX_BYTES >> 20));
+            regular ? "%d bytes".formatted(Files.size(file)) : "no regular file",
+            "a regular file of %d MiB at most".formatted(MAX_BYTES >> 20));
       }
       text = Files.readString(file);
     } catch (IOException e) {

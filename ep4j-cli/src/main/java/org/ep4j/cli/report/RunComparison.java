@@ -1,6 +1,7 @@
 package org.ep4j.cli.report;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -30,11 +31,14 @@ record RunComparison(RunArtifact first, RunArtifact second, List<Pair> pairs) {
           + " covers the scatter within these two runs. Two runs of one program may differ by more:"
           + " repeat the first run and compare it with itself";
 
+  private static final String LOW_LATENCY_TOKENS = "ll_tokens";
+  private static final List<String> TOKENS = List.of("tokens", LOW_LATENCY_TOKENS);
+
   /** Options that say what work an operation is. */
   private static final List<String> WORK =
       List.of(
           "tokens",
-          "ll_tokens",
+          LOW_LATENCY_TOKENS,
           "hidden",
           "topk",
           "experts",
@@ -126,6 +130,7 @@ record RunComparison(RunArtifact first, RunArtifact second, List<Pair> pairs) {
   String otherWork() {
     String options =
         WORK.stream()
+            .filter(this::isWorkOfPairs)
             .filter(name -> first.configuration().containsKey(name))
             .filter(name -> second.configuration().containsKey(name))
             .filter(name -> !first.option(name).equals(second.option(name)))
@@ -136,6 +141,18 @@ record RunComparison(RunArtifact first, RunArtifact second, List<Pair> pairs) {
         : "These runs did different work ("
             + options
             + "): their times do not say which program is faster.";
+  }
+
+  /** Whether the option says what a pair did. Names of operations may say their tokens. */
+  private boolean isWorkOfPairs(String option) {
+    if (!TOKENS.contains(option)) {
+      return true;
+    }
+    boolean lowLatency = option.equals(LOW_LATENCY_TOKENS);
+    return pairs.stream()
+        .map(Pair::before)
+        .anyMatch(
+            measured -> measured.lowLatency() == lowLatency && Double.isNaN(measured.tokens()));
   }
 
   /** The comparison for a terminal. */
@@ -189,7 +206,11 @@ record RunComparison(RunArtifact first, RunArtifact second, List<Pair> pairs) {
     }
 
     private static boolean enough(Measured measured) {
-      return measured.samples().length >= MedianRatio.FEWEST && measured.min() > 0;
+      return measured.samples().length >= MedianRatio.FEWEST && !hasZero(measured);
+    }
+
+    private static boolean hasZero(Measured measured) {
+      return Arrays.stream(measured.samples()).anyMatch(micros -> micros == 0);
     }
 
     /** The name of the operation; of different variants both. */
@@ -218,8 +239,11 @@ record RunComparison(RunArtifact first, RunArtifact second, List<Pair> pairs) {
     String words() {
       MedianRatio known = interval;
       if (known == null) {
-        return before.samples().length == 0 || after.samples().length == 0
-            ? "no interval: an artifact holds no single iterations"
+        if (before.samples().length == 0 || after.samples().length == 0) {
+          return "no interval: an artifact holds no single iterations";
+        }
+        return hasZero(before) || hasZero(after)
+            ? "no interval: an iteration took 0 us, and a ratio needs more"
             : "no interval: %d and %d iterations, at least %d are needed"
                 .formatted(before.samples().length, after.samples().length, MedianRatio.FEWEST);
       }

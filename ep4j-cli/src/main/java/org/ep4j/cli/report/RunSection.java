@@ -1,6 +1,7 @@
 package org.ep4j.cli.report;
 
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
@@ -99,14 +100,12 @@ final class RunSection {
           new Column("fastest", false, result -> time(result.min())),
           new Column("kernel", true, result -> time(result.kernel())),
           new Column("host", true, result -> result.host() > 0 ? time(result.host()) : ""),
-          new Column("GB/s", false, result -> number(result.logicalGbps(), 0)),
-          new Column("remote GB/s", false, result -> number(result.remoteGbps(), 0)),
+          new Column("GB/s", false, result -> rate(result.logicalGbps())),
+          new Column("remote GB/s", false, result -> rate(result.remoteGbps())),
           new Column("ceiling", true, result -> time(result.ceiling())),
-          new Column(
-              "% of ceiling", true, result -> number(100 * result.ceiling() / result.median(), 1)),
-          new Column("GB/s between nodes", true, result -> number(result.betweenNodes(), 0)),
-          new Column(
-              "limit between nodes", true, result -> number(result.betweenNodesCeiling(), 0)));
+          new Column("% of ceiling", true, result -> percent(result.ceiling() / result.median())),
+          new Column("GB/s between nodes", true, result -> rate(result.betweenNodes())),
+          new Column("limit between nodes", true, result -> rate(result.betweenNodesCeiling())));
 
   private static String time(double micros) {
     return Double.isNaN(micros) ? "" : micros(micros);
@@ -117,10 +116,12 @@ final class RunSection {
     return Units.micros(micros).replace(" us", " µs");
   }
 
-  private static String number(double value, int fixed) {
-    return Double.isFinite(value)
-        ? fixed == 0 ? Units.significant(value) : Units.fixed(value, 0)
-        : "";
+  private static String rate(double value) {
+    return Double.isNaN(value) ? "" : Units.significant(value);
+  }
+
+  private static String percent(double share) {
+    return Double.isFinite(share) ? Units.fixed(100 * share, 0) : "";
   }
 
   private String table() {
@@ -211,18 +212,18 @@ final class RunSection {
   }
 
   private String facts() {
+    Map<String, String> machine = new LinkedHashMap<>();
+    machine.put("ep4j", run.version());
+    machine.put("time (UTC)", run.time());
+    machine.putAll(run.environment());
     return "<h3>Machine and configuration</h3>\n<div class=\"grid\">"
-        + facts("Machine", run.environment())
+        + facts("Machine", machine)
         + facts("Configuration", run.configuration())
         + "</div>\n";
   }
 
-  private String facts(String heading, Map<String, String> facts) {
+  private static String facts(String heading, Map<String, String> facts) {
     List<List<String>> rows = new ArrayList<>();
-    if (heading.equals("Machine")) {
-      rows.add(List.of("ep4j", run.version()));
-      rows.add(List.of("time (UTC)", run.time()));
-    }
     facts.forEach((name, value) -> rows.add(List.of(name.replace('_', ' '), value)));
     return table(List.of(heading, "value"), rows, "facts");
   }

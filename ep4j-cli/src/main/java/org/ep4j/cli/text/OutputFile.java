@@ -74,6 +74,25 @@ public final class OutputFile {
     return Files.isWritable(directory) ? "" : "its directory is not writable: name another";
   }
 
+  /** Whether both lead to one place. Neither has a {@link #problem()}. */
+  public boolean isSameAs(OutputFile other) {
+    if (isStandardOutput() || other.isStandardOutput()) {
+      return isStandardOutput() && other.isStandardOutput();
+    }
+    try {
+      return place().equals(other.place());
+    } catch (IOException e) {
+      throw new UncheckedIOException(
+          ErrorCode.OUTPUT_NOT_WRITTEN.message(path + ": cannot be written: " + e), e);
+    }
+  }
+
+  /** The path without links, which need not exist. */
+  private Path place() throws IOException {
+    Path target = target(path);
+    return target.toAbsolutePath().resolveSibling(".").toRealPath().resolve(target.getFileName());
+  }
+
   /** Writes the text. */
   public void write(String text) {
     byte[] bytes = text.getBytes(StandardCharsets.UTF_8);

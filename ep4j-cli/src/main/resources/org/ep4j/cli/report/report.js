@@ -178,7 +178,7 @@ function lines(element, spec) {
   svg.append("g").attr("transform", "translate(0," + height + ")")
     .call(d3.axisBottom(x).tickValues(shown).tickFormat(d3.format("~d")).tickSize(5));
   svg.append("text").attr("class", "axis").attr("x", width - 8).attr("y", height + 38)
-    .attr("text-anchor", "end").text(spec.axis + (values.length > 1 ? " (logarithmic)" : ""));
+    .attr("text-anchor", "end").text(spec.axis + " (logarithmic)");
   svg.append("text").attr("class", "axis").attr("x", 0).attr("y", 12).text("time, " + unit + (wide ? " (logarithmic)" : ""));
   const limit = value => y(Math.min(value, most * 1.05) / size);
   spec.rows.forEach((row, i) => {

@@ -203,6 +203,9 @@ class BenchCommandTest {
         .contains("EP4J-8054");
     assertThat(bench("ht --threads --html %s --json %s".formatted(file, file)).err())
         .contains("EP4J-1904: --html and --json name the same file");
+    Path link = Files.createSymbolicLink(scratch.resolve("link"), file);
+    assertThat(bench("ht --threads --html %s --json %s".formatted(link, file)).err())
+        .contains("EP4J-1904: --html and --json name the same file");
     assertThat(CommandLineRun.of("bench", "ht", "--pressure-test", "1", "--html", "" + file).err())
         .contains("--html shows measured times");
     assertThat(file).doesNotExist();

@@ -135,6 +135,19 @@ class PlanCommandTest {
   }
 
   @Test
+  void oneFileForThePlanAndThePlacementIsRefused() throws IOException {
+    Path file = scratch.resolve("both.json");
+    Path link = Files.createSymbolicLink(scratch.resolve("link.json"), file);
+
+    CommandLineRun run =
+        run("--machine", "h200", "--balance", "--json", "" + file, "--placement-out", "" + link);
+
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("--placement-out and --json name the same file");
+    assertThat(file).doesNotExist();
+  }
+
+  @Test
   void theFileHasTheGainOfAPlacement() {
     CommandLineRun run =
         run("--machine", "h200", "--kind", "ll", "--routing", "hot", "--balance", "--json", "-");
@@ -245,7 +258,7 @@ class PlanCommandTest {
         "--placement p.json --balance | CONFLICTING_OPTIONS | exclude each other",
         "--placement p.json | PLACEMENT_INVALID | p.json; it must be a file",
         "--balance --placement-out / | BAD_JSON_FILE | --placement-out /: is a directory",
-        "--balance --placement-out - --json - | CONFLICTING_OPTIONS | standard output",
+        "--balance --placement-out - --json - | CONFLICTING_OPTIONS | name the same file, -",
         "--balance --replicas -1 | EXPERT_REPLICAS | replicas = -1",
         "--balance --replicas 3000 | EXPERT_REPLICAS | replicas = 3000; it must be 0..1792",
         "--balance --experts 8 --ranks 16 --replicas 4 | EXPERT_REPLICAS | 8 replicas or more",

@@ -7,6 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
@@ -92,6 +93,47 @@ class ReportCommandTest {
     assertThat(report(slow.toString(), fast.toString()).out())
         .contains("different work (tokens 4096 / 128)");
     assertThat(Files.readString(page)).contains("different work (tokens 4096 / 128)");
+  }
+
+  /** The numbers of tokens stand in the names of these operations: pairs did the same work. */
+  @Test
+  void furtherOperationsOfARunAreNoOtherWork() throws IOException {
+    Map<String, Object> longer = SampleRuns.run(800, "a processor");
+    Map<String, Object> options = new LinkedHashMap<>(SampleRuns.configuration());
+    options.put("ll_tokens", List.of(1, 64, 128));
+    longer.put("configuration", options);
+    SampleRuns.write(fast, longer);
+    assertThat(report(slow.toString(), fast.toString()).out()).doesNotContain("different work");
+
+    String onlyLowLatency =
+        Json.text(longer)
+            .replaceAll("\"(dispatch|combine)\"", "\"other_$1\"")
+            .replace("\"tokens\" : 4096", "\"tokens\" : 128");
+    Files.writeString(fast, onlyLowLatency);
+    assertThat(report(slow.toString(), fast.toString()).out()).doesNotContain("different work");
+  }
+
+  @Test
+  void lowLatencyOfOtherTokensIsOtherWorkIfItsNameDoesNotSaySo() throws IOException {
+    for (Path file : List.of(slow, fast)) {
+      String text = Files.readString(file).replaceAll("\"tokens\" : (1|64),", "");
+      Files.writeString(file, text);
+    }
+    Files.writeString(
+        fast, Files.readString(fast).replaceAll("\"ll_tokens\" : \\[.*\\]", "\"ll_tokens\" : [7]"));
+
+    assertThat(report(slow.toString(), fast.toString()).out())
+        .contains("different work (ll_tokens 1, 64 / 7)");
+  }
+
+  @Test
+  void iterationsThatTookNoTimeHaveNoInterval() throws IOException {
+    String text = Files.readString(fast).replaceAll("(\"iterations_us\" : \\[ )[0-9.]+", "$10");
+    Files.writeString(fast, text);
+
+    assertThat(report(slow.toString(), fast.toString()).out())
+        .contains("no interval: an iteration took 0 us")
+        .doesNotContain(" faster by");
   }
 
   @Test
@@ -210,7 +252,8 @@ class ReportCommandTest {
   @Test
   void aMissingFileAndADirectoryAreRefused() {
     refused("EP4J-7003", "cannot be read", scratch.resolve("none.json").toString());
-    refused("EP4J-8050", "a directory", scratch.toString());
+    refused("EP4J-8050", "no regular file", scratch.toString());
+    refused("EP4J-8050", "no regular file", "/dev/zero");
   }
 
   @Test

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.stream.IntStream;
+import org.ep4j.bench.Timings;
 import org.ep4j.cli.text.Json;
 
 /** Artifacts of runs that never were, for tests of pages. */
@@ -24,7 +25,7 @@ final class SampleRuns {
     run.put("time", "2026-11-27T20:00:00Z");
     run.put("environment", Map.of("cpu", machine, "memory_bytes", 1L << 34, "flags", List.of()));
     run.put("format", ReportPage.FORMAT);
-    run.put("configuration", Map.of("kind", "all", "device", "host", "tokens", 4096, "ranks", 2));
+    run.put("configuration", configuration());
     run.put("verified", true);
     run.put(
         "results",
@@ -38,6 +39,12 @@ final class SampleRuns {
     return run;
   }
 
+  /** Its options. */
+  static Map<String, Object> configuration() {
+    return Map.of(
+        "kind", "all", "device", "host", "tokens", 4096, "ll_tokens", List.of(1, 64), "ranks", 2);
+  }
+
   private static Map<String, Object> result(
       String operation, double micros, Map<String, Object> more) {
     Random random = new Random(operation.hashCode() + (long) micros);
@@ -48,13 +55,12 @@ final class SampleRuns {
     Map<String, Object> result = new LinkedHashMap<>();
     result.put("op", operation);
     result.put("dtype", "bf16");
-    result.put("median_us", MedianRatio.median(samples));
+    result.put("median_us", new Timings(samples).median());
     result.put("p99_us", 1.11 * micros);
     result.put("min_us", micros);
     result.put("max_us", 1.12 * micros);
     result.put("logical_gbps", 210.5);
     result.put("remote_gbps", 105.25);
-    result.put("bytes", 1e6);
     result.put("ceiling_us", micros / 2);
     result.put("steady", true);
     result.put("iterations", samples.length);
