@@ -301,8 +301,9 @@ public final class PeerWait {
    */
   public Ep4jException failure(
       long expected, long seen, int peer, String operation, String phase, long epoch, long start) {
-    long waited = (System.nanoTime() - start) / 1_000_000;
-    AbortReport known = known(peer);
+    long nanos = System.nanoTime() - start;
+    long waited = nanos / 1_000_000;
+    AbortReport known = known(peer, nanos);
     if (Interrupts.pending()) {
       return Interrupts.error(
           operation + ", epoch " + epoch,
@@ -314,7 +315,7 @@ public final class PeerWait {
         operation, phase, epoch, known.peer(), expected, seen, waited, known.state(), known.dead());
   }
 
-  private AbortReport known(int peer) {
+  private AbortReport known(int peer, long waited) {
     if (!members.isAlive(peer)) {
       String report = members.deathReport(peer);
       String death = report == null ? "no longer a member" : report;
@@ -329,7 +330,9 @@ public final class PeerWait {
     }
     int reporter = progress.aborted(peer) ? peer : progress.anyAborted();
     AbortReport report = reporter == NONE ? null : progress.report(reporter);
-    return report == null ? new AbortReport(peer, false, members.silenceOf(peer)) : report;
+    return report != null && report.explains(peer, waited, timeoutNanos)
+        ? report
+        : new AbortReport(peer, false, members.silenceOf(peer));
   }
 
   /**

@@ -201,7 +201,7 @@ public final class FailureDiagnosis implements AutoCloseable {
   private PeerTimeoutException timeout(String operation) {
     int lost = lostPeer();
     AbortReport told = notices.report();
-    if (lost < 0 && told != null) {
+    if (lost < 0 && told != null && report.isExplainedBy(told)) {
       return report.timeout(operation, told.peer(), told.state(), told.dead());
     }
     int peer = lost >= 0 && members.isAlive(words.peer()) ? lost : words.peer();

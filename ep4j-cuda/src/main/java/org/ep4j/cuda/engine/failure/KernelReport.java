@@ -6,6 +6,7 @@ import org.ep4j.ErrorCode;
 import org.ep4j.InvalidArgumentException;
 import org.ep4j.PeerTimeoutException;
 import org.ep4j.cuda.engine.launch.LowLatencyKind;
+import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Members;
 import org.jspecify.annotations.Nullable;
@@ -104,7 +105,18 @@ final class KernelReport {
         dead);
   }
 
+  /** Whether what another rank told is why the wait has failed. */
+  boolean isExplainedBy(AbortReport told) {
+    // Blocks of one rank wait for each other too: then the peer of the reported wait is this rank.
+    return words.peer() == members.rank()
+        || told.explains(words.peer(), waited(), config.timeout().toNanos());
+  }
+
+  private long waited() {
+    return config.timeout().toNanos() - words.left();
+  }
+
   private long waitedMillis() {
-    return (config.timeout().toNanos() - words.left()) / 1_000_000;
+    return waited() / 1_000_000;
   }
 }
