@@ -22,7 +22,9 @@ class AbortReportTest {
     assertThat(new AbortReport(3, false, "is silent").receivedBy(0, 1).explains(2, 1000, TIMEOUT))
         .isTrue();
     assertThat(
-            new AbortReport(1, false, "has aborted (…)").receivedBy(0, 1).explains(2, 1000, TIMEOUT))
+            new AbortReport(1, false, "has aborted (…)")
+                .receivedBy(0, 1)
+                .explains(2, 1000, TIMEOUT))
         .isTrue();
     assertThat(new AbortReport(0, true, "is dead (…)").receivedBy(0, 1).explains(2, 1000, TIMEOUT))
         .isTrue();
