@@ -3,7 +3,7 @@
 
 readonly NEEDED_JDK=25
 
-# Prints an error and ends the script: code of org.ep4j.ErrorCode (optional), text, further lines.
+# Prints an error and ends the script: code of org.ep4j.error.ErrorCode (optional), text, further lines.
 fail() {
   local code=
   if [[ $1 == EP4J-* ]]; then

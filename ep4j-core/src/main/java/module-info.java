@@ -5,6 +5,11 @@ module org.ep4j {
   requires jdk.jfr;
 
   exports org.ep4j;
+  exports org.ep4j.config;
+  exports org.ep4j.error;
+  exports org.ep4j.execution;
+  exports org.ep4j.routing;
+  exports org.ep4j.tensor;
   exports org.ep4j.engine;
   exports org.ep4j.engine.lowlatency;
   exports org.ep4j.engine.throughput;

@@ -1,5 +1,8 @@
 package org.ep4j;
 
+import org.ep4j.execution.Event;
+import org.ep4j.tensor.Tensor;
+
 /**
  * Result of a high-throughput combine. Valid until the next high-throughput combine on the same
  * buffer; from then on every accessor except {@link #event()} throws {@link IllegalStateException}.

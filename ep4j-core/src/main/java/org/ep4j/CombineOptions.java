@@ -1,5 +1,8 @@
 package org.ep4j;
 
+import org.ep4j.execution.Execution;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,6 +1,13 @@
 package org.ep4j;
 
 import java.util.Optional;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ReceiveOverflowException;
+import org.ep4j.execution.Event;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 
 /**
  * What every high-throughput dispatch delivers; {@link FlatDispatch} and {@link GroupedDispatch}

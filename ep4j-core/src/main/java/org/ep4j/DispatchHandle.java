@@ -1,5 +1,8 @@
 package org.ep4j;
 
+import org.ep4j.config.Layout;
+import org.ep4j.error.ReceiveOverflowException;
+
 /**
  * Routing state of a high-throughput dispatch. Its combine and cached dispatches need it. The
  * handle outlives the rows: any number of other operations may run before it is used.

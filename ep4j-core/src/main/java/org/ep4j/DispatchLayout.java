@@ -1,5 +1,8 @@
 package org.ep4j;
 
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.Tensor;
+
 /**
  * Traffic that a routing causes on this rank, computed before anything is sent. Tensors are views,
  * valid until the next {@link ExpertBuffer#dispatchLayout(Routing)}.

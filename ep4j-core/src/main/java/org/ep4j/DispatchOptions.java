@@ -1,5 +1,12 @@
 package org.ep4j;
 
+import org.ep4j.config.BufferConfig;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.execution.Execution;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.ScaleLayout;
+
 /**
  * Options of {@link ExpertBuffer#dispatch(Tokens, Routing, DispatchOptions)} and {@link
  * ExpertBuffer#dispatchGrouped(Tokens, Routing, DispatchOptions)}. Immutable; create one and reuse
@@ -41,13 +48,14 @@ public final class DispatchOptions {
 
   /** Requires a number of experts of a call, of either kind of operation. */
   static void checkExperts(int experts) {
-    BufferConfig.check(
-        ErrorCode.CALL_EXPERTS,
-        experts >= 0,
-        "experts",
-        experts,
-        ">= 0",
-        "use 0 for the experts of the buffer");
+    if (experts < 0) {
+      throw new InvalidArgumentException(
+          ErrorCode.CALL_EXPERTS,
+          "experts",
+          String.valueOf(experts),
+          ">= 0",
+          "use 0 for the experts of the buffer");
+    }
   }
 
   /** A builder that starts from these options. */

@@ -1,9 +1,24 @@
 package org.ep4j;
 
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.config.LowLatencyConfig;
 import org.ep4j.engine.Engines;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.error.PeerTimeoutException;
+import org.ep4j.error.ReceiveOverflowException;
+import org.ep4j.execution.Event;
+import org.ep4j.execution.Execution;
 import org.ep4j.group.Group;
 import org.ep4j.observe.RankObservation;
 import org.ep4j.observe.WorldObservation;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Dispatch and combine of a Mixture-of-Experts layer among the ranks of a group.

@@ -1,5 +1,8 @@
 package org.ep4j;
 
+import org.ep4j.config.Layout;
+import org.ep4j.tensor.Tensor;
+
 /**
  * Result of a dispatch with one row per received token, ordered by (source rank, source token):
  * {@link Layout#FLAT}. {@link Dispatch} defines lifetime and dimensions.

@@ -1,5 +1,8 @@
 package org.ep4j;
 
+import org.ep4j.config.Layout;
+import org.ep4j.tensor.Tensor;
+
 /**
  * Result of a dispatch with one row per (token, local expert), grouped by local expert: {@link
  * Layout#EXPERT_MAJOR}. Each group starts at a multiple of the expert alignment. {@link Dispatch}

@@ -1,5 +1,9 @@
 package org.ep4j;
 
+import org.ep4j.execution.Event;
+import org.ep4j.execution.ReceiveHook;
+import org.ep4j.tensor.Tensor;
+
 /**
  * Result of a low-latency combine. Views with the lifetime that {@link
  * LowLatencyCombineOptions#out()} defines.

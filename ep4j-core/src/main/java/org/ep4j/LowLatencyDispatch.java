@@ -1,5 +1,11 @@
 package org.ep4j;
 
+import org.ep4j.config.Layout;
+import org.ep4j.execution.Event;
+import org.ep4j.execution.ReceiveHook;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
+
 /**
  * Result of a low-latency dispatch: G groups with space for P rows each. M is the fixed maximum of
  * tokens per rank.

@@ -1,5 +1,14 @@
 package org.ep4j;
 
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.execution.Execution;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.ScaleKind;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,5 +1,8 @@
 package org.ep4j;
 
+import org.ep4j.config.Layout;
+import org.ep4j.tensor.Tensor;
+
 /**
  * Routing state of a low-latency dispatch, needed by its combine. Valid until the second next
  * low-latency dispatch; later use throws {@link IllegalStateException}.

@@ -1,5 +1,8 @@
 package org.ep4j;
 
+import org.ep4j.config.Layout;
+import org.ep4j.tensor.Tensor;
+
 /**
  * Result of a low-latency dispatch with {@link Layout#RANK_MAJOR}: one row per token, whatever the
  * number of its local experts, in a group per source rank. Each row arrives with its choices, for

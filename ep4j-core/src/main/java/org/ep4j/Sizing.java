@@ -1,5 +1,8 @@
 package org.ep4j;
 
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+
 /**
  * How the number of received rows is determined.
  *

@@ -1,5 +1,10 @@
 package org.ep4j;
 
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

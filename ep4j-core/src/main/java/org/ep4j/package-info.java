@@ -1,7 +1,8 @@
 /**
- * The public API of expert parallelism: values and their conversions, options, results and {@link
- * org.ep4j.ExpertBuffer}. Its operations are those of engines, which register through {@link
- * org.ep4j.engine.EngineProvider}.
+ * Expert parallelism: {@link org.ep4j.ExpertBuffer}, the options of its operations, and their
+ * results. What they are made of has packages of its own: {@code config}, {@code tensor}, {@code
+ * routing}, {@code execution} and {@code error}. Operations are those of engines, which register
+ * through {@link org.ep4j.engine.EngineProvider}.
  */
 @NullMarked
 package org.ep4j;

@@ -1,6 +1,6 @@
 package org.ep4j.bench;
 
-import org.ep4j.WireName;
+import org.ep4j.config.WireName;
 
 /**
  * Declared nodes of a bench.

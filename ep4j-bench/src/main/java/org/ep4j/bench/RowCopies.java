@@ -1,6 +1,6 @@
 package org.ep4j.bench;
 
-import org.ep4j.Layout;
+import org.ep4j.config.Layout;
 import org.ep4j.verify.WorldRouting;
 
 /**

@@ -1,7 +1,7 @@
 package org.ep4j.bench;
 
 import java.util.List;
-import org.ep4j.Layout;
+import org.ep4j.config.Layout;
 import org.ep4j.verify.WorldRouting;
 
 /**

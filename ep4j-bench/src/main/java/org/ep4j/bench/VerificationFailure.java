@@ -1,6 +1,6 @@
 package org.ep4j.bench;
 
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 
 /** The output of a rank is wrong. Every rank throws this error, so that all ranks end alike. */
 public final class VerificationFailure extends RuntimeException {

@@ -3,7 +3,7 @@ package org.ep4j.plan;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import org.ep4j.ReplicatedPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
 
 /**
  * Counts the rows of drawn or recorded tokens. Counts are scaled to the tokens of the request:

@@ -2,7 +2,7 @@ package org.ep4j.plan;
 
 import java.util.EnumMap;
 import java.util.Map;
-import org.ep4j.BackendName;
+import org.ep4j.config.BackendName;
 
 /**
  * Time of a high-throughput operation: transfer of the slowest rank, pipeline fill, fixed costs.

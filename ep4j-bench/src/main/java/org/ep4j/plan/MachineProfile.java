@@ -3,8 +3,8 @@ package org.ep4j.plan;
 import java.util.Collections;
 import java.util.EnumMap;
 import java.util.Map;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * What a planner knows about a machine: one value for each {@link ProfileConstant}, each with its

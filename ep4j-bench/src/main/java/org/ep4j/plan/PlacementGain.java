@@ -1,8 +1,8 @@
 package org.ep4j.plan;
 
-import org.ep4j.ExpertPlacement;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.ReplicatedPlacement;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
 
 /**
  * What a placement changes against experts in blocks.

@@ -1,7 +1,7 @@
 package org.ep4j.plan;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * What a machine is predicted to do with a request.

@@ -1,10 +1,10 @@
 package org.ep4j.plan;
 
-import org.ep4j.BufferConfig;
-import org.ep4j.ErrorCode;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.ReplicatedPlacement;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -20,7 +20,7 @@ import org.jspecify.annotations.Nullable;
  * @param dtype rows of the dispatch
  * @param routing how tokens choose experts
  * @param sms SMs of an operation
- * @param backend as in {@link org.ep4j.BackendName}
+ * @param backend as in {@link org.ep4j.config.BackendName}
  * @param placement ranks of the experts and of their replicas; null: in blocks, each once
  */
 public record PlanRequest(

@@ -2,13 +2,13 @@ package org.ep4j.plan;
 
 import java.util.ServiceLoader;
 import java.util.stream.IntStream;
-import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
-import org.ep4j.EngineName;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
-import org.ep4j.ExpertPlacement;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
 import org.ep4j.engine.EngineProvider;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.routing.ExpertPlacement;
 
 /** Memory of a buffer of the CUDA engine. Needs no GPU: the engine only computes its layout. */
 public final class PlannedMemory {

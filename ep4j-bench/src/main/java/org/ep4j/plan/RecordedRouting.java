@@ -1,8 +1,8 @@
 package org.ep4j.plan;
 
 import java.util.Arrays;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * Experts that a router has chosen. Tokens lie in parts, one for each rank that was recorded; over

@@ -1,8 +1,8 @@
 package org.ep4j.plan;
 
-import org.ep4j.ReplicatedPlacement;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
+import org.ep4j.routing.ReplicatedPlacement;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.Tensor;
 import org.ep4j.verify.RoutingGenerator;
 
 /** The tokens that stand for those of a request: drawn with a fixed seed, or recorded. */

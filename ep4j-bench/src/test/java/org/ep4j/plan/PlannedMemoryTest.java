@@ -2,11 +2,11 @@ package org.ep4j.plan;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
-import org.ep4j.EngineName;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.ReplicatedPlacement;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 

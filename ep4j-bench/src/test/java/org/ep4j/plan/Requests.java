@@ -2,8 +2,8 @@ package org.ep4j.plan;
 
 import java.util.EnumMap;
 import java.util.Map;
-import org.ep4j.BackendName;
-import org.ep4j.ReplicatedPlacement;
+import org.ep4j.config.BackendName;
+import org.ep4j.routing.ReplicatedPlacement;
 import org.ep4j.verify.RoutingKind;
 import org.jspecify.annotations.Nullable;
 

@@ -3,9 +3,9 @@ package org.ep4j.benchmarks;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.DType;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /** Inputs as {@code benchmarks/ROUTING.md} describes them. */
 final class BenchmarkInputs {

@@ -7,20 +7,20 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.function.Consumer;
-import org.ep4j.BufferConfig;
 import org.ep4j.CombineOptions;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
-import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.Layout;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.execution.Execution;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * High-throughput operations of thread-ranks, compared with plain copies and reads of the same

@@ -1,8 +1,8 @@
 package org.ep4j.benchmarks;
 
 import java.util.concurrent.TimeUnit;
-import org.ep4j.BufferConfig;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.group.ThreadRanks;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;

@@ -1,16 +1,16 @@
 package org.ep4j.c;
 
 import java.time.Duration;
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Layout;
-import org.ep4j.LowLatencyConfig;
-import org.ep4j.WireOptions;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.config.LowLatencyConfig;
+import org.ep4j.config.WireOptions;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.tensor.DType;
 
 /** Reads {@code ep4j_buffer_config}. */
 final class BufferConfigs {

@@ -1,17 +1,17 @@
 package org.ep4j.c;
 
 import java.util.Objects;
-import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.BufferStatistics;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.WirePath;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.routing.ExpertPlacement;
 
 /** Buffers as a whole: {@link ExpertBuffer} without its operations. */
 final class BufferFunctions {

@@ -1,10 +1,10 @@
 package org.ep4j.c;
 
 import java.lang.foreign.Arena;
-import org.ep4j.Event;
-import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.engine.ThreadGuard;
+import org.ep4j.execution.Event;
+import org.ep4j.execution.Execution;
 
 /**
  * What {@code ep4j_buffer} names: a buffer, the arguments of its last calls, and the results that

@@ -2,10 +2,10 @@ package org.ep4j.c;
 
 import java.lang.foreign.Arena;
 import org.ep4j.CombineOptions;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Tensor;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** {@code ep4j_combine_args}. */

@@ -2,8 +2,8 @@ package org.ep4j.c;
 
 import java.util.Arrays;
 import java.util.Locale;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /** Enumerations as numbers of {@code ep4j.h}: the ordinal + 1. 0 stands for the default. */
 final class Constants {

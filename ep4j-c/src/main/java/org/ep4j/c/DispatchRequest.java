@@ -2,15 +2,15 @@ package org.ep4j.c;
 
 import java.lang.foreign.Arena;
 import org.ep4j.DispatchOptions;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Layout;
-import org.ep4j.Routing;
-import org.ep4j.ScaleLayout;
 import org.ep4j.Sizing;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.Layout;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** {@code ep4j_dispatch_args}. */

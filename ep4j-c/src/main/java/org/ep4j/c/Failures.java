@@ -1,9 +1,9 @@
 package org.ep4j.c;
 
 import java.util.Optional;
-import org.ep4j.ErrorCode;
-import org.ep4j.PeerTimeoutException;
-import org.ep4j.ReceiveOverflowException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.PeerTimeoutException;
+import org.ep4j.error.ReceiveOverflowException;
 import org.ep4j.group.GroupTimeoutException;
 import org.ep4j.group.PeerLostException;
 import org.ep4j.group.RankFailedException;

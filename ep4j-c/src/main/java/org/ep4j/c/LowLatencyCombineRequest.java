@@ -2,9 +2,9 @@ package org.ep4j.c;
 
 import java.lang.foreign.Arena;
 import org.ep4j.LowLatencyCombineOptions;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** {@code ep4j_low_latency_combine_args}. */

@@ -1,14 +1,14 @@
 package org.ep4j.c;
 
 import java.lang.foreign.Arena;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.Routing;
-import org.ep4j.RowFormat;
-import org.ep4j.ScaleKind;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.ScaleKind;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** {@code ep4j_low_latency_dispatch_args}. */

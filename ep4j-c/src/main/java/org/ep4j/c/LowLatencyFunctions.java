@@ -3,10 +3,10 @@ package org.ep4j.c;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.RankMajorDispatch;
-import org.ep4j.ReceiveHook;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
+import org.ep4j.execution.ReceiveHook;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 
 /** Low-latency operations. */
 final class LowLatencyFunctions {

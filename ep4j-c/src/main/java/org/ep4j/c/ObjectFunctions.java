@@ -1,7 +1,7 @@
 package org.ep4j.c;
 
 import java.time.Duration;
-import org.ep4j.Event;
+import org.ep4j.execution.Event;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;

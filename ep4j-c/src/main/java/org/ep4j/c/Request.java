@@ -2,9 +2,9 @@ package org.ep4j.c;
 
 import java.lang.foreign.Arena;
 import java.util.Objects;
-import org.ep4j.DeviceStream;
-import org.ep4j.Event;
-import org.ep4j.Execution;
+import org.ep4j.execution.DeviceStream;
+import org.ep4j.execution.Event;
+import org.ep4j.execution.Execution;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 

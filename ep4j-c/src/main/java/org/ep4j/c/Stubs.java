@@ -12,7 +12,7 @@ import java.lang.invoke.MethodType;
 import java.lang.reflect.Method;
 import java.util.Arrays;
 import java.util.Collections;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 
 /**
  * Binding of the table: makes a native function of each method. This is the one place where

@@ -2,12 +2,12 @@ package org.ep4j.c;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** Copies of tensors, and routings as dense matrices. */

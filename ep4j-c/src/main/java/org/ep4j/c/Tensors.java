@@ -2,11 +2,11 @@ package org.ep4j.c;
 
 import java.util.Arrays;
 import java.util.function.Consumer;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Tensor;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** {@code ep4j_tensor}: views of the caller's memory, and descriptions of the buffer's. */

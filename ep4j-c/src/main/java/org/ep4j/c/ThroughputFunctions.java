@@ -1,17 +1,17 @@
 package org.ep4j.c;
 
 import org.ep4j.Combine;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchLayout;
-import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
 import org.ep4j.GroupedDispatch;
-import org.ep4j.ReceiveOverflowException;
-import org.ep4j.Routing;
-import org.ep4j.ScaleLayout;
+import org.ep4j.error.ReceiveOverflowException;
+import org.ep4j.execution.Execution;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
 
 /** High-throughput operations. */
 final class ThroughputFunctions {

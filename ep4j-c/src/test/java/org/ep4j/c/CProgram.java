@@ -14,7 +14,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.jar.Attributes;
 import java.util.jar.JarOutputStream;
 import java.util.jar.Manifest;
-import org.ep4j.EngineName;
+import org.ep4j.config.EngineName;
 import org.ep4j.conformance.HostCompiler;
 import org.ep4j.group.Group;
 

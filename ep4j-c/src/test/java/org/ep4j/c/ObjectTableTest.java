@@ -3,7 +3,7 @@ package org.ep4j.c;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
 
 /** A number names one object, and nothing after the end of that object. */

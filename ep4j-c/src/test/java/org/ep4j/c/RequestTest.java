@@ -7,9 +7,9 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.CombineOptions;
-import org.ep4j.DType;
-import org.ep4j.Event;
-import org.ep4j.Tensor;
+import org.ep4j.execution.Event;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
 /** Arguments become objects once for equal bytes, so a warm loop allocates nothing. */

@@ -1,6 +1,6 @@
 package org.ep4j.cli;
 
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 
 /** An error of a command with its exit code; the message needs no stack trace. */
 public final class CommandFailure extends RuntimeException {

@@ -2,7 +2,7 @@ package org.ep4j.cli;
 
 import java.nio.file.Path;
 import java.util.concurrent.Callable;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;

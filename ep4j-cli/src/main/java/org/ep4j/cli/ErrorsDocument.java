@@ -3,7 +3,7 @@ package org.ep4j.cli;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 
 /** The page {@code docs/errors.md}, made from {@link ErrorCode}. */
 final class ErrorsDocument {
@@ -42,7 +42,7 @@ final class ErrorsDocument {
       """
       # Error codes
 
-      Every error message of ep4j begins with a code, `EP4J-1000: …`. The code names the rule or the failure, independent of the words of one message: match the code in programs, logs and alerts. A code never changes its meaning, and the number of a removed code is not used again. In Java, `errorCode()` of an exception and `ErrorCode.of(exception)` return the constant of `org.ep4j.ErrorCode`.
+      Every error message of ep4j begins with a code, `EP4J-1000: …`. The code names the rule or the failure, independent of the words of one message: match the code in programs, logs and alerts. A code never changes its meaning, and the number of a removed code is not used again. In Java, `errorCode()` of an exception and `ErrorCode.of(exception)` return the constant of `org.ep4j.error.ErrorCode`.
 
       `./ep4j errors CODE` explains one code on the command line. This page is the output of `./ep4j errors --markdown`; change the texts in `ErrorCode.java`.
       """;

@@ -2,8 +2,8 @@ package org.ep4j.cli;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.PeerTimeoutException;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.GroupException;
 import org.ep4j.wire.LaneFailedException;
 import org.ep4j.wire.WireTimeoutException;

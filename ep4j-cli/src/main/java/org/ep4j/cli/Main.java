@@ -2,7 +2,6 @@ package org.ep4j.cli;
 
 import java.io.PrintWriter;
 import java.util.Locale;
-import org.ep4j.ErrorCode;
 import org.ep4j.cli.bench.BenchCommand;
 import org.ep4j.cli.cache.CacheCommand;
 import org.ep4j.cli.doctor.DoctorCommand;
@@ -14,6 +13,7 @@ import org.ep4j.cli.text.Style;
 import org.ep4j.cli.top.TopCommand;
 import org.ep4j.cli.vectors.RunCommand;
 import org.ep4j.cli.vectors.VerifyCommand;
+import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;

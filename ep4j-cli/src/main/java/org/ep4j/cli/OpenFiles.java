@@ -3,7 +3,7 @@ package org.ep4j.cli;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 
 /** The limit of open files of this process, its descriptors. */
 public final class OpenFiles {

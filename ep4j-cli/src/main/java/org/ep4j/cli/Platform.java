@@ -1,7 +1,7 @@
 package org.ep4j.cli;
 
 import java.util.Set;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 
 /** The systems that ep4j runs on. Elsewhere the first call of the system would fail obscurely. */
 final class Platform {

@@ -1,14 +1,14 @@
 package org.ep4j.conformance;
 
 import java.time.Duration;
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.Devices;
 import org.ep4j.group.Group;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

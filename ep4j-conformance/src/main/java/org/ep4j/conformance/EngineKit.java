@@ -18,7 +18,7 @@ public abstract class EngineKit {
   /** For subclasses. */
   protected EngineKit() {}
 
-  /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
+  /** The engine, as in {@link org.ep4j.config.BufferConfig#engine()}. */
   protected abstract String engine();
 
   /** World that runs the ranks. */

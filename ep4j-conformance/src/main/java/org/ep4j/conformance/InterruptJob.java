@@ -4,11 +4,11 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.locks.LockSupport;
-import org.ep4j.BufferConfig;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.PeerTimeoutException;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.Group;
 
 /**

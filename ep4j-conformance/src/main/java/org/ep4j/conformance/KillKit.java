@@ -10,8 +10,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
-import org.ep4j.BackendName;
-import org.ep4j.WireName;
+import org.ep4j.config.BackendName;
+import org.ep4j.config.WireName;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -54,7 +54,7 @@ public abstract class KillKit {
   /** For subclasses. */
   protected KillKit() {}
 
-  /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
+  /** The engine, as in {@link org.ep4j.config.BufferConfig#engine()}. */
   protected abstract String engine();
 
   /** What these tests need besides the engine and this machine lacks; empty (default): nothing. */

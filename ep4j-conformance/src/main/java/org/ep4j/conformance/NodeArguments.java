@@ -2,7 +2,7 @@ package org.ep4j.conformance;
 
 import java.util.List;
 import java.util.stream.Stream;
-import org.ep4j.BufferConfig;
+import org.ep4j.config.BufferConfig;
 
 /**
  * Which ranks of a job share memory: the last two arguments of the job.

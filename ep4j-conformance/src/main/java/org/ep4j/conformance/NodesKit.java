@@ -1,13 +1,13 @@
 package org.ep4j.conformance;
 
-import org.ep4j.WireName;
+import org.ep4j.config.WireName;
 
 /** What kits ask of their subclasses: an engine, a world, and which of its ranks share memory. */
 public abstract class NodesKit {
   /** For subclasses. */
   protected NodesKit() {}
 
-  /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
+  /** The engine, as in {@link org.ep4j.config.BufferConfig#engine()}. */
   protected abstract String engine();
 
   /** World that runs the ranks. */

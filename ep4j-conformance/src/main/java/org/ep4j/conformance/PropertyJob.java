@@ -5,10 +5,10 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.SplittableRandom;
 import org.ep4j.BufferStatistics;
-import org.ep4j.DType;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Tensor;
 import org.ep4j.group.Group;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Random cases against the oracle. Arguments: engine, seed, number of cases, whether they include

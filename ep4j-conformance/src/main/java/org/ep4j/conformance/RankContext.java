@@ -2,9 +2,9 @@ package org.ep4j.conformance;
 
 import java.lang.foreign.Arena;
 import java.util.SplittableRandom;
-import org.ep4j.DType;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Tensor;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * State for the steps of a random case on one rank.

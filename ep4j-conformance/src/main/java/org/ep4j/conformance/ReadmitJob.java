@@ -3,9 +3,9 @@ package org.ep4j.conformance;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
-import org.ep4j.BufferConfig;
-import org.ep4j.Ep4jException;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.error.Ep4jException;
 import org.ep4j.group.Group;
 import org.ep4j.group.PeerLostException;
 

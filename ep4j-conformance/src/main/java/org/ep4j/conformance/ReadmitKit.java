@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
-import org.ep4j.WireName;
+import org.ep4j.config.WireName;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -32,7 +32,7 @@ public abstract class ReadmitKit {
   /** For subclasses. */
   protected ReadmitKit() {}
 
-  /** The engine, as in {@link org.ep4j.BufferConfig#engine()}. */
+  /** The engine, as in {@link org.ep4j.config.BufferConfig#engine()}. */
   protected abstract String engine();
 
   /** Ranks per node, 0 = all of them. */

@@ -2,9 +2,9 @@ package org.ep4j.conformance;
 
 import java.time.Duration;
 import java.util.List;
-import org.ep4j.BufferConfig;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.PeerTimeoutException;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.Group;
 
 /**

@@ -3,9 +3,9 @@ package org.ep4j.conformance;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
-import org.ep4j.BufferConfig;
-import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
 import org.ep4j.group.Group;
 
 /**

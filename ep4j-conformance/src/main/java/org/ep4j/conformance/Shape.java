@@ -3,14 +3,14 @@ package org.ep4j.conformance;
 import java.time.Duration;
 import java.util.List;
 import java.util.SplittableRandom;
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
-import org.ep4j.EngineName;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.Layout;
-import org.ep4j.WireName;
-import org.ep4j.WireOptions;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.config.WireName;
+import org.ep4j.config.WireOptions;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.tensor.DType;
 
 /**
  * The shape of a random buffer: mostly small, sometimes unusual.

@@ -4,14 +4,14 @@ import java.lang.foreign.Arena;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.BufferConfig;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Tensor;
 import org.ep4j.cases.CaseComparison;
 import org.ep4j.cases.CaseDirectory;
 import org.ep4j.cases.CaseFile;
 import org.ep4j.cases.CaseRunner;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.group.Group;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Runs cases on one engine and compares their outputs. Arguments: engine, ranks per node, wire

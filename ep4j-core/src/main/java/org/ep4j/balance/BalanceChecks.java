@@ -1,7 +1,7 @@
 package org.ep4j.balance;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /** What can be balanced. */
 final class BalanceChecks {

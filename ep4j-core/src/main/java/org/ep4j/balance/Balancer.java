@@ -1,7 +1,7 @@
 package org.ep4j.balance;
 
 import java.util.Arrays;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * Chooses replicas and ranks such that the busiest rank has little load. An expert's load divides

@@ -1,6 +1,6 @@
 package org.ep4j.engine;
 
-import org.ep4j.PeerTimeoutException;
+import org.ep4j.error.PeerTimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -4,8 +4,8 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 
 /**

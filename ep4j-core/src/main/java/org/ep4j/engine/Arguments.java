@@ -1,13 +1,13 @@
 package org.ep4j.engine;
 
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
-import org.ep4j.DeviceStream;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.execution.DeviceStream;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

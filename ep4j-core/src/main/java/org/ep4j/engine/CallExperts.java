@@ -1,9 +1,9 @@
 package org.ep4j.engine;
 
 import java.util.Objects;
-import org.ep4j.BufferConfig;
-import org.ep4j.ErrorCode;
-import org.ep4j.ExpertPlacement;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.routing.ExpertPlacement;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -40,7 +40,7 @@ public final class CallExperts {
    * The number of experts of a call.
    *
    * @param wanted the option; 0: those of the buffer
-   * @throws org.ep4j.InvalidArgumentException if the buffer cannot serve that number
+   * @throws org.ep4j.error.InvalidArgumentException if the buffer cannot serve that number
    */
   public int number(int wanted) {
     if (wanted == 0 || isOfBuffer(wanted)) {

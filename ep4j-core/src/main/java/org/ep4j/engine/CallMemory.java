@@ -1,6 +1,6 @@
 package org.ep4j.engine;
 
-import org.ep4j.Tensor;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

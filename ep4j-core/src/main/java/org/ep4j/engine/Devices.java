@@ -2,8 +2,8 @@ package org.ep4j.engine;
 
 import java.util.Optional;
 import java.util.ServiceLoader;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
 
 /** Finds the module that accesses the memory of devices. */
 public final class Devices {

@@ -2,9 +2,9 @@ package org.ep4j.engine;
 
 import java.util.Objects;
 import java.util.Set;
-import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.group.Group;
 
 /** An engine, found through {@link java.util.ServiceLoader}. Implementations are stateless. */

@@ -1,16 +1,16 @@
 package org.ep4j.engine;
 
 import java.util.ServiceLoader;
-import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
-import org.ep4j.EngineName;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.IllegalUseException;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
+import org.ep4j.routing.ExpertPlacement;
 import org.jspecify.annotations.Nullable;
 
 /** Chooses the engine of a buffer. */

@@ -1,7 +1,7 @@
 package org.ep4j.engine;
 
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 
 /**
  * What an interrupt of the waiting thread does: it ends a wait as a deadline does, and the flag

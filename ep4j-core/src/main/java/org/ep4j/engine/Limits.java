@@ -1,9 +1,9 @@
 package org.ep4j.engine;
 
 import java.util.Set;
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
-import org.ep4j.Layout;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.tensor.DType;
 
 /**
  * Limits of a configuration for code that serves buffers with and without a kind of operation: the

@@ -7,11 +7,11 @@ import java.util.ServiceLoader;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Function;
-import org.ep4j.BackendName;
-import org.ep4j.EngineName;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.WireName;
+import org.ep4j.config.BackendName;
+import org.ep4j.config.EngineName;
+import org.ep4j.config.WireName;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * Refuses names that nothing has, as soon as a configuration sets them. A name is known if ep4j has

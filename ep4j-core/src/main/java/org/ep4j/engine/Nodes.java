@@ -3,9 +3,9 @@ package org.ep4j.engine;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
-import org.ep4j.BufferConfig;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.ErrorCode;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.ErrorCode;
 
 /**
  * The ranks that can load and store each other's memory: a partition of the ranks into nodes, the

@@ -1,11 +1,11 @@
 package org.ep4j.engine;
 
 import java.util.Arrays;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.ErrorCode;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

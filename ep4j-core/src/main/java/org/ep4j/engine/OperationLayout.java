@@ -1,9 +1,9 @@
 package org.ep4j.engine;
 
-import org.ep4j.DType;
-import org.ep4j.Layout;
-import org.ep4j.RowFormat;
-import org.ep4j.ScaleKind;
+import org.ep4j.config.Layout;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.ScaleKind;
 
 /**
  * The words of an operation's description: the values that all ranks must share so that their bytes

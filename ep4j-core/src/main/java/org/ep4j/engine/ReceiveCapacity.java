@@ -1,12 +1,12 @@
 package org.ep4j.engine;
 
 import java.util.Objects;
-import org.ep4j.BufferConfig;
-import org.ep4j.ErrorCode;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Layout;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.routing.ExpertPlacement;
 
 /** Number of rows of a receive region, the same for every engine. */
 public final class ReceiveCapacity {

@@ -1,8 +1,8 @@
 package org.ep4j.engine;
 
 import java.lang.foreign.MemorySegment;
-import org.ep4j.DType;
-import org.ep4j.Tensor;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Host memory that results show.

@@ -1,7 +1,7 @@
 package org.ep4j.engine;
 
-import org.ep4j.BufferConfig;
-import org.ep4j.HighThroughputConfig;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
 
 /** The configuration that an open buffer returns: it holds what the engine chose. */
 public final class SettledConfig {

@@ -1,7 +1,7 @@
 package org.ep4j.engine;
 
-import org.ep4j.DType;
-import org.ep4j.Tensor;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /** Memory of a buffer that results show. */
 public interface TensorMemory {

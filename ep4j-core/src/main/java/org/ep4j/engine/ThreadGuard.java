@@ -1,8 +1,8 @@
 package org.ep4j.engine;
 
 import java.util.concurrent.atomic.AtomicReference;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /**

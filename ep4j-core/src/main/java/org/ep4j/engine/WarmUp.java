@@ -2,23 +2,23 @@ package org.ep4j.engine;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
-import org.ep4j.EngineName;
-import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
-import org.ep4j.LowLatencyConfig;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.config.LowLatencyConfig;
+import org.ep4j.execution.Execution;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Runs the operations that a buffer is configured for, with few tokens of zeros, until the JVM has

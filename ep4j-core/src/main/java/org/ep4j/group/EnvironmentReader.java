@@ -7,8 +7,8 @@ import java.util.Map;
 import java.util.OptionalInt;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.rendezvous.HostNames;
 import org.jspecify.annotations.Nullable;
 

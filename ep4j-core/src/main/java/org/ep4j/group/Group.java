@@ -28,8 +28,8 @@ import org.jspecify.annotations.Nullable;
  * <p>Timeouts: a collective that ended in {@link GroupTimeoutException} counts as called. The rank
  * has done its part, the others may still complete theirs with it, and the next call is the next
  * collective. The same holds for one that an interrupt of its thread has ended, in {@link
- * GroupException} with the code {@link org.ep4j.ErrorCode#GROUP_INTERRUPTED}; the interrupt flag
- * stays set.
+ * GroupException} with the code {@link org.ep4j.error.ErrorCode#GROUP_INTERRUPTED}; the interrupt
+ * flag stays set.
  */
 public interface Group extends AutoCloseable {
   /** Maximum number of bytes that a rank may pass to {@link #allGather}: 1 MiB. */
@@ -83,9 +83,9 @@ public interface Group extends AutoCloseable {
    * @throws PeerLostException if a rank departed before it did its part
    * @throws GroupTimeoutException if ranks are missing after {@code timeout}; names them
    * @throws GroupException if another rank called another collective at the same position
-   * @throws org.ep4j.InvalidArgumentException if {@code mine} is too long
-   * @throws org.ep4j.IllegalUseException if this group is closed, or another thread is inside a
-   *     collective
+   * @throws org.ep4j.error.InvalidArgumentException if {@code mine} is too long
+   * @throws org.ep4j.error.IllegalUseException if this group is closed, or another thread is inside
+   *     a collective
    */
   byte[][] allGather(byte[] mine, Duration timeout);
 
@@ -104,7 +104,7 @@ public interface Group extends AutoCloseable {
    * @param purpose what the task does, the same on all ranks; at most 100 bytes of UTF-8
    * @return the result of the task
    * @throws GroupException from a collective, if another rank calls it for another purpose
-   * @throws org.ep4j.IllegalUseException if another thread of this rank is inside a task or a
+   * @throws org.ep4j.error.IllegalUseException if another thread of this rank is inside a task or a
    *     collective
    */
   default <T extends @Nullable Object> T together(String purpose, Supplier<T> task) {
@@ -128,7 +128,7 @@ public interface Group extends AutoCloseable {
    *
    * @param topic number that both ranks know
    * @param notice at most {@link #MAX_NOTICE} bytes, copied
-   * @throws org.ep4j.InvalidArgumentException if {@code notice} is too long
+   * @throws org.ep4j.error.InvalidArgumentException if {@code notice} is too long
    */
   void notice(int rank, long topic, byte[] notice);
 
@@ -226,7 +226,7 @@ public interface Group extends AutoCloseable {
    *
    * @throws JoinRefusedException if the rendezvous refuses this rank; names the reason
    * @throws GroupTimeoutException if ranks or the rendezvous are missing after the join timeout
-   * @throws org.ep4j.InvalidArgumentException if the port is 0
+   * @throws org.ep4j.error.InvalidArgumentException if the port is 0
    */
   static Group join(GroupConfig config) {
     return GroupJoin.join(config);

@@ -1,8 +1,8 @@
 package org.ep4j.group;
 
 import java.time.Duration;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.rendezvous.Rendezvous;
 
 /**

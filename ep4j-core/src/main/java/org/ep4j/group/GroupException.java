@@ -1,7 +1,7 @@
 package org.ep4j.group;
 
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /** Root of the errors between the ranks of a group. The process stays usable. */

@@ -1,6 +1,6 @@
 package org.ep4j.group;
 
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /** Ranks did not do their part before the deadline. */

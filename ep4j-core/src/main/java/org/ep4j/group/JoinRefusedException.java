@@ -1,6 +1,6 @@
 package org.ep4j.group;
 
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /** The rendezvous refuses this rank, and a retry does not help. */

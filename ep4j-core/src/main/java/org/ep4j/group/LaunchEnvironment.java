@@ -86,8 +86,8 @@ public record LaunchEnvironment(
   /**
    * Reads the variables.
    *
-   * @throws org.ep4j.InvalidArgumentException if a variable has an invalid value or a required one
-   *     is missing; names the variable and the remedy
+   * @throws org.ep4j.error.InvalidArgumentException if a variable has an invalid value or a
+   *     required one is missing; names the variable and the remedy
    */
   public static LaunchEnvironment of(Map<String, String> variables) {
     EnvironmentReader reader = new EnvironmentReader(variables);
@@ -99,7 +99,8 @@ public record LaunchEnvironment(
    * variable of the launcher, or that of another launcher. Reads nothing else, so it also serves
    * processes that join a group with an explicit configuration.
    *
-   * @throws org.ep4j.InvalidArgumentException if the variable holds no number; names the variable
+   * @throws org.ep4j.error.InvalidArgumentException if the variable holds no number; names the
+   *     variable
    */
   public static OptionalInt localRank(Map<String, String> variables) {
     return new EnvironmentReader(variables).localRank();

@@ -1,6 +1,6 @@
 package org.ep4j.group;
 
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 
 /**
  * A required rank is no longer in the group: it left, it died, or the other ranks declared this

@@ -2,7 +2,7 @@ package org.ep4j.group;
 
 import java.util.List;
 import java.util.stream.Collectors;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 
 /** The code of a rank threw; the cause is that exception. */
 public final class RankFailedException extends GroupException {

@@ -15,7 +15,7 @@ import javax.crypto.KDF;
 import javax.crypto.SecretKeyFactory;
 import javax.crypto.spec.HKDFParameterSpec;
 import javax.crypto.spec.PBEKeySpec;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 
 /**
  * Derives the key of a group from the text that its ranks share.

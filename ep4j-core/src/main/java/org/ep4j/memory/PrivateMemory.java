@@ -1,7 +1,7 @@
 package org.ep4j.memory;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 
 /**
  * Zeroed memory of this rank only, reserved in one piece. A page takes memory when touched, so a

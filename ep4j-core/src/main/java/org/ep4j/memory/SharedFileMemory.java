@@ -9,8 +9,8 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Objects;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 

@@ -31,7 +31,7 @@ public sealed interface SymmetricMemory extends AutoCloseable
   /**
    * Allocates on every rank; collective. All ranks pass the same plan.
    *
-   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory; names the rank
+   * @throws org.ep4j.error.Ep4jException if a rank cannot provide or map the memory; names the rank
    */
   static SymmetricMemory allocate(Group group, MemoryPlan plan, Duration timeout) {
     return allocate(group, 0, group.size(), plan, timeout);
@@ -55,7 +55,7 @@ public sealed interface SymmetricMemory extends AutoCloseable
    * departed ranks are private memory here.
    *
    * @param participants the live ranks, all of which take part
-   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory; names the rank
+   * @throws org.ep4j.error.Ep4jException if a rank cannot provide or map the memory; names the rank
    */
   static SymmetricMemory rejoin(
       Participants participants, int first, int end, MemoryPlan plan, Duration timeout) {
@@ -72,8 +72,8 @@ public sealed interface SymmetricMemory extends AutoCloseable
    * newcomers at the old addresses. Collective with {@link #rejoin} on the newcomers. The blocks of
    * the newcomers are not used meanwhile.
    *
-   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory; names the rank, and
-   *     nothing has changed
+   * @throws org.ep4j.error.Ep4jException if a rank cannot provide or map the memory; names the
+   *     rank, and nothing has changed
    */
   void readmit(Participants participants, Duration timeout);
 
@@ -82,8 +82,8 @@ public sealed interface SymmetricMemory extends AutoCloseable
    * the same addresses that those ranks cannot reach. Collective; the memory is not used meanwhile.
    *
    * @param leaves whether the ranks that share memory with this one do so; the same on all of them
-   * @throws org.ep4j.Ep4jException if a rank cannot provide or map the memory; names the rank. Some
-   *     bytes may then be new and some not, until this is called again
+   * @throws org.ep4j.error.Ep4jException if a rank cannot provide or map the memory; names the
+   *     rank. Some bytes may then be new and some not, until this is called again
    */
   void leave(Participants participants, boolean leaves, Duration timeout);
 
@@ -94,7 +94,7 @@ public sealed interface SymmetricMemory extends AutoCloseable
    *
    * @param start offset of the first byte
    * @param end offset behind the last byte
-   * @throws org.ep4j.Ep4jException if the system has no memory left
+   * @throws org.ep4j.error.Ep4jException if the system has no memory left
    */
   void require(long start, long end);
 

@@ -2,8 +2,8 @@ package org.ep4j.relocation;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.ReplicatedPlacement;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
 
 /**
  * The slots that receive another expert, and from which slot. All ranks derive the same plan from

@@ -15,8 +15,8 @@ import java.util.Map;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.ep4j.ErrorCode;
-import org.ep4j.WireName;
+import org.ep4j.config.WireName;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 
 /**

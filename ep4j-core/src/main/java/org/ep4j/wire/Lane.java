@@ -44,8 +44,8 @@ public interface Lane {
    * @param counter counter of the peer that grows by 1 when all bytes of this put are visible
    *     there; {@link #NO_COUNTER} for none
    * @return the number of this work, at least 1; or {@link #BACK_PRESSURED}; or {@link #FAILED}
-   * @throws org.ep4j.InvalidArgumentException if a range or the counter does not exist
-   * @throws org.ep4j.IllegalUseException if the wire or a region is closed
+   * @throws org.ep4j.error.InvalidArgumentException if a range or the counter does not exist
+   * @throws org.ep4j.error.IllegalUseException if the wire or a region is closed
    */
   long put(
       Region local, long localOffset, Region remote, long remoteOffset, long bytes, int counter);

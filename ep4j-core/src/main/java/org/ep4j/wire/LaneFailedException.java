@@ -1,6 +1,6 @@
 package org.ep4j.wire;
 
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 
 /** A lane failed while {@link WireWait} waited for its work. */
 public final class LaneFailedException extends WireException {

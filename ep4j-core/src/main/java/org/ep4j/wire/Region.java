@@ -1,8 +1,8 @@
 package org.ep4j.wire;
 
 import java.lang.foreign.MemorySegment;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -16,7 +16,7 @@ public interface Region extends AutoCloseable {
   /**
    * Bytes of a rank's part.
    *
-   * @throws org.ep4j.IllegalUseException if the region is registered on this rank only
+   * @throws org.ep4j.error.IllegalUseException if the region is registered on this rank only
    */
   long bytes(int rank);
 
@@ -39,7 +39,7 @@ public interface Region extends AutoCloseable {
   /**
    * This rank's memory, if it is host memory.
    *
-   * @throws org.ep4j.IllegalUseException if it is device memory
+   * @throws org.ep4j.error.IllegalUseException if it is device memory
    */
   default MemorySegment segment() {
     @Nullable MemorySegment segment = memory().segment();

@@ -35,8 +35,9 @@ import org.ep4j.WirePath;
  * <p><b>Errors are values.</b> Failures between ranks fail lanes, see {@link Lane#failure()}; the
  * other lanes continue, and nothing is thrown. A lane that fails on one rank fails on its peer too,
  * which the group notifies: over a path that is cut, a rank that only waits would notice nothing.
- * Only caller mistakes throw, before anything is sent: {@link org.ep4j.InvalidArgumentException}
- * for arguments out of range, {@link org.ep4j.IllegalUseException} for use after close.
+ * Only caller mistakes throw, before anything is sent: {@link
+ * org.ep4j.error.InvalidArgumentException} for arguments out of range, {@link
+ * org.ep4j.error.IllegalUseException} for use after close.
  *
  * <p>A warm implementation allocates nothing in {@link #poll} and in the calls of {@link Lane}.
  */
@@ -58,8 +59,8 @@ public interface Wire extends AutoCloseable {
    *
    * @param peer another rank
    * @param index from 0 to {@code lanes - 1}
-   * @throws org.ep4j.InvalidArgumentException if there is no such lane; this rank has no lane to
-   *     itself
+   * @throws org.ep4j.error.InvalidArgumentException if there is no such lane; this rank has no lane
+   *     to itself
    */
   Lane lane(int peer, int index);
 

@@ -2,10 +2,10 @@ package org.ep4j.wire;
 
 import java.time.Duration;
 import javax.net.ssl.SSLContext;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.WireName;
-import org.ep4j.WireOptions;
+import org.ep4j.config.WireName;
+import org.ep4j.config.WireOptions;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -4,10 +4,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.WireName;
-import org.ep4j.WireOptions;
+import org.ep4j.config.WireName;
+import org.ep4j.config.WireOptions;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**

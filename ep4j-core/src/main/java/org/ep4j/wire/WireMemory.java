@@ -1,8 +1,8 @@
 package org.ep4j.wire;
 
 import java.lang.foreign.MemorySegment;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**

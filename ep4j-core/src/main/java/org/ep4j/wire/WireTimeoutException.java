@@ -1,6 +1,6 @@
 package org.ep4j.wire;
 
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 
 /** Work on a wire did not complete before the deadline. */
 public final class WireTimeoutException extends WireException {

@@ -4,7 +4,7 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /**

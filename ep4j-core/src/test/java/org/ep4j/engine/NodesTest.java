@@ -3,8 +3,8 @@ package org.ep4j.engine;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.ErrorCode;
 import org.junit.jupiter.api.Test;
 
 class NodesTest {

@@ -4,19 +4,19 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.util.Random;
 import java.util.function.IntUnaryOperator;
-import org.ep4j.BufferConfig;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.ExpertPlacement;
 import org.ep4j.GroupedDispatch;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.Layout;
-import org.ep4j.ReplicatedPlacement;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.host.buffer.Tensors;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Steps of a layer whose results are exact in any order of sums: rows are -1, 0 or 1, and expert e

@@ -3,7 +3,7 @@ package org.ep4j.wire;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import org.ep4j.ConfigurationMismatchException;
+import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 

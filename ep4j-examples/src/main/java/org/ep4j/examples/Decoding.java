@@ -2,19 +2,19 @@ package org.ep4j.examples;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
-import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.ExpertPlacement;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.Routing;
-import org.ep4j.RowFormat;
-import org.ep4j.Tensor;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
 import org.ep4j.group.Group;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.Tensor;
 
 /**
  * One layer of a decoding step by low-latency operations. The batch is split into two halves, and

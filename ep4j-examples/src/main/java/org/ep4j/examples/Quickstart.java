@@ -3,17 +3,17 @@ package org.ep4j.examples;
 import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 
 import java.util.Arrays;
-import org.ep4j.BufferConfig;
 import org.ep4j.Combine;
-import org.ep4j.DType;
-import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
+import org.ep4j.config.HighThroughputConfig;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /** The route of a token: open, dispatch, expert, combine, close. Two ranks, two experts each. */
 public final class Quickstart {

@@ -1,7 +1,7 @@
 package org.ep4j.examples;
 
 import java.util.Random;
-import org.ep4j.Routing;
+import org.ep4j.routing.Routing;
 
 /**
  * The arithmetic of a small Mixture-of-Experts layer on the heap: a router and experts of two

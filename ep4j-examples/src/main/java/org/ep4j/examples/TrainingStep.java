@@ -4,21 +4,21 @@ import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
 import java.util.Arrays;
-import org.ep4j.BufferConfig;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
-import org.ep4j.DType;
 import org.ep4j.DispatchHandle;
-import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.ExpertPlacement;
 import org.ep4j.GroupedDispatch;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.Layout;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
 import org.ep4j.group.Group;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Forward and backward pass of a Mixture-of-Experts layer, the backward pass along the routes of

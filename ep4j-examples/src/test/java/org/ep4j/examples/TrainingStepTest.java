@@ -8,8 +8,8 @@ import java.util.List;
 import java.util.Random;
 import org.assertj.core.data.Offset;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Routing;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.Routing;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 

@@ -2,7 +2,6 @@ package org.ep4j.conformance;
 
 import static org.ep4j.conformance.HostMemoryDevices.onHost;
 
-import org.ep4j.BufferConfig;
 import org.ep4j.BufferStatistics;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
@@ -10,18 +9,19 @@ import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
-import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.execution.Execution;
 import org.ep4j.observe.RankObservation;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** A buffer of {@link HostMemoryEngine}. */

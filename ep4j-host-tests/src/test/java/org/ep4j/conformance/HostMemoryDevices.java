@@ -5,8 +5,8 @@ import java.lang.foreign.MemorySegment;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.ConcurrentHashMap;
-import org.ep4j.Tensor;
 import org.ep4j.engine.DeviceAccess;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Devices whose memory is host memory, at the same addresses: for tests of device tensors without a

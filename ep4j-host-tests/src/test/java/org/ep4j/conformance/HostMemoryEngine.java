@@ -2,13 +2,13 @@ package org.ep4j.conformance;
 
 import static java.util.Objects.requireNonNull;
 
-import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.EngineProvider;
 import org.ep4j.engine.Engines;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 
 /**

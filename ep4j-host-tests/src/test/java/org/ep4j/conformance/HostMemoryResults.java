@@ -2,15 +2,15 @@ package org.ep4j.conformance;
 
 import java.util.Optional;
 import org.ep4j.Combine;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchLayout;
-import org.ep4j.Event;
 import org.ep4j.FlatDispatch;
 import org.ep4j.GroupedDispatch;
-import org.ep4j.ReceiveOverflowException;
-import org.ep4j.Tensor;
+import org.ep4j.error.ReceiveOverflowException;
+import org.ep4j.execution.Event;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /** Results of {@link HostMemoryEngine}: counts on the host, everything else on a device. */
 final class HostMemoryResults {

@@ -4,12 +4,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
-import org.ep4j.BufferConfig;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.WireName;
-import org.ep4j.WireOptions;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
+import org.ep4j.config.WireName;
+import org.ep4j.config.WireOptions;
+import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;

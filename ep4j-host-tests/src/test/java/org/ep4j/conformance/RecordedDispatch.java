@@ -5,13 +5,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import org.ep4j.Combine;
-import org.ep4j.DType;
 import org.ep4j.DispatchHandle;
-import org.ep4j.Event;
 import org.ep4j.FlatDispatch;
-import org.ep4j.ReceiveOverflowException;
-import org.ep4j.Tensor;
 import org.ep4j.cases.CaseFile;
+import org.ep4j.error.ReceiveOverflowException;
+import org.ep4j.execution.Event;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Outputs of another implementation as a dispatch of this library. Outputs that the recording lacks

@@ -5,12 +5,12 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
-import org.ep4j.Event;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyHandle;
-import org.ep4j.ReceiveHook;
-import org.ep4j.Tensor;
 import org.ep4j.cases.CaseFile;
+import org.ep4j.execution.Event;
+import org.ep4j.execution.ReceiveHook;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

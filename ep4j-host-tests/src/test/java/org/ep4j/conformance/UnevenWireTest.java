@@ -3,7 +3,7 @@ package org.ep4j.conformance;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;

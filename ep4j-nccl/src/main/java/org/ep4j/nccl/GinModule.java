@@ -3,7 +3,6 @@ package org.ep4j.nccl;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.List;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.CudaStream;
@@ -13,6 +12,7 @@ import org.ep4j.cuda.driver.LaunchConfig;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.DevicePart;
 import org.ep4j.cuda.jit.LinkedKernels;
+import org.ep4j.error.ErrorCode;
 
 /**
  * The shim of NCCL's GIN without other kernels, for the host: structures differ between versions,
@@ -46,7 +46,7 @@ final class GinModule implements AutoCloseable {
   /**
    * Compiles the shim or reads it from a cache, and loads it.
    *
-   * @throws org.ep4j.Ep4jException with the remedy if that is impossible here
+   * @throws org.ep4j.error.Ep4jException with the remedy if that is impossible here
    */
   static GinModule load(CudaDevice device) {
     int version = NcclLibrary.version();

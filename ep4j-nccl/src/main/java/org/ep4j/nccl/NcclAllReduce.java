@@ -22,7 +22,7 @@ public final class NcclAllReduce implements AutoCloseable {
    * Creates the communicator; collective.
    *
    * @param floats floats of each all-reduce, equal on all ranks
-   * @throws org.ep4j.EngineUnavailableException on all ranks if one of them has no NCCL
+   * @throws org.ep4j.error.EngineUnavailableException on all ranks if one of them has no NCCL
    */
   public static NcclAllReduce open(Group group, CudaDevice device, long floats, Duration timeout) {
     return new NcclAllReduce(

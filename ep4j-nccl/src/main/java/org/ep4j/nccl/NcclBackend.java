@@ -3,14 +3,14 @@ package org.ep4j.nccl;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.BackendName;
-import org.ep4j.Ep4jException;
+import org.ep4j.config.BackendName;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.PeerCheck;
 import org.ep4j.cuda.backend.PutOffer;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.backend.SymmetricRegion;
+import org.ep4j.error.Ep4jException;
 
 /** The backend with one communicator per buffer. */
 final class NcclBackend implements Backend {

@@ -5,9 +5,9 @@ import java.lang.System.Logger.Level;
 import java.lang.foreign.MemorySegment;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.ep4j.Ep4jException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.PinnedMemory;
+import org.ep4j.error.Ep4jException;
 import org.ep4j.wire.tcp.Carrier;
 
 /**

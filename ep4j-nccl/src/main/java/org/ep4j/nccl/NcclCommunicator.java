@@ -7,11 +7,11 @@ import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.BoundedCall;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 
 /**
  * A nonblocking communicator of the ranks of a world. NCCL communicates with other ranks in the

@@ -1,7 +1,7 @@
 package org.ep4j.nccl;
 
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 
 /** A call of NCCL failed. */
 public final class NcclException extends Ep4jException {

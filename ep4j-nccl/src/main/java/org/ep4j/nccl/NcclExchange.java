@@ -2,10 +2,10 @@ package org.ep4j.nccl;
 
 import java.time.Duration;
 import java.util.List;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 
 /**
@@ -32,8 +32,8 @@ public final class NcclExchange implements AutoCloseable {
    * @param targets ranks that this rank sends to
    * @param sources ranks that send to this rank
    * @param max largest number of bytes per peer
-   * @throws org.ep4j.EngineUnavailableException on all ranks if one of them has no NCCL
-   * @throws org.ep4j.ConfigurationMismatchException on all ranks if two share a GPU without
+   * @throws org.ep4j.error.EngineUnavailableException on all ranks if one of them has no NCCL
+   * @throws org.ep4j.error.ConfigurationMismatchException on all ranks if two share a GPU without
    *     permission
    */
   public static NcclExchange open(

@@ -4,9 +4,6 @@ import java.lang.foreign.MemorySegment;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.backend.PutTransport;
@@ -15,6 +12,9 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.DevicePart;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 
 /**
@@ -59,8 +59,8 @@ final class NcclGin implements PutTransport {
   /**
    * Creates the device communicator; collective.
    *
-   * @throws org.ep4j.Ep4jException if GIN is unavailable, with the remedy: on all ranks if one of
-   *     them lacks a requirement
+   * @throws org.ep4j.error.Ep4jException if GIN is unavailable, with the remedy: on all ranks if
+   *     one of them lacks a requirement
    */
   static NcclGin open(
       BackendWorld world, NcclCommunicator communicator, NcclRegion region, PutShape shape) {

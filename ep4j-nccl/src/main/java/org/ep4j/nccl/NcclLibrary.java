@@ -7,11 +7,11 @@ import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.util.List;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.backend.BackendLibrary;
 import org.ep4j.cuda.driver.calls.SharedLibrary;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /** The library, opened when this class is initialised; stays open until the process ends. */

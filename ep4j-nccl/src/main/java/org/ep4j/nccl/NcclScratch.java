@@ -1,7 +1,7 @@
 package org.ep4j.nccl;
 
 import java.time.Duration;
-import org.ep4j.BackendName;
+import org.ep4j.config.BackendName;
 import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;

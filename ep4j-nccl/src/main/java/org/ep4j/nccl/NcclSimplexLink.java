@@ -5,12 +5,12 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /**

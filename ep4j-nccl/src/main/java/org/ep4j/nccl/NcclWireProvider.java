@@ -1,9 +1,9 @@
 package org.ep4j.nccl;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.WireName;
+import org.ep4j.config.WireName;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;

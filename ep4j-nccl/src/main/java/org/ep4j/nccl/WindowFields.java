@@ -2,7 +2,7 @@ package org.ep4j.nccl;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 
 /**
  * Content of a window of NCCL 2.28 on the device. That version has no host call for the addresses

@@ -5,14 +5,14 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
 import java.util.List;
-import org.ep4j.BufferConfig;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Participants;
 import org.junit.jupiter.api.Test;

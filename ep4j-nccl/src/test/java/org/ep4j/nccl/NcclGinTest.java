@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.stream.IntStream;
-import org.ep4j.WireName;
+import org.ep4j.config.WireName;
 import org.ep4j.conformance.EngineKit;
 import org.ep4j.conformance.ResetKit;
 import org.ep4j.conformance.World;

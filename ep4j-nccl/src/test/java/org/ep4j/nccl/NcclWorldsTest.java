@@ -4,14 +4,14 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import java.util.List;
-import org.ep4j.BufferConfig;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.SeveralBuffersJob;
 import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
 

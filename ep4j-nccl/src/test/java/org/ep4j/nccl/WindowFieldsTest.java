@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.junit.jupiter.api.Test;
 
 class WindowFieldsTest {

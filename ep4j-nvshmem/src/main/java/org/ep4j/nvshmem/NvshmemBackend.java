@@ -1,13 +1,13 @@
 package org.ep4j.nvshmem;
 
-import org.ep4j.BackendName;
-import org.ep4j.Ep4jException;
+import org.ep4j.config.BackendName;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.PeerCheck;
 import org.ep4j.cuda.backend.PutOffer;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.backend.SymmetricRegion;
+import org.ep4j.error.Ep4jException;
 
 /** One buffer's use of the process-wide NVSHMEM runtime. */
 final class NvshmemBackend implements Backend {

@@ -9,11 +9,11 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.compiler.NvJitLink;
 import org.ep4j.cuda.jit.DevicePart;
 import org.ep4j.cuda.jit.LibraryShim;
 import org.ep4j.cuda.jit.LinkedKernels;
+import org.ep4j.error.ErrorCode;
 
 /** NVSHMEM's device library, and the shim of its functions ({@code device_put.cu}). */
 final class NvshmemDevice {
@@ -73,7 +73,7 @@ final class NvshmemDevice {
   /**
    * Parts that kernels are linked to.
    *
-   * @throws org.ep4j.Ep4jException with the remedy if a part is missing
+   * @throws org.ep4j.error.Ep4jException with the remedy if a part is missing
    */
   static List<DevicePart> parts(String architecture) {
     String problem = problem();

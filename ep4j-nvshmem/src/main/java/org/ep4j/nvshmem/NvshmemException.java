@@ -1,7 +1,7 @@
 package org.ep4j.nvshmem;
 
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 
 /** A call of NVSHMEM failed. */
 public final class NvshmemException extends Ep4jException {

@@ -7,12 +7,12 @@ import java.lang.foreign.SymbolLookup;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.util.List;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.backend.BackendLibrary;
 import org.ep4j.cuda.driver.calls.NativeEnvironment;
 import org.ep4j.cuda.driver.calls.SharedLibrary;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /** The host library, opened when this class is initialised; stays open until the process ends. */

@@ -1,8 +1,8 @@
 package org.ep4j.nvshmem;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.driver.calls.NativeEnvironment;
+import org.ep4j.error.ErrorCode;
 
 /**
  * NVSHMEM's transport between hosts. NVSHMEM reads its variables once in a process, in its first

@@ -2,7 +2,7 @@ package org.ep4j.nvshmem;
 
 import java.time.Duration;
 import java.util.stream.IntStream;
-import org.ep4j.WireName;
+import org.ep4j.config.WireName;
 import org.ep4j.conformance.EngineKit;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.ResetKit;

@@ -1,6 +1,6 @@
 package org.ep4j.nvshmem;
 
-import org.ep4j.WireName;
+import org.ep4j.config.WireName;
 import org.ep4j.conformance.KillKit;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;

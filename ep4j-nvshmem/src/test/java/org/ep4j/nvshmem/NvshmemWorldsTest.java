@@ -6,15 +6,15 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.util.List;
 import java.util.stream.Stream;
-import org.ep4j.BufferConfig;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
 import org.ep4j.conformance.SeveralBuffersJob;
 import org.ep4j.cuda.backend.RankLocation;
 import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;

@@ -6,8 +6,8 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.ep4j.DType;
-import org.ep4j.Tensor;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.ep4j.verify.Mismatch;
 import org.jspecify.annotations.Nullable;
 

@@ -12,16 +12,16 @@ import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Layout;
-import org.ep4j.Tensor;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsFile;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -5,10 +5,10 @@ import java.nio.file.Path;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import org.ep4j.ErrorCode;
-import org.ep4j.Tensor;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsFile;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -5,15 +5,15 @@ import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsFile;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

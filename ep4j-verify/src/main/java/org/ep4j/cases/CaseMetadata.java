@@ -4,13 +4,13 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
-import org.ep4j.RowFormat;
-import org.ep4j.ScaleKind;
-import org.ep4j.Tensor;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsFile;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.ScaleKind;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,10 +1,10 @@
 package org.ep4j.cases;
 
 import java.util.Arrays;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
-import org.ep4j.Tensor;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.io.SafetensorsException;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * The token in each row of a low-latency dispatch, from {@code layout_range} and {@code src_info}:

@@ -1,7 +1,7 @@
 package org.ep4j.io;
 
 import java.util.Map;
-import org.ep4j.DType;
+import org.ep4j.tensor.DType;
 import org.jspecify.annotations.Nullable;
 
 /** Names of element types in safetensors. */

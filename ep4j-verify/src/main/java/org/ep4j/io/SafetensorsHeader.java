@@ -6,8 +6,8 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.DType;
 import org.ep4j.io.HeaderScanner.Malformed;
+import org.ep4j.tensor.DType;
 import org.jspecify.annotations.Nullable;
 
 /**

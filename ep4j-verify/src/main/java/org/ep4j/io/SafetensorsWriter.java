@@ -15,8 +15,8 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.ErrorCode;
-import org.ep4j.Tensor;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.tensor.Tensor;
 
 /** Writes safetensors files. */
 public final class SafetensorsWriter {

@@ -4,9 +4,9 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import org.ep4j.Combine;
-import org.ep4j.DType;
-import org.ep4j.Layout;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -34,7 +34,7 @@ public final class CombineOracle {
    * The same between nodes: with {@code partialRounding} each node's sum is rounded before the
    * nodes' sums are added in ascending order; without it nodes make no difference.
    *
-   * @param ranksPerNode as in {@link org.ep4j.BufferConfig#ranksPerNode()}; 0 = one node
+   * @param ranksPerNode as in {@link org.ep4j.config.BufferConfig#ranksPerNode()}; 0 = one node
    */
   public CombineOracle(WorldRouting world, Layout layout, int expertAlignment, int ranksPerNode) {
     this.world = world;

@@ -2,9 +2,9 @@ package org.ep4j.verify;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.tensor.DType;
 
 /** Widening and rounding of the summable types, one element at a time. */
 final class Floats {

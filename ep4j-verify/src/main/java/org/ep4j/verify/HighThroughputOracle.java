@@ -1,16 +1,16 @@
 package org.ep4j.verify;
 
 import java.lang.foreign.MemorySegment;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchLayout;
 import org.ep4j.DispatchOptions;
 import org.ep4j.FlatDispatch;
 import org.ep4j.GroupedDispatch;
-import org.ep4j.Layout;
-import org.ep4j.ReceiveOverflowException;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
+import org.ep4j.error.ReceiveOverflowException;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -31,7 +31,7 @@ public final class HighThroughputOracle {
   /**
    * An oracle for one routing of all ranks.
    *
-   * @param ranksPerNode as in {@link org.ep4j.BufferConfig#ranksPerNode()}; 0 = one node
+   * @param ranksPerNode as in {@link org.ep4j.config.BufferConfig#ranksPerNode()}; 0 = one node
    */
   public HighThroughputOracle(WorldRouting world, int ranksPerNode) {
     this.world = world;

@@ -3,7 +3,7 @@ package org.ep4j.verify;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.function.Consumer;
-import org.ep4j.Tensor;
+import org.ep4j.tensor.Tensor;
 
 /**
  * The bytes of tensors that may be on a device, for code that accesses single bytes: copies the

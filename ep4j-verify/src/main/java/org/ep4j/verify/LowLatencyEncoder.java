@@ -1,12 +1,12 @@
 package org.ep4j.verify;
 
 import java.lang.foreign.MemorySegment;
-import org.ep4j.DType;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.RowFormat;
-import org.ep4j.ScaleKind;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.ScaleKind;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** Converts BF16 rows into the format in which a low-latency dispatch delivers them. */

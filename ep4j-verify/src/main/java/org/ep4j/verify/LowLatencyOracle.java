@@ -2,13 +2,13 @@ package org.ep4j.verify;
 
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
-import org.ep4j.DType;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Expected results of low-latency dispatch with {@link Layout#EXPERT_MAJOR} and its combine. Every

@@ -6,7 +6,7 @@ import org.ep4j.FlatDispatch;
 import org.ep4j.GroupedDispatch;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.RankMajorDispatch;
-import org.ep4j.Tensor;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** The outputs of results of any layout; null where a result does not have them. */

@@ -3,7 +3,7 @@ package org.ep4j.verify;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
-import org.ep4j.ScaleKind;
+import org.ep4j.tensor.ScaleKind;
 
 /**
  * Quantised row formats by their definitions: finds the nearest entry in the table of all values of

@@ -2,11 +2,11 @@ package org.ep4j.verify;
 
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
-import org.ep4j.DType;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.RankMajorDispatch;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

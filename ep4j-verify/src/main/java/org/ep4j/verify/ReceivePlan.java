@@ -1,8 +1,8 @@
 package org.ep4j.verify;
 
 import java.util.Arrays;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.Layout;
+import org.ep4j.config.Layout;
+import org.ep4j.routing.ExpertPlacement;
 
 /**
  * Rows that a rank receives in a high-throughput dispatch: the token of each row, and the counts.

@@ -2,7 +2,7 @@ package org.ep4j.verify;
 
 import java.lang.foreign.MemorySegment;
 import java.util.List;
-import org.ep4j.Tensor;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Rows of all ranks, by rank and number: existing tensors ({@link #of}), or rows generated from

@@ -1,9 +1,9 @@
 package org.ep4j.verify;
 
 import java.lang.foreign.MemorySegment;
-import org.ep4j.DType;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 
 /** Transposes scales in columns back to rows, for comparison with the inputs. */
 final class ScaleRows {

@@ -1,7 +1,7 @@
 package org.ep4j.verify;
 
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 
 /** An output differs from the result of the oracle. */
 public final class VerificationException extends Ep4jException {

@@ -1,12 +1,12 @@
 package org.ep4j.verify;
 
 import java.util.List;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /** The routings of all ranks of one operation, on the heap. Immutable. */
 public final class WorldRouting {

@@ -6,9 +6,9 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.SplittableRandom;
-import org.ep4j.ScaleKind;
 import org.ep4j.engine.host.kernel.LogFmt;
 import org.ep4j.engine.host.kernel.RowKernels;
+import org.ep4j.tensor.ScaleKind;
 import org.junit.jupiter.api.Test;
 
 /**

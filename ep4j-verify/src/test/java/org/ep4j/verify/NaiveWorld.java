@@ -10,16 +10,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
-import org.ep4j.Event;
 import org.ep4j.FlatDispatch;
 import org.ep4j.GroupedDispatch;
-import org.ep4j.Layout;
-import org.ep4j.ReceiveOverflowException;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
+import org.ep4j.error.ReceiveOverflowException;
+import org.ep4j.execution.Event;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -2,7 +2,7 @@ package org.ep4j.bench.proxy;
 
 import java.lang.foreign.Arena;
 import java.time.Duration;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;

@@ -3,13 +3,13 @@ package org.ep4j.bench.proxy;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
 import org.ep4j.bench.VerificationFailure;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.internode.proxy.ProxyConfig;
 import org.ep4j.cuda.probe.ProxyProbe;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.wire.Region;
 

@@ -4,12 +4,12 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.BackendName;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.EngineUnavailableException;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
+import org.ep4j.config.BackendName;
 import org.ep4j.cuda.backend.BackendChoice;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.EngineUnavailableException;
 import org.jspecify.annotations.Nullable;
 
 /**

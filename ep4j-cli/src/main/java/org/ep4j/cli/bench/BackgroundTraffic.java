@@ -2,18 +2,18 @@ package org.ep4j.cli.bench;
 
 import java.time.Duration;
 import java.util.Arrays;
-import org.ep4j.BackendName;
-import org.ep4j.BufferConfig;
-import org.ep4j.EngineName;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
+import org.ep4j.config.BackendName;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaEvent;
 import org.ep4j.cuda.driver.CudaStream;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.nccl.NcclAllReduce;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

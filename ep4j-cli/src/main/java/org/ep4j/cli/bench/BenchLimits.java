@@ -1,13 +1,13 @@
 package org.ep4j.cli.bench;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Layout;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.doctor.Machine;
 import org.ep4j.cli.text.Units;
+import org.ep4j.config.Layout;
+import org.ep4j.error.ErrorCode;
 import picocli.CommandLine.Model.CommandSpec;
 
 /** Checks the settings once, before every rank would report the same error. */

@@ -3,9 +3,9 @@ package org.ep4j.cli.bench;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.EngineName;
 import org.ep4j.bench.VerificationFailure;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.config.EngineName;
 import org.ep4j.wire.WireConfig;
 
 /** A bench on one rank. Rank 0 prints. */

@@ -7,8 +7,8 @@ import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
-import org.ep4j.Tensor;
 import org.ep4j.bench.StartSignal;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,10 +1,10 @@
 package org.ep4j.cli.bench;
 
-import org.ep4j.DType;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.Tensor;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.PrivateMemory;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Memory of the host for the rows that the experts of a rank return in low latency. Only touched

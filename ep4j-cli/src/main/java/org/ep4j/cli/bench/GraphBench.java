@@ -5,11 +5,11 @@ import java.util.Objects;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
 import org.ep4j.Dispatch;
-import org.ep4j.Tensor;
 import org.ep4j.bench.StartSignal;
 import org.ep4j.cuda.driver.CaptureMode;
 import org.ep4j.cuda.driver.CudaGraph;
 import org.ep4j.cuda.driver.CudaGraphExec;
+import org.ep4j.tensor.Tensor;
 
 /**
  * A static dispatch and its combine, captured once and replayed. Before each replay, new rows and a

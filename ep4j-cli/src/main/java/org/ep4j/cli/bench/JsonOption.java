@@ -1,10 +1,10 @@
 package org.ep4j.cli.bench;
 
 import java.nio.file.Path;
-import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.HelpGroup;
 import org.ep4j.cli.text.OutputFile;
+import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;

@@ -3,8 +3,8 @@ package org.ep4j.cli.bench;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.Stream;
-import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
+import org.ep4j.error.ErrorCode;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.ParseResult;
 

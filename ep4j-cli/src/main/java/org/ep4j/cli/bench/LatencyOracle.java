@@ -4,7 +4,7 @@ import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.RankMajorDispatch;
-import org.ep4j.Tensor;
+import org.ep4j.tensor.Tensor;
 import org.ep4j.verify.LowLatencyOracle;
 import org.ep4j.verify.RankMajorOracle;
 import org.ep4j.verify.Rows;

@@ -4,13 +4,13 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.BufferSizes;
-import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.bench.NodeLimits;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
 import org.ep4j.cli.text.Wrapped;
+import org.ep4j.config.EngineName;
 
 /** The low-latency part of a bench on GPUs: all numbers of tokens and all payloads. */
 final class LatencySession {

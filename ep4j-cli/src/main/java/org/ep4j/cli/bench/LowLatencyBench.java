@@ -6,17 +6,17 @@ import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import org.ep4j.DType;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
-import org.ep4j.Tensor;
 import org.ep4j.bench.Ceilings;
 import org.ep4j.bench.RowCopies;
 import org.ep4j.bench.Timings;
 import org.ep4j.bench.TrafficVolume;
+import org.ep4j.config.Layout;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Dispatch, combine and their pair in low latency on one rank, in each format: checked by the

@@ -4,8 +4,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.EngineUnavailableException;
 import org.ep4j.bench.NodeChoice;
 import org.ep4j.bench.NodeTraffic;
 import org.ep4j.bench.Timings;
@@ -13,6 +11,8 @@ import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
 import org.ep4j.cli.text.Wrapped;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.nccl.NcclExchange;
 
 /**

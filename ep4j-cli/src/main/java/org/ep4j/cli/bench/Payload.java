@@ -1,7 +1,7 @@
 package org.ep4j.cli.bench;
 
-import org.ep4j.DType;
-import org.ep4j.RowFormat;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.RowFormat;
 import org.jspecify.annotations.Nullable;
 
 /** Formats of rows, by the names of {@code --dtype}. */

@@ -10,13 +10,13 @@ import java.util.function.Consumer;
 import org.ep4j.CombineOptions;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.Layout;
 import org.ep4j.Sizing;
-import org.ep4j.Tensor;
 import org.ep4j.bench.TrafficVolume;
 import org.ep4j.bench.VerificationFailure;
+import org.ep4j.config.Layout;
 import org.ep4j.memory.PageArena;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

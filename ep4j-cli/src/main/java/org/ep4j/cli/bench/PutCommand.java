@@ -2,11 +2,11 @@ package org.ep4j.cli.bench;
 
 import java.util.List;
 import java.util.concurrent.Callable;
-import org.ep4j.BackendName;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.launch.NodeOptions;
 import org.ep4j.cli.launch.WorldOptions;
 import org.ep4j.cli.text.OutputFile;
+import org.ep4j.config.BackendName;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;

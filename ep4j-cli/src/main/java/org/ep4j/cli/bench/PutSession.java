@@ -5,8 +5,6 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.EngineUnavailableException;
 import org.ep4j.bench.CommandAgreement;
 import org.ep4j.bench.VerificationFailure;
 import org.ep4j.cli.ExitCodes;
@@ -18,6 +16,8 @@ import org.ep4j.cli.text.Units;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.put.PutConfig;
 import org.ep4j.cuda.put.PutProbe;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 

@@ -1,9 +1,9 @@
 package org.ep4j.cli.bench;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.launch.World;
 import org.ep4j.cli.launch.WorldOptions;
+import org.ep4j.error.ErrorCode;
 import picocli.CommandLine.Model.CommandSpec;
 
 /** Measurements between two ranks. */

@@ -3,7 +3,7 @@ package org.ep4j.cli.bench;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.util.zip.CRC32C;
-import org.ep4j.Tensor;
+import org.ep4j.tensor.Tensor;
 
 /** A hash of results: equal results have equal hashes. */
 final class ResultHash {

@@ -4,11 +4,11 @@ import java.lang.foreign.Arena;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
-import org.ep4j.BufferConfig;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.LowLatencyConfig;
 import org.ep4j.cli.text.Units;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.LowLatencyConfig;
+import org.ep4j.routing.ExpertPlacement;
 
 /**
  * Low latency while a rank is missing: the last rank skips three operations, each other rank masks

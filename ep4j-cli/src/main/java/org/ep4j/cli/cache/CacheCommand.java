@@ -1,7 +1,7 @@
 package org.ep4j.cli.cache;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
+import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Properties;
-import org.ep4j.BackendName;
+import org.ep4j.config.BackendName;
 import org.ep4j.cuda.backend.BackendChoice;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;

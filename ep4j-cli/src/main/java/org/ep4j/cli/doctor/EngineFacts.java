@@ -3,7 +3,7 @@ package org.ep4j.cli.doctor;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.ServiceLoader;
-import org.ep4j.EngineName;
+import org.ep4j.config.EngineName;
 import org.ep4j.engine.EngineProvider;
 
 /** The engines on the module path, and whether they run on this machine. */

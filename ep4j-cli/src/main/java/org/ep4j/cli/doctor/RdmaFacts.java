@@ -4,7 +4,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.rdma.verbs.ports.PcieLocation;
 import org.ep4j.rdma.verbs.ports.PortChoice;
 import org.ep4j.rdma.verbs.ports.PortOrder;

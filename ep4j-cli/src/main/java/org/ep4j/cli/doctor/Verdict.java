@@ -2,7 +2,7 @@ package org.ep4j.cli.doctor;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.ep4j.EngineName;
+import org.ep4j.config.EngineName;
 
 /** What all findings together mean: whether ep4j runs here, on what, and what needs attention. */
 final class Verdict {

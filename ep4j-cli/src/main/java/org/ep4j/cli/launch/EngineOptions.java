@@ -2,12 +2,12 @@ package org.ep4j.cli.launch;
 
 import java.util.List;
 import java.util.Locale;
-import org.ep4j.BackendName;
-import org.ep4j.EngineName;
-import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.HelpGroup;
+import org.ep4j.config.BackendName;
+import org.ep4j.config.EngineName;
 import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;

@@ -13,10 +13,10 @@ import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.OpenFiles;
+import org.ep4j.error.ErrorCode;
 
 /**
  * Runs a process for each rank and ends all of them when one fails or when this process ends.

@@ -4,9 +4,9 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
-import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.error.ErrorCode;
 
 /**
  * Network namespaces that simulate hosts on one network, created for one launch and removed after

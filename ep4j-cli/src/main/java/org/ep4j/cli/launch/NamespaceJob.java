@@ -8,10 +8,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.OpenFiles;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.LaunchEnvironment;
 

@@ -1,9 +1,9 @@
 package org.ep4j.cli.launch;
 
 import java.time.Duration;
-import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.error.ErrorCode;
 
 /**
  * Outcome of a launch.

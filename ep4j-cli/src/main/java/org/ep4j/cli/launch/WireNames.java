@@ -2,11 +2,11 @@ package org.ep4j.cli.launch;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.ep4j.ErrorCode;
-import org.ep4j.WireName;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.config.WireName;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.wire.WireProvider;
 import org.ep4j.wire.Wires;
 import picocli.CommandLine.Model.CommandSpec;

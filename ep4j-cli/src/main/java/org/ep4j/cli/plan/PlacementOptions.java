@@ -1,13 +1,13 @@
 package org.ep4j.cli.plan;
 
 import java.nio.file.Path;
-import org.ep4j.ErrorCode;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.ReplicatedPlacement;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.text.OutputFile;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.plan.ExpertLoads;
 import org.ep4j.plan.PlanRequest;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;

@@ -4,7 +4,6 @@ import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 import org.ep4j.BufferSizes;
-import org.ep4j.ReplicatedPlacement;
 import org.ep4j.cli.Build;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
@@ -18,6 +17,7 @@ import org.ep4j.plan.PlanRequest;
 import org.ep4j.plan.Prediction;
 import org.ep4j.plan.RecordedRouting;
 import org.ep4j.plan.Term;
+import org.ep4j.routing.ReplicatedPlacement;
 import org.jspecify.annotations.Nullable;
 
 /**

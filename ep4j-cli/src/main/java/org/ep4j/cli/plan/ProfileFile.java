@@ -12,7 +12,7 @@ import java.util.Arrays;
 import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.plan.MachineProfile;
 import org.ep4j.plan.ProfileConstant;
 import org.jspecify.annotations.Nullable;

@@ -7,13 +7,13 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalInt;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Tensor;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsFile;
 import org.ep4j.plan.RecordedRouting;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Reads a recorded routing: tensor {@code topk_idx}, I64 or I32 [tokens, topk], of a safetensors

@@ -2,9 +2,9 @@ package org.ep4j.cli.report;
 
 import java.util.List;
 import java.util.Map;
-import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /**

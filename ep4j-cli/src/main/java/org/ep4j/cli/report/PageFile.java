@@ -1,9 +1,9 @@
 package org.ep4j.cli.report;
 
 import java.nio.file.Path;
-import org.ep4j.ErrorCode;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.text.OutputFile;
+import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Model.CommandSpec;
 

@@ -15,7 +15,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 
 /**
  * A file that the user names for results.

@@ -4,7 +4,6 @@ import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Collectors;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.bench.CommandAgreement;
 import org.ep4j.cases.CaseComparison;
@@ -18,6 +17,7 @@ import org.ep4j.cli.launch.World;
 import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Units;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.verify.Mismatch;
 

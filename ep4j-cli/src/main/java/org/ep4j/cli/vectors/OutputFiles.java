@@ -10,13 +10,13 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.Map;
 import java.util.stream.Stream;
-import org.ep4j.ErrorCode;
-import org.ep4j.Tensor;
 import org.ep4j.bench.CommandAgreement;
 import org.ep4j.cli.CommandFailure;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.OutputFile;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.io.SafetensorsWriter;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Output files of all ranks, created atomically: each rank writes its file into a directory of

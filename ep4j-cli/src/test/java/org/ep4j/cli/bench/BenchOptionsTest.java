@@ -4,10 +4,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assumptions.assumeThat;
 
 import java.util.List;
-import org.ep4j.ErrorCode;
-import org.ep4j.Layout;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
+import org.ep4j.config.Layout;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.verify.RoutingKind;
 import org.ep4j.wire.WireProvider;
 import org.ep4j.wire.Wires;

@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
-import org.ep4j.BackendName;
+import org.ep4j.config.BackendName;
 import org.ep4j.cuda.backend.BackendChoice;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.junit.jupiter.api.Test;

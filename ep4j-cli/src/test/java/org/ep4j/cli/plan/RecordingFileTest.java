@@ -8,11 +8,11 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
-import org.ep4j.Tensor;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsWriter;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 

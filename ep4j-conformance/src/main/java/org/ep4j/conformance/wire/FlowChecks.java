@@ -9,7 +9,7 @@ import java.lang.management.ManagementFactory;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.stream.LongStream;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;

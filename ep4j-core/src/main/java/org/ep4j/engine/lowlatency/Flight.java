@@ -1,8 +1,8 @@
 package org.ep4j.engine.lowlatency;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
-import org.ep4j.ReceiveHook;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
+import org.ep4j.execution.ReceiveHook;
 
 /**
  * One low-latency operation from its start until its results are overwritten: its numbers, its

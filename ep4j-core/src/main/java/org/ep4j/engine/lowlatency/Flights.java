@@ -1,9 +1,9 @@
 package org.ep4j.engine.lowlatency;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.LowLatencyHandle;
 import org.ep4j.engine.Arguments;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,18 +1,18 @@
 package org.ep4j.engine.lowlatency;
 
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.Routing;
-import org.ep4j.RowFormat;
-import org.ep4j.ScaleKind;
-import org.ep4j.Tensor;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.CallMemory;
 import org.ep4j.engine.Limits;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.ScaleKind;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,9 +1,9 @@
 package org.ep4j.engine.lowlatency;
 
-import org.ep4j.DType;
-import org.ep4j.RowFormat;
-import org.ep4j.ScaleKind;
-import org.ep4j.ScaleLayout;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.ScaleKind;
+import org.ep4j.tensor.ScaleLayout;
 
 /**
  * A dispatched row in one format: in transfer, a row is its values followed by its scales.

@@ -1,15 +1,15 @@
 package org.ep4j.engine.lowlatency;
 
-import org.ep4j.Event;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyHandle;
 import org.ep4j.RankMajorDispatch;
-import org.ep4j.ReceiveHook;
-import org.ep4j.RowFormat;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.Arguments;
+import org.ep4j.execution.Event;
+import org.ep4j.execution.ReceiveHook;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** The result of a low-latency dispatch, and its handle. */

@@ -1,11 +1,11 @@
 package org.ep4j.engine.lowlatency;
 
 import java.util.Arrays;
-import org.ep4j.DType;
-import org.ep4j.Layout;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.TensorMemory;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,7 +1,7 @@
 package org.ep4j.engine.lowlatency;
 
-import org.ep4j.BufferConfig;
-import org.ep4j.Layout;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.Limits;
 
 /**

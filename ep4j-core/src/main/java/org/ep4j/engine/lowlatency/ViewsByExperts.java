@@ -1,6 +1,6 @@
 package org.ep4j.engine.lowlatency;
 
-import org.ep4j.Layout;
+import org.ep4j.config.Layout;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -3,22 +3,22 @@ package org.ep4j.engine.throughput;
 import java.util.Arrays;
 import java.util.Objects;
 import java.util.Optional;
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
-import org.ep4j.ErrorCode;
 import org.ep4j.FlatDispatch;
 import org.ep4j.GroupedDispatch;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.Layout;
-import org.ep4j.ReceiveOverflowException;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.TensorMemory;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.ReceiveOverflowException;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -86,7 +86,7 @@ public abstract sealed class DispatchResult<E extends ResultEnd> extends LentRes
     /**
      * Makes the first bytes of an array exist.
      *
-     * @throws org.ep4j.Ep4jException if the system has no memory left
+     * @throws org.ep4j.error.Ep4jException if the system has no memory left
      */
     default void require(Array array, long bytes) {}
 

@@ -1,21 +1,21 @@
 package org.ep4j.engine.throughput;
 
-import org.ep4j.BufferConfig;
 import org.ep4j.CombineOptions;
-import org.ep4j.DType;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Layout;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.CallExperts;
 import org.ep4j.engine.CallMemory;
 import org.ep4j.engine.Limits;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

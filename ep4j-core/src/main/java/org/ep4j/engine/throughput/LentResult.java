@@ -1,11 +1,11 @@
 package org.ep4j.engine.throughput;
 
 import org.ep4j.Combine;
-import org.ep4j.ErrorCode;
-import org.ep4j.Event;
-import org.ep4j.IllegalUseException;
-import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
+import org.ep4j.execution.Event;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -3,15 +3,15 @@ package org.ep4j.engine.throughput;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
-import org.ep4j.Layout;
-import org.ep4j.Routing;
-import org.ep4j.ScaleLayout;
 import org.ep4j.Tokens;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.CallExperts;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.ScaleLayout;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,6 +1,6 @@
 package org.ep4j.engine.throughput;
 
-import org.ep4j.Event;
+import org.ep4j.execution.Event;
 
 /** The end of the operation that a result shows. */
 public interface ResultEnd {

@@ -1,8 +1,8 @@
 package org.ep4j.engine.throughput;
 
-import org.ep4j.DType;
-import org.ep4j.Tensor;
 import org.ep4j.engine.TensorMemory;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** A tensor of a buffer's memory, made again only when its type, shape or address change. */

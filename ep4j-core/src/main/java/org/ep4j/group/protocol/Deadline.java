@@ -1,8 +1,8 @@
 package org.ep4j.group.protocol;
 
 import java.time.Duration;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /** A point in time, on the clock of {@link System#nanoTime()}. */
 public record Deadline(long nanoTime, Duration span) {

@@ -1,7 +1,7 @@
 package org.ep4j.group.protocol;
 
 import java.time.Duration;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.GroupException;
 
 /** A pause before a retry. */

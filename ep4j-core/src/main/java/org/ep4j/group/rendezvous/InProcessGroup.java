@@ -3,7 +3,7 @@ package org.ep4j.group.rendezvous;
 import java.net.InetAddress;
 import java.util.List;
 import java.util.stream.IntStream;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.JobKey;

@@ -8,7 +8,7 @@ import java.net.SocketException;
 import java.net.SocketTimeoutException;
 import java.nio.BufferUnderflowException;
 import java.time.Duration;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.GroupConfig;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.GroupTimeoutException;

@@ -2,8 +2,8 @@ package org.ep4j.group.rendezvous;
 
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 

@@ -1,8 +1,8 @@
 package org.ep4j.wire.direct;
 
 import java.lang.foreign.MemorySegment;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.support.WireArguments;

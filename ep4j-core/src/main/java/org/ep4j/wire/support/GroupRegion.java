@@ -1,7 +1,7 @@
 package org.ep4j.wire.support;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireMemory;
 

@@ -1,8 +1,8 @@
 package org.ep4j.wire.support;
 
 import java.util.concurrent.atomic.AtomicInteger;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.ep4j.group.Group;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.LaneFailure.Cause;

@@ -1,8 +1,8 @@
 package org.ep4j.wire.support;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.WireConfig;

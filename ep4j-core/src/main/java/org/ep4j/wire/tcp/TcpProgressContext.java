@@ -6,7 +6,7 @@ import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.util.List;
 import java.util.function.Consumer;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;

@@ -1,6 +1,6 @@
 package org.ep4j.wire.tcp;
 
-import org.ep4j.WireName;
+import org.ep4j.config.WireName;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;

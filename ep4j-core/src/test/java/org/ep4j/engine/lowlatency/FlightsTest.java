@@ -6,7 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.util.ArrayList;
 import java.util.List;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.junit.jupiter.api.Test;
 
 /** The order of low-latency operations of one buffer, whatever an engine does in them. */

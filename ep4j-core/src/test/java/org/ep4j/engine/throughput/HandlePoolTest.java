@@ -7,8 +7,8 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.junit.jupiter.api.Test;
 
 /** Handles of a buffer: when they are reused, and what callers may do with them. */

@@ -7,7 +7,7 @@ import java.time.Duration;
  * between use only addresses. Used by one thread at a time.
  */
 public interface Backend extends AutoCloseable {
-  /** Name as in {@link org.ep4j.BufferConfig#backend()}. */
+  /** Name as in {@link org.ep4j.config.BufferConfig#backend()}. */
   String name();
 
   /** The ranks and their devices. */

@@ -3,7 +3,7 @@ package org.ep4j.cuda.backend;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
-import org.ep4j.BackendName;
+import org.ep4j.config.BackendName;
 
 /**
  * The backend of a buffer and the origin of the choice: the program's setting takes precedence over
@@ -39,7 +39,7 @@ public record BackendChoice(String name, String source) {
   /**
    * Same as {@link #of(String)} with other properties and variables.
    *
-   * @param field {@link org.ep4j.BufferConfig#backend()}
+   * @param field {@link org.ep4j.config.BufferConfig#backend()}
    */
   public static BackendChoice of(
       String field, Properties properties, Map<String, String> environment) {

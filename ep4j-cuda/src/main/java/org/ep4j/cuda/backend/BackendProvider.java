@@ -8,7 +8,7 @@ import org.jspecify.annotations.Nullable;
  * {@link #probe} and {@link #shim} may be called before the probe has found no problem.
  */
 public interface BackendProvider {
-  /** Name as in {@link org.ep4j.BufferConfig#backend()}. */
+  /** Name as in {@link org.ep4j.config.BufferConfig#backend()}. */
   String name();
 
   /** Searches for the requirements of the backend and loads its library. Does not throw. */

@@ -9,12 +9,12 @@ import java.util.Objects;
 import java.util.ServiceLoader;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import org.ep4j.BackendName;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
+import org.ep4j.config.BackendName;
 import org.ep4j.cuda.driver.CudaDevice;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 

@@ -29,8 +29,8 @@ public final class PeerCheck {
    * Checks the addresses; collective.
    *
    * @param peers by rank; null for ranks that are not checked, symmetrically on both sides
-   * @throws org.ep4j.EngineUnavailableException on all ranks if one cannot reach another; names
-   *     both
+   * @throws org.ep4j.error.EngineUnavailableException on all ranks if one cannot reach another;
+   *     names both
    */
   public static void check(BackendWorld world, DeviceMemory region, @Nullable PeerRegion[] peers) {
     int rank = world.participants().rank();

@@ -1,7 +1,7 @@
 package org.ep4j.cuda.backend;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * Shape of the memory that kernels put into, equal on all ranks.

@@ -5,8 +5,6 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.calls.ContextScope;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.cuda.driver.calls.CudaException;
@@ -14,6 +12,8 @@ import org.ep4j.cuda.driver.calls.DeviceCalls;
 import org.ep4j.cuda.driver.calls.DriverConstants;
 import org.ep4j.cuda.driver.calls.DriverFunction;
 import org.ep4j.cuda.driver.calls.MemoryCalls;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 
 /**
  * A device with its primary context retained. The CUDA runtime and other libraries use the same
@@ -43,8 +43,8 @@ public final class CudaDevice implements AutoCloseable {
   /**
    * Opens a device.
    *
-   * @throws org.ep4j.EngineUnavailableException if the driver is unusable
-   * @throws org.ep4j.InvalidArgumentException if the device does not exist
+   * @throws org.ep4j.error.EngineUnavailableException if the driver is unusable
+   * @throws org.ep4j.error.InvalidArgumentException if the device does not exist
    */
   public static CudaDevice open(int ordinal) {
     DeviceProperties properties = DeviceProperties.of(ordinal);

@@ -2,12 +2,12 @@ package org.ep4j.cuda.driver;
 
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.driver.calls.DriverConstants;
 import org.ep4j.cuda.driver.calls.DriverFunction;
 import org.ep4j.cuda.driver.calls.StreamCalls;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 
 /**
  * A point in the work of a stream that streams and host threads can wait for. Either owned, or a

@@ -3,9 +3,9 @@ package org.ep4j.cuda.driver;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.calls.GraphCalls;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 
 /** Work recorded after {@link CudaStream#beginCapture}. */
 public final class CudaGraph implements AutoCloseable {

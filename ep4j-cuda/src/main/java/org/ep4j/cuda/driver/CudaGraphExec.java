@@ -1,8 +1,8 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.calls.GraphCalls;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 
 /** An executable graph, launched any number of times. */
 public final class CudaGraphExec implements AutoCloseable {

@@ -3,12 +3,12 @@ package org.ep4j.cuda.driver;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.driver.calls.DriverConstants;
 import org.ep4j.cuda.driver.calls.DriverFunction;
 import org.ep4j.cuda.driver.calls.ModuleCalls;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 
 /** Compiled kernels and variables, loaded onto a device. */
 public final class CudaModule implements AutoCloseable {

@@ -2,10 +2,10 @@ package org.ep4j.cuda.driver;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.calls.MemoryCalls;
 import org.ep4j.cuda.driver.calls.StreamCalls;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * Copies and fills at raw device addresses, independent of the allocator. Methods with a stream run

@@ -2,12 +2,12 @@ package org.ep4j.cuda.driver;
 
 import java.lang.foreign.MemorySegment;
 import java.util.Objects;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.driver.calls.DriverFunction;
 import org.ep4j.cuda.driver.calls.MemoryCalls;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * Memory of a device, owned, or a view of memory of another owner. The initial content is

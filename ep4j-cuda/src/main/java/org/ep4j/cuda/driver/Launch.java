@@ -5,12 +5,12 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import java.util.List;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.calls.DriverConstants;
 import org.ep4j.cuda.driver.calls.DriverLayouts;
 import org.ep4j.cuda.driver.calls.ModuleCalls;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * A launch that is described once and made many times. This object owns the native memory of

@@ -1,7 +1,7 @@
 package org.ep4j.cuda.driver;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * Configuration of a kernel launch.

@@ -2,12 +2,12 @@ package org.ep4j.cuda.driver;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.driver.calls.DriverConstants;
 import org.ep4j.cuda.driver.calls.DriverFunction;
 import org.ep4j.cuda.driver.calls.MemoryCalls;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 
 /**
  * Zeroed page-locked host memory, owned by this object: copies in stream order run at full speed,

@@ -3,11 +3,11 @@ package org.ep4j.cuda.driver;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.cuda.driver.calls.DriverConstants;
 import org.ep4j.cuda.driver.calls.MemoryCalls;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 
 /** Reads {@link PointerAttributes} repeatedly without allocation. One thread at a time. */
 public final class PointerReader implements AutoCloseable {

@@ -6,11 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.function.Supplier;
-import org.ep4j.BufferConfig;
-import org.ep4j.ErrorCode;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.IllegalUseException;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendChoice;
 import org.ep4j.cuda.backend.Backends;
@@ -53,8 +49,12 @@ import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.engine.lowlatency.OutputShape;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.memory.Participants;
+import org.ep4j.routing.ExpertPlacement;
 
 /**
  * Creates what a buffer owns; closes it in reverse order when the buffer closes, or immediately if

@@ -2,10 +2,10 @@ package org.ep4j.cuda.engine;
 
 import java.util.Set;
 import java.util.TreeSet;
-import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
-import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
 import org.ep4j.cuda.backend.Backends;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceProperties;

@@ -3,15 +3,11 @@ package org.ep4j.cuda.engine;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
-import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.BufferSizes.Part;
 import org.ep4j.BufferSizes.Use;
-import org.ep4j.DType;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.Layout;
-import org.ep4j.RowFormat;
-import org.ep4j.ScaleKind;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.engine.context.Peers;
 import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.cuda.engine.failure.CallLog;
@@ -30,6 +26,10 @@ import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.OutputShape;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.ScaleKind;
 
 /**
  * The memory of a buffer on a rank, part by part: the arithmetic of {@link CudaBufferOpening} and

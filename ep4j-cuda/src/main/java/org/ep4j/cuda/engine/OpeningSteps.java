@@ -2,10 +2,10 @@ package org.ep4j.cuda.engine;
 
 import java.time.Duration;
 import java.util.function.Supplier;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.driver.calls.CudaException;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.memory.Participants;
 
 /**

@@ -2,14 +2,14 @@ package org.ep4j.cuda.internode;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.driver.VmmMemory;
 import org.ep4j.cuda.driver.calls.FileDescriptors;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireMemory;
@@ -27,8 +27,8 @@ final class DeviceReceiveMemory implements ReceiveMemory {
   /**
    * Allocates it, zeroed; collective.
    *
-   * @throws org.ep4j.Ep4jException on all ranks if one has no such memory or its wire does not
-   *     support it; names the rank and the reason
+   * @throws org.ep4j.error.Ep4jException on all ranks if one has no such memory or its wire does
+   *     not support it; names the rank and the reason
    */
   DeviceReceiveMemory(BackendWorld world, Wire wire, long bytes, Duration timeout) {
     boolean complete = false;

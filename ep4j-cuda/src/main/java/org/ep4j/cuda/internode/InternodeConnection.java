@@ -2,10 +2,10 @@ package org.ep4j.cuda.internode;
 
 import java.time.Duration;
 import java.util.List;
-import org.ep4j.BufferConfig;
-import org.ep4j.WireName;
-import org.ep4j.WireOptions;
 import org.ep4j.WirePath;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.WireName;
+import org.ep4j.config.WireOptions;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -269,7 +269,7 @@ public final class InternodeConnection implements AutoCloseable {
    * Stops the transport and closes all resources; a second call does nothing. No kernel of this
    * rank, nor of another rank of this process, uses the connection any more.
    *
-   * @throws org.ep4j.Ep4jException if a thread of the proxy does not end: its resources stay
+   * @throws org.ep4j.error.Ep4jException if a thread of the proxy does not end: its resources stay
    *     allocated
    */
   @Override

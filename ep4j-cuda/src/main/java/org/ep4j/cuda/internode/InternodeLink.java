@@ -2,8 +2,8 @@ package org.ep4j.cuda.internode;
 
 import java.time.Duration;
 import java.util.List;
-import org.ep4j.WireOptions;
 import org.ep4j.WirePath;
+import org.ep4j.config.WireOptions;
 import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.struct.InternodeTransport;
 import org.jspecify.annotations.Nullable;

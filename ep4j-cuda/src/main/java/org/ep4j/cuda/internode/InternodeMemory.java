@@ -2,8 +2,8 @@ package org.ep4j.cuda.internode;
 
 import java.util.Map;
 import java.util.Set;
-import org.ep4j.BufferConfig;
-import org.ep4j.WireName;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.WireName;
 import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.internode.proxy.ProxyConfig;
 import org.ep4j.engine.Nodes;

@@ -2,13 +2,13 @@ package org.ep4j.cuda.internode;
 
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
-import org.ep4j.Ep4jException;
-import org.ep4j.WireOptions;
+import org.ep4j.config.WireOptions;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.struct.CommandRings;
+import org.ep4j.error.Ep4jException;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
 import org.ep4j.wire.Region;

@@ -1,7 +1,7 @@
 package org.ep4j.cuda.internode;
 
-import org.ep4j.BackendName;
-import org.ep4j.WireName;
+import org.ep4j.config.BackendName;
+import org.ep4j.config.WireName;
 import org.ep4j.wire.WireConfig;
 
 /** The wire for a backend. */

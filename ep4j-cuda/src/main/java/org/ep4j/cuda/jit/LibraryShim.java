@@ -5,10 +5,10 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.calls.LibrarySearch;
 import org.ep4j.cuda.driver.compiler.NvJitLink;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
 
 /**
  * Device functions of a library, wrapped under names of ep4j. Library headers require nvcc and

@@ -8,13 +8,13 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.calls.LibrarySearch;
 import org.ep4j.cuda.driver.compiler.NvJitLink;
 import org.ep4j.cuda.driver.compiler.Nvrtc;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
 
 /**
  * Kernels that call device functions of a library: compiled to intermediate code by NVRTC, linked

@@ -2,10 +2,10 @@ package org.ep4j.cuda.jit;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.calls.LibrarySearch;
 import org.ep4j.cuda.driver.compiler.Nvrtc;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
 
 /** Compiles in this process. */
 final class NvrtcBackend implements CompilerBackend {

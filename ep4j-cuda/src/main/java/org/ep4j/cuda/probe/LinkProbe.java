@@ -2,13 +2,13 @@ package org.ep4j.cuda.probe;
 
 import java.util.ArrayList;
 import java.util.List;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.PinnedMemory;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 

@@ -1,7 +1,7 @@
 package org.ep4j.cuda.probe;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * Load that every GPU pushes.

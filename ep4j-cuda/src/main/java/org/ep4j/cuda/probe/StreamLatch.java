@@ -2,8 +2,6 @@ package org.ep4j.cuda.probe;
 
 import java.time.Duration;
 import java.util.Map;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.CudaStream;
@@ -12,6 +10,8 @@ import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * Blocks a stream for a while: work that the host enqueues meanwhile then runs without waiting for

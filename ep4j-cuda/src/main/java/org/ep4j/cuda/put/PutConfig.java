@@ -1,10 +1,10 @@
 package org.ep4j.cuda.put;
 
 import java.time.Duration;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.WireName;
+import org.ep4j.config.WireName;
 import org.ep4j.cuda.backend.PutShape;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * Configuration of memory that kernels put into, equal on all ranks.

@@ -3,11 +3,11 @@ package org.ep4j.cuda.put;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.Kernel;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /** Kernels with puts, loaded by {@link DevicePut#load}. */
 public final class PutModule implements AutoCloseable {

@@ -4,9 +4,6 @@ import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
@@ -14,6 +11,9 @@ import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.struct.PutRun;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 
 /**

@@ -89,7 +89,7 @@ public final class LowLatencyParameters extends Struct {
   /** Bytes of the scales behind them. */
   public final U64 scaleBytes = u64("scale_bytes");
 
-  /** As {@link org.ep4j.ScaleKind}. */
+  /** As {@link org.ep4j.tensor.ScaleKind}. */
   public final U64 scaleKind = u64("scale_kind");
 
   /** The bits of a float. */

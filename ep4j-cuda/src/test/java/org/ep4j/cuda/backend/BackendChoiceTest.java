@@ -5,8 +5,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.Map;
 import java.util.Properties;
-import org.ep4j.BufferConfig;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.error.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
 
 class BackendChoiceTest {

@@ -6,11 +6,11 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.driver.calls.DeviceCalls;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
 
 /** Needs a GPU. */

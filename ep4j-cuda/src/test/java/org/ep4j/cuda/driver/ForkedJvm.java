@@ -13,8 +13,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
-import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.calls.CudaDriver;
+import org.ep4j.tensor.Tensor;
 
 /** Runs a test program in a separate JVM, with everything on the class path. */
 public final class ForkedJvm {

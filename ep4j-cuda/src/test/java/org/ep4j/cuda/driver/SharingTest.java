@@ -11,9 +11,9 @@ import java.nio.file.Path;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.calls.FileDescriptors;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 import org.junit.jupiter.api.Test;
 
 /** Memory shared between two processes; needs a GPU, and uses a second one if available. */

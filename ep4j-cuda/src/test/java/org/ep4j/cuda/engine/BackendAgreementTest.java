@@ -4,14 +4,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.List;
-import org.ep4j.BufferConfig;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.ExpertPlacement;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.conformance.ProcessWorld;
 import org.ep4j.conformance.RankJob;
 import org.ep4j.cuda.internode.WireChoice;
 import org.ep4j.engine.ConfigAgreement;
+import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.group.Group;
+import org.ep4j.routing.ExpertPlacement;
 import org.junit.jupiter.api.Test;
 
 /** Ranks with different backends. */

@@ -7,13 +7,13 @@ import java.lang.foreign.MemorySegment;
 import org.ep4j.CombineOptions;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.Gpu;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
 /** Tensors with overlapping memory. */

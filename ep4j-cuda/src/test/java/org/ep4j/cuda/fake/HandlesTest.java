@@ -14,10 +14,10 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.IntStream;
 import org.ep4j.DispatchHandle;
-import org.ep4j.ErrorCode;
-import org.ep4j.Layout;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaGraph;
 import org.ep4j.cuda.fake.FakeKernels.Launch;
+import org.ep4j.error.ErrorCode;
 import org.junit.jupiter.api.Test;
 
 /** Handles of dispatches: memory is reused, and never by two open handles. */

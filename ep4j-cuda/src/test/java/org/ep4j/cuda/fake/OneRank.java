@@ -1,24 +1,24 @@
 package org.ep4j.cuda.fake;
 
-import org.ep4j.BufferConfig;
 import org.ep4j.CombineOptions;
-import org.ep4j.DeviceStream;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchOptions;
-import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.RowFormat;
 import org.ep4j.Sizing;
 import org.ep4j.Tokens;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.Batch;
+import org.ep4j.execution.DeviceStream;
+import org.ep4j.execution.Execution;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.tensor.RowFormat;
 
 /** One rank on the fake driver: its buffer, a stream of the caller, and tokens in device memory. */
 final class OneRank implements AutoCloseable {

@@ -5,15 +5,15 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.ep4j.Combine;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
-import org.ep4j.ErrorCode;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.RankMajorDispatch;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaGraph;
 import org.ep4j.cuda.driver.CudaGraphExec;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.tensor.DType;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;

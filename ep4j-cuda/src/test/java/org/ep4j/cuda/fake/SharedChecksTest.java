@@ -4,14 +4,14 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.lang.foreign.Arena;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyHandle;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.engine.Batch;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
 /** What this engine refuses like the host engine, with the same codes. */

@@ -19,8 +19,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.stream.Stream;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.driver.ForkedJvm;
+import org.ep4j.error.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 

@@ -6,9 +6,6 @@ import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import org.ep4j.DType;
-import org.ep4j.DeviceStream;
-import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.CudaStream;
@@ -16,6 +13,9 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.Launch;
 import org.ep4j.cuda.driver.LaunchConfig;
 import org.ep4j.cuda.jit.KernelCompiler;
+import org.ep4j.execution.DeviceStream;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /** The GPU of a rank. Used by the rank's thread. */
 final class GpuMachine implements SoakMachine {

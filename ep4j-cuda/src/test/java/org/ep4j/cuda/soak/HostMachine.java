@@ -10,10 +10,10 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import org.ep4j.DType;
-import org.ep4j.DeviceStream;
-import org.ep4j.Tensor;
 import org.ep4j.conformance.HostCompiler;
+import org.ep4j.execution.DeviceStream;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** The host instead of a GPU: the same kernels, compiled by g++, over host memory. */

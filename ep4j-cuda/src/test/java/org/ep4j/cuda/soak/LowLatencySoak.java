@@ -1,18 +1,18 @@
 package org.ep4j.cuda.soak;
 
 import java.util.SplittableRandom;
-import org.ep4j.DType;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.RankMajorDispatch;
-import org.ep4j.Routing;
-import org.ep4j.RowFormat;
-import org.ep4j.ScaleKind;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.ScaleKind;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.ep4j.verify.Outputs;
 
 /** Epochs of a low-latency dispatch, by expert or by source rank, and its combine. */

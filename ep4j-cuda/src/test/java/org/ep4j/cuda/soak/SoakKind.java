@@ -1,6 +1,6 @@
 package org.ep4j.cuda.soak;
 
-import org.ep4j.BufferConfig;
+import org.ep4j.config.BufferConfig;
 
 /** Operations of a soak. */
 enum SoakKind {

@@ -1,9 +1,9 @@
 package org.ep4j.cuda.soak;
 
 import java.lang.foreign.MemorySegment;
-import org.ep4j.DType;
-import org.ep4j.DeviceStream;
-import org.ep4j.Tensor;
+import org.ep4j.execution.DeviceStream;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** Where a rank creates its inputs and checks its results: memory, kernels and their order. */

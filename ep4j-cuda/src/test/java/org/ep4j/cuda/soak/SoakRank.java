@@ -6,14 +6,14 @@ import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.SplittableRandom;
-import org.ep4j.DType;
-import org.ep4j.DeviceStream;
-import org.ep4j.Execution;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Routing;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
+import org.ep4j.execution.DeviceStream;
+import org.ep4j.execution.Execution;
 import org.ep4j.group.Group;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

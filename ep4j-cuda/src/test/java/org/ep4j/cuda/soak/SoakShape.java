@@ -1,9 +1,9 @@
 package org.ep4j.cuda.soak;
 
 import java.time.Duration;
-import org.ep4j.BufferConfig;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.Layout;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
 
 /**
  * The shape of a soak.

@@ -4,13 +4,13 @@ import java.lang.foreign.Arena;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.SplittableRandom;
-import org.ep4j.BufferConfig;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.ExpertPlacement;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyDispatch;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.ExpertPlacement;
 import org.junit.jupiter.api.Test;
 
 /** Low latency in worlds, shapes and orders of calls drawn from a seed, against the oracle. */

@@ -1,7 +1,7 @@
 package org.ep4j.rdma.ucx;
 
 import java.lang.foreign.Arena;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.rdma.ucx.bindings.UcpSetUp;
 import org.ep4j.rdma.ucx.bindings.UcpStatus;
 import org.ep4j.rdma.ucx.bindings.UcpTraffic;

@@ -4,7 +4,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.rdma.ucx.bindings.UcpConstants;
 import org.ep4j.rdma.ucx.bindings.UcpLayouts;
 import org.ep4j.rdma.ucx.bindings.UcpSetUp;

@@ -1,7 +1,7 @@
 package org.ep4j.rdma.ucx;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.WireName;
+import org.ep4j.config.WireName;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.rdma.ucx.bindings.UcxLibrary;
 import org.ep4j.wire.Wire;

@@ -3,7 +3,7 @@ package org.ep4j.rdma.verbs;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.memory.ClosingSteps;
 import org.ep4j.rdma.verbs.bindings.Verbs;
 import org.ep4j.rdma.verbs.bindings.VerbsConstants;

@@ -2,7 +2,7 @@ package org.ep4j.rdma.verbs;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.rdma.verbs.bindings.VerbsConstants;
 import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
 import org.ep4j.rdma.verbs.ports.RdmaSettings;

@@ -5,7 +5,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;

@@ -3,7 +3,7 @@ package org.ep4j.rdma.verbs;
 import static java.util.Objects.requireNonNull;
 
 import java.nio.ByteBuffer;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.rdma.verbs.ports.PortChoice;
 import org.ep4j.rdma.verbs.ports.RdmaPorts;

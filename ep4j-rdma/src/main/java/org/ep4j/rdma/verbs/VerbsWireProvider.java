@@ -1,8 +1,8 @@
 package org.ep4j.rdma.verbs;
 
 import java.util.List;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.WireName;
+import org.ep4j.config.WireName;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.rdma.verbs.bindings.VerbsLibrary;

@@ -9,7 +9,7 @@ import java.lang.foreign.ValueLayout;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.ExecutionException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.rdma.softverbs.SoftVerbs;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;

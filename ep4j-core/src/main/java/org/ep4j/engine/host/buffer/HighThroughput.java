@@ -2,7 +2,6 @@ package org.ep4j.engine.host.buffer;
 
 import java.lang.foreign.MemorySegment;
 import org.ep4j.DispatchLayout;
-import org.ep4j.Routing;
 import org.ep4j.engine.CallExperts;
 import org.ep4j.engine.SegmentMemory;
 import org.ep4j.engine.host.combine.Combiner;
@@ -27,6 +26,7 @@ import org.ep4j.engine.host.layout.RegionLayout;
 import org.ep4j.engine.throughput.HandlePool;
 import org.ep4j.engine.throughput.HighThroughputChecks;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.routing.Routing;
 
 /**
  * What serves the high-throughput operations of one buffer on one rank; also counts the rows of a

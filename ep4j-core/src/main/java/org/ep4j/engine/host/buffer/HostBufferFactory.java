@@ -1,7 +1,7 @@
 package org.ep4j.engine.host.buffer;
 
 import java.util.function.Supplier;
-import org.ep4j.BufferConfig;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.AgreedStep;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Nodes;

@@ -1,10 +1,10 @@
 package org.ep4j.engine.host.buffer;
 
 import java.util.Set;
-import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
-import org.ep4j.EngineName;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
 import org.ep4j.engine.EngineProvider;
 import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.kernel.RowKernels;

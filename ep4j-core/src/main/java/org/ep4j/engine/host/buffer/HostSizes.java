@@ -3,11 +3,10 @@ package org.ep4j.engine.host.buffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
-import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.BufferSizes.Part;
 import org.ep4j.BufferSizes.Use;
-import org.ep4j.ExpertPlacement;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 import org.ep4j.engine.host.combine.CombineChunk;
@@ -16,6 +15,7 @@ import org.ep4j.engine.host.layout.InternodeLowLatencyLayout;
 import org.ep4j.engine.host.layout.LowLatencyMemoryLayout;
 import org.ep4j.engine.host.layout.RegionLayout;
 import org.ep4j.engine.host.layout.ScaleOutLayout;
+import org.ep4j.routing.ExpertPlacement;
 
 /**
  * The memory of a buffer on a rank, part by part: the arithmetic of {@link HostMemory} and of the

@@ -1,11 +1,11 @@
 package org.ep4j.engine.host.buffer;
 
 import java.time.Duration;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
 import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.lowlatency.LowLatency;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.memory.SymmetricMemory;
 

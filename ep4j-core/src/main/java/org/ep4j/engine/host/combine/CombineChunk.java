@@ -1,6 +1,6 @@
 package org.ep4j.engine.host.combine;
 
-import org.ep4j.Layout;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.SumTerms;
 import org.ep4j.engine.host.layout.ControlPageLayout;

@@ -3,10 +3,7 @@ package org.ep4j.engine.host.combine;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
-import org.ep4j.DType;
 import org.ep4j.DispatchHandle;
-import org.ep4j.Execution;
-import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.DebugMode;
 import org.ep4j.engine.Operation;
@@ -33,7 +30,10 @@ import org.ep4j.engine.throughput.LentResult;
 import org.ep4j.engine.throughput.LentResult.CombineResult;
 import org.ep4j.engine.throughput.Results;
 import org.ep4j.engine.throughput.TensorView;
+import org.ep4j.execution.Execution;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

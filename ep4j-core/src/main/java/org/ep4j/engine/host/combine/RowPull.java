@@ -1,7 +1,6 @@
 package org.ep4j.engine.host.combine;
 
-import org.ep4j.DType;
-import org.ep4j.Layout;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.HostHandle.RowTarget;
 import org.ep4j.engine.host.context.SumTerms;
@@ -10,6 +9,7 @@ import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.NonTemporalCopy;
+import org.ep4j.tensor.DType;
 
 /**
  * The summing half of a combine: reads each token's rows in the memory of their ranks and adds them

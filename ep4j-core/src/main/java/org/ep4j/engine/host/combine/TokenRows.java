@@ -1,7 +1,7 @@
 package org.ep4j.engine.host.combine;
 
-import org.ep4j.DType;
 import org.ep4j.engine.host.kernel.RowKernels;
+import org.ep4j.tensor.DType;
 
 /**
  * The rows of the sum of one token, in order of addition. EXPERT_MAJOR rows form groups, one per

@@ -1,11 +1,11 @@
 package org.ep4j.engine.host.context;
 
-import org.ep4j.Layout;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.DebugMode;
 import org.ep4j.engine.host.context.Staging.Payload;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.Tensor;
 
 /** Debug mode: what the last dispatch wrote into the receive region of this rank. */
 public final class DeliveredRows {

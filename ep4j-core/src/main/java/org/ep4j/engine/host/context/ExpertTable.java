@@ -1,6 +1,6 @@
 package org.ep4j.engine.host.context;
 
-import org.ep4j.ExpertPlacement;
+import org.ep4j.routing.ExpertPlacement;
 
 /**
  * A placement as plain arrays for inner loops. Experts are numbered by <em>position</em>: in order

@@ -1,8 +1,8 @@
 package org.ep4j.engine.host.context;
 
-import org.ep4j.Tensor;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.CallMemory;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** The host engine accepts any open host memory, at any address. */

@@ -2,11 +2,11 @@ package org.ep4j.engine.host.context;
 
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
-import org.ep4j.Ep4jException;
-import org.ep4j.PeerTimeoutException;
 import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.Members;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.observe.ObservationLog;
 import org.jspecify.annotations.Nullable;

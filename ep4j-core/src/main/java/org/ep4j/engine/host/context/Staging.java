@@ -1,13 +1,13 @@
 package org.ep4j.engine.host.context;
 
-import org.ep4j.DType;
-import org.ep4j.Routing;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

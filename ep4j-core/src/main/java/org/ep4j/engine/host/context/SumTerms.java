@@ -1,6 +1,6 @@
 package org.ep4j.engine.host.context;
 
-import org.ep4j.DType;
+import org.ep4j.tensor.DType;
 
 /** Inputs and outputs of a combine; filled for each combine. Addresses are 0 for missing parts. */
 public final class SumTerms {

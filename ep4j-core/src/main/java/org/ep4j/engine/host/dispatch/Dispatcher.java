@@ -1,16 +1,10 @@
 package org.ep4j.engine.host.dispatch;
 
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
-import org.ep4j.Execution;
-import org.ep4j.Layout;
-import org.ep4j.ReceiveOverflowException;
-import org.ep4j.Routing;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.CallExperts;
 import org.ep4j.engine.Operation;
@@ -34,6 +28,12 @@ import org.ep4j.engine.throughput.HandlePool;
 import org.ep4j.engine.throughput.HighThroughputChecks;
 import org.ep4j.engine.throughput.LentResult;
 import org.ep4j.engine.throughput.Results;
+import org.ep4j.error.ReceiveOverflowException;
+import org.ep4j.execution.Execution;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

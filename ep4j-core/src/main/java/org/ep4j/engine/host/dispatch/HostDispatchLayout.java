@@ -1,13 +1,13 @@
 package org.ep4j.engine.host.dispatch;
 
 import java.lang.foreign.MemorySegment;
-import org.ep4j.DType;
 import org.ep4j.DispatchLayout;
-import org.ep4j.Tensor;
 import org.ep4j.engine.SegmentMemory;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
 import org.ep4j.engine.throughput.TensorView;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /** The result of the last layout of a buffer. One object per buffer. */
 public final class HostDispatchLayout implements DispatchLayout {

@@ -1,7 +1,7 @@
 package org.ep4j.engine.host.dispatch;
 
 import java.util.Arrays;
-import org.ep4j.Layout;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.Forward;
 import org.ep4j.engine.host.context.HostContext;

@@ -2,11 +2,11 @@ package org.ep4j.engine.host.dispatch;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.DType;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

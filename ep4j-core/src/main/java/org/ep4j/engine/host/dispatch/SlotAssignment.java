@@ -1,14 +1,14 @@
 package org.ep4j.engine.host.dispatch;
 
 import java.util.Arrays;
-import org.ep4j.Layout;
-import org.ep4j.ReceiveOverflowException;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.HostHandle.RowTarget;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.engine.host.layout.HighThroughputLayout.CountsLayout;
+import org.ep4j.error.ReceiveOverflowException;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 

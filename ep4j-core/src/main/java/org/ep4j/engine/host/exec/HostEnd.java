@@ -1,7 +1,7 @@
 package org.ep4j.engine.host.exec;
 
-import org.ep4j.Event;
 import org.ep4j.engine.throughput.ResultEnd;
+import org.ep4j.execution.Event;
 
 /** The end of an operation that ran on the calling thread or is queued. */
 public final class HostEnd implements ResultEnd {

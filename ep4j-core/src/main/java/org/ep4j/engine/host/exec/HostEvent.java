@@ -3,9 +3,9 @@ package org.ep4j.engine.host.exec;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
-import org.ep4j.Event;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.execution.Event;
 import org.jspecify.annotations.Nullable;
 
 /** An asynchronous operation and its completion. */

@@ -4,9 +4,9 @@ import java.time.Duration;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadFactory;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
-import org.ep4j.Event;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.execution.Event;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,6 +1,6 @@
 package org.ep4j.engine.host.kernel;
 
-import org.ep4j.FloatConversions;
+import org.ep4j.tensor.FloatConversions;
 
 /** bfloat16: the upper half of an IEEE binary32. */
 public final class Bf16 {

@@ -1,6 +1,6 @@
 package org.ep4j.engine.host.kernel;
 
-import org.ep4j.FloatConversions;
+import org.ep4j.tensor.FloatConversions;
 
 /** IEEE binary16. */
 public final class Fp16 {

@@ -1,7 +1,7 @@
 package org.ep4j.engine.host.kernel;
 
-import org.ep4j.FloatConversions;
-import org.ep4j.ScaleKind;
+import org.ep4j.tensor.FloatConversions;
+import org.ep4j.tensor.ScaleKind;
 
 /**
  * FP8 E4M3 (finite only: no infinities, one NaN per sign, largest value 448) and its scales, one

@@ -1,6 +1,6 @@
 package org.ep4j.engine.host.kernel;
 
-import org.ep4j.FloatConversions;
+import org.ep4j.tensor.FloatConversions;
 
 /**
  * NVFP4: E2M1 values (0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives), one E4M3 scale for each

@@ -2,8 +2,8 @@ package org.ep4j.engine.host.kernel;
 
 import static org.ep4j.engine.host.kernel.Fp8.BLOCK;
 
-import org.ep4j.ScaleKind;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.ScaleKind;
 
 /** FP8 rows, element by element; {@link Fp8} defines the numbers. */
 final class PlainFp8 {

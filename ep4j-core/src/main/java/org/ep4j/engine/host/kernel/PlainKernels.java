@@ -1,7 +1,7 @@
 package org.ep4j.engine.host.kernel;
 
-import org.ep4j.DType;
-import org.ep4j.ScaleKind;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleKind;
 
 /** The kernels without the Vector API. */
 final class PlainKernels extends RowKernels {

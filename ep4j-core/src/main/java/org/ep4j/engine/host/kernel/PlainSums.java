@@ -1,9 +1,9 @@
 package org.ep4j.engine.host.kernel;
 
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.DType;
 
 /**
  * Sums of rows, element by element. Each method works on elements {@code from} to {@code to}: the

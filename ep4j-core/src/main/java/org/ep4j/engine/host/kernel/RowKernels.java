@@ -1,8 +1,8 @@
 package org.ep4j.engine.host.kernel;
 
-import org.ep4j.DType;
-import org.ep4j.ScaleKind;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleKind;
 
 /**
  * The inner loops of the host engine over rows at absolute native addresses.

@@ -13,7 +13,7 @@ import static org.ep4j.engine.host.kernel.VectorKernels.loadInts;
 
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
-import org.ep4j.DType;
+import org.ep4j.tensor.DType;
 
 /** Sums of bf16 rows: even and odd elements of a vector of pairs, each in float32. */
 final class VectorBf16Sums {

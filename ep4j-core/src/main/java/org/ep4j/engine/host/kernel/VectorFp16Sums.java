@@ -18,7 +18,7 @@ import static org.ep4j.engine.host.kernel.VectorKernels.loadHalfShorts;
 
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
-import org.ep4j.DType;
+import org.ep4j.tensor.DType;
 
 /**
  * Sums of binary16 rows, one element per float32 lane. The Vector API of JDK 25 has no binary16, so

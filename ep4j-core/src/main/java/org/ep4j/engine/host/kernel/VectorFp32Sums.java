@@ -11,7 +11,7 @@ import static org.ep4j.engine.host.kernel.VectorKernels.loadFloats;
 
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
-import org.ep4j.DType;
+import org.ep4j.tensor.DType;
 
 /** Sums of float32 rows. */
 final class VectorFp32Sums {

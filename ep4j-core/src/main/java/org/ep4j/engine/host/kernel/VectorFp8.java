@@ -27,7 +27,7 @@ import jdk.incubator.vector.ByteVector;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.ShortVector;
-import org.ep4j.ScaleKind;
+import org.ep4j.tensor.ScaleKind;
 
 /** FP8 rows; {@link Fp8} defines the numbers. */
 final class VectorFp8 {

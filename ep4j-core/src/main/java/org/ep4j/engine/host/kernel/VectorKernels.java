@@ -8,8 +8,8 @@ import jdk.incubator.vector.IntVector;
 import jdk.incubator.vector.ShortVector;
 import jdk.incubator.vector.VectorShape;
 import jdk.incubator.vector.VectorSpecies;
-import org.ep4j.DType;
-import org.ep4j.ScaleKind;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleKind;
 
 /**
  * The kernels with the Vector API, at the one width of this process, and the definitions that they

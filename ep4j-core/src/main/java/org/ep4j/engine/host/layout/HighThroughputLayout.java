@@ -1,12 +1,12 @@
 package org.ep4j.engine.host.layout;
 
 import java.util.Objects;
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.ScaleLayout;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.ReceiveCapacity;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
 
 /**
  * The high-throughput part of each rank's region; the same on all ranks. Offsets count from the

@@ -1,6 +1,6 @@
 package org.ep4j.engine.host.layout;
 
-import org.ep4j.BufferConfig;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.host.kernel.LogFmt;
 

@@ -1,10 +1,10 @@
 package org.ep4j.engine.host.layout;
 
 import java.util.Objects;
-import org.ep4j.BufferConfig;
-import org.ep4j.ExpertPlacement;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.host.kernel.LogFmt;
+import org.ep4j.routing.ExpertPlacement;
 
 /**
  * The low-latency part of each rank's region; the same on all ranks. Offsets count from the start

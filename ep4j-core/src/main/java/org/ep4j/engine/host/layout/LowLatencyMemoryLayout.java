@@ -1,10 +1,10 @@
 package org.ep4j.engine.host.layout;
 
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
-import org.ep4j.ScaleLayout;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.OutputShape;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
 
 /**
  * The low-latency memory of one rank that no peer accesses. Outputs of dispatch and sums of combine

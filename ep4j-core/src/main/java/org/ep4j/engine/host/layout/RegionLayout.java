@@ -3,10 +3,10 @@ package org.ep4j.engine.host.layout;
 import static java.util.Objects.requireNonNull;
 
 import java.util.List;
-import org.ep4j.BufferConfig;
-import org.ep4j.ExpertPlacement;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
 import org.ep4j.memory.MemoryPlan;
+import org.ep4j.routing.ExpertPlacement;
 
 /**
  * A rank's symmetric region: control page, high-throughput part, low-latency part; and the rank's

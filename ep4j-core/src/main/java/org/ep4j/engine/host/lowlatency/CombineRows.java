@@ -50,7 +50,7 @@ final class CombineRows {
    * Ensures that the rows of a dispatch have memory; all rows if it has not been received, because
    * their number is unknown.
    *
-   * @throws org.ep4j.Ep4jException if the system has no memory left
+   * @throws org.ep4j.error.Ep4jException if the system has no memory left
    */
   void require(LowLatencyDispatchOperation dispatch) {
     int half = dispatch.flight.half();

@@ -3,18 +3,12 @@ package org.ep4j.engine.host.lowlatency;
 import static java.util.Objects.requireNonNull;
 
 import java.lang.foreign.Arena;
-import org.ep4j.DType;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.CallExperts;
 import org.ep4j.engine.Limits;
@@ -29,8 +23,14 @@ import org.ep4j.engine.lowlatency.LowLatencyChecks;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyFormats;
 import org.ep4j.engine.lowlatency.OutputShape;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.observe.OperationEvent;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

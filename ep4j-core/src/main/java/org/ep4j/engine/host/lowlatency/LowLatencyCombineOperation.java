@@ -2,8 +2,8 @@ package org.ep4j.engine.host.lowlatency;
 
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
-import org.ep4j.ReceiveHook;
-import org.ep4j.Tensor;
+import org.ep4j.execution.ReceiveHook;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** A low-latency combine: its arguments, its result and its hook. */

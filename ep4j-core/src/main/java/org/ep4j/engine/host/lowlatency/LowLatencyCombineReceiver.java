@@ -1,7 +1,6 @@
 package org.ep4j.engine.host.lowlatency;
 
 import java.util.Arrays;
-import org.ep4j.Tensor;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.internode.InternodeLowLatency;
@@ -9,6 +8,7 @@ import org.ep4j.engine.host.kernel.LogFmt;
 import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.engine.host.layout.LowLatencyLayout;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.Tensor;
 
 /**
  * The receiving half of a low-latency combine: pulls the rows of this rank's tokens from the memory

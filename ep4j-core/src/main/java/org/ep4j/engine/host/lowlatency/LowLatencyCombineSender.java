@@ -2,13 +2,13 @@ package org.ep4j.engine.host.lowlatency;
 
 import static java.util.Objects.requireNonNull;
 
-import org.ep4j.Tensor;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.internode.InternodeLowLatency;
 import org.ep4j.engine.host.kernel.LogFmt;
 import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.engine.host.layout.LowLatencyLayout;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.Tensor;
 
 /**
  * The sending half of a low-latency combine: makes the rows that each rank waits for readable and

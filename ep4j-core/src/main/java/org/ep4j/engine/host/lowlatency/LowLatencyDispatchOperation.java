@@ -1,15 +1,15 @@
 package org.ep4j.engine.host.lowlatency;
 
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.RowFormat;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.lowlatency.Flight;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyResult;
 import org.ep4j.engine.lowlatency.LowLatencyViews;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** A low-latency dispatch: its arguments, and what its result shows. */

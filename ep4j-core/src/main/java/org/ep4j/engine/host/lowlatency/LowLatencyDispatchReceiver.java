@@ -1,14 +1,14 @@
 package org.ep4j.engine.host.lowlatency;
 
 import java.util.Arrays;
-import org.ep4j.DType;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.engine.host.layout.LowLatencyLayout;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 
 /**
  * The receiving half of a low-latency dispatch: takes the sources in rank order and appends each of

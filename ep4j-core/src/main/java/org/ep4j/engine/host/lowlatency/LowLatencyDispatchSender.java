@@ -3,13 +3,13 @@ package org.ep4j.engine.host.lowlatency;
 import static java.util.Objects.requireNonNull;
 
 import java.util.Arrays;
-import org.ep4j.RowFormat;
-import org.ep4j.Tensor;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.Tensor;
 
 /**
  * The sending half of a low-latency dispatch: quantises each row once and writes it once to every

@@ -1,7 +1,7 @@
 package org.ep4j.engine.host.lowlatency;
 
-import org.ep4j.Event;
 import org.ep4j.engine.lowlatency.Flights;
+import org.ep4j.execution.Event;
 import org.jspecify.annotations.Nullable;
 
 /**

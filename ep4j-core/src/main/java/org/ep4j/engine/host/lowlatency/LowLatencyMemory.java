@@ -1,8 +1,6 @@
 package org.ep4j.engine.host.lowlatency;
 
 import java.lang.foreign.Arena;
-import org.ep4j.DType;
-import org.ep4j.Tensor;
 import org.ep4j.engine.host.layout.LowLatencyMemoryLayout;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyViews;
@@ -10,6 +8,8 @@ import org.ep4j.engine.lowlatency.OutputShape;
 import org.ep4j.engine.lowlatency.ViewsByExperts;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.PrivateMemory;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** Owner of the memory that {@link LowLatencyMemoryLayout} describes, and views of it. */

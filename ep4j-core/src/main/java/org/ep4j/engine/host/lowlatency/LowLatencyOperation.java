@@ -1,14 +1,14 @@
 package org.ep4j.engine.host.lowlatency;
 
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
-import org.ep4j.Event;
-import org.ep4j.Execution;
-import org.ep4j.Tensor;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.lowlatency.Flight;
 import org.ep4j.engine.lowlatency.Flights;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.execution.Event;
+import org.ep4j.execution.Execution;
 import org.ep4j.observe.OperationEvent;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** One low-latency operation: sends and, without hook, receives, on any one thread. */

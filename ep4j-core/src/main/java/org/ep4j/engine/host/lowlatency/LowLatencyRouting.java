@@ -2,10 +2,10 @@ package org.ep4j.engine.host.lowlatency;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.DType;
-import org.ep4j.Layout;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.Arguments;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** Reads the ids and weights of a caller's routing and checks each of them. */

@@ -2,10 +2,6 @@ package org.ep4j.engine.host.lowlatency;
 
 import java.lang.System.Logger.Level;
 import java.lang.invoke.VarHandle;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.ErrorCode;
-import org.ep4j.PeerTimeoutException;
-import org.ep4j.Tensor;
 import org.ep4j.engine.Interrupts;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.Rails;
@@ -13,7 +9,11 @@ import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.PeerWait;
 import org.ep4j.engine.host.internode.InternodeLowLatency;
 import org.ep4j.engine.host.layout.LowLatencyLayout;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

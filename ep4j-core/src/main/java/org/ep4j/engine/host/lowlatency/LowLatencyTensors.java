@@ -1,8 +1,8 @@
 package org.ep4j.engine.host.lowlatency;
 
 import java.lang.foreign.ValueLayout;
-import org.ep4j.Tensor;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Access to callers' tensors in low-latency operations. Native tensors are accessed by address: an

@@ -1,8 +1,8 @@
 package org.ep4j.engine.host.lowlatency;
 
-import org.ep4j.Tensor;
 import org.ep4j.engine.DebugMode;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** Debug mode: overwrites low-latency results when they become outdated. */

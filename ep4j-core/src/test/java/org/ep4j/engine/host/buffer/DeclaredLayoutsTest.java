@@ -6,18 +6,18 @@ import static org.ep4j.engine.host.buffer.HighThroughputTest.config;
 import static org.ep4j.engine.host.buffer.HighThroughputTest.constant;
 
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
 import org.ep4j.DispatchHandle;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Layout;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
 /** A buffer has memory for the layouts that its configuration declares. */

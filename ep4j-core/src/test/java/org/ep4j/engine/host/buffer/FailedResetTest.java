@@ -5,10 +5,10 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.ep4j.engine.host.buffer.HighThroughputTest.config;
 
 import java.time.Duration;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.SurvivorAgreement;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 import org.ep4j.group.ThreadRanks;

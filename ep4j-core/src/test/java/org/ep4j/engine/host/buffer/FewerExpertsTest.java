@@ -9,26 +9,26 @@ import static org.ep4j.engine.host.buffer.Tensors.longs;
 
 import java.util.Arrays;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
-import org.ep4j.BufferConfig;
-import org.ep4j.ConfigurationMismatchException;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.ExpertPlacement;
 import org.ep4j.GroupedDispatch;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.Routing;
-import org.ep4j.RowFormat;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.RankFailedException;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
 /**

@@ -11,21 +11,21 @@ import java.lang.foreign.MemorySegment;
 import java.util.List;
 import java.util.function.Consumer;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
-import org.ep4j.BufferConfig;
 import org.ep4j.CombineOptions;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Layout;
-import org.ep4j.Routing;
 import org.ep4j.Sizing;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
 /** Arguments that high-throughput operations refuse, and the errors. */

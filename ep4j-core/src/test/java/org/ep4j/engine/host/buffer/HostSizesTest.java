@@ -3,11 +3,11 @@ package org.ep4j.engine.host.buffer;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.util.stream.Stream;
-import org.ep4j.BufferConfig;
 import org.ep4j.BufferSizes;
 import org.ep4j.BufferSizes.Part;
 import org.ep4j.BufferStatistics;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;

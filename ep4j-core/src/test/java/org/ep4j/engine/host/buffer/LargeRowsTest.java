@@ -6,13 +6,13 @@ import static org.ep4j.engine.host.buffer.Tensors.bf16;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
 /** Batches so large that rows and sums use non-temporal stores, with several workers. */

@@ -6,9 +6,9 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicIntegerArray;
-import org.ep4j.Event;
 import org.ep4j.engine.host.exec.OperationQueue;
 import org.ep4j.engine.host.exec.WorkerTeam;
+import org.ep4j.execution.Event;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 

@@ -1,12 +1,12 @@
 package org.ep4j.engine.host.buffer;
 
 import java.util.Arrays;
-import org.ep4j.BufferConfig;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.ReplicatedPlacement;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.relocation.ExactSteps;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
 import org.junit.jupiter.api.Test;
 
 /** Replicas compute what their expert computes. */

@@ -8,20 +8,20 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import java.util.Objects;
-import org.ep4j.DType;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.ScaleLayout;
 import org.ep4j.Sizing;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.engine.host.dispatch.ScaleTranspose;
 import org.ep4j.engine.host.exec.WorkerTeam;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
 /**

@@ -2,8 +2,7 @@ package org.ep4j.engine.host.buffer;
 
 import static java.util.Objects.requireNonNull;
 
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.ConfigAgreement;
 import org.ep4j.engine.Engines;
@@ -20,6 +19,7 @@ import org.ep4j.engine.host.layout.HighThroughputLayout.CombineLayout;
 import org.ep4j.engine.host.layout.RegionLayout;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.DType;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -5,13 +5,13 @@ import static org.ep4j.engine.host.buffer.HighThroughputTest.routing;
 import static org.ep4j.engine.host.buffer.HighThroughputTest.rows;
 import static org.ep4j.engine.host.buffer.Tensors.heads;
 
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
-import org.ep4j.HighThroughputConfig;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.tensor.DType;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;

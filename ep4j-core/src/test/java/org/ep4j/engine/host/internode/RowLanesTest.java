@@ -4,13 +4,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicBoolean;
-import org.ep4j.BufferConfig;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.WireName;
-import org.ep4j.WireOptions;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.WireName;
+import org.ep4j.config.WireOptions;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.host.layout.ScaleOutLayout;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.ExpertPlacement;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;

@@ -13,8 +13,8 @@ import jdk.incubator.vector.ShortVector;
 import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorShape;
 import jdk.incubator.vector.VectorSpecies;
-import org.ep4j.DType;
-import org.ep4j.ScaleKind;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleKind;
 
 /**
  * A program: calls every kernel until it no longer allocates, and prints the bytes of the last

@@ -7,16 +7,16 @@ import static org.ep4j.engine.host.lowlatency.LowLatencyCase.rows;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.Routing;
-import org.ep4j.RowFormat;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.host.buffer.AllocationWindows;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.Tensor;
 
 /** A program: prints how many bytes each of two ranks allocates in a warm window of calls. */
 final class LowLatencyAllocations {

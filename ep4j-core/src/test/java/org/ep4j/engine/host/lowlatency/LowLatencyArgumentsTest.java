@@ -14,22 +14,22 @@ import static org.ep4j.engine.host.lowlatency.LowLatencyCase.rows;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
-import org.ep4j.BufferConfig;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.DType;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
-import org.ep4j.Routing;
-import org.ep4j.ScaleKind;
-import org.ep4j.Tensor;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.RankFailedException;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.group.ThreadRanks.RankBody;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleKind;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
 /** Arguments that low latency refuses before it sends anything, and the errors. */

@@ -5,16 +5,16 @@ import static org.ep4j.engine.host.buffer.Tensors.bf16;
 
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
-import org.ep4j.BufferConfig;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.Routing;
-import org.ep4j.RowFormat;
-import org.ep4j.Tensor;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.host.buffer.Tensors;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.Tensor;
 
 /**
  * A case small enough to compute by hand: two ranks, four experts (0 and 1 on rank 0, 2 and 3 on

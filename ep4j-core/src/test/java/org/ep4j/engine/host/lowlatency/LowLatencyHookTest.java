@@ -17,15 +17,15 @@ import static org.ep4j.engine.host.lowlatency.LowLatencyCase.rows;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.runExperts;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.send;
 
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyHandle;
-import org.ep4j.ReceiveHook;
-import org.ep4j.Tensor;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.execution.ReceiveHook;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
 /** Operations in two halves, and the lifetime of results. */

@@ -12,11 +12,11 @@ import static org.ep4j.engine.host.lowlatency.LowLatencyCase.dispatch;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.routing;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.runExperts;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
-import org.ep4j.Tensor;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
 /** {@link LowLatencyCase} in buffers for longer rows. */

@@ -11,18 +11,18 @@ import static org.ep4j.engine.host.lowlatency.LowLatencyCase.routing;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.rows;
 import static org.ep4j.engine.host.lowlatency.LowLatencyCase.runExperts;
 
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.ErrorCode;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.RankMajorDispatch;
-import org.ep4j.Routing;
-import org.ep4j.RowFormat;
-import org.ep4j.Tensor;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.RankFailedException;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
 /** Weights that arrive with EXPERT_MAJOR rows, on a case computed by hand. */

@@ -1,6 +1,6 @@
 package org.ep4j.cuda.backend.direct;
 
-import org.ep4j.BackendName;
+import org.ep4j.config.BackendName;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.SymmetricRegion;

@@ -1,7 +1,7 @@
 package org.ep4j.cuda.backend.direct;
 
 import java.util.List;
-import org.ep4j.BackendName;
+import org.ep4j.config.BackendName;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendProvider;

@@ -2,8 +2,6 @@ package org.ep4j.cuda.backend.direct;
 
 import java.nio.ByteBuffer;
 import java.time.Duration;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.PeerRegion;
 import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -11,6 +9,8 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.IpcMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.driver.calls.CudaException;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 

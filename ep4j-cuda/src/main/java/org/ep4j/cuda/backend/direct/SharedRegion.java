@@ -1,10 +1,10 @@
 package org.ep4j.cuda.backend.direct;
 
 import java.util.concurrent.ConcurrentHashMap;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 
 /**
  * Memory of a rank that kernels of other ranks in this process access too. A rank may close while a

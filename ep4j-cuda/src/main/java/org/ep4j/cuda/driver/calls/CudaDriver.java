@@ -63,7 +63,7 @@ public final class CudaDriver {
   /**
    * Requires a usable driver.
    *
-   * @throws org.ep4j.EngineUnavailableException with the reason if the driver is unusable
+   * @throws org.ep4j.error.EngineUnavailableException with the reason if the driver is unusable
    */
   public static void require() {
     find().require();

@@ -1,7 +1,7 @@
 package org.ep4j.cuda.driver.calls;
 
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 
 /** A call of the driver, NVRTC or nvJitLink failed. */
 public final class CudaException extends Ep4jException {

@@ -3,9 +3,9 @@ package org.ep4j.cuda.driver.calls;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
 import java.util.List;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -7,9 +7,9 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.VmmMemory;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 
 /**
  * Binding of the Linux calls that carry a file descriptor, for example of {@link

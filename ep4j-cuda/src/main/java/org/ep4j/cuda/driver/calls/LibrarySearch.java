@@ -1,7 +1,7 @@
 package org.ep4j.cuda.driver.calls;
 
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
 
 /**
  * Result of the search for a native library.

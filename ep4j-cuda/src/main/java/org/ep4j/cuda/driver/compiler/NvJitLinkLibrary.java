@@ -2,10 +2,10 @@ package org.ep4j.cuda.driver.compiler;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.SymbolLookup;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.calls.SharedLibrary;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /** The library of {@link NvJitLink}, opened when this class is initialised. */

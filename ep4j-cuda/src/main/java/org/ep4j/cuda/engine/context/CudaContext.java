@@ -3,12 +3,7 @@ package org.ep4j.cuda.engine.context;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Objects;
-import org.ep4j.BufferConfig;
-import org.ep4j.DeviceStream;
-import org.ep4j.ErrorCode;
-import org.ep4j.Event;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.Tensor;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
@@ -25,7 +20,12 @@ import org.ep4j.engine.CallExperts;
 import org.ep4j.engine.Members;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.TensorMemory;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.execution.DeviceStream;
+import org.ep4j.execution.Event;
 import org.ep4j.group.Group;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

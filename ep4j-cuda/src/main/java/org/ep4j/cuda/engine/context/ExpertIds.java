@@ -1,12 +1,12 @@
 package org.ep4j.cuda.engine.context;
 
-import org.ep4j.DType;
-import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.engine.launch.Kernels;
 import org.ep4j.cuda.struct.ExpertIdsParameters;
 import org.ep4j.engine.CallExperts;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Translates the ids of calls with fewer experts than the buffer, see {@link CallExperts}, in a

@@ -1,8 +1,8 @@
 package org.ep4j.cuda.engine.context;
 
-import org.ep4j.Event;
 import org.ep4j.cuda.engine.failure.Completion;
 import org.ep4j.engine.throughput.ResultEnd;
+import org.ep4j.execution.Event;
 import org.jspecify.annotations.Nullable;
 
 /**

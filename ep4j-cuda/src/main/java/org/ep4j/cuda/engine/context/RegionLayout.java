@@ -1,15 +1,15 @@
 package org.ep4j.cuda.engine.context;
 
 import java.util.Objects;
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.Layout;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.internode.InternodeChunks;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Rails;
 import org.ep4j.engine.ReceiveCapacity;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.tensor.DType;
 
 /**
  * Offsets in the region of each rank, which peers write into; the same on all ranks. {@code

@@ -1,8 +1,8 @@
 package org.ep4j.cuda.engine.context;
 
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
 import org.ep4j.cuda.engine.launch.Kernels;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 
 /**
  * Number of SMs of an operation. All blocks of an operation must run at the same time, including

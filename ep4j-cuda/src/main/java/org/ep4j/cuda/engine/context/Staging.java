@@ -3,9 +3,6 @@ package org.ep4j.cuda.engine.context;
 import java.lang.foreign.MemorySegment;
 import java.util.EnumMap;
 import java.util.Map;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
@@ -15,6 +12,9 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.failure.Completion;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.CallMemory;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,8 +1,8 @@
 package org.ep4j.cuda.engine.context;
 
 import java.time.Duration;
-import org.ep4j.Event;
 import org.ep4j.cuda.engine.failure.Completion;
+import org.ep4j.execution.Event;
 
 /** The end of one operation. */
 public final class StreamEvent implements Event {

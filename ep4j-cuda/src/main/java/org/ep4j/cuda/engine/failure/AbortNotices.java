@@ -7,9 +7,9 @@ import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.Arrays;
-import org.ep4j.PeerTimeoutException;
 import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.Members;
+import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 

@@ -1,14 +1,14 @@
 package org.ep4j.cuda.engine.failure;
 
-import org.ep4j.BufferConfig;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.PeerTimeoutException;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.cuda.engine.launch.LowLatencyKind;
 import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Members;
+import org.ep4j.error.ConfigurationMismatchException;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.error.PeerTimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /** Converts reports of kernels in {@link HostWords} to exceptions. */

@@ -7,9 +7,9 @@ import java.util.function.IntConsumer;
 import java.util.function.IntPredicate;
 import java.util.function.IntToLongFunction;
 import java.util.function.LongSupplier;
-import org.ep4j.Ep4jException;
 import org.ep4j.cuda.struct.Control;
 import org.ep4j.cuda.struct.Struct;
+import org.ep4j.error.Ep4jException;
 
 /**
  * Keeps lost ranks from writing into memory that is in use. The process of a lost rank may only

@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
-import org.ep4j.DType;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.ResourceStack;
@@ -19,6 +18,7 @@ import org.ep4j.cuda.struct.LayoutParameters;
 import org.ep4j.cuda.struct.ScaleRowsParameters;
 import org.ep4j.cuda.struct.Struct;
 import org.ep4j.cuda.struct.TransposeParameters;
+import org.ep4j.tensor.DType;
 
 /** The compiled kernels of one buffer on its device, and their shared memory. */
 public final class Kernels implements AutoCloseable {

@@ -1,15 +1,12 @@
 package org.ep4j.cuda.engine.lowlatency;
 
 import java.lang.System.Logger.Level;
-import org.ep4j.DeviceStream;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.LowLatencyHandle;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.ExpertIds;
@@ -25,6 +22,9 @@ import org.ep4j.engine.lowlatency.LowLatencyChecks;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyFormats;
 import org.ep4j.engine.lowlatency.OutputShape;
+import org.ep4j.execution.DeviceStream;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Low-latency dispatch and combine of one rank: checks and enqueues. {@link Flights} has the order

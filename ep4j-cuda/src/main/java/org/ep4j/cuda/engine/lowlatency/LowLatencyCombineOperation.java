@@ -2,13 +2,9 @@ package org.ep4j.cuda.engine.lowlatency;
 
 import static java.util.Objects.requireNonNull;
 
-import org.ep4j.DType;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
-import org.ep4j.ReceiveHook;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.engine.context.CudaContext;
@@ -17,6 +13,10 @@ import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.struct.LowLatencyParameters;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
+import org.ep4j.execution.ReceiveHook;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** A low-latency combine: its arguments, its result and its hook. */

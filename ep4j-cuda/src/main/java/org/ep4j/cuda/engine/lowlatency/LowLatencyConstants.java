@@ -1,6 +1,6 @@
 package org.ep4j.cuda.engine.lowlatency;
 
-import org.ep4j.BufferConfig;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.failure.HostWords;
 import org.ep4j.cuda.struct.LowLatencyParameters;

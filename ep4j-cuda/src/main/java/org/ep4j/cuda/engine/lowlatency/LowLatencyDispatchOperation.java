@@ -1,12 +1,8 @@
 package org.ep4j.cuda.engine.lowlatency;
 
-import org.ep4j.DType;
-import org.ep4j.Layout;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.Routing;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.Staging;
@@ -20,6 +16,10 @@ import org.ep4j.engine.lowlatency.LowLatencyChecks;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyResult;
 import org.ep4j.engine.lowlatency.LowLatencyViews;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** A low-latency dispatch: its arguments, and what its result shows. */

@@ -6,10 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.stream.IntStream;
-import org.ep4j.BufferConfig;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.RowFormat;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.ResourceStack;
@@ -22,6 +19,9 @@ import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.ep4j.cuda.struct.LowLatencyParameters;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.RenamedVariables;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.tensor.RowFormat;
 import org.jspecify.annotations.Nullable;
 
 /**

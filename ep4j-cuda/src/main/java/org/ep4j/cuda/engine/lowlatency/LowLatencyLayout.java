@@ -1,12 +1,12 @@
 package org.ep4j.cuda.engine.lowlatency;
 
 import java.util.Objects;
-import org.ep4j.BufferConfig;
-import org.ep4j.ErrorCode;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.Nodes;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.routing.ExpertPlacement;
 
 /**
  * Offsets in the low-latency part of each rank, which peers write into; the same on all ranks.

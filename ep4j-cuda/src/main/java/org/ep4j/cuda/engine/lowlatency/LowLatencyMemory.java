@@ -1,8 +1,6 @@
 package org.ep4j.cuda.engine.lowlatency;
 
-import org.ep4j.DType;
-import org.ep4j.Layout;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
@@ -10,6 +8,8 @@ import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyViews;
 import org.ep4j.engine.lowlatency.OutputShape;
 import org.ep4j.engine.lowlatency.ViewsByExperts;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,6 +1,6 @@
 package org.ep4j.cuda.engine.lowlatency;
 
-import org.ep4j.Layout;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.OutputShape;
 

@@ -1,8 +1,5 @@
 package org.ep4j.cuda.engine.lowlatency;
 
-import org.ep4j.DeviceStream;
-import org.ep4j.Event;
-import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.OperationEnd;
 import org.ep4j.cuda.engine.launch.KernelCall;
@@ -10,6 +7,9 @@ import org.ep4j.cuda.struct.LowLatencyParameters;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.lowlatency.Flight;
 import org.ep4j.engine.lowlatency.Flights;
+import org.ep4j.execution.DeviceStream;
+import org.ep4j.execution.Event;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** One low-latency operation: its kernel, its parameters, and the end of its work. */

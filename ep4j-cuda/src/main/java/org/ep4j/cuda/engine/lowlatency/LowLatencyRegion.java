@@ -2,8 +2,6 @@ package org.ep4j.cuda.engine.lowlatency;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.EngineUnavailableException;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
@@ -14,6 +12,8 @@ import org.ep4j.cuda.engine.context.Peers;
 import org.ep4j.cuda.engine.failure.HostWords;
 import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.engine.Nodes;
+import org.ep4j.error.EngineUnavailableException;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.memory.Participants;
 import org.jspecify.annotations.Nullable;
 

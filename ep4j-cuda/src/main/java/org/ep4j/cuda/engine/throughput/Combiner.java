@@ -1,9 +1,7 @@
 package org.ep4j.cuda.engine.throughput;
 
 import org.ep4j.CombineOptions;
-import org.ep4j.DType;
-import org.ep4j.Layout;
-import org.ep4j.Tensor;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.engine.context.CudaContext;
@@ -13,6 +11,8 @@ import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.struct.CombineParameters;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.throughput.TensorView;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

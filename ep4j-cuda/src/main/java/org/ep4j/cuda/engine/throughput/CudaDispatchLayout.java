@@ -2,10 +2,7 @@ package org.ep4j.cuda.engine.throughput;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
-import org.ep4j.DType;
 import org.ep4j.DispatchLayout;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.driver.PinnedMemory;
@@ -19,6 +16,9 @@ import org.ep4j.cuda.struct.LayoutParameters;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.SegmentMemory;
 import org.ep4j.engine.throughput.TensorView;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Counts of a routing: computed on the device, reported in page-locked host memory; the table of

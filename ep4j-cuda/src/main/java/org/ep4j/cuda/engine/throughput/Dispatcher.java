@@ -1,14 +1,8 @@
 package org.ep4j.cuda.engine.throughput;
 
-import org.ep4j.DType;
 import org.ep4j.DispatchOptions;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Layout;
-import org.ep4j.Routing;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.ExpertIds;
@@ -20,6 +14,12 @@ import org.ep4j.cuda.engine.launch.Kernels;
 import org.ep4j.cuda.struct.Control;
 import org.ep4j.cuda.struct.DispatchParameters;
 import org.ep4j.engine.Limits;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /** Launches dispatches: writes the parameters of the layout's kernel. The arguments are valid. */

@@ -1,9 +1,9 @@
 package org.ep4j.cuda.engine.throughput;
 
 import java.util.Objects;
-import org.ep4j.BufferConfig;
-import org.ep4j.ExpertPlacement;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.Limits;
+import org.ep4j.routing.ExpertPlacement;
 
 /** Offsets in the memory of a handle: a part on the device and a part that the host reads. */
 public final class HandleLayout {

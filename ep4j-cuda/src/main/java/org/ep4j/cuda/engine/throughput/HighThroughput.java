@@ -5,14 +5,8 @@ import org.ep4j.CombineOptions;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
-import org.ep4j.ErrorCode;
-import org.ep4j.Execution;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.Layout;
-import org.ep4j.ReceiveOverflowException;
-import org.ep4j.Routing;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.engine.context.CudaContext;
@@ -26,6 +20,12 @@ import org.ep4j.engine.throughput.HighThroughputChecks;
 import org.ep4j.engine.throughput.LentResult;
 import org.ep4j.engine.throughput.LentResult.CombineResult;
 import org.ep4j.engine.throughput.Results;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.error.ReceiveOverflowException;
+import org.ep4j.execution.Execution;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -2,7 +2,7 @@ package org.ep4j.cuda.engine.throughput;
 
 import java.util.Objects;
 import org.ep4j.CombineOptions;
-import org.ep4j.Layout;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.RegionLayout;

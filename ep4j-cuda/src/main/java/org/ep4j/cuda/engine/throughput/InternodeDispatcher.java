@@ -1,8 +1,6 @@
 package org.ep4j.cuda.engine.throughput;
 
 import java.util.Objects;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.launch.KernelCall;
@@ -10,6 +8,8 @@ import org.ep4j.cuda.internode.InternodeChunks;
 import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.cuda.struct.DispatchParameters;
 import org.ep4j.engine.Limits;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 
 /**
  * Dispatches between nodes: the additional parameters of {@code internode_dispatch.cu} and {@code

@@ -1,11 +1,11 @@
 package org.ep4j.cuda.engine.throughput;
 
 import java.util.Objects;
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.ReceiveCapacity;
+import org.ep4j.tensor.DType;
 
 /**
  * Bytes on the device that high-throughput operations of a rank need beside the region and their

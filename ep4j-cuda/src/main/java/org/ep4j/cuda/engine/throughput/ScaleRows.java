@@ -1,8 +1,5 @@
 package org.ep4j.cuda.engine.throughput;
 
-import org.ep4j.DType;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
@@ -10,6 +7,9 @@ import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.struct.ScaleRowsParameters;
 import org.ep4j.engine.Limits;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Turns scales that a caller gives by columns, {@link ScaleLayout#COLUMN_MAJOR}, into rows, in a

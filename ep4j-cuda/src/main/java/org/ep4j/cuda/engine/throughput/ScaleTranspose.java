@@ -1,15 +1,15 @@
 package org.ep4j.cuda.engine.throughput;
 
-import org.ep4j.DType;
-import org.ep4j.Layout;
-import org.ep4j.ScaleLayout;
-import org.ep4j.Tensor;
 import org.ep4j.Tokens;
+import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.Staging;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.struct.TransposeParameters;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.ScaleLayout;
+import org.ep4j.tensor.Tensor;
 
 /**
  * Transposes received scales for {@link ScaleLayout#COLUMN_MAJOR}, in a kernel after the kernel

@@ -1,9 +1,9 @@
 package org.ep4j.cuda.engine.throughput;
 
 import org.ep4j.CombineOptions;
-import org.ep4j.ErrorCode;
-import org.ep4j.IllegalUseException;
 import org.ep4j.cuda.engine.launch.Kernels;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -6,8 +6,8 @@ import java.lang.foreign.Linker;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 
 /**
  * Binding of the Linux calls that read and set the allowed cores of the calling thread and of

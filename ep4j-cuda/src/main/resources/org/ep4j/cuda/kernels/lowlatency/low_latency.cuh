@@ -30,7 +30,7 @@
 //                     operations ahead of another, never three.
 //
 // Rows are delivered by local experts or, compiled with EP4J_RANK_MAJOR, by source ranks; see
-// org.ep4j.RowLayout. All differences depend on RANK_MAJOR.
+// org.ep4j.config.Layout. All differences depend on RANK_MAJOR.
 //
 // Compiled with EP4J_INTERNODE, some ranks are on other nodes, and each rank has a second part of
 // the same layout in page-locked host memory: the internode part. Writers: ranks of other nodes

@@ -1,4 +1,4 @@
-// Low-latency combine by source ranks, org.ep4j.RowLayout.RANK_MAJOR: roles, budget and invariant
+// Low-latency combine by source ranks, org.ep4j.config.Layout.RANK_MAJOR: roles, budget and invariant
 // as in low_latency_combine.cu.
 #define EP4J_RANK_MAJOR 1
 #include "lowlatency/low_latency_combine.cu"

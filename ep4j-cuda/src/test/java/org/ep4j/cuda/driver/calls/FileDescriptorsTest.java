@@ -11,9 +11,9 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
-import org.ep4j.Ep4jException;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.ForkedJvm;
+import org.ep4j.error.Ep4jException;
+import org.ep4j.error.ErrorCode;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 

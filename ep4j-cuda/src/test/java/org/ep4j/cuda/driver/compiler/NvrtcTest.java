@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.ErrorCode;
 import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.cuda.driver.calls.CudaException;
+import org.ep4j.error.ErrorCode;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 

@@ -2,12 +2,12 @@ package org.ep4j.cuda.engine.context;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import org.ep4j.BufferConfig;
-import org.ep4j.DType;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.HighThroughputConfig;
-import org.ep4j.Layout;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
 import org.ep4j.engine.Nodes;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.tensor.DType;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;

@@ -5,13 +5,13 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.time.Duration;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
-import org.ep4j.ConfigurationMismatchException;
-import org.ep4j.RowFormat;
-import org.ep4j.ScaleKind;
 import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
+import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.group.ThreadRanks;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.ScaleKind;
 import org.junit.jupiter.api.Test;
 
 /** Needs no GPU. */

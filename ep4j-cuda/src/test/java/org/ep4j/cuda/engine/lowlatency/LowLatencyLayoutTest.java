@@ -4,11 +4,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.List;
-import org.ep4j.BufferConfig;
-import org.ep4j.ErrorCode;
-import org.ep4j.ExpertPlacement;
-import org.ep4j.InvalidArgumentException;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.Nodes;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.routing.ExpertPlacement;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;

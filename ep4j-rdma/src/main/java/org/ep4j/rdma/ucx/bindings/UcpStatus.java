@@ -1,7 +1,7 @@
 package org.ep4j.rdma.ucx.bindings;
 
 import java.lang.foreign.MemorySegment;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.wire.WireException;
 
 /** Status codes of UCX. */

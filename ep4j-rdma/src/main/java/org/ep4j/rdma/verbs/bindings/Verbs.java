@@ -9,7 +9,7 @@ import java.lang.foreign.StructLayout;
 import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.VarHandle;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 
 /**

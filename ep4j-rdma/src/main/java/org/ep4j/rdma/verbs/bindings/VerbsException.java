@@ -1,6 +1,6 @@
 package org.ep4j.rdma.verbs.bindings;
 
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.wire.WireException;
 import org.jspecify.annotations.Nullable;
 

@@ -8,7 +8,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.IntStream;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.group.LaunchEnvironment;
 import org.ep4j.wire.WireException;
@@ -82,7 +82,7 @@ public final class RdmaPorts {
    * Collective, like opening a wire.
    *
    * @param affinity sender of the rank, as in {@link org.ep4j.wire.WireConfig#affinity()}
-   * @throws org.ep4j.InvalidArgumentException if a variable is invalid; names it
+   * @throws org.ep4j.error.InvalidArgumentException if a variable is invalid; names it
    * @throws WireException on all ranks, if a rank names a port that is missing or down, or has no
    *     port
    */

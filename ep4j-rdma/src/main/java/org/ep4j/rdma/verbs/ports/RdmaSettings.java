@@ -3,9 +3,9 @@ package org.ep4j.rdma.verbs.ports;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.ErrorCode;
-import org.ep4j.InvalidArgumentException;
-import org.ep4j.WireOptions;
+import org.ep4j.config.WireOptions;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -9,7 +9,7 @@ import java.nio.file.Path;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.ErrorCode;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.wire.WireException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
