@@ -7,7 +7,9 @@ module org.ep4j.conformance {
   requires static org.jspecify;
 
   exports org.ep4j.conformance;
+  exports org.ep4j.conformance.round;
   exports org.ep4j.conformance.wire;
+  exports org.ep4j.conformance.world;
 
   uses org.ep4j.engine.EngineProvider;
 }

@@ -13,6 +13,7 @@ module org.ep4j {
   exports org.ep4j.engine;
   exports org.ep4j.engine.lowlatency;
   exports org.ep4j.engine.throughput;
+  exports org.ep4j.engine.world;
   exports org.ep4j.group;
   exports org.ep4j.group.rendezvous;
   exports org.ep4j.memory;

@@ -14,7 +14,7 @@ class PlannedMemoryTest {
   /** The planner asks for one rank; the engine, asked for all of them, finds no larger one. */
   @ParameterizedTest
   @EnumSource(PlanKind.class)
-  void theMemoryIsThatOfTheRankThatTakesTheMost(PlanKind kind) {
+  void theMemoryIsThatOfTheLargestRank(PlanKind kind) {
     int[] rankOf = {0, 1, 2, 2, 2, 2, 3, 3, 4, 5, 6, 7};
     for (ExpertPlacement placement :
         new ExpertPlacement[] {ExpertPlacement.blocks(16, 8), ExpertPlacement.table(rankOf, 8)}) {

@@ -2,6 +2,11 @@ package org.ep4j.c;
 
 import java.lang.foreign.Arena;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.c.struct.CombineRequest;
+import org.ep4j.c.struct.DispatchRequest;
+import org.ep4j.c.struct.LowLatencyCombineRequest;
+import org.ep4j.c.struct.LowLatencyDispatchRequest;
+import org.ep4j.c.struct.ObjectTable;
 import org.ep4j.engine.ThreadGuard;
 import org.ep4j.execution.Event;
 import org.ep4j.execution.Execution;

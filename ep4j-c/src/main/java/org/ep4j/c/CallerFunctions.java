@@ -1,5 +1,6 @@
 package org.ep4j.c;
 
+import org.ep4j.c.struct.Struct;
 import org.ep4j.memory.NativeMemory;
 
 /** Interrupts of calls. */

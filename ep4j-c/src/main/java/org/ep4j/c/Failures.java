@@ -1,6 +1,8 @@
 package org.ep4j.c;
 
 import java.util.Optional;
+import org.ep4j.c.struct.Struct;
+import org.ep4j.c.struct.Text;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.error.ReceiveOverflowException;

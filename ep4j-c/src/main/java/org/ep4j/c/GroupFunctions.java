@@ -2,6 +2,9 @@ package org.ep4j.c;
 
 import java.time.Duration;
 import java.util.List;
+import org.ep4j.c.struct.ObjectTable;
+import org.ep4j.c.struct.Struct;
+import org.ep4j.c.struct.Text;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;

@@ -1,6 +1,8 @@
 package org.ep4j.c;
 
 import java.time.Duration;
+import org.ep4j.c.struct.ObjectTable;
+import org.ep4j.c.struct.Struct;
 import org.ep4j.execution.Event;
 import org.ep4j.group.Group;
 import org.ep4j.memory.NativeMemory;

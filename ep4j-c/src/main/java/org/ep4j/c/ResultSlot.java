@@ -1,5 +1,6 @@
 package org.ep4j.c;
 
+import org.ep4j.c.struct.ObjectTable;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.jspecify.annotations.Nullable;

@@ -1,6 +1,7 @@
 package org.ep4j.c;
 
 import org.ep4j.DispatchHandle;
+import org.ep4j.c.struct.ObjectTable;
 
 /**
  * What {@code ep4j_handle} names.

@@ -2,6 +2,8 @@ package org.ep4j.c;
 
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
+import org.ep4j.c.struct.Struct;
+import org.ep4j.c.struct.Tensors;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.memory.NativeMemory;

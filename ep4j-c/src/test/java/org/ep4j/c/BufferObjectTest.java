@@ -7,6 +7,8 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.c.struct.ObjectTable;
+import org.ep4j.c.struct.Struct;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
 import org.ep4j.config.HighThroughputConfig;

@@ -15,7 +15,7 @@ import java.util.jar.Attributes;
 import java.util.jar.JarOutputStream;
 import java.util.jar.Manifest;
 import org.ep4j.config.EngineName;
-import org.ep4j.conformance.HostCompiler;
+import org.ep4j.conformance.world.HostCompiler;
 import org.ep4j.group.Group;
 
 /** A C program of the test resources, compiled, and processes that run it. */

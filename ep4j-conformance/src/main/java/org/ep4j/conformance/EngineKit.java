@@ -3,6 +3,9 @@ package org.ep4j.conformance;
 import java.util.List;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
+import org.ep4j.conformance.world.Available;
+import org.ep4j.conformance.world.TestScale;
+import org.ep4j.conformance.world.World;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 

@@ -12,6 +12,11 @@ import java.util.SplittableRandom;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.config.BackendName;
 import org.ep4j.config.WireName;
+import org.ep4j.conformance.world.Available;
+import org.ep4j.conformance.world.NodeArguments;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.RankProcesses;
+import org.ep4j.conformance.world.TestScale;
 import org.junit.jupiter.api.Test;
 
 /**

@@ -1,6 +1,7 @@
 package org.ep4j.conformance;
 
 import org.ep4j.config.WireName;
+import org.ep4j.conformance.world.World;
 
 /** What kits ask of their subclasses: an engine, a world, and which of its ranks share memory. */
 public abstract class NodesKit {

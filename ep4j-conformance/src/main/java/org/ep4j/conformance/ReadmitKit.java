@@ -11,6 +11,12 @@ import java.util.SplittableRandom;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.ep4j.config.WireName;
+import org.ep4j.conformance.world.Available;
+import org.ep4j.conformance.world.NodeArguments;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.RankMain;
+import org.ep4j.conformance.world.RankProcesses;
+import org.ep4j.conformance.world.TestScale;
 import org.junit.jupiter.api.Test;
 
 /**

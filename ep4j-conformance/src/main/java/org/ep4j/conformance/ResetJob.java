@@ -4,6 +4,9 @@ import java.time.Duration;
 import java.util.List;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.config.BufferConfig;
+import org.ep4j.conformance.round.VerifiedRound;
+import org.ep4j.conformance.world.NodeArguments;
+import org.ep4j.conformance.world.RankJob;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.Group;
 

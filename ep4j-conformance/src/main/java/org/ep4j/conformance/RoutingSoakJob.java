@@ -15,6 +15,8 @@ import org.ep4j.Tokens;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.HighThroughputConfig;
 import org.ep4j.config.Layout;
+import org.ep4j.conformance.world.NodeArguments;
+import org.ep4j.conformance.world.RankJob;
 import org.ep4j.execution.Execution;
 import org.ep4j.group.Group;
 import org.ep4j.routing.ExpertPlacement;

@@ -3,6 +3,10 @@ package org.ep4j.conformance;
 import java.util.List;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
+import org.ep4j.conformance.world.Available;
+import org.ep4j.conformance.world.NodeArguments;
+import org.ep4j.conformance.world.RankJob;
+import org.ep4j.conformance.world.TestScale;
 import org.junit.jupiter.api.DynamicTest;
 
 /**

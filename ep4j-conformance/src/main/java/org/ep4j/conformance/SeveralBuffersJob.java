@@ -6,6 +6,8 @@ import java.util.List;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
+import org.ep4j.conformance.round.VerifiedRound;
+import org.ep4j.conformance.world.RankJob;
 import org.ep4j.group.Group;
 
 /**

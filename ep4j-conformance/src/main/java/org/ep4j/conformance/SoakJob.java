@@ -17,6 +17,8 @@ import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Tokens;
 import org.ep4j.config.BufferConfig;
+import org.ep4j.conformance.world.NodeArguments;
+import org.ep4j.conformance.world.RankJob;
 import org.ep4j.group.Group;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;

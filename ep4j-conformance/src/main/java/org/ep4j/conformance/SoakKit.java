@@ -1,6 +1,9 @@
 package org.ep4j.conformance;
 
 import java.util.List;
+import org.ep4j.conformance.world.Available;
+import org.ep4j.conformance.world.NodeArguments;
+import org.ep4j.conformance.world.TestScale;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 

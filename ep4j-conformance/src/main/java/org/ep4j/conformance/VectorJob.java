@@ -10,6 +10,8 @@ import org.ep4j.cases.CaseDirectory;
 import org.ep4j.cases.CaseFile;
 import org.ep4j.cases.CaseRunner;
 import org.ep4j.config.BufferConfig;
+import org.ep4j.conformance.world.CaseWatchdog;
+import org.ep4j.conformance.world.RankJob;
 import org.ep4j.group.Group;
 import org.ep4j.tensor.Tensor;
 

@@ -5,6 +5,8 @@ import org.ep4j.BufferSizes;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
+import org.ep4j.engine.world.AgreedStep;
+import org.ep4j.engine.world.SurvivorAgreement;
 import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;

@@ -2,6 +2,7 @@ package org.ep4j.engine;
 
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.engine.world.Nodes;
 
 /** The configuration that an open buffer returns: it holds what the engine chose. */
 public final class SettledConfig {

@@ -9,6 +9,8 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import org.ep4j.config.WireName;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.RankJob;
 import org.ep4j.group.Group;
 import org.ep4j.relocation.ExpertRelocation;
 import org.ep4j.routing.ExpertPlacement;

@@ -1,6 +1,8 @@
 package org.ep4j.conformance;
 
 import java.util.stream.IntStream;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.World;
 
 class HostEngineOnProcessesTest extends EngineKit {
   @Override

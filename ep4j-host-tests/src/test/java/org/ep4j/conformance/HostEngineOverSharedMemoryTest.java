@@ -1,6 +1,8 @@
 package org.ep4j.conformance;
 
 import java.util.stream.IntStream;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.World;
 
 /** Nodes of processes of one host, of random sizes, over the wire in shared memory. */
 class HostEngineOverSharedMemoryTest extends EngineKit {

@@ -1,6 +1,8 @@
 package org.ep4j.conformance;
 
 import java.util.stream.IntStream;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.World;
 
 /** Nodes of processes, of random sizes, over TCP. */
 class HostEngineOverTcpOnProcessesTest extends EngineKit {

@@ -1,5 +1,8 @@
 package org.ep4j.conformance;
 
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
+
 /** Ranks of several nodes, of random sizes, over TCP. */
 class HostEngineOverTcpTest extends EngineKit {
   @Override

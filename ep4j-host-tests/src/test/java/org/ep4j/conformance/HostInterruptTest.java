@@ -2,6 +2,8 @@ package org.ep4j.conformance;
 
 import java.time.Duration;
 import java.util.stream.IntStream;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;

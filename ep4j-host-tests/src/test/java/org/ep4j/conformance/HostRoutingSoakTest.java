@@ -1,6 +1,8 @@
 package org.ep4j.conformance;
 
 import java.time.Duration;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 
 class HostRoutingSoakTest extends SoakKit {
   @Override

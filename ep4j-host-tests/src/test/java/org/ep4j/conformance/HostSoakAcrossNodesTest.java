@@ -1,6 +1,8 @@
 package org.ep4j.conformance;
 
 import java.time.Duration;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 
 /** Three ranks in two nodes, every routing and every byte, over TCP. */
 class HostSoakAcrossNodesTest extends SoakKit {

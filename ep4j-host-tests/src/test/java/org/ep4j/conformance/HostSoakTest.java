@@ -2,6 +2,10 @@ package org.ep4j.conformance;
 
 import java.time.Duration;
 import java.util.List;
+import org.ep4j.conformance.world.NodeArguments;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.TestScale;
+import org.ep4j.conformance.world.ThreadWorld;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 

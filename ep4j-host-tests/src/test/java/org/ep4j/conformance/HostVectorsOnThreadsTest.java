@@ -1,5 +1,8 @@
 package org.ep4j.conformance;
 
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
+
 class HostVectorsOnThreadsTest extends VectorKit {
   @Override
   protected String engine() {

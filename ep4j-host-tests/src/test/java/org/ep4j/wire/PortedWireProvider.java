@@ -2,10 +2,10 @@ package org.ep4j.wire;
 
 import java.util.List;
 import java.util.Map;
-import org.ep4j.conformance.TestScale;
 import org.ep4j.conformance.wire.CarriedWireProvider;
 import org.ep4j.conformance.wire.FaultPlan;
 import org.ep4j.conformance.wire.FaultyWire;
+import org.ep4j.conformance.world.TestScale;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.wire.support.CollectiveStep;

@@ -8,7 +8,7 @@ import java.util.stream.IntStream;
 import org.ep4j.config.WireName;
 import org.ep4j.conformance.EngineKit;
 import org.ep4j.conformance.ResetKit;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.World;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Nested;

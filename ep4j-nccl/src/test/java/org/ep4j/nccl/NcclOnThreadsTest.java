@@ -3,8 +3,8 @@ package org.ep4j.nccl;
 import java.time.Duration;
 import java.util.stream.IntStream;
 import org.ep4j.conformance.EngineKit;
-import org.ep4j.conformance.ThreadWorld;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 

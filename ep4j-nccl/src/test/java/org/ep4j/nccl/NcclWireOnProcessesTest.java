@@ -1,8 +1,8 @@
 package org.ep4j.nccl;
 
 import java.time.Duration;
-import org.ep4j.conformance.ProcessWorld;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.World;
 
 class NcclWireOnProcessesTest extends NcclWireKit {
   @Override

@@ -1,8 +1,8 @@
 package org.ep4j.nccl;
 
 import java.time.Duration;
-import org.ep4j.conformance.ThreadWorld;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 
 class NcclWireOnThreadsTest extends NcclWireKit {
   @Override

@@ -12,10 +12,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
-import org.ep4j.conformance.ProcessWorld;
-import org.ep4j.conformance.RankJob;
-import org.ep4j.conformance.ThreadWorld;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.RankJob;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 import org.ep4j.cuda.driver.calls.NativeEnvironment;
 import org.ep4j.group.Group;
 

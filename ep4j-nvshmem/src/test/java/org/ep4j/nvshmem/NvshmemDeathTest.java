@@ -4,8 +4,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.time.Duration;
 import java.util.List;
-import org.ep4j.conformance.ProcessWorld;
-import org.ep4j.conformance.RankJob;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.RankJob;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.DeviceChoice;
 import org.ep4j.cuda.driver.CudaDevice;

@@ -9,7 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import org.ep4j.conformance.StubLibraries;
+import org.ep4j.conformance.world.StubLibraries;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.RankLocation;
 import org.ep4j.group.Group;

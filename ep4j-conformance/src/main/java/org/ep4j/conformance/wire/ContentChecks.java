@@ -10,7 +10,7 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.SplittableRandom;
-import org.ep4j.conformance.TestScale;
+import org.ep4j.conformance.world.TestScale;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;

@@ -4,7 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
-import org.ep4j.conformance.RankJob;
+import org.ep4j.conformance.world.RankJob;
 import org.ep4j.group.Group;
 
 /**

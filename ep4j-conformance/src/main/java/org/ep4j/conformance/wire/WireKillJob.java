@@ -7,7 +7,7 @@ import static org.ep4j.conformance.wire.WireContext.verify;
 import java.time.Duration;
 import java.util.List;
 import java.util.SplittableRandom;
-import org.ep4j.conformance.RankJob;
+import org.ep4j.conformance.world.RankJob;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailedException;

@@ -1,7 +1,7 @@
 package org.ep4j.conformance.wire;
 
 import java.util.List;
-import org.ep4j.conformance.TestScale;
+import org.ep4j.conformance.world.TestScale;
 import org.ep4j.wire.WireConfig;
 
 /**

@@ -12,7 +12,7 @@ import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.cuda.driver.calls.LibrarySearch;
 import org.ep4j.engine.EngineProvider;
-import org.ep4j.engine.Nodes;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.group.Group;
 
 /** Registers the CUDA engine with {@link java.util.ServiceLoader}. */

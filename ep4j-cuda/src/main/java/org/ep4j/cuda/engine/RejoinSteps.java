@@ -1,7 +1,7 @@
 package org.ep4j.cuda.engine;
 
 import java.util.function.Supplier;
-import org.ep4j.engine.SurvivorAgreement;
+import org.ep4j.engine.world.SurvivorAgreement;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.group.GroupException;

@@ -10,8 +10,8 @@ import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
-import org.ep4j.engine.Nodes;
-import org.ep4j.engine.Rails;
+import org.ep4j.engine.world.Nodes;
+import org.ep4j.engine.world.Rails;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 

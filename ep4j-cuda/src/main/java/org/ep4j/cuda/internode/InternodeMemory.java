@@ -6,8 +6,8 @@ import org.ep4j.config.BufferConfig;
 import org.ep4j.config.WireName;
 import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.internode.proxy.ProxyConfig;
-import org.ep4j.engine.Nodes;
-import org.ep4j.engine.Rails;
+import org.ep4j.engine.world.Nodes;
+import org.ep4j.engine.world.Rails;
 
 /**
  * Bytes that a rank's connection with other nodes allocates; the same arithmetic as {@link

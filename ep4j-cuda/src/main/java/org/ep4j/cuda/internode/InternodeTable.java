@@ -7,8 +7,8 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.struct.InternodePartner;
 import org.ep4j.cuda.struct.InternodeWorld;
-import org.ep4j.engine.Nodes;
-import org.ep4j.engine.Rails;
+import org.ep4j.engine.world.Nodes;
+import org.ep4j.engine.world.Rails;
 
 /**
  * {@link InternodeWorld} and everything that it refers to, on the device. Addresses do not change

@@ -2,7 +2,7 @@ package org.ep4j.cuda.internode;
 
 import org.ep4j.cuda.struct.InternodePartner;
 import org.ep4j.cuda.struct.InternodeWorld;
-import org.ep4j.engine.Nodes;
+import org.ep4j.engine.world.Nodes;
 
 /**
  * Offsets in the device memory of {@link InternodeTable}: the world, then these. {@code

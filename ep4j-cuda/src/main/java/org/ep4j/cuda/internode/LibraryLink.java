@@ -13,7 +13,7 @@ import org.ep4j.cuda.backend.PutWindow;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.struct.InternodeTransport;
-import org.ep4j.engine.Nodes;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;

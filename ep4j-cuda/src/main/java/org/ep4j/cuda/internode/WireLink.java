@@ -12,7 +12,7 @@ import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.struct.InternodeTransport;
-import org.ep4j.engine.Nodes;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;

@@ -10,7 +10,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.ep4j.conformance.HostCompiler;
+import org.ep4j.conformance.world.HostCompiler;
 
 /** Reads values from the headers of CUDA with a C++ compiler. */
 final class HeaderProgram {

@@ -5,10 +5,10 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.List;
 import org.ep4j.config.BufferConfig;
-import org.ep4j.conformance.ProcessWorld;
-import org.ep4j.conformance.RankJob;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.RankJob;
 import org.ep4j.cuda.internode.WireChoice;
-import org.ep4j.engine.ConfigAgreement;
+import org.ep4j.engine.world.ConfigAgreement;
 import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.group.Group;
 import org.ep4j.routing.ExpertPlacement;

@@ -3,8 +3,8 @@ package org.ep4j.cuda.engine;
 import java.time.Duration;
 import java.util.stream.IntStream;
 import org.ep4j.conformance.EngineKit;
-import org.ep4j.conformance.ProcessWorld;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.World;
 
 /** Memory shared between processes; the semantics are those of threads, so fewer cases. */
 class CudaEngineOnProcessesTest extends EngineKit {

@@ -3,8 +3,8 @@ package org.ep4j.cuda.engine;
 import java.time.Duration;
 import java.util.stream.IntStream;
 import org.ep4j.conformance.EngineKit;
-import org.ep4j.conformance.ThreadWorld;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 
 /** Ranks use the devices round-robin, so that worlds of all sizes run on any number of devices. */
 class CudaEngineOnThreadsTest extends EngineKit {

@@ -2,8 +2,8 @@ package org.ep4j.cuda.engine;
 
 import java.time.Duration;
 import org.ep4j.conformance.SoakKit;
-import org.ep4j.conformance.ThreadWorld;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 
 /** Four ranks, on one device each if available. */
 class CudaSoakTest extends SoakKit {

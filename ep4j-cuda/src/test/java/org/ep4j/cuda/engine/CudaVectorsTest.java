@@ -1,10 +1,10 @@
 package org.ep4j.cuda.engine;
 
 import java.time.Duration;
-import org.ep4j.conformance.ProcessWorld;
-import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.conformance.VectorKit;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 import org.junit.jupiter.api.Nested;
 
 /** Recorded vectors on devices. */

@@ -4,9 +4,9 @@ import java.time.Duration;
 import java.util.stream.IntStream;
 import org.ep4j.conformance.EngineKit;
 import org.ep4j.conformance.ResetKit;
-import org.ep4j.conformance.ThreadWorld;
 import org.ep4j.conformance.VectorKit;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 import org.junit.jupiter.api.Nested;
 
 /**

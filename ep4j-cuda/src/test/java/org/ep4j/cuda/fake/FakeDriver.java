@@ -14,7 +14,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
-import org.ep4j.conformance.HostCompiler;
+import org.ep4j.conformance.world.HostCompiler;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.cuda.jit.FakeCubins;
 

@@ -8,7 +8,7 @@ import java.time.Duration;
 import java.util.SplittableRandom;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import org.ep4j.conformance.TestScale;
+import org.ep4j.conformance.world.TestScale;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.wire.Counters;

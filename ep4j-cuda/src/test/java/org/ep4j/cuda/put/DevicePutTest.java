@@ -6,9 +6,9 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.time.Duration;
 import java.util.List;
-import org.ep4j.conformance.ProcessWorld;
-import org.ep4j.conformance.RankJob;
-import org.ep4j.conformance.ThreadWorld;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.RankJob;
+import org.ep4j.conformance.world.ThreadWorld;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.calls.CudaDriver;

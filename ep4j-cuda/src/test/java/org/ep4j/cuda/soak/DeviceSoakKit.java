@@ -9,7 +9,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.conformance.TestScale;
+import org.ep4j.conformance.world.TestScale;
 import org.ep4j.group.Group;
 import org.ep4j.group.RankFailedException;
 import org.ep4j.group.ThreadRanks;

@@ -2,7 +2,7 @@ package org.ep4j.cuda.soak;
 
 import java.io.IOException;
 import java.nio.file.Path;
-import org.ep4j.conformance.TestScale;
+import org.ep4j.conformance.world.TestScale;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.io.TempDir;
 

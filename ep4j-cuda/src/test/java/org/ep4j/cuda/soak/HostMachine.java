@@ -10,7 +10,7 @@ import java.lang.foreign.ValueLayout;
 import java.lang.invoke.MethodHandle;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import org.ep4j.conformance.HostCompiler;
+import org.ep4j.conformance.world.HostCompiler;
 import org.ep4j.execution.DeviceStream;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;

@@ -1,7 +1,7 @@
 package org.ep4j.conformance.wire;
 
-import org.ep4j.conformance.ThreadWorld;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 
 /** The protocol of connections whose bytes a carrier moves. */
 class CarriedWireTest extends WireKit {

@@ -1,7 +1,7 @@
 package org.ep4j.conformance.wire;
 
-import org.ep4j.conformance.ThreadWorld;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 
 class EncryptedTcpWireTest extends WireKit {
   @Override

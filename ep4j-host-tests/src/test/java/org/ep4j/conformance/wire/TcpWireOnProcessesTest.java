@@ -1,7 +1,7 @@
 package org.ep4j.conformance.wire;
 
-import org.ep4j.conformance.ProcessWorld;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.World;
 
 class TcpWireOnProcessesTest extends WireKit {
   @Override

@@ -19,7 +19,7 @@ import org.ep4j.Tokens;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.HighThroughputConfig;
 import org.ep4j.config.Layout;
-import org.ep4j.conformance.TestScale;
+import org.ep4j.conformance.world.TestScale;
 import org.ep4j.execution.Execution;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;

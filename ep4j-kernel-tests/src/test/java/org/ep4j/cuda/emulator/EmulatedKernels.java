@@ -20,8 +20,8 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Pattern;
-import org.ep4j.conformance.HostCompiler;
-import org.ep4j.conformance.HostCompiler.Outcome;
+import org.ep4j.conformance.world.HostCompiler;
+import org.ep4j.conformance.world.HostCompiler.Outcome;
 import org.ep4j.cuda.jit.BuildCache;
 import org.ep4j.cuda.jit.KernelSources;
 

@@ -4,8 +4,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
 import java.nio.file.Path;
-import org.ep4j.conformance.HostCompiler.Outcome;
-import org.ep4j.conformance.TestScale;
+import org.ep4j.conformance.world.HostCompiler.Outcome;
+import org.ep4j.conformance.world.TestScale;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.parallel.Execution;

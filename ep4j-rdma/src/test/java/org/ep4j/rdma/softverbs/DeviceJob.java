@@ -1,7 +1,7 @@
 package org.ep4j.rdma.softverbs;
 
 import java.util.List;
-import org.ep4j.conformance.RankJob;
+import org.ep4j.conformance.world.RankJob;
 import org.ep4j.group.Group;
 
 /** Opens port b0, connects it with a queue pair of the test, and stays until it is killed. */

@@ -12,7 +12,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.ep4j.conformance.HostCompiler;
+import org.ep4j.conformance.world.HostCompiler;
 import org.ep4j.rdma.verbs.ports.RdmaSettings;
 
 /**

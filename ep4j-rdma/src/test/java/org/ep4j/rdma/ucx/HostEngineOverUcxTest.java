@@ -1,8 +1,8 @@
 package org.ep4j.rdma.ucx;
 
 import org.ep4j.conformance.EngineKit;
-import org.ep4j.conformance.ThreadWorld;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 import org.ep4j.rdma.ucx.bindings.UcxLibrary;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeAll;

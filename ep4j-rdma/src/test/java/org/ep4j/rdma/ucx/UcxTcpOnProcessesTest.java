@@ -1,7 +1,7 @@
 package org.ep4j.rdma.ucx;
 
-import org.ep4j.conformance.ProcessWorld;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.World;
 
 class UcxTcpOnProcessesTest extends UcxWireKit {
   @Override

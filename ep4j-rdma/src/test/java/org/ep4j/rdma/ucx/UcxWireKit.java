@@ -1,8 +1,8 @@
 package org.ep4j.rdma.ucx;
 
-import org.ep4j.conformance.TestScale;
 import org.ep4j.conformance.wire.WireKit;
 import org.ep4j.conformance.wire.WireSetup;
+import org.ep4j.conformance.world.TestScale;
 import org.ep4j.rdma.ucx.bindings.UcxLibrary;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.Assumptions;

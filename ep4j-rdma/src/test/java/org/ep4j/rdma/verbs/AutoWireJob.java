@@ -2,7 +2,7 @@ package org.ep4j.rdma.verbs;
 
 import java.time.Duration;
 import java.util.List;
-import org.ep4j.conformance.RankJob;
+import org.ep4j.conformance.world.RankJob;
 import org.ep4j.group.Group;
 import org.ep4j.wire.Wire;
 import org.ep4j.wire.WireConfig;

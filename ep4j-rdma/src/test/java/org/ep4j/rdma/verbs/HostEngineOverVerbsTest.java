@@ -3,8 +3,8 @@ package org.ep4j.rdma.verbs;
 import java.time.Duration;
 import java.util.stream.IntStream;
 import org.ep4j.conformance.EngineKit;
-import org.ep4j.conformance.ThreadWorld;
-import org.ep4j.conformance.World;
+import org.ep4j.conformance.world.ThreadWorld;
+import org.ep4j.conformance.world.World;
 import org.junit.jupiter.api.condition.EnabledIf;
 
 /** The engine kit over verbs with several nodes of random sizes and default ports. */

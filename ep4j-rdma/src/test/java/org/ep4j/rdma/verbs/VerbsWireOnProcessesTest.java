@@ -1,10 +1,10 @@
 package org.ep4j.rdma.verbs;
 
 import java.time.Duration;
-import org.ep4j.conformance.ProcessWorld;
-import org.ep4j.conformance.World;
 import org.ep4j.conformance.wire.WireKit;
 import org.ep4j.conformance.wire.WireSetup;
+import org.ep4j.conformance.world.ProcessWorld;
+import org.ep4j.conformance.world.World;
 import org.ep4j.rdma.softverbs.SoftVerbs;
 import org.junit.jupiter.api.condition.EnabledIf;
 

@@ -2,11 +2,11 @@ package org.ep4j.engine.host.buffer;
 
 import java.util.function.Supplier;
 import org.ep4j.config.BufferConfig;
-import org.ep4j.engine.AgreedStep;
-import org.ep4j.engine.ConfigAgreement;
-import org.ep4j.engine.Nodes;
-import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.engine.host.layout.RegionLayout;
+import org.ep4j.engine.world.AgreedStep;
+import org.ep4j.engine.world.ConfigAgreement;
+import org.ep4j.engine.world.Nodes;
+import org.ep4j.engine.world.SurvivorAgreement;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 

@@ -7,14 +7,14 @@ import org.ep4j.BufferSizes;
 import org.ep4j.BufferSizes.Part;
 import org.ep4j.BufferSizes.Use;
 import org.ep4j.config.BufferConfig;
-import org.ep4j.engine.Nodes;
-import org.ep4j.engine.Rails;
 import org.ep4j.engine.host.combine.CombineChunk;
 import org.ep4j.engine.host.dispatch.DispatchChunk;
 import org.ep4j.engine.host.layout.InternodeLowLatencyLayout;
 import org.ep4j.engine.host.layout.LowLatencyMemoryLayout;
 import org.ep4j.engine.host.layout.RegionLayout;
 import org.ep4j.engine.host.layout.ScaleOutLayout;
+import org.ep4j.engine.world.Nodes;
+import org.ep4j.engine.world.Rails;
 import org.ep4j.routing.ExpertPlacement;
 
 /**

@@ -1,9 +1,9 @@
 package org.ep4j.engine.host.buffer;
 
 import java.time.Duration;
-import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.lowlatency.LowLatency;
+import org.ep4j.engine.world.SurvivorAgreement;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;

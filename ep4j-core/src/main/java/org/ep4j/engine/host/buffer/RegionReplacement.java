@@ -1,8 +1,8 @@
 package org.ep4j.engine.host.buffer;
 
-import org.ep4j.engine.SurvivorAgreement;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.lowlatency.LowLatency;
+import org.ep4j.engine.world.SurvivorAgreement;
 
 /**
  * Replaces memory that a lost rank can still write. A lost rank may only have been stopped and be

@@ -1,6 +1,5 @@
 package org.ep4j.engine.host.combine;
 
-import org.ep4j.engine.Rails;
 import org.ep4j.engine.host.context.Exchange;
 import org.ep4j.engine.host.context.Forward;
 import org.ep4j.engine.host.context.HostContext;
@@ -13,6 +12,7 @@ import org.ep4j.engine.host.exec.WorkQueue;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.layout.ScaleOutLayout;
+import org.ep4j.engine.world.Rails;
 import org.jspecify.annotations.Nullable;
 
 /**

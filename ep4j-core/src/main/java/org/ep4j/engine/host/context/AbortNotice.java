@@ -4,9 +4,9 @@ import java.lang.foreign.MemorySegment;
 import java.lang.invoke.VarHandle;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.layout.ControlPageLayout;
+import org.ep4j.engine.world.AbortReport;
 import org.ep4j.memory.NativeMemory;
 import org.jspecify.annotations.Nullable;
 

@@ -1,11 +1,11 @@
 package org.ep4j.engine.host.context;
 
 import org.ep4j.DispatchHandle;
-import org.ep4j.engine.Nodes;
-import org.ep4j.engine.Rails;
 import org.ep4j.engine.throughput.HandlePool;
 import org.ep4j.engine.throughput.HighThroughputChecks;
 import org.ep4j.engine.throughput.PooledHandle;
+import org.ep4j.engine.world.Nodes;
+import org.ep4j.engine.world.Rails;
 import org.ep4j.memory.NativeMemory;
 
 /**

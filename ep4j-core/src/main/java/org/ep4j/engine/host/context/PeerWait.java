@@ -2,9 +2,9 @@ package org.ep4j.engine.host.context;
 
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
-import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.Interrupts;
-import org.ep4j.engine.Members;
+import org.ep4j.engine.world.AbortReport;
+import org.ep4j.engine.world.Members;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.memory.NativeMemory;

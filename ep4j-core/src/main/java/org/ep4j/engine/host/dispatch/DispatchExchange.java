@@ -1,6 +1,5 @@
 package org.ep4j.engine.host.dispatch;
 
-import org.ep4j.engine.Rails;
 import org.ep4j.engine.host.context.Exchange;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.Forward;
@@ -14,6 +13,7 @@ import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.engine.host.layout.ScaleOutLayout;
+import org.ep4j.engine.world.Rails;
 import org.ep4j.memory.NonTemporalCopy.PresentPages;
 import org.ep4j.wire.Region;
 import org.jspecify.annotations.Nullable;

@@ -2,10 +2,10 @@ package org.ep4j.engine.host.dispatch;
 
 import java.util.Arrays;
 import org.ep4j.engine.Arguments;
-import org.ep4j.engine.Nodes;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.HostHandle.RowTarget;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.memory.NativeMemory;
 
 /**

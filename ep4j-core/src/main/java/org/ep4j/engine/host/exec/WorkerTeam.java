@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
-import org.ep4j.engine.Nodes;
+import org.ep4j.engine.world.Nodes;
 import org.jspecify.annotations.Nullable;
 
 /**

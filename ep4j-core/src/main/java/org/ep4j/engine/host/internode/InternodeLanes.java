@@ -2,10 +2,10 @@ package org.ep4j.engine.host.internode;
 
 import java.time.Duration;
 import org.ep4j.engine.Interrupts;
-import org.ep4j.engine.Nodes;
-import org.ep4j.engine.Rails;
 import org.ep4j.engine.host.layout.ControlPageLayout;
 import org.ep4j.engine.host.layout.ScaleOutLayout;
+import org.ep4j.engine.world.Nodes;
+import org.ep4j.engine.world.Rails;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.wire.Lane;

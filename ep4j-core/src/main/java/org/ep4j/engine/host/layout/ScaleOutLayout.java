@@ -1,6 +1,6 @@
 package org.ep4j.engine.host.layout;
 
-import org.ep4j.engine.Rails;
+import org.ep4j.engine.world.Rails;
 
 /**
  * Memory that ranks keep for ranks of other nodes, and the counters that these add to.

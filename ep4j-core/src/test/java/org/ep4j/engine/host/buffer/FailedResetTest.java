@@ -6,8 +6,8 @@ import static org.ep4j.engine.host.buffer.HighThroughputTest.config;
 
 import java.time.Duration;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.engine.Members;
-import org.ep4j.engine.SurvivorAgreement;
+import org.ep4j.engine.world.Members;
+import org.ep4j.engine.world.SurvivorAgreement;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;

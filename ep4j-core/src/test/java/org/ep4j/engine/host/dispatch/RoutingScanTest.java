@@ -7,9 +7,9 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import java.util.Random;
-import org.ep4j.engine.Nodes;
 import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.HostHandle;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.routing.ExpertPlacement;
 import org.junit.jupiter.api.Test;
 

@@ -8,7 +8,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicIntegerArray;
 import org.ep4j.config.BufferConfig;
-import org.ep4j.engine.Nodes;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.routing.ExpertPlacement;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;

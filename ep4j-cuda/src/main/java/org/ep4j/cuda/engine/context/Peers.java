@@ -8,7 +8,7 @@ import org.ep4j.cuda.backend.SymmetricRegion;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.driver.calls.CudaException;
-import org.ep4j.engine.Nodes;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.group.GroupException;
 import org.ep4j.memory.Participants;

@@ -5,9 +5,9 @@ import org.ep4j.config.BufferConfig;
 import org.ep4j.config.Layout;
 import org.ep4j.cuda.internode.InternodeChunks;
 import org.ep4j.engine.Limits;
-import org.ep4j.engine.Nodes;
-import org.ep4j.engine.Rails;
 import org.ep4j.engine.ReceiveCapacity;
+import org.ep4j.engine.world.Nodes;
+import org.ep4j.engine.world.Rails;
 import org.ep4j.routing.ExpertPlacement;
 import org.ep4j.tensor.DType;
 

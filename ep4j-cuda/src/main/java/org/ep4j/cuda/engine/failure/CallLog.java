@@ -2,9 +2,9 @@ package org.ep4j.cuda.engine.failure;
 
 import java.lang.invoke.VarHandle;
 import java.time.Duration;
-import org.ep4j.engine.Nodes;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.group.Group;
 import org.ep4j.memory.MemoryPlan;

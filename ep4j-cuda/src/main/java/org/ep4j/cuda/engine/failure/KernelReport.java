@@ -2,9 +2,9 @@ package org.ep4j.cuda.engine.failure;
 
 import org.ep4j.config.BufferConfig;
 import org.ep4j.cuda.engine.launch.LowLatencyKind;
-import org.ep4j.engine.AbortReport;
 import org.ep4j.engine.Arguments;
-import org.ep4j.engine.Members;
+import org.ep4j.engine.world.AbortReport;
+import org.ep4j.engine.world.Members;
 import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;

@@ -3,7 +3,7 @@ package org.ep4j.cuda.engine.lowlatency;
 import java.util.Objects;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.Limits;
-import org.ep4j.engine.Nodes;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.routing.ExpertPlacement;

@@ -11,7 +11,7 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.context.Peers;
 import org.ep4j.cuda.engine.failure.HostWords;
 import org.ep4j.cuda.internode.InternodeConnection;
-import org.ep4j.engine.Nodes;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.memory.Participants;

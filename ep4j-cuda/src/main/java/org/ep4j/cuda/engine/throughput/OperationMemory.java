@@ -3,8 +3,8 @@ package org.ep4j.cuda.engine.throughput;
 import java.util.Objects;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.engine.Limits;
-import org.ep4j.engine.Nodes;
 import org.ep4j.engine.ReceiveCapacity;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.tensor.DType;
 
 /**

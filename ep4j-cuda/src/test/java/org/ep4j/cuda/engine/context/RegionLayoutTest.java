@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.HighThroughputConfig;
 import org.ep4j.config.Layout;
-import org.ep4j.engine.Nodes;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.routing.ExpertPlacement;
 import org.ep4j.tensor.DType;
 import org.junit.jupiter.api.Test;

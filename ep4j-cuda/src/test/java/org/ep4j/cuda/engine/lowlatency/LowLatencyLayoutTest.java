@@ -5,7 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.List;
 import org.ep4j.config.BufferConfig;
-import org.ep4j.engine.Nodes;
+import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.routing.ExpertPlacement;

@@ -1,0 +1,70 @@
+package org.ep4j.conformance.world;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Assumptions;
+
+/**
+ * Native libraries that violate the expectations of a binding, compiled with gcc for a test, and a
+ * program that loads them in a separate JVM: a JVM does not unload libraries.
+ */
+public final class StubLibraries {
+  private static final long LONGEST_SECONDS = 60;
+
+  private StubLibraries() {}
+
+  /** Compiles a library; skips the test without gcc. */
+  public static Path compile(Path directory, String file, String source)
+      throws IOException, InterruptedException {
+    Path code = Files.writeString(directory.resolve(file + ".c"), source);
+    Path library = directory.resolve(file);
+    List<String> command =
+        List.of("gcc", "-shared", "-fPIC", "-o", library.toString(), code.toString());
+    try {
+      String said = run(new ProcessBuilder(command));
+      if (!Files.exists(library)) {
+        throw new IllegalStateException(said);
+      }
+    } catch (IOException e) {
+      Assumptions.abort("no gcc: " + e.getMessage());
+    }
+    return library;
+  }
+
+  /** Output of {@code main}, without warnings of the JVM. */
+  public static String run(Class<?> main, Map<String, String> variables)
+      throws IOException, InterruptedException {
+    List<String> command = new ArrayList<>();
+    command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    command.addAll(List.of("-XX:+UseSerialGC", "-Xmx128m", "--enable-native-access=ALL-UNNAMED"));
+    String modules = System.getProperty("jdk.module.path");
+    String classes = System.getProperty("java.class.path");
+    command.addAll(
+        List.of("-cp", modules == null ? classes : classes + File.pathSeparator + modules));
+    command.add(main.getName());
+    ProcessBuilder builder = new ProcessBuilder(command);
+    builder.environment().putAll(variables);
+    return run(builder);
+  }
+
+  private static String run(ProcessBuilder builder) throws IOException, InterruptedException {
+    Process process = builder.redirectErrorStream(true).start();
+    String said;
+    try (var reader = process.inputReader(StandardCharsets.UTF_8)) {
+      said =
+          String.join("\n", reader.lines().filter(line -> !line.startsWith("WARNING:")).toList());
+    }
+    if (!process.waitFor(LONGEST_SECONDS, TimeUnit.SECONDS) || process.exitValue() != 0) {
+      process.destroyForcibly();
+      throw new IllegalStateException(builder.command().getFirst() + " failed:\n" + said);
+    }
+    return said;
+  }
+}

@@ -1,0 +1,63 @@
+package org.ep4j.cuda.engine.failure;
+
+import org.ep4j.conformance.KillKit;
+import org.junit.jupiter.api.Nested;
+
+/** Ranks of several nodes that share a device or have one each. */
+class CudaKillAcrossNodesTest {
+  /** Two ranks of one node, one of another. */
+  abstract static class TwoAndOne extends KillKit {
+    @Override
+    protected String engine() {
+      return "cuda";
+    }
+
+    @Override
+    protected int ranksPerNode() {
+      return 2;
+    }
+  }
+
+  /** Through host memory: a rank that was only stopped may still write there. */
+  @Nested
+  class Mapped extends TwoAndOne {
+    @Override
+    protected String wire() {
+      return "staged";
+    }
+
+    @Override
+    protected Survivors goesOn() {
+      return Survivors.WITH_ALL_RANKS;
+    }
+  }
+
+  /** The two ranks continue as one node; without one of them, no rank continues. */
+  @Nested
+  class OverAWire extends TwoAndOne {
+    @Override
+    protected String wire() {
+      return "tcp";
+    }
+
+    @Override
+    protected Survivors goesOn() {
+      return Survivors.WITHOUT_WHOLE_NODES;
+    }
+
+    /** Each rank is killed once. */
+    @Override
+    protected int kills() {
+      return 3;
+    }
+  }
+
+  /** Three nodes of one rank each, two of which survive. */
+  @Nested
+  class OverAWireAlone extends OverAWire {
+    @Override
+    protected int ranksPerNode() {
+      return 1;
+    }
+  }
+}

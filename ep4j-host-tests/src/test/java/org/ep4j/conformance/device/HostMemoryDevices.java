@@ -1,0 +1,68 @@
+package org.ep4j.conformance.device;
+
+import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.ConcurrentHashMap;
+import org.ep4j.engine.DeviceAccess;
+import org.ep4j.tensor.Tensor;
+
+/**
+ * Devices whose memory is host memory, at the same addresses: for tests of device tensors without a
+ * device.
+ */
+public final class HostMemoryDevices implements DeviceAccess {
+  private static final int DEVICES = 2;
+  private static final Map<Long, Arena> ALLOCATIONS = new ConcurrentHashMap<>();
+
+  /** Used by {@link java.util.ServiceLoader}. */
+  public HostMemoryDevices() {}
+
+  /** A device tensor over the memory of a native host tensor. */
+  static Tensor onDevice(int device, Tensor tensor) {
+    return Tensor.ofDevice(tensor.address(), device, tensor.dtype(), tensor.shape());
+  }
+
+  /** The host tensor over the memory of a device tensor. */
+  static Tensor onHost(Tensor tensor) {
+    if (!tensor.onDevice()) {
+      return tensor;
+    }
+    MemorySegment bytes = memory(tensor.address(), tensor.byteSize());
+    return Tensor.of(bytes, tensor.dtype(), tensor.shape());
+  }
+
+  @SuppressWarnings("restricted") // the addresses are of live memory
+  private static MemorySegment memory(long address, long bytes) {
+    return MemorySegment.ofAddress(address).reinterpret(bytes);
+  }
+
+  @Override
+  public int devices() {
+    return DEVICES;
+  }
+
+  @Override
+  public long allocate(int device, long bytes) {
+    Arena arena = Arena.ofShared();
+    long address = arena.allocate(bytes, 256).address();
+    ALLOCATIONS.put(address, arena);
+    return address;
+  }
+
+  @Override
+  public void free(int device, long address) {
+    Objects.requireNonNull(ALLOCATIONS.remove(address), "not allocated, or freed twice").close();
+  }
+
+  @Override
+  public void copyToHost(int device, long address, MemorySegment target) {
+    target.copyFrom(memory(address, target.byteSize()));
+  }
+
+  @Override
+  public void copyFromHost(int device, long address, MemorySegment source) {
+    memory(address, source.byteSize()).copyFrom(source);
+  }
+}
