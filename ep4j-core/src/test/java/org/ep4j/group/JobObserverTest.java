@@ -68,7 +68,7 @@ class JobObserverTest {
           .get(1)
           .observable(
               () -> {
-                String shown = late.get();
+                String shown = requireNonNull(late.get());
                 asked.countDown();
                 try {
                   end.await(LONG.toSeconds(), TimeUnit.SECONDS);

@@ -12,6 +12,7 @@ import java.util.function.DoubleUnaryOperator;
 import java.util.stream.IntStream;
 import org.assertj.core.api.InstanceOfAssertFactories;
 import org.ep4j.cli.text.Json;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
 /** The data that the script of a page draws. */
@@ -65,7 +66,7 @@ class ChartsTest {
     List<?> specs = (List<?>) ((Map<?, ?>) tree(charts.data())).get("charts");
     assertThat(specs).hasSize(2);
     assertThat((Map<?, ?>) specs.getFirst()).extracting("axis").isEqualTo("tokens of a rank");
-    List<?> lines = (List<?>) ((Map<?, ?>) specs.getLast()).get("rows");
+    List<?> lines = list(((Map<?, ?>) specs.getLast()).get("rows"));
     assertThat(lines).extracting("label").containsExactly("dispatch bf16", "combine bf16");
     assertThat(lines.getFirst())
         .extracting("points")
@@ -98,7 +99,11 @@ class ChartsTest {
   private static Map<String, Object> row(Charts charts) throws Exception {
     List<?> specs = (List<?>) ((Map<?, ?>) tree(charts.data())).get("charts");
     assertThat(specs).hasSize(1);
-    return fields(((List<?>) ((Map<?, ?>) specs.getFirst()).get("rows")).getFirst());
+    return fields(list(((Map<?, ?>) specs.getFirst()).get("rows")).getFirst());
+  }
+
+  private static List<?> list(@Nullable Object object) {
+    return (List<?>) Objects.requireNonNull(object);
   }
 
   private static Map<String, Object> fields(Object object) {
@@ -116,7 +121,7 @@ class ChartsTest {
   private static RunArtifact run(DoubleUnaryOperator micros) throws Exception {
     double[] samples = IntStream.rangeClosed(1, 120).mapToDouble(micros::applyAsDouble).toArray();
     Map<String, Object> run = SampleRuns.run(1000, "a machine");
-    Map<String, Object> result = fields(((List<?>) run.get("results")).getFirst());
+    Map<String, Object> result = fields(list(run.get("results")).getFirst());
     double[] sorted = IntStream.range(0, 120).mapToDouble(i -> samples[i]).sorted().toArray();
     result.put("median_us", (sorted[59] + sorted[60]) / 2);
     result.put("min_us", sorted[0]);

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import org.ep4j.CombineOptions;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
@@ -19,7 +20,6 @@ import org.ep4j.routing.ExpertPlacement;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
-import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.parallel.ResourceLock;
 
@@ -39,16 +39,14 @@ class MissingChunksTest {
   void aCombineNamesTheRankWhoseRowsAreMissing() {
     SlowLinkWireProvider.slow(
         new SlowLinkWireProvider.Link(2, 0, LONG.toNanos(), TOKENS * 2 * HIDDEN));
-    List<@Nullable PeerTimeoutException> ends =
-        ThreadRanks.<@Nullable PeerTimeoutException>call(3, MissingChunksTest::rank);
+    List<Optional<PeerTimeoutException>> ends = ThreadRanks.call(3, MissingChunksTest::rank);
 
-    PeerTimeoutException end = ends.getFirst();
-    assertThat(end).isNotNull();
+    PeerTimeoutException end = ends.getFirst().orElseThrow();
     assertThat(end.phase()).as(end.getMessage()).isEqualTo("chunks");
     assertThat(end.peer()).as(end.getMessage()).isEqualTo(2);
   }
 
-  private static @Nullable PeerTimeoutException rank(Group group) {
+  private static Optional<PeerTimeoutException> rank(Group group) {
     BufferConfig config =
         BufferConfig.builder()
             .engine(EngineName.HOST)
@@ -77,9 +75,9 @@ class MissingChunksTest {
       group.barrier(LONG);
       try {
         buffer.combine(dispatch.x(), dispatch.handle(), CombineOptions.DEFAULT);
-        return null;
+        return Optional.empty();
       } catch (PeerTimeoutException e) {
-        return e;
+        return Optional.of(e);
       } finally {
         group.barrier(LONG);
       }
