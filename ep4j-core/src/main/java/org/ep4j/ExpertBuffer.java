@@ -155,6 +155,11 @@ public interface ExpertBuffer extends AutoCloseable {
     return dispatch(tokens, routing, DispatchOptions.DEFAULT);
   }
 
+  /** {@link #dispatch(Tokens, Routing, DispatchOptions)} of rows without scales. */
+  default FlatDispatch dispatch(Tensor x, Routing routing, DispatchOptions options) {
+    return dispatch(Tokens.of(x), routing, options);
+  }
+
   /** {@link #dispatch(Tokens, Routing)} of rows without scales. */
   default FlatDispatch dispatch(Tensor x, Routing routing) {
     return dispatch(Tokens.of(x), routing, DispatchOptions.DEFAULT);
@@ -173,6 +178,11 @@ public interface ExpertBuffer extends AutoCloseable {
   /** Grouped dispatch with {@link DispatchOptions#DEFAULT}. */
   default GroupedDispatch dispatchGrouped(Tokens tokens, Routing routing) {
     return dispatchGrouped(tokens, routing, DispatchOptions.DEFAULT);
+  }
+
+  /** Grouped dispatch of rows without scales. */
+  default GroupedDispatch dispatchGrouped(Tensor x, Routing routing, DispatchOptions options) {
+    return dispatchGrouped(Tokens.of(x), routing, options);
   }
 
   /** Grouped dispatch with {@link DispatchOptions#DEFAULT}, of rows without scales. */

@@ -30,7 +30,9 @@ public final class Quickstart {
     var config = BufferConfig.builder().engine(EngineName.HOST).hidden(4).topK(2).experts(4);
     try (var buffer = ExpertBuffer.open(group, config.highThroughput(limits).build())) {
       Tensor x = Tensor.of(new float[] {1, 2, 3, 4, 5, 6, 7, 8}, 2, 4);
-      Routing routing = Routing.of(new int[] {0, 2, 3, 1}, new float[] {.75f, .25f, .5f, .5f}, 2);
+      int topK = 2; // the first token goes to experts 0 and 2
+      float[] shares = {.75f, .25f, .5f, .5f};
+      Routing routing = Routing.of(new int[] {0, 2, 3, 1}, shares, topK);
       FlatDispatch received = buffer.dispatch(x, routing);
       Tensor weights = received.topkWeights(); // 0 for experts of other ranks
       for (long i = 0; i < received.rows() * 4; i++) {
