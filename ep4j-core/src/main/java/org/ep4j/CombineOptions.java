@@ -1,5 +1,7 @@
 package org.ep4j;
 
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.execution.Execution;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.Tensor;
@@ -16,6 +18,7 @@ public final class CombineOptions {
 
   private final @Nullable Tensor topkWeights;
   private final boolean applyWeights;
+  private final CombineOrder order;
   private final @Nullable Tensor bias0;
   private final @Nullable Tensor bias1;
   private final boolean partialRounding;
@@ -25,6 +28,15 @@ public final class CombineOptions {
   private CombineOptions(Builder b) {
     topkWeights = b.topkWeights;
     applyWeights = b.applyWeights;
+    order = b.order;
+    if (order == CombineOrder.CHOICE) {
+      throw new InvalidArgumentException(
+          ErrorCode.COMBINE_ORDER,
+          "order",
+          "CHOICE",
+          "RANK or EXPERT in high throughput",
+          "use EXPERT, whose bits do not depend on ranks either");
+    }
     bias0 = b.bias0;
     bias1 = b.bias1;
     partialRounding = b.partialRounding;
@@ -42,6 +54,7 @@ public final class CombineOptions {
     Builder b = new Builder();
     b.topkWeights = topkWeights;
     b.applyWeights = applyWeights;
+    b.order = order;
     b.bias0 = bias0;
     b.bias1 = bias1;
     b.partialRounding = partialRounding;
@@ -69,13 +82,22 @@ public final class CombineOptions {
    * still apply.
    *
    * <p>The product of the value in FP32 and the weight is rounded to FP32, then added as without
-   * this option: no fused multiply-add. Biases are not multiplied.
+   * this option: no fused multiply-add, except with {@link CombineOrder#EXPERT}. Biases are not
+   * multiplied.
    *
    * <p>Combine refuses it for FLAT rows, which stand for several experts, and for a handle whose
    * dispatch had no weights.
    */
   public boolean applyWeights() {
     return applyWeights;
+  }
+
+  /**
+   * Order of the sums, equal on all ranks: {@link CombineOrder#RANK} (default), or {@link
+   * CombineOrder#EXPERT} for EXPERT_MAJOR rows.
+   */
+  public CombineOrder order() {
+    return order;
   }
 
   /** Added first, dtype of the rows, [T, H]; or null. */
@@ -93,7 +115,7 @@ public final class CombineOptions {
    * needs the least traffic. EXPERT_MAJOR rounds the partial sum of each rank; between nodes, the
    * partial sum of each node is rounded. With false there is one rounding only: the result does not
    * depend on which ranks share a node, but all rows of a token travel between nodes instead of one
-   * per node.
+   * per node. {@link CombineOrder#EXPERT} has no partial sums: there it has no effect.
    */
   public boolean partialRounding() {
     return partialRounding;
@@ -118,6 +140,8 @@ public final class CombineOptions {
         + topkWeights
         + ", applyWeights="
         + applyWeights
+        + ", order="
+        + order
         + ", bias0="
         + bias0
         + ", bias1="
@@ -135,6 +159,7 @@ public final class CombineOptions {
   public static final class Builder {
     private @Nullable Tensor topkWeights;
     private boolean applyWeights;
+    private CombineOrder order = CombineOrder.RANK;
     private @Nullable Tensor bias0;
     private @Nullable Tensor bias1;
     private boolean partialRounding = true;
@@ -152,6 +177,12 @@ public final class CombineOptions {
     /** Whether rows are multiplied by the routing weights of their dispatch. */
     public Builder applyWeights(boolean value) {
       applyWeights = value;
+      return this;
+    }
+
+    /** Order of the sums. */
+    public Builder order(CombineOrder value) {
+      order = value;
       return this;
     }
 

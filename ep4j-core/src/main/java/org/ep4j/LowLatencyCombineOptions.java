@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
  * Options of {@link ExpertBuffer#lowLatencyCombine}. Immutable; create one and reuse it.
  *
  * <p>After {@link ExpertBuffer#lowLatencyDispatchByRank} rows are already BF16 partial sums: {@code
- * logFmt} and {@code partialRounding} are then invalid.
+ * logFmt}, {@code partialRounding} and {@link CombineOrder#EXPERT} are then invalid.
  */
 public final class LowLatencyCombineOptions {
   /** BF16 rows, copied, exact order, received by the call itself. */
@@ -19,6 +19,7 @@ public final class LowLatencyCombineOptions {
   private final boolean logFmt;
   private final boolean zeroCopy;
   private final boolean partialRounding;
+  private final CombineOrder order;
   private final @Nullable Tensor out;
   private final @Nullable Tensor waitStats;
   private final boolean returnHook;
@@ -28,6 +29,7 @@ public final class LowLatencyCombineOptions {
     logFmt = b.logFmt;
     zeroCopy = b.zeroCopy;
     partialRounding = b.partialRounding;
+    order = b.order;
     out = b.out;
     waitStats = b.waitStats;
     returnHook = b.returnHook;
@@ -47,6 +49,22 @@ public final class LowLatencyCombineOptions {
           "true",
           "false with partialRounding",
           "unset one of them, because partial sums are sent as BF16");
+    }
+    if (order == CombineOrder.RANK) {
+      throw new InvalidArgumentException(
+          ErrorCode.COMBINE_ORDER,
+          "order",
+          "RANK",
+          "CHOICE or EXPERT in low latency",
+          "use partialRounding for sums of ranks");
+    }
+    if (order == CombineOrder.EXPERT && partialRounding) {
+      throw new InvalidArgumentException(
+          ErrorCode.OPTIONS_EXCLUSIVE,
+          "order",
+          "EXPERT",
+          "CHOICE with partialRounding",
+          "unset one of them, because partial sums follow the ranks");
     }
     if (returnHook && execution.isAsync()) {
       throw new InvalidArgumentException(
@@ -69,6 +87,7 @@ public final class LowLatencyCombineOptions {
     b.logFmt = logFmt;
     b.zeroCopy = zeroCopy;
     b.partialRounding = partialRounding;
+    b.order = order;
     b.out = out;
     b.waitStats = waitStats;
     b.returnHook = returnHook;
@@ -95,6 +114,11 @@ public final class LowLatencyCombineOptions {
    */
   public boolean partialRounding() {
     return partialRounding;
+  }
+
+  /** Order of the sums: {@link CombineOrder#CHOICE} (default) or {@link CombineOrder#EXPERT}. */
+  public CombineOrder order() {
+    return order;
   }
 
   /**
@@ -134,6 +158,8 @@ public final class LowLatencyCombineOptions {
         + zeroCopy
         + ", partialRounding="
         + partialRounding
+        + ", order="
+        + order
         + ", out="
         + out
         + ", waitStats="
@@ -150,6 +176,7 @@ public final class LowLatencyCombineOptions {
     private boolean logFmt;
     private boolean zeroCopy;
     private boolean partialRounding;
+    private CombineOrder order = CombineOrder.CHOICE;
     private @Nullable Tensor out;
     private @Nullable Tensor waitStats;
     private boolean returnHook;
@@ -172,6 +199,12 @@ public final class LowLatencyCombineOptions {
     /** Whether ranks round partial sums. */
     public Builder partialRounding(boolean value) {
       partialRounding = value;
+      return this;
+    }
+
+    /** Order of the sums. */
+    public Builder order(CombineOrder value) {
+      order = value;
       return this;
     }
 

@@ -1,5 +1,6 @@
 package org.ep4j.engine;
 
+import org.ep4j.CombineOrder;
 import org.ep4j.config.Layout;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.RowFormat;
@@ -65,8 +66,11 @@ public final class OperationLayout {
   /** Dispatch with new routes: experts of the call. */
   public static final int EXPERTS = 17;
 
+  /** High-throughput combine: {@link CombineOrder}, ordinal. */
+  public static final int ORDER = 18;
+
   /** Number of words. */
-  public static final int FIELDS = 18;
+  public static final int FIELDS = 19;
 
   /** Bytes of a description. */
   public static final long BYTES = FIELDS * 8L;
@@ -116,7 +120,8 @@ public final class OperationLayout {
     "logFmt",
     "applyWeights",
     "elements of a row (hidden)",
-    "experts of the call"
+    "experts of the call",
+    "order"
   };
 
   private static final int SCALE_KINDS = ScaleKind.values().length;
@@ -147,6 +152,7 @@ public final class OperationLayout {
       case SCALE_DTYPE -> value == 0 ? "none" : named(DType.values(), value - 1);
       case LAYOUT -> named(Layout.values(), value);
       case ROW_FORMAT -> rowFormatText(value);
+      case ORDER -> named(CombineOrder.values(), value);
       case GLOBAL_SCALES, WEIGHTS, STATIC_SIZING, PARTIAL_ROUNDING, LOG_FMT, APPLY_WEIGHTS ->
           value == 0 ? "no" : "yes";
       default -> Long.toString(value);

@@ -361,6 +361,11 @@ public enum ErrorCode {
       "An option of a combine does not exist for the layout of its dispatch.",
       "Leave the option out, or dispatch with EXPERT_MAJOR."),
 
+  COMBINE_ORDER(
+      1435,
+      "A kind of combine does not have this order of sums.",
+      "Use RANK or EXPERT in high throughput, CHOICE or EXPERT in low latency."),
+
   ZERO_COPY_MISMATCH(
       1423,
       "zeroCopy and the address of the rows contradict each other.",
@@ -495,6 +500,11 @@ public enum ErrorCode {
       1717,
       "A tensor is on the wrong device, on the host during a capture, or not aligned.",
       "Copy it to the device of this rank, aligned to 16 bytes."),
+
+  CUDA_COMBINE_ORDER(
+      1752,
+      "Combines on GPUs do not sum in the order of experts.",
+      "Use the default order, or engine(\"host\")."),
 
   CUDA_CAPTURE_EXACT(
       1719,

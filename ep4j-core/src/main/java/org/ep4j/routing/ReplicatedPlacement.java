@@ -130,7 +130,7 @@ public final class ReplicatedPlacement {
    *     Tensor#copyTo}
    * @param rank the rank whose tokens these are
    * @return the same tokens with physical ids of the same dtype on the heap, -1 where it was -1,
-   *     and the same weights
+   *     the same weights, and a copy of the logical ids
    * @throws InvalidArgumentException if an id names no logical expert, or there is no such rank
    */
   public Routing physicalRouting(Routing logical, int rank) {
@@ -139,6 +139,7 @@ public final class ReplicatedPlacement {
     }
     Tensor idx = logical.topkIdx();
     long[] ids = idx.toLongArray();
+    Tensor named = Tensor.of(ids.clone(), idx.size(0), idx.size(1));
     int[] chosen = new int[experts()];
     for (int at = 0; at < ids.length; at++) {
       if (ids[at] == -1) {
@@ -161,7 +162,7 @@ public final class ReplicatedPlacement {
             ? Tensor.of(ids, idx.size(0), idx.size(1))
             : Tensor.of(
                 Arrays.stream(ids).mapToInt(Math::toIntExact).toArray(), idx.size(0), idx.size(1));
-    return new Routing(physical, logical.topkWeights());
+    return new Routing(physical, logical.topkWeights(), named);
   }
 
   /**

@@ -12,8 +12,10 @@ import org.jspecify.annotations.Nullable;
  * @param topkIdx expert ids, INT64 or INT32 [T, K]; -1 = no expert in this slot; each expert at
  *     most once per token
  * @param topkWeights weights, FP32 [T, K], or null to move rows only
+ * @param logicalIdx ids that order the sums of a combine by experts, INT64 or INT32 [T, K]: those
+ *     of the logical experts if {@code topkIdx} names replicas; null: the ids of {@code topkIdx}
  */
-public record Routing(Tensor topkIdx, @Nullable Tensor topkWeights) {
+public record Routing(Tensor topkIdx, @Nullable Tensor topkWeights, @Nullable Tensor logicalIdx) {
   /**
    * Checks the shapes; the operation that uses the routing checks the ids.
    *
@@ -41,6 +43,23 @@ public record Routing(Tensor topkIdx, @Nullable Tensor topkWeights) {
           "FP32[" + topkIdx.size(0) + ", " + topkIdx.size(1) + "] like topkIdx",
           "pass one weight for each id");
     }
+    if (logicalIdx != null
+        && ((logicalIdx.dtype() != DType.INT64 && logicalIdx.dtype() != DType.INT32)
+            || logicalIdx.dimensions() != 2
+            || logicalIdx.size(0) != topkIdx.size(0)
+            || logicalIdx.size(1) != topkIdx.size(1))) {
+      throw new InvalidArgumentException(
+          ErrorCode.ROUTING_SHAPE,
+          "logicalIdx",
+          logicalIdx.toString(),
+          "INT64 or INT32 [" + topkIdx.size(0) + ", " + topkIdx.size(1) + "] like topkIdx",
+          "pass one logical id for each id");
+    }
+  }
+
+  /** A routing whose ids are those of logical experts. */
+  public Routing(Tensor topkIdx, @Nullable Tensor topkWeights) {
+    this(topkIdx, topkWeights, null);
   }
 
   /** A routing without weights. */

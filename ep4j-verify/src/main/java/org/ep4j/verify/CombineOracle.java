@@ -3,7 +3,10 @@ package org.ep4j.verify;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
+import java.util.Comparator;
+import java.util.stream.IntStream;
 import org.ep4j.Combine;
+import org.ep4j.CombineOrder;
 import org.ep4j.config.Layout;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
@@ -55,6 +58,7 @@ public final class CombineOracle {
    *     nodes those of nodes
    * @param applyWeights whether rows are multiplied by the weights of the routing: only
    *     EXPERT_MAJOR, and if the routing has weights
+   * @param order of the sums; by experts only EXPERT_MAJOR
    * @param bias0 by (rank, token), or null
    * @param bias1 by (rank, token), or null
    * @param weights by (rank that holds them, row of its dispatch): FP32 [K] (FLAT) or [1]
@@ -66,9 +70,32 @@ public final class CombineOracle {
       Rows y,
       boolean partialRounding,
       boolean applyWeights,
+      CombineOrder order,
       @Nullable Rows bias0,
       @Nullable Rows bias1,
       @Nullable Rows weights) {
+    /** Sums in the order of ranks. */
+    public Terms(
+        DType dtype,
+        int hidden,
+        Rows y,
+        boolean partialRounding,
+        boolean applyWeights,
+        @Nullable Rows bias0,
+        @Nullable Rows bias1,
+        @Nullable Rows weights) {
+      this(
+          dtype,
+          hidden,
+          y,
+          partialRounding,
+          applyWeights,
+          CombineOrder.RANK,
+          bias0,
+          bias1,
+          weights);
+    }
+
     /** Rows only, with the default of {@code partialRounding}. */
     public static Terms of(DType dtype, int hidden, Rows y) {
       return new Terms(dtype, hidden, y, true, false, null, null, null);
@@ -115,10 +142,11 @@ public final class CombineOracle {
       addBias(sum, terms.bias0(), terms.dtype(), rank, t);
       addBias(sum, terms.bias1(), terms.dtype(), rank, t);
       Arrays.fill(sumOfWeights, 0);
-      boolean rounded = terms.partialRounding() && ranksPerNode < world.ranks();
+      boolean byExperts = terms.order() == CombineOrder.EXPERT;
+      boolean rounded = !byExperts && terms.partialRounding() && ranksPerNode < world.ranks();
       float[] to = rounded ? node : sum;
       float[] weightsTo = rounded ? nodeWeights : sumOfWeights;
-      for (int d = 0; d < world.ranks(); d++) {
+      for (int d = 0; d < world.ranks() && !byExperts; d++) {
         if (flat) {
           addToken(to, weightsTo, d, rows[d][t], terms);
         } else {
@@ -131,6 +159,9 @@ public final class CombineOracle {
           Arrays.fill(node, 0);
           Arrays.fill(nodeWeights, 0);
         }
+      }
+      if (byExperts) {
+        addChain(sum, sumOfWeights, rank, t, rows, terms);
       }
       Floats.store(sum, expected, terms.dtype());
       check.bytes("x", expected, x.segment(), t * rowBytes, new Check.Location(t, rank, t, -1));
@@ -206,6 +237,31 @@ public final class CombineOracle {
         Floats.round(partial, terms.dtype());
       }
       Floats.add(sum, partial);
+    }
+  }
+
+  /** Adds all rows of a token in ascending expert order, whatever rank holds them. */
+  private void addChain(
+      float[] sum, float[] sumOfWeights, int rank, int token, int[][] rows, Terms terms) {
+    int[] choices =
+        IntStream.range(0, world.topK())
+            .filter(k -> world.expert(rank, token, k) >= 0)
+            .boxed()
+            .sorted(Comparator.comparingInt(k -> world.expert(rank, token, k)))
+            .mapToInt(k -> k)
+            .toArray();
+    for (int choice : choices) {
+      int holder = world.placement().rankOf(world.expert(rank, token, choice));
+      int row = rows[holder][token * world.topK() + choice];
+      if (row == NOWHERE) {
+        continue;
+      }
+      float weight = terms.applyWeights() ? world.weight(rank, token, choice) : 1;
+      Floats.addWeighted(sum, terms.y().row(holder, row), weight, terms.dtype());
+      if (terms.weights() != null) {
+        sumOfWeights[choice] +=
+            terms.weights().row(holder, row).get(ValueLayout.JAVA_FLOAT_UNALIGNED, 0);
+      }
     }
   }
 

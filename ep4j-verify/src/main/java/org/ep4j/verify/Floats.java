@@ -99,6 +99,15 @@ final class Floats {
     }
   }
 
+  /** sum[i] = fma(row[i], weight, sum[i]). */
+  static void addWeighted(float[] sum, MemorySegment row, float weight, DType dtype) {
+    float[] values = new float[sum.length];
+    add(values, row, dtype); // turns -0 into +0: neither changes a sum that began at +0
+    for (int i = 0; i < values.length; i++) {
+      sum[i] = Math.fma(values[i], weight, sum[i]);
+    }
+  }
+
   /** row = sum, rounded once. */
   static void store(float[] sum, MemorySegment row, DType dtype) {
     int n = sum.length;

@@ -2,6 +2,9 @@ package org.ep4j.verify;
 
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
+import java.util.Comparator;
+import java.util.stream.IntStream;
+import org.ep4j.CombineOrder;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
@@ -210,7 +213,19 @@ public final class LowLatencyOracle {
     }
   }
 
-  /** Adds the choices of a token on ranks {@code from} to {@code to}, in top-k order. */
+  /** The choices of a token in the order of its sum. */
+  private int[] order(int rank, int token, CombineOrder order) {
+    IntStream choices = IntStream.range(0, world.topK());
+    return order == CombineOrder.CHOICE
+        ? choices.toArray()
+        : choices
+            .boxed()
+            .sorted(Comparator.comparingInt(k -> world.expert(rank, token, k)))
+            .mapToInt(k -> k)
+            .toArray();
+  }
+
+  /** Adds the choices of a token on ranks {@code from} to {@code to}. */
   private void addChoices(
       float[] sum,
       int rank,
@@ -220,7 +235,7 @@ public final class LowLatencyOracle {
       Rows y,
       WorldRouting combined,
       LowLatencyCombineOptions options) {
-    for (int k = 0; k < world.topK(); k++) {
+    for (int k : order(rank, token, options.order())) {
       int holder = combined.destination(rank, token, k);
       if (holder < from || holder > to) { // a masked choice has no rank
         continue;

@@ -5,6 +5,7 @@ import java.lang.foreign.MemorySegment;
 import java.util.List;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
@@ -269,6 +270,7 @@ public final class HighThroughputStep {
     int biases = in.shared().nextInt(3);
     boolean weighted = in.shared().nextBoolean();
     boolean applied = !flat && batch.world().weighted() && in.shared().nextInt(3) != 0;
+    boolean byExperts = !flat && in.onHost() && in.shared().nextInt(3) == 0;
     int weightColumns = flat ? batch.world().topK() : 1;
     Terms terms =
         new Terms(
@@ -277,6 +279,7 @@ public final class HighThroughputStep {
             inputs.rows(Part.EXPERT_OUTPUT, dtype, hidden),
             in.shared().nextBoolean(),
             applied,
+            byExperts ? CombineOrder.EXPERT : CombineOrder.RANK,
             biases > 0 ? inputs.rows(Part.BIAS0, dtype, hidden) : null,
             biases > 1 ? inputs.rows(Part.BIAS1, dtype, hidden) : null,
             weighted ? inputs.rows(Part.SCALES, DType.FP32, weightColumns) : null);
@@ -285,6 +288,7 @@ public final class HighThroughputStep {
         CombineOptions.builder()
             .partialRounding(terms.partialRounding())
             .applyWeights(terms.applyWeights())
+            .order(terms.order())
             .execution(in.own().nextInt(3) == 0 ? Execution.ASYNCHRONOUS : Execution.SYNCHRONOUS);
     if (terms.weights() != null) {
       long[] shape = flat ? new long[] {handle.rows(), weightColumns} : new long[] {handle.rows()};

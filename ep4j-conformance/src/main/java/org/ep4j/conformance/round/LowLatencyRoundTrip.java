@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.SplittableRandom;
+import org.ep4j.CombineOrder;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -193,6 +194,7 @@ public final class LowLatencyRoundTrip {
     // 0: LogFMT, 1: partial rounding
     int arithmetic = byRanks == null ? in.shared().nextInt(3) : 2;
     boolean zeroCopy = arithmetic != 0 && in.own().nextBoolean();
+    boolean byExperts = byRanks == null && arithmetic != 1 && in.onHost() && in.own().nextBoolean();
     Tensor rows =
         zeroCopy ? in.buffer().lowLatencyCombineBuffer(received.handle()) : expertMemory();
     HostCopy.write(
@@ -206,6 +208,7 @@ public final class LowLatencyRoundTrip {
         LowLatencyCombineOptions.builder()
             .logFmt(arithmetic == 0)
             .partialRounding(arithmetic == 1)
+            .order(byExperts ? CombineOrder.EXPERT : CombineOrder.CHOICE)
             .zeroCopy(zeroCopy)
             .returnHook(hooked)
             .execution(

@@ -3,6 +3,7 @@ package org.ep4j.conformance.round;
 import java.lang.foreign.Arena;
 import java.util.SplittableRandom;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.config.EngineName;
 import org.ep4j.conformance.world.CaseWatchdog;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
@@ -39,6 +40,11 @@ public record RankContext(
 
     /** No operation yet. */
     public Counts() {}
+  }
+
+  /** Whether the engine of the host runs the operations. */
+  boolean onHost() {
+    return buffer.engine().equals(EngineName.HOST);
   }
 
   /** A context with its own stream of shared draws, for a part that some ranks may not finish. */

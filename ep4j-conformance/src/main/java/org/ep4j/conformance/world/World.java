@@ -1,5 +1,6 @@
 package org.ep4j.conformance.world;
 
+import java.lang.reflect.Constructor;
 import java.util.List;
 
 /** Runs ranks: as threads of this JVM, or as processes. */
@@ -17,10 +18,12 @@ public interface World {
    */
   void run(int ranks, Class<? extends RankJob> job, List<String> arguments);
 
-  /** Creates a job. */
+  /** Creates a job, which may be visible in its package only. */
   static RankJob create(Class<? extends RankJob> job) {
     try {
-      return job.getDeclaredConstructor().newInstance();
+      Constructor<? extends RankJob> constructor = job.getDeclaredConstructor();
+      constructor.setAccessible(true);
+      return constructor.newInstance();
     } catch (ReflectiveOperationException e) {
       throw new IllegalArgumentException(
           job.getName() + " needs a constructor without arguments that can be called", e);

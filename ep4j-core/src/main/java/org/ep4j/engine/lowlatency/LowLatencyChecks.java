@@ -1,5 +1,6 @@
 package org.ep4j.engine.lowlatency;
 
+import org.ep4j.CombineOrder;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.config.BufferConfig;
@@ -175,6 +176,14 @@ public final class LowLatencyChecks {
           true,
           "false after a RANK_MAJOR dispatch",
           "leave the option out: RANK_MAJOR rows are partial sums and travel as BF16");
+    }
+    if (byRanks && options.order() == CombineOrder.EXPERT) {
+      throw Arguments.invalid(
+          ErrorCode.OPTION_NOT_FOR_LAYOUT,
+          "order",
+          options.order(),
+          "CHOICE after a RANK_MAJOR dispatch, whose rows the caller has summed",
+          "dispatch EXPERT_MAJOR");
     }
     Tensor ids = routing.topkIdx();
     if (ids.size(0) != tokens || ids.size(1) != topK) {

@@ -1,6 +1,7 @@
 package org.ep4j.engine.throughput;
 
 import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Tokens;
@@ -155,6 +156,7 @@ public final class HighThroughputChecks {
           "pass other memory, because y is read while out is written");
     }
     applyWeights(options, handle, handle.weighted);
+    order(options, handle);
     wholeRows("y", y);
     memory.rows("y", y);
     memory.readable("topkWeights", weights);
@@ -302,6 +304,17 @@ public final class HighThroughputChecks {
           true,
           "false, because the dispatch of the handle had no weights",
           "pass topkWeights in the routing of the dispatch");
+    }
+  }
+
+  private static void order(CombineOptions options, DispatchHandle handle) {
+    if (options.order() == CombineOrder.EXPERT && handle.layout() == Layout.FLAT) {
+      throw Arguments.invalid(
+          ErrorCode.OPTION_NOT_FOR_LAYOUT,
+          "order",
+          options.order(),
+          "RANK for FLAT rows, in which the caller has summed the experts of a rank",
+          "dispatch EXPERT_MAJOR");
     }
   }
 

@@ -3,6 +3,7 @@ package org.ep4j.engine.host.combine;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
 import org.ep4j.DispatchHandle;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.DebugMode;
@@ -212,6 +213,7 @@ public final class Combiner {
           .set(OperationLayout.WEIGHTS, options.topkWeights() != null)
           .set(OperationLayout.PARTIAL_ROUNDING, options.partialRounding())
           .set(OperationLayout.APPLY_WEIGHTS, options.applyWeights())
+          .set(OperationLayout.ORDER, options.order().ordinal())
           .set(OperationLayout.HANDLE, handle.epoch)
           .set(OperationLayout.HIDDEN, y.size(1));
       context.enter(operation, COMBINE);
@@ -303,7 +305,8 @@ public final class Combiner {
     terms.dtype = y.dtype();
     terms.hidden = (int) y.size(1);
     terms.rowBytes = y.dtype().bytes(y.size(1));
-    terms.partialRounding = options.partialRounding();
+    terms.byExperts = options.order() == CombineOrder.EXPERT;
+    terms.partialRounding = options.partialRounding() && !terms.byExperts;
     terms.applyWeights = options.applyWeights();
     terms.bias0 = bias(options.bias0(), out, scratch.bias0);
     terms.bias1 = bias(options.bias1(), out, scratch.bias1);

@@ -10,11 +10,12 @@ import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
 import org.ep4j.memory.NativeMemory;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The summing half of a combine between several nodes: with partial rounding the nodes' partial
  * sums in ascending order of nodes, without it all rows in ascending order of ranks, as {@link
- * RowPull} does in one node.
+ * RowPull} does in one node, or of experts.
  */
 final class NodeSum {
   /** A token has at most this many biases. */
@@ -34,6 +35,11 @@ final class NodeSum {
 
   private int topK;
   private boolean flat;
+
+  /** Whether the rows of a rank are summed first. */
+  private boolean grouped;
+
+  private int @Nullable [] order;
   private int[] start = new int[1];
   private long[] routes = new long[0];
   private float[] routeWeights = new float[0];
@@ -68,6 +74,8 @@ final class NodeSum {
   void prepare(HostHandle handle, WorkerTeam team) {
     topK = handle.topK;
     flat = handle.layout == Layout.FLAT;
+    grouped = !flat && !terms.partialRounding && !terms.byExperts;
+    order = terms.byExperts ? handle.order : null;
     start = handle.start;
     routes = handle.routes;
     routeWeights = handle.routeWeights;
@@ -96,10 +104,11 @@ final class NodeSum {
       }
       long out = terms.sums + t * terms.rowBytes;
       TokenRows list = mine.list;
-      if (flat || terms.partialRounding) {
-        kernels.reduceRows(terms.dtype, list.rows, list.count, out, terms.hidden);
-      } else {
+      if (grouped) {
         list.sumGroups(kernels, terms.dtype, terms.applyWeights, false, out, terms.hidden);
+      } else {
+        boolean weighted = terms.byExperts && terms.applyWeights;
+        list.sumChain(kernels, terms.dtype, weighted, out, terms.hidden);
       }
       if (terms.weightSums != 0) {
         sumWeights(mine, t);
@@ -151,7 +160,8 @@ final class NodeSum {
     boolean weighted = terms.applyWeights;
     int lastRank = -1;
     int end = start[token + 1];
-    for (int i = start[token]; i < end; i++) {
+    for (int at = start[token]; at < end; at++) {
+      int i = order == null ? at : order[at];
       long route = routes[i];
       if (route < 0) {
         continue;

@@ -10,11 +10,12 @@ import org.ep4j.engine.host.layout.HighThroughputLayout.ScratchLayout;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.NonTemporalCopy;
 import org.ep4j.tensor.DType;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The summing half of a combine: reads each token's rows in the memory of their ranks and adds them
- * in ascending order of rank (and, EXPERT_MAJOR, of local expert inside a rank). Workers take
- * consecutive tokens.
+ * in ascending order of rank (and, EXPERT_MAJOR, of local expert inside a rank), or in that of
+ * experts. Workers take consecutive tokens.
  */
 final class RowPull implements WorkerTeam.Task {
   /** A token has at most this many biases. */
@@ -33,6 +34,11 @@ final class RowPull implements WorkerTeam.Task {
 
   private int topK;
   private boolean flat;
+
+  /** Whether the rows of a rank are summed first. */
+  private boolean grouped;
+
+  private int @Nullable [] order;
   private boolean streaming;
   private int[] start = new int[1];
   private long[] routes = new long[0];
@@ -74,7 +80,7 @@ final class RowPull implements WorkerTeam.Task {
      * Sums {@code now} and advances its addresses.
      *
      * @param grouped whether groups are summed first
-     * @param weighted whether rows are multiplied by their weights; only with {@code grouped}
+     * @param weighted whether rows are multiplied by their weights
      * @param next rows of the next sum
      * @param out address of the result, a multiple of {@link NonTemporalCopy#ALIGNMENT}
      * @param rowBytes bytes of a row
@@ -102,7 +108,7 @@ final class RowPull implements WorkerTeam.Task {
         if (grouped) {
           now.sumGroups(kernels, dtype, weighted, partialRounding, block, elements);
         } else {
-          kernels.reduceRows(dtype, now.rows, now.count, block, elements);
+          now.sumChain(kernels, dtype, weighted, block, elements);
         }
         for (int i = 0; i < now.count; i++) {
           now.rows[i] += bytes;
@@ -133,6 +139,8 @@ final class RowPull implements WorkerTeam.Task {
     tokens = handle.tokens;
     topK = handle.topK;
     flat = handle.layout == Layout.FLAT;
+    grouped = !flat && !terms.byExperts;
+    order = terms.byExperts ? handle.order : null;
     start = handle.start;
     routes = handle.routes;
     weights = handle.routeWeights;
@@ -177,11 +185,11 @@ final class RowPull implements WorkerTeam.Task {
       gather(t + 1, to, next);
       long sum = terms.sums + t * rowBytes;
       if (around) {
-        mine.stream(dtype, !flat, weighted, partialRounding, now, next, sum, rowBytes);
-      } else if (flat) {
-        kernels.reduceRows(dtype, now.rows, now.count, sum, hidden);
-      } else {
+        mine.stream(dtype, grouped, weighted, partialRounding, now, next, sum, rowBytes);
+      } else if (grouped) {
         now.sumGroups(kernels, dtype, weighted, partialRounding, sum, hidden);
+      } else {
+        now.sumChain(kernels, dtype, weighted, sum, hidden);
       }
       if (terms.weightSums != 0) {
         sumWeights(t, mine);
@@ -211,7 +219,8 @@ final class RowPull implements WorkerTeam.Task {
     boolean weighted = terms.applyWeights;
     int lastRank = -1;
     int endOfRoutes = start[token + 1];
-    for (int i = start[token]; i < endOfRoutes; i++) {
+    for (int at = start[token]; at < endOfRoutes; at++) {
+      int i = order == null ? at : order[at];
       long route = routes[i];
       if (route >= 0) {
         int rank = RowTarget.rank(route);

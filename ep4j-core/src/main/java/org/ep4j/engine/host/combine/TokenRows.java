@@ -52,6 +52,15 @@ public final class TokenRows {
     groupEnd[groups - 1] = count;
   }
 
+  /** Adds the rows one by one into the row at {@code out}. */
+  public void sumChain(RowKernels kernels, DType dtype, boolean weighted, long out, int elements) {
+    if (weighted) {
+      kernels.weightedReduce(dtype, rows, weights, count, out, elements);
+    } else {
+      kernels.reduceRows(dtype, rows, count, out, elements);
+    }
+  }
+
   /**
    * Sums the groups into the row at {@code out}.
    *

@@ -19,6 +19,9 @@ public final class ExpertTable {
   /** Rank of each position. */
   public final int[] rankAt;
 
+  /** Whether each expert is at the position of its id. */
+  public final boolean inOrder;
+
   /** First position of each rank, and the end of the last. */
   public final int[] first;
 
@@ -33,11 +36,14 @@ public final class ExpertTable {
     localOf = new int[experts];
     positionOf = new int[experts];
     rankAt = new int[experts];
+    boolean ascending = true;
     for (int e = 0; e < experts; e++) {
       rankOf[e] = placement.rankOf(e);
       localOf[e] = placement.localOf(e);
       positionOf[e] = first[rankOf[e]] + localOf[e];
       rankAt[positionOf[e]] = rankOf[e];
+      ascending &= positionOf[e] == e;
     }
+    inOrder = ascending;
   }
 }

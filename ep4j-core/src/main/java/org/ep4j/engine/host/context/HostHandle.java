@@ -7,6 +7,9 @@ import org.ep4j.engine.throughput.PooledHandle;
 import org.ep4j.engine.world.Nodes;
 import org.ep4j.engine.world.Rails;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The routes of a dispatch: for each token of this rank the slots of its rows, and what this rank
@@ -68,6 +71,18 @@ public final class HostHandle extends PooledHandle {
    * weights that a rank received, these last as long as the handle.
    */
   public float[] routeWeights = new float[0];
+
+  /**
+   * EXPERT_MAJOR: the indices of the routes of each token in ascending order of experts, at the
+   * places of these routes; null if the routes themselves have that order.
+   */
+  public int @Nullable [] order;
+
+  /** Memory of {@link #order}. */
+  private int[] sorted = new int[0];
+
+  /** Expert of each route of a token while they are sorted. */
+  private long[] keys = new long[0];
 
   /**
    * The same routes with {@link RowTarget#NOWHERE} for routes to other nodes; the same array if
@@ -152,6 +167,36 @@ public final class HostHandle extends PooledHandle {
         routeWeights[i] = NativeMemory.getFloat(ofToken + choice * Float.BYTES);
       }
     }
+  }
+
+  /**
+   * Sorts the routes of each token by experts. The routes name their choices.
+   *
+   * @param experts INT64 or INT32 [tokens, topK] in host memory, distinct in each row
+   */
+  public void sortByExperts(Tensor experts) {
+    if (sorted.length < routes.length) {
+      sorted = new int[routes.length];
+    }
+    if (keys.length < topK) {
+      keys = new long[topK];
+    }
+    boolean wide = experts.dtype() == DType.INT64;
+    for (int t = 0; t < tokens; t++) {
+      int first = start[t];
+      for (int i = first; i < start[t + 1]; i++) {
+        long choice = (long) t * topK + RowTarget.choice(routes[i]);
+        long key = wide ? experts.getLong(choice) : experts.getInt(choice);
+        int at = i;
+        for (; at > first && keys[at - 1 - first] > key; at--) {
+          keys[at - first] = keys[at - 1 - first];
+          sorted[at] = sorted[at - 1];
+        }
+        keys[at - first] = key;
+        sorted[at] = i;
+      }
+    }
+    order = sorted;
   }
 
   /** Separates the routes to other nodes. */

@@ -20,6 +20,9 @@ public final class SumTerms {
   /** Whether rows are multiplied by the weights of their routes; only EXPERT_MAJOR. */
   public boolean applyWeights;
 
+  /** Whether the rows of a token are added one by one in order of experts; only EXPERT_MAJOR. */
+  public boolean byExperts;
+
   public long bias0;
   public long bias1;
   public long sums;

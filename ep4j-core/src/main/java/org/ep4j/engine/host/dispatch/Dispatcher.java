@@ -289,6 +289,13 @@ public final class Dispatcher {
       if (handle.weighted) {
         handle.keepWeights(payload.weights);
       }
+      handle.order = null;
+      Tensor logical = routing.logicalIdx();
+      if (logical != null) {
+        handle.sortByExperts(logical);
+      } else if (ofBuffer == null && !table.inOrder) {
+        handle.sortByExperts(routing.topkIdx());
+      }
     }
   }
 

@@ -44,8 +44,9 @@ final class PlainKernels extends RowKernels {
   }
 
   @Override
-  public void weightedReduce(long[] rows, float[] weights, int count, long out, int elements) {
-    PlainSums.weighted(rows, weights, count, out, 0, elements);
+  public void weightedReduce(
+      DType type, long[] rows, float[] weights, int count, long out, int elements) {
+    PlainSums.weighted(type, rows, weights, count, out, 0, elements);
   }
 
   @Override

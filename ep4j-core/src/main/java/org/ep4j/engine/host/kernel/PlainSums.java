@@ -115,13 +115,17 @@ final class PlainSums {
     }
   }
 
-  static void weighted(long[] rows, float[] weights, int count, long out, int from, int to) {
+  static void weighted(
+      DType type, long[] rows, float[] weights, int count, long out, int from, int to) {
+    if (!type.summable()) {
+      throw notSummable(type);
+    }
     for (int at = from; at < to; at++) {
       float sum = 0;
       for (int r = 0; r < count; r++) {
-        sum = Math.fma(Bf16.toFloat(NativeMemory.getShort(rows[r] + 2L * at)), weights[r], sum);
+        sum = Math.fma(load(type, rows[r], at), weights[r], sum);
       }
-      NativeMemory.putShort(out + 2L * at, Bf16.fromFloat(sum));
+      store(type, out, at, sum);
     }
   }
 

@@ -104,17 +104,18 @@ public abstract class RowKernels {
       int elements);
 
   /**
-   * Low-latency combine: {@code acc = fma(rows[i], weights[i], acc)} in float32 from +0, in order,
-   * rounded once; BF16 rows and result.
+   * Low-latency combine, and high-throughput combine by experts with weights: {@code acc =
+   * fma(rows[i], weights[i], acc)} in float32 from +0, in order, rounded once.
    *
-   * @param rows addresses of the rows in top-k order, without masked ones
+   * @param type BF16, FP16 or FP32, of rows and result
+   * @param rows addresses of the rows in the order of addition, without masked ones
    * @param weights weight of each row
    * @param count rows in use, 0 allowed
    * @param out address of the result row
    * @param elements elements of a row
    */
   public abstract void weightedReduce(
-      long[] rows, float[] weights, int count, long out, int elements);
+      DType type, long[] rows, float[] weights, int count, long out, int elements);
 
   /**
    * Low-latency combine with one partial row per rank: per group {@code p = fma(rows[i],

@@ -54,7 +54,7 @@ final class VectorBf16WeightedSums {
               .blend(Fp32.NAN, high.and(0x7FFFFFFF).compare(GT, 0x7F800000));
       low.lanewise(LSHR, 16).or(high.and(0xFFFF0000)).intoMemorySegment(MEMORY, out + at, ORDER);
     }
-    PlainSums.weighted(rows, weights, count, out, at / 2, elements);
+    PlainSums.weighted(DType.BF16, rows, weights, count, out, at / 2, elements);
   }
 
   static void groups(

@@ -80,6 +80,45 @@ final class VectorFp16Sums {
     PlainSums.fp16Rows(rows, count, out, at / 2, elements);
   }
 
+  /** Fused multiply-adds of rows and their weights. */
+  static void weightedRows(long[] rows, float[] weights, int count, long out, int elements) {
+    int bytes = 2 * elements;
+    int at = 0;
+    for (; at <= bytes - STEP; at += STEP) {
+      FloatVector sum = FloatVector.zero(FLOAT);
+      for (int r = 0; r < count; r++) {
+        IntVector half =
+            INTS.cast(loadHalfShorts(rows[r] + at).convertShape(ZERO_EXTEND_S2I, INT, 0));
+        IntVector magnitude = half.and(0x7FFF);
+        IntVector bits = magnitude.lanewise(LSHL, 13).add(REBIAS);
+        bits = bits.blend(bits.add(REBIAS), magnitude.compare(GT, 0x7BFF));
+        FloatVector scaled = FLOATS.cast(bits.add(1 << 23).reinterpretAsFloats()).sub(0x1p-14f);
+        bits = bits.blend(scaled.reinterpretAsInts(), magnitude.compare(LT, 0x400));
+        IntVector sign = half.and(0x8000).lanewise(LSHL, 16);
+        FloatVector w = FloatVector.broadcast(FLOAT, weights[r]);
+        sum = FLOATS.cast(sign.or(bits).reinterpretAsFloats()).fma(w, sum);
+      }
+      IntVector bits = INTS.cast(FLOATS.cast(sum).reinterpretAsInts());
+      IntVector magnitude = bits.and(0x7FFFFFFF);
+      FloatVector tiny = FLOATS.cast(magnitude.reinterpretAsFloats()).add(0.5f);
+      IntVector half =
+          magnitude
+              .add(magnitude.lanewise(LSHR, 13).and(1))
+              .add(0xFFF - REBIAS)
+              .lanewise(LSHR, 13)
+              .min(0x7C00)
+              .blend(
+                  INTS.cast(tiny.reinterpretAsInts()).sub(HALF),
+                  magnitude.compare(LT, SMALLEST_NORMAL))
+              .or(bits.lanewise(LSHR, 16).and(0x8000))
+              .blend(Fp16.NAN, magnitude.compare(GT, INFINITY));
+      HALF_SHORTS
+          .cast(half.convertShape(I2S, HALF_SHORT, 0))
+          .intoMemorySegment(MEMORY, out + at, ORDER);
+    }
+    PlainSums.weighted(DType.FP16, rows, weights, count, out, at / 2, elements);
+  }
+
   static void groups(
       long[] rows, int[] groupEnd, int groups, boolean rounded, long out, int elements) {
     int bytes = 2 * elements;

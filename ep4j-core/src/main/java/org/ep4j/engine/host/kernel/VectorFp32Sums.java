@@ -37,6 +37,23 @@ final class VectorFp32Sums {
     PlainSums.fp32Rows(rows, count, out, (int) (at / 4), elements);
   }
 
+  /** Fused multiply-adds of rows and their weights. */
+  static void weightedRows(long[] rows, float[] weights, int count, long out, int elements) {
+    long bytes = 4L * elements;
+    long at = 0;
+    for (; at <= bytes - BYTES; at += BYTES) {
+      FloatVector sum = FloatVector.zero(FLOAT);
+      for (int r = 0; r < count; r++) {
+        FloatVector w = FloatVector.broadcast(FLOAT, weights[r]);
+        sum = loadFloats(rows[r] + at).fma(w, sum);
+      }
+      IntVector bits = INTS.cast(FLOATS.cast(sum).reinterpretAsInts());
+      bits.blend(Fp32.NAN, bits.and(0x7FFFFFFF).compare(GT, 0x7F800000))
+          .intoMemorySegment(MEMORY, out + at, ORDER);
+    }
+    PlainSums.weighted(DType.FP32, rows, weights, count, out, (int) (at / 4), elements);
+  }
+
   static void groups(long[] rows, int[] groupEnd, int groups, long out, int elements) {
     long bytes = 4L * elements;
     long at = 0;

@@ -131,8 +131,14 @@ final class VectorKernels extends RowKernels {
   }
 
   @Override
-  public void weightedReduce(long[] rows, float[] weights, int count, long out, int elements) {
-    VectorBf16WeightedSums.rows(rows, weights, count, out, elements);
+  public void weightedReduce(
+      DType type, long[] rows, float[] weights, int count, long out, int elements) {
+    switch (type) {
+      case BF16 -> VectorBf16WeightedSums.rows(rows, weights, count, out, elements);
+      case FP16 -> VectorFp16Sums.weightedRows(rows, weights, count, out, elements);
+      case FP32 -> VectorFp32Sums.weightedRows(rows, weights, count, out, elements);
+      default -> throw PlainSums.notSummable(type);
+    }
   }
 
   @Override

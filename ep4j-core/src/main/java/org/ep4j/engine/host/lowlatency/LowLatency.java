@@ -3,6 +3,7 @@ package org.ep4j.engine.host.lowlatency;
 import static java.util.Objects.requireNonNull;
 
 import java.lang.foreign.Arena;
+import org.ep4j.CombineOrder;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -195,6 +196,10 @@ public final class LowLatency implements AutoCloseable {
       op.ensureSlots(shape.tokens() * shape.topK());
       Tensor weights = requireNonNull(choices.topkWeights());
       LowLatencyRouting.readAgain(choices.topkIdx(), weights, record, op.kept, op.weights);
+      op.byExperts = options.order() == CombineOrder.EXPERT;
+      if (op.byExperts) {
+        LowLatencyRouting.readExperts(choices, record, op.experts);
+      }
     }
     Tensor out = options.out();
     boolean own = out == null;

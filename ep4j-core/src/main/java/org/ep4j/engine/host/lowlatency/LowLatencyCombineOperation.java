@@ -20,6 +20,12 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   boolean zeroCopy;
   boolean partialRounding;
 
+  /** Whether rows are added in ascending order of {@link #experts}. */
+  boolean byExperts;
+
+  /** Expert of each choice; filled with {@link #byExperts}. */
+  long[] experts = new long[0];
+
   /** For each choice, whether it counts. */
   boolean[] kept = new boolean[0];
 
@@ -61,6 +67,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     if (kept.length < slots) {
       kept = new boolean[slots];
       weights = new float[slots];
+      experts = new long[slots];
     }
   }
 

@@ -8,6 +8,7 @@ import org.ep4j.engine.host.kernel.LogFmt;
 import org.ep4j.engine.host.kernel.RowKernels;
 import org.ep4j.engine.host.layout.LowLatencyLayout;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
 
 /**
@@ -40,6 +41,10 @@ final class LowLatencyCombineReceiver {
 
   private final float[] weights;
   private final int[] owners;
+
+  /** What orders the rows of the current token: their owners or their experts. */
+  private final long[] keys;
+
   private final int[] groupEnd;
 
   LowLatencyCombineReceiver(
@@ -65,6 +70,7 @@ final class LowLatencyCombineReceiver {
     rows = new long[topK];
     weights = new float[topK];
     owners = new int[topK];
+    keys = new long[topK];
     groupEnd = new int[topK];
   }
 
@@ -148,7 +154,8 @@ final class LowLatencyCombineReceiver {
           rows[present++] = address(op, owners[i], row, i);
         }
       }
-      kernels.weightedReduce(rows, weights, present, sums + 2L * token * hidden, hidden);
+      kernels.weightedReduce(
+          DType.BF16, rows, weights, present, sums + 2L * token * hidden, hidden);
     }
   }
 
@@ -187,13 +194,17 @@ final class LowLatencyCombineReceiver {
         }
         rows[count] = address(op, owner, row, count);
         weights[count] = op.weights[at];
-        owners[count++] = owner;
+        keys[count] = op.byExperts ? op.experts[at] : owner;
+        count++;
       }
       long target = sums + 2L * token * hidden;
+      if (op.byExperts || op.partialRounding) {
+        sort(count);
+      }
       if (op.partialRounding) {
-        kernels.weightedReduceGroups(rows, weights, groupEnd, group(count), target, hidden);
+        kernels.weightedReduceGroups(rows, weights, groupEnd, groups(count), target, hidden);
       } else {
-        kernels.weightedReduce(rows, weights, count, target, hidden);
+        kernels.weightedReduce(DType.BF16, rows, weights, count, target, hidden);
       }
     }
   }
@@ -214,28 +225,29 @@ final class LowLatencyCombineReceiver {
     return decoded;
   }
 
-  /**
-   * Orders the current token's rows by owner and keeps top-k order within an owner; returns the
-   * number of owners.
-   */
-  private int group(int count) {
+  /** Orders the current token's rows by key and keeps top-k order among equal keys. */
+  private void sort(int count) {
     for (int i = 1; i < count; i++) {
-      int owner = owners[i];
+      long key = keys[i];
       long row = rows[i];
       float weight = weights[i];
       int j = i;
-      for (; j > 0 && owners[j - 1] > owner; j--) {
-        owners[j] = owners[j - 1];
+      for (; j > 0 && keys[j - 1] > key; j--) {
+        keys[j] = keys[j - 1];
         rows[j] = rows[j - 1];
         weights[j] = weights[j - 1];
       }
-      owners[j] = owner;
+      keys[j] = key;
       rows[j] = row;
       weights[j] = weight;
     }
+  }
+
+  /** Ends a group where the key changes; returns the number of groups. */
+  private int groups(int count) {
     int groups = 0;
     for (int i = 0; i < count; i++) {
-      if (i + 1 == count || owners[i + 1] != owners[i]) {
+      if (i + 1 == count || keys[i + 1] != keys[i]) {
         groupEnd[groups++] = i + 1;
       }
     }

@@ -4,6 +4,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.config.Layout;
 import org.ep4j.engine.Arguments;
+import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
@@ -99,6 +100,19 @@ final class LowLatencyRouting {
     }
     MemorySegment.copy(
         topkWeights.segment(), ValueLayout.JAVA_FLOAT_UNALIGNED, 0, weights, 0, slots);
+  }
+
+  /**
+   * Reads the experts that order the sums of a combine.
+   *
+   * @param experts of each choice; any value for choices to skip
+   */
+  static void readExperts(Routing routing, LowLatencyRecord record, long[] experts) {
+    Tensor logical = routing.logicalIdx();
+    Tensor ids = logical == null ? routing.topkIdx() : logical;
+    for (int at = 0; at < record.tokens * record.topK; at++) {
+      experts[at] = id(ids, at);
+    }
   }
 
   private static long id(Tensor topkIdx, int at) {

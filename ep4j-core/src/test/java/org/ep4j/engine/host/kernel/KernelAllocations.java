@@ -22,7 +22,7 @@ import org.ep4j.tensor.ScaleKind;
  */
 final class KernelAllocations {
   /** Number of printed lines. */
-  static final int CALLS = 24;
+  static final int CALLS = 26;
 
   private static final int HIDDEN = 1024;
   private static final int ROWS = 7;
@@ -93,7 +93,11 @@ final class KernelAllocations {
     count("BF16 scaled groups, one rounding", () -> scaledGroups(DType.BF16, false));
     count("FP16 scaled groups", () -> scaledGroups(DType.FP16, true));
     count("FP32 scaled groups", () -> scaledGroups(DType.FP32, true));
-    count("weighted rows", () -> kernels.weightedReduce(rows, weights, ROWS, out, HIDDEN));
+    for (DType type : new DType[] {DType.BF16, DType.FP16, DType.FP32}) {
+      count(
+          type + " weighted rows",
+          () -> kernels.weightedReduce(type, rows, weights, ROWS, out, HIDDEN));
+    }
     count(
         "weighted groups",
         () -> kernels.weightedReduceGroups(rows, weights, groupEnd, 3, out, HIDDEN));

@@ -270,12 +270,40 @@ class RowSumsTest {
           grouped[i] = rounded(DType.BF16, sum);
         }
         MemorySegment out = memory.allocate(2L * elements);
-        kernels.weightedReduce(rows.addresses, weights, count, out.address(), elements);
+        kernels.weightedReduce(DType.BF16, rows.addresses, weights, count, out.address(), elements);
         assertResult(out, DType.BF16, whole, "weighted, seed " + (SEED + 2));
         kernels.weightedReduceGroups(
             rows.addresses, weights, groupEnd, groupEnd.length, out.address(), elements);
         assertResult(out, DType.BF16, grouped, "weighted groups, seed " + (SEED + 2));
         memory.assertMarginsUntouched();
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @MethodSource("org.ep4j.engine.host.kernel.KernelWidths#all")
+  void rowsOfAllTypesAreMultipliedAndAddedWithOneRounding(RowKernels kernels) {
+    Random random = new Random(SEED + 4);
+    for (int run = 0; run < 120; run++) {
+      int count = random.nextInt(10);
+      int elements = someElements(random, run);
+      float[] weights = someWeights(random, count);
+      for (DType type : new DType[] {DType.FP16, DType.FP32}) {
+        try (GuardedMemory memory = new GuardedMemory()) {
+          Rows rows = Rows.random(memory, random, type, count, elements);
+          int[] expected = new int[elements];
+          for (int i = 0; i < elements; i++) {
+            float sum = 0;
+            for (int r = 0; r < count; r++) {
+              sum = Math.fma(rows.values[r][i], weights[r], sum);
+            }
+            expected[i] = rounded(type, sum);
+          }
+          MemorySegment out = memory.allocate((long) elements * bytes(type));
+          kernels.weightedReduce(type, rows.addresses, weights, count, out.address(), elements);
+          assertResult(out, type, expected, "weighted " + type + ", seed " + (SEED + 4));
+          memory.assertMarginsUntouched();
+        }
       }
     }
   }

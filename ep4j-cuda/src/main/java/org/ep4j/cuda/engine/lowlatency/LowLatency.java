@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine.lowlatency;
 
 import java.lang.System.Logger.Level;
+import org.ep4j.CombineOrder;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -15,6 +16,7 @@ import org.ep4j.cuda.engine.failure.Completion;
 import org.ep4j.cuda.engine.failure.HostWords;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.struct.LowLatencyParameters;
+import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.lowlatency.Flights;
@@ -22,6 +24,7 @@ import org.ep4j.engine.lowlatency.LowLatencyChecks;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyFormats;
 import org.ep4j.engine.lowlatency.OutputShape;
+import org.ep4j.error.ErrorCode;
 import org.ep4j.execution.DeviceStream;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.Tensor;
@@ -135,6 +138,14 @@ public final class LowLatency {
     context.completion.requireUsable();
     LowLatencyDispatchOperation dispatch = dispatchOf(handle);
     Flights.requireReceived(dispatch.flight);
+    if (options.order() == CombineOrder.EXPERT) {
+      throw Arguments.invalid(
+          ErrorCode.CUDA_COMBINE_ORDER,
+          "order",
+          options.order(),
+          "CHOICE on GPUs",
+          "leave the order out, or open the buffer with engine(\"host\")");
+    }
     LowLatencyChecks.combine(
         shapeOf(dispatch.localExperts()),
         y,

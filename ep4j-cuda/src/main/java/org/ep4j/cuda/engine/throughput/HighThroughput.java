@@ -2,6 +2,7 @@ package org.ep4j.cuda.engine.throughput;
 
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
@@ -12,6 +13,7 @@ import org.ep4j.cuda.driver.DeviceCopies;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.context.OperationEnd;
 import org.ep4j.cuda.engine.context.RegionLayout;
+import org.ep4j.engine.Arguments;
 import org.ep4j.engine.DebugMode;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.OperationLayout;
@@ -187,6 +189,14 @@ public final class HighThroughput {
     CudaStream stream = context.stream(execution.stream());
     boolean capturing = execution.stream() != null && stream.capturing();
     CudaHandle handle = use(given);
+    if (options.order() == CombineOrder.EXPERT) {
+      throw Arguments.invalid(
+          ErrorCode.CUDA_COMBINE_ORDER,
+          "order",
+          options.order(),
+          "RANK on GPUs",
+          "leave the order out, or open the buffer with engine(\"host\")");
+    }
     HighThroughputChecks.combine(
         context.config,
         y,

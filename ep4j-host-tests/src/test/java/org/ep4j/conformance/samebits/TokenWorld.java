@@ -1,0 +1,204 @@
+package org.ep4j.conformance.samebits;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
+import org.ep4j.DispatchHandle;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.GroupedDispatch;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.group.Group;
+import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.Tensor;
+
+/** A world for tokens: ranks, nodes, places of experts and their replicas, tokens of each rank. */
+final class TokenWorld {
+  private static final int[] RANKS = {1, 2, 3, 4, 8};
+
+  private final TokenSet set;
+  private final boolean lowLatency;
+  private final int ranks;
+  private final int ranksPerNode;
+  private final ReplicatedPlacement placement;
+  private final boolean partialRounding;
+
+  /** By rank: its tokens in its order. */
+  private final List<List<Integer>> tokens = new ArrayList<>();
+
+  TokenWorld(Random random, TokenSet set, boolean lowLatency) {
+    this.set = set;
+    this.lowLatency = lowLatency;
+    ranks = RANKS[random.nextInt(RANKS.length)];
+    ranksPerNode = lowLatency ? 0 : random.nextInt(3) % ranks;
+    partialRounding = random.nextBoolean();
+    int physical = Math.max(ranks, set.experts) + random.nextInt(5);
+    int[] logicalOf = new int[physical];
+    int[] rankOf = new int[physical];
+    for (int p = 0; p < physical; p++) {
+      logicalOf[p] = p < set.experts ? p : random.nextInt(set.experts);
+      rankOf[p] = p < ranks ? p : random.nextInt(ranks);
+    }
+    int[] order = TokenSet.shuffled(random, physical);
+    int[] placed = new int[physical];
+    Arrays.setAll(placed, p -> rankOf[order[p]]);
+    placement =
+        ReplicatedPlacement.of(ExpertPlacement.table(placed, ranks), logicalOf, set.experts);
+    for (int r = 0; r < ranks; r++) {
+      tokens.add(new ArrayList<>());
+    }
+    for (int t : TokenSet.shuffled(random, set.tokens())) {
+      // Without some tokens: others have other batch mates.
+      if (random.nextInt(10) > 0) {
+        tokens.get(random.nextInt(ranks)).add(t);
+      }
+    }
+  }
+
+  /** The results of the tokens that take part, by token; null for the others. */
+  float[][] run() {
+    float[][] results = new float[set.tokens()][];
+    ThreadRanks.run(
+        ranks,
+        group -> {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config())) {
+            float[] sums = lowLatency ? lowLatency(buffer, group) : highThroughput(buffer, group);
+            List<Integer> own = tokens.get(group.rank());
+            for (int n = 0; n < own.size(); n++) {
+              results[own.get(n)] = Arrays.copyOfRange(sums, n * set.hidden, (n + 1) * set.hidden);
+            }
+          }
+        });
+    return results;
+  }
+
+  private BufferConfig config() {
+    BufferConfig.Builder config =
+        BufferConfig.builder()
+            .engine(EngineName.HOST)
+            .hidden(set.hidden)
+            .topK(set.topK)
+            .placement(placement.placement())
+            .ranksPerNode(ranksPerNode);
+    int most = Math.max(1, set.tokens());
+    return lowLatency
+        ? config.lowLatency(most).build()
+        : config
+            .highThroughput(
+                HighThroughputConfig.builder()
+                    .maxTokens(most)
+                    .rowDType(set.dtype)
+                    .layouts(Layout.EXPERT_MAJOR)
+                    .build())
+            .build();
+  }
+
+  private float[] highThroughput(ExpertBuffer buffer, Group group) {
+    int rank = group.rank();
+    GroupedDispatch received = buffer.dispatchGrouped(rows(rank, set.x, 1, 0), routing(rank));
+    Tensor starts = received.expertOffsets();
+    Tensor out = received.combineInput(set.dtype);
+    for (int local = 0; local < received.counts().size(0); local++) {
+      long from = starts.getLong(local);
+      apply(rank, local, received.x(), out, from, from + received.counts().getInt(local));
+    }
+    CombineOptions.Builder options =
+        CombineOptions.builder()
+            .order(CombineOrder.EXPERT)
+            .applyWeights(set.applied)
+            .partialRounding(partialRounding);
+    if (set.biases == 1) {
+      options.bias(rows(rank, set.bias, 2, 0));
+    } else if (set.biases == 2) {
+      options.bias(rows(rank, set.bias, 2, 0), rows(rank, set.bias, 2, 1));
+    }
+    try (DispatchHandle handle = received.handle()) {
+      return buffer.combine(out, handle, options.build()).x().toFloatArray();
+    }
+  }
+
+  private float[] lowLatency(ExpertBuffer buffer, Group group) {
+    int rank = group.rank();
+    Routing routing = routing(rank);
+    LowLatencyDispatch received =
+        buffer.lowLatencyDispatch(
+            rows(rank, set.x, 1, 0),
+            routing,
+            LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build());
+    Tensor x = received.x();
+    Tensor out = buffer.lowLatencyCombineBuffer(received.handle());
+    long space = x.size(1);
+    Tensor from = x.reshape(x.size(0) * space, set.hidden);
+    Tensor to = out.reshape(x.size(0) * space, set.hidden);
+    for (int local = 0; local < x.size(0); local++) {
+      apply(rank, local, from, to, local * space, local * space + received.counts().getInt(local));
+    }
+    return buffer
+        .lowLatencyCombine(
+            out,
+            routing,
+            received.handle(),
+            LowLatencyCombineOptions.builder().order(CombineOrder.EXPERT).zeroCopy(true).build())
+        .x()
+        .toFloatArray();
+  }
+
+  private void apply(int rank, int local, Tensor x, Tensor out, long from, long to) {
+    long expert = placement.logicalOf(placement.placement().expertAt(rank, local));
+    for (long row = from; row < to; row++) {
+      out.rows(row, row + 1).copyFrom(set.expert(expert, x.rows(row, row + 1).toFloatArray()));
+    }
+  }
+
+  /** Row {@code stride * t + at} of each token t of a rank. */
+  private Tensor rows(int rank, float[][] all, int stride, int at) {
+    List<Integer> own = tokens.get(rank);
+    float[] values = new float[own.size() * set.hidden];
+    for (int n = 0; n < own.size(); n++) {
+      System.arraycopy(all[stride * own.get(n) + at], 0, values, n * set.hidden, set.hidden);
+    }
+    return Tensor.fromFloats(values, lowLatency ? DType.BF16 : set.dtype, own.size(), set.hidden);
+  }
+
+  private Routing routing(int rank) {
+    List<Integer> own = tokens.get(rank);
+    long[] ids = new long[own.size() * set.topK];
+    float[] weights = new float[ids.length];
+    for (int n = 0; n < own.size(); n++) {
+      System.arraycopy(set.ids[own.get(n)], 0, ids, n * set.topK, set.topK);
+      System.arraycopy(set.weights[own.get(n)], 0, weights, n * set.topK, set.topK);
+    }
+    Routing logical =
+        Routing.of(Tensor.of(ids, own.size(), set.topK), Tensor.of(weights, own.size(), set.topK));
+    return placement.physicalRouting(logical, rank);
+  }
+
+  @Override
+  public String toString() {
+    return "%d ranks, %d a node, %s, %d tokens, hidden %d, top-%d of %d, %s, %d biases, weights %s"
+        .formatted(
+            ranks,
+            ranksPerNode,
+            lowLatency ? "low latency" : "high throughput",
+            set.tokens(),
+            set.hidden,
+            set.topK,
+            set.experts,
+            set.dtype,
+            set.biases,
+            set.applied);
+  }
+}
