@@ -182,6 +182,11 @@ public enum ErrorCode {
       "A tensor passed to the C interface has gaps or another order of dimensions.",
       "Make the tensor contiguous and row-major. Only scales may be column-major."),
 
+  METRICS_SETTING(
+      1050,
+      "A limit of metrics is not positive, or a tag has a key that the meters have already.",
+      "Pass a limit of 1 or more, and keys other than those that the message lists."),
+
   GROUP_SIZE(
       1100,
       "The rank or the size of a group is out of range.",
@@ -694,6 +699,11 @@ public enum ErrorCode {
       "A relocation of experts has not begun, is not committed yet, has failed, or is closed.",
       "Call begin(), then commit() on all ranks. After a failure close the relocation on all ranks and"
           + " open another; the weights and the placement are those before begin()."),
+
+  METRICS_STATE(
+      2220,
+      "Metrics are closed, or a registry has the same meters of another buffer.",
+      "Build metrics of an open buffer, and give each buffer of a process tags of its own."),
 
   // 2300 to 2599: calls that the state of a buffer, a handle or a hook does not allow.
 
