@@ -52,7 +52,7 @@ class ExpertBufferMetricsTest {
   /** A line of the text format: a name, labels in quotes, a number. */
   private static final Pattern SAMPLE =
       Pattern.compile(
-          "[a-z_]+\\{(?:[a-zA-Z_][a-zA-Z0-9_]*=\"(?:[^\"\\\\]|\\\\[\"\\\\n])*+\",?)+} [-+0-9.eENaInf]+");
+          "[a-z0-9_]+\\{(?:[a-zA-Z_][a-zA-Z0-9_]*=\"(?:[^\"\\\\]|\\\\[\"\\\\n])*+\",?)+} [-+0-9.eENaInf]+");
 
   /** A test of one rank of two. */
   @FunctionalInterface
@@ -247,9 +247,10 @@ class ExpertBufferMetricsTest {
                       () -> {
                         while (running.get() > 0) {
                           registry.scrape();
+                          pause(1);
                         }
                       });
-          for (int i = 0; i < 600; i++) {
+          for (int i = 0; i < 300; i++) {
             SmallJob.step(metrics.buffer());
             Thread.sleep(2);
           }
@@ -276,7 +277,7 @@ class ExpertBufferMetricsTest {
           Thread.ofPlatform()
               .start(
                   () -> {
-                    pause();
+                    pause(AFTER_INTERVAL_MILLIS);
                     if (registry.scrape().contains("ep4j_operation_wait_seconds")) {
                       scraped.countDown();
                     }
@@ -286,9 +287,9 @@ class ExpertBufferMetricsTest {
         });
   }
 
-  private static void pause() {
+  private static void pause(long millis) {
     try {
-      Thread.sleep(AFTER_INTERVAL_MILLIS);
+      Thread.sleep(millis);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
@@ -479,7 +480,7 @@ class ExpertBufferMetricsTest {
     String hostile = "a\"} 1\nep4j_memory_bytes{rank=\"9\\\u2028\u0000 \uD83D\uDE00é{}=,";
     Tags tags =
         Tags.of(
-            "team name", hostile, "1st", "x".repeat(100_000), "größe", "", "a.b", "#", "le", "5");
+            "team name", hostile, "1st", "x".repeat(5000), "größe", "", "a.b", "#", "le", "5");
     onTwoRanks(
         TIMEOUT,
         (group, original, ignored) -> {
@@ -493,8 +494,8 @@ class ExpertBufferMetricsTest {
                     .filter(line -> !line.startsWith("#") && !line.isEmpty())
                     .toList();
             assertThat(samples).hasSizeGreaterThan(20);
-            assertThat(samples).allMatch(line -> SAMPLE.matcher(line).matches());
             assertThat(samples)
+                .allMatch(line -> SAMPLE.matcher(line).matches())
                 .allMatch(line -> line.contains("rank=\"" + group.rank() + "\""))
                 .allMatch(line -> line.contains("team_name=\"a\\\"} 1\\nep4j_memory_bytes{"));
           }

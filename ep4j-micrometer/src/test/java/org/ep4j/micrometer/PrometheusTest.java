@@ -43,7 +43,7 @@ import org.snakeyaml.engine.v2.api.Load;
 import org.snakeyaml.engine.v2.api.LoadSettings;
 
 /**
- * A job of two ranks, scraped by a real Prometheus, which answers every query of the dashboard and
+ * A job of three ranks, scraped by a real Prometheus, which answers every query of the dashboard and
  * of the alert rules. Rank 1 comes late to every operation, experts of rank 0 get three quarters of
  * the tokens, and one operation times out.
  */
@@ -194,7 +194,7 @@ class PrometheusTest {
 
   private void runJob() {
     ThreadRanks.run(
-        2,
+        3,
         group -> {
           try (ExpertBuffer original =
                   ExpertBuffer.open(group, SmallJob.config(Duration.ofSeconds(1)));
