@@ -28,7 +28,14 @@ import java.util.stream.Stream;
  */
 public final class Site {
   private static final List<String> PLACES =
-      List.of("", "docs", "docs/design", "docs/performance", "docs/archive", "benchmarks");
+      List.of(
+          "",
+          "docs",
+          "docs/design",
+          "docs/observability",
+          "docs/performance",
+          "docs/archive",
+          "benchmarks");
 
   private static final Pattern LINK = Pattern.compile("\\]\\(([^)#\\s]+)(?:#[^)\\s]+)?\\)");
   private static final Pattern CODE = Pattern.compile("`([^`]+)`");

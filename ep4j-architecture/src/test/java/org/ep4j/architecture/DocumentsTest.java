@@ -86,7 +86,14 @@ class DocumentsTest {
   private static List<Path> pages() throws IOException {
     List<Path> pages = new ArrayList<>();
     for (String place :
-        List.of("", "docs", "docs/design", "docs/performance", "docs/archive", "benchmarks")) {
+        List.of(
+            "",
+            "docs",
+            "docs/design",
+            "docs/observability",
+            "docs/performance",
+            "docs/archive",
+            "benchmarks")) {
       try (Stream<Path> files = Files.list(Repository.repository().resolve(place))) {
         files.filter(file -> file.toString().endsWith(".md")).forEach(pages::add);
       }

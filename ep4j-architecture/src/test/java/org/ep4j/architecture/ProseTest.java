@@ -37,6 +37,10 @@ class ProseTest {
   private static final Map<String, String> EXCEPTIONS =
       Map.of("experimental: young", "a row of VocabularyTest");
 
+  /** Directories of pages. */
+  private static final List<String> PLACES =
+      List.of("docs", "docs/design", "docs/observability", "docs/performance", "benchmarks");
+
   private static final Pattern PROSE =
       Pattern.compile(
           "/\\*(?s:.*?)\\*/|//[^\\n]*|\"\"\"(?s:.*?)\"\"\""
@@ -86,7 +90,7 @@ class ProseTest {
     Path repository = Repository.repository();
     List<Path> files = new ArrayList<>(List.of(repository.resolve("README.md")));
     files.add(repository.resolve("CONTRIBUTING.md"));
-    for (String place : List.of("docs", "docs/design", "docs/performance", "benchmarks")) {
+    for (String place : PLACES) {
       try (Stream<Path> pages = Files.list(repository.resolve(place))) {
         pages.filter(page -> page.toString().endsWith(".md")).forEach(files::add);
       }

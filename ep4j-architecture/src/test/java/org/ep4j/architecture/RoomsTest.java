@@ -49,6 +49,7 @@ class RoomsTest {
           c: c.struct engine memory group
           c.struct: memory
           relocation: wire memory group
+          micrometer: observe
           wire.direct: wire wire.support memory group
           rdma.verbs: rdma.verbs.bindings rdma.verbs.ports wire wire.support memory group
           rdma.verbs.bindings: wire
@@ -134,6 +135,10 @@ class RoomsTest {
           group.protocol: group
           """);
 
+  /** Packages that also use a library. */
+  private static final Map<String, String> LIBRARIES =
+      Map.of(name("micrometer"), "io.micrometer..");
+
   /**
    * Arrows that point up. {@code Group.join} and {@code ThreadRanks} start what implements the
    * interface beside them; {@code Wires} opens wires by a step of the support package.
@@ -159,6 +164,7 @@ class RoomsTest {
                   Stream.of(
                           room.getValue().stream(),
                           Stream.of(room.getKey()),
+                          Stream.ofNullable(LIBRARIES.get(room.getKey())),
                           API_PARTS.contains(room.getKey())
                               ? Stream.<String>empty()
                               : Stream.concat(Stream.of(API), API_PARTS.stream()),

@@ -493,7 +493,8 @@ class ExpertBufferMetricsTest {
                 Arrays.stream(registry.scrape().split("\n", -1))
                     .filter(line -> !line.startsWith("#") && !line.isEmpty())
                     .toList();
-            assertThat(samples).hasSizeGreaterThan(20);
+            // As docs/observability/README.md says: 40, and one for each expert and peer.
+            assertThat(samples).hasSize(40 + SmallJob.EXPERTS / 2 + 1);
             assertThat(samples)
                 .allMatch(line -> SAMPLE.matcher(line).matches())
                 .allMatch(line -> line.contains("rank=\"" + group.rank() + "\""))

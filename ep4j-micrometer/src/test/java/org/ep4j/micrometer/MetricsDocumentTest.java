@@ -22,7 +22,7 @@ class MetricsDocumentTest {
   private static final Path DOCUMENTS =
       Path.of("").toAbsolutePath().resolveSibling("docs/observability");
 
-  private static final Pattern NAME = Pattern.compile("\\bep4j_[a-z_]+");
+  private static final Pattern NAME = Pattern.compile("(?<![:\\w])ep4j_[a-z_]+");
 
   @Test
   void thePageHasTheTableOfAllMeters() throws IOException {
