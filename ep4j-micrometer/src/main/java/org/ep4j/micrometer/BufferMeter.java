@@ -16,8 +16,7 @@ enum BufferMeter {
   BARRIER_DURATION(CALLS, TIMER, "ep4j.barrier.duration", "seconds", "calls of barrier"),
   RECOVERY_DURATION(
       CALLS, TIMER, "ep4j.recovery.duration", "seconds", "calls of reset and readmit", "call"),
-  TIMEOUTS(
-      CALLS, COUNTER, "ep4j.timeouts", "timeouts", "calls that ended in PeerTimeoutException"),
+  TIMEOUTS(CALLS, COUNTER, "ep4j.timeouts", "timeouts", "calls that ended in PeerTimeoutException"),
   TIMEOUT_PEER(
       CALLS, GAUGE, "ep4j.timeout.peer", "", "the rank that the last timeout named; NaN before"),
   FAILURES(
@@ -135,16 +134,19 @@ enum BufferMeter {
 
   final String meaning;
 
-  /** Keys of its tags beside {@code rank} and those of the user. */
-  final List<String> tags;
+  private final String tags;
 
-  BufferMeter(
-      Origin origin, Kind kind, String id, String unit, String meaning, String... tags) {
+  BufferMeter(Origin origin, Kind kind, String id, String unit, String meaning, String... tags) {
     this.origin = origin;
     this.kind = kind;
     this.id = id;
     this.unit = unit;
     this.meaning = meaning;
-    this.tags = List.of(tags);
+    this.tags = String.join(",", tags);
+  }
+
+  /** Keys of its tags beside {@code rank} and those of the user. */
+  List<String> tags() {
+    return tags.isEmpty() ? List.of() : List.of(tags.split(",", -1));
   }
 }

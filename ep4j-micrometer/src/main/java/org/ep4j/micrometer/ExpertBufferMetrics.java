@@ -34,20 +34,20 @@ import org.ep4j.execution.Execution;
  *   <li>calls through {@link #buffer()}: durations, timeouts, recoveries. They record nothing for
  *       calls that go to the original buffer. The duration of an asynchronous call ends when the
  *       call returns.
- *   <li>{@link ExpertBuffer#statistics()}: rows, bytes, memory. Only the thread that uses the buffer
- *       may ask for them, so meters show the last sample: the host engine's is taken at the end of
- *       synchronous calls through {@link #buffer()}, once a second at most. For other engines, whose
- *       statistics wait for the device, the program calls {@link #sample()}.
+ *   <li>{@link ExpertBuffer#statistics()}: rows, bytes, memory. Only the thread that uses the
+ *       buffer may ask for them, so meters show the last sample: the host engine's is taken at the
+ *       end of synchronous calls through {@link #buffer()}, once a second at most. For other
+ *       engines, whose statistics wait for the device, the program calls {@link #sample()}.
  *   <li>{@link ExpertBuffer#observe()}: waits for other ranks, tokens of experts. Only engines that
  *       record waits have these meters.
  * </ul>
  *
- * <p><b>Threads:</b> the thread that uses the buffer builds the metrics and calls {@link #sample()}.
- * All else may be called by any thread. Reading meters neither waits nor throws, nor does it make an
- * operation wait.
+ * <p><b>Threads:</b> the thread that uses the buffer builds the metrics and calls {@link
+ * #sample()}. All else may be called by any thread. Reading meters neither waits nor throws, nor
+ * does it make an operation wait.
  *
- * <p>{@link #close()} removes the meters from their registries; so does closing {@link #buffer()}. A
- * registry keeps meters that are not closed, with their last values.
+ * <p>{@link #close()} removes the meters from their registries; so does closing {@link #buffer()}.
+ * A registry keeps meters that are not closed, with their last values.
  */
 public final class ExpertBufferMetrics implements MeterBinder, AutoCloseable {
   private static final String RANK = "rank";
@@ -205,8 +205,7 @@ public final class ExpertBufferMetrics implements MeterBinder, AutoCloseable {
       }
     }
     if (readings.hasRest()) {
-      meters.counter(
-          BufferMeter.EXPERT_TOKENS, Tags.of("expert", REST), r -> r.seen().rest());
+      meters.counter(BufferMeter.EXPERT_TOKENS, Tags.of("expert", REST), r -> r.seen().rest());
     }
   }
 
@@ -288,7 +287,7 @@ public final class ExpertBufferMetrics implements MeterBinder, AutoCloseable {
      */
     public Builder tags(Iterable<? extends Tag> value) {
       Set<String> own = new TreeSet<>(Set.of(RANK));
-      Arrays.stream(BufferMeter.values()).forEach(meter -> own.addAll(meter.tags));
+      Arrays.stream(BufferMeter.values()).forEach(meter -> own.addAll(meter.tags()));
       Tags all = Tags.empty();
       for (Tag tag : value) {
         if (own.contains(tag.getKey())) {

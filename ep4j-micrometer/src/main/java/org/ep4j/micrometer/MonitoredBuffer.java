@@ -22,8 +22,7 @@ import org.ep4j.routing.Routing;
 import org.ep4j.tensor.Tensor;
 
 /** A buffer whose operations are recorded. Results are those of the original buffer. */
-record MonitoredBuffer(ExpertBuffer original, ExpertBufferMetrics metrics)
-    implements ExpertBuffer {
+record MonitoredBuffer(ExpertBuffer original, ExpertBufferMetrics metrics) implements ExpertBuffer {
   @Override
   public Dispatch dispatch(Layout layout, Tokens tokens, Routing routing, DispatchOptions options) {
     long begin = System.nanoTime();
@@ -38,7 +37,8 @@ record MonitoredBuffer(ExpertBuffer original, ExpertBufferMetrics metrics)
   }
 
   @Override
-  public Dispatch dispatch(Layout layout, Tokens tokens, DispatchHandle handle, Execution execution) {
+  public Dispatch dispatch(
+      Layout layout, Tokens tokens, DispatchHandle handle, Execution execution) {
     long begin = System.nanoTime();
     Dispatch result;
     try {
@@ -64,7 +64,8 @@ record MonitoredBuffer(ExpertBuffer original, ExpertBufferMetrics metrics)
   }
 
   @Override
-  public LowLatencyDispatch lowLatencyDispatch(Layout layout, Tensor x, Routing routing, LowLatencyDispatchOptions options) {
+  public LowLatencyDispatch lowLatencyDispatch(
+      Layout layout, Tensor x, Routing routing, LowLatencyDispatchOptions options) {
     long begin = System.nanoTime();
     LowLatencyDispatch result;
     try {
@@ -77,7 +78,8 @@ record MonitoredBuffer(ExpertBuffer original, ExpertBufferMetrics metrics)
   }
 
   @Override
-  public LowLatencyCombine lowLatencyCombine(Tensor y, Routing routing, LowLatencyHandle handle, LowLatencyCombineOptions options) {
+  public LowLatencyCombine lowLatencyCombine(
+      Tensor y, Routing routing, LowLatencyHandle handle, LowLatencyCombineOptions options) {
     long begin = System.nanoTime();
     LowLatencyCombine result;
     try {

@@ -50,7 +50,7 @@ final class RegistryMeters {
     Timer timer =
         Timer.builder(meter.id)
             .description(meter.meaning)
-            .tags(common.and(call.tags))
+            .tags(common.and(call.tags()))
             .register(registry);
     add(timer);
     timers.put(call, timer);

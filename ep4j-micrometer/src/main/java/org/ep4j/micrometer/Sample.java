@@ -15,10 +15,7 @@ import org.ep4j.tensor.Tensor;
  * @param nanos time of the sample, as System.nanoTime
  */
 record Sample(
-    BufferStatistics statistics,
-    int maskedRanks,
-    Map<String, Long> sentThroughPort,
-    long nanos) {
+    BufferStatistics statistics, int maskedRanks, Map<String, Long> sentThroughPort, long nanos) {
   /** Reads the buffer; called by the thread that uses it. */
   static Sample of(ExpertBuffer buffer) {
     BufferStatistics statistics = buffer.statistics();

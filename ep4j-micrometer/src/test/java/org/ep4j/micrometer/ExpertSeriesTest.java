@@ -66,7 +66,7 @@ class ExpertSeriesTest {
     series.update(log.snapshot());
 
     assertThat(series.counted()).startsWith(100, 106, 98, 97).endsWith(0, 0);
-    long rest = IntStream.range(4, EXPERTS).map(i -> 100 - i).sum() + 5;
+    long rest = IntStream.range(4, EXPERTS).mapToLong(i -> 100 - i).sum() + 5;
     assertThat(series.rest()).isEqualTo(rest);
   }
 

@@ -36,7 +36,7 @@ class MetricsDocumentTest {
   }
 
   private static String row(BufferMeter meter) {
-    String tags = meter.tags.stream().map(tag -> "`" + tag + "`").collect(Collectors.joining(", "));
+    String tags = meter.tags().stream().map(tag -> "`" + tag + "`").collect(Collectors.joining(", "));
     return "| `%s` | `%s` | %s | %s | %s | %s | %s |"
         .formatted(
             meter.id,
@@ -79,7 +79,8 @@ class MetricsDocumentTest {
               .map(MatchResult::group)
               .collect(Collectors.toCollection(TreeSet::new));
       if (file.equals("README.md")) {
-        Arrays.stream(BufferMeter.values()).map(MetricsDocumentTest::prometheusName)
+        Arrays.stream(BufferMeter.values())
+            .map(MetricsDocumentTest::prometheusName)
             .forEach(used::remove);
       }
       assertThat(known).as(file).containsAll(used);
@@ -90,7 +91,6 @@ class MetricsDocumentTest {
   @Test
   void theDashboardShowsEveryMeter() throws IOException {
     String dashboard = Files.readString(DOCUMENTS.resolve("grafana-dashboard.json"));
-    assertThat(BufferMeter.values())
-        .allMatch(meter -> dashboard.contains(prometheusName(meter)));
+    assertThat(BufferMeter.values()).allMatch(meter -> dashboard.contains(prometheusName(meter)));
   }
 }

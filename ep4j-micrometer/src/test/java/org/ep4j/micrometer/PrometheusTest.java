@@ -31,7 +31,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.Group;
@@ -43,9 +43,9 @@ import org.snakeyaml.engine.v2.api.Load;
 import org.snakeyaml.engine.v2.api.LoadSettings;
 
 /**
- * A job of three ranks, scraped by a real Prometheus, which answers every query of the dashboard and
- * of the alert rules. Rank 1 comes late to every operation, experts of rank 0 get three quarters of
- * the tokens, and one operation times out.
+ * A job of three ranks, scraped by a real Prometheus, which answers every query of the dashboard
+ * and of the alert rules. Rank 1 comes late to every operation, experts of rank 0 get three
+ * quarters of the tokens, and one operation times out.
  */
 class PrometheusTest {
   private static final Path DOCUMENTS =
@@ -67,14 +67,13 @@ class PrometheusTest {
   private final PrometheusMeterRegistry hostile =
       new PrometheusMeterRegistry(PrometheusConfig.DEFAULT);
 
-  /** What the job does next; rank 0 reads it for all ranks. */
-  private enum Next {
-    STEP,
-    TIME_OUT,
-    END
-  }
+  private static final int STEP = 0;
+  private static final int TIME_OUT = 1;
+  private static final int END = 2;
 
-  private final AtomicReference<Next> next = new AtomicReference<>(Next.STEP);
+  /** What the job does next; rank 0 reads it for all ranks. */
+  private final AtomicInteger next = new AtomicInteger(STEP);
+
   private String server = "";
 
   @Test
@@ -99,7 +98,7 @@ class PrometheusTest {
     try {
       await("max(ep4j_operations_total) > 50");
       await("min(count_over_time(ep4j_timeouts_total[1m])) > 4");
-      next.set(Next.TIME_OUT);
+      next.set(TIME_OUT);
       await("sum(ep4j_timeouts_total) == 1");
       await("min(ep4j_operation_period_seconds) > 0");
       await("job_peer:ep4j_lateness_seconds:median > 0");
@@ -111,7 +110,7 @@ class PrometheusTest {
       checkHostileTags();
       assertThat(job.isAlive()).isTrue();
     } finally {
-      next.set(Next.END);
+      next.set(END);
       boolean ended = job.join(LIMIT);
       prometheus.destroy();
       if (!prometheus.waitFor(10, TimeUnit.SECONDS)) {
@@ -214,15 +213,15 @@ class PrometheusTest {
 
   private void run(Group group, ExpertBuffer buffer) throws InterruptedException {
     while (true) {
-      byte[] mine = {(byte) next.get().ordinal()};
-      Next now = Next.values()[group.allGather(mine, LIMIT)[0][0]];
-      if (now == Next.END) {
+      byte[] mine = {next.byteValue()};
+      int now = group.allGather(mine, LIMIT)[0][0];
+      if (now == END) {
         return;
       }
-      if (now == Next.TIME_OUT) {
+      if (now == TIME_OUT) {
         if (group.rank() == 0) {
           assertThatThrownBy(() -> SmallJob.step(buffer)).isInstanceOf(PeerTimeoutException.class);
-          next.compareAndSet(Next.TIME_OUT, Next.STEP);
+          next.compareAndSet(TIME_OUT, STEP);
         }
         group.barrier(LIMIT);
         buffer.reset();

@@ -43,8 +43,7 @@ final class SmallJob {
   }
 
   static void lowLatencyStep(ExpertBuffer buffer) {
-    LowLatencyDispatch received =
-        buffer.lowLatencyDispatch(rows(), routing(), BF16);
+    LowLatencyDispatch received = buffer.lowLatencyDispatch(rows(), routing(), BF16);
     buffer.lowLatencyCombine(
         received.x(), routing(), received.handle(), LowLatencyCombineOptions.DEFAULT);
   }
