@@ -20,8 +20,10 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
+import java.util.Queue;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -29,6 +31,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.ep4j.BufferStatistics;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
 import org.ep4j.error.InvalidArgumentException;
@@ -221,19 +224,23 @@ class ExpertBufferMetricsTest {
   }
 
   @Test
-  void errorsOfTheCallerAreNoFailures() {
+  void errorsOfPeersAndMachinesAreFailuresThoseOfTheCallerAreNot() {
     Failures failures = new Failures();
     failures.count(new IllegalArgumentException("a shape"));
     failures.count(new IllegalStateException("a handle"));
-
     assertThat(failures.others()).isZero();
+
+    failures.count(new Ep4jException(ErrorCode.OPERATION_INTERRUPTED, "an interrupt"));
+    assertThat(failures.others()).isEqualTo(1);
     assertThat(failures.timeouts()).isZero();
+    assertThat(failures.timeoutPeer()).isNaN();
   }
 
   /** Statistics of a rank belong to its thread: a scrape that asked for them would end calls. */
   @Test
   void scrapesDisturbNoOperation() {
     AtomicInteger running = new AtomicInteger(2);
+    Queue<Throwable> failed = new ConcurrentLinkedQueue<>();
     PrometheusMeterRegistry registry = new PrometheusMeterRegistry(PrometheusConfig.DEFAULT);
     onTwoRanks(
         TIMEOUT,
@@ -246,7 +253,7 @@ class ExpertBufferMetricsTest {
                   .start(
                       () -> {
                         while (running.get() > 0) {
-                          registry.scrape();
+                          scrape(registry, failed);
                           pause(1);
                         }
                       });
@@ -258,6 +265,15 @@ class ExpertBufferMetricsTest {
           assertThat(scraper.join(TIMEOUT)).isTrue();
           assertThat(operations(registry, "dispatch", "high_throughput")).isPositive();
         });
+    assertThat(failed).isEmpty();
+  }
+
+  private static void scrape(PrometheusMeterRegistry registry, Queue<Throwable> failed) {
+    try {
+      registry.scrape();
+    } catch (RuntimeException e) {
+      failed.add(e);
+    }
   }
 
   @Test

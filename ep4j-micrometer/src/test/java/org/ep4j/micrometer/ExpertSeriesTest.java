@@ -25,6 +25,7 @@ class ExpertSeriesTest {
     Random random = new Random(seed);
     ExpertSeries series = new ExpertSeries(log.snapshot(), 3);
     long sent = 0;
+    long increases = 0;
     int changes = 0;
     for (int step = 0; step < 2000; step++) {
       boolean[] before = series.own();
@@ -42,7 +43,9 @@ class ExpertSeriesTest {
       boolean[] after = series.own();
       assertThat(own(series)).as("seed %d", seed).isEqualTo(3);
       assertThat(series.rest()).isGreaterThanOrEqualTo(rest);
+      increases += series.rest() - rest;
       for (int i = 0; i < EXPERTS; i++) {
+        increases += before[i] ? series.counted()[i] - counted[i] : 0;
         if (before[i] && after[i]) {
           assertThat(series.counted()[i]).isGreaterThanOrEqualTo(counted[i]);
         } else if (after[i]) {
@@ -52,7 +55,7 @@ class ExpertSeriesTest {
       changes += Arrays.equals(before, after) ? 0 : 1;
     }
     assertThat(changes).as("seed %d", seed).isBetween(2, 200);
-    assertThat(sent).isPositive();
+    assertThat(increases).as("seed %d", seed).isEqualTo(sent).isPositive();
   }
 
   @Test

@@ -36,7 +36,8 @@ class MetricsDocumentTest {
   }
 
   private static String row(BufferMeter meter) {
-    String tags = meter.tags().stream().map(tag -> "`" + tag + "`").collect(Collectors.joining(", "));
+    String tags =
+        meter.tags().stream().map(tag -> "`" + tag + "`").collect(Collectors.joining(", "));
     return "| `%s` | `%s` | %s | %s | %s | %s | %s |"
         .formatted(
             meter.id,
