@@ -184,7 +184,7 @@ public enum ErrorCode {
 
   METRICS_SETTING(
       1050,
-      "A limit of metrics is not positive, or a tag has a key that the meters have already.",
+      "A limit of metrics is not positive, or a tag has a key that is empty, reserved or taken.",
       "Pass a limit of 1 or more, and keys other than those that the message lists."),
 
   GROUP_SIZE(

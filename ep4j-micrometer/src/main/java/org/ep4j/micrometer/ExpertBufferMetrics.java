@@ -5,10 +5,7 @@ import io.micrometer.core.instrument.Tag;
 import io.micrometer.core.instrument.Tags;
 import io.micrometer.core.instrument.binder.MeterBinder;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
-import java.util.Set;
-import java.util.TreeSet;
 import java.util.concurrent.locks.ReentrantLock;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.config.EngineName;
@@ -50,8 +47,6 @@ import org.ep4j.execution.Execution;
  * A registry keeps meters that are not closed, with their last values.
  */
 public final class ExpertBufferMetrics implements MeterBinder, AutoCloseable {
-  private static final String RANK = "rank";
-
   /** Value of the tag of experts that share a counter. */
   private static final String REST = "rest";
 
@@ -79,7 +74,7 @@ public final class ExpertBufferMetrics implements MeterBinder, AutoCloseable {
     ExpertBuffer buffer = builder.buffer;
     rank = buffer.rank();
     ranks = buffer.worldSize();
-    tags = builder.tags.and(RANK, String.valueOf(rank));
+    tags = builder.tags.and(TagKeys.RANK, String.valueOf(rank));
     maxPeers = builder.maxPeers;
     samplesItself = buffer.engine().equals(EngineName.HOST);
     readings = new Readings(buffer, lock, this::updateCounters, builder.maxExperts);
@@ -283,24 +278,11 @@ public final class ExpertBufferMetrics implements MeterBinder, AutoCloseable {
      * Tags of all meters, beside {@code rank}. Buffers of one process need different ones, with the
      * same keys.
      *
-     * @throws InvalidArgumentException if a key is one of the meters' own
+     * @throws InvalidArgumentException if a key is empty, one of the meters' own, or in Prometheus
+     *     the same as another one or reserved
      */
     public Builder tags(Iterable<? extends Tag> value) {
-      Set<String> own = new TreeSet<>(Set.of(RANK));
-      Arrays.stream(BufferMeter.values()).forEach(meter -> own.addAll(meter.tags()));
-      Tags all = Tags.empty();
-      for (Tag tag : value) {
-        if (own.contains(tag.getKey())) {
-          throw new InvalidArgumentException(
-              ErrorCode.METRICS_SETTING,
-              "tags",
-              tag.getKey(),
-              "none of " + own,
-              "choose another key; the meters have this one already");
-        }
-        all = all.and(tag);
-      }
-      tags = all;
+      tags = TagKeys.checked(value);
       return this;
     }
 

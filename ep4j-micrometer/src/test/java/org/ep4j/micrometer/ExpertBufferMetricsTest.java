@@ -384,11 +384,17 @@ class ExpertBufferMetricsTest {
         TIMEOUT,
         (group, original, metrics) -> {
           var builder = ExpertBufferMetrics.builder(original);
-          for (String key : List.of("rank", "peer", "expert", "port", "mode", "call")) {
+          for (String key :
+              List.of("rank", "peer", "expert", "port", "mode", "call", "le", "quantile", "")) {
             assertThatThrownBy(() -> builder.tags(Tags.of(key, "x")))
                 .isInstanceOfSatisfying(
                     InvalidArgumentException.class,
                     e -> assertThat(e.errorCode()).isEqualTo(ErrorCode.METRICS_SETTING));
+          }
+          for (String other : List.of("a_b", "a b", "a.b", "aäb")) {
+            assertThatThrownBy(() -> builder.tags(List.of(Tag.of("a-b", ""), Tag.of(other, ""))))
+                .isInstanceOf(InvalidArgumentException.class)
+                .hasMessageContaining("'" + other + "'");
           }
           assertThatThrownBy(() -> builder.maxExperts(0))
               .isInstanceOf(InvalidArgumentException.class)
@@ -496,7 +502,19 @@ class ExpertBufferMetricsTest {
   void hostileTagsStayInsideTheirQuotes() {
     String hostile = "a\"} 1\nep4j_memory_bytes{rank=\"9\\\u2028\u0000 \uD83D\uDE00é{}=,";
     Tags tags =
-        Tags.of("team name", hostile, "1st", "x".repeat(5000), "größe", "", "a.b", "#", "le", "5");
+        Tags.of(
+            "team name",
+            hostile,
+            "1st",
+            "x".repeat(5000),
+            "größe",
+            "",
+            "a.b",
+            "#",
+            "Rank",
+            "5",
+            "__name__",
+            "up");
     onTwoRanks(
         TIMEOUT,
         (group, original, ignored) -> {
