@@ -12,6 +12,7 @@ module org.ep4j.bench {
   exports org.ep4j.bench.proxy;
   exports org.ep4j.bench.wire;
   exports org.ep4j.plan;
+  exports org.ep4j.plan.simulation;
 
   uses org.ep4j.engine.EngineProvider;
 }

@@ -101,6 +101,7 @@ class RoomsTest {
           group
           cases: io verify
           io:
+          plan.simulation: plan
           plan: engine verify
           bench.wire: rdma.verbs.ports bench wire group
           rdma.verbs.ports: wire wire.support group

@@ -3,7 +3,6 @@ package org.ep4j.plan;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import org.ep4j.routing.ReplicatedPlacement;
 
 /**
  * Counts the rows of drawn or recorded tokens. Counts are scaled to the tokens of the request:
@@ -38,23 +37,7 @@ final class CountedTraffic {
   static Traffic of(PlanRequest request, long seed) {
     CountedTraffic counts = new CountedTraffic(request);
     RoutedTokens tokens = new RoutedTokens(request, seed);
-    ReplicatedPlacement placement = request.placed();
-    int[] targets = new int[request.topK()];
-    tokens.forEachPhysical(
-        placement,
-        (rank, experts) -> {
-          for (int first = 0; first < experts.length; first += targets.length) {
-            int chosen = 0;
-            for (int k = 0; k < targets.length; k++) {
-              int expert = (int) experts[first + k];
-              if (expert >= 0) {
-                targets[chosen++] = placement.placement().rankOf(expert);
-              }
-            }
-            Arrays.sort(targets, 0, chosen);
-            counts.add(rank, targets, chosen);
-          }
-        });
+    tokens.forEachToken(counts::add);
     return counts.scaled(tokens.scale());
   }
 

@@ -2,7 +2,6 @@ package org.ep4j.plan;
 
 import java.util.EnumMap;
 import java.util.Map;
-import org.ep4j.config.BackendName;
 
 /**
  * Time of a high-throughput operation: transfer of the slowest rank, pipeline fill, fixed costs.
@@ -14,9 +13,6 @@ import org.ep4j.config.BackendName;
  * 26 % more if two are equal.
  */
 final class HighThroughputModel {
-  /** Rows of a chunk, which moves through the pipeline as a unit. */
-  private static final int CHUNK_ROWS = 32;
-
   private static final Term[] OVERLAPPING = {Term.NVLINK, Term.NIC, Term.SM, Term.MEMORY};
 
   private final Operation operation;
@@ -45,8 +41,8 @@ final class HighThroughputModel {
       }
     }
     terms.put(Term.FILL, fill());
-    terms.put(Term.FIXED, fixed());
-    terms.put(Term.INCAST, incast());
+    terms.put(Term.FIXED, operation.kernelMicros());
+    terms.put(Term.INCAST, operation.incastMicros());
     double micros = longest + terms.get(Term.FILL) + terms.get(Term.FIXED) + terms.get(Term.INCAST);
     double bytes = unitRows / request.ranks() * operation.rowBytes();
     return operation.predicted(micros, bytes, terms, terms);
@@ -82,7 +78,7 @@ final class HighThroughputModel {
   }
 
   /**
-   * Rows x (fixed + bytes / rate of an SM) / SMs. Between nodes, rows are those handed to nodes, on
+   * Rows x time of an SM / SMs. Between nodes, rows are those handed to nodes, on
    * one node those to ranks.
    */
   private double sm(RankTraffic rank) {
@@ -91,11 +87,7 @@ final class HighThroughputModel {
         internode
             ? Math.max(rank.nodeRows(), rank.nodeRowsIn())
             : Math.max(rank.sent(), rank.received());
-    double row =
-        operation.value(internode ? ProfileConstant.SM_NODE_ROW_US : ProfileConstant.SM_ROW_US);
-    double rate =
-        operation.value(internode ? ProfileConstant.SM_NODE_GBPS : ProfileConstant.SM_GBPS);
-    return rows * (row + operation.rowBytes() / rate / 1e3) / request.sms();
+    return rows * operation.smRowMicros() / request.sms();
   }
 
   /** A received row is written once and read once: 2 x rows x bytes / rate. */
@@ -109,18 +101,6 @@ final class HighThroughputModel {
     double hop = operation.value(ProfileConstant.HOP_US);
     return request.nodes() == 1
         ? hop
-        : 2 * hop + CHUNK_ROWS * operation.rowBytes() / operation.profile().nicGbps() / 1e3;
-  }
-
-  /** A kernel, and what the backend adds to it between nodes. */
-  private double fixed() {
-    boolean nccl = request.nodes() > 1 && request.backend().equals(BackendName.NCCL);
-    return operation.value(ProfileConstant.KERNEL_US)
-        + (nccl ? operation.value(ProfileConstant.NCCL_US) : 0);
-  }
-
-  /** Other ranks of the node x what each of them adds. */
-  private double incast() {
-    return (request.ranksPerNode() - 1) * operation.value(ProfileConstant.PEER_US);
+        : 2 * hop + Operation.CHUNK_ROWS * operation.rowBytes() / operation.profile().nicGbps() / 1e3;
   }
 }

@@ -81,7 +81,7 @@ public final class MachineProfile {
   }
 
   /** Rate of all ports of a rank, GB/s. */
-  double nicGbps() {
+  public double nicGbps() {
     return value(ProfileConstant.NIC_GBPS) * value(ProfileConstant.NIC_PORTS);
   }
 

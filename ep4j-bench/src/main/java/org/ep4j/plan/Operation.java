@@ -1,6 +1,7 @@
 package org.ep4j.plan;
 
 import java.util.Map;
+import org.ep4j.config.BackendName;
 
 /**
  * One operation of a request on a machine.
@@ -10,8 +11,12 @@ import java.util.Map;
  * @param rowBytes bytes of a row that it moves
  * @param nvlinkGbps NVLink rate of these rows, GB/s
  */
-record Operation(MachineProfile profile, PlanRequest request, int rowBytes, double nvlinkGbps) {
-  static Operation dispatch(MachineProfile profile, PlanRequest request) {
+public record Operation(MachineProfile profile, PlanRequest request, int rowBytes, double nvlinkGbps) {
+  /** Rows of a chunk of high throughput, which moves through the pipeline as a unit. */
+  public static final int CHUNK_ROWS = 32;
+
+  /** The dispatch of a request. */
+  public static Operation dispatch(MachineProfile profile, PlanRequest request) {
     PlanDType dtype = request.dtype();
     int rowBytes =
         request.kind() == PlanKind.LL
@@ -22,7 +27,7 @@ record Operation(MachineProfile profile, PlanRequest request, int rowBytes, doub
   }
 
   /** A combine moves BF16. */
-  static Operation combine(MachineProfile profile, PlanRequest request) {
+  public static Operation combine(MachineProfile profile, PlanRequest request) {
     return new Operation(
         profile,
         request,
@@ -31,8 +36,30 @@ record Operation(MachineProfile profile, PlanRequest request, int rowBytes, doub
   }
 
   /** The value of a constant of the machine. */
-  double value(ProfileConstant constant) {
+  public double value(ProfileConstant constant) {
     return profile.value(constant);
+  }
+
+  /** Fixed time of a high-throughput kernel, and what the backend adds to it between nodes. */
+  public double kernelMicros() {
+    boolean nccl = request.nodes() > 1 && request.backend().equals(BackendName.NCCL);
+    return value(ProfileConstant.KERNEL_US) + (nccl ? value(ProfileConstant.NCCL_US) : 0);
+  }
+
+  /** Other ranks of the node x what each of them adds to a high-throughput kernel. */
+  public double incastMicros() {
+    return (request.ranksPerNode() - 1) * value(ProfileConstant.PEER_US);
+  }
+
+  /**
+   * What an SM spends on a row of high throughput: fixed + bytes / rate. Between nodes, rows are
+   * those handed to nodes, on one node those to ranks.
+   */
+  public double smRowMicros() {
+    boolean internode = request.nodes() > 1;
+    double row = value(internode ? ProfileConstant.SM_NODE_ROW_US : ProfileConstant.SM_ROW_US);
+    double rate = value(internode ? ProfileConstant.SM_NODE_GBPS : ProfileConstant.SM_GBPS);
+    return row + rowBytes / rate / 1e3;
   }
 
   /**

@@ -1,5 +1,6 @@
 package org.ep4j.plan;
 
+import java.util.Arrays;
 import org.ep4j.routing.ReplicatedPlacement;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.Tensor;
@@ -19,6 +20,16 @@ final class RoutedTokens {
   /** Receives the choices of some tokens of a rank, row-major. */
   interface Batches {
     void accept(int rank, long[] experts);
+  }
+
+  /** Receives a token. */
+  interface Tokens {
+    /**
+     * @param source rank of the token
+     * @param targets ranks of its experts, sorted, with repetitions; reused for the next token
+     * @param chosen number of targets
+     */
+    void accept(int source, int[] targets, int chosen);
   }
 
   private final PlanRequest request;
@@ -71,6 +82,27 @@ final class RoutedTokens {
           long tokens = experts.length / request.topK();
           Routing logical = Routing.of(Tensor.of(experts, tokens, request.topK()));
           batches.accept(rank, placement.physicalRouting(logical, rank).topkIdx().toLongArray());
+        });
+  }
+
+  /** Each token with the ranks of its experts. */
+  void forEachToken(Tokens tokens) {
+    ReplicatedPlacement placement = request.placed();
+    int[] targets = new int[request.topK()];
+    forEachPhysical(
+        placement,
+        (rank, experts) -> {
+          for (int first = 0; first < experts.length; first += targets.length) {
+            int chosen = 0;
+            for (int k = 0; k < targets.length; k++) {
+              int expert = (int) experts[first + k];
+              if (expert >= 0) {
+                targets[chosen++] = placement.placement().rankOf(expert);
+              }
+            }
+            Arrays.sort(targets, 0, chosen);
+            tokens.accept(rank, targets, chosen);
+          }
         });
   }
 

@@ -28,7 +28,7 @@ public final class Traffic {
     return isUniform(request) ? expected(request) : CountedTraffic.of(request, RoutedTokens.SEED);
   }
 
-  private static boolean isUniform(PlanRequest request) {
+  static boolean isUniform(PlanRequest request) {
     return request.routing() instanceof DrawnRouting drawn
         && drawn.kind() == RoutingKind.UNIFORM
         && request.isInBlocks();

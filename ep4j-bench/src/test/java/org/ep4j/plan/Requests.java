@@ -8,7 +8,7 @@ import org.ep4j.verify.RoutingKind;
 import org.jspecify.annotations.Nullable;
 
 /** Requests and profiles for tests; what a test does not set is small or free of cost. */
-final class Requests {
+public final class Requests {
   private final int ranks;
   private final int ranksPerNode;
   private PlanKind kind = PlanKind.HT;
@@ -30,71 +30,71 @@ final class Requests {
     this.experts = ranks;
   }
 
-  static Requests ht(int ranks, int ranksPerNode) {
+  public static Requests ht(int ranks, int ranksPerNode) {
     return new Requests(ranks, ranksPerNode);
   }
 
-  Requests kind(PlanKind value) {
+  public Requests kind(PlanKind value) {
     kind = value;
     return this;
   }
 
-  Requests tokens(int value) {
+  public Requests tokens(int value) {
     tokens = value;
     return this;
   }
 
-  Requests hidden(int value) {
+  public Requests hidden(int value) {
     hidden = value;
     return this;
   }
 
-  Requests topK(int value) {
+  public Requests topK(int value) {
     topK = value;
     return this;
   }
 
-  Requests experts(int value) {
+  public Requests experts(int value) {
     experts = value;
     return this;
   }
 
-  Requests dtype(PlanDType value) {
+  public Requests dtype(PlanDType value) {
     dtype = value;
     return this;
   }
 
-  Requests routing(RoutingKind value) {
+  public Requests routing(RoutingKind value) {
     routing = value;
     return this;
   }
 
-  Requests groups(int value) {
+  public Requests groups(int value) {
     groups = value;
     return this;
   }
 
-  Requests sms(int value) {
+  public Requests sms(int value) {
     sms = value;
     return this;
   }
 
-  Requests backend(String value) {
+  public Requests backend(String value) {
     backend = value;
     return this;
   }
 
-  Requests recorded(RecordedRouting value) {
+  public Requests recorded(RecordedRouting value) {
     recorded = value;
     return this;
   }
 
-  Requests placement(ReplicatedPlacement value) {
+  public Requests placement(ReplicatedPlacement value) {
     placement = value;
     return this;
   }
 
-  PlanRequest build() {
+  public PlanRequest build() {
     return new PlanRequest(
         kind,
         ranks,
@@ -111,7 +111,7 @@ final class Requests {
   }
 
   /** Constants of a machine in which everything is free, but for those given. */
-  static Map<ProfileConstant, MachineProfile.Sourced> constants(
+  public static Map<ProfileConstant, MachineProfile.Sourced> constants(
       Map<ProfileConstant, Double> given) {
     Map<ProfileConstant, MachineProfile.Sourced> constants = new EnumMap<>(ProfileConstant.class);
     for (ProfileConstant constant : ProfileConstant.values()) {
@@ -132,7 +132,7 @@ final class Requests {
   }
 
   /** A machine in which everything is free, but for the given constants. */
-  static MachineProfile machine(Map<ProfileConstant, Double> given) {
+  public static MachineProfile machine(Map<ProfileConstant, Double> given) {
     return new MachineProfile("test", "test", constants(given));
   }
 }

@@ -1672,6 +1672,12 @@ public enum ErrorCode {
       "A plan has a routing that the planner does not know.",
       "Use uniform, zipf, hot, grouped:G, or a file or directory with a recorded routing."),
 
+  PLAN_PERTURBATION(
+      8042,
+      "A simulated plan has a perturbation that is out of range, or names a rank or port that does"
+          + " not exist.",
+      "Correct the option that the message names."),
+
   JOB_NOT_FOUND(
       8060,
       "No job to observe runs on this host.",

@@ -26,6 +26,7 @@ import org.ep4j.plan.PlanRouting;
 import org.ep4j.plan.PlannedMemory;
 import org.ep4j.plan.ProfileConstant;
 import org.ep4j.plan.RecordedRouting;
+import org.ep4j.plan.simulation.Perturbations;
 import org.ep4j.routing.ExpertPlacement;
 import org.ep4j.routing.ReplicatedPlacement;
 import org.ep4j.verify.RoutingKind;
@@ -153,6 +154,8 @@ public final class PlanCommand implements Callable<Integer> {
       description = "direct, nccl or nvshmem; default ${DEFAULT-VALUE}.")
   private String backend = BackendName.DIRECT;
 
+  @Mixin private SimulationOptions simulation = new SimulationOptions();
+
   @Option(
       names = "--json",
       paramLabel = "FILE",
@@ -178,6 +181,7 @@ public final class PlanCommand implements Callable<Integer> {
     }
     OutputFile file = outputFile();
     placements.check(CommandSpecs.require(spec));
+    Perturbations perturbations = simulation.perturbations(CommandSpecs.require(spec));
     OutputFile placementFile = placements.output();
     boolean toOutput = file != null && file.isStandardOutput();
     boolean placementToOutput = placementFile != null && placementFile.isStandardOutput();
@@ -194,7 +198,9 @@ public final class PlanCommand implements Callable<Integer> {
     PlacementGain gain = request.placement() == null ? null : PlacementGain.of(profile, request);
     Plan plan = gain == null ? Plan.of(profile, request) : gain.placed();
     BufferSizes memory = PlannedMemory.of(request);
-    PlanReport report = new PlanReport(profile, request, plan, memory, gain);
+    SimulatedReport simulated =
+        simulation.isSimulate() ? SimulatedReport.of(profile, request, perturbations) : null;
+    PlanReport report = new PlanReport(profile, request, plan, memory, gain, simulated);
     boolean taken = toOutput || placementToOutput;
     PrintWriter tables = taken ? CommandSpecs.require(spec).commandLine().getErr() : out;
     tables.print(report.text(Style.detect()));

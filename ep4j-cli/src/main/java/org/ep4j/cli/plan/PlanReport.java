@@ -28,13 +28,15 @@ import org.jspecify.annotations.Nullable;
  * @param plan the predictions
  * @param memory of a buffer on each rank
  * @param gain what the placement changes; null for experts in blocks
+ * @param simulated the simulation, if wanted
  */
 record PlanReport(
     MachineProfile profile,
     PlanRequest request,
     Plan plan,
     BufferSizes memory,
-    @Nullable PlacementGain gain) {
+    @Nullable PlacementGain gain,
+    @Nullable SimulatedReport simulated) {
   /** The table, and notes on its units. */
   String text(Style style) {
     StringBuilder text = new StringBuilder();
@@ -79,6 +81,9 @@ record PlanReport(
                 .formatted(Units.fixed(100 * plan.imbalance(), 0) + " %"));
     if (gain != null) {
       text.append('\n').append(gainTable(gain).render(style)).append('\n');
+    }
+    if (simulated != null) {
+      text.append('\n').append(simulated.text(style, plan)).append('\n');
     }
     text.append("Parts of a time overlap and do not add up. Errors to expect: docs/plan.md.\n");
     return text.toString();
@@ -176,6 +181,9 @@ record PlanReport(
     tree.put("combine_terms", terms(plan.combine()));
     if (gain != null) {
       tree.put("placement", placement(gain));
+    }
+    if (simulated != null) {
+      tree.put("simulated", simulated.tree());
     }
     return tree;
   }
