@@ -78,8 +78,8 @@ final class HighThroughputModel {
   }
 
   /**
-   * Rows x time of an SM / SMs. Between nodes, rows are those handed to nodes, on
-   * one node those to ranks.
+   * Rows x time of an SM / SMs. Between nodes, rows are those handed to nodes, on one node those to
+   * ranks.
    */
   private double sm(RankTraffic rank) {
     boolean internode = request.nodes() > 1;
@@ -101,6 +101,7 @@ final class HighThroughputModel {
     double hop = operation.value(ProfileConstant.HOP_US);
     return request.nodes() == 1
         ? hop
-        : 2 * hop + Operation.CHUNK_ROWS * operation.rowBytes() / operation.profile().nicGbps() / 1e3;
+        : 2 * hop
+            + Operation.CHUNK_ROWS * operation.rowBytes() / operation.profile().nicGbps() / 1e3;
   }
 }

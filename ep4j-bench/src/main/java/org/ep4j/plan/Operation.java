@@ -11,7 +11,8 @@ import org.ep4j.config.BackendName;
  * @param rowBytes bytes of a row that it moves
  * @param nvlinkGbps NVLink rate of these rows, GB/s
  */
-public record Operation(MachineProfile profile, PlanRequest request, int rowBytes, double nvlinkGbps) {
+public record Operation(
+    MachineProfile profile, PlanRequest request, int rowBytes, double nvlinkGbps) {
   /** Rows of a chunk of high throughput, which moves through the pipeline as a unit. */
   public static final int CHUNK_ROWS = 32;
 

@@ -7,9 +7,9 @@ import java.util.Arrays;
  * that depends on the calls alone: the same calls give the same order.
  *
  * <p>Times ahead fall into three parts: the present bucket, a small heap; the other buckets of the
- * present range, lists without order; and what lies behind the range, one list. A range that is used
- * up is followed by one that spans all times of that list. So an event is moved twice and sorted
- * among few, whatever the times.
+ * present range, lists without order; and what lies behind the range, one list. A range that is
+ * used up is followed by one that spans all times of that list. So an event is moved twice and
+ * sorted among few, whatever the times.
  */
 final class EventQueue {
   private static final int BUCKETS = 1 << 16;

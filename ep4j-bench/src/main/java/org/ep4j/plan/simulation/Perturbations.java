@@ -115,8 +115,7 @@ public record Perturbations(
 
   private static InvalidArgumentException bad(
       String field, String value, String limit, String remedy) {
-    return new InvalidArgumentException(
-        ErrorCode.PLAN_PERTURBATION, field, value, limit, remedy);
+    return new InvalidArgumentException(ErrorCode.PLAN_PERTURBATION, field, value, limit, remedy);
   }
 
   /** Microseconds by which the kernels of a rank start later. */

@@ -4,7 +4,9 @@ import java.util.Locale;
 
 /** What rows of a rank pass. Each serves chunks one after another, in the order of arrival. */
 public enum Resource {
-  /** SMs that hand rows to a link: of a dispatch at the source, of a combine where rows are summed. */
+  /**
+   * SMs that hand rows to a link: of a dispatch at the source, of a combine where rows are summed.
+   */
   SM_OUT("SMs out"),
   /** SMs that take arrived rows on: they forward a dispatch, and sum a combine at its end. */
   SM_IN("SMs in"),

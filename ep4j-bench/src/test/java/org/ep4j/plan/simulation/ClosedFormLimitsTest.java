@@ -33,36 +33,36 @@ class ClosedFormLimitsTest {
 
   private static List<Case> cases() {
     List<Case> cases = new ArrayList<>();
-    PlanRequest between = Requests.ht(16, 4).tokens(40_000).topK(4).build();
-    PlanRequest grouped = Requests.ht(32, 4).tokens(40_000).topK(4).groups(2).build();
-    PlanRequest single = Requests.ht(6, 1).tokens(20_000).topK(3).build();
+    PlanRequest between = Requests.ht(16, 4).tokens(4000).topK(4).build();
+    PlanRequest grouped = Requests.ht(32, 4).tokens(6000).topK(4).groups(2).build();
+    PlanRequest single = Requests.ht(6, 1).tokens(4000).topK(3).build();
     for (PlanRequest request : List.of(between, grouped, single)) {
       String name = request.nodes() + " nodes, " + request.routing().groups() + " groups";
       cases.add(new Case(name, request, ProfileConstant.NIC_GBPS, 1));
       cases.add(new Case(name, request, ProfileConstant.SM_NODE_ROW_US, 1));
       cases.add(new Case(name, request, ProfileConstant.SM_NODE_GBPS, 0.1));
       cases.add(new Case(name, request, ProfileConstant.MEMORY_GBPS, 1));
-      cases.add(new Case(name, request, ProfileConstant.KERNEL_US, 1e5));
+      cases.add(new Case(name, request, ProfileConstant.KERNEL_US, 9e4));
       if (request.ranksPerNode() > 1) {
         cases.add(new Case(name, request, ProfileConstant.NVLINK_DISPATCH_GBPS, 1));
         cases.add(new Case(name, request, ProfileConstant.NVLINK_COMBINE_GBPS, 1));
-        cases.add(new Case(name, request, ProfileConstant.PEER_US, 1e4));
+        cases.add(new Case(name, request, ProfileConstant.PEER_US, 9e3));
       }
     }
-    PlanRequest node = Requests.ht(8, 8).tokens(40_000).topK(4).build();
+    PlanRequest node = Requests.ht(8, 8).tokens(4000).topK(4).build();
     cases.add(new Case("one node", node, ProfileConstant.NVLINK_DISPATCH_GBPS, 1));
     cases.add(new Case("one node", node, ProfileConstant.NVLINK_COMBINE_GBPS, 1));
     cases.add(new Case("one node", node, ProfileConstant.SM_ROW_US, 1));
     cases.add(new Case("one node", node, ProfileConstant.SM_GBPS, 0.1));
     cases.add(new Case("one node", node, ProfileConstant.MEMORY_GBPS, 1));
-    PlanRequest low = Requests.ht(16, 8).kind(PlanKind.LL).tokens(4000).topK(4).build();
+    PlanRequest low = Requests.ht(16, 8).kind(PlanKind.LL).tokens(1000).topK(4).build();
     cases.add(new Case("low latency", low, ProfileConstant.NIC_GBPS, 1));
     cases.add(new Case("low latency", low, ProfileConstant.NIC_MMSGS, 1));
     cases.add(new Case("low latency", low, ProfileConstant.NVLINK_DISPATCH_GBPS, 1));
     cases.add(new Case("low latency", low, ProfileConstant.NVLINK_COMBINE_GBPS, 1));
     cases.add(new Case("low latency", low, ProfileConstant.MEMORY_GBPS, 1));
-    cases.add(new Case("low latency", low, ProfileConstant.LL_NIC_US, 1e5));
-    cases.add(new Case("low latency", low, ProfileConstant.LL_NVLINK_PEER_US, 1e4));
+    cases.add(new Case("low latency", low, ProfileConstant.LL_NIC_US, 9e4));
+    cases.add(new Case("low latency", low, ProfileConstant.LL_NVLINK_PEER_US, 9e3));
     return cases;
   }
 
@@ -121,7 +121,7 @@ class ClosedFormLimitsTest {
             SimulatedPlan.simulate(operation, combine, Perturbations.NONE, chunks, rings).micros();
         assertThat(micros)
             .as("%d slots", slots)
-            .isEqualTo(100.0 / slots * 25, within(0.01 * 100 / slots * 25));
+            .isEqualTo((100.0 / slots - 1) * 25 + 10, within(0.5));
       }
     }
   }
@@ -129,11 +129,11 @@ class ClosedFormLimitsTest {
   /** Whole tokens in chunks of other sizes: the fill of the pipeline changes, nothing else. */
   @Test
   void largerChunksTakeLittleLonger() {
-    PlanRequest request = Requests.ht(16, 4).tokens(40_000).topK(4).build();
+    PlanRequest request = Requests.ht(16, 4).tokens(8000).topK(4).build();
     MachineProfile machine = Requests.machine(Map.of(ProfileConstant.NIC_GBPS, 1.0));
     PairTraffic traffic = PairTraffic.of(request);
     Operation operation = Operation.dispatch(machine, request);
-    Chunks few = new Chunks(request, traffic, 20_000);
+    Chunks few = new Chunks(request, traffic, 5000);
     Chunks many = new Chunks(request, traffic);
 
     double coarse =
@@ -142,6 +142,6 @@ class ClosedFormLimitsTest {
         SimulatedPlan.simulate(operation, false, Perturbations.NONE, many, UNLIMITED).micros();
 
     assertThat(few.chunkRows()).isGreaterThan(4 * many.chunkRows());
-    assertThat(coarse).isEqualTo(fine, within(0.02 * fine));
+    assertThat(coarse).isEqualTo(fine, within(0.03 * fine));
   }
 }

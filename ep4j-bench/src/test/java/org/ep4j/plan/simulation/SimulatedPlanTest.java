@@ -33,7 +33,8 @@ class SimulatedPlanTest {
               ProfileConstant.SM_ROW_US, 0.05,
               ProfileConstant.MEMORY_GBPS, 2700.0,
               ProfileConstant.HOP_US, 2.0,
-              ProfileConstant.KERNEL_US, 30.0));
+              ProfileConstant.KERNEL_US, 30.0,
+              ProfileConstant.LL_NIC_US, 27.0));
 
   private static final List<PlanRequest> REQUESTS =
       List.of(
@@ -47,7 +48,7 @@ class SimulatedPlanTest {
           full(1, 1).build());
 
   private static Requests full(int ranks, int onNode) {
-    return Requests.ht(ranks, onNode).tokens(1024).hidden(7168).topK(4).experts(32).sms(24);
+    return Requests.ht(ranks, onNode).tokens(512).hidden(7168).topK(4).experts(32).sms(24);
   }
 
   @Test
@@ -96,9 +97,9 @@ class SimulatedPlanTest {
 
   @Test
   void moreDisturbanceTakesLonger() {
-    monotone(late -> late(1, late), 0, 1, 10, 100, 1000, 10_000);
-    monotone(factor -> slowRank(1, factor), 1, 1.5, 2, 5, 20, 100);
-    monotone(share -> slowNic(1, 1 / share), 1, 1.2, 2, 5, 20, 100);
+    monotone(late -> late(1, late), 0, 1, 10, 100, 10_000);
+    monotone(factor -> slowRank(1, factor), 1, 1.5, 2, 5, 100);
+    monotone(share -> slowNic(1, 1 / share), 1, 1.2, 2, 5, 50);
   }
 
   private static void monotone(DoubleFunction<Perturbations> perturbation, double... values) {
@@ -142,8 +143,7 @@ class SimulatedPlanTest {
   @Test
   void aNicWithHalfItsRateTakesTwiceAsLongAndIsNamed() {
     MachineProfile machine =
-        Requests.machine(
-            Map.of(ProfileConstant.NIC_GBPS, 1.0, ProfileConstant.NIC_PORTS, 2.0));
+        Requests.machine(Map.of(ProfileConstant.NIC_GBPS, 1.0, ProfileConstant.NIC_PORTS, 2.0));
     PlanRequest request = Requests.ht(16, 4).tokens(20_000).topK(4).build();
     SimulatedPlan alike = SimulatedPlan.of(machine, request, Perturbations.NONE);
     SimulatedPlan half = SimulatedPlan.of(machine, request, slowNic(5, 0.5));

@@ -27,9 +27,7 @@ record SimulatedReport(SimulatedPlan simulated, @Nullable SimulatedPlan allAlike
       MachineProfile profile, PlanRequest request, Perturbations perturbations) {
     return new SimulatedReport(
         SimulatedPlan.of(profile, request, perturbations),
-        perturbations.isEmpty()
-            ? null
-            : SimulatedPlan.of(profile, request, Perturbations.NONE));
+        perturbations.isEmpty() ? null : SimulatedPlan.of(profile, request, Perturbations.NONE));
   }
 
   /** The table, and what the simulation took. */

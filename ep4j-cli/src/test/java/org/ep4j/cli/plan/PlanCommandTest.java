@@ -264,6 +264,16 @@ class PlanCommandTest {
         "--balance --experts 8 --ranks 16 --replicas 4 | EXPERT_REPLICAS | 8 replicas or more",
         "--balance --ranks 0 | EXPERT_PLACEMENT | ranks = 0",
         "--balance --experts 2000000000 | PLAN_SHAPE | experts = 2000000000",
+        "--late 0:5 | CONFLICTING_OPTIONS | --late needs --simulate",
+        "--lost-port 0 | CONFLICTING_OPTIONS | --lost-port needs --simulate",
+        "--simulate --late 5 | BAD_OPTION_VALUE | --late = 5; it must be RANK:MICROS",
+        "--simulate --late -1:5 | BAD_OPTION_VALUE | --late = -1:5",
+        "--simulate --late 1:5 --late 1:6 | BAD_OPTION_VALUE | given once for each rank",
+        "--simulate --slow-rank 8:2 | PLAN_PERTURBATION | slow-rank: rank = 8; it must be 0..7",
+        "--simulate --slow-rank 1:0.5 | PLAN_PERTURBATION | slow-rank of rank 1 = 0.5",
+        "--simulate --slow-nic 1:0.5 | PLAN_PERTURBATION | no row crosses a NIC",
+        "--simulate --ranks 16 --slow-nic 1:0 | PLAN_PERTURBATION | slow-nic of rank 1 = 0",
+        "--simulate --ranks 16 --lost-port 1 | PLAN_PERTURBATION | less than the 1 of h100-cx7",
         "--backend auto | BAD_OPTION_VALUE | direct, nccl or nvshmem",
         "--dtype fp4 | BAD_OPTION_VALUE | --dtype",
         "--kind all | BAD_OPTION_VALUE | --kind",
@@ -289,6 +299,59 @@ class PlanCommandTest {
 
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(run.err()).contains(ErrorCode.MISSING_ARGUMENT.id(), "--machine");
+  }
+
+  @Test
+  void aSimulationNamesTheSlowNicAndItsCost() {
+    String[] options = {
+      "--machine",
+      "h100-cx7",
+      "--ranks",
+      "16",
+      "--tokens",
+      "512",
+      "--simulate",
+      "--slow-nic",
+      "9:0.25"
+    };
+
+    CommandLineRun run = run(options);
+    CommandLineRun file = run(with(options, "--json", "-"));
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out())
+        .contains("simulated", "closed form", "all alike", "cost")
+        .containsPattern("dispatch .* NIC (in|out) of rank 9 ")
+        .containsPattern("Simulated .* million events in .* s, in chunks of 32 rows at most");
+    assertThat(file.out())
+        .contains("\"simulated\" : {", "\"dispatch_us\" : ", "\"combine_busiest_rank\" : 9")
+        .contains("\"dispatch_alike_us\" : ", "\"combine_alike_us\" : ")
+        .contains("\"chunk_rows\" : 32.0", "\"events\" : ", "\"seconds\" : ");
+  }
+
+  @Test
+  void withoutPerturbationsNothingIsCompared() {
+    CommandLineRun run =
+        run("--machine", "h200", "--kind", "ll", "--ranks", "4", "--simulate", "--json", "-");
+
+    assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out()).contains("\"simulated\" : {").doesNotContain("alike");
+    assertThat(run.err()).contains("simulated").doesNotContain("all alike");
+  }
+
+  @Test
+  void lostPortsNeedAnother() {
+    String[] options = {
+      "--machine", "h100-roce-2x200", "--ranks", "16", "--tokens", "512", "--simulate"
+    };
+
+    CommandLineRun one = run(with(options, "--lost-port", "3"));
+    CommandLineRun both = run(with(options, "--lost-port", "3", "--lost-port", "3"));
+
+    assertThat(one.code()).as(one.err()).isEqualTo(ExitCodes.OK);
+    assertThat(one.out()).containsPattern("dispatch .* NIC (in|out) of rank 3 ");
+    assertThat(both.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(both.err()).contains(ErrorCode.PLAN_PERTURBATION.id(), "lost-port of rank 3 = 2");
   }
 
   private static int busiest(CommandLineRun run) {
