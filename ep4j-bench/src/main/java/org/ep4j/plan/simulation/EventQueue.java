@@ -12,24 +12,30 @@ import java.util.Arrays;
  * sorted among few, whatever the times.
  */
 final class EventQueue {
-  private static final int BUCKETS = 1 << 16;
+  private static final int MAX_BUCKETS = 1 << 14;
+  private static final int MIN_BUCKETS = 16;
   private static final int NONE = -1;
 
   /** Shortest range, microseconds: times of a range that differ by less share a bucket. */
   private static final double MIN_RANGE = 1e-6;
 
   /** The list of what lies behind the range. */
-  private static final int BEHIND = BUCKETS;
+  private static final int BEHIND = MAX_BUCKETS;
 
   /** Events of a block: a list is read block by block, so that few reads wait for memory. */
   private static final int BLOCK = 8;
 
   /** Of each list, the place behind its last event, or {@link #NONE}. */
-  private final int[] ends = new int[BUCKETS + 1];
+  private final int[] ends = new int[MAX_BUCKETS + 1];
 
   private double rangeStart;
   private double bucketsPerMicro = 1;
-  private int bucket = BUCKETS;
+
+  /** Buckets of the range: as many as events were behind the range before. */
+  private int buckets;
+
+  /** The present bucket, or {@code buckets} after the last. */
+  private int bucket;
 
   /** Time and event of each place, in turn. */
   private long[] pool = new long[2 * BLOCK << 10];
@@ -42,6 +48,7 @@ final class EventQueue {
 
   private double behindMin = Double.POSITIVE_INFINITY;
   private double behindMax;
+  private int behindCount;
 
   private double[] heapTimes = new double[64];
   private long[] heapEvents = new long[64];
@@ -61,8 +68,8 @@ final class EventQueue {
    * @param at microseconds, not before {@link #time}
    */
   void add(double at, long added) {
-    int place = bucket == BUCKETS ? BUCKETS : place(at);
-    if (place <= bucket && place < BUCKETS) {
+    int place = bucket == buckets ? BEHIND : place(at);
+    if (place <= bucket) {
       push(at, added);
       return;
     }
@@ -70,19 +77,20 @@ final class EventQueue {
     if (place == BEHIND) {
       behindMin = Math.min(behindMin, at);
       behindMax = Math.max(behindMax, at);
+      behindCount++;
     }
   }
 
   /** Takes the earliest event, or returns false without one. */
   boolean poll() {
     while (heapSize == 0) {
-      if (bucket < BUCKETS - 1) {
+      if (bucket < buckets - 1) {
         bucket++;
         loadBucket();
       } else if (ends[BEHIND] != NONE) {
         startRange();
       } else {
-        bucket = BUCKETS;
+        bucket = buckets;
         return false;
       }
     }
@@ -109,7 +117,7 @@ final class EventQueue {
   /** Buckets are compared by this number alone, so rounding cannot change the order. */
   private int place(double at) {
     double place = (at - rangeStart) * bucketsPerMicro;
-    return place >= BUCKETS ? BUCKETS : (int) place;
+    return place >= buckets ? BEHIND : (int) place;
   }
 
   private void append(int list, double at, long added) {
@@ -159,12 +167,14 @@ final class EventQueue {
 
   private void startRange() {
     rangeStart = behindMin;
-    bucketsPerMicro = (BUCKETS - 1) / Math.max(MIN_RANGE, behindMax - behindMin);
+    buckets = Math.clamp(behindCount, MIN_BUCKETS, MAX_BUCKETS);
+    bucketsPerMicro = (buckets - 1) / Math.max(MIN_RANGE, behindMax - behindMin);
     bucket = -1;
     int end = ends[BEHIND];
     ends[BEHIND] = NONE;
     behindMin = Double.POSITIVE_INFINITY;
     behindMax = 0;
+    behindCount = 0;
     while (end != NONE) {
       int block = (end - 1) / BLOCK;
       for (int place = block * BLOCK; place < end; place++) {

@@ -48,7 +48,7 @@ class SimulatedPlanTest {
           full(1, 1).build());
 
   private static Requests full(int ranks, int onNode) {
-    return Requests.ht(ranks, onNode).tokens(512).hidden(7168).topK(4).experts(32).sms(24);
+    return Requests.ht(ranks, onNode).tokens(256).hidden(7168).topK(4).experts(32).sms(24);
   }
 
   @Test

@@ -51,17 +51,17 @@ class PublishedTablesTest {
   /** The same of the simulation. */
   private static final Map<String, Limit> SIMULATED =
       Map.ofEntries(
-          Map.entry("V1 H800", new Limit(0, 0)),
-          Map.entry("V1 H800 low latency", new Limit(0, 0)),
-          Map.entry("IBRC H100 RoCE", new Limit(0, 0)),
-          Map.entry("backends H100", new Limit(0, 0)),
-          Map.entry("backends H100 low latency", new Limit(0, 0)),
-          Map.entry("Hybrid-EP H100", new Limit(0, 0)),
-          Map.entry("Hybrid-EP B200", new Limit(0, 0)),
-          Map.entry("Hybrid-EP GB200", new Limit(0, 0)),
-          Map.entry("V2", new Limit(0, 0)),
-          Map.entry("NCCL EP H100 low latency", new Limit(0, 0)),
-          Map.entry("V1 B200", new Limit(0, 0)));
+          Map.entry("V1 H800", new Limit(3, 12)),
+          Map.entry("V1 H800 low latency", new Limit(2, 8)),
+          Map.entry("IBRC H100 RoCE", new Limit(8, 22)),
+          Map.entry("backends H100", new Limit(9, 36)),
+          Map.entry("backends H100 low latency", new Limit(2, 11)),
+          Map.entry("Hybrid-EP H100", new Limit(15, 42)),
+          Map.entry("Hybrid-EP B200", new Limit(1, 6)),
+          Map.entry("Hybrid-EP GB200", new Limit(3, 5)),
+          Map.entry("V2", new Limit(6, 15)),
+          Map.entry("NCCL EP H100 low latency", new Limit(6, 9)),
+          Map.entry("V1 B200", new Limit(65, 143)));
 
   private static final Limit OUTSIDE = new Limit(51, 115);
   private static final String MISSED = "V1 B200";
