@@ -110,8 +110,8 @@ final class Servers {
     return delivered;
   }
 
-  /** What was measured, with the busiest resource. */
-  SimulatedOperation result(long events, double seconds, double chunkRows) {
+  /** What was simulated, with the busiest resource. */
+  SimulatedOperation result(long events, double chunkRows) {
     int busiest = 0;
     for (int index = 1; index < busy.length; index++) {
       if (busy[index] > busy[busiest]) {
@@ -125,7 +125,6 @@ final class Servers {
         end == 0 ? 0 : busy[busiest] / end,
         delivered,
         events,
-        seconds,
         chunkRows);
   }
 }

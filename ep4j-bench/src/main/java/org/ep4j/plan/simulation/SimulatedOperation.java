@@ -10,7 +10,6 @@ package org.ep4j.plan.simulation;
  * @param busiestShare part of {@code micros} in which it worked, 0 to 1
  * @param rows that arrived at all ranks; a combine counts the rows that it sums
  * @param events that were simulated
- * @param seconds that the simulation took
  * @param chunkRows greatest number of rows that moved as a unit
  */
 public record SimulatedOperation(
@@ -20,5 +19,4 @@ public record SimulatedOperation(
     double busiestShare,
     double rows,
     long events,
-    double seconds,
     double chunkRows) {}

@@ -1,6 +1,8 @@
 package org.ep4j.plan.simulation;
 
+import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.plan.MachineProfile;
 import org.ep4j.plan.Operation;
@@ -14,8 +16,10 @@ import org.ep4j.plan.ProfileConstant;
  *
  * @param dispatch its dispatch
  * @param combine its combine, BF16
+ * @param seconds that both simulations took, side by side
  */
-public record SimulatedPlan(SimulatedOperation dispatch, SimulatedOperation combine) {
+public record SimulatedPlan(
+    SimulatedOperation dispatch, SimulatedOperation combine, double seconds) {
   /**
    * Simulates both operations; the same arguments give the same times.
    *
@@ -25,23 +29,24 @@ public record SimulatedPlan(SimulatedOperation dispatch, SimulatedOperation comb
   public static SimulatedPlan of(
       MachineProfile profile, PlanRequest request, Perturbations perturbations) {
     perturbations.check(profile, request);
-    PairTraffic traffic = PairTraffic.of(request);
-    Chunks chunks = new Chunks(request, traffic);
-    return of(profile, request, perturbations, chunks);
-  }
-
-  static SimulatedPlan of(
-      MachineProfile profile, PlanRequest request, Perturbations perturbations, Chunks chunks) {
+    Chunks chunks = new Chunks(request, PairTraffic.of(request));
     double hop = profile.value(ProfileConstant.HOP_US);
-    Operation dispatch = Operation.dispatch(profile, request);
-    Operation combine = Operation.combine(profile, request);
-    return new SimulatedPlan(
-        simulate(dispatch, false, perturbations, chunks, rings(dispatch, chunks, hop)),
-        simulate(combine, true, perturbations, chunks, rings(combine, chunks, hop)));
-  }
-
-  private static Rings rings(Operation operation, Chunks chunks, double hop) {
-    return Rings.usual(chunks.chunkRows() * operation.rowBytes(), hop);
+    long before = System.nanoTime();
+    List<SimulatedOperation> both =
+        Stream.of(false, true)
+            .parallel()
+            .map(
+                combine -> {
+                  Operation operation =
+                      combine
+                          ? Operation.combine(profile, request)
+                          : Operation.dispatch(profile, request);
+                  Rings rings = Rings.usual(chunks.chunkRows() * operation.rowBytes(), hop);
+                  return simulate(operation, combine, perturbations, chunks, rings);
+                })
+            .toList();
+    double seconds = (System.nanoTime() - before) / (double) TimeUnit.SECONDS.toNanos(1);
+    return new SimulatedPlan(both.getFirst(), both.getLast(), seconds);
   }
 
   /**
@@ -55,7 +60,6 @@ public record SimulatedPlan(SimulatedOperation dispatch, SimulatedOperation comb
       Perturbations perturbations,
       Chunks chunks,
       Rings rings) {
-    long before = System.nanoTime();
     PlanRequest request = operation.request();
     EventQueue queue = new EventQueue();
     Servers servers = new Servers(operation, perturbations);
@@ -66,7 +70,6 @@ public record SimulatedPlan(SimulatedOperation dispatch, SimulatedOperation comb
     } else {
       new InternodeDispatch(operation, queue, servers, chunks, rings).run();
     }
-    double seconds = (System.nanoTime() - before) / (double) TimeUnit.SECONDS.toNanos(1);
-    return servers.result(queue.count(), seconds, chunks.chunkRows());
+    return servers.result(queue.count(), chunks.chunkRows());
   }
 }

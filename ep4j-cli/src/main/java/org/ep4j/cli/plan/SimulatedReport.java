@@ -100,21 +100,17 @@ record SimulatedReport(SimulatedPlan simulated, @Nullable SimulatedPlan allAlike
     tree.put(name + "_busiest_share", operation.busiestShare());
   }
 
-  private List<SimulatedOperation> operations() {
-    List<SimulatedOperation> operations =
-        new ArrayList<>(List.of(simulated.dispatch(), simulated.combine()));
-    if (allAlike != null) {
-      operations.add(allAlike.dispatch());
-      operations.add(allAlike.combine());
-    }
-    return operations;
+  private List<SimulatedPlan> plans() {
+    return allAlike == null ? List.of(simulated) : List.of(simulated, allAlike);
   }
 
   private long events() {
-    return operations().stream().mapToLong(SimulatedOperation::events).sum();
+    return plans().stream()
+        .mapToLong(plan -> plan.dispatch().events() + plan.combine().events())
+        .sum();
   }
 
   private double seconds() {
-    return operations().stream().mapToDouble(SimulatedOperation::seconds).sum();
+    return plans().stream().mapToDouble(SimulatedPlan::seconds).sum();
   }
 }
