@@ -100,14 +100,9 @@ final class Servers {
     end = Math.max(end, at);
   }
 
-  /** The end of the operation: the last row, on any rank. */
-  double end() {
-    return end;
-  }
-
-  /** Rows that have arrived at their last place. */
-  double delivered() {
-    return delivered;
+  /** Time that a resource has served. */
+  double busyMicros(Resource resource, int rank) {
+    return busy[index(resource, rank)];
   }
 
   /** What was simulated, with the busiest resource. */

@@ -60,9 +60,16 @@ public record SimulatedPlan(
       Perturbations perturbations,
       Chunks chunks,
       Rings rings) {
+    Servers servers = new Servers(operation, perturbations);
+    long events = run(operation, combine, servers, chunks, rings);
+    return servers.result(events, chunks.chunkRows());
+  }
+
+  /** Lets all rows pass the servers; returns the number of events. */
+  static long run(
+      Operation operation, boolean combine, Servers servers, Chunks chunks, Rings rings) {
     PlanRequest request = operation.request();
     EventQueue queue = new EventQueue();
-    Servers servers = new Servers(operation, perturbations);
     if (request.kind() == PlanKind.LL || request.nodes() == 1) {
       new DirectExchange(operation, combine, queue, servers, chunks).run();
     } else if (combine) {
@@ -70,6 +77,6 @@ public record SimulatedPlan(
     } else {
       new InternodeDispatch(operation, queue, servers, chunks, rings).run();
     }
-    return servers.result(queue.count(), chunks.chunkRows());
+    return queue.count();
   }
 }

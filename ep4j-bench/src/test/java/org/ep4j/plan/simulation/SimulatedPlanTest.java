@@ -4,17 +4,22 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.assertj.core.api.Assertions.within;
 
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.DoubleFunction;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.plan.MachineProfile;
+import org.ep4j.plan.Operation;
+import org.ep4j.plan.PairTraffic;
 import org.ep4j.plan.Plan;
 import org.ep4j.plan.PlanKind;
 import org.ep4j.plan.PlanRequest;
 import org.ep4j.plan.ProfileConstant;
 import org.ep4j.plan.RankTraffic;
+import org.ep4j.plan.RecordedRouting;
 import org.ep4j.plan.Requests;
 import org.ep4j.plan.Traffic;
 import org.ep4j.verify.RoutingKind;
@@ -45,10 +50,64 @@ class SimulatedPlanTest {
           full(16, 4).kind(PlanKind.LL).tokens(128).build(),
           full(16, 4).kind(PlanKind.LL).tokens(128).routing(RoutingKind.ZIPF).build(),
           full(6, 1).experts(30).build(),
+          sparse(),
           full(1, 1).build());
 
   private static Requests full(int ranks, int onNode) {
     return Requests.ht(ranks, onNode).tokens(256).hidden(7168).topK(4).experts(32).sms(24);
+  }
+
+  /** Two ranks of 16 receive rows, of few tokens each. */
+  private static PlanRequest sparse() {
+    int[] experts = new int[2 * 16 * 20];
+    for (int token = 0; token < experts.length / 2; token++) {
+      experts[2 * token] = 10;
+      experts[2 * token + 1] = token % 3 == 0 ? 26 : -1;
+    }
+    int[] parts = new int[16];
+    Arrays.fill(parts, 20);
+    return full(16, 4).tokens(20).topK(2).recorded(new RecordedRouting(experts, 2, parts)).build();
+  }
+
+  /** What each resource has served is what the traffic of its rank says, in both directions. */
+  @Test
+  void everyRowPassesItsResources() {
+    for (PlanRequest request : REQUESTS) {
+      List<RankTraffic> ranks = Traffic.of(request).ranks();
+      Chunks chunks = new Chunks(request, PairTraffic.of(request));
+      boolean between = request.nodes() > 1;
+      for (boolean combine : new boolean[] {false, true}) {
+        Operation operation =
+            combine ? Operation.combine(MACHINE, request) : Operation.dispatch(MACHINE, request);
+        Servers servers = new Servers(operation, Perturbations.NONE);
+        SimulatedPlan.run(operation, combine, servers, chunks, new Rings(1, 5));
+        for (int rank = 0; rank < ranks.size(); rank++) {
+          RankTraffic traffic = ranks.get(rank);
+          Map<Resource, Double> rows =
+              Map.of(
+                  Resource.NVLINK_OUT, traffic.nvlinkOut(),
+                  Resource.NVLINK_IN, traffic.nvlinkIn(),
+                  Resource.NIC_OUT, traffic.nicOut(),
+                  Resource.NIC_IN, traffic.nicIn(),
+                  Resource.MEMORY_OUT, traffic.sent(),
+                  Resource.MEMORY_IN, traffic.received(),
+                  Resource.SM_OUT, between ? traffic.nodeRows() : traffic.sent(),
+                  Resource.SM_IN, between ? traffic.nodeRowsIn() : traffic.received());
+          for (Resource resource : Resource.values()) {
+            // A combine: out and in are exchanged.
+            Resource passed = combine ? Resource.values()[resource.ordinal() ^ 1] : resource;
+            double expected = servers.micros(resource, rank, row(rows, passed));
+            assertThat(servers.busyMicros(resource, rank))
+                .as("%s of rank %d, combine %s, %s", resource, rank, combine, request)
+                .isEqualTo(expected, within(1e-6 * expected + 1e-9));
+          }
+        }
+      }
+    }
+  }
+
+  private static double row(Map<Resource, Double> rows, Resource resource) {
+    return Objects.requireNonNull(rows.get(resource));
   }
 
   @Test
@@ -103,10 +162,12 @@ class SimulatedPlanTest {
   }
 
   private static void monotone(DoubleFunction<Perturbations> perturbation, double... values) {
-    for (PlanRequest request : REQUESTS) {
-      if (request.nodes() == 1) {
-        continue;
-      }
+    List<PlanRequest> requests =
+        List.of(
+            full(16, 4).build(),
+            full(16, 4).groups(2).routing(RoutingKind.ZIPF).build(),
+            full(16, 4).kind(PlanKind.LL).tokens(128).build());
+    for (PlanRequest request : requests) {
       SimulatedPlan before = SimulatedPlan.of(MACHINE, request, Perturbations.NONE);
       SimulatedPlan alike = before;
       for (double value : values) {
