@@ -77,7 +77,9 @@ final class InternodeCombine {
       short parts = 0;
       for (int i = 0; count > 0 && i < onNode; i++) {
         int rank = pair % nodes * onNode + i;
-        parts += chunks.partRows(pair / nodes, rank, count) > 0 ? 1 : 0;
+        if (chunks.partRows(pair / nodes, rank, count) > 0) {
+          parts++;
+        }
       }
       for (int chunk = 0; chunk < count; chunk++) {
         missingParts[firstChunk[pair] + chunk] = parts;
