@@ -72,7 +72,8 @@ class RoomsTest {
           engine.host.kernel engine.host.exec engine.throughput engine engine.world memory
           engine.host.context: engine.host.internode engine.host.layout engine.host.exec \
           engine.throughput engine engine.world memory observe group
-          engine.host.internode: engine.host.layout wire engine engine.world memory group
+          engine.host.internode: engine.host.layout wire engine engine.world memory observe \
+          group
           engine.host.layout: engine.host.kernel engine.lowlatency engine engine.world memory
           engine.host.kernel: memory
           engine.host.exec: engine.throughput engine engine.world
@@ -110,7 +111,7 @@ class RoomsTest {
           verify:
           cuda.probe: cuda.jit cuda.internode.proxy cuda.struct cuda.driver memory
           cuda.jit: cuda.struct cuda.driver.compiler cuda.driver cuda.driver.calls engine \
-          memory
+          memory observe
           cuda.driver.compiler: cuda.driver.calls
           cuda.internode.proxy: cuda.struct wire cuda.driver memory
           cuda.struct:
@@ -124,13 +125,13 @@ class RoomsTest {
           tensor: error engine
           execution:
           error:
-          observe: group
           balance:
           engine.lowlatency: engine
           engine.throughput: engine
-          engine: engine.world memory group
+          engine: engine.world memory observe group
           engine.world: memory group
           memory: group
+          observe: group
           group: group.rendezvous group.protocol
           group.rendezvous: group group.protocol
           group.protocol: group

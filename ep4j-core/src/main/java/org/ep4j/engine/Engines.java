@@ -12,6 +12,7 @@ import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
+import org.ep4j.observe.OpenEvent;
 import org.ep4j.routing.ExpertPlacement;
 import org.jspecify.annotations.Nullable;
 
@@ -24,7 +25,11 @@ public final class Engines {
 
   /** Opens a buffer with the engine that {@code config} asks for; collective. */
   public static ExpertBuffer open(Group group, BufferConfig config) {
-    return group.together(OPENING, () -> openTogether(group, config));
+    OpenEvent event = new OpenEvent();
+    event.begin();
+    ExpertBuffer buffer = group.together(OPENING, () -> openTogether(group, config));
+    event.ended(buffer, false);
+    return buffer;
   }
 
   private static ExpertBuffer openTogether(Group group, BufferConfig config) {
@@ -47,16 +52,21 @@ public final class Engines {
           "rejoin: the ranks are threads of one process; only ranks that are processes can"
               + " rejoin: open a new buffer on all ranks");
     }
-    return group.together(
-        SurvivorAgreement.RESTARTING,
-        () -> {
-          Choice choice =
-              SurvivorAgreement.prepared(
-                  group,
-                  config.timeout(),
-                  () -> new Choice(choose(config), settle(config, group.size())));
-          return choice.engine.rejoin(group, choice.settled);
-        });
+    OpenEvent event = new OpenEvent();
+    event.begin();
+    ExpertBuffer buffer =
+        group.together(
+            SurvivorAgreement.RESTARTING,
+            () -> {
+              Choice choice =
+                  SurvivorAgreement.prepared(
+                      group,
+                      config.timeout(),
+                      () -> new Choice(choose(config), settle(config, group.size())));
+              return choice.engine.rejoin(group, choice.settled);
+            });
+    event.ended(buffer, true);
+    return buffer;
   }
 
   /** Memory that a buffer would reserve on each of {@code ranks} ranks. */

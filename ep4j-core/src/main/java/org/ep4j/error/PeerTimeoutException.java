@@ -17,6 +17,7 @@ public final class PeerTimeoutException extends Ep4jException {
   private final int peer;
   private final long expected;
   private final long seen;
+  private final long waitedMillis;
   private final String peerState;
   private final boolean dead;
 
@@ -98,6 +99,7 @@ public final class PeerTimeoutException extends Ep4jException {
     this.peer = peer;
     this.expected = expected;
     this.seen = seen;
+    this.waitedMillis = waitedMillis;
     this.peerState = peerState;
     this.dead = dead;
   }
@@ -130,6 +132,11 @@ public final class PeerTimeoutException extends Ep4jException {
   /** Value of the progress word at the end of the wait. */
   public long seen() {
     return seen;
+  }
+
+  /** Length of the wait in milliseconds. */
+  public long waitedMillis() {
+    return waitedMillis;
   }
 
   /** State of the peer, for example {@code is silent} or {@code has closed its buffer}. */

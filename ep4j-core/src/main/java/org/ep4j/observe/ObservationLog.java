@@ -59,6 +59,14 @@ public final class ObservationLog {
   private long operationRows;
   private long operationBytes;
 
+  /** Nanoseconds waited for each rank in the current operation. */
+  private final long[] operationWaits;
+
+  /** The ranks for which it waited, in the order of the first waits. */
+  private final int[] awaited;
+
+  private int awaitedRanks;
+
   /**
    * An empty log.
    *
@@ -69,6 +77,8 @@ public final class ObservationLog {
     this.ranks = ranks;
     this.experts = experts.clone();
     waited = new long[ranks];
+    operationWaits = new long[ranks];
+    awaited = new int[ranks];
     windows = new long[PLACES][ranks];
     tokens = new long[experts.length];
     restart();
@@ -86,6 +96,10 @@ public final class ObservationLog {
   public void waited(int peer, long waitedNanos) {
     waited[peer] += waitedNanos;
     operationWaited += waitedNanos;
+    if (operationWaits[peer] == 0 && waitedNanos > 0) {
+      awaited[awaitedRanks++] = peer;
+    }
+    operationWaits[peer] += waitedNanos;
     if (waitedNanos > longest) {
       longest = waitedNanos;
       longestFor = peer;
@@ -133,6 +147,21 @@ public final class ObservationLog {
     return longestFor;
   }
 
+  /** Number of ranks for which this rank has waited in the current operation. */
+  public int awaitedRanks() {
+    return awaitedRanks;
+  }
+
+  /** The i-th of them. */
+  public int awaitedRank(int i) {
+    return awaited[i];
+  }
+
+  /** Nanoseconds that this rank has waited for {@code peer} in the current operation. */
+  public long operationWaitedFor(int peer) {
+    return operationWaits[peer];
+  }
+
   /** Ends an operation. */
   public void operationEnded() {
     long ended = operations + 1;
@@ -161,6 +190,10 @@ public final class ObservationLog {
     operationBytes = 0;
     longest = 0;
     longestFor = -1;
+    for (int i = 0; i < awaitedRanks; i++) {
+      operationWaits[awaited[i]] = 0;
+    }
+    awaitedRanks = 0;
   }
 
   private void clearWindow(long now) {

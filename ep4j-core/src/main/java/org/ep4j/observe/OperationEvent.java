@@ -1,12 +1,9 @@
 package org.ep4j.observe;
 
-import jdk.jfr.Category;
 import jdk.jfr.DataAmount;
 import jdk.jfr.Description;
-import jdk.jfr.Event;
 import jdk.jfr.Label;
 import jdk.jfr.Name;
-import jdk.jfr.StackTrace;
 import jdk.jfr.Threshold;
 import jdk.jfr.Timespan;
 
@@ -15,17 +12,14 @@ import jdk.jfr.Timespan;
  */
 @Name("org.ep4j.Operation")
 @Label("Expert-parallel operation")
-@Category({"ep4j"})
 @Description("A dispatch, combine or barrier, and the ranks for which it waited")
 @Threshold("10 ms")
-@StackTrace(false)
-public final class OperationEvent extends Event {
+public final class OperationEvent extends RankEvent {
+  /** Reused for each rank that an operation waited for. */
+  private final transient WaitEvent wait = new WaitEvent();
+
   /** An event that has not begun. */
   public OperationEvent() {}
-
-  /** This rank. */
-  @Label("Rank")
-  public int rank;
 
   /** What the rank called. */
   @Label("Operation")
@@ -74,6 +68,22 @@ public final class OperationEvent extends Event {
       longestWait = log.longestWait();
       longestWaitFor = log.longestWaitFor();
       commit();
+      recordWaits(log);
+    }
+  }
+
+  private void recordWaits(ObservationLog log) {
+    if (!wait.isEnabled()) {
+      return;
+    }
+    wait.rank = rank;
+    wait.operation = operation;
+    wait.number = number;
+    for (int i = 0; i < log.awaitedRanks(); i++) {
+      wait.peer = log.awaitedRank(i);
+      wait.waited = log.operationWaitedFor(wait.peer);
+      wait.begin();
+      wait.commit();
     }
   }
 }

@@ -12,6 +12,7 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.engine.RenamedVariables;
 import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.observe.CompileEvent;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -145,8 +146,15 @@ public final class KernelCompiler {
     Cubin known = memory.get(fingerprint);
     if (known == null) {
       Cubin[] made = new Cubin[1];
+      CompileEvent event = new CompileEvent();
+      event.begin();
       known = memory.computeIfAbsent(fingerprint, _ -> made[0] = find(spec, fingerprint, start));
       if (known == made[0]) {
+        event.ended(
+            spec.description(),
+            spec.architecture(),
+            known.origin != Origin.COMPILED,
+            known.image.length);
         return known;
       }
     }

@@ -43,6 +43,9 @@ import org.ep4j.execution.Execution;
 import org.ep4j.group.Group;
 import org.ep4j.memory.ClosingSteps;
 import org.ep4j.observe.RankObservation;
+import org.ep4j.observe.ReadmitEvent;
+import org.ep4j.observe.RecoveryEvent;
+import org.ep4j.observe.ResetEvent;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
@@ -365,12 +368,7 @@ final class HostBuffer implements ExpertBuffer {
     try {
       queue.drain();
       highThroughput.outdateResults();
-      context.group.together(
-          SurvivorAgreement.RESTARTING,
-          () -> {
-            recovery.reset();
-            return null;
-          });
+      recover(new ResetEvent(), recovery::reset);
     } finally {
       guard.leave();
     }
@@ -382,14 +380,28 @@ final class HostBuffer implements ExpertBuffer {
     try {
       queue.drain();
       highThroughput.outdateResults();
+      recover(new ReadmitEvent(), recovery::readmit);
+    } finally {
+      guard.leave();
+    }
+  }
+
+  private void recover(RecoveryEvent event, Runnable step) {
+    event.begin();
+    String failure = "it did not end";
+    try {
       context.group.together(
           SurvivorAgreement.RESTARTING,
           () -> {
-            recovery.readmit();
+            step.run();
             return null;
           });
+      failure = "";
+    } catch (RuntimeException e) {
+      failure = e.toString();
+      throw e;
     } finally {
-      guard.leave();
+      event.ended(context.rank, context.epoch, context.excluded, failure);
     }
   }
 

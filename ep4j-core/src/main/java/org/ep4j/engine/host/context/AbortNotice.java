@@ -8,6 +8,7 @@ import org.ep4j.engine.host.internode.ScaleOut;
 import org.ep4j.engine.host.layout.ControlPageLayout;
 import org.ep4j.engine.world.AbortReport;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.observe.AbortEvent;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -36,6 +37,7 @@ public final class AbortNotice {
     NativeMemory.copy(page + ControlPageLayout.TEXT, MemorySegment.ofArray(bytes), 0, length);
     String state = new String(bytes, StandardCharsets.UTF_8);
     boolean dead = NativeMemory.getInt(page + ControlPageLayout.FAILED_RANK_DEAD) != 0;
+    AbortEvent.received(context.rank, reporter, failedRank, dead, state);
     return new AbortReport(failedRank, dead, state).receivedBy(context.rank, reporter);
   }
 
@@ -58,7 +60,9 @@ public final class AbortNotice {
           ControlPageLayout.TEXT + ControlPageLayout.MAX_TEXT - ControlPageLayout.FAILED_RANK;
       NativeMemory.copy(theirs, page + ControlPageLayout.FAILED_RANK, length);
     } else {
-      write(page, AbortReport.of(context.rank, reason, cause));
+      AbortReport report = AbortReport.of(context.rank, reason, cause);
+      AbortEvent.sent(context.rank, report.peer(), report.dead(), report.state());
+      write(page, report);
     }
     release(page);
     ScaleOut connection = context.scaleOut();

@@ -23,6 +23,7 @@ import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.SymmetricMemory;
 import org.ep4j.observe.ObservationLog;
 import org.ep4j.observe.OperationEvent;
+import org.ep4j.observe.TimeoutEvent;
 import org.ep4j.routing.ExpertPlacement;
 import org.jspecify.annotations.Nullable;
 
@@ -328,6 +329,9 @@ public final class HostContext implements PeerWait.InternodeProgress {
    */
   public void breakBecause(String reason, @Nullable Throwable cause) {
     broken = reason;
+    if (cause instanceof PeerTimeoutException timeout) {
+      TimeoutEvent.record(rank, timeout);
+    }
     abortNotice.publish(reason, cause);
     if (scaleOut != null) {
       scaleOut.registrations().revoke();

@@ -8,8 +8,10 @@ import org.ep4j.engine.world.Nodes;
 import org.ep4j.engine.world.Rails;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.PeerTimeoutException;
+import org.ep4j.observe.LaneLossEvent;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure;
+import org.ep4j.wire.LaneFailure.Cause;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.jspecify.annotations.Nullable;
@@ -42,6 +44,12 @@ public final class InternodeLanes {
   /** Lanes to each connected rank of another node; empty for all other ranks. */
   private final Lane[][] lanes;
 
+  /** The lanes whose loss has been recorded, as {@link #lanes}. */
+  private final boolean[][] recorded;
+
+  /** Failed lanes at the last look. */
+  private int failed;
+
   /** Progress that the peers have been notified of. */
   private long lastProgress;
 
@@ -58,6 +66,7 @@ public final class InternodeLanes {
     this.rank = rank;
     this.timeout = timeout;
     lanes = new Lane[nodes.ranks()][0];
+    recorded = new boolean[nodes.ranks()][wire.config().lanes()];
     for (int number = 0; number < numbers.length; number++) {
       int peer = numbers[number];
       if (!nodes.together(rank, peer)) {
@@ -223,10 +232,29 @@ public final class InternodeLanes {
 
   /** Reason why {@code peer} is unreachable; null if it is reachable or needs no wire. */
   public @Nullable String lost(int peer) {
-    if (wire.failedLanes() == 0) {
+    int now = wire.failedLanes();
+    if (now == 0) {
       return null;
+    }
+    if (now != failed) {
+      failed = now;
+      recordLosses();
     }
     LaneFailure failure = LaneFailure.of(lanes[peer]);
     return failure == null ? null : failure.toString();
+  }
+
+  /** Records the lanes that have failed since the last look; a peer that closes loses none. */
+  private void recordLosses() {
+    for (int peer = 0; peer < lanes.length; peer++) {
+      for (int i = 0; i < lanes[peer].length; i++) {
+        LaneFailure failure = lanes[peer][i].failure();
+        if (failure != null && failure.cause() != Cause.CLOSED && !recorded[peer][i]) {
+          recorded[peer][i] = true;
+          LaneLossEvent.record(
+              rank, peer, wire.name(), i, failure.cause() + ": " + failure.text());
+        }
+      }
+    }
   }
 }

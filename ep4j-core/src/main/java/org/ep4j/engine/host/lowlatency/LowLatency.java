@@ -263,9 +263,9 @@ public final class LowLatency implements AutoCloseable {
   public void updateMask(int rank, boolean masked) {
     LowLatencyChecks.maskedRank(rank, context.rank, context.ranks, context.excluded);
     if (masked) {
-      signals.mask(rank);
+      signals.mask(rank, "by updateMask()");
     } else {
-      signals.admit(rank);
+      signals.admit(rank, "by updateMask()");
       catchUp();
     }
   }
@@ -279,9 +279,9 @@ public final class LowLatency implements AutoCloseable {
       boolean gone =
           context.excluded[r] || (Limits.masking(context.config) && !context.members.isAlive(r));
       if (gone) {
-        signals.mask(r);
+        signals.mask(r, "is excluded or dead");
       } else {
-        signals.admit(r);
+        signals.admit(r, "by cleanMask()");
       }
     }
     catchUp();
@@ -301,7 +301,7 @@ public final class LowLatency implements AutoCloseable {
   public void reset(long highest) {
     for (int r = 0; r < context.ranks; r++) {
       if (context.excluded[r]) {
-        signals.mask(r);
+        signals.mask(r, "is excluded by a reset");
       }
     }
     flights.reset(highest);

@@ -13,6 +13,7 @@ import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.memory.NativeMemory;
+import org.ep4j.observe.MaskEvent;
 import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
@@ -22,6 +23,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class LowLatencySignals {
   private static final System.Logger LOG = System.getLogger("org.ep4j.host");
+  private static final String REJOINED = "has rejoined";
 
   private final HostContext context;
   private final LowLatencyLayout layout;
@@ -85,8 +87,9 @@ final class LowLatencySignals {
       NativeMemory.putLongRelease(own() + layout.header(parity, peer) + LowLatencyLayout.NUMBER, 0);
     }
     if (context.isIntranode(peer)) {
-      admit(peer);
+      admit(peer, REJOINED);
     } else if (masked[peer]) {
+      MaskEvent.record(rank, peer, false, REJOINED);
       // Words of other nodes start at 0 with the connection.
       masked[peer] = false;
       words[peer]++;
@@ -324,7 +327,7 @@ final class LowLatencySignals {
       throw new PeerTimeoutException(
           operation, "rows (the peer " + reason + ")", number, source, expected, seen, 0, "");
     }
-    mask(source);
+    mask(source, reason);
     LOG.log(
         Level.WARNING,
         "{0} {1} on rank {2}: rank {3} {4}, so this rank masks it",
@@ -335,20 +338,22 @@ final class LowLatencySignals {
         reason);
   }
 
-  /** Stops counting {@code peer}. */
-  void mask(int peer) {
+  /** Stops counting {@code peer}, for a reason to record. */
+  void mask(int peer, String reason) {
     if (!masked[peer]) {
       masked[peer] = true;
+      MaskEvent.record(rank, peer, true, reason);
       count(peer);
       // No later store of rows may become visible before the word.
       VarHandle.releaseFence();
     }
   }
 
-  /** Counts {@code peer} again. */
-  void admit(int peer) {
+  /** Counts {@code peer} again, for a reason to record. */
+  void admit(int peer, String reason) {
     if (masked[peer]) {
       masked[peer] = false;
+      MaskEvent.record(rank, peer, false, reason);
       count(peer);
     }
   }
@@ -410,14 +415,15 @@ final class LowLatencySignals {
   }
 
   private void maskSilent(int peer, long number, String operation) {
-    mask(peer);
+    String condition = condition(peer);
+    mask(peer, condition);
     LOG.log(
         Level.WARNING,
         "{0} {1}: rank {2} is {3}: masked from now on",
         operation,
         number,
         peer,
-        condition(peer));
+        condition);
   }
 
   private String condition(int peer) {
