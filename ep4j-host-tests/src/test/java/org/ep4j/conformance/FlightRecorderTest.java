@@ -49,19 +49,31 @@ class FlightRecorderTest {
     assertThat(dispatch.getDuration("waited"))
         .isGreaterThanOrEqualTo(dispatch.getDuration("longestWait"));
     assertThat(dispatch.getDuration()).isGreaterThanOrEqualTo(dispatch.getDuration("longestWait"));
+    long waits =
+        events.stream()
+            .filter(e -> e.getEventType().getName().equals("org.ep4j.Wait"))
+            .filter(e -> e.getInt("rank") == 0 && e.getString("operation").equals("dispatch"))
+            .filter(e -> e.getInt("peer") == 1 && e.getLong("number") == dispatch.getLong("number"))
+            .mapToLong(e -> e.getDuration("waited").toNanos())
+            .sum();
+    assertThat(waits).isEqualTo(dispatch.getDuration("waited").toNanos());
     assertThat(of(events, "combine", 1)).hasSize(1);
     assertThat(of(events, "low-latency dispatch", 1)).hasSize(1);
   }
 
   @Test
   void shortOperationsAreNoEvents() throws Exception {
-    assertThat(record(Duration.ofMinutes(1))).isEmpty();
+    assertThat(record(Duration.ofMinutes(1)))
+        .extracting(e -> e.getEventType().getName())
+        .doesNotContain("org.ep4j.Operation", "org.ep4j.Wait")
+        .contains("org.ep4j.Open");
   }
 
   private List<RecordedEvent> record(Duration threshold) throws Exception {
     Path file = scratch.resolve("run.jfr");
     try (Recording recording = new Recording()) {
       recording.enable("org.ep4j.Operation").withThreshold(threshold);
+      recording.enable("org.ep4j.Wait");
       recording.start();
       ThreadRanks.run(2, FlightRecorderTest::rank);
       recording.stop();
@@ -72,6 +84,7 @@ class FlightRecorderTest {
 
   private static List<RecordedEvent> of(List<RecordedEvent> events, String name, int rank) {
     return events.stream()
+        .filter(e -> e.getEventType().getName().equals("org.ep4j.Operation"))
         .filter(e -> e.getString("operation").equals(name) && e.getInt("rank") == rank)
         .toList();
   }
