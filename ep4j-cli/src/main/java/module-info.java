@@ -5,6 +5,7 @@ module org.ep4j.cli {
   requires d3;
   requires info.picocli;
   requires java.management;
+  requires jdk.jfr;
   requires static jdk.incubator.vector;
   requires org.ep4j;
   requires org.ep4j.bench;

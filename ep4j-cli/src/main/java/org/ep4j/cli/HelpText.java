@@ -23,6 +23,7 @@ final class HelpText {
                   "ep4j bench",
                   "ep4j bench ht --tokens 4096 --dtype fp8 --json ht.json",
                   "ep4j bench ht --html ht.html",
+                  "ep4j bench all --device host --trace trace.json",
                   "ep4j bench ll --ranks 2 --tokens 128 --hook",
                   "ep4j bench ht --nodes 2 --ranks-per-node 2 --wire tcp",
                   "ep4j launch -n 2 -- ep4j bench ht --join")),
@@ -40,7 +41,10 @@ final class HelpText {
               List.of("ep4j bench wire --threads", "ep4j bench wire --wire tcp --lanes 1,4")),
           Map.entry(
               "ep4j report",
-              List.of("ep4j report ht.json", "ep4j report before.json after.json --output r.html")),
+              List.of(
+                  "ep4j report ht.json",
+                  "ep4j report before.json after.json --output r.html",
+                  "ep4j report rank0.jfr rank1.jfr")),
           Map.entry(
               "ep4j run",
               List.of(

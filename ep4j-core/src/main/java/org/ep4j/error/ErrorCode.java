@@ -1712,13 +1712,35 @@ public enum ErrorCode {
 
   REPORT_SAME_RUN(
       8053,
-      "A report is to compare a run with itself.",
-      "Name another file: run the command again with another name behind `--json`."),
+      "Two files of a report hold the same run, or the same time of one rank.",
+      "Name each run and each recording once; of one rank, recordings of different times."),
 
   BAD_PAGE_FILE(
       8054,
       "The file of a page (`bench --html`, `report --output`) cannot be created.",
       "Name a file in a directory that exists and is writable, and that is no input."),
+
+  RECORDING_INVALID(
+      8055,
+      "A file given to `./ep4j report` is no whole recording of the JDK's flight recorder.",
+      "The message says what is wrong. Let the program end, or call `jcmd PID JFR.dump`, and copy "
+          + "the file whole."),
+
+  RECORDING_WITHOUT_EVENTS(
+      8056,
+      "A recording given to `./ep4j report` holds no events of ep4j.",
+      "Record a rank of a program that calls ep4j; operations of less than 10 ms are events with "
+          + "the setting `+org.ep4j.Operation#threshold=0ms`."),
+
+  BAD_TRACE_FILE(
+      8057,
+      "The file of `bench --trace` cannot be created.",
+      "Name a file in a directory that exists and is writable."),
+
+  TRACE_UNAVAILABLE(
+      8058,
+      "`bench --trace` cannot record operations here.",
+      "Measure the host engine (`--device host`), on a JVM with its flight recorder."),
 
   NO_JDK(
       8100,

@@ -279,6 +279,7 @@ public final class BenchCommand implements Callable<Integer> {
 
   @Mixin private JsonOption json = new JsonOption();
   @Mixin private HtmlOption html = new HtmlOption();
+  @Mixin private TraceOption trace = new TraceOption();
 
   @Spec private @Nullable CommandSpec spec;
 
@@ -290,7 +291,10 @@ public final class BenchCommand implements Callable<Integer> {
     BenchSettings settings = settings();
     OutputFile artifact = json.file(spec);
     BenchTests tests = new BenchTests(pressure == null ? 0 : pressure, shrink);
-    ResultFiles files = new ResultFiles(artifact, html.file(spec, artifact, !tests.any()));
+    ResultFiles results =
+        new ResultFiles(artifact, html.file(spec, artifact, !tests.any()), null);
+    ResultFiles files =
+        results.with(trace.file(spec, settings.onDevice(), !tests.any(), results));
     int worldSize = ranks(settings);
     nodes.checkWire(CommandSpecs.require(spec), settings.onDevice(), world.join());
     if (!world.join()) {
@@ -301,17 +305,20 @@ public final class BenchCommand implements Callable<Integer> {
         CommandSpecs.require(spec),
         worldSize,
         threads,
-        (group, progress) ->
-            new BenchSession(
-                    new RankContext(
-                        group,
-                        new CommandAgreement(group),
-                        across(settings, group.size()),
-                        progress,
-                        files.tables()),
-                    files,
-                    tests)
-                .run(threads));
+        (group, progress) -> {
+          int traced = files.trace() == null ? 0 : TraceRecorder.MAX_OPERATIONS;
+          try (TraceRecorder recorder = TraceRecorder.of(group, traced)) {
+            RankContext context =
+                new RankContext(
+                    group,
+                    new CommandAgreement(group),
+                    across(settings, group.size()),
+                    progress,
+                    files.tables(),
+                    recorder);
+            return new BenchSession(context, files, tests).run(threads);
+          }
+        });
   }
 
   /** Checks the options that depend on the number of ranks; a joined world has its own number. */

@@ -61,8 +61,11 @@ final class BenchSession {
           context.style().bad("WRONG RESULT: " + e.getMessage()) + "\nThe bench ends here.\n");
       return ExitCodes.FAILED;
     }
+    List<List<TracedPart>> operations = context.trace().gather(context.group());
     if (context.printing()) {
-      files.write(report.tree(results, engine, severalNodes() ? wire : null));
+      files.write(
+          report.tree(results, engine, severalNodes() ? wire : null),
+          operations == null ? null : new TraceText(operations, context.settings().nodes()));
     }
     return ExitCodes.OK;
   }

@@ -150,7 +150,13 @@ final class HighThroughputBench implements AutoCloseable {
         settings
             .plan()
             .spend(
-                BUDGET, context.agreement(), this::run, (first, count) -> run(first, count, wire));
+                BUDGET,
+                context.agreement(),
+                this::run,
+                (first, count) ->
+                    context
+                        .trace()
+                        .timed("dispatch, combine", count, () -> run(first, count, wire)));
     context.at("measuring the ceilings");
     Ceilings ceilings = new Ceilings(buffer, context.agreement());
     return List.of(dispatchResult(ceilings, wire), combineResult(ceilings, wire));

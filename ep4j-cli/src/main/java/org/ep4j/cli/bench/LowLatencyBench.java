@@ -199,7 +199,14 @@ final class LowLatencyBench implements AutoCloseable {
     WarmUp warm =
         settings
             .plan()
-            .spend(BUDGET, context.agreement(), (first, count) -> run(timed, first, count));
+            .spend(
+                BUDGET,
+                context.agreement(),
+                (first, count) -> run(timed, first, count),
+                (first, count) ->
+                    context
+                        .trace()
+                        .timed(operation + " " + dtype, count, () -> run(timed, first, count)));
     Timings timings = Timings.longestOf(context.agreement().numbers(nanos));
     double share = traffic.mean() == 0 ? 0 : traffic.meanRemote() / traffic.mean();
     return new Result(

@@ -18,13 +18,15 @@ import org.ep4j.verify.VerificationException;
  * @param settings settings of the bench
  * @param progress progress line of rank 0
  * @param out stream of the tables
+ * @param trace records timed iterations
  */
 record RankContext(
     Group group,
     CommandAgreement agreement,
     BenchSettings settings,
     Progress progress,
-    PrintStream out) {
+    PrintStream out,
+    TraceRecorder trace) {
   /** A check by the oracle. */
   @FunctionalInterface
   interface Check {
@@ -78,7 +80,7 @@ record RankContext(
 
   /** This context with other settings. */
   RankContext with(BenchSettings others) {
-    return new RankContext(group, agreement, others, progress, out);
+    return new RankContext(group, agreement, others, progress, out, trace);
   }
 
   /** Style of the output. */

@@ -16,6 +16,9 @@ final class Charts {
   /** Points of a chart of iterations: a screen has no more. */
   private static final int MAX_POINTS = 500;
 
+  /** Rows of a heat map: of more ranks, neighbours share a cell. */
+  private static final int MAX_CELLS = 64;
+
   private final List<Map<String, Object>> specs = new ArrayList<>();
 
   Charts() {}
@@ -167,6 +170,86 @@ final class Charts {
       }
     }
     return rows.isEmpty() ? "" : add("ratios", "Change of each median, with its interval", rows);
+  }
+
+  /** Bars of recorded durations by kind of operation. */
+  String durations(RecordedJob job) {
+    List<Map<String, Object>> rows = new ArrayList<>();
+    job.byKind()
+        .forEach(
+            (kind, operations) -> {
+              Timings timings = RecordedJob.timings(operations);
+              Map<String, Object> row = row(kind);
+              row.put("low", timings.min());
+              row.put("median", timings.median());
+              row.put("high", Double.isNaN(timings.p99()) ? timings.max() : timings.p99());
+              row.put("q1", timings.quantile(0.25));
+              row.put("q3", timings.quantile(0.75));
+              rows.add(row);
+            });
+    return add("times", "Median time of each recorded operation, with its scatter", rows);
+  }
+
+  /** Recorded operations over time, by kind: pairs of seconds and microseconds. */
+  String timeline(RecordedJob job, double start) {
+    List<Map<String, Object>> rows = new ArrayList<>();
+    job.byKind()
+        .forEach(
+            (kind, operations) -> {
+              double[] times =
+                  operations.stream().mapToDouble(RecordedJob.Operation::micros).toArray();
+              List<double[]> points = new ArrayList<>();
+              for (double[] point : thinned(times)) {
+                RecordedJob.Operation operation = operations.get((int) point[0] - 1);
+                points.add(new double[] {(operation.start() - start) / 1e6, point[1]});
+              }
+              Map<String, Object> row = row(kind);
+              row.put("points", points);
+              rows.add(row);
+            });
+    return add("timeline", "Duration of each recorded operation over time", rows);
+  }
+
+  /** A heat map of waits in microseconds: rows wait for columns. Empty if no rank has waited. */
+  String waits(double[][] matrix) {
+    int block = Math.max(1, Math.ceilDiv(matrix.length, MAX_CELLS));
+    int size = Math.ceilDiv(matrix.length, block);
+    List<Map<String, Object>> rows = new ArrayList<>();
+    double longest = 0;
+    for (int r = 0; r < size; r++) {
+      double[] values = new double[size];
+      for (int p = 0; p < size; p++) {
+        values[p] = longestOf(matrix, block, r, p);
+        longest = Math.max(longest, values[p]);
+      }
+      Map<String, Object> row = row(ranks(r, block, matrix.length));
+      row.put("values", values);
+      rows.add(row);
+    }
+    if (longest == 0) {
+      return "";
+    }
+    String html = add("heat", "Time that each rank has waited for each other rank", rows);
+    return block == 1
+        ? html
+        : html
+            + "<p class=\"note\">A cell is %d by %d ranks, and shows the longest wait of them.</p>\n"
+                .formatted(block, block);
+  }
+
+  private static double longestOf(double[][] matrix, int block, int row, int column) {
+    double longest = 0;
+    for (int r = row * block; r < Math.min(matrix.length, (row + 1) * block); r++) {
+      for (int p = column * block; p < Math.min(matrix.length, (column + 1) * block); p++) {
+        longest = Math.max(longest, matrix[r][p]);
+      }
+    }
+    return longest;
+  }
+
+  private static String ranks(int number, int block, int ranks) {
+    int last = Math.min(ranks, (number + 1) * block) - 1;
+    return block == 1 ? String.valueOf(number) : number * block + "–" + last;
   }
 
   private static Map<String, Object> row(String label) {

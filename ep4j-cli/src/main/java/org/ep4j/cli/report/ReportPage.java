@@ -10,6 +10,7 @@ import java.util.Locale;
 import java.util.Map;
 import org.ep4j.cli.Build;
 import org.ep4j.cli.text.Json;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A page about runs: one file that loads nothing. Its content security policy allows the two
@@ -28,14 +29,21 @@ public final class ReportPage {
   public static String ofTree(Map<String, Object> tree) {
     try {
       // Through the text: the page of a run is that of its artifact.
-      return of(List.of(RunArtifact.of("this run", Json.parse(Json.text(tree)))), List.of());
+      return of(List.of(RunArtifact.of("this run", Json.parse(Json.text(tree)))), List.of(), null);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
   }
 
-  /** The page about these runs, with the comparisons of the others with the first. */
-  static String of(List<RunArtifact> runs, List<RunComparison> comparisons) {
+  /**
+   * The page about these runs, with the comparisons of the others with the first.
+   *
+   * @param recorded recordings of the flight recorder, or null
+   */
+  static String of(
+      List<RunArtifact> runs,
+      List<RunComparison> comparisons,
+      @Nullable RecordingSection recorded) {
     Charts charts = new Charts();
     StringBuilder body = new StringBuilder();
     for (RunComparison comparison : comparisons) {
@@ -51,7 +59,14 @@ public final class ReportPage {
           .append(section.html())
           .append("</section>\n");
     }
-    return page(runs.size() == 1 ? "ep4j bench" : "ep4j bench: comparison of runs", body, charts);
+    if (recorded != null) {
+      body.append(recorded.html(charts));
+    }
+    return page(title(runs.size(), recorded != null), body, charts);
+  }
+
+  private static String title(int runs, boolean recorded) {
+    return recorded ? "ep4j report" : runs == 1 ? "ep4j bench" : "ep4j bench: comparison of runs";
   }
 
   private static String heading(RunArtifact run) {

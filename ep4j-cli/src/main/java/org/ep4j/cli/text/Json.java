@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.core.PrettyPrinter;
 import com.fasterxml.jackson.core.StreamReadFeature;
 import com.fasterxml.jackson.core.util.DefaultIndenter;
 import com.fasterxml.jackson.core.util.DefaultPrettyPrinter;
@@ -26,14 +27,25 @@ public final class Json {
   public static String text(Object tree) {
     DefaultPrettyPrinter printer = new DefaultPrettyPrinter();
     printer.indentObjectsWith(new DefaultIndenter("  ", "\n"));
+    return text(tree, printer) + "\n";
+  }
+
+  /** The tree as JSON in one line without a newline. */
+  public static String line(Object tree) {
+    return text(tree, null);
+  }
+
+  private static String text(Object tree, @Nullable PrettyPrinter printer) {
     StringWriter text = new StringWriter();
     try (JsonGenerator generator = new JsonFactory().createGenerator(text)) {
-      generator.setPrettyPrinter(printer);
+      if (printer != null) {
+        generator.setPrettyPrinter(printer);
+      }
       write(generator, tree);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
-    return text.append('\n').toString();
+    return text.toString();
   }
 
   /**

@@ -252,7 +252,79 @@ function ratios(element, spec) {
   });
 }
 
-const KINDS = {times, rates, lines, iterations, ratios};
+function timeline(element, spec) {
+  legend(element, spec.rows.map((row, i) => [row.label, sign => {
+    sign.append("path").attr("d", symbol(i)).attr("transform", "translate(14,7)").style("fill", colour(i));
+  }]));
+  const height = 260;
+  const left = 52;
+  const [svg, width] = canvas(element, spec, height + 44);
+  const points = spec.rows.flatMap(row => row.points);
+  const most = d3.max(points, point => point[1]) || 1;
+  const least = d3.min(points, point => point[1]);
+  const [unit, size] = unitOf(most);
+  const end = d3.max(points, point => point[0]) || 1;
+  const x = d3.scaleLinear([0, end], [left + 6, width - 12]);
+  const wide = least > 0 && most / least > 12;
+  const y = wide
+    ? d3.scaleLog([least / size / 1.1, most / size * 1.1], [height, 24])
+    : d3.scaleLinear([0, most / size * 1.05], [height, 24]);
+  svg.append("g").attr("transform", "translate(" + left + ",0)")
+    .call(d3.axisLeft(y).ticks(5, wide ? "~g" : null).tickSize(-(width - 12 - left)));
+  svg.append("g").attr("transform", "translate(0," + height + ")")
+    .call(d3.axisBottom(x).ticks(Math.max(2, Math.round(width / 120))).tickSize(5));
+  svg.append("text").attr("class", "axis").attr("x", width - 12).attr("y", height + 38)
+    .attr("text-anchor", "end").text("seconds since the first operation");
+  svg.append("text").attr("class", "axis").attr("x", 0).attr("y", 12).text("time, " + unit + (wide ? " (logarithmic)" : ""));
+  spec.rows.forEach((row, i) => {
+    const mark = d3.symbol(SHAPES[i % SHAPES.length], row.points.length > 150 ? 14 : 36)();
+    svg.append("g").style("fill", colour(i)).selectAll("path").data(row.points).join("path")
+      .attr("class", "mark").attr("d", mark).attr("fill-opacity", 0.75)
+      .attr("transform", point => "translate(" + x(point[0]) + "," + y(point[1] / size) + ")")
+      .append("title").text(point => row.label + ": " + time(point[1]));
+  });
+}
+
+function heat(element, spec) {
+  const rows = spec.rows;
+  const most = d3.max(rows, row => d3.max(row.values));
+  // Strength of the colour; the shortest wait still differs from none.
+  const strength = value => value > 0 ? 0.08 + 0.92 * value / most : 0;
+  legend(element, [0, most / 4, most / 2, most].map(value => [time(value), sign => {
+    sign.append("rect").attr("class", "heat").attr("width", 28).attr("height", 14)
+      .attr("fill-opacity", strength(value));
+    sign.append("rect").attr("class", "frame").attr("x", 0.5).attr("y", 0.5).attr("width", 27).attr("height", 13);
+  }]));
+  const left = 24 + 8 * d3.max(rows, row => row.label.length);
+  const top = 40;
+  const room = Math.max(280, element.clientWidth) - left - 2;
+  const cell = Math.min(64, room / rows.length);
+  const [svg] = canvas(element, spec, top + cell * rows.length + 4);
+  svg.append("text").attr("class", "axis").attr("x", 0).attr("y", 12).text("rank (row) waits for rank (column)");
+  // Names that would overlap are left out.
+  const every = Math.ceil((left - 8) / cell);
+  rows.forEach((row, i) => {
+    if (i % every === 0) {
+      svg.append("text").attr("x", left + cell * (i + 0.5)).attr("y", top - 8).attr("text-anchor", "middle").text(row.label);
+    }
+    if (i % Math.ceil(FONT / cell) === 0) {
+      svg.append("text").attr("x", left - 8).attr("y", top + cell * (i + 0.5) + 5).attr("text-anchor", "end").text(row.label);
+    }
+    row.values.forEach((value, column) => {
+      const group = svg.append("g").attr("transform", "translate(" + (left + cell * column) + "," + (top + cell * i) + ")");
+      group.append("title").text("rank " + row.label + " for rank " + rows[column].label + ": " + time(value));
+      group.append("rect").attr("class", "heat mark").attr("width", cell).attr("height", cell)
+        .attr("fill-opacity", strength(value));
+      group.append("rect").attr("class", "frame").attr("width", cell).attr("height", cell);
+      if (cell >= 58) {
+        group.append("text").attr("class", "value").attr("text-anchor", "middle").attr("x", cell / 2).attr("y", cell / 2 + 5)
+          .text(value > 0 ? time(value) : "–");
+      }
+    });
+  });
+}
+
+const KINDS = {times, rates, lines, iterations, ratios, timeline, heat};
 
 /** Draws every chart, and again whenever its element becomes wider or narrower. */
 function drawAll() {

@@ -264,7 +264,7 @@ class ReportCommandTest {
     assertThat(run(slow.toString(), "--output", missing).err()).contains("EP4J-8054");
     assertThat(run(slow.toString(), "--output", scratch.toString()).err()).contains("EP4J-8054");
     CommandLineRun over = run(slow.toString(), "--output", slow.toString());
-    assertThat(over.err()).contains("EP4J-8054").contains("is the artifact");
+    assertThat(over.err()).contains("EP4J-8054").contains("is the input");
     assertThat(over.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(Files.readString(slow)).isEqualTo(before);
   }

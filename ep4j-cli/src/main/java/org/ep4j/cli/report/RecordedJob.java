@@ -1,0 +1,219 @@
+package org.ep4j.cli.report;
+
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import jdk.jfr.consumer.RecordedEvent;
+import org.ep4j.bench.Timings;
+import org.ep4j.cli.CommandFailure;
+import org.ep4j.cli.ExitCodes;
+import org.ep4j.error.ErrorCode;
+
+/**
+ * What recordings say of a job. Times are microseconds.
+ *
+ * @param operations in the order of their starts
+ * @param leftOut operations beyond those
+ * @param waits time that a rank (first key) has waited for another in all recorded operations
+ * @param incidents everything but operations and waits, in the order of time
+ */
+record RecordedJob(
+    List<RecordedJob.Operation> operations,
+    long leftOut,
+    Map<Integer, Map<Integer, Double>> waits,
+    List<Incident> incidents) {
+  /** Operations that a page keeps in memory. */
+  private static final int MAX_OPERATIONS = 1_000_000;
+
+  private static final int MAX_RANKS = 1 << 20;
+
+  /**
+   * An operation of a rank.
+   *
+   * @param kind what the rank called
+   * @param start since 1970
+   */
+  record Operation(
+      int rank, String kind, double start, double micros, double waited, long rows, long bytes) {}
+
+  /** The ranks that have recorded operations. */
+  TreeSet<Integer> ranks() {
+    TreeSet<Integer> ranks = new TreeSet<>();
+    operations.forEach(operation -> ranks.add(operation.rank));
+    return ranks;
+  }
+
+  /** The operations by kind. */
+  Map<String, List<Operation>> byKind() {
+    Map<String, List<Operation>> kinds = new TreeMap<>();
+    for (Operation operation : operations) {
+      kinds.computeIfAbsent(operation.kind, _ -> new ArrayList<>()).add(operation);
+    }
+    return kinds;
+  }
+
+  /** The durations of operations. */
+  static Timings timings(List<Operation> operations) {
+    return new Timings(operations.stream().mapToDouble(Operation::micros).toArray());
+  }
+
+  /** Share of their time that operations have waited for other ranks, at most 1. */
+  static double waitedShare(List<Operation> operations) {
+    double total = operations.stream().mapToDouble(Operation::micros).sum();
+    double waited = operations.stream().mapToDouble(Operation::waited).sum();
+    return total == 0 ? 0 : Math.min(1, waited / total);
+  }
+
+  /** Time that the rank of a row has waited for that of a column, an operation, in the mean. */
+  double[][] matrix() {
+    int size = 0;
+    Map<Integer, Integer> counts = new HashMap<>();
+    for (Operation operation : operations) {
+      size = Math.max(size, operation.rank + 1);
+      counts.merge(operation.rank, 1, Integer::sum);
+    }
+    for (Map<Integer, Double> row : waits.values()) {
+      for (int peer : row.keySet()) {
+        size = Math.max(size, peer + 1);
+      }
+    }
+    double[][] matrix = new double[size][size];
+    waits.forEach(
+        (rank, row) -> {
+          int count = counts.getOrDefault(rank, 0);
+          row.forEach((peer, total) -> matrix[rank][peer] = count == 0 ? 0 : total / count);
+        });
+    return matrix;
+  }
+
+  /** Collects the events of several files. */
+  static final class Builder {
+    private final List<Operation> operations = new ArrayList<>();
+    private final List<Incident> incidents = new ArrayList<>();
+    private final Map<Integer, Map<Integer, Double>> waits = new TreeMap<>();
+
+    /** Of recordings without {@code org.ep4j.Wait}: the longest wait of each operation. */
+    private final Map<Integer, Map<Integer, Double>> longestWaits = new TreeMap<>();
+
+    /** Times of the operations of each rank in the earlier files. */
+    private final Map<Integer, List<Span>> earlier = new HashMap<>();
+
+    private final Map<Integer, Span> current = new HashMap<>();
+    private String file = "";
+    private long leftOut;
+
+    Builder() {}
+
+    /** The times between which a file holds operations of a rank. */
+    private record Span(String file, Instant first, Instant last) {
+      boolean overlaps(Span other) {
+        return first.isBefore(other.last) && other.first.isBefore(last);
+      }
+    }
+
+    /** Begins a file. */
+    void begin(String name) {
+      end();
+      file = name;
+    }
+
+    /** Adds an event; returns whether it is one of those that a page shows. */
+    boolean add(RecordedEvent event) {
+      switch (event.getEventType().getName()) {
+        case "org.ep4j.Operation" -> operation(event);
+        case "org.ep4j.Wait" ->
+            add(waits, rank(event, "rank"), rank(event, "peer"), duration(event, "waited"));
+        default -> {
+          Incident incident = Incident.of(event);
+          if (incident == null) {
+            return false;
+          }
+          incidents.add(incident);
+        }
+      }
+      return true;
+    }
+
+    private void operation(RecordedEvent event) {
+      int rank = rank(event, "rank");
+      Span now = new Span(file, event.getStartTime(), event.getEndTime());
+      current.merge(rank, now, Builder::around);
+      if (event.getInt("longestWaitFor") >= 0) {
+        add(longestWaits, rank, rank(event, "longestWaitFor"), duration(event, "longestWait"));
+      }
+      if (operations.size() == MAX_OPERATIONS) {
+        leftOut++;
+        return;
+      }
+      operations.add(
+          new Operation(
+              rank,
+              Fields.printable(String.valueOf(event.getString("operation"))),
+              Incident.micros(event.getStartTime()),
+              event.getDuration().toNanos() / 1e3,
+              duration(event, "waited"),
+              event.getLong("rows"),
+              event.getLong("bytes")));
+    }
+
+    private static Span around(Span a, Span b) {
+      return new Span(
+          a.file,
+          a.first.isBefore(b.first) ? a.first : b.first,
+          a.last.isAfter(b.last) ? a.last : b.last);
+    }
+
+    private static void add(
+        Map<Integer, Map<Integer, Double>> matrix, int rank, int peer, double micros) {
+      matrix.computeIfAbsent(rank, _ -> new TreeMap<>()).merge(peer, micros, Double::sum);
+    }
+
+    private static int rank(RecordedEvent event, String field) {
+      int rank = event.getInt(field);
+      if (rank < 0 || rank >= MAX_RANKS) {
+        throw new IllegalArgumentException(field + " = " + rank);
+      }
+      return rank;
+    }
+
+    private static double duration(RecordedEvent event, String field) {
+      Duration duration = event.getDuration(field);
+      return Math.max(0, duration.toNanos() / 1e3);
+    }
+
+    /** Ends a file: of a rank, files hold different times. */
+    private void end() {
+      current.forEach(
+          (rank, span) -> {
+            for (Span other : earlier.getOrDefault(rank, List.of())) {
+              if (other.overlaps(span)) {
+                throw new CommandFailure(
+                    ErrorCode.REPORT_SAME_RUN,
+                    ExitCodes.FAILED,
+                    "%s and %s hold the same time of rank %d: name one recording of each rank and time"
+                        .formatted(other.file, span.file, rank));
+              }
+            }
+            earlier.computeIfAbsent(rank, _ -> new ArrayList<>()).add(span);
+          });
+      current.clear();
+    }
+
+    RecordedJob build() {
+      end();
+      operations.sort(Comparator.comparingDouble(Operation::start));
+      incidents.sort(Comparator.comparingDouble(Incident::start));
+      return new RecordedJob(
+          List.copyOf(operations),
+          leftOut,
+          waits.isEmpty() ? longestWaits : waits,
+          List.copyOf(incidents));
+    }
+  }
+}
