@@ -291,10 +291,8 @@ public final class BenchCommand implements Callable<Integer> {
     BenchSettings settings = settings();
     OutputFile artifact = json.file(spec);
     BenchTests tests = new BenchTests(pressure == null ? 0 : pressure, shrink);
-    ResultFiles results =
-        new ResultFiles(artifact, html.file(spec, artifact, !tests.any()), null);
-    ResultFiles files =
-        results.with(trace.file(spec, settings.onDevice(), !tests.any(), results));
+    ResultFiles results = new ResultFiles(artifact, html.file(spec, artifact, !tests.any()), null);
+    ResultFiles files = results.with(trace.file(spec, settings.onDevice(), !tests.any(), results));
     int worldSize = ranks(settings);
     nodes.checkWire(CommandSpecs.require(spec), settings.onDevice(), world.join());
     if (!world.join()) {

@@ -33,9 +33,7 @@ final class RecordingSection {
   /** The section. */
   String html(Charts charts) {
     StringBuilder html = new StringBuilder("<section>\n<h2>Recorded operations</h2>\n");
-    html.append("<p class=\"note\">")
-        .append(Html.text(files + ": " + subtitle()))
-        .append("</p>\n");
+    html.append("<p class=\"note\">").append(Html.text(files + ": " + subtitle())).append("</p>\n");
     if (!job.operations().isEmpty()) {
       html.append(operations(charts)).append(waits(charts)).append(ranks());
     }

@@ -88,6 +88,26 @@ class ChartsTest {
     assertThat(points).isSortedAccordingTo((a, b) -> Double.compare(a[0], b[0]));
   }
 
+  @Test
+  void inAHeatMapOfManyRanksNeighboursShareACell() throws Exception {
+    double[][] waits = new double[130][130];
+    waits[0][129] = 7;
+    waits[4][4] = 3;
+    Charts charts = new Charts();
+    String html = charts.waits(waits);
+
+    assertThat(html).contains("A cell is 3 by 3 ranks");
+    List<?> rows =
+        list(
+            ((Map<?, ?>) list(((Map<?, ?>) tree(charts.data())).get("charts")).getFirst())
+                .get("rows"));
+    assertThat(rows).hasSize(44);
+    assertThat(rows).extracting("label").contains("0–2", "129–129");
+    assertThat(list(fields(rows.getFirst()).get("values"))).hasSize(44).last().isEqualTo(7.0);
+    assertThat(list(fields(rows.get(1)).get("values")).get(1)).isEqualTo(3.0);
+    assertThat(charts.waits(new double[2][2])).isEmpty();
+  }
+
   private static Map<String, Object> change(RunArtifact first, RunArtifact second)
       throws Exception {
     Charts charts = new Charts();

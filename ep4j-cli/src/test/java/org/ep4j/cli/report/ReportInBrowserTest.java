@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.DataInputStream;
-import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -38,7 +37,7 @@ class ReportInBrowserTest {
   private record Shown(String document, String console) {}
 
   @BeforeEach
-  void writePage() throws IOException {
+  void writePage() throws Exception {
     assumeTrue(
         Boolean.getBoolean("ep4j.full"),
         "a browser takes half a minute of two cores; -Dep4j.full=true runs it");
@@ -50,9 +49,13 @@ class ReportInBrowserTest {
     Path second = scratch.resolve("second.json");
     String operation = Json.text("combine" + ReportCommandTest.HOSTILE).strip();
     Files.writeString(second, Json.text(hostile).replace("\"combine\"", operation));
-    CommandLineRun run =
-        CommandLineRun.of(
-            "report", first.toString(), second.toString(), "--output", page.toString());
+    List<String> arguments =
+        new ArrayList<>(List.of("report", first.toString(), second.toString()));
+    for (Path recording : SampleRecordings.ofThreeRanks(scratch)) {
+      arguments.add(recording.toString());
+    }
+    arguments.addAll(List.of("--output", page.toString()));
+    CommandLineRun run = CommandLineRun.of(arguments.toArray(String[]::new));
     assertThat(run.err()).isEmpty();
   }
 
@@ -63,7 +66,7 @@ class ReportInBrowserTest {
 
     assertThat(shown.console).as(name).isEmpty();
     String[] charts = CHART.split(shown.document);
-    assertThat(charts).hasSizeGreaterThan(12);
+    assertThat(charts).hasSizeGreaterThan(15);
     for (int i = 1; i < charts.length; i++) {
       String chart = charts[i].split("</svg></div>", -1)[0];
       assertThat(MARK.matcher(chart).results()).as("marks of chart %d", i - 1).isNotEmpty();
@@ -76,7 +79,7 @@ class ReportInBrowserTest {
   void namesFromAnArtifactDoNotRun() throws Exception {
     Shown shown = show(page, 1);
 
-    assertThat(shown.document).contains("<title>ep4j bench: comparison of runs</title>");
+    assertThat(shown.document).contains("<title>ep4j report</title>");
     assertThat(shown.document).doesNotContain("<img");
   }
 

@@ -123,7 +123,9 @@ class FailureEventsTest {
         .extracting(e -> e.getInt("rank"), e -> e.getInt("peer"))
         .contains(tuple(0, 1), tuple(1, 0))
         .allMatch(ends -> ends.equals(tuple(0, 1)) || ends.equals(tuple(1, 0)));
-    assertThat(losses).extracting(e -> e.getInt("rank") + "/" + e.getInt("lane")).doesNotHaveDuplicates();
+    assertThat(losses)
+        .extracting(e -> e.getInt("rank") + "/" + e.getInt("lane"))
+        .doesNotHaveDuplicates();
     assertThat(losses)
         .allMatch(e -> e.getString("reason").contains("dropped at step " + CUT_AT_STEP))
         .allMatch(e -> !e.getString("wire").isEmpty());

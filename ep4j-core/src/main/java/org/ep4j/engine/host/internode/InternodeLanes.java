@@ -251,8 +251,7 @@ public final class InternodeLanes {
         LaneFailure failure = lanes[peer][i].failure();
         if (failure != null && failure.cause() != Cause.CLOSED && !recorded[peer][i]) {
           recorded[peer][i] = true;
-          LaneLossEvent.record(
-              rank, peer, wire.name(), i, failure.cause() + ": " + failure.text());
+          LaneLossEvent.record(rank, peer, wire.name(), i, failure.cause() + ": " + failure.text());
         }
       }
     }
