@@ -46,9 +46,15 @@ final class RecordingSection {
     }
     String more =
         job.leftOut() == 0 ? "" : ", and %d more that are not shown".formatted(job.leftOut());
-    return "%d operations of %d ranks%s, %s, since %s UTC"
+    int ranks = job.ranks().size();
+    return "%d operations of %d rank%s%s, %s, since %s UTC"
         .formatted(
-            job.operations().size(), job.ranks().size(), more, time(last() - first()), start());
+            job.operations().size(),
+            ranks,
+            ranks == 1 ? "" : "s",
+            more,
+            time(last() - first()),
+            start());
   }
 
   private double first() {

@@ -191,7 +191,7 @@ class RecordingReportTest {
         SampleRecordings.record(
             scratch.resolve("later.jfr"),
             () -> SampleRecordings.operation(1, "dispatch", 3, 1, 0, 1));
-    assertThat(report(files[1], later).out()).contains("3 operations of 1 ranks");
+    assertThat(report(files[1], later).out()).contains("3 operations of 1 rank,");
   }
 
   @Test
