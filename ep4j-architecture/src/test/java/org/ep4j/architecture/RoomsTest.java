@@ -51,7 +51,7 @@ class RoomsTest {
           relocation: wire memory group
           micrometer: observe
           wire.direct: wire wire.support memory group
-          rdma.verbs: rdma.verbs.bindings rdma.verbs.ports wire wire.support memory group
+          rdma.verbs: rdma.verbs.bindings rdma.verbs.ports wire wire.support memory observe group
           rdma.verbs.bindings: wire
           rdma.ucx: rdma.ucx.bindings wire wire.support memory group
           rdma.ucx.bindings: wire

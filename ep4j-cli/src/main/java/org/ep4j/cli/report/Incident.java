@@ -46,6 +46,14 @@ record Incident(String kind, double start, int rank, String text) {
                       event.getString("wire"),
                       event.getInt("peer"),
                       event.getString("reason"));
+          case "PathLoss" ->
+              "port %s to rank %d: %s; %d lanes continue over port %s"
+                  .formatted(
+                      event.getString("port"),
+                      event.getInt("peer"),
+                      event.getString("reason"),
+                      event.getInt("lanes"),
+                      event.getString("continuesOver"));
           case "Open" ->
               "%s engine, %d ranks, hidden %d, %s that peers reach and %s private, in %s"
                   .formatted(

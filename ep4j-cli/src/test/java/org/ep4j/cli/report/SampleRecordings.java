@@ -10,6 +10,7 @@ import org.ep4j.observe.LaneLossEvent;
 import org.ep4j.observe.MaskEvent;
 import org.ep4j.observe.ObservationLog;
 import org.ep4j.observe.OperationEvent;
+import org.ep4j.observe.PathLossEvent;
 import org.ep4j.observe.ReadmitEvent;
 import org.ep4j.observe.ResetEvent;
 import org.ep4j.observe.TimeoutEvent;
@@ -73,6 +74,7 @@ final class SampleRecordings {
     MaskEvent.record(0, 2, true, text);
     MaskEvent.record(0, 2, false, "by cleanMask()");
     LaneLossEvent.record(0, 3, "tcp", 1, text);
+    PathLossEvent.record(0, 3, "mlx5_0/1", "mlx5_1/1", 2, text);
     ResetEvent reset = new ResetEvent();
     reset.begin();
     reset.ended(0, 9, new boolean[] {false, false, true}, "");

@@ -12,6 +12,8 @@ import java.nio.file.Path;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import jdk.jfr.Recording;
+import jdk.jfr.consumer.RecordingFile;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.CudaStream;
@@ -51,6 +53,27 @@ class KernelCompilerTest {
         }
       };
 
+  private static final byte[] MADE_IMAGE = {7, 7, 7, 7, 7};
+
+  /** A compiler whose output is always the same. */
+  private static final CompilerBackend MADE =
+      new CompilerBackend() {
+        @Override
+        public LibrarySearch find() {
+          return new LibrarySearch("here", "");
+        }
+
+        @Override
+        public String identity() {
+          return "made1.0";
+        }
+
+        @Override
+        public Compiled compile(KernelSpec spec) {
+          return new Compiled(MADE_IMAGE.clone(), "");
+        }
+      };
+
   @Test
   void aKernelIsCompiledOnceAndThenFound() {
     CompilerBackend backend = anyCompiler();
@@ -86,6 +109,27 @@ class KernelCompilerTest {
     KernelCompiler.Cubin found = new KernelCompiler(NONE, cache).compile(SPEC);
     assertThat(found.origin()).isEqualTo(KernelCompiler.Origin.DISK);
     assertThat(found.image()).containsExactly(1, 2, 3);
+  }
+
+  @Test
+  void theFirstRequestForAKernelIsAnEvent() throws IOException {
+    CubinCache cache = new CubinCache(directory.resolve("cache"), LIMIT);
+    KernelCompiler compiler = new KernelCompiler(MADE, cache);
+    Path file = directory.resolve("kernels.jfr");
+    try (Recording recording = new Recording()) {
+      recording.start();
+      compiler.compile(SPEC);
+      compiler.compile(SPEC); // from memory: no event
+      new KernelCompiler(MADE, cache).compile(SPEC);
+      recording.stop();
+      recording.dump(file);
+    }
+    assertThat(RecordingFile.readAllEvents(file))
+        .filteredOn(event -> event.getEventType().getName().equals("org.ep4j.Compile"))
+        .filteredOn(event -> event.getString("kernel").equals(SPEC.description()))
+        .filteredOn(event -> event.getLong("bytes") == MADE_IMAGE.length)
+        .extracting(event -> event.getString("architecture") + " " + event.getBoolean("cached"))
+        .containsExactlyInAnyOrder("sm_90a false", "sm_90a true");
   }
 
   @Test

@@ -6,6 +6,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.observe.PathLossEvent;
 import org.ep4j.rdma.verbs.bindings.VerbsControlLayout;
 import org.ep4j.wire.LaneFailure.Cause;
 import org.jspecify.annotations.Nullable;
@@ -207,6 +208,8 @@ final class QueuePairFailover {
         wire.failed(1);
       }
     }
+    PathLossEvent.record(
+        wire.rank(), pair.peer(), pair.port(), paths, moved, String.valueOf(pair.reason()));
     LOG.log(
         Level.WARNING,
         ErrorCode.VERBS_QUEUE_PAIR_LOST.message(

@@ -13,6 +13,9 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.Callable;
+import jdk.jfr.Recording;
+import jdk.jfr.consumer.RecordedEvent;
+import jdk.jfr.consumer.RecordingFile;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
@@ -32,10 +35,13 @@ import org.ep4j.wire.WireMemory;
 import org.ep4j.wire.WireWait;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIf;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Failures of cables, queue pairs and keys: the affected lanes fail, and no put is torn. */
 @EnabledIf(value = "org.ep4j.rdma.verbs.Fabric#hasCables", disabledReason = Fabric.REASON)
 class VerbsFaultsTest {
+  @TempDir Path scratch;
+
   private static final long BYTES = 10_000;
   private static final int TOKENS = 64;
 
@@ -102,13 +108,29 @@ class VerbsFaultsTest {
   @Test
   void lanesOfADisconnectedCableContinueOverTheOtherPort() throws Exception {
     int lanes = 4;
-    try (PairOfWires wires = new PairOfWires(2, 1, WireConfig.builder().lanes(lanes))) {
+    try (PairOfWires wires = new PairOfWires(2, 1, WireConfig.builder().lanes(lanes));
+        Recording recording = new Recording()) {
+      recording.start();
       continueOverAnother(
           wires,
           () -> {
             PairOfWires.link("down", "b1");
             return null;
           });
+      Path file = scratch.resolve("losses.jfr");
+      recording.stop();
+      recording.dump(file);
+      List<RecordedEvent> losses =
+          RecordingFile.readAllEvents(file).stream()
+              .filter(event -> event.getEventType().getName().equals("org.ep4j.PathLoss"))
+              .toList();
+      assertThat(losses)
+          .extracting(event -> event.getInt("rank") + " to " + event.getInt("peer"))
+          .containsExactlyInAnyOrder("0 to 1", "1 to 0");
+      assertThat(losses)
+          .allMatch(event -> event.getInt("lanes") == lanes / 2)
+          .allMatch(event -> !event.getString("port").equals(event.getString("continuesOver")))
+          .allMatch(event -> !event.getString("reason").isEmpty());
     } finally {
       PairOfWires.link("up", "b1");
     }
