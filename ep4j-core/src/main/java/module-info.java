@@ -2,7 +2,7 @@
 module org.ep4j {
   requires static jdk.incubator.vector;
   requires static transitive org.jspecify;
-  requires jdk.jfr;
+  requires transitive jdk.jfr;
 
   exports org.ep4j;
   exports org.ep4j.config;
