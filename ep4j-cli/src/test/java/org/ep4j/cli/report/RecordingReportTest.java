@@ -43,7 +43,8 @@ class RecordingReportTest {
         .containsPattern("combine +3 ")
         .containsPattern("dispatch +3 .* 300 +300.0? KiB|dispatch +3 .* 300 +300 KiB")
         .contains("longest wait: rank 0 for rank 2, 2.00 ms an operation")
-        .contains("events: Timeout 1, Abort 2, Mask 2, LaneLoss 1, PathLoss 1, Reset 1, Readmit 1, Compile 1");
+        .contains(
+            "events: Timeout 1, Abort 2, Mask 2, LaneLoss 1, PathLoss 1, Reset 1, Readmit 1, Compile 1");
     String html = Files.readString(page);
     assertThat(html).contains("<title>ep4j report</title>", "rank0.jfr", "rank2.jfr");
     List<double[]> matrix = heat(html);
