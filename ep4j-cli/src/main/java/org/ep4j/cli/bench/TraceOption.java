@@ -45,8 +45,8 @@ final class TraceOption {
         spec,
         !onDevice,
         ErrorCode.TRACE_UNAVAILABLE,
-        "--trace shows operations of the host engine; kernels of the CUDA engine do not report when"
-            + " they begin and for whom they wait: add --device host, or leave it out and use a"
+        "--trace shows operations of the host engine; kernels of the CUDA engine report neither"
+            + " when they begin nor for which ranks they wait: add --device host, or leave it out and use a"
             + " profiler of the GPU");
     CommandSpecs.check(
         spec,
