@@ -210,24 +210,29 @@ final class Charts {
     return add("timeline", "Duration of each recorded operation over time", rows);
   }
 
-  /** A heat map of waits in microseconds: rows wait for columns. Empty if no rank has waited. */
-  String waits(double[][] matrix) {
-    int block = Math.max(1, Math.ceilDiv(matrix.length, MAX_CELLS));
-    int size = Math.ceilDiv(matrix.length, block);
-    List<Map<String, Object>> rows = new ArrayList<>();
+  /** A heat map of waits: rows wait for columns. Empty if no rank has waited. */
+  String waits(List<RecordedJob.Wait> waits) {
+    int ranks = 0;
     double longest = 0;
-    for (int r = 0; r < size; r++) {
-      double[] values = new double[size];
-      for (int p = 0; p < size; p++) {
-        values[p] = longestOf(matrix, block, r, p);
-        longest = Math.max(longest, values[p]);
-      }
-      Map<String, Object> row = row(ranks(r, block, matrix.length));
-      row.put("values", values);
-      rows.add(row);
+    for (RecordedJob.Wait wait : waits) {
+      ranks = Math.max(ranks, 1 + Math.max(wait.rank(), wait.peer()));
+      longest = Math.max(longest, wait.micros());
     }
     if (longest == 0) {
       return "";
+    }
+    int block = Math.ceilDiv(ranks, MAX_CELLS);
+    double[][] cells = new double[Math.ceilDiv(ranks, block)][Math.ceilDiv(ranks, block)];
+    for (RecordedJob.Wait wait : waits) {
+      double[] row = cells[wait.rank() / block];
+      int column = wait.peer() / block;
+      row[column] = Math.max(row[column], wait.micros());
+    }
+    List<Map<String, Object>> rows = new ArrayList<>();
+    for (int r = 0; r < cells.length; r++) {
+      Map<String, Object> row = row(ranks(r, block, ranks));
+      row.put("values", cells[r]);
+      rows.add(row);
     }
     String html = add("heat", "Time that each rank has waited for each other rank", rows);
     return block == 1
@@ -235,16 +240,6 @@ final class Charts {
         : html
             + "<p class=\"note\">A cell is %d by %d ranks, and shows the longest wait of them.</p>\n"
                 .formatted(block, block);
-  }
-
-  private static double longestOf(double[][] matrix, int block, int row, int column) {
-    double longest = 0;
-    for (int r = row * block; r < Math.min(matrix.length, (row + 1) * block); r++) {
-      for (int p = column * block; p < Math.min(matrix.length, (column + 1) * block); p++) {
-        longest = Math.max(longest, matrix[r][p]);
-      }
-    }
-    return longest;
   }
 
   private static String ranks(int number, int block, int ranks) {

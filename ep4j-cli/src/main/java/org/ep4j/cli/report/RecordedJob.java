@@ -70,27 +70,28 @@ record RecordedJob(
     return total == 0 ? 0 : Math.min(1, waited / total);
   }
 
-  /** Time that the rank of a row has waited for that of a column, an operation, in the mean. */
-  double[][] matrix() {
-    int size = 0;
+  /** The waits of an operation, in the mean of the recorded operations of the rank. */
+  List<Wait> meanWaits() {
     Map<Integer, Integer> counts = new HashMap<>();
-    for (Operation operation : operations) {
-      size = Math.max(size, operation.rank + 1);
-      counts.merge(operation.rank, 1, Integer::sum);
-    }
-    for (Map<Integer, Double> row : waits.values()) {
-      for (int peer : row.keySet()) {
-        size = Math.max(size, peer + 1);
-      }
-    }
-    double[][] matrix = new double[size][size];
+    operations.forEach(operation -> counts.merge(operation.rank, 1, Integer::sum));
+    List<Wait> means = new ArrayList<>();
     waits.forEach(
         (rank, row) -> {
           int count = counts.getOrDefault(rank, 0);
-          row.forEach((peer, total) -> matrix[rank][peer] = count == 0 ? 0 : total / count);
+          if (count > 0) {
+            row.forEach((peer, total) -> means.add(new Wait(rank, peer, total / count)));
+          }
         });
-    return matrix;
+    return means;
   }
+
+  /**
+   * A wait.
+   *
+   * @param rank the rank that waited
+   * @param peer the rank that it waited for
+   */
+  record Wait(int rank, int peer, double micros) {}
 
   /** Collects the events of several files. */
   static final class Builder {

@@ -121,7 +121,7 @@ final class RecordingSection {
   }
 
   private String waits(Charts charts) {
-    String chart = charts.waits(job.matrix());
+    String chart = charts.waits(job.meanWaits());
     return "<h3>Waits between ranks</h3>\n"
         + "<p>Time that the rank of a row has waited for the rank of a column, in the mean of its"
         + " recorded operations. A strong column is a rank for which all wait; if its own row is"
@@ -198,20 +198,13 @@ final class RecordingSection {
   }
 
   private String longestWait() {
-    double[][] matrix = job.matrix();
-    int rank = 0;
-    int peer = 0;
-    for (int r = 0; r < matrix.length; r++) {
-      for (int p = 0; p < matrix.length; p++) {
-        if (matrix[r][p] > matrix[rank][peer]) {
-          rank = r;
-          peer = p;
-        }
-      }
+    RecordedJob.Wait longest = new RecordedJob.Wait(0, 0, 0);
+    for (RecordedJob.Wait wait : job.meanWaits()) {
+      longest = wait.micros() > longest.micros() ? wait : longest;
     }
-    return matrix[rank][peer] == 0
+    return longest.micros() == 0
         ? "no operation waited"
         : "longest wait: rank %d for rank %d, %s an operation"
-            .formatted(rank, peer, Units.micros(matrix[rank][peer]));
+            .formatted(longest.rank(), longest.peer(), Units.micros(longest.micros()));
   }
 }

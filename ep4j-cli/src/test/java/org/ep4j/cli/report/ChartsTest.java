@@ -90,9 +90,11 @@ class ChartsTest {
 
   @Test
   void inAHeatMapOfManyRanksNeighboursShareACell() throws Exception {
-    double[][] waits = new double[130][130];
-    waits[0][129] = 7;
-    waits[4][4] = 3;
+    List<RecordedJob.Wait> waits =
+        List.of(
+            new RecordedJob.Wait(0, 129, 7),
+            new RecordedJob.Wait(1, 129, 5),
+            new RecordedJob.Wait(4, 5, 3));
     Charts charts = new Charts();
     String html = charts.waits(waits);
 
@@ -105,7 +107,7 @@ class ChartsTest {
     assertThat(rows).extracting("label").contains("0–2", "129–129");
     assertThat(list(fields(rows.getFirst()).get("values"))).hasSize(44).last().isEqualTo(7.0);
     assertThat(list(fields(rows.get(1)).get("values")).get(1)).isEqualTo(3.0);
-    assertThat(charts.waits(new double[2][2])).isEmpty();
+    assertThat(charts.waits(List.of(new RecordedJob.Wait(0, 1, 0)))).isEmpty();
   }
 
   private static Map<String, Object> change(RunArtifact first, RunArtifact second)

@@ -16,6 +16,8 @@ import jdk.jfr.Recording;
 import org.ep4j.cli.CommandLineRun;
 import org.ep4j.cli.ExitCodes;
 import org.ep4j.cli.text.Json;
+import org.ep4j.observe.ObservationLog;
+import org.ep4j.observe.OperationEvent;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -88,6 +90,25 @@ class RecordingReportTest {
 
     assertThat(heat(Files.readString(page)).getFirst())
         .contains(new double[] {0, 100, 1500}, offset(1e-6));
+  }
+
+  /** Numbers of ranks come from the file: they may be nonsense, and must not cost memory. */
+  @Test
+  void ranksWithLargeNumbersShareCells() throws Exception {
+    int large = 1_000_000;
+    Path file =
+        SampleRecordings.record(
+            scratch.resolve("large.jfr"),
+            () -> {
+              OperationEvent event = new OperationEvent();
+              event.begin();
+              ObservationLog log = new ObservationLog(0, large, new int[0]);
+              log.waited(large - 1, 5_000);
+              event.ended(log, large - 1, "dispatch", 1);
+            });
+
+    assertThat(report(file).out()).contains("rank 999999 for rank 999999, 5.00 us");
+    assertThat(heat(Files.readString(page))).hasSize(64);
   }
 
   @Test
