@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.Callable;
+import org.ep4j.CombineOrder;
 import org.ep4j.bench.CommandAgreement;
 import org.ep4j.bench.NodeChoice;
 import org.ep4j.cli.CommandSpecs;
@@ -141,6 +142,18 @@ public final class BenchCommand implements Callable<Integer> {
       names = "--apply-weights",
       description = "Combines multiply rows by their weights (ht, expert-major).")
   private boolean applyWeights;
+
+  @HelpGroup(HelpGroup.LOAD)
+  @Option(
+      names = "--order",
+      defaultValue = "rank",
+      paramLabel = "rank|expert",
+      description = {
+        "Order of the sums of a combine (ht, expert-major; expert: on the host):",
+        "ascending ranks, or ascending experts, whose bits do not depend on the",
+        "world; default ${DEFAULT-VALUE}."
+      })
+  private String order = "rank";
 
   @Option(
       names = "--mode",
@@ -392,8 +405,20 @@ public final class BenchCommand implements Callable<Integer> {
         ErrorCode.INAPPLICABLE_OPTION,
         "--apply-weights is for expert-major rows only: add --layout expert-major, or leave it"
             + " out");
+    CombineOrder sums =
+        CombineOrder.valueOf(word("--order", order, "rank", "expert").toUpperCase(Locale.ROOT));
+    CommandSpecs.check(
+        spec,
+        sums == CombineOrder.RANK || rows == Layout.EXPERT_MAJOR,
+        ErrorCode.INAPPLICABLE_OPTION,
+        "--order expert is for expert-major rows only: add --layout expert-major, or leave it out");
     List<Payload> wanted = payloads;
     String engine = engines.device(CommandSpecs.require(spec));
+    CommandSpecs.check(
+        spec,
+        sums == CombineOrder.RANK || !EngineOptions.onDevice(engine),
+        ErrorCode.INAPPLICABLE_OPTION,
+        "--order expert runs on the host engine: add --device host, or leave it out");
     boolean all = only && tokens == null && maxTokens == null && EngineOptions.onDevice(engine);
     List<Integer> sweep = all ? SWEEP : List.of();
     boolean large =
@@ -414,6 +439,7 @@ public final class BenchCommand implements Callable<Integer> {
         wanted == null ? List.of(Payload.BF16, Payload.FP8) : wanted,
         rows,
         applyWeights,
+        sums,
         BenchSettings.Mode.valueOf(
             word("--mode", mode, "exact", "static", "cached", "graph").toUpperCase(Locale.ROOT)),
         routing,

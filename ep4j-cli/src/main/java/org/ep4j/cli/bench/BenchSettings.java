@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.stream.Stream;
+import org.ep4j.CombineOrder;
 import org.ep4j.bench.NodeChoice;
 import org.ep4j.cli.launch.EngineOptions;
 import org.ep4j.config.BufferConfig;
@@ -33,6 +34,7 @@ import org.ep4j.verify.RoutingKind;
  * @param payloads formats of the rows: high throughput on the host uses the first, others all
  * @param layout row order at the receiver
  * @param applyWeights whether combines of high throughput apply weights
+ * @param order of the sums of high throughput
  * @param mode calls of high throughput
  * @param routing how tokens choose experts
  * @param topkGroups nodes that the experts of a token are on, at most; 0: all nodes
@@ -57,6 +59,7 @@ record BenchSettings(
     List<Payload> payloads,
     Layout layout,
     boolean applyWeights,
+    CombineOrder order,
     Mode mode,
     RoutingKind routing,
     int topkGroups,
@@ -212,6 +215,7 @@ record BenchSettings(
         payloads,
         layout,
         applyWeights,
+        order,
         mode,
         routing,
         topkGroups,
@@ -244,6 +248,7 @@ record BenchSettings(
         rowsTravelAs,
         layout,
         applyWeights,
+        order,
         mode,
         routing,
         topkGroups,
@@ -260,7 +265,9 @@ record BenchSettings(
   String layoutWords() {
     return layout == Layout.FLAT
         ? "flat"
-        : applyWeights ? "expert-major, weights applied" : "expert-major";
+        : "expert-major"
+            + (applyWeights ? ", weights applied" : "")
+            + (order == CombineOrder.EXPERT ? ", summed by experts" : "");
   }
 
   /** Draws the routing of an input set. */
@@ -338,6 +345,7 @@ record BenchSettings(
     tree.put("dtypes", payloads.stream().map(BenchSettings::word).toList());
     tree.put("layout", word(layout).replace('_', '-'));
     tree.put("apply_weights", applyWeights);
+    tree.put("order", word(order));
     tree.put("mode", word(mode));
     tree.put("routing", word(routing));
     tree.put("topk_groups", topkGroups);

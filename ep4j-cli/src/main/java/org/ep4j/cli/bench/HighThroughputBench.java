@@ -65,7 +65,11 @@ final class HighThroughputBench implements AutoCloseable {
       MemorySegment out = arena.allocate(Math.max(1, bytes), 64);
       Tensor sums = Tensor.of(out, payload.sums(), settings.tokens(), settings.hidden());
       combineOptions.add(
-          CombineOptions.builder().out(sums).applyWeights(settings.applyWeights()).build());
+          CombineOptions.builder()
+              .out(sums)
+              .applyWeights(settings.applyWeights())
+              .order(settings.order())
+              .build());
     }
     List<WorldRouting> worlds = sets.stream().map(InputSet::world).toList();
     boolean grouped = settings.layout() == Layout.EXPERT_MAJOR;

@@ -89,6 +89,7 @@ record HighThroughputRound(
             input.inputs().rows(Inputs.Part.EXPERT_OUTPUT, dtype, settings.hidden()),
             true,
             settings.applyWeights(),
+            settings.order(),
             null,
             null,
             null);

@@ -14,7 +14,7 @@ final class KindOptions {
   private static final String SHRINK = "--shrink-test";
 
   private static final List<String> HIGH_THROUGHPUT =
-      List.of("--layout", "--mode", "--apply-weights");
+      List.of("--layout", "--mode", "--apply-weights", "--order");
   private static final List<String> LOW_LATENCY =
       List.of("--max-tokens", "--logfmt", "--hook", "--partial", "--rank-major", SHRINK);
 

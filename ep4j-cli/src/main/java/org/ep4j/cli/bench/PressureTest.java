@@ -113,7 +113,10 @@ final class PressureTest implements AutoCloseable {
               .sizing(settings.staticSizes() ? Sizing.atMost(max) : Sizing.EXACT)
               .build();
       CombineOptions combining =
-          CombineOptions.builder().applyWeights(settings.applyWeights()).build();
+          CombineOptions.builder()
+              .applyWeights(settings.applyWeights())
+              .order(settings.order())
+              .build();
       HighThroughputRound round =
           new HighThroughputRound(context, buffer, payload, dispatching, combining);
       repeat("high throughput", (checked, results) -> round.run(input, checked, results));

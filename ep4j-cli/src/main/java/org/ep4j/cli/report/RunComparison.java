@@ -48,6 +48,7 @@ record RunComparison(RunArtifact first, RunArtifact second, List<Pair> pairs) {
           "topk_groups",
           "layout",
           "apply_weights",
+          "order",
           "mode",
           "logfmt",
           "hook",

@@ -32,6 +32,7 @@ class BenchCommandTest {
       strings = {
         "all --threads --ranks 3",
         "ht --threads --ranks 2 --dtype fp8 --layout expert-major --apply-weights",
+        "ht --threads --ranks 2 --dtype bf16 --layout expert-major --apply-weights --order expert",
         "ht --threads --ranks 2 --dtype nvfp4 --mode static --routing hot",
         "ht --threads --ranks 2 --dtype fp32 --layout expert-major --mode static --routing zipf",
         "ll --threads --ranks 2 --hook --zero-copy",
