@@ -25,6 +25,8 @@ final class RoutedTokens {
   /** Receives a token. */
   interface Tokens {
     /**
+     * Takes a token.
+     *
      * @param source rank of the token
      * @param targets ranks of its experts, sorted, with repetitions; reused for the next token
      * @param chosen number of targets
