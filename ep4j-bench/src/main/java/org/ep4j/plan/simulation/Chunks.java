@@ -13,7 +13,7 @@ import org.ep4j.plan.PlanRequest;
  * gets chunks of twice the size, until there are few enough.
  */
 final class Chunks {
-  /** Parts of chunks, one for each receiving rank: tens of seconds and 2 GB at most. */
+  /** Parts of chunks, one for each receiving rank: 63 million events for both operations. */
   private static final long MAX_PARTS = 1 << 24;
 
   private final PairTraffic traffic;
