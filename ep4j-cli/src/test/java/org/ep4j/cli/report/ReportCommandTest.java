@@ -116,7 +116,7 @@ class ReportCommandTest {
   @Test
   void lowLatencyOfOtherTokensIsOtherWorkIfItsNameDoesNotSaySo() throws IOException {
     for (Path file : List.of(slow, fast)) {
-      String text = Files.readString(file).replaceAll("\"tokens\" : (1|64),", "");
+      String text = Files.readString(file).replaceAll(",\\s*\"tokens\" : (1|64)(?!\\d)", "");
       Files.writeString(file, text);
     }
     Files.writeString(
