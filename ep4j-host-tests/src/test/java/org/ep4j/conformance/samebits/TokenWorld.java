@@ -93,13 +93,13 @@ final class TokenWorld {
             .topK(set.topK)
             .placement(placement.placement())
             .ranksPerNode(ranksPerNode);
-    int most = Math.max(1, set.tokens());
+    int max = Math.max(1, set.tokens());
     return lowLatency
-        ? config.lowLatency(most).build()
+        ? config.lowLatency(max).build()
         : config
             .highThroughput(
                 HighThroughputConfig.builder()
-                    .maxTokens(most)
+                    .maxTokens(max)
                     .rowDType(set.dtype)
                     .layouts(Layout.EXPERT_MAJOR)
                     .build())
