@@ -25,9 +25,8 @@ public enum CombineOrder {
    * experts, the weights and the biases of the token alone: not on the number of ranks, on nodes,
    * on where experts or their replicas lie, or on other tokens.
    *
-   * <p>Only for rows of single experts, EXPERT_MAJOR. All rows of a token travel: to partial sums
-   * this order adds the rows that several experts on one rank, or between nodes on one node,
-   * contribute to a token. Host engine only.
+   * <p>Only for rows of single experts, EXPERT_MAJOR. No rank and no node sums rows before they
+   * travel, so between nodes each row of a token travels. Host engine only.
    */
   EXPERT
 }

@@ -3,8 +3,6 @@ package org.ep4j.verify;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
-import java.util.Comparator;
-import java.util.stream.IntStream;
 import org.ep4j.Combine;
 import org.ep4j.CombineOrder;
 import org.ep4j.config.Layout;
@@ -243,14 +241,7 @@ public final class CombineOracle {
   /** Adds all rows of a token in ascending expert order, whatever rank holds them. */
   private void addChain(
       float[] sum, float[] sumOfWeights, int rank, int token, int[][] rows, Terms terms) {
-    int[] choices =
-        IntStream.range(0, world.topK())
-            .filter(k -> world.expert(rank, token, k) >= 0)
-            .boxed()
-            .sorted(Comparator.comparingInt(k -> world.expert(rank, token, k)))
-            .mapToInt(k -> k)
-            .toArray();
-    for (int choice : choices) {
+    for (int choice : world.choicesByExpert(rank, token)) {
       int holder = world.placement().rankOf(world.expert(rank, token, choice));
       int row = rows[holder][token * world.topK() + choice];
       if (row == NOWHERE) {

@@ -2,7 +2,6 @@ package org.ep4j.verify;
 
 import java.lang.foreign.MemorySegment;
 import java.util.Arrays;
-import java.util.Comparator;
 import java.util.stream.IntStream;
 import org.ep4j.CombineOrder;
 import org.ep4j.LowLatencyCombineOptions;
@@ -215,14 +214,9 @@ public final class LowLatencyOracle {
 
   /** The choices of a token in the order of its sum. */
   private int[] order(int rank, int token, CombineOrder order) {
-    IntStream choices = IntStream.range(0, world.topK());
-    return order == CombineOrder.CHOICE
-        ? choices.toArray()
-        : choices
-            .boxed()
-            .sorted(Comparator.comparingInt(k -> world.expert(rank, token, k)))
-            .mapToInt(k -> k)
-            .toArray();
+    return order == CombineOrder.EXPERT
+        ? world.choicesByExpert(rank, token)
+        : IntStream.range(0, world.topK()).toArray();
   }
 
   /** Adds the choices of a token on ranks {@code from} to {@code to}. */

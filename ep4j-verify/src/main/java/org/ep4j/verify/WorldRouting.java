@@ -1,6 +1,8 @@
 package org.ep4j.verify;
 
+import java.util.Comparator;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.routing.ExpertPlacement;
@@ -94,6 +96,16 @@ public final class WorldRouting {
   /** Expert of choice {@code k}, or -1. */
   public int expert(int rank, int token, int k) {
     return idx[rank][token * topK + k];
+  }
+
+  /** The choices of a token, without masked ones, in ascending order of experts. */
+  int[] choicesByExpert(int rank, int token) {
+    return IntStream.range(0, topK)
+        .filter(k -> expert(rank, token, k) >= 0)
+        .boxed()
+        .sorted(Comparator.comparingInt(k -> expert(rank, token, k)))
+        .mapToInt(k -> k)
+        .toArray();
   }
 
   /** Rank of choice {@code k}, or -1. */

@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
 /**
  * The summing half of a combine between several nodes: with partial rounding the nodes' partial
  * sums in ascending order of nodes, without it all rows in ascending order of ranks, as {@link
- * RowPull} does in one node, or of experts.
+ * RowPull} does in one node, or in ascending order of experts.
  */
 final class NodeSum {
   /** A token has at most this many biases. */
