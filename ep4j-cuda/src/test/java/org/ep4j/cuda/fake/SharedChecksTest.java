@@ -4,7 +4,12 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.lang.foreign.Arena;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
+import org.ep4j.Dispatch;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyHandle;
 import org.ep4j.config.Layout;
 import org.ep4j.cuda.engine.Batch;
@@ -14,7 +19,9 @@ import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 
-/** What this engine refuses like the host engine, with the same codes. */
+/**
+ * What this engine refuses like the host engine, with the same codes, and what it alone refuses.
+ */
 @OnFakeDriver
 class SharedChecksTest {
   @Test
@@ -69,6 +76,31 @@ class SharedChecksTest {
               other ->
                   refused(
                       ErrorCode.WRONG_HANDLE, () -> other.buffer.lowLatencyCombineBuffer(handle)));
+        });
+  }
+
+  @Test
+  void sumsInTheOrderOfExperts() {
+    CombineOptions byExperts = CombineOptions.builder().order(CombineOrder.EXPERT).build();
+    LowLatencyCombineOptions lowLatency =
+        LowLatencyCombineOptions.builder().order(CombineOrder.EXPERT).build();
+    OneRank.run(
+        rank -> {
+          Dispatch received = rank.dispatch(Layout.EXPERT_MAJOR);
+          refused(
+              ErrorCode.CUDA_COMBINE_ORDER,
+              () -> rank.buffer.combine(received.x(), received.handle(), byExperts));
+          LowLatencyDispatch dispatched =
+              rank.buffer.lowLatencyDispatch(
+                  rank.batch.x, rank.batch.routing, rank.lowLatencyDispatching(false));
+          refused(
+              ErrorCode.CUDA_COMBINE_ORDER,
+              () ->
+                  rank.buffer.lowLatencyCombine(
+                      rank.buffer.lowLatencyCombineBuffer(dispatched.handle()),
+                      rank.batch.routing,
+                      dispatched.handle(),
+                      lowLatency));
         });
   }
 
