@@ -3,7 +3,7 @@
 //
 // It first takes groups of sums that other ranks await, then tokens of this rank, whose returned
 // rows arrive meanwhile. Whatever a job needs to know is loaded while the rows of earlier jobs are
-// brought.
+// brought, and the words of returned rows are awaited behind the rows of own experts.
 #pragma once
 #include "combine/expert_jobs.cuh"
 #include "combine/push_notices.cuh"
@@ -65,34 +65,48 @@ struct ExpertRowBringer {
   const ExpertRing& ring;
   RingPosition position;
 
-  // Brings the listed rows. `job` is that of column 0 without columns.
-  __device__ __forceinline__ void bring(ExpertJob job) {
+  // Brings the listed rows from `first` to `end` of a piece; one lane.
+  __device__ __forceinline__ void bring_piece(const ExpertJob& job, u32 at, u32 first, u32 end) {
+    for (u32 i = first; i < end; i++) {
+      if (i > 0) {
+        position.await_empty(ring);
+      }
+      if (APPLIES_WEIGHTS) {
+        ring.jobs[position.slot].weight = ring.weights[i];
+      }
+      u32 bytes = job.is_returned(i) ? RETURNED_ELEMENT : ROW_ELEMENT;
+      position.load(ring, ring.list[i] + at * bytes, job.columns * bytes);
+    }
+  }
+
+  // Brings the listed rows. `job` is that of column 0 without columns. Calls await() before the first
+  // returned row.
+  template <class Await>
+  __device__ __forceinline__ void bring(ExpertJob job, Await await) {
     __syncwarp();
     u32 columns = (u32)p.columns;
     u32 longest = ring.slot_bytes / RETURNED_ELEMENT;
     u32 element = job.pushed ? RETURNED_ELEMENT : ROW_ELEMENT;
+    u32 own = job.own + job.biases;
     bool ends_group = job.ends_group;
-    for (u32 at = 0; lane_id() == 0 && at < columns; at += longest) {
-      u32 piece = min(longest, columns - at);
-      job.columns = (u16)piece;
-      job.ends_group = ends_group && at + piece == columns;
-      position.await_empty(ring);
-      ring.jobs[position.slot] = job;
-      u32 rows = job.rows();
-      if (rows == 0) {
-        position.pass(ring);
+    for (u32 at = 0; at < columns; at += longest) {
+      job.columns = (u16)min(longest, columns - at);
+      job.ends_group = ends_group && at + job.columns == columns;
+      if (lane_id() == 0) {
+        position.await_empty(ring);
+        ring.jobs[position.slot] = job;
+        bring_piece(job, at, 0, own);
       }
-      for (u32 i = 0; i < rows; i++) {
-        if (i > 0) {
-          position.await_empty(ring);
-        }
-        if (APPLIES_WEIGHTS) {
-          ring.jobs[position.slot].weight = ring.weights[i];
-        }
-        u32 bytes = job.is_returned(i) ? RETURNED_ELEMENT : ROW_ELEMENT;
-        position.load(ring, ring.list[i] + at * bytes, piece * bytes);
+      if (at == 0) {
+        await();
       }
-      job.to += piece * element;
+      if (lane_id() == 0) {
+        bring_piece(job, at, own, job.rows());
+        if (job.rows() == 0) {
+          position.pass(ring);
+        }
+      }
+      job.to += job.columns * element;
     }
     __syncwarp();
   }
@@ -118,7 +132,7 @@ struct ExpertRowBringer {
         some = last ? groups.next() : true;
         next.prefetch(p, last ? groups.first_row() : first + i + 1, some);
         u32 own = rows.list(p, ring, ROW_ELEMENT);
-        bring(ExpertJob{to, 0, 0, (u8)own, 0, 0, 0, true, last});
+        bring(ExpertJob{to, 0, 0, (u8)own, 0, 0, 0, true, last}, [] {});
         to += p.return_row_bytes;
       }
     }
@@ -143,8 +157,9 @@ struct ExpertRowBringer {
     return flat;
   }
 
-  // Waits for the returned rows of the tokens, each lane for some; false on abort.
-  __device__ __forceinline__ bool await_rows(const TokenRoutes* tokens) const {
+  // Waits for the returned rows of the first token and of those behind it in `tokens`, each lane for
+  // some; false on abort. All lanes.
+  __device__ __forceinline__ bool await_rows(const TokenRoutes& of_first, const TokenRoutes* tokens) const {
     constexpr u32 LANES_OF_TOKEN = 32 / TOKENS;
     u32 mine = lane_id() / LANES_OF_TOKEN;
     bool there = true;
@@ -154,7 +169,8 @@ struct ExpertRowBringer {
         u64 route = NO_ROUTE;
 #pragma unroll
         for (u32 i = 0; i < TOKENS; i++) {
-          u64 its = __shfl_sync(0xffffffff, tokens[i].routes[first / 32],
+          const TokenRoutes& token = i == 0 ? of_first : tokens[i];
+          u64 its = __shfl_sync(0xffffffff, token.routes[first / 32],
                                 first % 32 + lane_id() % LANES_OF_TOKEN);
           route = i == mine ? its : route;
         }
@@ -169,7 +185,9 @@ struct ExpertRowBringer {
     return all;
   }
 
-  __device__ __forceinline__ void bring_token(u32 token, const TokenRoutes& of, const InputRows& own_rows) {
+  template <class Await>
+  __device__ __forceinline__ void bring_token(u32 token, const TokenRoutes& of, const InputRows& own_rows,
+                                              Await await) {
     ExpertJob job{};
     u64 row = ((u64)token * p.hidden + p.column) * ROW_ELEMENT;
     job.to = p.out + row;
@@ -201,7 +219,7 @@ struct ExpertRowBringer {
     }
     job.before = (u8)before;
     job.after = (u8)(found - before);
-    bring(job);
+    bring(job, await);
   }
 
   // Brings the rows of this rank's tokens; ends early on abort.
@@ -230,19 +248,25 @@ struct ExpertRowBringer {
     prefetch_rows(present_rows, present);
     while (first < p.tokens) {
       prefetch_rows(next_rows, next);
-      if (!await_rows(present)) {
-        return;
-      }
       u32 third = taken.next() * TOKENS;
+      bool there = true;
 #pragma unroll
       for (u32 i = 0; i < TOKENS; i++) {
         TokenRoutes routes = present[i];
         present[i] = next[i];
         next[i].prefetch(p, third + i);
         if (first + i < p.tokens) {
-          bring_token(first + i, routes, present_rows[i]);
+          bring_token(first + i, routes, present_rows[i], [&] {
+            if (i == 0) {
+              there = await_rows(routes, present);
+            }
+          });
         }
         present_rows[i] = next_rows[i];
+      }
+      if (!there) {
+        // The operation has failed: rows that did not come are in the ring.
+        return;
       }
       first = second;
       second = third;

@@ -82,7 +82,7 @@ __device__ __forceinline__ void push_and_sum_experts(const CombineParameters& p,
     ring.init(adding);
     notices[pipeline].init();
   }
-  ReturnLayout return_layout((u32*)shared, p.ranks);
+  ReturnLayout return_layout(p, shared);
   return_layout.fill(p);
   if (!await_entries(p, w)) {
     return;

@@ -92,6 +92,10 @@ struct ReturnLayout {
   u32* own_first;   // slot of this rank's first row there
   u32* own_return_row;    // first row of that rank's rows in this rank's return buffer
 
+  // This rank's region. In a register: every acquire empties the first-level cache, which would
+  // hold the table of the regions.
+  char* region;
+
   static constexpr u32 ARRAYS = 5;
 
   // Rows that a warp adds at a time; bounded by registers.
@@ -106,12 +110,13 @@ struct ReturnLayout {
     return p.rank * p.group_words;
   }
 
-  __device__ __forceinline__ ReturnLayout(u32* words, u64 ranks)
-      : push_first(words),
-        push_rows(words + ranks),
-        push_return_row(words + 2 * ranks),
-        own_first(words + 3 * ranks),
-        own_return_row(words + 4 * ranks) {}
+  __device__ __forceinline__ ReturnLayout(const CombineParameters& p, char* shared)
+      : push_first((u32*)shared),
+        push_rows(push_first + p.ranks),
+        push_return_row(push_first + 2 * p.ranks),
+        own_first(push_first + 3 * p.ranks),
+        own_return_row(push_first + 4 * p.ranks),
+        region(p.peers[p.rank]) {}
 
   __device__ __forceinline__ void fill(const CombineParameters& p) const {
     for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {

@@ -32,7 +32,7 @@ __device__ __forceinline__ const char* return_row(const CombineParameters& p,
                                                   const ReturnLayout& return_layout, u64 route) {
   u32 holder = (u32)(route >> 32);
   u64 row = return_layout.own_return_row[holder] + (u32)route - return_layout.own_first[holder];
-  return p.peers[p.rank] + p.return_offset + row * p.return_row_bytes;
+  return return_layout.region + p.return_offset + row * p.return_row_bytes;
 }
 
 // Waits for that row; null on abort.
@@ -40,7 +40,7 @@ __device__ __forceinline__ const char* await_return_row(const CombineParameters&
                                                       const ReturnLayout& return_layout, u64 route) {
   u32 holder = (u32)(route >> 32);
   u32 number = (u32)route - return_layout.own_first[holder];
-  const u64* words = group_words(p, (u32)p.rank) + holder * p.group_words;
+  const u64* words = (const u64*)(return_layout.region + p.groups_offset) + holder * p.group_words;
   bool there = wait_epoch(w, words + number / GROUP, PHASE_ROWS, holder);
   return there ? return_row(p, return_layout, route) : nullptr;
 }
@@ -96,7 +96,7 @@ __device__ __forceinline__ void push_and_sum(const CombineParameters& p, const W
   u64* barriers = (u64*)(shared + p.push_warps * STAGES * p.stage_bytes);
   const char** pointers = (const char**)(barriers + p.push_warps * STAGES);
   u32 pointers_each = pointers_of_warp(p);
-  ReturnLayout return_layout((u32*)(pointers + pointers_each * (blockDim.x >> 5)), p.ranks);
+  ReturnLayout return_layout(p, (char*)(pointers + pointers_each * (blockDim.x >> 5)));
   return_layout.fill(p);
   u32 warp = warp_id();
   const char** rows = pointers + pointers_each * warp;
