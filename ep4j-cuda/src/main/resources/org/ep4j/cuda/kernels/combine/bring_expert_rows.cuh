@@ -56,9 +56,6 @@ struct ExpertRowBringer {
   static constexpr u32 ROW_ELEMENT = 16 / T::ELEMENTS;
   static constexpr u32 RETURNED_ELEMENT = 16 / H::ELEMENTS;
 
-  // Tokens that are taken at a time: their words are awaited together.
-  static constexpr u32 TOKENS = 2;
-
   const CombineParameters& p;
   const WaitContext& w;
   const ReturnLayout& return_layout;
@@ -157,26 +154,14 @@ struct ExpertRowBringer {
     return flat;
   }
 
-  // Waits for the returned rows of the first token and of those behind it in `tokens`, each lane for
-  // some; false on abort. All lanes.
-  __device__ __forceinline__ bool await_rows(const TokenRoutes& of_first, const TokenRoutes* tokens) const {
-    constexpr u32 LANES_OF_TOKEN = 32 / TOKENS;
-    u32 mine = lane_id() / LANES_OF_TOKEN;
+  // Waits for the returned rows of a token; false on abort. All lanes.
+  __device__ __forceinline__ bool await_rows(const TokenRoutes& of) const {
     bool there = true;
 #pragma unroll
-    for (u32 first = 0; first < 32 * ROUNDS; first += LANES_OF_TOKEN) {
-      if (first < p.top_k) {
-        u64 route = NO_ROUTE;
-#pragma unroll
-        for (u32 i = 0; i < TOKENS; i++) {
-          const TokenRoutes& token = i == 0 ? of_first : tokens[i];
-          u64 its = __shfl_sync(0xffffffff, token.routes[first / 32],
-                                first % 32 + lane_id() % LANES_OF_TOKEN);
-          route = i == mine ? its : route;
-        }
-        if (route != NO_ROUTE && !is_local_input(p, route)) {
-          there = await_return_row(p, w, return_layout, route) != nullptr && there;
-        }
+    for (u32 round = 0; round < ROUNDS; round++) {
+      u64 route = of.routes[round];
+      if (route != NO_ROUTE && !is_local_input(p, route)) {
+        there = await_return_row(p, w, return_layout, route) != nullptr && there;
       }
     }
     // Peers have written the rows with ordinary stores; bulk loads read them.
@@ -222,53 +207,39 @@ struct ExpertRowBringer {
     bring(job, await);
   }
 
-  // Brings the rows of this rank's tokens; ends early on abort.
+  // The own rows of a token.
+  __device__ __forceinline__ InputRows own_rows(const TokenRoutes& of) const {
+    bool some;
+    u32 flat = own_row(of, some);
+    InputRows rows;
+    rows.prefetch(p, flat, some);
+    return rows;
+  }
+
+  // Brings the rows of this rank's tokens; ends early on abort. Numbers come three tokens, routes two
+  // and own rows one token ahead.
   __device__ __forceinline__ void bring_tokens() {
     WorkCounter taken(&w.control->jobs);
-    TokenRoutes present[TOKENS], next[TOKENS];
-    InputRows present_rows[TOKENS], next_rows[TOKENS];
-    auto prefetch = [&](TokenRoutes* routes, u32 first) {
-#pragma unroll
-      for (u32 i = 0; i < TOKENS; i++) {
-        routes[i].prefetch(p, first + i);
-      }
-    };
-    auto prefetch_rows = [&](InputRows* rows, const TokenRoutes* routes) {
-#pragma unroll
-      for (u32 i = 0; i < TOKENS; i++) {
-        bool some;
-        u32 flat = own_row(routes[i], some);
-        rows[i].prefetch(p, flat, some);
-      }
-    };
-    u32 first = taken.next() * TOKENS;
-    u32 second = taken.next() * TOKENS;
-    prefetch(present, first);
-    prefetch(next, second);
-    prefetch_rows(present_rows, present);
-    while (first < p.tokens) {
-      prefetch_rows(next_rows, next);
-      u32 third = taken.next() * TOKENS;
+    u32 token = taken.next();
+    u32 second = taken.next();
+    TokenRoutes present, next;
+    present.prefetch(p, token);
+    next.prefetch(p, second);
+    InputRows present_rows = own_rows(present);
+    while (token < p.tokens) {
+      TokenRoutes routes = present;
+      InputRows rows = present_rows;
+      u32 third = taken.next();
+      present = next;
+      present_rows = own_rows(next);
+      next.prefetch(p, third);
       bool there = true;
-#pragma unroll
-      for (u32 i = 0; i < TOKENS; i++) {
-        TokenRoutes routes = present[i];
-        present[i] = next[i];
-        next[i].prefetch(p, third + i);
-        if (first + i < p.tokens) {
-          bring_token(first + i, routes, present_rows[i], [&] {
-            if (i == 0) {
-              there = await_rows(routes, present);
-            }
-          });
-        }
-        present_rows[i] = next_rows[i];
-      }
+      bring_token(token, routes, rows, [&] { there = await_rows(routes); });
       if (!there) {
         // The operation has failed: rows that did not come are in the ring.
         return;
       }
-      first = second;
+      token = second;
       second = third;
     }
   }
