@@ -26,7 +26,9 @@ public enum CombineOrder {
    * on where experts or their replicas lie, or on other tokens.
    *
    * <p>Only for rows of single experts, EXPERT_MAJOR. No rank and no node sums rows before they
-   * travel, so between nodes each row of a token travels. Host engine only.
+   * travel, so between nodes each row of a token travels. On GPUs, high throughput needs rows that
+   * peers can read, as {@link Dispatch#combineInput} gives them in a buffer opened with {@code
+   * combineInPlace}, one node, and sm_90 or later.
    */
   EXPERT
 }

@@ -508,8 +508,15 @@ public enum ErrorCode {
 
   CUDA_COMBINE_ORDER(
       1752,
-      "Combines on GPUs do not sum in the order of experts.",
+      "High-throughput combines between nodes of GPUs, and on GPUs before sm_90, do not sum in the"
+          + " order of experts.",
       "Use the default order, or engine(\"host\")."),
+
+  CUDA_ORDERED_ROWS(
+      1753,
+      "On GPUs a combine in the order of experts reads the rows where their holders keep them, and"
+          + " peers cannot read these.",
+      "Open the buffer with combineInPlace and write the rows into Dispatch.combineInput."),
 
   CUDA_CAPTURE_EXACT(
       1719,

@@ -212,6 +212,7 @@ public final class LowLatencyChecks {
     memory.readable("topkIdx", routing.topkIdx());
     if (!byRanks) {
       memory.readable("topkWeights", routing.topkWeights());
+      memory.readable("logicalIdx", routing.logicalIdx());
     }
     memory.writableRows("out", out);
     memory.writable("waitStats", options.waitStats());

@@ -95,6 +95,7 @@ public final class HighThroughputChecks {
     Arguments.routing(config, routing, Limits.tokens(config), Limits.HIGH_THROUGHPUT_TOKENS);
     memory.readable("topkIdx", routing.topkIdx());
     memory.readable("topkWeights", routing.topkWeights());
+    memory.readable("logicalIdx", routing.logicalIdx());
   }
 
   /** Checks a dispatch along the routes of {@code handle} with a payload that is checked. */

@@ -89,9 +89,7 @@ final class CudaSizes {
         Use.PRIVATE,
         ownersBytes(placement) + Peers.tableBytes(ranks));
     onDevice(
-        "counters of blocks and choices by expert",
-        Use.PRIVATE,
-        OperationMemory.blockCounts(config, multiprocessors) + OperationMemory.entries(config));
+        "counters of blocks", Use.PRIVATE, OperationMemory.blockCounts(config, multiprocessors));
     onHost(
         "words that kernels write for the host",
         Use.PRIVATE,

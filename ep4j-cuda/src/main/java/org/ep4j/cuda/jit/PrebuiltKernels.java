@@ -38,6 +38,8 @@ public final class PrebuiltKernels {
                       Map.of(),
                       true),
                   new PrebuiltKernel(
+                      "ordered combine", "combine/ordered_combine.cu", Map.of(), true),
+                  new PrebuiltKernel(
                       "internode dispatch", "internode/internode_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel(
                       "internode expert-dispatch",

@@ -118,6 +118,17 @@ public final class CombineParameters extends Struct {
   /** EXPERT_MAJOR: weights beside slot_rows that the rows are multiplied by; else null. */
   public final Pointer slotWeights = pointer("const float*", "slot_weights");
 
+  // In the order of experts.
+
+  /** [tokens, top_k] {@code rank << 32 | row} of each choice; NO_ROUTE: no row. */
+  public final Pointer entries = pointer("const u64*", "entries");
+
+  /** [tokens, top_k] what orders these rows. */
+  public final Pointer keptIds = pointer("const i64*", "kept_ids");
+
+  /** [tokens, top_k] what multiplies them; null: 1. */
+  public final Pointer keptWeights = pointer("const float*", "kept_weights");
+
   public CombineParameters() {
     super("CombineParameters");
   }

@@ -212,6 +212,20 @@ public final class DispatchParameters extends Struct {
   /** EXPERT_MAJOR with weights, the handle: weights beside slot_rows, which a combine may apply. */
   public final Pointer slotWeights = pointer("float*", "slot_weights");
 
+  // EXPERT_MAJOR: what orders sums by experts.
+
+  /** [tokens, top_k]; null: the ids themselves. */
+  public final Pointer logicalIds = pointer("const void*", "logical_ids");
+
+  /** 1: the logical ids are INT64, 0: INT32. */
+  public final U64 wideLogicalIds = u64("wide_logical_ids");
+
+  /** The handle: [tokens, top_k] what orders the row of each choice. */
+  public final Pointer keptIds = pointer("i64*", "kept_ids");
+
+  /** The handle: [tokens, top_k] weights of the choices, if there are weights. */
+  public final Pointer keptWeights = pointer("float*", "kept_weights");
+
   public DispatchParameters() {
     super("DispatchParameters");
   }

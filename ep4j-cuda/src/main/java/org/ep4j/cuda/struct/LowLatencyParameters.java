@@ -204,6 +204,15 @@ public final class LowLatencyParameters extends Struct {
   /** [ranks], then [GROUPS, UNITS]; see low_latency_internode.cuh. */
   public final Pointer internodeState = pointer("u64*", "internode_state");
 
+  /**
+   * Combine: [tokens, top_k] what orders the rows of a token; null: they are added in the order of
+   * its choices.
+   */
+  public final Pointer orderIds = pointer("const void*", "order_ids");
+
+  /** 1: these ids are INT64, 0: INT32. */
+  public final U64 wideOrderIds = u64("wide_order_ids");
+
   public LowLatencyParameters() {
     super("LowLatencyParameters", "lowlatency/low_latency_constants.cuh");
   }

@@ -7,10 +7,13 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.concurrent.CyclicBarrier;
+import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.GroupedDispatch;
 import org.ep4j.Tokens;
 import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaDevice;
@@ -214,6 +217,36 @@ class FailureTest {
                     rank == 0
                         ? "rank 1 differs in the operation: combine there, dispatch on rank 0"
                         : "rank 0 differs in the operation: dispatch there, combine on rank 1");
+            handle.close();
+            buffer.reset();
+            roundTrip(buffer, batch, 2);
+          }
+        });
+  }
+
+  @Test
+  void ranksThatSumInOtherOrdersAreNamedAtTheFirstCombine() {
+    Gpu.require(1);
+    ThreadRanks.run(
+        2,
+        group -> {
+          int rank = group.rank();
+          try (CudaDevice device = CudaDevice.open(rank % CudaDevice.count());
+              ExpertBuffer buffer =
+                  ExpertBuffer.open(
+                      group, Batch.config(TOKENS).timeout(Duration.ofSeconds(2)).build());
+              Batch batch = new Batch(device, TOKENS)) {
+            batch.fill(rank, 1);
+            GroupedDispatch received =
+                buffer.dispatchGrouped(batch.x, batch.routing, DispatchOptions.DEFAULT);
+            CombineOptions options =
+                CombineOptions.builder()
+                    .order(rank == 0 ? CombineOrder.EXPERT : CombineOrder.RANK)
+                    .build();
+            DispatchHandle handle = received.handle();
+            assertThatThrownBy(() -> buffer.combine(received.x(), handle, options))
+                .isInstanceOf(ConfigurationMismatchException.class)
+                .hasMessageContaining("rank " + (1 - rank) + " differs in the order");
             handle.close();
             buffer.reset();
             roundTrip(buffer, batch, 2);

@@ -8,8 +8,6 @@ import org.ep4j.CombineOptions;
 import org.ep4j.CombineOrder;
 import org.ep4j.Dispatch;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.LowLatencyCombineOptions;
-import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyHandle;
 import org.ep4j.config.Layout;
 import org.ep4j.cuda.engine.Batch;
@@ -80,27 +78,18 @@ class SharedChecksTest {
   }
 
   @Test
-  void sumsInTheOrderOfExperts() {
+  void rowsThatPeersCannotReadInTheOrderOfExperts() {
     CombineOptions byExperts = CombineOptions.builder().order(CombineOrder.EXPERT).build();
-    LowLatencyCombineOptions lowLatency =
-        LowLatencyCombineOptions.builder().order(CombineOrder.EXPERT).build();
     OneRank.run(
         rank -> {
           Dispatch received = rank.dispatch(Layout.EXPERT_MAJOR);
-          refused(
-              ErrorCode.CUDA_COMBINE_ORDER,
-              () -> rank.buffer.combine(received.x(), received.handle(), byExperts));
-          LowLatencyDispatch dispatched =
-              rank.buffer.lowLatencyDispatch(
-                  rank.batch.x, rank.batch.routing, rank.lowLatencyDispatching(false));
-          refused(
-              ErrorCode.CUDA_COMBINE_ORDER,
-              () ->
-                  rank.buffer.lowLatencyCombine(
-                      rank.buffer.lowLatencyCombineBuffer(dispatched.handle()),
-                      rank.batch.routing,
-                      dispatched.handle(),
-                      lowLatency));
+          try (Arena arena = Arena.ofConfined()) {
+            Tensor x = received.x();
+            Tensor elsewhere = Tensor.allocate(arena, x.dtype(), x.size(0), x.size(1));
+            refused(
+                ErrorCode.CUDA_ORDERED_ROWS,
+                () -> rank.buffer.combine(elsewhere, received.handle(), byExperts));
+          }
         });
   }
 

@@ -51,6 +51,20 @@ final class KernelMistakes {
             "needed[r] > limit && max_needed == 0",
             "rank without room"),
         new Mistake(
+            "rows of equal ids aside, a combine by experts adds in the opposite order",
+            "combine_world",
+            "combine/pull_expert_rows.cuh",
+            "before[round] += id < ids[round] || equal;",
+            "before[round] += id > ids[round] || equal;",
+            "the sum of token"),
+        new Mistake(
+            "a low-latency combine by experts adds in the order of choices",
+            "low_latency_world",
+            "lowlatency/low_latency_combine.cu",
+            "k = choice_by_expert(p, token, k);",
+            "k += 0;",
+            "the result"),
+        new Mistake(
             "a combine waits for rows that are not pushed",
             "combine_world",
             "combine/combine.cu",

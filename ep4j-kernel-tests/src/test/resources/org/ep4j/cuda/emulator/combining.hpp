@@ -44,6 +44,7 @@ struct Combine {
   bool weighted;
   bool applied;  // rows are multiplied by the weights of their choices
   bool rounded;  // across nodes: a node's sum for a token is one row
+  bool ordered;  // in one chain, in the order of experts
   std::vector<std::vector<char>> y, bias0, bias1, expected;
   std::vector<std::vector<float>> weights, expected_weights;
 
@@ -55,7 +56,8 @@ struct Combine {
         biases(random.below(3)),
         weighted(random.once_in(2)),
         applied(handle->by_experts && handle->routing.weighted && random.once_in(2)),
-        rounded(world.nodes() > 1 && type != BF16_EXACT && (type == BF16 || random.once_in(2))) {
+        rounded(world.nodes() > 1 && type != BF16_EXACT && (type == BF16 || random.once_in(2))),
+        ordered(world.nodes() == 1 && handle->by_experts && random.once_in(2)) {
     for (u32 r = 0; r < world.ranks; r++) {
       u64 rows = handle->deliveries[r].rows.size();
       u64 tokens = handle->routing.tokens[r];
@@ -94,7 +96,10 @@ struct Combine {
       total[h] += biases > 1 ? values.get(bias1[source], at) : 0;
     }
     float* weights = expected_weights[source].data() + (u64)token * handle->routing.top_k;
-    for (u32 holder = 0; holder < world.ranks;) {
+    if (ordered) {
+      add_by_experts(source, token, total, weights);
+    }
+    for (u32 holder = ordered ? world.ranks : 0; holder < world.ranks;) {
       u32 end = holder + 1;
       if (!rounded) {
         add_holder(source, token, holder, total, weights);
@@ -118,6 +123,32 @@ struct Combine {
     }
     for (u32 h = 0; h < hidden; h++) {
       values.set(expected[source], (u64)token * hidden + h, total[h]);
+    }
+  }
+
+  void add_by_experts(u32 source, u32 token, std::vector<float>& total, float* sums) {
+    struct Term {
+      u32 holder;
+      u64 row;
+      u32 choice;
+    };
+    std::map<i64, Term> terms;
+    for (u32 holder = 0; holder < y.size(); holder++) {
+      const std::vector<Row>& rows = handle->deliveries[holder].rows;
+      for (u64 i = 0; i < rows.size(); i++) {
+        if (rows[i].some && rows[i].source == source && rows[i].token == token) {
+          i64 id = handle->routing.id(source, token, rows[i].choice);
+          terms[handle->routing.order_of(id)] = Term{holder, i, rows[i].choice};
+        }
+      }
+    }
+    for (const auto& [_, term] : terms) {
+      u64 choice = (u64)token * handle->routing.top_k + term.choice;
+      float weight = applied ? handle->routing.weights[source][choice] : 1;
+      for (u32 h = 0; h < hidden; h++) {
+        total[h] = std::fmaf(values.get(y[term.holder], term.row * hidden + h), weight, total[h]);
+      }
+      sums[term.choice] += weights[term.holder][term.row];
     }
   }
 
@@ -177,7 +208,7 @@ class Combining {
   void combine(std::shared_ptr<Handle> handle) {
     auto combine = std::make_shared<Combine>(world.world, handle, world.random);
     chunks.clear();
-    u32 elsewhere = world.random.once_in(2) ? 0 : world.random.between(2, 4);
+    u32 elsewhere = combine->ordered || world.random.once_in(2) ? 0 : world.random.between(2, 4);
     for (u32 r = 0; r < world.world.ranks; r++) {
       if (!world.world.gone[r]) {
         enqueue(combine, r, elsewhere == 0 || !world.random.once_in(elsewhere));
@@ -204,10 +235,14 @@ class Combining {
     p.matrix = handle.parameters[r].matrix;
     p.slot_rows = handle.by_experts ? handle.parameters[r].slot_rows : nullptr;
     p.slot_weights = combine->applied ? handle.parameters[r].slot_weights : nullptr;
+    p.entries = handle.parameters[r].entries;
+    p.kept_ids = handle.parameters[r].kept_ids;
+    p.kept_weights = combine->applied ? handle.parameters[r].kept_weights : nullptr;
     p.internode = handle.parameters[r].internode;
     p.internode_routes = handle.parameters[r].internode_routes;
     p.internode_tokens = handle.parameters[r].internode_tokens;
-    int readers = readable && across == nullptr && !handle.by_experts ? EVERYBODY : (int)r;
+    bool pulls = combine->ordered || !handle.by_experts;
+    int readers = readable && across == nullptr && pulls ? EVERYBODY : (int)r;
     p.y = world.copy(combine->y[r], "y", readers);
     p.hidden = combine->hidden;
     p.weights = combine->weighted ? world.copy(combine->weights[r], "row weights", readers) : nullptr;
@@ -229,7 +264,7 @@ class Combining {
     p.record = world.records[r];
     p.host_abort = world.abort;
     // Rows that are wider in the return buffer travel in several passes of columns, as in Combiner.
-    u32 traveling = combine->type == BF16 || (combine->type == BF16_EXACT && !handle.by_experts) ? 2 : 4;
+    u32 traveling = combine->type == BF16 || (combine->type == BF16_EXACT && pulls) ? 2 : 4;
     u64 largest = world.at.return_row_bytes / traveling / 8 * 8;
     Receipt last = world.receipt(r);
     for (u64 column = 0; column < p.hidden; column += largest) {
@@ -248,12 +283,13 @@ class Combining {
 
   Launch launch(std::shared_ptr<Combine> combine, u32 r, combining::CombineParameters p) {
     bool flat = p.slot_rows == nullptr;
+    bool pulls = flat || combine->ordered;
     u32 warps = combining::PIPELINES * world.random.between(2, 4);
     u32 row_bytes = (u32)p.columns * combine->values.bytes();
     // Sums of experts may travel as float32: a piece of a ring is then twice as long.
-    u32 vectors = flat ? combining::PULL_VECTORS : combining::SUM_VECTORS;
-    u32 unit = flat ? 16 : 32;
-    u32 longest = std::min(flat ? row_bytes : ((u32)p.return_row_bytes + 31) / 32 * 32,
+    u32 vectors = pulls ? combining::PULL_VECTORS : combining::SUM_VECTORS;
+    u32 unit = pulls ? 16 : 32;
+    u32 longest = std::min(pulls ? row_bytes : ((u32)p.return_row_bytes + 31) / 32 * 32,
                            vectors * (warps / combining::PIPELINES - 1) * LANES * 16);
     p.table_bytes = (p.ranks * 20 + 127) / 128 * 128;
     p.slot_bytes = world.random.once_in(3) ? unit * world.random.between(1, longest / unit) : longest;
@@ -264,19 +300,21 @@ class Combining {
                                                : row_bytes;
     p.parts = world.random.between(1, 5);
     Launch launch;
-    launch.name = std::string(flat ? "FLAT" : "EXPERT_MAJOR") + " combine " +
+    launch.name = std::string(flat ? "FLAT" : combine->ordered ? "ordered" : "EXPERT_MAJOR") + " combine " +
                   std::to_string(world.tickets[r]) + " of column " + std::to_string(p.column);
     launch.blocks = world.random.between(1, world.blocks_of_device);
-    launch.threads = (flat ? warps : warps + 1) * LANES;
+    launch.threads = (pulls ? warps : warps + 1) * LANES;
     launch.shared_bytes =
-        flat ? std::max<u64>(p.push_warps * STAGES * (p.stage_bytes + 8) + warps * row_list(p) + 5 * p.ranks * 4,
+        pulls ? std::max<u64>(p.push_warps * STAGES * (p.stage_bytes + 8) + warps * row_list(p) + 5 * p.ranks * 4,
                              p.table_bytes + combining::PIPELINES * combining::PullRing::bytes(p))
              : p.table_bytes + combining::PIPELINES * combining::ExpertRing::bytes(p);
-    launch.body = [p, flat, type = combine->type] {
+    launch.body = [p, flat, ordered = combine->ordered, type = combine->type] {
       if (flat && p.rows_place == 0) {
         type == FP32 ? combining::ep4j::combine_kernel_fp32_push(p) : combining::ep4j::combine_kernel_bf16_push(p);
       } else if (flat) {
         type == FP32 ? combining::ep4j::combine_kernel_fp32(p) : combining::ep4j::combine_kernel_bf16(p);
+      } else if (ordered) {
+        type == FP32 ? combining::ep4j::ordered_combine_kernel_fp32(p) : combining::ep4j::ordered_combine_kernel_bf16(p);
       } else if (type == FP32) {
         combining::ep4j::expert_combine_kernel_fp32(p);
       } else if (type == BF16) {

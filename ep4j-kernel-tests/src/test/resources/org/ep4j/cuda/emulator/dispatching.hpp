@@ -86,6 +86,9 @@ class Dispatching {
       handle->parameters.push_back(p);
       p.ids = copy(handle->routing.ids[r], "ids", r);
       p.weights = handle->routing.weighted ? copy(handle->routing.weights[r], "weights", r) : nullptr;
+      if (!handle->routing.order.empty()) {
+        set_logical_ids(p, handle->routing, r);
+      }
       enqueue(handle, payload, r, p);
     }
     return handle;
@@ -166,7 +169,7 @@ class Dispatching {
  private:
   u32* placement;
   u32* order;
-  std::vector<u64*> block_counts, entries;
+  std::vector<u64*> block_counts;
 
   u64 counters() const { return (u64)blocks_of_device * (world.ranks + world.experts); }
 
@@ -187,8 +190,6 @@ class Dispatching {
     records.push_back(memory.zeroed<Record>(1, "record" + name, (int)r));
     completed.push_back(memory.zeroed<u64>(1, "completed" + name, (int)r));
     block_counts.push_back(memory.zeroed<u64>(counters(), "block counts" + name, (int)r));
-    u64 choices = (u64)world.max_tokens * world.max_choices;
-    entries.push_back(memory.allocate<u64>(choices, "entries" + name, (int)r));
   }
 
   DispatchParameters constants(u32 r) {
@@ -214,7 +215,6 @@ class Dispatching {
     p.metadata_offset = at.return_buffer;
     p.receive_slots = at.receive_slots;
     p.block_counts = block_counts[r];
-    p.entries = entries[r];
     p.order = order;
     p.timeout = PATIENT;
     p.record = records[r];
@@ -240,6 +240,9 @@ class Dispatching {
     p.targets = memory.allocate<u32>(choices, "targets", (int)r);
     p.slot_rows = memory.allocate<u64>(at.receive_slots * p.top_k, "slot rows", (int)r);
     p.slot_weights = memory.allocate<float>(at.receive_slots * p.top_k, "slot weights", (int)r);
+    p.entries = memory.allocate<u64>(choices, "entries", (int)r);
+    p.kept_ids = memory.allocate<i64>(choices, "kept ids", (int)r);
+    p.kept_weights = memory.allocate<float>(choices, "kept weights", (int)r);
     p.limit = handle.limits[r];
     p.alignment = handle.alignments[r];
     p.totals = memory.zeroed<u64>(8, "totals", (int)r);
@@ -250,6 +253,16 @@ class Dispatching {
     if (across != nullptr) {
       across->set_handle(p, r);
     }
+  }
+
+  void set_logical_ids(DispatchParameters& p, const Routing& routing, u32 r) {
+    std::vector<i64> ids;
+    for (i64 id : routing.ids[r]) {
+      ids.push_back(routing.order_of(id));
+    }
+    p.wide_logical_ids = random.below(2);
+    p.logical_ids = p.wide_logical_ids ? (void*)copy(ids, "logical ids", r)
+                                       : copy(std::vector<int>(ids.begin(), ids.end()), "logical ids", r);
   }
 
   std::shared_ptr<Payload> draw_payload(const Routing& routing) {

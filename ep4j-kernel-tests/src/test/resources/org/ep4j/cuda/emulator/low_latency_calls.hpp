@@ -133,6 +133,9 @@ class LowLatencyCalls {
     p.choices = from->p.choices;
     give_ids(p, combine->ids[r], r);
     p.weights = copy(combine->weights[r], "weights", r);
+    if (combine->ordered) {
+      give_order(p, *combine, r);
+    }
     bool rank_major = combine->dispatch->rank_major;
     u64 rows = deliveries.groups(rank_major, r) * deliveries.capacity(rank_major);
     char* y = machine.memory.allocate(rows * row_bytes, "y", (int)r);
@@ -287,6 +290,16 @@ class LowLatencyCalls {
     p.wide_ids = random.once_in(2);
     p.ids = p.wide_ids ? (void*)copy(ids, "ids", r)
                        : copy(std::vector<int>(ids.begin(), ids.end()), "ids", r);
+  }
+
+  void give_order(LowLatencyParameters& p, const LatencyCombine& combine, u32 r) {
+    std::vector<i64> ids;
+    for (i64 id : combine.ids[r]) {
+      ids.push_back(combine.dispatch->routing.order_of(id));
+    }
+    p.wide_order_ids = random.once_in(2);
+    p.order_ids = p.wide_order_ids ? (void*)copy(ids, "order ids", r)
+                                   : copy(std::vector<int>(ids.begin(), ids.end()), "order ids", r);
   }
 
   void add_statistics(LatencyCall& call, u32 r) {

@@ -85,9 +85,10 @@ struct LatencyCombine {
   std::vector<std::vector<i64>> ids;        // as dispatched, except for choices that are skipped
                                             // now
   std::vector<std::vector<float>> weights;  // [rank][token, choice]
+  bool ordered;  // by experts
 
   LatencyCombine(std::shared_ptr<LatencyDispatch> given, Random& random)
-      : dispatch(given), mode(given->rank_major ? MODE_SUMMED : (CombineMode)random.below(3)), key(random.engine()), ids(given->routing.ids) {
+      : dispatch(given), mode(given->rank_major ? MODE_SUMMED : (CombineMode)random.below(3)), key(random.engine()), ids(given->routing.ids), ordered(mode < MODE_PARTIAL && random.once_in(2)) {
     u32 skips = random.once_in(3) ? random.between(1, 8) : 0;  // of 8
     for (u32 r = 0; r < ids.size(); r++) {
       weights.emplace_back();
@@ -124,7 +125,7 @@ struct LatencyCombine {
         total[h] = std::fmaf(widened((u16)half), 1, total[h]);
       }
     }
-    for (u32 k = 0; mode < MODE_PARTIAL && k < dispatch->routing.top_k; k++) {
+    for (u32 k : order_of(rank, token)) {
       i64 id = dispatch->routing.id(rank, token, k);
       u32 holder = id < 0 || id >= (i64)dispatch->world.experts ? 0 : dispatch->world.owner[id];
       if (members[holder] && dispatch->routing.leads(rank, token, k, holder)) {
@@ -139,6 +140,22 @@ struct LatencyCombine {
   }
 
  private:
+  // The choices of a token whose rows are added here, in the order of their addition.
+  std::vector<u32> order_of(u32 rank, u32 token) const {
+    std::vector<u32> choices;
+    for (u32 k = 0; mode < MODE_PARTIAL && k < dispatch->routing.top_k; k++) {
+      choices.push_back(k);
+    }
+    std::stable_sort(choices.begin(), choices.end(), [&](u32 a, u32 b) {
+      return ordered && key_of(rank, token, a) < key_of(rank, token, b);
+    });
+    return choices;
+  }
+
+  i64 key_of(u32 rank, u32 token, u32 k) const {
+    return dispatch->routing.order_of(ids[rank][token * dispatch->routing.top_k + k]);
+  }
+
   void add(u32 rank, u32 token, u32 k, std::vector<float>& sums) const {
     u32 at = token * dispatch->routing.top_k + k;
     if (ids[rank][at] == -1) {

@@ -104,6 +104,7 @@ struct Routing {
   std::vector<u32> tokens;
   std::vector<std::vector<i64>> ids;
   std::vector<std::vector<float>> weights;
+  std::vector<i64> order;  // by expert: what orders sums by experts; empty: the experts
 
   Routing(const World& world, Random& random)
       : world(world),
@@ -113,6 +114,12 @@ struct Routing {
         ids(world.ranks),
         weights(world.ranks) {
     bool faulty = random.once_in(8);
+    if (random.once_in(2)) {
+      for (u32 e = 0; e < world.experts; e++) {
+        order.push_back((i64)e * 1000 - 5000);
+      }
+      std::shuffle(order.begin(), order.end(), random.engine);
+    }
     for (u32 r = 0; r < world.ranks; r++) {
       tokens[r] = random.once_in(5) ? 0 : random.between(0, world.max_tokens);
       for (u32 t = 0; t < tokens[r]; t++) {
@@ -136,6 +143,11 @@ struct Routing {
   }
 
   i64 id(u32 rank, u32 token, u32 k) const { return ids[rank][token * top_k + k]; }
+
+  // What orders the row of a choice.
+  i64 order_of(i64 id) const {
+    return order.empty() || id < 0 || id >= (i64)order.size() ? id : order[id];
+  }
 
   bool refused(u32 rank, u32 token, u32 k) const {
     i64 mine = id(rank, token, k);

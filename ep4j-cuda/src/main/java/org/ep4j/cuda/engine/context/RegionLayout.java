@@ -85,7 +85,10 @@ public final class RegionLayout {
 
   public final Arrays received;
 
-  /** FLAT: copies of the caller's row weights that peers read, float [receive slots, K]. */
+  /**
+   * Copies of the caller's row weights that peers read: FLAT float [receive slots, K], EXPERT_MAJOR
+   * float [rows].
+   */
   public final long combineWeights;
 
   /** Returning rows; before a combine, row metadata. */
@@ -198,7 +201,7 @@ public final class RegionLayout {
 
   /** Size of {@link #combineWeights}. */
   public long combineWeightsBytes(int topK) {
-    return receiveSlots * Float.BYTES * topK;
+    return Math.max(receiveSlots * topK, capacity) * Float.BYTES;
   }
 
   private static int scaleBytes(BufferConfig config) {

@@ -45,6 +45,7 @@ public final class Kernels implements AutoCloseable {
   private static final String COMBINE = "combine/combine.cu";
   private static final String EXPERT_COMBINE = "combine/expert_combine.cu";
   private static final String WEIGHTED_EXPERT_COMBINE = "combine/weighted_expert_combine.cu";
+  private static final String ORDERED_COMBINE = "combine/ordered_combine.cu";
   private static final String INTERNODE_DISPATCH = "internode/internode_dispatch.cu";
   private static final String INTERNODE_EXPERT_DISPATCH = "internode/internode_expert_dispatch.cu";
   private static final String INTERNODE_COMBINE = "internode/internode_combine.cu";
@@ -72,6 +73,11 @@ public final class Kernels implements AutoCloseable {
 
   private final Map<DType, KernelCall<CombineParameters>> flatCombines = new EnumMap<>(DType.class);
   private final Map<DType, KernelCall<CombineParameters>> flatPushes = new EnumMap<>(DType.class);
+
+  /** In the order of experts; none between nodes and on GPUs without bulk copies. */
+  private final Map<DType, KernelCall<CombineParameters>> orderedCombines =
+      new EnumMap<>(DType.class);
+
   private final ExpertCombines expertCombines;
 
   /** Multiply the rows by their weights. */
@@ -130,6 +136,13 @@ public final class Kernels implements AutoCloseable {
         int threads = device.properties().hasBulkCopies() ? EXPERT_COMBINE_THREADS : THREADS;
         expertCombines = combines(load(files, EXPERT_COMBINE), name, threads);
         weightedCombines = combines(load(files, WEIGHTED_EXPERT_COMBINE), name, threads);
+        if (device.properties().hasBulkCopies()) {
+          CudaModule ordered = load(files, ORDERED_COMBINE);
+          for (DType dtype : SUMMED) {
+            orderedCombines.put(
+                dtype, combine(ordered, "ordered_combine_kernel", dtype, "", THREADS));
+          }
+        }
       }
       layout =
           owned.own(
@@ -169,7 +182,13 @@ public final class Kernels implements AutoCloseable {
                 INTERNODE_EXPERT_DISPATCH,
                 INTERNODE_COMBINE,
                 INTERNODE_WEIGHTED_COMBINE)
-            : List.of(DISPATCH, EXPERT_DISPATCH, COMBINE, EXPERT_COMBINE, WEIGHTED_EXPERT_COMBINE);
+            : List.of(
+                DISPATCH,
+                EXPERT_DISPATCH,
+                COMBINE,
+                EXPERT_COMBINE,
+                WEIGHTED_EXPERT_COMBINE,
+                ORDERED_COMBINE);
     for (String entry : files) {
       entries.put(entry, KernelConstants.NONE);
     }
@@ -233,6 +252,16 @@ public final class Kernels implements AutoCloseable {
   public KernelCall<CombineParameters> expertCombine(DType dtype, boolean exact, boolean weighted) {
     ExpertCombines combines = weighted ? weightedCombines : expertCombines;
     return of(exact ? combines.exact : combines.rounding, dtype);
+  }
+
+  /** Whether there are combines in the order of experts. */
+  public boolean combinesByExperts() {
+    return !orderedCombines.isEmpty();
+  }
+
+  /** The combine of EXPERT_MAJOR rows of a summed type in the order of experts. */
+  public KernelCall<CombineParameters> orderedCombine(DType dtype) {
+    return of(orderedCombines, dtype);
   }
 
   private static KernelCall<CombineParameters> of(

@@ -16,7 +16,6 @@ import org.ep4j.cuda.engine.failure.Completion;
 import org.ep4j.cuda.engine.failure.HostWords;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.struct.LowLatencyParameters;
-import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.Operation;
 import org.ep4j.engine.lowlatency.Flights;
@@ -24,7 +23,6 @@ import org.ep4j.engine.lowlatency.LowLatencyChecks;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyFormats;
 import org.ep4j.engine.lowlatency.OutputShape;
-import org.ep4j.error.ErrorCode;
 import org.ep4j.execution.DeviceStream;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.Tensor;
@@ -138,14 +136,6 @@ public final class LowLatency {
     context.completion.requireUsable();
     LowLatencyDispatchOperation dispatch = dispatchOf(handle);
     Flights.requireReceived(dispatch.flight);
-    if (options.order() == CombineOrder.EXPERT) {
-      throw Arguments.invalid(
-          ErrorCode.CUDA_COMBINE_ORDER,
-          "order",
-          options.order(),
-          "CHOICE on GPUs",
-          "leave the order out, or open the buffer with engine(\"host\")");
-    }
     LowLatencyChecks.combine(
         shapeOf(dispatch.localExperts()),
         y,
@@ -266,15 +256,37 @@ public final class LowLatency {
     return callShape;
   }
 
+  /** Whether the next operation has an odd number: the previous one may still be in flight. */
+  private boolean isOdd() {
+    return (flights.number() & 1) == 0;
+  }
+
+  /** Address of the ids of the next operation, as the caller passed them. */
+  private long givenIds(Tensor ids, CudaStream stream) {
+    return context.staging.address(
+        isOdd() ? Staging.Buffer.LATENCY_IDS_ODD : Staging.Buffer.LATENCY_IDS_EVEN, ids, stream);
+  }
+
+  /** Address of what orders the rows of the next combine: see {@link CombineOrder#EXPERT}. */
+  long orderIds(Routing routing, CudaStream stream) {
+    Tensor logical = routing.logicalIdx();
+    return logical == null
+        ? givenIds(routing.topkIdx(), stream)
+        : context.staging.address(
+            isOdd()
+                ? Staging.Buffer.LATENCY_LOGICAL_IDS_ODD
+                : Staging.Buffer.LATENCY_LOGICAL_IDS_EVEN,
+            logical,
+            stream);
+  }
+
   /**
    * Address of the ids of the next operation, as experts of the buffer; INT64 if {@code experts},
    * those of the call, are fewer. The previous operation may still be in flight.
    */
   long expertIds(Tensor ids, int experts, CudaStream stream) {
-    boolean odd = (flights.number() & 1) == 0;
-    long given =
-        context.staging.address(
-            odd ? Staging.Buffer.LATENCY_IDS_ODD : Staging.Buffer.LATENCY_IDS_EVEN, ids, stream);
+    boolean odd = isOdd();
+    long given = givenIds(ids, stream);
     if (context.experts.isOfBuffer(experts)) {
       return given;
     }
@@ -285,9 +297,7 @@ public final class LowLatency {
 
   /** Staging buffer of weights of the next operation. */
   Staging.Buffer weightsBuffer() {
-    return (flights.number() & 1) == 0
-        ? Staging.Buffer.LATENCY_WEIGHTS_ODD
-        : Staging.Buffer.LATENCY_WEIGHTS_EVEN;
+    return isOdd() ? Staging.Buffer.LATENCY_WEIGHTS_ODD : Staging.Buffer.LATENCY_WEIGHTS_EVEN;
   }
 
   /** Enqueues the receiving half of an operation. */

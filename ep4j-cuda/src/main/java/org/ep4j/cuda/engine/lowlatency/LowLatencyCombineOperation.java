@@ -2,6 +2,7 @@ package org.ep4j.cuda.engine.lowlatency;
 
 import static java.util.Objects.requireNonNull;
 
+import org.ep4j.CombineOrder;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.config.Layout;
@@ -29,6 +30,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   private boolean rankMajor;
   private boolean logFmt;
   private boolean partialRounding;
+  private boolean byExperts;
   private int record;
   private long dispatchCall;
   private int topK;
@@ -37,6 +39,8 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
   private long y;
   private long ids;
   private long weights;
+  private boolean wideOrderIds;
+  private long orderIds;
 
   /** Output of the sums on the device. */
   private @Nullable Tensor sums;
@@ -63,7 +67,8 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
       CudaStream stream) {
     rankMajor = dispatch.layout() == Layout.RANK_MAJOR;
     logFmt = options.logFmt();
-    partialRounding = options.partialRounding();
+    byExperts = options.order() == CombineOrder.EXPERT;
+    partialRounding = options.partialRounding() && !byExperts;
     record = dispatch.record();
     dispatchCall = dispatch.call;
     tokens = dispatch.tokens;
@@ -77,6 +82,11 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
       ids = owner.expertIds(routing.topkIdx(), dispatch.experts(), stream);
       Tensor factors = requireNonNull(routing.topkWeights());
       weights = context.staging.address(owner.weightsBuffer(), factors, stream);
+    }
+    if (byExperts) {
+      Tensor logical = routing.logicalIdx();
+      wideOrderIds = (logical == null ? routing.topkIdx() : logical).dtype() == DType.INT64;
+      orderIds = owner.orderIds(routing, stream);
     }
     out = options.out();
     sums =
@@ -105,6 +115,8 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     p.ids.set(rankMajor ? 0 : ids);
     p.wideIds.set(wideIds);
     p.weights.set(rankMajor ? 0 : weights);
+    p.orderIds.set(byExperts ? orderIds : 0);
+    p.wideOrderIds.set(wideOrderIds);
     p.x.set(y);
     p.hidden.set(hidden);
     p.choiceRows.set(memory.choiceRows(record));

@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine.throughput;
 
 import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
 import org.ep4j.config.Layout;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
@@ -16,9 +17,10 @@ import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Launches combines. FLAT rows within a node are pulled where all ranks can read them; see {@code
- * kernels/combine/row_places.cuh}. Rows of the return buffer have the size of the buffer's widest
- * row: wider rows are combined in several passes of columns. The arguments are valid.
+ * Launches combines. FLAT rows within a node are pulled where all ranks can read them, and
+ * EXPERT_MAJOR rows in the order of experts; see {@code kernels/combine/row_places.cuh}. Rows of
+ * the return buffer have the size of the buffer's widest row: wider rows are combined in several
+ * passes of columns. The arguments are valid.
  */
 final class Combiner {
   /**
@@ -96,15 +98,18 @@ final class Combiner {
       CudaStream stream,
       boolean captured) {
     boolean flat = handle.layout == Layout.FLAT;
+    boolean ordered = options.order() == CombineOrder.EXPERT;
     DType dtype = y.dtype();
-    boolean exact = !flat && !options.partialRounding();
+    boolean exact = !flat && !ordered && !options.partialRounding();
     DType traveling = exact ? DType.FP32 : dtype;
     boolean inPlace = Limits.combinesInPlaceOnly(context.config);
-    boolean readable = flat && internode == null && (inPlace || isReadable(y));
+    boolean readable = ordered || (flat && internode == null && (inPlace || isReadable(y)));
     KernelCall<CombineParameters> call =
-        flat
-            ? context.kernels.flatCombine(dtype, readable)
-            : context.kernels.expertCombine(dtype, exact, options.applyWeights());
+        ordered
+            ? context.kernels.orderedCombine(dtype)
+            : flat
+                ? context.kernels.flatCombine(dtype, readable)
+                : context.kernels.expertCombine(dtype, exact, options.applyWeights());
     CombineParameters p = call.parameters;
     setConstants(p);
     long hidden = y.size(1);
@@ -115,6 +120,9 @@ final class Combiner {
     p.matrix.set(handle.onDevice(at.matrix));
     p.slotRows.set(flat ? 0 : handle.slotRows());
     p.slotWeights.set(options.applyWeights() ? handle.slotWeights() : 0);
+    p.entries.set(ordered ? handle.entries() : 0);
+    p.keptIds.set(ordered ? handle.keptIds() : 0);
+    p.keptWeights.set(ordered && options.applyWeights() ? handle.keptWeights() : 0);
     p.y.set(address(Staging.Buffer.Y, y, stream));
     p.hidden.set(hidden);
     long rowWeights = address(Staging.Buffer.ROW_WEIGHTS, options.topkWeights(), stream);
@@ -141,7 +149,10 @@ final class Combiner {
         if (internode != null) {
           internode.launch(call, handle, options, pieceBytes, traveling.bytes(columns), stream);
         } else {
-          int bytes = setStages(p, options, flat, readable, pieceBytes, traveling.bytes(columns));
+          int bytes =
+              ordered
+                  ? setRings(p, pullStages.of(pieceBytes))
+                  : setStages(p, options, flat, readable, pieceBytes, traveling.bytes(columns));
           call.launch(context.sms(), bytes, stream.handle());
         }
       }

@@ -89,6 +89,21 @@ final class CudaHandle extends PooledHandle {
     return slots() + at.slotWeights;
   }
 
+  /** Rows of the choices of this rank's tokens in an EXPERT_MAJOR dispatch. */
+  long entries() {
+    return slots() + at.entries;
+  }
+
+  /** What orders these rows in a combine by experts. */
+  long keptIds() {
+    return slots() + at.keptIds;
+  }
+
+  /** What multiplies them; the caller's weights may be gone by then. */
+  long keptWeights() {
+    return slots() + at.keptWeights;
+  }
+
   private long slots() {
     DeviceMemory memory = slots;
     if (memory == null) {

@@ -163,8 +163,6 @@ final class Dispatcher {
     p.arrivalsOffset.set(layout.arrivals);
     p.metadataOffset.set(layout.returnBuffer);
     p.receiveSlots.set(layout.receiveSlots);
-    p.entries.set(
-        context.staging.memory(Staging.Buffer.ENTRIES, OperationMemory.entries(context.config)));
     p.order.set(context.owners.address() + (long) context.config.experts() * Integer.BYTES);
     p.tileWarps.set(tileWarps);
   }
@@ -189,6 +187,15 @@ final class Dispatcher {
             ? expertIds.enqueue(Staging.Buffer.EXPERT_IDS, ids, given, handle.experts, stream)
             : given);
     p.wideIds.set(translated || ids.dtype() == DType.INT64);
+    Tensor logical = routing.logicalIdx();
+    if (logical != null) {
+      p.logicalIds.set(address(Staging.Buffer.LOGICAL_IDS, logical, stream));
+      p.wideLogicalIds.set(logical.dtype() == DType.INT64);
+    } else {
+      // Ids of the buffer may have another order than those of the call.
+      p.logicalIds.set(translated ? given : 0);
+      p.wideLogicalIds.set(ids.dtype() == DType.INT64);
+    }
     send(tokens, handle, stream, false, handle.captured);
   }
 
@@ -273,6 +280,9 @@ final class Dispatcher {
       int warps = eager ? EAGER_WARPS : MAX_WARPS;
       p.slotRows.set(handle.slotRows());
       p.slotWeights.set(handle.slotWeights());
+      p.entries.set(handle.entries());
+      p.keptIds.set(handle.keptIds());
+      p.keptWeights.set(handle.keptWeights());
       p.zero.set(handle.zeroPadding);
       p.metadataBytes.set(metadataBytes);
       if (internode != null) {

@@ -29,6 +29,12 @@ public final class HandleLayout {
   final long slotRows;
 
   final long slotWeights;
+
+  /** On the device, only for EXPERT_MAJOR, in the same allocation: the choices of this rank. */
+  final long entries;
+
+  final long keptIds;
+  final long keptWeights;
   public final long slotsBytes;
 
   /** In page-locked memory. */
@@ -60,7 +66,10 @@ public final class HandleLayout {
     long choices = Math.max(1, receiveSlots * config.topK());
     slotRows = 0;
     slotWeights = align(slotRows + choices * Long.BYTES);
-    slotsBytes = slotWeights + choices * Float.BYTES;
+    entries = align(slotWeights + choices * Float.BYTES);
+    keptIds = align(entries + tokens * config.topK() * Long.BYTES);
+    keptWeights = align(keptIds + tokens * config.topK() * Long.BYTES);
+    slotsBytes = align(keptWeights + tokens * config.topK() * Float.BYTES);
     totals = 0;
     rankOffsets = TOTALS;
     expertOffsets = align(rankOffsets + (ranks + 1) * Long.BYTES);

@@ -189,14 +189,6 @@ public final class HighThroughput {
     CudaStream stream = context.stream(execution.stream());
     boolean capturing = execution.stream() != null && stream.capturing();
     CudaHandle handle = use(given);
-    if (options.order() == CombineOrder.EXPERT) {
-      throw Arguments.invalid(
-          ErrorCode.CUDA_COMBINE_ORDER,
-          "order",
-          options.order(),
-          "RANK on GPUs",
-          "leave the order out, or open the buffer with engine(\"host\")");
-    }
     HighThroughputChecks.combine(
         context.config,
         y,
@@ -206,6 +198,9 @@ public final class HighThroughput {
         capturing,
         context.staging.accepted(capturing));
     HighThroughputChecks.combineInPlace(context.config, y, combiner.isReadable(y));
+    if (options.order() == CombineOrder.EXPERT) {
+      requireByExperts(y);
+    }
     if (debug) {
       requireRowsOf(handle, y);
     }
@@ -224,6 +219,7 @@ public final class HighThroughput {
         .set(OperationLayout.WEIGHTS, options.topkWeights() != null)
         .set(OperationLayout.PARTIAL_ROUNDING, options.partialRounding())
         .set(OperationLayout.APPLY_WEIGHTS, options.applyWeights())
+        .set(OperationLayout.ORDER, options.order().ordinal())
         .set(OperationLayout.HANDLE, handle.call)
         .set(OperationLayout.HIDDEN, y.size(1));
     context.calls.add(operation);
@@ -235,6 +231,26 @@ public final class HighThroughput {
     result.end.enqueued(COMBINE, 0, end, execution.stream() != null);
     result.deliver(wanted == null ? out : wanted, outWeights);
     return result;
+  }
+
+  /** Requires that this GPU can sum rows in the order of experts, which it pulls from its peers. */
+  private void requireByExperts(Tensor y) {
+    if (!context.kernels.combinesByExperts()) {
+      throw Arguments.invalid(
+          ErrorCode.CUDA_COMBINE_ORDER,
+          "order",
+          CombineOrder.EXPERT,
+          "RANK between nodes and on GPUs before sm_90",
+          "leave the order out, or open the buffer with engine(\"host\")");
+    }
+    if (y.byteSize() > 0 && !combiner.isReadable(y)) {
+      throw Arguments.invalid(
+          ErrorCode.CUDA_ORDERED_ROWS,
+          "y",
+          y,
+          "in the received rows of this buffer, from which peers read them",
+          "open the buffer with combineInPlace and write results into combineInput");
+    }
   }
 
   /** Requires that rows in the receive region are those of the handle's dispatch. */

@@ -23,11 +23,6 @@ public final class OperationMemory {
     return multiprocessors * (ranks(config) + config.experts()) * Long.BYTES;
   }
 
-  /** Choices of an EXPERT_MAJOR dispatch, sorted by expert. */
-  public static long entries(BufferConfig config) {
-    return Math.max(1, choices(config) * Long.BYTES);
-  }
-
   /** Sums of a combine without an output of the caller. */
   public static long sums(BufferConfig config, DType dtype) {
     return dtype.bytes((long) Limits.tokens(config) * config.hidden());

@@ -1,5 +1,5 @@
 // High-throughput combine of FLAT rows within one node: summed by the rank that owns the token. It
-// pulls them if the rows of all ranks can be read by their peers (pull_rows.cuh); else they are
+// pulls them if the rows of all ranks can be read by their peers (pull_flat_rows.cuh); else they are
 // pushed unchanged (token_sums.cuh).
 //
 // A rank whose own rows cannot be read knows that all ranks push. Its kernel (`_push`) awaits no
@@ -17,7 +17,7 @@
 // Invariant: rows are added in ascending rank order, whatever order they arrive in, so sums do not
 // depend on timing. Pushing warps wait only for `ready`, never for rows, so every awaited row
 // arrives.
-#include "combine/pull_rows.cuh"
+#include "combine/pull_flat_rows.cuh"
 #include "combine/token_sums.cuh"
 
 template <class T>
@@ -87,8 +87,7 @@ struct FlatToken {
 template <class T, bool READABLE>
 __device__ __forceinline__ void combine_flat(const CombineParameters& p) {
   extern __shared__ __align__(128) char shared[];
-  Control* control = (Control*)p.peers[p.rank];
-  WaitContext w = make_wait_context(control, p.record, p.host_abort, p.timeout);
+  WaitContext w = make_wait_context((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
   if (exit_early(w, p.receipt, CombineEntrySignals{p})) {
     return;
   }
@@ -99,24 +98,14 @@ __device__ __forceinline__ void combine_flat(const CombineParameters& p) {
     decision = await_places(p, w, 16 / T::ELEMENTS, readable);
 #if EP4J_TMA
     if (decision == PULL) {
-      pull_rows<T>(p, w, readable, shared + p.table_bytes);
+      pull_rows<T, FlatRows>(p, w, readable, shared + p.table_bytes);
     }
 #endif
   }
   if (decision == PUSH) {
     push_and_sum<FlatToken<T>>(p, w, shared);
   }
-  if (last_block(control)) {
-    if (decision != FAILED) {
-      end_reading(p, w, decision == PULL);
-    }
-    if (aborted(w)) {
-      withdraw_rows(p);
-    }
-    if (threadIdx.x == 0) {
-      end_epoch(w, p.receipt, CombineEntrySignals{p});
-    }
-  }
+  end_pulls(p, w, decision);
 }
 
 namespace ep4j {

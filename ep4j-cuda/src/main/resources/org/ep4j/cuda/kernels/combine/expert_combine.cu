@@ -7,8 +7,8 @@
 // experts, and rounds their sum as if it had travelled.
 //
 // With bulk loads, the warps of a block form pipelines (expert_jobs.cuh); else each warp sums from
-// memory (expert_token.cuh). Block 0 also publishes `ready` to all peers, and the last block to
-// finish ends the epoch.
+// memory (expert_token.cuh). Block 0 also publishes `ready` to all peers, and that they cannot read
+// this rank's rows; the last block to finish ends the epoch.
 // Budget: EXPERT_COMBINE_THREADS threads at most, one block an SM. With bulk loads at most 96 registers
 // a thread: one of the SM's four schedulers has five of the 17 warps. Without 128. Shared memory: five
 // words a rank, the rings; without bulk loads those of combine.cu.
@@ -18,6 +18,7 @@
 #include "combine/add_expert_rows.cuh"
 #include "combine/bring_expert_rows.cuh"
 #include "combine/expert_token.cuh"
+#include "combine/row_places.cuh"
 
 // As in org.ep4j.cuda.engine.launch.Kernels.
 #if EP4J_TMA
@@ -120,7 +121,7 @@ __device__ __forceinline__ void combine_grouped(const CombineParameters& p) {
   if (exit_early(w, p.receipt, CombineEntrySignals{p})) {
     return;
   }
-  publish_rows_ready(p, w);
+  publish_places(p, w);
   push_and_sum_experts<T, H>(p, w, shared);
   if (last_block(control) && threadIdx.x == 0) {
     end_epoch(w, p.receipt, CombineEntrySignals{p});

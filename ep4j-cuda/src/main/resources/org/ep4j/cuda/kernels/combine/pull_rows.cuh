@@ -1,9 +1,17 @@
 // Combine by pull: the rank that owns a token reads its rows from their holders and adds them; see
-// row_places.cuh for when it may.
+// row_places.cuh for when it may. Which rows these are, and in which order they are added, is up to
+// a `Rows`:
+//   AT_ONCE                        tokens that a pipeline takes at a time
+//   FUSED                          whether rows are added by fused multiply-adds with their weights
+//   prefetch(p, token)             loads what list() needs; no such token: nothing
+//   list(p, readable, token, element_bytes, ring)   lists the biases and rows of the token, and their
+//                                  weights, in the order of their addition; returns their number
+//   weights_of(p, readable, i)     the sum of the weights of choice i of the rank's choices
+// A warp calls prefetch() and list(), all lanes together; a thread calls weights_of().
 //
 // The warps of a block form PIPELINES pipelines of equal size, each with a ring of slots:
-//   first warp      takes tokens and brings the pieces of their rows into the ring, biases first,
-//                   then in ascending rank order
+//   first warp      takes tokens and brings the pieces of their rows into the ring, in the order of
+//                   their addition
 //   other warps     sum some weights while the first rows are on their way; then add the pieces of
 //                   a token as they arrive, each thread its columns, and store the result
 // The slot with the first piece of a job carries its description (row_ring.cuh).
@@ -27,47 +35,33 @@ constexpr u32 PULL_VECTORS = 5;
 
 constexpr u32 NO_TOKEN = ~0u;
 
-// Tokens that a pipeline takes at a time.
-constexpr u32 TOKENS_AT_ONCE = 4;
-
 // One piece of a token's rows: a run of columns, the same of each row.
 struct PullJob {
-  u32 token;  // NO_TOKEN: there are no more
-  u32 rows;
-  u32 at;     // byte offset of the columns in a row
-  u32 bytes;
+  u32 token;     // NO_TOKEN: there are no more
+  u32 at;        // byte offset of the columns in a row
+  u16 bytes;
+  u16 rows;
+  float weight;  // of the row in this slot
 };
 
 using PullRing = RowRing<PullJob>;
 
-// Lists the biases and rows of a token in the order of their addition; returns their number. All
-// lanes; `list` is shared memory.
-__device__ __forceinline__ u32 list_token_rows(const CombineParameters& p, const ReadableRows& readable,
-                                               u32 token, const TokenRoutes& of, u32 element_bytes,
-                                               const char** list) {
+// Lists the biases of a token; returns their number. All lanes.
+__device__ __forceinline__ u32 list_biases(const CombineParameters& p, u32 token, u32 element_bytes,
+                                           const PullRing& ring) {
   u64 own = ((u64)token * p.hidden + p.column) * element_bytes;
   u32 found = 0;
   if (p.bias0 != nullptr) {
-    list[found++] = p.bias0 + own;
+    ring.list[found++] = p.bias0 + own;
     if (p.bias1 != nullptr) {
-      list[found++] = p.bias1 + own;
+      ring.list[found++] = p.bias1 + own;
     }
-  }
-#pragma unroll
-  for (u32 round = 0; round < ROUNDS; round++) {
-    u64 route = of.routes[round];
-    bool valid = route != NO_ROUTE;
-    u32 mask = __ballot_sync(0xffffffff, valid);
-    if (valid) {
-      list[found + __popc(mask & ((1u << lane_id()) - 1))] =
-          readable.rows[route >> 32] + (u64)(u32)route * p.hidden * element_bytes;
-    }
-    found += __popc(mask);
   }
   return found;
 }
 
 // Brings pieces until no token is left. One warp; only its first lane moves.
+template <class Rows>
 __device__ __forceinline__ void bring_rows(const CombineParameters& p, const WaitContext& w,
                                            const PullRing& ring, const ReadableRows& readable,
                                            u32 element_bytes) {
@@ -78,11 +72,11 @@ __device__ __forceinline__ void bring_rows(const CombineParameters& p, const Wai
     position.await_empty(ring);
     ring.jobs[position.slot] = job;
   };
-  auto bring = [&](u32 token, const TokenRoutes& routes) {
-    u32 rows = list_token_rows(p, readable, token, routes, element_bytes, ring.list);
+  auto bring = [&](u32 token, const Rows& of) {
+    u32 rows = of.list(p, readable, token, element_bytes, ring);
     __syncwarp();
     for (u32 at = 0; lane_id() == 0 && at < row_bytes; at += ring.slot_bytes) {
-      PullJob job{token, rows, at, min(ring.slot_bytes, row_bytes - at)};
+      PullJob job{token, at, (u16)min(ring.slot_bytes, row_bytes - at), (u16)rows, 0};
       begin(job);
       if (rows == 0) {
         position.pass(ring);
@@ -91,6 +85,9 @@ __device__ __forceinline__ void bring_rows(const CombineParameters& p, const Wai
         if (i > 0) {
           position.await_empty(ring);
         }
+        if constexpr (Rows::FUSED) {
+          ring.jobs[position.slot].weight = ring.weights[i];
+        }
         position.load(ring, ring.list[i] + at, job.bytes);
       }
     }
@@ -98,39 +95,40 @@ __device__ __forceinline__ void bring_rows(const CombineParameters& p, const Wai
   };
   // Rows were written by other kernels and become readable by `ready`.
   fence_proxy();
-  // The routes of the next tokens are on their way while those of the present ones are used: one
-  // token takes less time than its number and its routes need to arrive.
+  // What the next tokens need is on its way while that of the present ones is used: one token
+  // takes less time than its number and its routes need to arrive.
+  constexpr u32 AT_ONCE = Rows::AT_ONCE;
   WorkCounter taken(&w.control->jobs);
-  TokenRoutes next[TOKENS_AT_ONCE];
-  u32 first = taken.next() * TOKENS_AT_ONCE;
+  Rows next[AT_ONCE];
+  u32 first = taken.next() * AT_ONCE;
 #pragma unroll
-  for (u32 i = 0; i < TOKENS_AT_ONCE; i++) {
+  for (u32 i = 0; i < AT_ONCE; i++) {
     next[i].prefetch(p, first + i);
   }
   while (first < p.tokens) {
-    TokenRoutes routes[TOKENS_AT_ONCE];
+    Rows rows[AT_ONCE];
     u32 present = first;
-    first = taken.next() * TOKENS_AT_ONCE;
+    first = taken.next() * AT_ONCE;
 #pragma unroll
-    for (u32 i = 0; i < TOKENS_AT_ONCE; i++) {
-      routes[i] = next[i];
+    for (u32 i = 0; i < AT_ONCE; i++) {
+      rows[i] = next[i];
       next[i].prefetch(p, first + i);
     }
 #pragma unroll
-    for (u32 i = 0; i < TOKENS_AT_ONCE; i++) {
+    for (u32 i = 0; i < AT_ONCE; i++) {
       if (present + i < p.tokens) {
-        bring(present + i, routes[i]);
+        bring(present + i, rows[i]);
       }
     }
   }
   if (lane_id() == 0) {
-    begin(PullJob{NO_TOKEN, 0, 0, 0});
+    begin(PullJob{NO_TOKEN, 0, 0, 0, 0});
     position.pass(ring);
   }
 }
 
 // Adds pieces until no token is left; `thread` of `threads` threads, whole warps.
-template <class T>
+template <class T, bool FUSED>
 __device__ __forceinline__ void add_pieces(const CombineParameters& p, const PullRing& ring, u32 thread,
                                            u32 threads) {
   constexpr u32 E = T::ELEMENTS;
@@ -145,11 +143,13 @@ __device__ __forceinline__ void add_pieces(const CombineParameters& p, const Pul
     float sum[PULL_VECTORS][E] = {};
     for (u32 i = 0;;) {
       const char* from = ring.slots + position.slot * ring.slot_bytes;
+      float weight = FUSED ? ring.jobs[position.slot].weight : 0;
 #pragma unroll
       for (u32 u = 0; u < PULL_VECTORS; u++) {
         u32 at = (thread + u * threads) * 16;
         if (job.rows > 0 && at < job.bytes) {
-          add_vector<T>(sum[u], *(const uint4*)(from + at));
+          uint4 vector = *(const uint4*)(from + at);
+          FUSED ? add_fused<T>(sum[u], vector, weight) : add_vector<T>(sum[u], vector);
         }
       }
       position.release(ring);
@@ -169,36 +169,18 @@ __device__ __forceinline__ void add_pieces(const CombineParameters& p, const Pul
   }
 }
 
-// Sums the weights of the rows of tokens, in rank order; thread `thread` of `threads` of the rank.
+// Sums the weights of the rows of tokens; thread `thread` of `threads` of the rank.
+template <class Rows>
 __device__ __forceinline__ void pull_weights(const CombineParameters& p, const ReadableRows& readable,
                                              u64 thread, u64 threads) {
-  constexpr u32 AT_ONCE = 8;  // loads in flight
   u64 all = p.tokens * p.top_k;
   for (u64 i = thread; i < all; i += threads) {
-    const u64* routes = p.routes + i / p.top_k * p.top_k;
-    float sum = 0;
-    for (u32 first = 0; first < p.top_k; first += AT_ONCE) {
-      float weights[AT_ONCE];
-      bool some[AT_ONCE];
-#pragma unroll
-      for (u32 k = 0; k < AT_ONCE; k++) {
-        u64 route = first + k < p.top_k ? routes[first + k] : NO_ROUTE;
-        some[k] = route != NO_ROUTE;
-        weights[k] = !some[k] ? 0
-                              : __ldcg(readable.weights[route >> 32] +
-                                       (u64)(u32)route * p.top_k + i % p.top_k);
-      }
-#pragma unroll
-      for (u32 k = 0; k < AT_ONCE; k++) {
-        sum = some[k] ? sum + weights[k] : sum;
-      }
-    }
-    p.out_weights[i] = sum;
+    p.out_weights[i] = Rows::weights_of(p, readable, i);
   }
 }
 
 // All threads of all blocks. `shared` holds the rings.
-template <class T>
+template <class T, class Rows>
 __device__ __forceinline__ void pull_rows(const CombineParameters& p, const WaitContext& w,
                                           const ReadableRows& readable, char* shared) {
   u32 warps = (blockDim.x >> 5) / PIPELINES;
@@ -210,15 +192,15 @@ __device__ __forceinline__ void pull_rows(const CombineParameters& p, const Wait
   }
   __syncthreads();
   if (warp == 0) {
-    bring_rows(p, w, ring, readable, 16 / T::ELEMENTS);
+    bring_rows<Rows>(p, w, ring, readable, 16 / T::ELEMENTS);
     return;
   }
   u32 threads = (warps - 1) * 32;
   u32 thread = (warp - 1) * 32 + lane_id();
   if (p.weights != nullptr && p.column == 0) {
-    pull_weights(p, readable, (blockIdx.x * PIPELINES + pipeline) * threads + thread,
-                 gridDim.x * PIPELINES * threads);
+    pull_weights<Rows>(p, readable, (blockIdx.x * PIPELINES + pipeline) * threads + thread,
+                       gridDim.x * PIPELINES * threads);
   }
-  add_pieces<T>(p, ring, thread, threads);
+  add_pieces<T, Rows::FUSED>(p, ring, thread, threads);
 }
 #endif

@@ -103,6 +103,16 @@ __device__ __forceinline__ void end_reading(const CombineParameters& p, const Wa
   __syncthreads();
 }
 
+// Fails for the ranks whose rows cannot be read; all threads.
+__device__ __forceinline__ void refuse_places(const CombineParameters& p, const WaitContext& w) {
+  for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
+    if (p.peers[r] != nullptr &&
+        load_relaxed_system(places_of(p, (u32)p.rank, r)) == NOT_READABLE) {
+      fail_wait(w, PHASE_ROWS, r, w.epoch, 0);
+    }
+  }
+}
+
 // Before a kernel that failed ends. All threads of the last block.
 __device__ __forceinline__ void withdraw_rows(const CombineParameters& p) {
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
@@ -112,4 +122,21 @@ __device__ __forceinline__ void withdraw_rows(const CombineParameters& p) {
   }
   __threadfence_system();
   __syncthreads();
+}
+
+// The end of a combine that publishes places. All threads of all blocks.
+__device__ __forceinline__ void end_pulls(const CombineParameters& p, const WaitContext& w,
+                                          Decision decision) {
+  if (!last_block(w.control)) {
+    return;
+  }
+  if (decision != FAILED) {
+    end_reading(p, w, decision == PULL);
+  }
+  if (aborted(w)) {
+    withdraw_rows(p);
+  }
+  if (threadIdx.x == 0) {
+    end_epoch(w, p.receipt, CombineEntrySignals{p});
+  }
 }

@@ -32,6 +32,17 @@ __device__ __forceinline__ void add_products(float* sum, uint4 v, float weight) 
   }
 }
 
+// Adds products by fused multiply-adds.
+template <class T>
+__device__ __forceinline__ void add_fused(float* sum, uint4 v, float weight) {
+  float values[T::ELEMENTS];
+  unpack_vector<T>(values, v);
+#pragma unroll
+  for (u32 i = 0; i < T::ELEMENTS; i++) {
+    sum[i] = __fmaf_rn(values[i], weight, sum[i]);
+  }
+}
+
 // Rows in memory.
 struct MemoryRows {
   const char* const* rows;

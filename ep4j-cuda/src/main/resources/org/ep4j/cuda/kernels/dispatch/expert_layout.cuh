@@ -151,8 +151,7 @@ __device__ __forceinline__ void restore_groups(const DispatchParameters& p, cons
   __syncthreads();
 }
 
-// The first of a token's rows at a rank; entries are absolute. If any row fits the limit, this one
-// does.
+// The first of a token's rows at a rank, or NO_ROW; entries are absolute.
 __device__ __forceinline__ u32 first_row(const u64* entries, u32 top_k, u32 rank) {
   constexpr u32 UNROLL = 8;
   u32 row = NO_ROW;
@@ -170,14 +169,29 @@ __device__ __forceinline__ u32 first_row(const u64* entries, u32 top_k, u32 rank
   return row;
 }
 
-// Makes entries and routes of the range absolute and finds the target row of each route.
+// What orders and multiplies the rows of a choice in a combine in the order of experts; the handle
+// keeps it, because the caller's routing may be gone by then.
+__device__ __forceinline__ void keep_choice(const DispatchParameters& p, u64 at) {
+  p.kept_ids[at] = p.logical_ids == nullptr ? expert_of(p, at)
+                   : p.wide_logical_ids     ? ((const i64*)p.logical_ids)[at]
+                                            : ((const int*)p.logical_ids)[at];
+  if (p.weights != nullptr) {
+    p.kept_weights[at] = p.weights[at];
+  }
+}
+
+// Makes entries and routes of the range absolute and finds the target row of each route. Choices
+// whose rows the rank of the expert does not accept lose their entries.
 __device__ __forceinline__ void resolve_rows(const DispatchParameters& p, TokenRange token_range,
                                              const RankSlots& slots, const ExpertGroups& groups) {
   u32 top_k = (u32)p.top_k;
   u64 end = (u64)token_range.end * top_k;
   for (u64 i = (u64)token_range.begin * top_k + threadIdx.x; i < end; i += blockDim.x) {
-    if (p.entries[i] != NO_ROUTE) {
-      p.entries[i] += groups.base[expert_of(p, i)];
+    u64 entry = p.entries[i];
+    if (entry != NO_ROUTE) {
+      entry += groups.base[expert_of(p, i)];
+      p.entries[i] = route_slot(entry) < slots.accepted[route_rank(entry)] ? entry : NO_ROUTE;
+      keep_choice(p, i);
     }
   }
   __syncthreads();
@@ -186,9 +200,14 @@ __device__ __forceinline__ void resolve_rows(const DispatchParameters& p, TokenR
     if (route != NO_ROUTE) {
       u32 rank = route_rank(route);
       u32 slot = slots.base[rank] + route_slot(route);
-      u32 row = first_row(p.entries + i / top_k * top_k, top_k, rank);
-      p.routes[i] = slot < slots.limit[rank] ? pack_route(rank, slot) : NO_ROUTE;
-      p.targets[i] = row < slots.accepted[rank] ? row : NO_ROW;
+      u64* entries = p.entries + i / top_k * top_k;
+      u32 row = first_row(entries, top_k, rank);
+      bool sent = slot < slots.limit[rank];
+      p.routes[i] = sent ? pack_route(rank, slot) : NO_ROUTE;
+      p.targets[i] = row;
+      for (u32 k = 0; !sent && k < top_k; k++) {
+        entries[k] = route_rank(entries[k]) == rank ? NO_ROUTE : entries[k];
+      }
     }
   }
   __syncthreads();

@@ -2,6 +2,34 @@
 #pragma once
 #include "lowlatency/low_latency_begin.cuh"
 
+// The choice of a token at a place in the order of `order_ids`; each lane has a place. Not inlined: sums
+// in the order of choices keep their registers.
+__device__ __noinline__ u32 choice_by_expert(const LowLatencyParameters& p, u32 token, u32 place) {
+  constexpr u32 ROUNDS_OF_LANES = 2;
+  i64 ids[ROUNDS_OF_LANES];
+  u32 places[ROUNDS_OF_LANES] = {};
+#pragma unroll
+  for (u32 round = 0; round < ROUNDS_OF_LANES; round++) {
+    u32 k = round * 32 + lane_id();
+    u64 at = (u64)token * p.top_k + k;
+    ids[round] = k >= p.top_k ? 0 : p.wide_order_ids ? ((const i64*)p.order_ids)[at] : (i64)((const int*)p.order_ids)[at];
+  }
+  for (u32 k = 0; k < p.top_k; k++) {
+    i64 id = __shfl_sync(0xffffffff, k < 32 ? ids[0] : ids[1], k % 32);
+#pragma unroll
+    for (u32 round = 0; round < ROUNDS_OF_LANES; round++) {
+      bool equal = id == ids[round] && k < round * 32 + lane_id();
+      places[round] += id < ids[round] || equal;
+    }
+  }
+  u32 choice = place;
+  for (u32 k = 0; k < p.top_k; k++) {
+    u32 its = __shfl_sync(0xffffffff, k < 32 ? places[0] : places[1], k % 32);
+    choice = its == place ? k : choice;
+  }
+  return choice;
+}
+
 // The rank that holds the row of a choice if it is live, else NO_RANK.
 __device__ __forceinline__ u32 holder_of(const Operation& op, char* const* areas, u64 choice) {
   u32 holder = choice_holder(choice);

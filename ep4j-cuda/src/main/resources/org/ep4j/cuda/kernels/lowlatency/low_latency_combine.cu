@@ -3,7 +3,7 @@
 // Roles:
 //   all warps      push pieces of the experts' rows to the ranks that own the tokens, each choice to its own
 //                  slot; then take pieces of this rank's tokens, wait for the rows of their choices and add
-//                  them, weighted, in choice order
+//                  them, weighted, in the order of choices or of experts
 //   MAPPED         warps 0 to 13 push; warp 14 (RELAY) of block 0 relays group words, then sums as the others
 //                  do; warp 15 publishes groups. PUTS: warp 0 of block 0 relays before it sums
 //   last block     acknowledges the operation to the peers and ends it; with masks it may repeat the sums
@@ -13,7 +13,7 @@
 // low_latency_internode.cuh for other nodes. Budget: 512 threads, one block an SM, so at most 128
 // registers a thread. Shared memory: two pointers and one word a rank.
 //
-// Invariant: additions are ordered by choice or by rank, never by arrival. A pushing warp waits
+// Invariant: additions are ordered by choice, expert or rank, never by arrival. A pushing warp waits
 // only for grants and weights, never for rows, so every awaited row arrives.
 #include "lowlatency/low_latency_end.cuh"
 #include "lowlatency/low_latency_push.cuh"
@@ -32,6 +32,9 @@ __device__ __forceinline__ void sum_choices(const Operation& op, char* const* ar
   u32 piece = first / PIECE;
   for (u32 begin = 0; begin < p.top_k; begin += 32) {
     u32 k = begin + lane_id();
+    if (p.order_ids != nullptr) {
+      k = choice_by_expert(p, token, k);
+    }
     Choice choice(op, token, k);
     char* area = op.from(choice_holder(choice.choice));
     u64* flag_at = op.return_flags(area, token, piece) + k;
