@@ -8,6 +8,7 @@ module org.ep4j.conformance {
 
   exports org.ep4j.conformance;
   exports org.ep4j.conformance.round;
+  exports org.ep4j.conformance.samebits;
   exports org.ep4j.conformance.wire;
   exports org.ep4j.conformance.world;
 

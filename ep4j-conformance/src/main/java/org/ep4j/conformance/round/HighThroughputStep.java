@@ -270,7 +270,7 @@ public final class HighThroughputStep {
     int biases = in.shared().nextInt(3);
     boolean weighted = in.shared().nextBoolean();
     boolean applied = !flat && batch.world().weighted() && in.shared().nextInt(3) != 0;
-    boolean byExperts = !flat && in.onHost() && in.shared().nextInt(3) == 0;
+    boolean byExperts = !flat && sumsByExperts(dtype, hidden) && in.shared().nextInt(3) == 0;
     int weightColumns = flat ? batch.world().topK() : 1;
     Terms terms =
         new Terms(
@@ -283,7 +283,7 @@ public final class HighThroughputStep {
             biases > 0 ? inputs.rows(Part.BIAS0, dtype, hidden) : null,
             biases > 1 ? inputs.rows(Part.BIAS1, dtype, hidden) : null,
             weighted ? inputs.rows(Part.SCALES, DType.FP32, weightColumns) : null);
-    Tensor y = expertRows(handle, terms);
+    Tensor y = expertRows(handle, terms, in.shape().combinesInPlaceOnly() || byExperts);
     CombineOptions.Builder combining =
         CombineOptions.builder()
             .partialRounding(terms.partialRounding())
@@ -320,6 +320,12 @@ public final class HighThroughputStep {
     Poison.fill(combine);
   }
 
+  /** Whether the engine can sum such rows in the order of experts; the same on all ranks. */
+  private boolean sumsByExperts(DType dtype, int hidden) {
+    return in.onHost()
+        || (in.shape().combineInPlace() && in.shape().isOneNode() && fitsInPlace(dtype, hidden));
+  }
+
   /** Whether experts can write such rows over those that were received; the same on all ranks. */
   private boolean fitsInPlace(DType dtype, int hidden) {
     Dispatch here = delivered;
@@ -331,12 +337,14 @@ public final class HighThroughputStep {
   /**
    * Rows of the experts: in the region that peers read, in the received rows, or in other memory;
    * on all ranks in the region once in three times, since rows travel another way then.
+   *
+   * @param inRegion whether they have to be in the region
    */
-  private Tensor expertRows(DispatchHandle handle, Terms terms) {
+  private Tensor expertRows(DispatchHandle handle, Terms terms, boolean inRegion) {
     long rows = handle.rows();
     Dispatch here = delivered;
     Tensor y = null;
-    boolean everywhere = in.shared().nextInt(3) == 0 || in.shape().combinesInPlaceOnly();
+    boolean everywhere = in.shared().nextInt(3) == 0 || inRegion;
     if (here != null && here.x().size(1) == terms.hidden()) {
       if (everywhere || in.own().nextInt(3) == 0) {
         y = here.combineInput(terms.dtype()).rows(0, rows);

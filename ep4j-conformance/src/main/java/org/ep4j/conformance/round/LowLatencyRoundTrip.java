@@ -194,7 +194,7 @@ public final class LowLatencyRoundTrip {
     // 0: LogFMT, 1: partial rounding
     int arithmetic = byRanks == null ? in.shared().nextInt(3) : 2;
     boolean zeroCopy = arithmetic != 0 && in.own().nextBoolean();
-    boolean byExperts = byRanks == null && arithmetic != 1 && in.onHost() && in.own().nextBoolean();
+    boolean byExperts = byRanks == null && arithmetic != 1 && in.own().nextBoolean();
     Tensor rows =
         zeroCopy ? in.buffer().lowLatencyCombineBuffer(received.handle()) : expertMemory();
     HostCopy.write(

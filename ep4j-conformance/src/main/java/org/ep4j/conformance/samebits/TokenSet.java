@@ -9,7 +9,7 @@ import org.ep4j.tensor.FloatConversions;
  * Tokens with experts and weights, whatever ranks they come from, and the result of each by
  * definition of {@link org.ep4j.CombineOrder#EXPERT}.
  */
-final class TokenSet {
+public final class TokenSet {
   final int experts;
   final int topK;
   final int hidden;
@@ -29,7 +29,8 @@ final class TokenSet {
 
   final float[][] weights;
 
-  TokenSet(Random random, DType dtype, boolean lowLatency) {
+  /** Draws tokens whose rows have type {@code dtype}. */
+  public TokenSet(Random random, DType dtype, boolean lowLatency) {
     this.dtype = dtype;
     experts = 1 + random.nextInt(20);
     topK = 1 + random.nextInt(Math.min(experts, 6));
@@ -105,7 +106,7 @@ final class TokenSet {
   }
 
   /** The result of a token: a function of its own row, experts, weights and biases. */
-  float[] result(int token) {
+  public float[] result(int token) {
     float[] sum = new float[hidden];
     for (int b = 0; b < biases; b++) {
       for (int i = 0; i < hidden; i++) {

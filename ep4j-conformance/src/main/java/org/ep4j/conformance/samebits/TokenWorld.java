@@ -26,9 +26,10 @@ import org.ep4j.tensor.RowFormat;
 import org.ep4j.tensor.Tensor;
 
 /** A world for tokens: ranks, nodes, places of experts and their replicas, tokens of each rank. */
-final class TokenWorld {
+public final class TokenWorld {
   private static final int[] RANKS = {1, 2, 3, 4, 8};
 
+  private final String engine;
   private final TokenSet set;
   private final boolean lowLatency;
   private final int ranks;
@@ -39,11 +40,14 @@ final class TokenWorld {
   /** By rank: its tokens in its order. */
   private final List<List<Integer>> tokens = new ArrayList<>();
 
-  TokenWorld(Random random, TokenSet set, boolean lowLatency) {
+  /** Draws a world whose ranks are threads; the CUDA engine has one node. */
+  public TokenWorld(Random random, String engine, TokenSet set, boolean lowLatency) {
+    this.engine = engine;
     this.set = set;
     this.lowLatency = lowLatency;
     ranks = RANKS[random.nextInt(RANKS.length)];
-    ranksPerNode = lowLatency ? 0 : random.nextInt(3) % ranks;
+    int node = random.nextInt(3) % ranks;
+    ranksPerNode = lowLatency || !engine.equals(EngineName.HOST) ? 0 : node;
     partialRounding = random.nextBoolean();
     int physical = Math.max(ranks, set.experts) + random.nextInt(5);
     int[] logicalOf = new int[physical];
@@ -69,7 +73,7 @@ final class TokenWorld {
   }
 
   /** The results of the tokens that take part, by token; null for the others. */
-  float[][] run() {
+  public float[][] run() {
     float[][] results = new float[set.tokens()][];
     ThreadRanks.run(
         ranks,
@@ -88,7 +92,7 @@ final class TokenWorld {
   private BufferConfig config() {
     BufferConfig.Builder config =
         BufferConfig.builder()
-            .engine(EngineName.HOST)
+            .engine(engine)
             .hidden(set.hidden)
             .topK(set.topK)
             .placement(placement.placement())
@@ -102,6 +106,7 @@ final class TokenWorld {
                     .maxTokens(max)
                     .rowDType(set.dtype)
                     .layouts(Layout.EXPERT_MAJOR)
+                    .combineInPlace(true)
                     .build())
             .build();
   }
@@ -143,8 +148,9 @@ final class TokenWorld {
     long space = x.size(1);
     Tensor from = x.reshape(x.size(0) * space, set.hidden);
     Tensor to = out.reshape(x.size(0) * space, set.hidden);
-    for (int local = 0; local < x.size(0); local++) {
-      apply(rank, local, from, to, local * space, local * space + received.counts().getInt(local));
+    int[] counts = received.counts().toIntArray();
+    for (int local = 0; local < counts.length; local++) {
+      apply(rank, local, from, to, local * space, local * space + counts[local]);
     }
     return buffer
         .lowLatencyCombine(
