@@ -149,7 +149,7 @@ public final class BenchCommand implements Callable<Integer> {
       defaultValue = "rank",
       paramLabel = "rank|expert",
       description = {
-        "Order of the sums of a combine (ht, expert-major; expert: on the host):",
+        "Order of the sums of a combine (ht, expert-major; expert on GPUs: with --zero-copy):",
         "ascending ranks, or ascending experts, whose bits do not depend on the",
         "world; default ${DEFAULT-VALUE}."
       })
@@ -416,9 +416,9 @@ public final class BenchCommand implements Callable<Integer> {
     String engine = engines.device(CommandSpecs.require(spec));
     CommandSpecs.check(
         spec,
-        sums == CombineOrder.RANK || !EngineOptions.onDevice(engine),
+        sums == CombineOrder.RANK || zeroCopy || !EngineOptions.onDevice(engine),
         ErrorCode.INAPPLICABLE_OPTION,
-        "--order expert runs on the host engine: add --device host, or leave it out");
+        "--order expert on GPUs is for rows that peers read: add --zero-copy, or leave it out");
     boolean all = only && tokens == null && maxTokens == null && EngineOptions.onDevice(engine);
     List<Integer> sweep = all ? SWEEP : List.of();
     boolean large =

@@ -146,6 +146,7 @@ final class DeviceWork implements AutoCloseable {
         CombineOptions.builder()
             .out(out)
             .applyWeights(settings.applyWeights())
+            .order(settings.order())
             .execution(Execution.on(new DeviceStream(stream.handle())));
     return weighted ? options.topkWeights(rowWeights).build() : options.build();
   }
@@ -193,7 +194,16 @@ final class DeviceWork implements AutoCloseable {
     Rows weights = weighted ? inputs.rows(Part.SCALES, DType.FP32, weightColumns()) : null;
     Rows y = inputs.rows(Part.EXPERT_OUTPUT, dtype, settings.hidden());
     Terms terms =
-        new Terms(dtype, settings.hidden(), y, true, settings.applyWeights(), null, null, weights);
+        new Terms(
+            dtype,
+            settings.hidden(),
+            y,
+            true,
+            settings.applyWeights(),
+            settings.order(),
+            null,
+            null,
+            weights);
     context.verify(
         () ->
             new CombineOracle(
