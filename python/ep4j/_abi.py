@@ -206,6 +206,7 @@ class DispatchArgs(Sized):
         ("zero_padding", c_int32),
         ("scale_columns", c_int32),
         ("reserved", c_int32),
+        ("logical_idx", Tensor),
     )
 
 
@@ -243,6 +244,8 @@ class CombineArgs(Sized):
         ("execution", Execution),
         ("apply_weights", c_int32),
         ("single_rounding", c_int32),
+        ("by_experts", c_int32),
+        ("reserved", c_int32),
     )
 
 
@@ -311,6 +314,9 @@ class LowLatencyCombineArgs(Sized):
         ("zero_copy", c_int32),
         ("partial_rounding", c_int32),
         ("return_hook", c_int32),
+        ("by_experts", c_int32),
+        ("reserved", c_int32),
+        ("logical_idx", Tensor),
     )
 
 

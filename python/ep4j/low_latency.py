@@ -153,8 +153,8 @@ class LowLatencyOperations(Owner):
         self._fast_dispatched = Written(_abi.LowLatencyDispatchResult())
         self._fast_combine = Arguments(
             _abi.LowLatencyCombineArgs(),
-            ("y", "topk_idx", "topk_weights", "out", "wait_stats"),
-            ("log_fmt", "zero_copy", "partial_rounding", "return_hook"),
+            ("y", "topk_idx", "topk_weights", "out", "wait_stats", "logical_idx"),
+            ("log_fmt", "zero_copy", "partial_rounding", "return_hook", "by_experts"),
         )
         self._fast_combined = Written(_abi.LowLatencyCombineResult())
         # Tensors of operations whose receiving half may still use them.
@@ -251,10 +251,12 @@ class LowLatencyOperations(Owner):
         *,
         out: Optional[torch.Tensor] = None,
         wait_stats: Optional[torch.Tensor] = None,
+        logical_idx: Optional[torch.Tensor] = None,
         log_fmt: bool = False,
         zero_copy: bool = False,
         partial_rounding: bool = False,
         return_hook: bool = False,
+        by_experts: bool = False,
         stream: Any = None,
         previous: Optional[Event] = None,
         async_finish: bool = False,
@@ -269,11 +271,13 @@ class LowLatencyOperations(Owner):
             topk_weights: float32 [T, K].
             out: bfloat16 [T, H] of the caller; None: memory of the buffer.
             wait_stats: int64 [R], incremented by the nanoseconds waited.
+            logical_idx: int64 or int32 [T, K]: what orders the rows by experts; None: topk_idx.
             log_fmt: rows travel as LogFMT-10; excludes the next two.
             zero_copy: y is the tensor of `dispatched.combine_input()`.
             partial_rounding: each rank sums its rows of a token and rounds once.
             return_hook: the call only sends, `receive` of the result receives; excludes
                 async_finish.
+            by_experts: rows are added in ascending order of experts; excludes partial_rounding.
             stream, previous, async_finish: as in dispatch.
 
         Raises:
@@ -283,10 +287,10 @@ class LowLatencyOperations(Owner):
             raise second_thread()
         try:
             call = self._fast_combine
-            given = (y, topk_idx, topk_weights, out, wait_stats)
+            given = (y, topk_idx, topk_weights, out, wait_stats, logical_idx)
             for slot, tensor in zip(call.slots, given):
                 slot.set(tensor)
-            call.set_options((log_fmt, zero_copy, partial_rounding, return_hook))
+            call.set_options((log_fmt, zero_copy, partial_rounding, return_hook, by_experts))
             call.set_execution(y, stream, previous, async_finish)
             call.structure.dispatched = dispatched._number
             written = self._fast_combined

@@ -252,7 +252,7 @@ class ThroughputOperations(Owner):
         super().__init__(number)
         self._dispatch = Arguments(
             _abi.DispatchArgs(),
-            ("x", "scales", "global_scales", "topk_idx", "topk_weights"),
+            ("x", "scales", "global_scales", "topk_idx", "topk_weights", "logical_idx"),
             (
                 "max_rows",
                 "layout",
@@ -266,7 +266,7 @@ class ThroughputOperations(Owner):
         self._combine = Arguments(
             _abi.CombineArgs(),
             ("y", "topk_weights", "bias0", "bias1", "out"),
-            ("apply_weights", "single_rounding"),
+            ("apply_weights", "single_rounding", "by_experts"),
         )
         self._combined = Written(_abi.CombineResult())
 
@@ -307,6 +307,7 @@ class ThroughputOperations(Owner):
         topk_idx: Optional[torch.Tensor] = None,
         topk_weights: Optional[torch.Tensor] = None,
         *,
+        logical_idx: Optional[torch.Tensor] = None,
         scales: Optional[torch.Tensor] = None,
         global_scales: Optional[torch.Tensor] = None,
         handle: Optional[Handle] = None,
@@ -327,6 +328,8 @@ class ThroughputOperations(Owner):
             x: rows [T, H], bfloat16, float16, float32, or bytes: FP8 E4M3 [T, H], NVFP4 [T, H/2].
             topk_idx: int64 or int32 [T, K]; -1: no expert. None with a handle.
             topk_weights: float32 [T, K]. None with a handle.
+            logical_idx: int64 or int32 [T, K]: what orders sums by experts where topk_idx names
+                replicas; None: topk_idx. None with a handle.
             scales: of FP8 and NVFP4 rows: [T, S], float32, int32 or bytes; may be column-major.
             global_scales: of NVFP4 rows: float32 [T].
             handle: cached dispatch: sends along these routes, with the T of the handle.
@@ -349,7 +352,7 @@ class ThroughputOperations(Owner):
             raise second_thread()
         try:
             call = self._dispatch
-            x_slot, scale_slot, global_slot, idx_slot, weight_slot = call.slots
+            x_slot, scale_slot, global_slot, idx_slot, weight_slot, logical_slot = call.slots
             if scales is None and global_scales is None:
                 x_slot.set(x, _abi.FP8_E4M3)
                 scale_slot.set(None)
@@ -358,6 +361,7 @@ class ThroughputOperations(Owner):
                 self._set_quantised(x, scales, global_scales)
             idx_slot.set(topk_idx)
             weight_slot.set(topk_weights)
+            logical_slot.set(logical_idx)
             call.set_options(
                 (max_rows, layout, experts, expert_alignment, zero_padding, scale_columns)
             )
@@ -370,7 +374,7 @@ class ThroughputOperations(Owner):
             if status != 0:
                 _jvm.raise_last(status)
             self._valid["dispatch"] = (written.structure.result,)
-            given = (x, scales, global_scales, topk_idx, topk_weights)
+            given = (x, scales, global_scales, topk_idx, topk_weights, logical_idx)
             if stream is not None:
                 record_streams(stream, given)
             return Dispatched(
@@ -414,6 +418,7 @@ class ThroughputOperations(Owner):
         out: Optional[torch.Tensor] = None,
         apply_weights: bool = False,
         single_rounding: bool = False,
+        by_experts: bool = False,
         stream: Any = None,
         previous: Optional[Event] = None,
         async_finish: bool = False,
@@ -431,6 +436,8 @@ class ThroughputOperations(Owner):
             out: [T, H] of the caller for the sums; None: memory of the buffer.
             apply_weights: EXPERT_MAJOR rows are multiplied by the weights of their dispatch.
             single_rounding: sums are rounded once only; more traffic between nodes.
+            by_experts: EXPERT_MAJOR rows are added in ascending order of experts: the bits of a
+                token depend on the token alone. On GPUs y is the received x.
             stream, previous, async_finish: see the class.
 
         Raises:
@@ -446,7 +453,7 @@ class ThroughputOperations(Owner):
             bias0_slot.set(bias0)
             bias1_slot.set(bias1)
             out_slot.set(out)
-            call.set_options((apply_weights, single_rounding))
+            call.set_options((apply_weights, single_rounding, by_experts))
             call.set_execution(y, stream, previous, async_finish)
             call.structure.handle = handle.number()
             written = self._combined

@@ -92,6 +92,13 @@ def bf16(join):
                     _near(out, expected, 2.0)
                 else:
                     same(out, expected)
+        # In the order of experts.
+        dispatched = buffer.low_latency_dispatch(x, topk_idx, weights, format=ep4j.ROWS_BF16)
+        y = _expert_rows(dispatched, group, dispatched.x)
+        combined = buffer.low_latency_combine(
+            dispatched, y, topk_idx, weights, logical_idx=topk_idx, by_experts=True
+        )
+        same(combined.x, expected)
         # Without a copy, and with sums of each rank.
         dispatched = buffer.low_latency_dispatch(x, topk_idx, weights, format=ep4j.ROWS_BF16)
         region = dispatched.combine_input()

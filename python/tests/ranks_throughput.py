@@ -147,8 +147,11 @@ def expert_major(join, alignment):
             assert (received.source_ranks[end : start + aligned[expert]] == -1).all()
             factor = model.expert_factor(group.rank * local + expert)
             y[start:end] = received.x[start:end] * factor
-        combined = buffer.combine(y, received.handle, apply_weights=True)
-        same(combined.x, model.mixture(group.rank, group.size).bfloat16())
+        for by_experts in (False, True):
+            combined = buffer.combine(
+                y, received.handle, apply_weights=True, by_experts=by_experts
+            )
+            same(combined.x, model.mixture(group.rank, group.size).bfloat16())
 
 
 def quantised(join):

@@ -310,6 +310,8 @@ typedef struct ep4j_dispatch_args {
   int32_t zero_padding;     /* 1: clears rows between groups */
   int32_t scale_columns;    /* 1: received scales are column-major */
   int32_t reserved;
+  ep4j_tensor logical_idx;  /* INT64 or INT32 [T, K]: what orders sums by experts where topk_idx names
+                               replicas; absent: topk_idx. Absent with a handle */
 } ep4j_dispatch_args;
 
 /*
@@ -351,6 +353,9 @@ typedef struct ep4j_combine_args {
   ep4j_execution execution;
   int32_t apply_weights;   /* 1: EXPERT_MAJOR rows are multiplied by the weights of their dispatch */
   int32_t single_rounding; /* 1: sums are rounded once only; more traffic between nodes */
+  int32_t by_experts;      /* 1: EXPERT_MAJOR rows are added in ascending order of experts: the bits of
+                              a token depend on the token alone. On GPUs y is the received x */
+  int32_t reserved;
 } ep4j_combine_args;
 
 /* Valid until the next combine or reset of the buffer; sums in the caller's `out` stay there. */
@@ -425,6 +430,9 @@ typedef struct ep4j_low_latency_combine_args {
   int32_t zero_copy;        /* 1: y is the tensor of low_latency_combine_input */
   int32_t partial_rounding; /* 1: each rank sums its rows of a token and rounds once */
   int32_t return_hook;      /* 1: the call only sends, low_latency_receive receives; excludes async */
+  int32_t by_experts;       /* 1: rows are added in ascending order of experts; excludes partial_rounding */
+  int32_t reserved;
+  ep4j_tensor logical_idx;  /* INT64 or INT32 [T, K]: what orders the rows; absent: topk_idx */
 } ep4j_low_latency_combine_args;
 
 /* Valid until the second next low-latency combine; with return_hook or async, x is filled later. */

@@ -228,6 +228,7 @@ static void everything(ep4j_group group, int rank, int ranks) {
   scaled(buffer, in, 0);
   scaled(buffer, in, 1);
   grouped(buffer, in);
+  by_experts(buffer, in);
   fixed_rows(buffer, in);
   layout(buffer, in);
   dense(in);

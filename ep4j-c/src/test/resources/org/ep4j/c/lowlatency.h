@@ -165,6 +165,8 @@ static inline void low_latency(ep4j_buffer buffer, inputs *in, variant how) {
   back.topk_weights = args.topk_weights;
   back.return_hook = how.hook;
   back.log_fmt = how.log_fmt;
+  back.by_experts = how.zero_copy;
+  back.logical_idx = how.zero_copy ? args.topk_idx : back.logical_idx;
   OK(ep4j->low_latency_combine(buffer, &back, &sums));
   if (how.hook) {
     OK(ep4j->low_latency_receive(sums.result));

@@ -286,6 +286,19 @@ static inline void scaled(ep4j_buffer buffer, inputs *in, int columns) {
   OK(ep4j->close(got.handle));
 }
 
+static inline void check_weighted_sums(const inputs *in, const uint16_t *sums) {
+  int t, k, h;
+  for (t = 0; t < in->tokens; t++) {
+    float factor = 1;
+    for (k = 0; k < TOP_K; k++) {
+      factor += expert_of(in->rank, t, k) < 0 ? 0 : weight_of(t, k);
+    }
+    for (h = 0; h < HIDDEN; h++) {
+      CHECK(float_of(sums[t * HIDDEN + h]) == factor * (float)value_of(in->rank, t, h));
+    }
+  }
+}
+
 /* A row per token and expert; combine applies the weights. */
 static inline void grouped(ep4j_buffer buffer, inputs *in) {
   ep4j_dispatch_args args = dispatch_args(in);
@@ -294,7 +307,7 @@ static inline void grouped(ep4j_buffer buffer, inputs *in) {
   ep4j_combine_result sums = {sizeof sums};
   uint16_t *out = in->out;
   int local = EXPERTS / in->ranks;
-  int expert, source, t, k, h;
+  int expert, source, t, k;
   memset(&back, 0, sizeof back);
   back.size = sizeof back;
   args.layout = EP4J_EXPERT_MAJOR;
@@ -330,15 +343,36 @@ static inline void grouped(ep4j_buffer buffer, inputs *in) {
   back.out = matrix(out, EP4J_BF16, in->tokens, HIDDEN);
   OK(ep4j->combine(buffer, &back, &sums));
   CHECK(sums.x.data == out);
-  for (t = 0; t < in->tokens; t++) {
-    float factor = 1;
-    for (k = 0; k < TOP_K; k++) {
-      factor += expert_of(in->rank, t, k) < 0 ? 0 : weight_of(t, k);
-    }
-    for (h = 0; h < HIDDEN; h++) {
-      CHECK(float_of(out[t * HIDDEN + h]) == factor * (float)value_of(in->rank, t, h));
-    }
-  }
+  check_weighted_sums(in, out);
+  OK(ep4j->close(got.handle));
+}
+
+/* Sums in ascending order of experts, which the ids of logical experts give. */
+static inline void by_experts(ep4j_buffer buffer, inputs *in) {
+  ep4j_dispatch_args args = dispatch_args(in);
+  ep4j_dispatch_result got = {sizeof got};
+  ep4j_combine_args back;
+  ep4j_combine_result sums = {sizeof sums};
+  memset(&back, 0, sizeof back);
+  back.size = sizeof back;
+  back.by_experts = 1;
+  OK(ep4j->dispatch(buffer, &args, &got));
+  back.y = got.x;
+  back.handle = got.handle;
+  FAILS(1422, ep4j->combine(buffer, &back, &sums));
+  OK(ep4j->close(got.handle));
+  args.layout = EP4J_EXPERT_MAJOR;
+  args.logical_idx = matrix(in->ids, EP4J_INT64, in->tokens, TOP_K - 1);
+  FAILS(1022, ep4j->dispatch(buffer, &args, &got));
+  args.logical_idx = args.topk_idx;
+  OK(ep4j->dispatch(buffer, &args, &got));
+  back.y = got.x;
+  back.handle = got.handle;
+  back.apply_weights = 1;
+  back.bias0 = matrix(in->rows, EP4J_BF16, in->tokens, HIDDEN);
+  back.out = matrix(in->out, EP4J_BF16, in->tokens, HIDDEN);
+  OK(ep4j->combine(buffer, &back, &sums));
+  check_weighted_sums(in, in->out);
   OK(ep4j->close(got.handle));
 }
 

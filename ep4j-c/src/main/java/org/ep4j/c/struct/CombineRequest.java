@@ -2,6 +2,7 @@ package org.ep4j.c.struct;
 
 import java.lang.foreign.Arena;
 import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.memory.NativeMemory;
@@ -20,6 +21,11 @@ public final class CombineRequest extends Request {
   private static final long EXECUTION = ARGS.words("execution", Request.EXECUTION.size());
   private static final long APPLY_WEIGHTS = ARGS.int32("apply_weights");
   private static final long SINGLE_ROUNDING = ARGS.int32("single_rounding");
+  private static final long BY_EXPERTS = ARGS.int32("by_experts");
+
+  static {
+    ARGS.int32("reserved");
+  }
 
   private @Nullable Tensor y;
   private CombineOptions options = CombineOptions.DEFAULT;
@@ -38,6 +44,10 @@ public final class CombineRequest extends Request {
             .partialRounding(
                 !Constants.flag(
                     "args->single_rounding", NativeMemory.getInt(args + SINGLE_ROUNDING)))
+            .order(
+                Constants.flag("args->by_experts", NativeMemory.getInt(args + BY_EXPERTS))
+                    ? CombineOrder.EXPERT
+                    : CombineOrder.RANK)
             .execution(execution());
     Tensors.ifPresent("args->topk_weights", args + TOPK_WEIGHTS, builder::topkWeights);
     Tensor first = Tensors.read("args->bias0", args + BIAS0);

@@ -34,6 +34,7 @@ public final class DispatchRequest extends Request {
     ARGS.int32("reserved");
   }
 
+  private static final long LOGICAL_IDX = ARGS.words("logical_idx", Tensors.TENSOR.size());
   private static final Layout[] LAYOUTS = Layout.values();
 
   private @Nullable Tokens tokens;
@@ -62,7 +63,8 @@ public final class DispatchRequest extends Request {
             byColumns ? ScaleLayout.COLUMN_MAJOR : ScaleLayout.ROW_MAJOR);
     Tensor ids = Tensors.read("args->topk_idx", args + TOPK_IDX);
     Tensor weights = Tensors.read("args->topk_weights", args + TOPK_WEIGHTS);
-    routing = ids == null ? null : new Routing(ids, weights);
+    Tensor logical = Tensors.read("args->logical_idx", args + LOGICAL_IDX);
+    routing = ids == null ? null : new Routing(ids, weights, logical);
     layout = Constants.of("args->layout", NativeMemory.getInt(args + LAYOUT), LAYOUTS, Layout.FLAT);
     int alignment = NativeMemory.getInt(args + EXPERT_ALIGNMENT);
     options =

@@ -1,6 +1,7 @@
 package org.ep4j.c.struct;
 
 import java.lang.foreign.Arena;
+import org.ep4j.CombineOrder;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.routing.Routing;
@@ -21,6 +22,13 @@ public final class LowLatencyCombineRequest extends Request {
   private static final long ZERO_COPY = ARGS.int32("zero_copy");
   private static final long PARTIAL_ROUNDING = ARGS.int32("partial_rounding");
   private static final long RETURN_HOOK = ARGS.int32("return_hook");
+  private static final long BY_EXPERTS = ARGS.int32("by_experts");
+
+  static {
+    ARGS.int32("reserved");
+  }
+
+  private static final long LOGICAL_IDX = ARGS.words("logical_idx", Tensors.TENSOR.size());
 
   private @Nullable Tensor y;
   private @Nullable Routing routing;
@@ -36,7 +44,8 @@ public final class LowLatencyCombineRequest extends Request {
     routing =
         new Routing(
             Tensors.require("args->topk_idx", args + TOPK_IDX),
-            Tensors.read("args->topk_weights", args + TOPK_WEIGHTS));
+            Tensors.read("args->topk_weights", args + TOPK_WEIGHTS),
+            Tensors.read("args->logical_idx", args + LOGICAL_IDX));
     LowLatencyCombineOptions.Builder builder =
         LowLatencyCombineOptions.builder()
             .logFmt(Constants.flag("args->log_fmt", NativeMemory.getInt(args + LOG_FMT)))
@@ -44,6 +53,10 @@ public final class LowLatencyCombineRequest extends Request {
             .partialRounding(
                 Constants.flag(
                     "args->partial_rounding", NativeMemory.getInt(args + PARTIAL_ROUNDING)))
+            .order(
+                Constants.flag("args->by_experts", NativeMemory.getInt(args + BY_EXPERTS))
+                    ? CombineOrder.EXPERT
+                    : CombineOrder.CHOICE)
             .returnHook(
                 Constants.flag("args->return_hook", NativeMemory.getInt(args + RETURN_HOOK)))
             .execution(execution());
