@@ -3,9 +3,12 @@ package org.ep4j.examples;
 import static java.lang.foreign.ValueLayout.JAVA_FLOAT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import java.nio.ByteBuffer;
+import java.time.Duration;
 import java.util.Arrays;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
 import org.ep4j.DispatchHandle;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.GroupedDispatch;
@@ -25,8 +28,16 @@ import org.ep4j.tensor.Tensor;
  * the forward pass: the gradient of a combine is a dispatch with the same handle, the gradient of a
  * dispatch a combine. Expert e multiplies a row element by element with row e of a matrix of
  * scales.
+ *
+ * <p>The loss has the same bits on any number of ranks, as long as the ranks share the same tokens
+ * in the same order: combines sum in the order of experts, an expert finds its rows in the order of
+ * ranks and tokens, and the loss adds tokens in that order.
  */
 final class TrainingStep {
+  private static final CombineOptions BY_EXPERTS =
+      CombineOptions.builder().order(CombineOrder.EXPERT).build();
+  private static final Duration TIMEOUT = Duration.ofSeconds(30);
+
   /** Row-major, [local experts, hidden]. */
   private final float[] scales;
 
@@ -48,7 +59,7 @@ final class TrainingStep {
    * @param scales of this rank's experts, [local experts, hidden]
    */
   TrainingStep(float[] scales, int hidden) {
-    this.scales = scales;
+    this.scales = scales.clone();
     this.hidden = hidden;
     gradOfScales = new float[scales.length];
   }
@@ -83,7 +94,7 @@ final class TrainingStep {
     float[] weights = received.rowWeights().segment().toArray(JAVA_FLOAT);
     long[] starts = received.expertOffsets().segment().toArray(JAVA_LONG);
     try (DispatchHandle handle = received.handle()) {
-      Combine sums = buffer.combine(tokens(forward(rows, weights, starts)), handle);
+      Combine sums = buffer.combine(tokens(forward(rows, weights, starts)), handle, BY_EXPERTS);
       float[] y = sums.x().segment().toArray(JAVA_FLOAT);
 
       GroupedDispatch gradients = buffer.dispatchGrouped(Tokens.of(tokens(y)), handle);
@@ -91,7 +102,7 @@ final class TrainingStep {
       float[] gradOfWeights = new float[weights.length];
       backward(rows, weights, starts, grad, gradOfWeights);
       CombineOptions withWeights =
-          CombineOptions.builder()
+          BY_EXPERTS.toBuilder()
               .topkWeights(Tensor.of(gradOfWeights, gradOfWeights.length))
               .build();
       Combine back = buffer.combine(tokens(grad), handle, withWeights);
@@ -101,6 +112,37 @@ final class TrainingStep {
           back.topkWeights().segment().toArray(JAVA_FLOAT),
           gradOfScales.clone());
     }
+  }
+
+  /** Moves the experts of this rank against the gradients of the last step. */
+  void descend(float rate) {
+    for (int i = 0; i < scales.length; i++) {
+      scales[i] -= rate * gradOfScales[i];
+    }
+  }
+
+  /**
+   * Half the sum of the squares of the tokens of all ranks, in the order of ranks and tokens;
+   * collective.
+   *
+   * @param y this rank's output, [tokens, hidden]
+   */
+  double loss(Group group, float[] y) {
+    ByteBuffer mine = ByteBuffer.allocate(y.length / hidden * Double.BYTES);
+    for (int token = 0; token < y.length / hidden; token++) {
+      double squares = 0;
+      for (int i = 0; i < hidden; i++) {
+        squares += (double) y[token * hidden + i] * y[token * hidden + i];
+      }
+      mine.putDouble(squares / 2);
+    }
+    double sum = 0;
+    for (byte[] ofRank : group.allGather(mine.array(), TIMEOUT)) {
+      for (ByteBuffer losses = ByteBuffer.wrap(ofRank); losses.hasRemaining(); ) {
+        sum += losses.getDouble();
+      }
+    }
+    return sum;
   }
 
   private Tensor tokens(float[] rows) {

@@ -3,6 +3,7 @@ package org.ep4j.examples;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.within;
 
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
@@ -10,6 +11,7 @@ import org.assertj.core.data.Offset;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.routing.Routing;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
@@ -18,6 +20,7 @@ class TrainingStepTest {
   private static final int EXPERTS = 12;
   private static final int TOP_K = 3;
   private static final int TOKENS = 9;
+  private static final int STEPS = 20;
   private static final Offset<Float> TOLERANCE = within(1e-4f);
 
   private final float[] scales = values(1, EXPERTS * HIDDEN);
@@ -54,6 +57,50 @@ class TrainingStepTest {
           .containsExactly(
               Arrays.copyOfRange(gradOfScales, rank * local, (rank + 1) * local), TOLERANCE);
     }
+  }
+
+  @Test
+  void lossesHaveTheSameBitsOnAnyNumberOfRanks() {
+    List<Double> ofOne = losses(1);
+
+    assertThat(ofOne.getLast()).isLessThan(ofOne.getFirst());
+    for (int ranks : List.of(2, 3, 4, 6, 12)) {
+      assertThat(losses(ranks)).as("%d ranks", ranks).isEqualTo(ofOne);
+    }
+  }
+
+  /** Losses of some steps on the same tokens, divided among the ranks. */
+  private List<Double> losses(int ranks) {
+    int tokens = 4 * TOKENS;
+    float[] x = values(2, tokens * HIDDEN);
+    int[] idx = experts(3, tokens);
+    float[] weights = values(4, tokens * TOP_K);
+    return ThreadRanks.call(
+            ranks,
+            group -> {
+              int rank = group.rank();
+              int from = tokens * rank / ranks;
+              int to = tokens * (rank + 1) / ranks;
+              int local = EXPERTS / ranks * HIDDEN;
+              TrainingStep step =
+                  new TrainingStep(
+                      Arrays.copyOfRange(scales, rank * local, (rank + 1) * local), HIDDEN);
+              Routing routing =
+                  Routing.of(
+                      Arrays.copyOfRange(idx, from * TOP_K, to * TOP_K),
+                      Arrays.copyOfRange(weights, from * TOP_K, to * TOP_K),
+                      TOP_K);
+              float[] mine = Arrays.copyOfRange(x, from * HIDDEN, to * HIDDEN);
+              List<Double> losses = new ArrayList<>();
+              try (ExpertBuffer buffer = TrainingStep.open(group, EXPERTS, HIDDEN, TOP_K, tokens)) {
+                for (int n = 0; n < STEPS; n++) {
+                  losses.add(step.loss(group, step.run(buffer, mine, routing).y()));
+                  step.descend(0.5f);
+                }
+              }
+              return losses;
+            })
+        .getFirst();
   }
 
   /** The same sums, one token after the other. */
@@ -96,9 +143,13 @@ class TrainingStepTest {
 
   /** Different experts for each token. */
   private static int[] experts(int rank) {
-    Random random = new Random(30 + rank);
-    int[] idx = new int[TOKENS * TOP_K];
-    for (int t = 0; t < TOKENS; t++) {
+    return experts(30 + rank, TOKENS);
+  }
+
+  private static int[] experts(long seed, int tokens) {
+    Random random = new Random(seed);
+    int[] idx = new int[tokens * TOP_K];
+    for (int t = 0; t < tokens; t++) {
       int first = random.nextInt(EXPERTS);
       for (int k = 0; k < TOP_K; k++) {
         idx[t * TOP_K + k] = (first + k * 5) % EXPERTS;
