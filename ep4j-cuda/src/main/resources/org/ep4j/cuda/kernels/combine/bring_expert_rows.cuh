@@ -3,7 +3,7 @@
 //
 // It first takes groups of sums that other ranks await, then tokens of this rank, whose returned
 // rows arrive meanwhile. Whatever a job needs to know is loaded while the rows of earlier jobs are
-// brought, and the words of returned rows are awaited behind the rows of own experts.
+// brought.
 #pragma once
 #include "combine/expert_jobs.cuh"
 #include "combine/push_notices.cuh"
@@ -56,54 +56,43 @@ struct ExpertRowBringer {
   static constexpr u32 ROW_ELEMENT = 16 / T::ELEMENTS;
   static constexpr u32 RETURNED_ELEMENT = 16 / H::ELEMENTS;
 
+  // Tokens that are taken at a time: their words are awaited together.
+  static constexpr u32 TOKENS = 2;
+
   const CombineParameters& p;
   const WaitContext& w;
   const ReturnLayout& return_layout;
   const ExpertRing& ring;
   RingPosition position;
 
-  // Brings the listed rows from `first` to `end` of a piece; one lane.
-  __device__ __forceinline__ void bring_piece(const ExpertJob& job, u32 at, u32 first, u32 end) {
-    for (u32 i = first; i < end; i++) {
-      if (i > 0) {
-        position.await_empty(ring);
-      }
-      if (APPLIES_WEIGHTS) {
-        ring.jobs[position.slot].weight = ring.weights[i];
-      }
-      u32 bytes = job.is_returned(i) ? RETURNED_ELEMENT : ROW_ELEMENT;
-      position.load(ring, ring.list[i] + at * bytes, job.columns * bytes);
-    }
-  }
-
-  // Brings the listed rows. `job` is that of column 0 without columns. Calls await() before the first
-  // returned row.
-  template <class Await>
-  __device__ __forceinline__ void bring(ExpertJob job, Await await) {
+  // Brings the listed rows. `job` is that of column 0 without columns.
+  __device__ __forceinline__ void bring(ExpertJob job) {
     __syncwarp();
     u32 columns = (u32)p.columns;
     u32 longest = ring.slot_bytes / RETURNED_ELEMENT;
     u32 element = job.pushed ? RETURNED_ELEMENT : ROW_ELEMENT;
-    u32 own = job.own + job.biases;
     bool ends_group = job.ends_group;
-    for (u32 at = 0; at < columns; at += longest) {
-      job.columns = (u16)min(longest, columns - at);
-      job.ends_group = ends_group && at + job.columns == columns;
-      if (lane_id() == 0) {
-        position.await_empty(ring);
-        ring.jobs[position.slot] = job;
-        bring_piece(job, at, 0, own);
+    for (u32 at = 0; lane_id() == 0 && at < columns; at += longest) {
+      u32 piece = min(longest, columns - at);
+      job.columns = (u16)piece;
+      job.ends_group = ends_group && at + piece == columns;
+      position.await_empty(ring);
+      ring.jobs[position.slot] = job;
+      u32 rows = job.rows();
+      if (rows == 0) {
+        position.pass(ring);
       }
-      if (at == 0) {
-        await();
-      }
-      if (lane_id() == 0) {
-        bring_piece(job, at, own, job.rows());
-        if (job.rows() == 0) {
-          position.pass(ring);
+      for (u32 i = 0; i < rows; i++) {
+        if (i > 0) {
+          position.await_empty(ring);
         }
+        if (APPLIES_WEIGHTS) {
+          ring.jobs[position.slot].weight = ring.weights[i];
+        }
+        u32 bytes = job.is_returned(i) ? RETURNED_ELEMENT : ROW_ELEMENT;
+        position.load(ring, ring.list[i] + at * bytes, piece * bytes);
       }
-      job.to += job.columns * element;
+      job.to += piece * element;
     }
     __syncwarp();
   }
@@ -129,7 +118,7 @@ struct ExpertRowBringer {
         some = last ? groups.next() : true;
         next.prefetch(p, last ? groups.first_row() : first + i + 1, some);
         u32 own = rows.list(p, ring, ROW_ELEMENT);
-        bring(ExpertJob{to, 0, 0, (u8)own, 0, 0, 0, true, last}, [] {});
+        bring(ExpertJob{to, 0, 0, (u8)own, 0, 0, 0, true, last});
         to += p.return_row_bytes;
       }
     }
@@ -154,14 +143,24 @@ struct ExpertRowBringer {
     return flat;
   }
 
-  // Waits for the returned rows of a token; false on abort. All lanes.
-  __device__ __forceinline__ bool await_rows(const TokenRoutes& of) const {
+  // Waits for the returned rows of the tokens, each lane for some; false on abort.
+  __device__ __forceinline__ bool await_rows(const TokenRoutes* tokens) const {
+    constexpr u32 LANES_OF_TOKEN = 32 / TOKENS;
+    u32 mine = lane_id() / LANES_OF_TOKEN;
     bool there = true;
 #pragma unroll
-    for (u32 round = 0; round < ROUNDS; round++) {
-      u64 route = of.routes[round];
-      if (route != NO_ROUTE && !is_local_input(p, route)) {
-        there = await_return_row(p, w, return_layout, route) != nullptr && there;
+    for (u32 first = 0; first < 32 * ROUNDS; first += LANES_OF_TOKEN) {
+      if (first < p.top_k) {
+        u64 route = NO_ROUTE;
+#pragma unroll
+        for (u32 i = 0; i < TOKENS; i++) {
+          u64 its = __shfl_sync(0xffffffff, tokens[i].routes[first / 32],
+                                first % 32 + lane_id() % LANES_OF_TOKEN);
+          route = i == mine ? its : route;
+        }
+        if (route != NO_ROUTE && !is_local_input(p, route)) {
+          there = await_return_row(p, w, return_layout, route) != nullptr && there;
+        }
       }
     }
     // Peers have written the rows with ordinary stores; bulk loads read them.
@@ -170,9 +169,7 @@ struct ExpertRowBringer {
     return all;
   }
 
-  template <class Await>
-  __device__ __forceinline__ void bring_token(u32 token, const TokenRoutes& of, const InputRows& own_rows,
-                                              Await await) {
+  __device__ __forceinline__ void bring_token(u32 token, const TokenRoutes& of, const InputRows& own_rows) {
     ExpertJob job{};
     u64 row = ((u64)token * p.hidden + p.column) * ROW_ELEMENT;
     job.to = p.out + row;
@@ -204,42 +201,50 @@ struct ExpertRowBringer {
     }
     job.before = (u8)before;
     job.after = (u8)(found - before);
-    bring(job, await);
+    bring(job);
   }
 
-  // The own rows of a token.
-  __device__ __forceinline__ InputRows own_rows(const TokenRoutes& of) const {
-    bool some;
-    u32 flat = own_row(of, some);
-    InputRows rows;
-    rows.prefetch(p, flat, some);
-    return rows;
-  }
-
-  // Brings the rows of this rank's tokens; ends early on abort. Numbers come three tokens, routes two
-  // and own rows one token ahead.
+  // Brings the rows of this rank's tokens; ends early on abort.
   __device__ __forceinline__ void bring_tokens() {
     WorkCounter taken(&w.control->jobs);
-    u32 token = taken.next();
-    u32 second = taken.next();
-    TokenRoutes present, next;
-    present.prefetch(p, token);
-    next.prefetch(p, second);
-    InputRows present_rows = own_rows(present);
-    while (token < p.tokens) {
-      TokenRoutes routes = present;
-      InputRows rows = present_rows;
-      u32 third = taken.next();
-      present = next;
-      present_rows = own_rows(next);
-      next.prefetch(p, third);
-      bool there = true;
-      bring_token(token, routes, rows, [&] { there = await_rows(routes); });
-      if (!there) {
-        // The operation has failed: rows that did not come are in the ring.
+    TokenRoutes present[TOKENS], next[TOKENS];
+    InputRows present_rows[TOKENS], next_rows[TOKENS];
+    auto prefetch = [&](TokenRoutes* routes, u32 first) {
+#pragma unroll
+      for (u32 i = 0; i < TOKENS; i++) {
+        routes[i].prefetch(p, first + i);
+      }
+    };
+    auto prefetch_rows = [&](InputRows* rows, const TokenRoutes* routes) {
+#pragma unroll
+      for (u32 i = 0; i < TOKENS; i++) {
+        bool some;
+        u32 flat = own_row(routes[i], some);
+        rows[i].prefetch(p, flat, some);
+      }
+    };
+    u32 first = taken.next() * TOKENS;
+    u32 second = taken.next() * TOKENS;
+    prefetch(present, first);
+    prefetch(next, second);
+    prefetch_rows(present_rows, present);
+    while (first < p.tokens) {
+      prefetch_rows(next_rows, next);
+      if (!await_rows(present)) {
         return;
       }
-      token = second;
+      u32 third = taken.next() * TOKENS;
+#pragma unroll
+      for (u32 i = 0; i < TOKENS; i++) {
+        TokenRoutes routes = present[i];
+        present[i] = next[i];
+        next[i].prefetch(p, third + i);
+        if (first + i < p.tokens) {
+          bring_token(first + i, routes, present_rows[i]);
+        }
+        present_rows[i] = next_rows[i];
+      }
+      first = second;
       second = third;
     }
   }
