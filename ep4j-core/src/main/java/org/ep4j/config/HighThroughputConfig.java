@@ -119,14 +119,16 @@ public final class HighThroughputConfig {
 
   /**
    * Whether {@link Dispatch#combineInput} is the memory of {@link Dispatch#x()}; default false. On
-   * GPUs of one node the ranks then read FLAT rows where they lie instead of sending them, which is
-   * faster with few SMs. The caller writes a row only once nothing reads the received rows that
-   * share its memory: with payloads narrower than the result, row i of the result covers several
-   * received rows. Rows wider than {@link #rowDType()} keep memory of their own.
+   * GPUs of one node the ranks then read FLAT rows, and EXPERT_MAJOR rows if the promise below
+   * holds for them, where they lie instead of sending them, which is faster with few SMs. The
+   * caller writes a row only once nothing reads the received rows that share its memory: with
+   * payloads narrower than the result, row i of the result covers several received rows. Rows wider
+   * than {@link #rowDType()} keep memory of their own.
    *
-   * <p>With {@link Layout#FLAT} alone in {@link #layouts()}, the default, it is a promise: no
-   * memory is reserved for other rows, and a combine of rows elsewhere, or of wider ones, is
-   * refused with {@link ErrorCode#ROWS_NOT_IN_REGION}. GPUs of a node then need bulk copies
+   * <p>With {@link Layout#FLAT} alone in {@link #layouts()}, the default, it is a promise, and so
+   * it is with {@link Layout#EXPERT_MAJOR} alone if there are at least {@link BufferConfig#topK()}
+   * ranks: no memory is reserved for other rows, and a combine of rows elsewhere, or of wider ones,
+   * is refused with {@link ErrorCode#ROWS_NOT_IN_REGION}. GPUs of a node then need bulk copies
    * (compute capability 9.0).
    */
   public boolean combineInPlace() {

@@ -1,5 +1,6 @@
 package org.ep4j.engine;
 
+import java.util.Objects;
 import java.util.Set;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.Layout;
@@ -36,12 +37,24 @@ public final class Limits {
 
   /**
    * Whether every combine reads rows where they were received: experts write over them, and all are
-   * FLAT. Rows elsewhere are refused then, so no rank reserves memory for them.
+   * FLAT, or all are EXPERT_MAJOR and a rank holds few rows of a token. Rows elsewhere are refused
+   * then, so no rank reserves memory for them.
    */
   public static boolean combinesInPlaceOnly(BufferConfig config) {
-    return config.highThroughput().isPresent()
-        && config.highThroughput().get().combineInPlace()
-        && layouts(config).equals(Set.of(Layout.FLAT));
+    if (config.highThroughput().isEmpty() || !config.highThroughput().get().combineInPlace()) {
+      return false;
+    }
+    Set<Layout> layouts = layouts(config);
+    return layouts.equals(Set.of(Layout.FLAT))
+        || (layouts.equals(Set.of(Layout.EXPERT_MAJOR)) && holdFewRows(config));
+  }
+
+  /**
+   * Whether a rank holds one or two of the EXPERT_MAJOR rows of a token on average: then reading
+   * all of them costs GPUs less than a sum of each rank, which travels.
+   */
+  private static boolean holdFewRows(BufferConfig config) {
+    return config.topK() <= Objects.requireNonNull(config.placement(), "settled placement").ranks();
   }
 
   /** Tokens of a rank in low-latency operations; 0 without these operations. */

@@ -398,7 +398,7 @@ public enum ErrorCode {
       "The rows of a combine lie where peers cannot read them, in a buffer that promises to combine"
           + " in place.",
       "Write results into Dispatch.combineInput, or open the buffer without combineInPlace or with"
-          + " EXPERT_MAJOR among its layouts."),
+          + " both layouts."),
 
   PLACEMENT_OF_OTHER_GROUP(
       1425,

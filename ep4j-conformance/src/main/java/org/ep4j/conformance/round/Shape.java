@@ -111,7 +111,9 @@ public record Shape(
 
   /** Whether a combine of rows elsewhere, or of wider ones, is refused. */
   boolean combinesInPlaceOnly() {
-    return combineInPlace && layouts.equals(List.of(Layout.FLAT));
+    return combineInPlace
+        && (layouts.equals(List.of(Layout.FLAT))
+            || (layouts.equals(List.of(Layout.EXPERT_MAJOR)) && topK <= ranks));
   }
 
   public BufferConfig config(String engine, String wire) {

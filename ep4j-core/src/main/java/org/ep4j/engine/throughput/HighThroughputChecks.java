@@ -192,7 +192,8 @@ public final class HighThroughputChecks {
         ErrorCode.ROWS_NOT_IN_REGION,
         name,
         value,
-        "in the received rows of this buffer, which combines in place (combineInPlace, FLAT alone)",
+        "in the received rows of this buffer, which combines in place (combineInPlace with one"
+            + " layout)",
         "write results into combineInput, in a type no wider than rowDType, or open the buffer"
             + " without combineInPlace");
   }

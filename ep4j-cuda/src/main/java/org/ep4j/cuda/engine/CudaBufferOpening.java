@@ -306,7 +306,7 @@ final class CudaBufferOpening implements AutoCloseable {
       throw new InvalidArgumentException(
           ErrorCode.CUDA_NO_BULK_COPIES,
           "highThroughput.combineInPlace",
-          "true, with FLAT alone, on " + device,
+          "true, with one layout, on " + device,
           "false where GPUs have no bulk copies",
           "leave it out, or use GPUs of compute capability 9.0 or later");
     }

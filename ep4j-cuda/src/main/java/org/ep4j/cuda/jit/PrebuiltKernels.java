@@ -38,7 +38,7 @@ public final class PrebuiltKernels {
                       Map.of(),
                       true),
                   new PrebuiltKernel(
-                      "ordered combine", "combine/ordered_combine.cu", Map.of(), true),
+                      "expert-pull combine", "combine/expert_pull_combine.cu", Map.of(), true),
                   new PrebuiltKernel(
                       "internode dispatch", "internode/internode_dispatch.cu", Map.of(), true),
                   new PrebuiltKernel(

@@ -100,7 +100,10 @@ public final class CombineParameters extends Struct {
   /** Tokens that share a slot, at most 32; equal on all ranks. */
   public final U64 chunkTokens = u64("chunk_tokens");
 
-  /** 1: a node's sum for a token is rounded before it travels. */
+  /**
+   * 1: a node's sum for a token is rounded before it travels; within a node, a rank's sum of rows
+   * that are pulled.
+   */
   public final U64 rounded = u64("rounded");
 
   /** Warps that fill slots. */

@@ -24,13 +24,17 @@ class MemoryTableTest {
     String row =
         String.format(
             Locale.ROOT,
-            "| %d | %s | %s | %s | %s | %s |",
+            "| %d | %s | %s | %s | %s | %s | %s | %s |",
             ranks,
             gibibytes(ranks, limits()),
             gibibytes(ranks, limits().combineInPlace(true)),
             gibibytes(ranks, limits().combineInPlace(true).maxReceiveRows(BOUND)),
             gibibytes(ranks, limits().layouts(Layout.EXPERT_MAJOR)),
-            gibibytes(ranks, limits().layouts(Layout.EXPERT_MAJOR).maxReceiveRows(BOUND)));
+            gibibytes(ranks, limits().layouts(Layout.EXPERT_MAJOR).maxReceiveRows(BOUND)),
+            gibibytes(ranks, limits().layouts(Layout.EXPERT_MAJOR).combineInPlace(true)),
+            gibibytes(
+                ranks,
+                limits().layouts(Layout.EXPERT_MAJOR).combineInPlace(true).maxReceiveRows(BOUND)));
     assertThat(Files.readString(DOCUMENT)).contains(row);
   }
 

@@ -135,7 +135,7 @@ final class EmulatedKernels {
           "dispatch/expert_ids.cu",
           "combine/combine.cu",
           "combine/expert_combine.cu",
-          "combine/ordered_combine.cu",
+          "combine/expert_pull_combine.cu",
           "internode/internode_dispatch.cu",
           "internode/internode_expert_dispatch.cu",
           "internode/internode_combine.cu",

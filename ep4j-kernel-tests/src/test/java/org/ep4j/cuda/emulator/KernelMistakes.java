@@ -58,6 +58,13 @@ final class KernelMistakes {
             "before[round] += id > ids[round] || equal;",
             "the sum of token"),
         new Mistake(
+            "a pulled sum of a rank ends a row too early",
+            "combine_world",
+            "combine/pull_expert_rows.cuh",
+            "last[round] && !(id > ids[round] && entry >> 32 == entries[round] >> 32);",
+            "last[round] && true;",
+            "the sum of token"),
+        new Mistake(
             "a low-latency combine by experts adds in the order of choices",
             "low_latency_world",
             "lowlatency/low_latency_combine.cu",

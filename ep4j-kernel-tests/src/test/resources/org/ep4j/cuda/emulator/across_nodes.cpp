@@ -11,7 +11,7 @@
 namespace combining {
 #include "combine/combine.cu"
 #include "combine/expert_combine.cu"
-#include "combine/ordered_combine.cu"
+#include "combine/expert_pull_combine.cu"
 #include "internode/internode_combine.cu"
 }  // namespace combining
 

@@ -45,6 +45,7 @@ struct Combine {
   bool applied;  // rows are multiplied by the weights of their choices
   bool rounded;  // across nodes: a node's sum for a token is one row
   bool ordered;  // in one chain, in the order of experts
+  bool pulled;   // EXPERT_MAJOR: the sources read all rows
   std::vector<std::vector<char>> y, bias0, bias1, expected;
   std::vector<std::vector<float>> weights, expected_weights;
 
@@ -57,7 +58,8 @@ struct Combine {
         weighted(random.once_in(2)),
         applied(handle->by_experts && handle->routing.weighted && random.once_in(2)),
         rounded(world.nodes() > 1 && type != BF16_EXACT && (type == BF16 || random.once_in(2))),
-        ordered(world.nodes() == 1 && handle->by_experts && random.once_in(2)) {
+        ordered(world.nodes() == 1 && handle->by_experts && random.once_in(3)),
+        pulled(ordered || (world.nodes() == 1 && handle->by_experts && random.once_in(2))) {
     for (u32 r = 0; r < world.ranks; r++) {
       u64 rows = handle->deliveries[r].rows.size();
       u64 tokens = handle->routing.tokens[r];
@@ -208,7 +210,7 @@ class Combining {
   void combine(std::shared_ptr<Handle> handle) {
     auto combine = std::make_shared<Combine>(world.world, handle, world.random);
     chunks.clear();
-    u32 elsewhere = combine->ordered || world.random.once_in(2) ? 0 : world.random.between(2, 4);
+    u32 elsewhere = combine->pulled || world.random.once_in(2) ? 0 : world.random.between(2, 4);
     for (u32 r = 0; r < world.world.ranks; r++) {
       if (!world.world.gone[r]) {
         enqueue(combine, r, elsewhere == 0 || !world.random.once_in(elsewhere));
@@ -241,7 +243,7 @@ class Combining {
     p.internode = handle.parameters[r].internode;
     p.internode_routes = handle.parameters[r].internode_routes;
     p.internode_tokens = handle.parameters[r].internode_tokens;
-    bool pulls = combine->ordered || !handle.by_experts;
+    bool pulls = combine->pulled || !handle.by_experts;
     int readers = readable && across == nullptr && pulls ? EVERYBODY : (int)r;
     p.y = world.copy(combine->y[r], "y", readers);
     p.hidden = combine->hidden;
@@ -276,14 +278,14 @@ class Combining {
         chunks[column] = across->draw_chunks(handle, p.return_row_bytes);
       }
       p.chunk_tokens = chunks[column];
-      p.rounded = combine->rounded;
+      p.rounded = combine->pulled ? combine->type != BF16_EXACT : combine->rounded;
       world.machine.enqueue(r, launch(combine, r, p));
     }
   }
 
   Launch launch(std::shared_ptr<Combine> combine, u32 r, combining::CombineParameters p) {
     bool flat = p.slot_rows == nullptr;
-    bool pulls = flat || combine->ordered;
+    bool pulls = flat || combine->pulled;
     u32 warps = combining::PIPELINES * world.random.between(2, 4);
     u32 row_bytes = (u32)p.columns * combine->values.bytes();
     // Sums of experts may travel as float32: a piece of a ring is then twice as long.
@@ -300,7 +302,7 @@ class Combining {
                                                : row_bytes;
     p.parts = world.random.between(1, 5);
     Launch launch;
-    launch.name = std::string(flat ? "FLAT" : combine->ordered ? "ordered" : "EXPERT_MAJOR") + " combine " +
+    launch.name = std::string(flat ? "FLAT" : combine->ordered ? "ordered" : combine->pulled ? "pulled" : "EXPERT_MAJOR") + " combine " +
                   std::to_string(world.tickets[r]) + " of column " + std::to_string(p.column);
     launch.blocks = world.random.between(1, world.blocks_of_device);
     launch.threads = (pulls ? warps : warps + 1) * LANES;
@@ -308,13 +310,15 @@ class Combining {
         pulls ? std::max<u64>(p.push_warps * STAGES * (p.stage_bytes + 8) + warps * row_list(p) + 5 * p.ranks * 4,
                              p.table_bytes + combining::PIPELINES * combining::PullRing::bytes(p))
              : p.table_bytes + combining::PIPELINES * combining::ExpertRing::bytes(p);
-    launch.body = [p, flat, ordered = combine->ordered, type = combine->type] {
+    launch.body = [p, flat, ordered = combine->ordered, pulled = combine->pulled, type = combine->type] {
       if (flat && p.rows_place == 0) {
         type == FP32 ? combining::ep4j::combine_kernel_fp32_push(p) : combining::ep4j::combine_kernel_bf16_push(p);
       } else if (flat) {
         type == FP32 ? combining::ep4j::combine_kernel_fp32(p) : combining::ep4j::combine_kernel_bf16(p);
       } else if (ordered) {
-        type == FP32 ? combining::ep4j::ordered_combine_kernel_fp32(p) : combining::ep4j::ordered_combine_kernel_bf16(p);
+        type == FP32 ? combining::ep4j::pull_by_experts_kernel_fp32(p) : combining::ep4j::pull_by_experts_kernel_bf16(p);
+      } else if (pulled) {
+        type == FP32 ? combining::ep4j::pull_by_ranks_kernel_fp32(p) : combining::ep4j::pull_by_ranks_kernel_bf16(p);
       } else if (type == FP32) {
         combining::ep4j::expert_combine_kernel_fp32(p);
       } else if (type == BF16) {

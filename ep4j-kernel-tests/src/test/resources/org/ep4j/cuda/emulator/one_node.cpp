@@ -8,7 +8,7 @@
 namespace combining {
 #include "combine/combine.cu"
 #include "combine/expert_combine.cu"
-#include "combine/ordered_combine.cu"
+#include "combine/expert_pull_combine.cu"
 }  // namespace combining
 
 #include "one_node_worlds.hpp"

@@ -9,6 +9,7 @@ import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.ep4j.DispatchHandle;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
+import org.ep4j.GroupedDispatch;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.HighThroughputConfig;
 import org.ep4j.config.Layout;
@@ -120,6 +121,34 @@ class DeclaredLayoutsTest {
             }
           }
         });
+  }
+
+  @Test
+  void aBufferOfGroupedRowsRefusesRowsElsewhereWhereRanksHoldFewOfAToken() {
+    for (int ranks : new int[] {1, 2}) {
+      BufferConfig config =
+          config()
+              .highThroughput(
+                  HighThroughputTest.LIMITS.toBuilder()
+                      .layouts(Layout.EXPERT_MAJOR)
+                      .combineInPlace(true)
+                      .build())
+              .build();
+      ThreadRanks.run(
+          ranks,
+          group -> {
+            try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+              GroupedDispatch received = buffer.dispatchGrouped(constant(3, 1), ids(0, 1));
+              try (DispatchHandle handle = received.handle()) {
+                int rows = (int) received.rows();
+                if (rows > 0 && ranks >= buffer.config().topK()) {
+                  refused(() -> buffer.combine(constant(3, rows), handle));
+                }
+                buffer.combine(received.combineInput(DType.BF16), handle);
+              }
+            }
+          });
+    }
   }
 
   private static void refused(ThrowingCallable call) {

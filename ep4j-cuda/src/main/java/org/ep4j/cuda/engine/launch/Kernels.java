@@ -45,7 +45,7 @@ public final class Kernels implements AutoCloseable {
   private static final String COMBINE = "combine/combine.cu";
   private static final String EXPERT_COMBINE = "combine/expert_combine.cu";
   private static final String WEIGHTED_EXPERT_COMBINE = "combine/weighted_expert_combine.cu";
-  private static final String ORDERED_COMBINE = "combine/ordered_combine.cu";
+  private static final String EXPERT_PULL_COMBINE = "combine/expert_pull_combine.cu";
   private static final String INTERNODE_DISPATCH = "internode/internode_dispatch.cu";
   private static final String INTERNODE_EXPERT_DISPATCH = "internode/internode_expert_dispatch.cu";
   private static final String INTERNODE_COMBINE = "internode/internode_combine.cu";
@@ -74,9 +74,12 @@ public final class Kernels implements AutoCloseable {
   private final Map<DType, KernelCall<CombineParameters>> flatCombines = new EnumMap<>(DType.class);
   private final Map<DType, KernelCall<CombineParameters>> flatPushes = new EnumMap<>(DType.class);
 
-  /** In the order of experts; none between nodes and on GPUs without bulk copies. */
-  private final Map<DType, KernelCall<CombineParameters>> orderedCombines =
+  /** Pulls in the order of experts; none between nodes and on GPUs without bulk copies. */
+  private final Map<DType, KernelCall<CombineParameters>> pullsByExperts =
       new EnumMap<>(DType.class);
+
+  /** The same in the order of ranks. */
+  private final Map<DType, KernelCall<CombineParameters>> pullsByRanks = new EnumMap<>(DType.class);
 
   private final ExpertCombines expertCombines;
 
@@ -137,10 +140,10 @@ public final class Kernels implements AutoCloseable {
         expertCombines = combines(load(files, EXPERT_COMBINE), name, threads);
         weightedCombines = combines(load(files, WEIGHTED_EXPERT_COMBINE), name, threads);
         if (device.properties().hasBulkCopies()) {
-          CudaModule ordered = load(files, ORDERED_COMBINE);
+          CudaModule pulls = load(files, EXPERT_PULL_COMBINE);
           for (DType dtype : SUMMED) {
-            orderedCombines.put(
-                dtype, combine(ordered, "ordered_combine_kernel", dtype, "", THREADS));
+            pullsByExperts.put(dtype, combine(pulls, "pull_by_experts_kernel", dtype, "", THREADS));
+            pullsByRanks.put(dtype, combine(pulls, "pull_by_ranks_kernel", dtype, "", THREADS));
           }
         }
       }
@@ -188,7 +191,7 @@ public final class Kernels implements AutoCloseable {
                 COMBINE,
                 EXPERT_COMBINE,
                 WEIGHTED_EXPERT_COMBINE,
-                ORDERED_COMBINE);
+                EXPERT_PULL_COMBINE);
     for (String entry : files) {
       entries.put(entry, KernelConstants.NONE);
     }
@@ -256,12 +259,16 @@ public final class Kernels implements AutoCloseable {
 
   /** Whether there are combines in the order of experts. */
   public boolean combinesByExperts() {
-    return !orderedCombines.isEmpty();
+    return !pullsByExperts.isEmpty();
   }
 
-  /** The combine of EXPERT_MAJOR rows of a summed type in the order of experts. */
-  public KernelCall<CombineParameters> orderedCombine(DType dtype) {
-    return of(orderedCombines, dtype);
+  /**
+   * The combine that pulls EXPERT_MAJOR rows of a summed type.
+   *
+   * @param byExperts whether in the order of experts, or of ranks
+   */
+  public KernelCall<CombineParameters> expertPull(DType dtype, boolean byExperts) {
+    return of(byExperts ? pullsByExperts : pullsByRanks, dtype);
   }
 
   private static KernelCall<CombineParameters> of(

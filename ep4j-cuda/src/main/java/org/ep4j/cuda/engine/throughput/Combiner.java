@@ -18,9 +18,9 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Launches combines. FLAT rows within a node are pulled where all ranks can read them, and
- * EXPERT_MAJOR rows in the order of experts; see {@code kernels/combine/row_places.cuh}. Rows of
- * the return buffer have the size of the buffer's widest row: wider rows are combined in several
- * passes of columns. The arguments are valid.
+ * EXPERT_MAJOR rows in the order of experts, or where all ranks have promised that they can; see
+ * {@code kernels/combine/row_places.cuh}. Rows of the return buffer have the size of the buffer's
+ * widest row: wider rows are combined in several passes of columns. The arguments are valid.
  */
 final class Combiner {
   /**
@@ -100,13 +100,14 @@ final class Combiner {
     boolean flat = handle.layout == Layout.FLAT;
     boolean ordered = options.order() == CombineOrder.EXPERT;
     DType dtype = y.dtype();
-    boolean exact = !flat && !ordered && !options.partialRounding();
+    boolean inPlace = internode == null && Limits.combinesInPlaceOnly(context.config);
+    boolean pulled = !flat && (ordered || inPlace);
+    boolean readable = pulled || (flat && internode == null && (inPlace || isReadable(y)));
+    boolean exact = !flat && !pulled && !options.partialRounding();
     DType traveling = exact ? DType.FP32 : dtype;
-    boolean inPlace = Limits.combinesInPlaceOnly(context.config);
-    boolean readable = ordered || (flat && internode == null && (inPlace || isReadable(y)));
     KernelCall<CombineParameters> call =
-        ordered
-            ? context.kernels.orderedCombine(dtype)
+        pulled
+            ? context.kernels.expertPull(dtype, ordered)
             : flat
                 ? context.kernels.flatCombine(dtype, readable)
                 : context.kernels.expertCombine(dtype, exact, options.applyWeights());
@@ -120,9 +121,10 @@ final class Combiner {
     p.matrix.set(handle.onDevice(at.matrix));
     p.slotRows.set(flat ? 0 : handle.slotRows());
     p.slotWeights.set(options.applyWeights() ? handle.slotWeights() : 0);
-    p.entries.set(ordered ? handle.entries() : 0);
-    p.keptIds.set(ordered ? handle.keptIds() : 0);
-    p.keptWeights.set(ordered && options.applyWeights() ? handle.keptWeights() : 0);
+    p.entries.set(pulled ? handle.entries() : 0);
+    p.keptIds.set(pulled ? handle.keptIds() : 0);
+    p.keptWeights.set(pulled && options.applyWeights() ? handle.keptWeights() : 0);
+    p.rounded.set(options.partialRounding());
     p.y.set(address(Staging.Buffer.Y, y, stream));
     p.hidden.set(hidden);
     long rowWeights = address(Staging.Buffer.ROW_WEIGHTS, options.topkWeights(), stream);
@@ -150,7 +152,7 @@ final class Combiner {
           internode.launch(call, handle, options, pieceBytes, traveling.bytes(columns), stream);
         } else {
           int bytes =
-              ordered
+              pulled
                   ? setRings(p, pullStages.of(pieceBytes))
                   : setStages(p, options, flat, readable, pieceBytes, traveling.bytes(columns));
           call.launch(context.sms(), bytes, stream.handle());

@@ -6,7 +6,7 @@
 
 struct FlatRows {
   static constexpr u32 AT_ONCE = 4;
-  static constexpr bool FUSED = false;
+  static constexpr Addition ADDITION = PLAIN;
 
   TokenRoutes of;
 

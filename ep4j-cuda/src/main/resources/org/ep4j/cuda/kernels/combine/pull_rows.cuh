@@ -2,10 +2,11 @@
 // row_places.cuh for when it may. Which rows these are, and in which order they are added, is up to
 // a `Rows`:
 //   AT_ONCE                        tokens that a pipeline takes at a time
-//   FUSED                          whether rows are added by fused multiply-adds with their weights
+//   ADDITION                       how rows are added, see Addition
 //   prefetch(p, token)             loads what list() needs; no such token: nothing
-//   list(p, readable, token, element_bytes, ring)   lists the biases and rows of the token, and their
-//                                  weights, in the order of their addition; returns their number
+//   list(p, readable, token, element_bytes, ring)   lists the biases and rows of the token in the order
+//                                  of their addition, and what it needs beside them; returns their
+//                                  number
 //   weights_of(p, readable, i)     the sum of the weights of choice i of the rank's choices
 // A warp calls prefetch() and list(), all lanes together; a thread calls weights_of().
 //
@@ -35,21 +36,33 @@ constexpr u32 PULL_VECTORS = 5;
 
 constexpr u32 NO_TOKEN = ~0u;
 
+enum Addition {
+  PLAIN,    // each row is added
+  FUSED,    // by a fused multiply-add with its weight
+  BY_RANKS  // times its weight to the other rows of its holder, whose sum is rounded if p.rounded, and
+            // added
+};
+
+// Mark of the address of a row after which the sum of its holder is complete. Rows begin at
+// multiples of 16.
+constexpr u64 LAST_OF_HOLDER = 1;
+
 // One piece of a token's rows: a run of columns, the same of each row.
 struct PullJob {
   u32 token;     // NO_TOKEN: there are no more
   u32 at;        // byte offset of the columns in a row
   u16 bytes;
-  u16 rows;
+  u8 rows;
+  bool last;     // the row in this slot is the last of its holder
   float weight;  // of the row in this slot
 };
 
 using PullRing = RowRing<PullJob>;
 
-// Lists the biases of a token; returns their number. All lanes.
+// Lists the biases of a token with a mark of their addresses; returns their number. All lanes.
 __device__ __forceinline__ u32 list_biases(const CombineParameters& p, u32 token, u32 element_bytes,
-                                           const PullRing& ring) {
-  u64 own = ((u64)token * p.hidden + p.column) * element_bytes;
+                                           const PullRing& ring, u64 mark = 0) {
+  u64 own = ((u64)token * p.hidden + p.column) * element_bytes + mark;
   u32 found = 0;
   if (p.bias0 != nullptr) {
     ring.list[found++] = p.bias0 + own;
@@ -76,7 +89,7 @@ __device__ __forceinline__ void bring_rows(const CombineParameters& p, const Wai
     u32 rows = of.list(p, readable, token, element_bytes, ring);
     __syncwarp();
     for (u32 at = 0; lane_id() == 0 && at < row_bytes; at += ring.slot_bytes) {
-      PullJob job{token, at, (u16)min(ring.slot_bytes, row_bytes - at), (u16)rows, 0};
+      PullJob job{token, at, (u16)min(ring.slot_bytes, row_bytes - at), (u8)rows, false, 0};
       begin(job);
       if (rows == 0) {
         position.pass(ring);
@@ -85,10 +98,15 @@ __device__ __forceinline__ void bring_rows(const CombineParameters& p, const Wai
         if (i > 0) {
           position.await_empty(ring);
         }
-        if constexpr (Rows::FUSED) {
+        const char* row = ring.list[i];
+        if constexpr (Rows::ADDITION != PLAIN) {
           ring.jobs[position.slot].weight = ring.weights[i];
         }
-        position.load(ring, ring.list[i] + at, job.bytes);
+        if constexpr (Rows::ADDITION == BY_RANKS) {
+          ring.jobs[position.slot].last = (u64)row & LAST_OF_HOLDER;
+          row = (const char*)((u64)row & ~LAST_OF_HOLDER);
+        }
+        position.load(ring, row + at, job.bytes);
       }
     }
     __syncwarp();
@@ -122,13 +140,58 @@ __device__ __forceinline__ void bring_rows(const CombineParameters& p, const Wai
     }
   }
   if (lane_id() == 0) {
-    begin(PullJob{NO_TOKEN, 0, 0, 0, 0});
+    begin(PullJob{NO_TOKEN, 0, 0, 0, false, 0});
     position.pass(ring);
   }
 }
 
+// Sums of a thread: PULL_VECTORS vectors.
+template <class T, Addition ADDITION>
+struct PulledSums {
+  static constexpr u32 E = T::ELEMENTS;
+
+  float sum[PULL_VECTORS][E] = {};
+
+  __device__ __forceinline__ void add(u32 u, uint4 vector, float weight) {
+    ADDITION == FUSED ? add_fused<T>(sum[u], vector, weight) : add_vector<T>(sum[u], vector);
+  }
+
+  __device__ __forceinline__ void end_holder(bool) {}
+};
+
+template <class T>
+struct PulledSums<T, BY_RANKS> {
+  static constexpr u32 E = T::ELEMENTS;
+
+  float sum[PULL_VECTORS][E] = {};
+  float of_holder[PULL_VECTORS][E] = {};
+
+  __device__ __forceinline__ void add(u32 u, uint4 vector, float weight) {
+    add_products<T>(of_holder[u], vector, weight);
+  }
+
+  // Adds the sum of a holder, rounded as if it had travelled.
+  __device__ __forceinline__ void end_holder(bool rounded) {
+#pragma unroll
+    for (u32 u = 0; u < PULL_VECTORS; u++) {
+      if (rounded) {
+        add_vector<T>(sum[u], round_vector<T>(of_holder[u]));
+      } else {
+#pragma unroll
+        for (u32 e = 0; e < E; e++) {
+          sum[u][e] += of_holder[u][e];
+        }
+      }
+#pragma unroll
+      for (u32 e = 0; e < E; e++) {
+        of_holder[u][e] = 0;
+      }
+    }
+  }
+};
+
 // Adds pieces until no token is left; `thread` of `threads` threads, whole warps.
-template <class T, bool FUSED>
+template <class T, Addition ADDITION>
 __device__ __forceinline__ void add_pieces(const CombineParameters& p, const PullRing& ring, u32 thread,
                                            u32 threads) {
   constexpr u32 E = T::ELEMENTS;
@@ -140,17 +203,20 @@ __device__ __forceinline__ void add_pieces(const CombineParameters& p, const Pul
     if (job.token == NO_TOKEN) {
       return;
     }
-    float sum[PULL_VECTORS][E] = {};
+    PulledSums<T, ADDITION> sums;
     for (u32 i = 0;;) {
       const char* from = ring.slots + position.slot * ring.slot_bytes;
-      float weight = FUSED ? ring.jobs[position.slot].weight : 0;
+      float weight = ADDITION == PLAIN ? 0 : ring.jobs[position.slot].weight;
+      bool last = ADDITION == BY_RANKS && ring.jobs[position.slot].last;
 #pragma unroll
       for (u32 u = 0; u < PULL_VECTORS; u++) {
         u32 at = (thread + u * threads) * 16;
         if (job.rows > 0 && at < job.bytes) {
-          uint4 vector = *(const uint4*)(from + at);
-          FUSED ? add_fused<T>(sum[u], vector, weight) : add_vector<T>(sum[u], vector);
+          sums.add(u, *(const uint4*)(from + at), weight);
         }
+      }
+      if (last) {
+        sums.end_holder(p.rounded);
       }
       position.release(ring);
       if (++i >= job.rows) {
@@ -163,7 +229,7 @@ __device__ __forceinline__ void add_pieces(const CombineParameters& p, const Pul
     for (u32 u = 0; u < PULL_VECTORS; u++) {
       u32 at = (thread + u * threads) * 16;
       if (at < job.bytes) {
-        store_row(to + at, round_vector<T>(sum[u]));
+        store_row(to + at, round_vector<T>(sums.sum[u]));
       }
     }
   }
@@ -201,6 +267,6 @@ __device__ __forceinline__ void pull_rows(const CombineParameters& p, const Wait
     pull_weights<Rows>(p, readable, (blockIdx.x * PIPELINES + pipeline) * threads + thread,
                        gridDim.x * PIPELINES * threads);
   }
-  add_pieces<T, Rows::FUSED>(p, ring, thread, threads);
+  add_pieces<T, Rows::ADDITION>(p, ring, thread, threads);
 }
 #endif

@@ -78,6 +78,17 @@ class RegionLayoutTest {
     assertThat(grouped.returnBuffer).as("sums of experts are pushed").isLessThan(grouped.bytes);
   }
 
+  @Test
+  void nothingIsReservedForRowsOfExpertsWhereRanksHoldFewOfAToken() {
+    HighThroughputConfig.Builder limits =
+        HighThroughputConfig.builder()
+            .maxTokens(1024)
+            .layouts(Layout.EXPERT_MAJOR)
+            .combineInPlace(true);
+    RegionLayout few = layout(TOP_K, limits);
+    assertThat(few.returnWeights).as("no weights of rows that return").isEqualTo(few.bytes);
+  }
+
   private static RegionLayout layout(int ranks, HighThroughputConfig.Builder limits) {
     return new RegionLayout(
         BufferConfig.builder()
