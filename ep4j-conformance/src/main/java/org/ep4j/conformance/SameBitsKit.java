@@ -42,9 +42,10 @@ public abstract class SameBitsKit {
       for (int t = 0; t < results.length; t++) {
         if (results[t] != null) {
           compared++;
-          String text = "case %d, token %d of %s, seed %d";
           assertArrayEquals(
-              set.result(t), results[t], text.formatted(n, t, world, TestScale.seed()));
+              set.result(t),
+              results[t],
+              "case %d, token %d of %s, seed %d".formatted(n, t, world, TestScale.seed()));
         }
       }
     }
