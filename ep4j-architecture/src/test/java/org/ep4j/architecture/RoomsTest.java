@@ -49,6 +49,7 @@ class RoomsTest {
           c.struct: memory
           relocation: wire memory group
           micrometer: observe
+          jlama: group
           wire.direct: wire wire.support memory group
           rdma.verbs: rdma.verbs.bindings rdma.verbs.ports wire wire.support memory observe group
           rdma.verbs.bindings: wire
@@ -136,9 +137,13 @@ class RoomsTest {
           group.protocol: group
           """);
 
-  /** Packages that also use a library. */
-  private static final Map<String, String> LIBRARIES =
-      Map.of(name("micrometer"), "io.micrometer..");
+  /** Packages that also use libraries. */
+  private static final Map<String, List<String>> LIBRARIES =
+      Map.of(
+          name("micrometer"),
+          List.of("io.micrometer.."),
+          name("jlama"),
+          List.of("com.github.tjake..", "com.fasterxml.jackson.."));
 
   /**
    * Arrows that point up. {@code Group.join} and {@code ThreadRanks} start what implements the
@@ -165,7 +170,7 @@ class RoomsTest {
                   Stream.of(
                           room.getValue().stream(),
                           Stream.of(room.getKey()),
-                          Stream.ofNullable(LIBRARIES.get(room.getKey())),
+                          LIBRARIES.getOrDefault(room.getKey(), List.of()).stream(),
                           API_PARTS.contains(room.getKey())
                               ? Stream.<String>empty()
                               : Stream.concat(Stream.of(API), API_PARTS.stream()),

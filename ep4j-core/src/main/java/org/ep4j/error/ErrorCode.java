@@ -187,6 +187,22 @@ public enum ErrorCode {
       "A limit of metrics is not positive, or a tag has a key that is empty, reserved or taken.",
       "Pass a limit of 1 or more, and keys other than those that the message lists."),
 
+  CHECKPOINT_MODEL(
+      1060,
+      "The config.json of a checkpoint is missing or invalid, or describes another model than a"
+          + " Mixtral.",
+      "Pass the directory of a Mixtral checkpoint in Hugging Face's format."),
+
+  CHECKPOINT_TENSORS(
+      1061,
+      "A checkpoint lacks tensors that its config.json describes, or has others.",
+      "Use all weights and the config.json of one checkpoint."),
+
+  CHECKPOINT_SHAPE(
+      1062,
+      "A tensor of a checkpoint has another shape than its config.json describes.",
+      "Use the config.json of these weights."),
+
   GROUP_SIZE(
       1100,
       "The rank or the size of a group is out of range.",

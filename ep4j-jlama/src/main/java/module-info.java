@@ -1,0 +1,9 @@
+/** Mixtral of Jlama with its experts spread over the ranks of a group. */
+module org.ep4j.jlama {
+  requires transitive org.ep4j;
+  requires transitive jlama.core;
+  requires com.fasterxml.jackson.databind;
+  requires static org.jspecify;
+
+  exports org.ep4j.jlama;
+}

@@ -1,0 +1,191 @@
+package org.ep4j.jlama;
+
+import com.github.tjake.jlama.model.mixtral.MixtralConfig;
+import java.time.Duration;
+import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
+import org.ep4j.DispatchHandle;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.GroupedDispatch;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.config.LowLatencyConfig;
+import org.ep4j.group.Group;
+import org.ep4j.group.PeerLostException;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.Tensor;
+
+/**
+ * Agreement of the ranks on their next step, and the way of rows to experts and back in it. A step
+ * is one pass through all layers. Prompts come first: a rank that decodes has no tokens in a step
+ * of prompts, so that the kind of operations that a token passes does not depend on other ranks.
+ */
+final class ExpertExchange implements AutoCloseable {
+  private static final CombineOptions WEIGHTED =
+      CombineOptions.builder()
+          .applyWeights(true)
+          .order(CombineOrder.EXPERT)
+          .partialRounding(false)
+          .build();
+
+  private static final LowLatencyDispatchOptions SEND =
+      LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
+
+  private static final LowLatencyCombineOptions RETURN =
+      LowLatencyCombineOptions.builder().zeroCopy(true).order(CombineOrder.EXPERT).build();
+
+  private final Group group;
+  private final ExpertPlacement placement;
+  private final ExpertBuffer buffer;
+  private final Duration timeout;
+
+  /** The ranks that are left, which agree on steps. */
+  private Group live;
+
+  private Phase phase = Phase.SERVE;
+
+  /** Results of a local expert for the rows that it received. */
+  @FunctionalInterface
+  interface Experts {
+    void apply(int local, Tensor rows, Tensor results);
+  }
+
+  private ExpertExchange(
+      Group group, ExpertPlacement placement, ExpertBuffer buffer, Duration timeout) {
+    this.group = group;
+    this.live = group;
+    this.placement = placement;
+    this.buffer = buffer;
+    this.timeout = timeout;
+  }
+
+  static ExpertExchange open(Group group, MixtralConfig model, Duration timeout) {
+    ExpertPlacement placement = ExpertPlacement.blocks(model.numberOfExperts, group.size());
+    // Jlama passes a longer prompt in batches of this size.
+    int batch = Integer.getInteger("jlama.max_batch_size", 256);
+    BufferConfig config =
+        BufferConfig.builder()
+            .engine(EngineName.HOST)
+            .hidden(model.embeddingLength)
+            .topK(model.numberOfExpertsPerToken)
+            .placement(placement)
+            .highThroughput(
+                HighThroughputConfig.builder()
+                    .maxTokens(batch)
+                    .rowDType(DType.FP32)
+                    .layouts(Layout.EXPERT_MAJOR)
+                    .build())
+            .lowLatency(LowLatencyConfig.builder().maxTokens(1).masking(true).build())
+            .timeout(timeout)
+            .build();
+    return new ExpertExchange(group, placement, ExpertBuffer.open(group, config), timeout);
+  }
+
+  /** The experts of this rank, by local index. */
+  int[] ownExperts() {
+    int[] experts = new int[placement.localExperts(group.rank())];
+    for (int local = 0; local < experts.length; local++) {
+      experts[local] = placement.expertAt(group.rank(), local);
+    }
+    return experts;
+  }
+
+  /** Whether the rank of an expert is lost. */
+  boolean isLost(int expert) {
+    return buffer.isMasked(placement.rankOf(expert));
+  }
+
+  /** The phase of the next step, the same on all ranks; collective. */
+  Phase agree(Phase wanted) {
+    while (true) {
+      try {
+        int first = 0;
+        for (byte[] wish : live.allGather(new byte[] {(byte) wanted.ordinal()}, timeout)) {
+          first = Math.max(first, wish[0]);
+        }
+        phase = Phase.values()[first];
+        return phase;
+      } catch (PeerLostException e) {
+        continueWithoutLostRanks();
+      }
+    }
+  }
+
+  private void continueWithoutLostRanks() {
+    Group remaining = live.survivors(timeout);
+    closeSurvivors();
+    live = remaining;
+    buffer.reset();
+  }
+
+  /**
+   * Sends rows to their experts and returns the weighted sums of the results; collective, in the
+   * phase on which the ranks agreed.
+   *
+   * @param rows of this rank, [tokens, hidden]
+   */
+  float[] exchange(float[] rows, Routing routing, Experts experts) {
+    int hidden = buffer.config().hidden();
+    int tokens = rows.length / hidden;
+    return phase == Phase.PREFILL
+        ? prefill(Tensor.of(rows, tokens, hidden), routing, experts)
+        : decode(Tensor.fromFloats(rows, DType.BF16, tokens, hidden), routing, experts);
+  }
+
+  private float[] prefill(Tensor x, Routing routing, Experts experts) {
+    GroupedDispatch received = buffer.dispatchGrouped(x, routing);
+    Tensor starts = received.expertOffsets();
+    Tensor counts = received.counts();
+    Tensor results = received.combineInput(DType.FP32);
+    for (int local = 0; local < counts.size(0); local++) {
+      long from = starts.getLong(local);
+      long to = from + counts.getLong(local);
+      if (from < to) {
+        experts.apply(local, received.x().rows(from, to), results.rows(from, to));
+      }
+    }
+    try (DispatchHandle handle = received.handle()) {
+      return buffer.combine(results, handle, WEIGHTED).x().toFloatArray();
+    }
+  }
+
+  /** Low-latency combine applies the weights. */
+  private float[] decode(Tensor x, Routing routing, Experts experts) {
+    LowLatencyDispatch received = buffer.lowLatencyDispatch(x, routing, SEND);
+    Tensor results = buffer.lowLatencyCombineBuffer(received.handle());
+    long space = results.size(1);
+    Tensor rows = received.x().reshape(results.size(0) * space, results.size(2));
+    Tensor flat = results.reshape(rows.size(0), rows.size(1));
+    for (int local = 0; local < results.size(0); local++) {
+      long from = local * space;
+      long to = from + received.counts().getInt(local);
+      if (from < to) {
+        experts.apply(local, rows.rows(from, to), flat.rows(from, to));
+      }
+    }
+    return buffer
+        .lowLatencyCombine(results, routing, received.handle(), RETURN)
+        .x()
+        .toFloatArray();
+  }
+
+  private void closeSurvivors() {
+    if (live != group) {
+      live.close();
+    }
+  }
+
+  @Override
+  public void close() {
+    buffer.close();
+    closeSurvivors();
+  }
+}
