@@ -46,9 +46,7 @@ record Checkpoint(MixtralConfig config, WeightLoader weights, Tokenizer tokenize
       throw noMixtral(file, "num_local_experts is missing");
     }
     return new Checkpoint(
-        config,
-        SafeTensorSupport.loadWeights(directory.toFile()),
-        new LlamaTokenizer(directory));
+        config, SafeTensorSupport.loadWeights(directory.toFile()), new LlamaTokenizer(directory));
   }
 
   private static InvalidArgumentException noMixtral(Path file, String why) {

@@ -171,10 +171,7 @@ final class ExpertExchange implements AutoCloseable {
         experts.apply(local, rows.rows(from, to), flat.rows(from, to));
       }
     }
-    return buffer
-        .lowLatencyCombine(results, routing, received.handle(), RETURN)
-        .x()
-        .toFloatArray();
+    return buffer.lowLatencyCombine(results, routing, received.handle(), RETURN).x().toFloatArray();
   }
 
   private void closeSurvivors() {

@@ -6,7 +6,6 @@ import com.github.tjake.jlama.model.RMSNorm;
 import com.github.tjake.jlama.model.TransformerBlock;
 import com.github.tjake.jlama.model.mixtral.MixtralModel;
 import com.github.tjake.jlama.safetensors.DType;
-import com.github.tjake.jlama.safetensors.WeightLoader;
 import com.github.tjake.jlama.tensor.AbstractTensor;
 import com.github.tjake.jlama.tensor.KvBufferCache.KvBuffer;
 import java.nio.file.Path;

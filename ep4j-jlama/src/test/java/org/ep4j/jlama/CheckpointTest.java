@@ -84,8 +84,7 @@ class CheckpointTest {
         var loaded = ExpertParallelMixtral.load(directory, group, Duration.ofSeconds(30))) {
       var logits = Decoder.run(loaded, List.of(1, 5), 1).logits().getFirst();
       for (int token = 0; token < expected.length; token++) {
-        assertThat((double) logits.get(token))
-            .isCloseTo(expected[token], within(1e-5));
+        assertThat((double) logits.get(token)).isCloseTo(expected[token], within(1e-5));
       }
     }
   }

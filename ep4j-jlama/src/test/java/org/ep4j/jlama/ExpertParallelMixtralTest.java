@@ -123,9 +123,7 @@ class ExpertParallelMixtralTest {
       // The prompt is the first step.
       int lossAt = prompt + steps - 1;
       assertClose(
-          texts.get(rank),
-          rank,
-          new PlainMixtral(MODEL, prompt, lossAt, expert -> expert == lost));
+          texts.get(rank), rank, new PlainMixtral(MODEL, prompt, lossAt, expert -> expert == lost));
     }
   }
 
@@ -158,8 +156,7 @@ class ExpertParallelMixtralTest {
                 group -> {
                   if (group.rank() == 1) {
                     Checkpoint checkpoint = Checkpoint.open(directory);
-                    try (var exchange =
-                        ExpertExchange.open(group, checkpoint.config(), TIMEOUT)) {
+                    try (var exchange = ExpertExchange.open(group, checkpoint.config(), TIMEOUT)) {
                       assertThat(exchange.agree(Phase.SERVE)).isEqualTo(phase);
                       group.fail("the test ends it");
                     }

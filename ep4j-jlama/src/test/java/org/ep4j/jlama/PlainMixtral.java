@@ -56,8 +56,7 @@ record PlainMixtral(TinyMixtral model, int roundedFrom, int lossAt, IntPredicate
             .sorted(Comparator.comparingDouble(expert -> -scores[expert]))
             .limit(model.topK())
             .toList();
-    DoubleUnaryOperator rounding =
-        position < roundedFrom ? value -> value : PlainMixtral::rounded;
+    DoubleUnaryOperator rounding = position < roundedFrom ? value -> value : PlainMixtral::rounded;
     double[] x = Arrays.stream(row).map(rounding).toArray();
     double sum = chosen.stream().mapToDouble(expert -> Math.exp(scores[expert])).sum();
     double[] result = new double[model.hidden()];

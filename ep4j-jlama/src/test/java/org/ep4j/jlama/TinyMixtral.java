@@ -51,7 +51,14 @@ record TinyMixtral(
   }
 
   static TinyMixtral random(
-      long seed, int hidden, int inner, int heads, int keyHeads, int layers, int experts, int topK) {
+      long seed,
+      int hidden,
+      int inner,
+      int heads,
+      int keyHeads,
+      int layers,
+      int experts,
+      int topK) {
     var model =
         new TinyMixtral(
             hidden,
@@ -123,30 +130,40 @@ record TinyMixtral(
 
   String config(String type) {
     return """
-        {"model_type": "%s", "max_position_embeddings": %d, "hidden_size": %d,
-         "intermediate_size": %d, "num_attention_heads": %d, "num_key_value_heads": %d,
-         "num_hidden_layers": %d, "rms_norm_eps": %s, "vocab_size": %d, "bos_token_id": %d,
-         "eos_token_id": %d, "rope_theta": %s, "hidden_act": "silu",
-         "num_local_experts": %d, "num_experts_per_tok": %d}
-        """
+    {"model_type": "%s", "max_position_embeddings": %d, "hidden_size": %d,
+     "intermediate_size": %d, "num_attention_heads": %d, "num_key_value_heads": %d,
+     "num_hidden_layers": %d, "rms_norm_eps": %s, "vocab_size": %d, "bos_token_id": %d,
+     "eos_token_id": %d, "rope_theta": %s, "hidden_act": "silu",
+     "num_local_experts": %d, "num_experts_per_tok": %d}
+    """
         .formatted(
-            type, CONTEXT, hidden, inner, heads, keyHeads, layers, EPSILON, VOCABULARY, BOS, EOS,
-            THETA, experts, topK);
+            type,
+            CONTEXT,
+            hidden,
+            inner,
+            heads,
+            keyHeads,
+            layers,
+            EPSILON,
+            VOCABULARY,
+            BOS,
+            EOS,
+            THETA,
+            experts,
+            topK);
   }
 
   private static String tokenizer() {
     String characters =
         IntStream.range(EOS + 1, VOCABULARY)
-            .mapToObj(
-                id ->
-                    "\"" + (character(id) == '\\' ? "\\\\" : character(id)) + "\": " + id)
+            .mapToObj(id -> "\"" + (character(id) == '\\' ? "\\\\" : character(id)) + "\": " + id)
             .collect(Collectors.joining(", "));
     return """
-        {"model": {"type": "BPE", "unk_token": "<unk>", "merges": [],
-           "vocab": {"<unk>": 0, "<s>": %d, "</s>": %d, %s}},
-         "added_tokens": [{"id": %d, "content": "<s>", "special": true},
-           {"id": %d, "content": "</s>", "special": true}]}
-        """
+    {"model": {"type": "BPE", "unk_token": "<unk>", "merges": [],
+       "vocab": {"<unk>": 0, "<s>": %d, "</s>": %d, %s}},
+     "added_tokens": [{"id": %d, "content": "<s>", "special": true},
+       {"id": %d, "content": "</s>", "special": true}]}
+    """
         .formatted(BOS, EOS, characters, BOS, EOS);
   }
 
@@ -184,11 +201,14 @@ record TinyMixtral(
             .order(ByteOrder.LITTLE_ENDIAN)
             .putLong(text.length)
             .put(text);
-    weights.values().forEach(values -> {
-      for (float value : values) {
-        file.putFloat(value);
-      }
-    });
+    weights
+        .values()
+        .forEach(
+            values -> {
+              for (float value : values) {
+                file.putFloat(value);
+              }
+            });
     Files.write(directory.resolve("model.safetensors"), file.array());
   }
 }
