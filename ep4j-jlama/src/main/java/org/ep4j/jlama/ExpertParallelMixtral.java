@@ -57,14 +57,14 @@ public final class ExpertParallelMixtral extends MixtralModel {
 
   /**
    * Loads a checkpoint in Hugging Face's format: {@code config.json}, {@code tokenizer.json} and
-   * safetensors; collective. The experts must be a multiple of the ranks: rank r loads the r-th
-   * block of them.
+   * safetensors; collective. Rank r loads the r-th block of the experts; if the division leaves a
+   * remainder, the first ranks own one expert more.
    *
    * @param group stays open until this model is closed; its owner closes it
    * @param timeout maximum wait for another rank: longer than the ranks differ in loading, and than
    *     any rank takes for the layers of a prompt
-   * @throws InvalidArgumentException if the checkpoint is no Mixtral, a tensor is missing, unknown
-   *     or of another shape, or the experts cannot be divided among the ranks
+   * @throws InvalidArgumentException if the checkpoint is no Mixtral, or a tensor is missing,
+   *     unknown or of another shape
    */
   public static ExpertParallelMixtral load(Path directory, Group group, Duration timeout) {
     return load(Checkpoint.open(directory), group, timeout);
