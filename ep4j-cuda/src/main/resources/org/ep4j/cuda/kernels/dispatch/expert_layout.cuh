@@ -205,8 +205,11 @@ __device__ __forceinline__ void resolve_rows(const DispatchParameters& p, TokenR
       bool sent = slot < slots.limit[rank];
       p.routes[i] = sent ? pack_route(rank, slot) : NO_ROUTE;
       p.targets[i] = row;
+      // Writes no entry of another rank: the thread of that route may clear it at the same time.
       for (u32 k = 0; !sent && k < top_k; k++) {
-        entries[k] = route_rank(entries[k]) == rank ? NO_ROUTE : entries[k];
+        if (route_rank(entries[k]) == rank) {
+          entries[k] = NO_ROUTE;
+        }
       }
     }
   }
