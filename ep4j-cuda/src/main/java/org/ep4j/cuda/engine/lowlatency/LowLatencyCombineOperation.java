@@ -68,7 +68,7 @@ final class LowLatencyCombineOperation extends LowLatencyOperation implements Lo
     rankMajor = dispatch.layout() == Layout.RANK_MAJOR;
     logFmt = options.logFmt();
     byExperts = options.order() == CombineOrder.EXPERT;
-    partialRounding = options.partialRounding() && !byExperts;
+    partialRounding = options.partialRounding();
     record = dispatch.record();
     dispatchCall = dispatch.call;
     tokens = dispatch.tokens;

@@ -109,7 +109,6 @@ final class InternodeCombiner {
     p.internodeTokens.set(Limits.tokens(context.config));
     p.chunkTokens.set(
         InternodeChunks.returnTokens(returnRecordBytes, rowsOfToken, internode.slotBytes()));
-    p.rounded.set(options.partialRounding());
     p.returnWarps.set(returning);
     p.sumWarps.set(summing);
     p.loadStageBytes.set(LOAD_STAGE);
