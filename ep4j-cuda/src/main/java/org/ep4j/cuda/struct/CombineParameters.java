@@ -121,12 +121,12 @@ public final class CombineParameters extends Struct {
   /** EXPERT_MAJOR: weights beside slot_rows that the rows are multiplied by; else null. */
   public final Pointer slotWeights = pointer("const float*", "slot_weights");
 
-  // In the order of experts.
+  // EXPERT_MAJOR rows that are pulled.
 
   /** [tokens, top_k] {@code rank << 32 | row} of each choice; NO_ROUTE: no row. */
   public final Pointer entries = pointer("const u64*", "entries");
 
-  /** [tokens, top_k] what orders these rows. */
+  /** [tokens, top_k] what orders these rows in a combine in the order of experts. */
   public final Pointer keptIds = pointer("const i64*", "kept_ids");
 
   /** [tokens, top_k] what multiplies them; null: 1. */

@@ -12,7 +12,9 @@ __device__ __noinline__ u32 choice_by_expert(const LowLatencyParameters& p, u32 
   for (u32 round = 0; round < ROUNDS_OF_LANES; round++) {
     u32 k = round * 32 + lane_id();
     u64 at = (u64)token * p.top_k + k;
-    ids[round] = k >= p.top_k ? 0 : p.wide_order_ids ? ((const i64*)p.order_ids)[at] : (i64)((const int*)p.order_ids)[at];
+    ids[round] = k >= p.top_k       ? 0
+                 : p.wide_order_ids ? ((const i64*)p.order_ids)[at]
+                                    : (i64)((const int*)p.order_ids)[at];
   }
   for (u32 k = 0; k < p.top_k; k++) {
     i64 id = __shfl_sync(0xffffffff, k < 32 ? ids[0] : ids[1], k % 32);
