@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.OptionalLong;
 import java.util.Set;
+import org.ep4j.CombineOrder;
 import org.ep4j.Dispatch;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.Sizing;
@@ -120,10 +121,11 @@ public final class HighThroughputConfig {
   /**
    * Whether {@link Dispatch#combineInput} is the memory of {@link Dispatch#x()}; default false. On
    * GPUs of one node the ranks then read FLAT rows, and EXPERT_MAJOR rows if the promise below
-   * holds for them, where they lie instead of sending them, which is faster with few SMs. The
-   * caller writes a row only once nothing reads the received rows that share its memory: with
-   * payloads narrower than the result, row i of the result covers several received rows. Rows wider
-   * than {@link #rowDType()} keep memory of their own.
+   * holds for them, where they lie instead of sending them, which is faster with few SMs. {@link
+   * CombineOrder#EXPERT} reads EXPERT_MAJOR rows there always. The caller writes a row only once
+   * nothing reads the received rows that share its memory: with payloads narrower than the result,
+   * row i of the result covers several received rows. Rows wider than {@link #rowDType()} keep
+   * memory of their own.
    *
    * <p>With {@link Layout#FLAT} alone in {@link #layouts()}, the default, it is a promise, and so
    * it is with {@link Layout#EXPERT_MAJOR} alone if there are at least {@link BufferConfig#topK()}
