@@ -5,7 +5,7 @@
 //                where a push reads it, writes the sum into the return buffer, fences, and reads that
 //
 // Block 0 publishes where the rows of this rank lie; the last block to finish ends the reading and the
-// epoch. All ranks pass rows that peers can read, and the same order: else no rank has sums.
+// epoch. All ranks pull: beside a rank that pushes, those that pull fail.
 // Budget: as combine.cu, whose pulls these are; by ranks each vector of sums has a second one.
 #include "combine/pull_expert_rows.cuh"
 
