@@ -51,7 +51,7 @@ public final class Limits {
 
   /**
    * Whether a rank holds one or two of the EXPERT_MAJOR rows of a token on average: then reading
-   * all of them costs GPUs less than a sum of each rank, which travels.
+   * all of them costs GPUs less, with few SMs, than a sum of each rank, which travels.
    */
   private static boolean holdFewRows(BufferConfig config) {
     return config.topK() <= Objects.requireNonNull(config.placement(), "settled placement").ranks();
