@@ -22,13 +22,13 @@ final class ExpertBlock implements FeedForward {
   private final int hidden;
   private final int expertCount;
   private final int topK;
-  private final AbstractTensor gate;
+  private final AbstractTensor router;
   private final List<MLPBlock> experts;
   private final ExpertExchange exchange;
 
   ExpertBlock(
       ExpertParallelMixtral model,
-      AbstractTensor gate,
+      AbstractTensor router,
       List<MLPBlock> experts,
       ExpertExchange exchange) {
     this.model = model;
@@ -36,7 +36,7 @@ final class ExpertBlock implements FeedForward {
     this.hidden = config.embeddingLength;
     this.expertCount = config.numberOfExperts;
     this.topK = config.numberOfExpertsPerToken;
-    this.gate = gate;
+    this.router = router;
     this.experts = experts;
     this.exchange = exchange;
   }
@@ -72,7 +72,7 @@ final class ExpertBlock implements FeedForward {
           expertCount,
           (start, length) ->
               TensorOperationsProvider.get()
-                  .dotProductChunk(logits, input, gate, 0, hidden, start, length));
+                  .dotProductChunk(logits, input, router, 0, hidden, start, length));
       float[] scores = new float[expertCount];
       for (int token = 0; token < tokens; token++) {
         for (int expert = 0; expert < expertCount; expert++) {

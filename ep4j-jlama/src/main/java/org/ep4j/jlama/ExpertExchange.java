@@ -108,8 +108,8 @@ final class ExpertExchange implements AutoCloseable {
     while (true) {
       try {
         int first = 0;
-        for (byte[] wish : live.allGather(new byte[] {(byte) wanted.ordinal()}, timeout)) {
-          first = Math.max(first, wish[0]);
+        for (byte[] request : live.allGather(new byte[] {(byte) wanted.ordinal()}, timeout)) {
+          first = Math.max(first, request[0]);
         }
         phase = Phase.values()[first];
         return phase;
