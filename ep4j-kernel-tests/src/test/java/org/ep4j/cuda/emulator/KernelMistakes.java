@@ -51,6 +51,13 @@ final class KernelMistakes {
             "needed[r] > limit && max_needed == 0",
             "rank without room"),
         new Mistake(
+            "made once: `done` is published before receiving blocks have read the counts",
+            "dispatch_world",
+            "dispatch/expert_push.cuh",
+            "== gridDim.x - 1;",
+            "== p.push_blocks - 1;",
+            "(?s)HANG.*counts \\+ "),
+        new Mistake(
             "rows of equal ids aside, a combine by experts adds in the opposite order",
             "combine_world",
             "combine/pull_expert_rows.cuh",
@@ -70,7 +77,7 @@ final class KernelMistakes {
             "lowlatency/low_latency_combine.cu",
             "k = choice_by_expert(p, token, k);",
             "k += 0;",
-            "the result"),
+            "the sum of token"),
         new Mistake(
             "a combine waits for rows that are not pushed",
             "combine_world",
@@ -88,7 +95,7 @@ final class KernelMistakes {
         new Mistake(
             "a combine that pushes ends before all blocks know where rows lie",
             "combine_world",
-            "combine/combine.cu",
+            "combine/row_places.cuh",
             "if (decision != FAILED) {",
             "if (decision == PULL) {",
             "HANG|the sum of token|at a bad address"),
@@ -137,7 +144,7 @@ final class KernelMistakes {
         new Mistake(
             "a rank that gives up does not withdraw its rows",
             "many_ranks_world",
-            "combine/combine.cu",
+            "combine/row_places.cuh",
             "withdraw_rows(p);",
             ";",
             "place at"),
@@ -256,7 +263,8 @@ final class KernelMistakes {
             "named rank"),
         new Mistake(
             "the record names a rank that aborted an earlier operation",
-            "timeout_attribution_world",
+            "internode_timeout_attribution_world",
+            400,
             "common/timeout_attribution.cuh",
             " && age < oldest",
             "",

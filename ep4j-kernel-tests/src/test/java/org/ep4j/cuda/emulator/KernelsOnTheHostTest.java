@@ -188,12 +188,15 @@ class KernelsOnTheHostTest {
     allCasesPass("put_library_world");
   }
 
+  /**
+   * Each build looks for the texts, so that a change of a kernel does not leave its mistake behind.
+   */
   @ParameterizedTest
   @MethodSource("org.ep4j.cuda.emulator.KernelMistakes#all")
   void mistakesAreFound(KernelMistakes.Mistake mistake) throws IOException, InterruptedException {
-    TestScale.onlyInFull(ONE_IS_ENOUGH);
     EmulatedKernels kernels = new EmulatedKernels(directory);
     kernels.change(mistake.file(), mistake.from(), mistake.to());
+    TestScale.onlyInFull(ONE_IS_ENOUGH);
     assertThat(firstFailure(kernels, mistake.world(), mistake.first()))
         .containsPattern(mistake.said());
   }
@@ -203,17 +206,6 @@ class KernelsOnTheHostTest {
   void rowsOfBlocksThatShareAWordAreAwaited() throws IOException, InterruptedException {
     assertThat(firstFailure(new EmulatedKernels(directory), "low_latency_hasty_world", 1))
         .containsAnyOf("of row", "the sum of token");
-  }
-
-  /** A mistake that was made once: receiving blocks had not read the counts yet. */
-  @Test
-  void donePublishedTooEarlyIsFound() throws IOException, InterruptedException {
-    TestScale.onlyInFull(ONE_IS_ENOUGH);
-    EmulatedKernels kernels = new EmulatedKernels(directory);
-    kernels.change("dispatch/expert_push.cuh", "== gridDim.x - 1;", "== p.push_blocks - 1;");
-    kernels.change("dispatch/expert_dispatch.cu", "if (!sends && warp == 0) {", "if (false) {");
-    String output = firstFailure(kernels, "dispatch_world", 1);
-    assertThat(output).contains("HANG").contains("counts + ");
   }
 
   private static void onlyInFull() {
