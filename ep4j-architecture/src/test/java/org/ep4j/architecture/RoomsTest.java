@@ -50,6 +50,7 @@ class RoomsTest {
           relocation: wire memory group
           micrometer: observe
           jlama: group
+          moe: io
           wire.direct: wire wire.support memory group
           rdma.verbs: rdma.verbs.bindings rdma.verbs.ports wire wire.support memory observe group
           rdma.verbs.bindings: wire
@@ -143,7 +144,9 @@ class RoomsTest {
           name("micrometer"),
           List.of("io.micrometer.."),
           name("jlama"),
-          List.of("com.github.tjake..", "com.fasterxml.jackson.."));
+          List.of("com.github.tjake..", "com.fasterxml.jackson.."),
+          name("moe"),
+          List.of("com.fasterxml.jackson.."));
 
   /**
    * Arrows that point up. {@code Group.join} and {@code ThreadRanks} start what implements the

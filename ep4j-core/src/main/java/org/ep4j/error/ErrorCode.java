@@ -189,9 +189,10 @@ public enum ErrorCode {
 
   CHECKPOINT_MODEL(
       1060,
-      "The config.json of a checkpoint is missing or invalid, or describes another model than a"
-          + " Mixtral.",
-      "Pass the directory of a Mixtral checkpoint in Hugging Face's format."),
+      "A file of a checkpoint is missing or invalid, or describes another model than those that the"
+          + " module reads.",
+      "Pass the directory of a checkpoint in Hugging Face's format: a Mixtral for ep4j-jlama; a"
+          + " Mixtral, Qwen3-MoE or DeepSeek-V3 for ep4j-moe."),
 
   CHECKPOINT_TENSORS(
       1061,
@@ -202,6 +203,11 @@ public enum ErrorCode {
       1062,
       "A tensor of a checkpoint has another shape than its config.json describes.",
       "Use the config.json of these weights."),
+
+  MOE_SHAPE(
+      1063,
+      "Sizes of a Mixture-of-Experts layer are out of range, or do not fit its buffer or weights.",
+      "Pass shape, buffer and weights of one layer."),
 
   GROUP_SIZE(
       1100,

@@ -1,0 +1,135 @@
+package org.ep4j.moe;
+
+import java.util.stream.IntStream;
+import jdk.incubator.vector.FloatVector;
+import jdk.incubator.vector.IntVector;
+import jdk.incubator.vector.VectorMask;
+import jdk.incubator.vector.VectorOperators;
+import jdk.incubator.vector.VectorSpecies;
+
+/**
+ * SwiGLU, element by element: {@code silu(swished) * linear}, where {@code silu(v) = v *
+ * sigmoid(v)}. Shazeer, "GLU Variants Improve Transformer", 2020.
+ *
+ * <p>Only products, sums, quotients and fused multiply-adds, which IEEE 754 rounds the same way
+ * everywhere: results do not depend on the machine.
+ */
+final class Activation {
+  private static final VectorSpecies<Float> SPECIES = FloatVector.SPECIES_PREFERRED;
+  private static final VectorSpecies<Integer> INTS =
+      VectorSpecies.of(int.class, SPECIES.vectorShape());
+  private static final int LANES = SPECIES.length();
+
+  /** Elements of a task. */
+  private static final int BLOCK = 1 << 14;
+
+  /** Beyond these arguments, exp is not a normal number. */
+  private static final float LARGEST = 88;
+
+  private static final float LOG2_E = 0x1.715476p0f;
+
+  /** ln 2 in two parts: a product of the first with a small integer is exact. */
+  private static final float LN2_HIGH = 0x1.62e4p-1f;
+
+  private static final float LN2_LOW = (float) (0.6931471805599453 - 0x1.62e4p-1);
+
+  private static final int EXPONENT_BIAS = 127;
+  private static final int FRACTION_BITS = 23;
+
+  private Activation() {}
+
+  /** {@code exp(values[i])} in place, for i in [from, to). */
+  static void exp(float[] values, int from, int to) {
+    for (int i = from; i < to; i += LANES) {
+      VectorMask<Float> mask = SPECIES.indexInRange(i, to);
+      exp(FloatVector.fromArray(SPECIES, values, i, mask)).intoArray(values, i, mask);
+    }
+  }
+
+  /** {@code sigmoid(values[i])} in place, for i in [from, to). */
+  static void sigmoid(float[] values, int from, int to) {
+    for (int i = from; i < to; i += LANES) {
+      VectorMask<Float> mask = SPECIES.indexInRange(i, to);
+      sigmoid(FloatVector.fromArray(SPECIES, values, i, mask)).intoArray(values, i, mask);
+    }
+  }
+
+  /** Writes {@code silu(swished) * linear} to {@code out}; arrays of the same length. */
+  static void forward(float[] swished, float[] linear, float[] out) {
+    blocks(
+        out.length,
+        (i, mask) -> {
+          FloatVector g = FloatVector.fromArray(SPECIES, swished, i, mask);
+          FloatVector u = FloatVector.fromArray(SPECIES, linear, i, mask);
+          g.mul(sigmoid(g)).mul(u).intoArray(out, i, mask);
+        });
+  }
+
+  /**
+   * The gradients of both factors, in place of the factors.
+   *
+   * @param gradOfOut gradient of the result of {@link #forward}
+   */
+  static void backward(float[] swished, float[] linear, float[] gradOfOut) {
+    blocks(
+        gradOfOut.length,
+        (i, mask) -> {
+          FloatVector g = FloatVector.fromArray(SPECIES, swished, i, mask);
+          FloatVector u = FloatVector.fromArray(SPECIES, linear, i, mask);
+          FloatVector grad = FloatVector.fromArray(SPECIES, gradOfOut, i, mask);
+          FloatVector s = sigmoid(g);
+          FloatVector silu = g.mul(s);
+          // silu' = s + silu * (1 - s)
+          FloatVector slope = silu.fma(s.neg().add(1), s);
+          grad.mul(u).mul(slope).intoArray(swished, i, mask);
+          grad.mul(silu).intoArray(linear, i, mask);
+        });
+  }
+
+  @FunctionalInterface
+  private interface VectorTask {
+    void run(int i, VectorMask<Float> mask);
+  }
+
+  private static void blocks(int length, VectorTask task) {
+    IntStream.range(0, (length + BLOCK - 1) / BLOCK)
+        .parallel()
+        .forEach(
+            block -> {
+              int end = Math.min(length, (block + 1) * BLOCK);
+              for (int i = block * BLOCK; i < end; i += LANES) {
+                task.run(i, SPECIES.indexInRange(i, end));
+              }
+            });
+  }
+
+  private static FloatVector sigmoid(FloatVector x) {
+    FloatVector one = FloatVector.broadcast(SPECIES, 1);
+    return one.div(exp(x.neg()).add(one));
+  }
+
+  /**
+   * exp(n ln 2 + r) = 2^n exp(r) with |r| at most ln 2 / 2; exp(r) by the first nine terms of its
+   * series, whose remainder is below 3e-10 there.
+   */
+  private static FloatVector exp(FloatVector x) {
+    FloatVector bounded = x.min(LARGEST).max(-LARGEST + 1);
+    // Adding and taking away 1.5 * 2^23 rounds to an integer.
+    float rounding = 0x1.8p23f;
+    FloatVector n = bounded.mul(LOG2_E).add(rounding).sub(rounding);
+    FloatVector r = n.fma(FloatVector.broadcast(SPECIES, -LN2_HIGH), bounded);
+    r = n.fma(FloatVector.broadcast(SPECIES, -LN2_LOW), r);
+    FloatVector sum = FloatVector.broadcast(SPECIES, 1 / 40320f);
+    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 5040f));
+    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 720f));
+    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 120f));
+    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 24f));
+    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 6f));
+    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 2f));
+    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1));
+    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1));
+    IntVector exponent =
+        ((IntVector) n.convertShape(VectorOperators.F2I, INTS, 0)).add(EXPONENT_BIAS);
+    return sum.mul(exponent.lanewise(VectorOperators.LSHL, FRACTION_BITS).reinterpretAsFloats());
+  }
+}

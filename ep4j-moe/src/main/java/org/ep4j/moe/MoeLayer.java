@@ -1,0 +1,270 @@
+package org.ep4j.moe;
+
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
+import org.ep4j.DispatchHandle;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.GroupedDispatch;
+import org.ep4j.Tokens;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.FloatConversions;
+import org.ep4j.tensor.Tensor;
+
+/**
+ * A Mixture-of-Experts layer whose experts are spread over ranks, in FP32 on the host: router,
+ * dispatch, SwiGLU experts, weighted combine, shared expert.
+ *
+ * <p>A token's result has the same bits on any number of ranks, with any placement of experts and
+ * any other tokens in the batch: products add in a fixed order, and combines in the order of
+ * experts. Gradients of experts depend on the order of tokens over all ranks, and on nothing else.
+ *
+ * <p>Layers of one shape share a buffer. Methods are collective: all ranks call them in the same
+ * order, a rank without tokens with [0, H]. One thread at a time uses a buffer.
+ */
+public final class MoeLayer {
+  private static final CombineOptions BY_EXPERTS =
+      CombineOptions.builder().order(CombineOrder.EXPERT).build();
+
+  private final ExpertBuffer buffer;
+  private final MoeShape shape;
+  private final DType rowType;
+  private final Router router;
+  private final List<Expert> experts = new ArrayList<>();
+  private final Optional<Expert> shared;
+  private LayerTimes times = LayerTimes.NONE;
+
+  /**
+   * @param buffer of {@link #bufferConfig}, or with other settings of the host engine
+   * @param weights copied to FP32
+   * @throws InvalidArgumentException if buffer, shape and weights do not fit together
+   */
+  public MoeLayer(ExpertBuffer buffer, MoeShape shape, MoeWeights weights) {
+    this.buffer = buffer;
+    this.shape = shape;
+    BufferConfig config = buffer.config();
+    check("buffer.engine", config.engine(), EngineName.HOST);
+    check("buffer.hidden", config.hidden(), shape.hidden());
+    check("buffer.topK", config.topK(), shape.router().topK());
+    check("buffer.experts", config.experts(), shape.router().experts());
+    check(
+        "buffer.highThroughput.layouts",
+        config
+            .highThroughput()
+            .filter(ht -> ht.layouts().contains(Layout.EXPERT_MAJOR))
+            .isPresent(),
+        true);
+    rowType = config.highThroughput().orElseThrow().rowDType();
+    ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
+    check("weights.experts", weights.experts().size(), placement.localExperts(buffer.rank()));
+    check("weights.shared", weights.shared().isPresent(), shape.sharedIntermediate() > 0);
+    router = new Router(shape.router(), weights.router(), weights.bias(), shape.hidden());
+    for (ExpertWeights expert : weights.experts()) {
+      experts.add(
+          new Expert(
+              "experts[" + experts.size() + "]", expert, shape.hidden(), shape.intermediate()));
+    }
+    shared =
+        weights
+            .shared()
+            .map(w -> new Expert("shared", w, shape.hidden(), shape.sharedIntermediate()));
+  }
+
+  private static void check(String argument, Object value, Object expected) {
+    if (!value.equals(expected)) {
+      throw new InvalidArgumentException(
+          ErrorCode.MOE_SHAPE,
+          argument,
+          String.valueOf(value),
+          String.valueOf(expected),
+          "use buffer, shape and weights of one layer");
+    }
+  }
+
+  /**
+   * Settings of a buffer for such layers: experts in blocks, FP32 rows.
+   *
+   * @param maxTokens most tokens of a rank
+   */
+  public static BufferConfig.Builder bufferConfig(MoeShape shape, int ranks, int maxTokens) {
+    return BufferConfig.builder()
+        .engine(EngineName.HOST)
+        .hidden(shape.hidden())
+        .topK(shape.router().topK())
+        .placement(ExpertPlacement.blocks(shape.router().experts(), ranks))
+        .highThroughput(
+            HighThroughputConfig.builder()
+                .maxTokens(maxTokens)
+                .rowDType(DType.FP32)
+                .layouts(Layout.EXPERT_MAJOR)
+                .build());
+  }
+
+  /**
+   * The layer's result, FP32 [T, H] on the heap.
+   *
+   * @param x this rank's tokens, [T, H] of a floating-point type in host memory
+   */
+  public Tensor forward(Tensor x) {
+    try (ForwardPass pass = forward(x, false)) {
+      return pass.y();
+    }
+  }
+
+  /** As {@link #forward}, and keeps what {@link #backward} needs. */
+  public ForwardPass forwardForTraining(Tensor x) {
+    return forward(x, true);
+  }
+
+  /** Durations of the last forward pass on this rank. */
+  public LayerTimes times() {
+    return times;
+  }
+
+  /** Durations between calls. */
+  private static final class Clock {
+    private long last = System.nanoTime();
+
+    long lap() {
+      long now = System.nanoTime();
+      long lap = now - last;
+      last = now;
+      return lap;
+    }
+  }
+
+  private ForwardPass forward(Tensor x, boolean keeps) {
+    var clock = new Clock();
+    Matrix tokens = Expert.matrix("x", x, Math.toIntExact(x.size(0)), shape.hidden());
+    Router.Choices choices = router.choose(tokens);
+    long route = clock.lap();
+    GroupedDispatch received = buffer.dispatchGrouped(rows(tokens), choices.routing());
+    long dispatch = clock.lap();
+    DispatchHandle handle = received.handle();
+    try {
+      Tensor results = received.combineInput(rowType);
+      float[] rowWeights = received.rowWeights().toFloatArray();
+      List<ForwardPass.OfExpert> passes = new ArrayList<>();
+      for (int local = 0; local < experts.size(); local++) {
+        int from = Math.toIntExact(received.expertOffsets().getLong(local));
+        int count = received.counts().getInt(local);
+        if (count > 0) {
+          Matrix group = values(received.x().rows(from, from + count));
+          ForwardPass.OfExpert pass = pass(experts.get(local), local, from, group);
+          write(pass.out(), results, from);
+          if (keeps) {
+            passes.add(pass);
+          }
+        }
+      }
+      long ofExperts = clock.lap();
+      List<ForwardPass.OfExpert> ofShared =
+          shared.map(expert -> pass(expert, 0, 0, tokens)).stream().toList();
+      long sharedExpert = clock.lap();
+      CombineOptions.Builder options = BY_EXPERTS.toBuilder().applyWeights(true);
+      ofShared.forEach(pass -> options.bias(rows(pass.out())));
+      Tensor sums = buffer.combine(results, handle, options.build()).x();
+      Tensor y = Tensor.of(sums.toFloatArray(), tokens.rows(), shape.hidden());
+      times = new LayerTimes(route, dispatch, ofExperts, sharedExpert, clock.lap());
+      return new ForwardPass(y, tokens, choices, handle, rowWeights, passes, ofShared);
+    } catch (RuntimeException e) {
+      handle.close();
+      throw e;
+    }
+  }
+
+  private static ForwardPass.OfExpert pass(Expert expert, int local, int from, Matrix group) {
+    Expert.Activations activations = expert.activate(group);
+    Matrix out = Matrix.zeros(group.rows(), group.columns());
+    expert.forward(activations, out);
+    return new ForwardPass.OfExpert(local, from, activations, out);
+  }
+
+  /**
+   * The gradients of a forward pass, along its routes.
+   *
+   * @param pass of this layer, used once; closed by this call
+   * @param gradOfY gradient of {@link ForwardPass#y}, [T, H]
+   */
+  public MoeGradients backward(ForwardPass pass, Tensor gradOfY) {
+    try (pass) {
+      Matrix tokens = pass.x;
+      Matrix grad = Expert.matrix("gradOfY", gradOfY, tokens.rows(), shape.hidden());
+      GroupedDispatch received = buffer.dispatchGrouped(Tokens.of(rows(grad)), pass.handle);
+      Tensor gradients = received.x();
+      Tensor results = received.combineInput(rowType);
+      var gradOfRowWeights = new float[Math.toIntExact(received.rows())];
+      List<ExpertWeights> ofExperts = new ArrayList<>();
+      for (Expert expert : experts) {
+        ofExperts.add(expert.zeroGradients());
+      }
+      for (ForwardPass.OfExpert expert : pass.experts) {
+        int rows = expert.out().rows();
+        Matrix group = values(gradients.rows(expert.from(), expert.from() + rows));
+        for (int row = 0; row < rows; row++) {
+          gradOfRowWeights[expert.from() + row] = dot(expert.out(), group, row);
+          // The weight of a row: combine multiplied its result by it.
+          scale(group, row, pass.rowWeights[expert.from() + row]);
+        }
+        Matrix gradOfX = Matrix.zeros(rows, shape.hidden());
+        ofExperts.set(
+            expert.local(),
+            experts.get(expert.local()).backward(expert.activations(), group, gradOfX));
+        write(gradOfX, results, expert.from());
+      }
+      CombineOptions withWeights =
+          BY_EXPERTS.toBuilder()
+              .topkWeights(Tensor.of(gradOfRowWeights, gradOfRowWeights.length))
+              .build();
+      var back = buffer.combine(results, pass.handle, withWeights);
+      Matrix gradOfX = Matrix.of(back.x().toFloatArray(), tokens.rows(), shape.hidden());
+      Tensor ofRouter =
+          router.backward(tokens, pass.choices, back.topkWeights().toFloatArray(), gradOfX);
+      Optional<ExpertWeights> ofShared =
+          pass.shared.stream()
+              .map(s -> shared.orElseThrow().backward(s.activations(), grad, gradOfX))
+              .findFirst();
+      return new MoeGradients(Expert.tensor(gradOfX), ofRouter, ofExperts, ofShared);
+    }
+  }
+
+  /** Rows in the type in which they travel. */
+  private Tensor rows(Matrix matrix) {
+    return Tensor.fromFloats(matrix.values(), rowType, matrix.rows(), matrix.columns());
+  }
+
+  private static Matrix values(Tensor rows) {
+    return Matrix.of(
+        rows.toFloatArray(), Math.toIntExact(rows.size(0)), Math.toIntExact(rows.size(1)));
+  }
+
+  private void write(Matrix matrix, Tensor target, int from) {
+    MemorySegment segment = target.rows(from, from + matrix.rows()).segment();
+    FloatConversions.fromFloats(matrix.values(), rowType, segment);
+  }
+
+  private static float dot(Matrix left, Matrix right, int row) {
+    float sum = 0;
+    for (int i = row * left.columns(); i < (row + 1) * left.columns(); i++) {
+      sum = Math.fma(left.values()[i], right.values()[i], sum);
+    }
+    return sum;
+  }
+
+  private static void scale(Matrix matrix, int row, float factor) {
+    for (int i = row * matrix.columns(); i < (row + 1) * matrix.columns(); i++) {
+      matrix.values()[i] *= factor;
+    }
+  }
+}

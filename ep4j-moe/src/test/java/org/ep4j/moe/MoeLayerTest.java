@@ -1,0 +1,300 @@
+package org.ep4j.moe;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.nio.FloatBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import java.util.Random;
+import java.util.stream.Stream;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.assertj.core.data.Offset;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
+import org.ep4j.config.Layout;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.group.Group;
+import org.ep4j.group.ThreadRanks;
+import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.Tensor;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** Ranks as threads, against plain arithmetic. */
+class MoeLayerTest {
+  private static final int HIDDEN = 24;
+  private static final int TOKENS = 37;
+
+  /** As in Mixtral, Qwen3-MoE and DeepSeek-V3. */
+  static Stream<MoeShape> shapes() {
+    return Stream.of(
+        new MoeShape(HIDDEN, 20, 0, RouterConfig.softmax(8, 2)),
+        new MoeShape(
+            HIDDEN, 17, 0, new RouterConfig(12, 3, RouterConfig.Scores.SOFTMAX, false, 1, 4, 2)),
+        new MoeShape(HIDDEN, 16, 32, RouterConfig.sigmoid(12, 4, 4, 2, 2.5f)));
+  }
+
+  private record OfRank(float[] y, MoeGradients gradients) {}
+
+  /** Results of all ranks. */
+  private record World(List<OfRank> ofRanks) {
+    float[] y() {
+      return joined(ofRanks.stream().map(OfRank::y).toList());
+    }
+
+    float[] gradOfX() {
+      return joined(ofRanks.stream().map(rank -> rank.gradients().x().toFloatArray()).toList());
+    }
+
+    /** In the order of experts, the same for any number of ranks. */
+    float[] gradOfExperts() {
+      List<float[]> all = new ArrayList<>();
+      for (OfRank rank : ofRanks) {
+        for (ExpertWeights expert : rank.gradients().experts()) {
+          all.add(expert.w1().toFloatArray());
+          all.add(expert.w3().toFloatArray());
+          all.add(expert.w2().toFloatArray());
+        }
+      }
+      return joined(all);
+    }
+
+    private static float[] joined(List<float[]> parts) {
+      int length = parts.stream().mapToInt(part -> part.length).sum();
+      FloatBuffer all = FloatBuffer.allocate(length);
+      parts.forEach(all::put);
+      return all.array();
+    }
+  }
+
+  @ParameterizedTest
+  @MethodSource("shapes")
+  void resultsAreThoseOfPlainArithmeticWithTheSameBitsOnAnyNumberOfRanks(MoeShape shape) {
+    var plain = new PlainMoe(shape, 1);
+    float[] x = PlainMoe.values(new Random(2), TOKENS * HIDDEN, 3);
+    float[] grad = PlainMoe.values(new Random(3), TOKENS * HIDDEN, 3);
+    World first = run(plain, x, grad, 1);
+    assertPlain(plain, x, first.y());
+    assertGradients(plain, x, grad, first);
+    for (int ranks = 2; ranks <= 4; ranks++) {
+      World world = run(plain, x, grad, ranks);
+      assertThat(world.y()).containsExactly(first.y());
+      assertThat(world.gradOfX()).containsExactly(first.gradOfX());
+      assertThat(world.gradOfExperts()).containsExactly(first.gradOfExperts());
+    }
+  }
+
+  /** Ranks share the tokens in order; the last of three has none. */
+  private static World run(PlainMoe plain, float[] x, float[] grad, int ranks) {
+    int shares = ranks == 3 ? 2 : ranks;
+    List<OfRank> results =
+        ThreadRanks.call(
+            ranks,
+            group -> {
+              int from = Math.min(shares, group.rank()) * TOKENS / shares * HIDDEN;
+              int to = Math.min(shares, group.rank() + 1) * TOKENS / shares * HIDDEN;
+              try (ExpertBuffer buffer = open(group, plain.shape)) {
+                MoeLayer layer = layer(buffer, plain, group);
+                ForwardPass pass = layer.forwardForTraining(part(x, from, to));
+                float[] y = pass.y().toFloatArray();
+                assertThat(layer.forward(part(x, from, to)).toFloatArray()).containsExactly(y);
+                return new OfRank(y, layer.backward(pass, part(grad, from, to)));
+              }
+            });
+    return new World(results);
+  }
+
+  private static ExpertBuffer open(Group group, MoeShape shape) {
+    return ExpertBuffer.open(group, MoeLayer.bufferConfig(shape, group.size(), TOKENS).build());
+  }
+
+  private static MoeLayer layer(ExpertBuffer buffer, PlainMoe plain, Group group) {
+    var placement = ExpertPlacement.blocks(plain.shape.router().experts(), group.size());
+    return new MoeLayer(buffer, plain.shape, plain.weights(placement, group.rank()));
+  }
+
+  private static Tensor part(float[] values, int from, int to) {
+    return Tensor.of(Arrays.copyOfRange(values, from, to), (to - from) / HIDDEN, HIDDEN);
+  }
+
+  private static void assertPlain(PlainMoe plain, float[] x, float[] y) {
+    for (int token = 0; token < TOKENS; token++) {
+      double[] expected = plain.forward(token(x, token));
+      double largest = Arrays.stream(expected).map(Math::abs).max().orElseThrow();
+      for (int h = 0; h < HIDDEN; h++) {
+        assertThat((double) y[token * HIDDEN + h])
+            .isCloseTo(expected[h], Offset.offset(2e-6 * largest));
+      }
+    }
+  }
+
+  /** Derivatives of {@code sum(y * grad)} against differences of plain results. */
+  private static void assertGradients(PlainMoe plain, float[] x, float[] grad, World world) {
+    var random = new Random(4);
+    Losses losses = new Losses(plain, x, grad);
+    MoeGradients gradients = world.ofRanks().getFirst().gradients();
+    losses.check(random, x, gradients.x());
+    losses.check(random, plain.router, gradients.router());
+    for (int e = 0; e < plain.experts.size(); e++) {
+      losses.check(random, plain.experts.get(e), gradients.experts().get(e));
+    }
+    gradients.shared().ifPresent(shared -> losses.check(random, plain.shared, shared));
+  }
+
+  /** The loss as a function of parameters, which tests change for a moment. */
+  private record Losses(PlainMoe plain, float[] x, float[] grad) {
+    private double loss() {
+      double loss = 0;
+      for (int token = 0; token < TOKENS; token++) {
+        double[] y = plain.forward(token(x, token));
+        for (int h = 0; h < HIDDEN; h++) {
+          loss += y[h] * grad[token * HIDDEN + h];
+        }
+      }
+      return loss;
+    }
+
+    void check(Random random, float[][] matrices, ExpertWeights gradients) {
+      check(random, matrices[0], gradients.w1());
+      check(random, matrices[1], gradients.w3());
+      check(random, matrices[2], gradients.w2());
+    }
+
+    void check(Random random, float[] parameters, Tensor gradient) {
+      float[] values = gradient.toFloatArray();
+      assertThat(values).hasSameSizeAs(parameters);
+      for (int i = 0; i < 6; i++) {
+        int at = random.nextInt(parameters.length);
+        float kept = parameters[at];
+        float step = 1 / 4096f;
+        parameters[at] = kept + step;
+        double above = loss();
+        double width = parameters[at];
+        parameters[at] = kept - step;
+        width -= parameters[at];
+        double slope = (above - loss()) / width;
+        parameters[at] = kept;
+        assertThat((double) values[at])
+            .isCloseTo(slope, Offset.offset(1e-4 * (1 + Math.abs(slope))));
+      }
+    }
+  }
+
+  private static float[] token(float[] x, int token) {
+    return Arrays.copyOfRange(x, token * HIDDEN, (token + 1) * HIDDEN);
+  }
+
+  @Test
+  void rowsMayTravelInBf16() {
+    var shape = new MoeShape(HIDDEN, 16, 32, RouterConfig.softmax(8, 2));
+    var plain = new PlainMoe(shape, 5);
+    float[] x = PlainMoe.values(new Random(6), TOKENS * HIDDEN, 3);
+    List<float[]> results =
+        ThreadRanks.call(
+            2,
+            group -> {
+              BufferConfig config =
+                  MoeLayer.bufferConfig(shape, 2, TOKENS)
+                      .highThroughput(
+                          HighThroughputConfig.builder()
+                              .maxTokens(TOKENS)
+                              .layouts(Layout.EXPERT_MAJOR)
+                              .build())
+                      .build();
+              assertThat(config.highThroughput().orElseThrow().rowDType()).isEqualTo(DType.BF16);
+              try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+                return layer(buffer, plain, group).forward(part(x, 0, x.length)).toFloatArray();
+              }
+            });
+    assertThat(results.get(1)).containsExactly(results.get(0));
+    for (int token = 0; token < TOKENS; token++) {
+      double[] expected = plain.forward(token(x, token));
+      double largest = Arrays.stream(expected).map(Math::abs).max().orElseThrow();
+      for (int h = 0; h < HIDDEN; h++) {
+        assertThat((double) results.get(0)[token * HIDDEN + h])
+            .isCloseTo(expected[h], Offset.offset(largest / 32));
+      }
+    }
+  }
+
+  @Test
+  void whatDoesNotFitTogetherIsRefused() {
+    var shape = new MoeShape(HIDDEN, 16, 0, RouterConfig.softmax(8, 2));
+    var plain = new PlainMoe(shape, 7);
+    ThreadRanks.run(
+        1,
+        group -> {
+          ExpertPlacement placement = ExpertPlacement.blocks(8, 1);
+          MoeWeights weights = plain.weights(placement, 0);
+          try (ExpertBuffer buffer = open(group, shape)) {
+            refused(
+                () -> new MoeLayer(buffer, other(HIDDEN + 8, 16, 0, 8, 2), weights),
+                "buffer.hidden");
+            refused(() -> new MoeLayer(buffer, other(HIDDEN, 16, 0, 8, 3), weights), "buffer.topK");
+            refused(
+                () -> new MoeLayer(buffer, other(HIDDEN, 16, 0, 9, 2), weights), "buffer.experts");
+            refused(
+                () -> new MoeLayer(buffer, other(HIDDEN, 17, 0, 8, 2), weights), "experts[0].w1");
+            refused(
+                () -> new MoeLayer(buffer, other(HIDDEN, 16, 5, 8, 2), weights), "weights.shared");
+            var fewer = weights.experts().subList(1, 8);
+            refused(
+                () -> new MoeLayer(buffer, shape, with(weights, weights.bias(), fewer)),
+                "weights.experts");
+            refused(
+                () ->
+                    new MoeLayer(
+                        buffer,
+                        shape,
+                        with(weights, Optional.of(Tensor.of(new float[8], 8)), weights.experts())),
+                "bias");
+            var layer = new MoeLayer(buffer, shape, weights);
+            refused(() -> layer.forward(Tensor.of(new float[25], 1, 25)), "x");
+            refused(() -> layer.forward(Tensor.of(new int[HIDDEN], 1, HIDDEN)), "x");
+          }
+          try (ExpertBuffer flat =
+              ExpertBuffer.open(
+                  group, MoeLayer.bufferConfig(shape, 1, 4).highThroughput(4).build())) {
+            refused(() -> new MoeLayer(flat, shape, weights), "buffer.highThroughput.layouts");
+          }
+        });
+  }
+
+  private static MoeShape other(int hidden, int intermediate, int shared, int experts, int topK) {
+    return new MoeShape(hidden, intermediate, shared, RouterConfig.softmax(experts, topK));
+  }
+
+  private static MoeWeights with(
+      MoeWeights weights, Optional<Tensor> bias, List<ExpertWeights> experts) {
+    return new MoeWeights(weights.router(), bias, experts, weights.shared());
+  }
+
+  @Test
+  void routersThatCannotChooseAreRefused() {
+    refused(() -> RouterConfig.softmax(0, 1), "experts");
+    refused(() -> RouterConfig.softmax(8, 9), "topK");
+    refused(() -> RouterConfig.sigmoid(12, 2, 5, 1, 1), "groups");
+    refused(() -> RouterConfig.sigmoid(12, 4, 4, 1, 1), "topK");
+    refused(() -> RouterConfig.sigmoid(4, 1, 4, 1, 1), "groups");
+    refused(() -> RouterConfig.sigmoid(12, 2, 4, 5, 1), "topGroups");
+    refused(() -> RouterConfig.sigmoid(12, 2, 4, 2, Float.NaN), "scale");
+    refused(() -> new MoeShape(0, 4, 0, RouterConfig.softmax(8, 2)), "hidden");
+  }
+
+  private static void refused(ThrowingCallable call, String argument) {
+    assertThatThrownBy(call)
+        .isInstanceOfSatisfying(
+            InvalidArgumentException.class,
+            e -> {
+              assertThat(e.errorCode()).isEqualTo(ErrorCode.MOE_SHAPE);
+              assertThat(e.argument()).isEqualTo(argument);
+            });
+  }
+}
