@@ -10,6 +10,7 @@ module org.ep4j.cli {
   requires org.ep4j;
   requires org.ep4j.bench;
   requires org.ep4j.cuda;
+  requires org.ep4j.moe;
   requires org.ep4j.nccl;
   requires org.ep4j.rdma;
   requires org.ep4j.verify;

@@ -34,6 +34,11 @@ final class HelpText {
               "ep4j bench proxy",
               List.of("ep4j bench proxy --threads 1,2 --batch 1 --json p.json")),
           Map.entry(
+              "ep4j bench moe",
+              List.of(
+                  "ep4j bench moe",
+                  "ep4j bench moe --ranks 4 --tokens 64 --hidden 2048 --experts 64 --topk 8")),
+          Map.entry(
               "ep4j bench put",
               List.of("ep4j bench put --backend direct,nccl", "ep4j bench put --sizes 1024,65536")),
           Map.entry(

@@ -30,8 +30,14 @@ import picocli.CommandLine.Spec;
 @Command(
     name = "bench",
     sortOptions = false,
-    subcommands = {NvlinkCommand.class, ProxyCommand.class, PutCommand.class, WireCommand.class},
-    synopsisSubcommandLabel = "[nvlink|proxy|put|wire]",
+    subcommands = {
+      MoeCommand.class,
+      NvlinkCommand.class,
+      ProxyCommand.class,
+      PutCommand.class,
+      WireCommand.class
+    },
+    synopsisSubcommandLabel = "[moe|nvlink|proxy|put|wire]",
     description = {
       "Measure dispatch and combine, high throughput (ht), low latency (ll) or both (all).",
       "",

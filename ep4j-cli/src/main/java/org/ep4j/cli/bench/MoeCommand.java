@@ -1,0 +1,121 @@
+package org.ep4j.cli.bench;
+
+import java.util.concurrent.Callable;
+import org.ep4j.cli.CommandSpecs;
+import org.ep4j.cli.HelpGroup;
+import org.ep4j.cli.launch.WorldOptions;
+import org.ep4j.cli.text.OutputFile;
+import org.ep4j.moe.MoeShape;
+import org.ep4j.moe.RouterConfig;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
+import picocli.CommandLine.Model.CommandSpec;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Spec;
+
+/** Measures a Mixture-of-Experts layer on the host. */
+@Command(
+    name = "moe",
+    sortOptions = false,
+    description = {
+      "Measure a Mixture-of-Experts layer on the host, in FP32: router, dispatch, experts, combine.",
+      "",
+      "Random weights and tokens, softmax over all experts. Before the timing, tokens of each rank"
+          + " are compared with plain arithmetic of double precision. A time is the median on the"
+          + " slowest rank; dispatch and combine include waits for other ranks.",
+      ""
+    })
+final class MoeCommand implements Callable<Integer> {
+  private static final int MAX_ITERATIONS = 100_000;
+
+  @HelpGroup(HelpGroup.RANKS)
+  @Option(
+      names = "--ranks",
+      paramLabel = "N",
+      description = "Number of ranks; default: the number of cores, 2 to 4.")
+  private @Nullable Integer ranks;
+
+  @Mixin private WorldOptions world = new WorldOptions();
+
+  @HelpGroup(HelpGroup.LOAD)
+  @Option(
+      names = "--tokens",
+      defaultValue = "256",
+      paramLabel = "N",
+      description = "Tokens of each rank; default ${DEFAULT-VALUE}.")
+  private int tokens;
+
+  @HelpGroup(HelpGroup.LOAD)
+  @Option(
+      names = "--hidden",
+      defaultValue = "1024",
+      paramLabel = "N",
+      description = "Elements of a token; default ${DEFAULT-VALUE}.")
+  private int hidden;
+
+  @HelpGroup(HelpGroup.LOAD)
+  @Option(
+      names = "--intermediate",
+      defaultValue = "512",
+      paramLabel = "N",
+      description = "Elements between the matrices of an expert; default ${DEFAULT-VALUE}.")
+  private int intermediate;
+
+  @HelpGroup(HelpGroup.LOAD)
+  @Option(
+      names = "--experts",
+      defaultValue = "32",
+      paramLabel = "N",
+      description = "Experts of all ranks; default ${DEFAULT-VALUE}.")
+  private int experts;
+
+  @HelpGroup(HelpGroup.LOAD)
+  @Option(
+      names = "--topk",
+      defaultValue = "4",
+      paramLabel = "N",
+      description = "Experts of each token; default ${DEFAULT-VALUE}.")
+  private int topk;
+
+  @HelpGroup(HelpGroup.TIMING)
+  @Option(
+      names = "--iterations",
+      defaultValue = "0",
+      paramLabel = "N",
+      description = "Timed iterations; default: as many as take about two seconds, at least 5.")
+  private int iterations;
+
+  @HelpGroup(HelpGroup.TIMING)
+  @Option(
+      names = "--warmup",
+      defaultValue = "-1",
+      paramLabel = "N",
+      description = "Untimed iterations; default: until the layer stops becoming faster.")
+  private int warmup;
+
+  @Mixin private JsonOption json = new JsonOption();
+
+  @Spec private @Nullable CommandSpec spec;
+
+  @Override
+  public Integer call() throws Exception {
+    CommandSpec command = CommandSpecs.require(spec);
+    CommandSpecs.checkValue(spec, tokens > 0, "--tokens", tokens, "at least 1");
+    CommandSpecs.checkValue(
+        spec,
+        iterations >= 0 && iterations <= MAX_ITERATIONS,
+        "--iterations",
+        iterations,
+        "0 to " + MAX_ITERATIONS);
+    int count = ranks == null ? BenchCommand.hostRanks() : ranks;
+    CommandSpecs.checkValue(
+        spec, count > 0 && count <= experts, "--ranks", count, "1 to the number of experts");
+    MoeShape shape = new MoeShape(hidden, intermediate, 0, RouterConfig.softmax(experts, topk));
+    OutputFile artifact = json.file(spec);
+    // More input sets would measure the same: experts read their weights from memory.
+    MoeSession session =
+        new MoeSession(shape, tokens, new IterationPlan(iterations, warmup, 1), artifact);
+    return world.run(command, count, session::run);
+  }
+}

@@ -1,0 +1,58 @@
+package org.ep4j.cli.bench;
+
+import java.util.function.IntFunction;
+import java.util.stream.IntStream;
+import org.ep4j.moe.ExpertWeights;
+import org.ep4j.moe.MoeShape;
+import org.ep4j.tensor.Tensor;
+
+/**
+ * A layer with normalized softmax scores in plain arithmetic of double precision, token by token.
+ *
+ * @param experts makes the weights of an expert
+ */
+record PlainLayer(MoeShape shape, Tensor router, IntFunction<ExpertWeights> experts) {
+  /** The result of a token. */
+  double[] forward(float[] x) {
+    int count = shape.router().experts();
+    float[] matrix = router.toFloatArray();
+    double[] logits = IntStream.range(0, count).mapToDouble(e -> dot(matrix, e, x)).toArray();
+    int[] chosen =
+        IntStream.range(0, count)
+            .boxed()
+            .sorted((a, b) -> Double.compare(logits[b], logits[a]))
+            .limit(shape.router().topK())
+            .mapToInt(e -> e)
+            .toArray();
+    double sum = 0;
+    for (int e : chosen) {
+      sum += Math.exp(logits[e]);
+    }
+    var y = new double[x.length];
+    for (int e : chosen) {
+      add(y, Math.exp(logits[e]) / sum, experts.apply(e), x);
+    }
+    return y;
+  }
+
+  private void add(double[] y, double weight, ExpertWeights expert, float[] x) {
+    float[] w1 = expert.w1().toFloatArray();
+    float[] w3 = expert.w3().toFloatArray();
+    float[] w2 = expert.w2().toFloatArray();
+    for (int i = 0; i < shape.intermediate(); i++) {
+      double swished = dot(w1, i, x);
+      double inner = swished / (1 + Math.exp(-swished)) * dot(w3, i, x);
+      for (int h = 0; h < y.length; h++) {
+        y[h] += weight * inner * w2[h * shape.intermediate() + i];
+      }
+    }
+  }
+
+  private static double dot(float[] matrix, int row, float[] x) {
+    double sum = 0;
+    for (int h = 0; h < x.length; h++) {
+      sum += (double) matrix[row * x.length + h] * x[h];
+    }
+    return sum;
+  }
+}

@@ -1,0 +1,48 @@
+package org.ep4j.cli.bench;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import org.ep4j.cli.CommandLineRun;
+import org.ep4j.cli.ExitCodes;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class MoeCommandTest {
+  private static final String SMALL =
+      "--ranks 2 --tokens 6 --hidden 40 --intermediate 24 --experts 8 --topk 2 --iterations 2"
+          + " --warmup 1";
+
+  @TempDir Path scratch;
+
+  private static CommandLineRun bench(String arguments) {
+    return CommandLineRun.of(("bench moe " + arguments).split(" ", -1));
+  }
+
+  @Test
+  void theLayerIsVerifiedAndItsPartsAreTimed() throws Exception {
+    Path file = scratch.resolve("moe.json");
+    CommandLineRun run = bench("--threads " + SMALL + " --json " + file);
+
+    assertThat(run.err()).isEmpty();
+    assertThat(run.code()).isEqualTo(ExitCodes.OK);
+    assertThat(run.out())
+        .contains("2 ranks, 6 tokens each, hidden 40, intermediate 24, top 2 of 8 experts")
+        .contains("route", "dispatch", "experts", "combine", "layer", "tokens/s")
+        .contains("verified: 3 tokens of each rank");
+    assertThat(Files.readString(file))
+        .contains("\"iterations\" : 2", "\"experts_us\"", "\"layer_us\"", "\"experts_gflops\"");
+  }
+
+  @Test
+  void numbersOutOfRangeAreNamed() {
+    CommandLineRun run = bench("--threads --ranks 9 --experts 8 --topk 2");
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("--ranks = 9; it must be 1 to the number of experts");
+
+    run = bench("--threads --ranks 1 --experts 8 --topk 9");
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("EP4J-1063: topK = 9; it must be 1 to 8");
+  }
+}
