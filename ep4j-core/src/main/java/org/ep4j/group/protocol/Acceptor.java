@@ -26,7 +26,10 @@ public final class Acceptor implements Reactor.Handler {
   static final Duration AUTHENTICATION_TIMEOUT = Duration.ofSeconds(5);
 
   private static final Logger LOG = System.getLogger("org.ep4j.group");
-  private static final int MAX_UNAUTHENTICATED = 256;
+
+  /** Unauthenticated connections beside those of the ranks, which may all connect at once. */
+  private static final int STRANGERS = 256;
+
   private static final byte[] NOT_HTTP =
       """
       HTTP/1.0 400 Bad Request\r
@@ -43,17 +46,20 @@ public final class Acceptor implements Reactor.Handler {
   private final JobKey secretKey;
   private final Frames.Purpose purpose;
   private final Consumer<FrameConnection> admit;
+  private final int maxUnauthenticated;
   private final LinkedHashSet<FrameConnection> unauthenticated = new LinkedHashSet<>();
 
   /**
    * Starts listening.
    *
    * @param address where to listen; port 0 for any free port
+   * @param ranks number of ranks of the job
    * @param admit receives each authenticated connection, and sets its listener
    */
   public Acceptor(
       Reactor reactor,
       InetSocketAddress address,
+      int ranks,
       JobKey secretKey,
       Frames.Purpose purpose,
       Consumer<FrameConnection> admit)
@@ -62,10 +68,11 @@ public final class Acceptor implements Reactor.Handler {
     this.secretKey = secretKey;
     this.purpose = purpose;
     this.admit = admit;
+    this.maxUnauthenticated = ranks + STRANGERS;
     channel = ServerSocketChannel.open();
     boolean done = false;
     try {
-      channel.bind(address, MAX_UNAUTHENTICATED);
+      channel.bind(address, maxUnauthenticated);
       channel.configureBlocking(false);
       key = reactor.register(channel, SelectionKey.OP_ACCEPT, this);
       done = true;
@@ -108,7 +115,7 @@ public final class Acceptor implements Reactor.Handler {
     }
     connection.trustBefore(Deadline.after(AUTHENTICATION_TIMEOUT));
     unauthenticated.add(connection);
-    if (unauthenticated.size() > MAX_UNAUTHENTICATED) {
+    if (unauthenticated.size() > maxUnauthenticated) {
       FrameConnection oldest = unauthenticated.getFirst();
       unauthenticated.remove(oldest);
       oldest.close();

@@ -29,7 +29,8 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>Afterwards the coordinator sends every part of a collective and every departure to all
  * members, in the one order in which this thread received them. The parts of a rank precede its
- * departure.
+ * departure. What arrived in one round of the reactor leaves together: a write for each part and
+ * member would be quadratic in the members.
  *
  * <p>From then on only restarted processes are admitted, for ranks that have departed: all waiting
  * processes are admitted when all live members have sent ADMIT. All members receive this at the
@@ -41,6 +42,9 @@ final class Coordinator {
    * Maximum silence of a client while the group forms: hosts are then busy with the start of JVMs.
    */
   private static final Duration FORMING_LIVENESS = Duration.ofSeconds(10);
+
+  /** Bytes for all members that leave together: longer frames gain nothing from it. */
+  private static final int MAX_TOGETHER = 64 << 10;
 
   /** The address of a rank that has no process. */
   private static final InetSocketAddress NOWHERE = new InetSocketAddress(0);
@@ -101,6 +105,11 @@ final class Coordinator {
   private final RejoinRequests rejoins = new RejoinRequests(FORMING_LIVENESS, this::rejoining);
 
   private final Observers observers = new Observers(this::ask);
+
+  /** Frames of this round for all members, in their order; {@link #deliver} sends them. */
+  private final List<ByteBuffer> relayed = new ArrayList<>();
+
+  private int relayedBytes;
 
   /** By index; -1 if the index has no rank. */
   private final int[] ranks;
@@ -233,6 +242,7 @@ final class Coordinator {
     if (member.admits) {
       member.admits = false;
       int[] others = Arrays.stream(notAdmitting()).filter(r -> r != member.rank).toArray();
+      deliver();
       member.connection.send(Frames.withdrawn(rejoins.count(), others));
     }
   }
@@ -242,6 +252,7 @@ final class Coordinator {
     if (rejoins.count() == 0 || members.isEmpty() || notAdmitting().length > 0) {
       return;
     }
+    deliver();
     List<Member> newcomers = new ArrayList<>();
     for (RejoinRequests.RejoinRequest rejoin : rejoins.take()) {
       int index = rejoin.join.id();
@@ -367,6 +378,7 @@ final class Coordinator {
       return;
     }
     byte[] notice = Frames.rest(body);
+    deliver();
     for (Member other : members) {
       if (other.rank == to) {
         other.connection.send(Frames.notice(from, to, topic, notice));
@@ -388,6 +400,7 @@ final class Coordinator {
     depart(member, Departure.lost("it declared the rendezvous dead: " + text));
     if (reactor.recentStall() > 0 && !ended) {
       ended = true;
+      deliver();
       String why =
           "rank %d declared this rendezvous dead, and this process was stopped: %s"
               .formatted(member.rank, text);
@@ -419,9 +432,30 @@ final class Coordinator {
     admitIfAllDo();
   }
 
+  /** Sends a frame to all members at the end of this round. */
   private void broadcast(ByteBuffer frame) {
+    if (relayedBytes + frame.remaining() > MAX_TOGETHER) {
+      deliver();
+    }
+    if (relayed.isEmpty()) {
+      reactor.post(this::deliver);
+    }
+    relayed.add(frame);
+    relayedBytes += frame.remaining();
+  }
+
+  /** Sends what this round has for all members; called before anything else goes to a member. */
+  private void deliver() {
+    if (relayed.isEmpty()) {
+      return;
+    }
+    ByteBuffer frames = ByteBuffer.allocate(relayedBytes);
+    relayed.forEach(frames::put);
+    relayed.clear();
+    relayedBytes = 0;
+    frames.flip();
     for (Member member : members) {
-      member.connection.send(frame.duplicate());
+      member.connection.send(frames.duplicate());
     }
   }
 
@@ -443,6 +477,7 @@ final class Coordinator {
   /** Disconnects all members, with a reason. */
   void goodbye(String why) {
     ended = true;
+    deliver();
     for (Member member : memberByIndex) {
       if (member != null && !member.departed) {
         member.departed = true;

@@ -169,7 +169,7 @@ final class JoinClient {
       // other interfaces.
       boolean everywhere = local.isLoopbackAddress() && !HostNames.isLoopback(config.host());
       InetAddress address = everywhere ? new InetSocketAddress(0).getAddress() : local;
-      peerPort = new PeerPort(reactor, address, JobKey.of(config.secret()));
+      peerPort = new PeerPort(reactor, address, config.size(), JobKey.of(config.secret()));
     }
     return peerPort;
   }

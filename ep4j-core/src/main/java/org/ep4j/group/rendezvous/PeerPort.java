@@ -38,12 +38,13 @@ final class PeerPort implements FrameConnection.Listener {
   private int rank;
 
   /** Starts listening; connections are served after the reactor starts. */
-  PeerPort(Reactor reactor, InetAddress address, JobKey secretKey) throws IOException {
+  PeerPort(Reactor reactor, InetAddress address, int ranks, JobKey secretKey) throws IOException {
     this.reactor = reactor;
     acceptor =
         new Acceptor(
             reactor,
             new InetSocketAddress(address, 0),
+            ranks,
             secretKey,
             Frames.Purpose.PEER,
             connection -> connection.listener(this));

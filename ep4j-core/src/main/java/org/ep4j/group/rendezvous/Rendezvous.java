@@ -202,7 +202,12 @@ public final class Rendezvous implements AutoCloseable {
 
   private Acceptor acceptor(InetSocketAddress where) throws IOException {
     return new Acceptor(
-        reactor, where, JobKey.of(config.secret()), Frames.Purpose.RENDEZVOUS, coordinator::admit);
+        reactor,
+        where,
+        config.size(),
+        JobKey.of(config.secret()),
+        Frames.Purpose.RENDEZVOUS,
+        coordinator::admit);
   }
 
   /** The local address to bind, so that ranks that use this host name reach the rendezvous. */
