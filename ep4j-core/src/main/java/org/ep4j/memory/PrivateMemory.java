@@ -5,7 +5,7 @@ import org.ep4j.error.IllegalUseException;
 
 /**
  * Zeroed memory of this rank only, reserved in one piece. A page takes memory when touched, so a
- * reservation for the worst case is cheap. Huge pages if the system grants them.
+ * reservation for the worst case is cheap.
  */
 public final class PrivateMemory implements AutoCloseable {
   private final long bytes;
@@ -16,12 +16,17 @@ public final class PrivateMemory implements AutoCloseable {
     this.bytes = bytes;
   }
 
-  /** Reserves {@code bytes} bytes, page-aligned. */
+  /** Reserves {@code bytes} bytes, page-aligned, of huge pages if the system grants them. */
   public static PrivateMemory reserve(long bytes) {
+    PrivateMemory memory = reserveSparse(bytes);
+    Libc.preferHugePages(memory.address, memory.bytes);
+    return memory;
+  }
+
+  /** The same for memory that is touched here and there: huge pages would hold little each. */
+  public static PrivateMemory reserveSparse(long bytes) {
     long size = Math.max(bytes, 1);
-    long address = Libc.mapAnonymous(size);
-    Libc.preferHugePages(address, size);
-    return new PrivateMemory(address, size);
+    return new PrivateMemory(Libc.mapAnonymous(size), size);
   }
 
   /** Bytes reserved. */

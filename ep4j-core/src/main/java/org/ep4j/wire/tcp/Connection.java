@@ -61,8 +61,8 @@ final class Connection {
     for (int i = 0; i < lanes.length; i++) {
       lanes[i] = new TcpLane(wire, this, window, index + i * config.connections());
     }
-    outgoing = new FrameWriter(this, lanes, wire.arena());
-    incoming = new FrameReader(wire, this, wire.arena());
+    outgoing = new FrameWriter(this, lanes, wire.staging(FrameWriter.STAGING));
+    incoming = new FrameReader(wire, this, wire.staging(FrameReader.STAGING));
   }
 
   void register(Selector selector) throws ClosedChannelException {

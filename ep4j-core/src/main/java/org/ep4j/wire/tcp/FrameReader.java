@@ -1,7 +1,6 @@
 package org.ep4j.wire.tcp;
 
 import java.io.IOException;
-import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -17,7 +16,8 @@ import org.jspecify.annotations.Nullable;
  * of a long payload is read directly into its target.
  */
 final class FrameReader {
-  private static final int STAGING = 256 << 10;
+  /** Bytes of the staging buffer. */
+  static final int STAGING = 256 << 10;
 
   /**
    * Bytes read at once after a long payload, and beyond the missing bytes of a short one: bytes of
@@ -85,10 +85,10 @@ final class FrameReader {
   private int unacknowledged;
   private long unacknowledgedBytes;
 
-  FrameReader(TcpWire wire, Connection connection, Arena arena) {
+  FrameReader(TcpWire wire, Connection connection, MemorySegment stagingBytes) {
     this.wire = wire;
     this.connection = connection;
-    stagingBytes = arena.allocate(STAGING, 64);
+    this.stagingBytes = stagingBytes;
     staging = stagingBytes.asByteBuffer().order(ByteOrder.LITTLE_ENDIAN);
     staging.limit(0);
   }

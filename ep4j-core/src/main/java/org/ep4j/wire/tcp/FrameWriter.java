@@ -1,7 +1,6 @@
 package org.ep4j.wire.tcp;
 
 import java.io.IOException;
-import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -17,7 +16,8 @@ final class FrameWriter {
   /** Up to this size a copy costs less than a system call. */
   static final int COPIED = 16 << 10;
 
-  private static final int STAGING = 256 << 10;
+  /** Bytes of the staging buffer. */
+  static final int STAGING = 256 << 10;
 
   /** Maximum bytes per call, so that input is served. */
   private static final long BUDGET = 8L << 20;
@@ -32,10 +32,10 @@ final class FrameWriter {
   private long framed;
   private long written;
 
-  FrameWriter(Connection connection, TcpLane[] lanes, Arena arena) {
+  FrameWriter(Connection connection, TcpLane[] lanes, MemorySegment stagingBytes) {
     this.connection = connection;
     this.lanes = lanes;
-    stagingBytes = arena.allocate(STAGING, 64);
+    this.stagingBytes = stagingBytes;
     staging = stagingBytes.asByteBuffer().order(ByteOrder.LITTLE_ENDIAN);
     staging.limit(0);
   }

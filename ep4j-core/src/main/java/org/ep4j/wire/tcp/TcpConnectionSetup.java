@@ -33,14 +33,13 @@ import org.jspecify.annotations.Nullable;
  * the ranks with lower numbers. The port is closed when all connections exist.
  */
 final class TcpConnectionSetup {
-  /** Maximum number of clients that authenticate at the same time. */
-  private static final int MAX_UNAUTHENTICATED = 64;
+  /** Unauthenticated clients beside those of the ranks, which may all connect at once. */
+  private static final int STRANGERS = 64;
 
   /** Causes of an exception in a message. */
   private static final int MAX_CAUSES = 4;
 
   private static final Duration PROVING = Duration.ofSeconds(10);
-  private static final Duration ACCEPT_PAUSE = Duration.ofMillis(1);
 
   /** Pause after a failed accept: most failures pass only when descriptors become free. */
   private static final Duration RETRY_PAUSE = Duration.ofMillis(20);
@@ -57,7 +56,10 @@ final class TcpConnectionSetup {
   // Each client writes its own element once; the latch publishes them.
   private final @Nullable Pipe[][] pipes;
   private final CountDownLatch missing;
-  private final Semaphore unauthenticated = new Semaphore(MAX_UNAUTHENTICATED);
+
+  /** Maximum number of clients that authenticate at the same time. */
+  private final Semaphore unauthenticated;
+
   private volatile boolean done;
 
   /** Why accepting fails, in this process or in the system; null once it succeeds again. */
@@ -83,7 +85,9 @@ final class TcpConnectionSetup {
     this.config = config;
     this.carriers = carriers;
     pipes = new Pipe[group.size()][config.connections()];
-    missing = new CountDownLatch((group.size() - 1 - group.rank()) * config.connections());
+    int clients = (group.size() - 1 - group.rank()) * config.connections();
+    missing = new CountDownLatch(clients);
+    unauthenticated = new Semaphore(clients + STRANGERS);
   }
 
   /** How the connections of a wire are secured. */
@@ -149,7 +153,6 @@ final class TcpConnectionSetup {
     ServerSocketChannel server = ServerSocketChannel.open();
     boolean bound = false;
     try {
-      server.configureBlocking(false);
       server.bind(new InetSocketAddress(0), 1024);
       bound = true;
       return server;
@@ -291,10 +294,6 @@ final class TcpConnectionSetup {
       while (!done && server.isOpen()) {
         try {
           SocketChannel client = server.accept();
-          if (client == null) {
-            Thread.sleep(ACCEPT_PAUSE);
-            continue;
-          }
           acceptFailure = null;
           if (unauthenticated.tryAcquire()) {
             Thread.ofVirtual().start(() -> receive(client));

@@ -2,6 +2,7 @@ package org.ep4j.wire.tcp;
 
 import java.io.IOException;
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -10,7 +11,9 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.ep4j.group.Group;
 import org.ep4j.memory.ClosingSteps;
+import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.PageArena;
+import org.ep4j.memory.PrivateMemory;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.Region;
@@ -29,8 +32,15 @@ final class TcpWire extends GroupWire {
   /** Time for which a closing rank waits until the peers have received its last frames. */
   private static final Duration LAST_WORDS = Duration.ofSeconds(1);
 
-  // Holds the counters and the buffers of the connections.
+  // Holds the counters, and the views of the staging memory.
   private final Arena arena = Arena.ofShared();
+
+  /** Staging buffers of all connections; most of them use a few pages. */
+  private final PrivateMemory staging;
+
+  private final MemorySegment stagingBytes;
+  private long staged;
+
   private final Counters counters;
   private final List<TcpRegion> regions = new CopyOnWriteArrayList<>();
   private final NumberedRegions<TcpRegion> exposed = new NumberedRegions<>();
@@ -54,6 +64,10 @@ final class TcpWire extends GroupWire {
     super(name, group, config);
     this.carriers = carriers;
     counters = Counters.allocate(arena, config.counters());
+    long connections = (long) (group.size() - 1) * config.connections();
+    staging =
+        PrivateMemory.reserveSparse(connections * (FrameReader.STAGING + FrameWriter.STAGING));
+    stagingBytes = NativeMemory.view(staging.address(), staging.bytes(), arena);
     lanes = new Lane[group.size()][];
     List<List<Connection>> byProgressContext = new ArrayList<>();
     for (int progressContext = 0; progressContext < config.progressContexts(); progressContext++) {
@@ -90,13 +104,16 @@ final class TcpWire extends GroupWire {
     } finally {
       if (!done) {
         opened.forEach(TcpProgressContext::close);
-        arena.close();
+        ClosingSteps.run(arena::close, staging::close);
       }
     }
   }
 
-  Arena arena() {
-    return arena;
+  /** The staging buffer of a connection in one direction. */
+  MemorySegment staging(long bytes) {
+    MemorySegment buffer = stagingBytes.asSlice(staged, bytes);
+    staged += bytes;
+    return buffer;
   }
 
   @Override
@@ -229,7 +246,8 @@ final class TcpWire extends GroupWire {
     if (carriers != null) {
       carriers.close();
     }
-    ClosingSteps.run(() -> ClosingSteps.each(regions, TcpRegion::close), arena::close);
+    ClosingSteps.run(
+        () -> ClosingSteps.each(regions, TcpRegion::close), arena::close, staging::close);
   }
 
   private static void drop(TcpProgressContext progressContext) {

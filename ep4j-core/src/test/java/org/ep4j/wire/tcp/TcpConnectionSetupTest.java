@@ -9,9 +9,12 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import javax.net.ssl.SSLContext;
 import org.ep4j.engine.host.kernel.ForkedJvm;
 import org.ep4j.error.ConfigurationMismatchException;
@@ -65,6 +68,44 @@ class TcpConnectionSetupTest {
         .rootCause()
         .isInstanceOf(WireException.class)
         .hasMessageContaining("no connection from ranks [1] within 300 ms");
+  }
+
+  /** In a large world, all other ranks connect before the first of them has proved itself. */
+  @Test
+  void moreRanksThanStrangersMayConnectAtOnce() {
+    int ranks = 100;
+    WireConfig config = WireConfig.builder().timeout(TIMEOUT).build();
+    CountDownLatch connected = new CountDownLatch(ranks - 1);
+
+    ThreadRanks.run(
+        ranks,
+        TIMEOUT.multipliedBy(2),
+        group -> {
+          if (group.rank() == 0) {
+            assertThatThrownBy(() -> new TcpConnectionSetup("tcp", group, config, null).open())
+                .isInstanceOf(WireException.class)
+                .hasMessageContaining("all have connected");
+            return;
+          }
+          ByteBuffer offer = ByteBuffer.wrap(offers(group)[0]);
+          InetSocketAddress port = new InetSocketAddress(group.address(0), offer.getInt());
+          byte[] ticket = new byte[Handshake.TICKET_BYTES];
+          offer.get(ticket);
+          try (SocketChannel channel = SocketChannel.open(port)) {
+            channel.configureBlocking(false);
+            connected.countDown();
+            assertThat(connected.await(TIMEOUT.toSeconds(), TimeUnit.SECONDS)).isTrue();
+            new Handshake(group.key(), ticket)
+                .asClient(
+                    new PlainPipe(channel),
+                    new Handshake.PeerIdentity(group.rank(), 0),
+                    new DeadlinePipe(System.nanoTime() + TIMEOUT.toNanos()));
+            assertThatThrownBy(
+                    () ->
+                        CollectiveStep.exchange(group, "all have connected", new byte[0], TIMEOUT))
+                .isInstanceOf(WireException.class);
+          }
+        });
   }
 
   /** Connecting has used its whole timeout; the others still have to hear why it failed. */
