@@ -38,6 +38,9 @@ import org.ep4j.verify.WorldRouting;
  * same values.
  */
 final class LowLatencyRound {
+  /** Nodes of which a token chooses experts, where there are more. */
+  private static final int TOP_NODES = 4;
+
   private final int rank;
   private final int hidden;
   private final Arena arena;
@@ -63,7 +66,10 @@ final class LowLatencyRound {
     int ranks = placement.ranks();
     int topK = 1 + random.nextInt(config.topK());
     RoutingKind kind = RoutingKind.values()[random.nextInt(3)];
-    RoutingGenerator generator = new RoutingGenerator(kind, seed, config.experts(), topK);
+    int groups = groups(config);
+    RoutingGenerator generator =
+        new RoutingGenerator(
+            kind, seed, config.experts(), topK, groups, Math.min(groups, TOP_NODES));
     int masked = random.nextInt(3) * 40;
     boolean narrowIds = random.nextBoolean();
     List<Routing> dispatched = new ArrayList<>();
@@ -86,6 +92,13 @@ final class LowLatencyRound {
     x = heapRows ? onHeap(rows) : rows;
     dispatchOptions = dispatchOptions(random, hooks);
     combineOptions = combineOptions(random, hooks);
+  }
+
+  /** Groups of experts for grouped routing: the nodes, if all have as many experts. */
+  private static int groups(BufferConfig config) {
+    int ranks = Objects.requireNonNull(config.placement()).ranks();
+    int nodes = config.ranksPerNode() == 0 ? 1 : Math.ceilDiv(ranks, config.ranksPerNode());
+    return nodes > TOP_NODES && config.experts() % nodes == 0 ? nodes : 1;
   }
 
   private LowLatencyDispatchOptions dispatchOptions(SplittableRandom random, boolean hooks) {
