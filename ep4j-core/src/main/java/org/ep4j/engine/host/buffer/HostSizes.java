@@ -7,6 +7,7 @@ import org.ep4j.BufferSizes;
 import org.ep4j.BufferSizes.Part;
 import org.ep4j.BufferSizes.Use;
 import org.ep4j.config.BufferConfig;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.host.combine.CombineChunk;
 import org.ep4j.engine.host.dispatch.DispatchChunk;
 import org.ep4j.engine.host.layout.InternodeLowLatencyLayout;
@@ -45,11 +46,11 @@ final class HostSizes {
   /** Chunks of rows between nodes: each holds at least one token. */
   static ScaleOutLayout chunks(BufferConfig config, RegionLayout layout, int ranks) {
     int topK = config.topK();
-    return new ScaleOutLayout(
-        ranks,
+    long token =
         Math.max(
             DispatchChunk.max(layout.highThroughput, topK),
-            CombineChunk.max(config.hidden(), topK)));
+            CombineChunk.max(config.hidden(), topK));
+    return new ScaleOutLayout(ranks, token, Limits.tokens(config) * token);
   }
 
   private BufferSizes all() {

@@ -1,7 +1,6 @@
 package org.ep4j.engine.host.dispatch;
 
 import org.ep4j.engine.host.context.Exchange;
-import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.Forward;
 import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
@@ -11,7 +10,6 @@ import org.ep4j.engine.host.context.Staging.Payload;
 import org.ep4j.engine.host.exec.WorkQueue;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.internode.ScaleOut;
-import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.engine.host.layout.ScaleOutLayout;
 import org.ep4j.engine.world.Rails;
 import org.ep4j.memory.NonTemporalCopy.PresentPages;
@@ -50,13 +48,7 @@ final class DispatchExchange extends Exchange {
    * @param ownRows pushes this rank's own tokens to its node
    */
   DispatchExchange(
-      HostContext context,
-      ScaleOut connection,
-      HighThroughputLayout layout,
-      ExpertTable table,
-      WorkerTeam team,
-      Payload payload,
-      RowPush ownRows) {
+      HostContext context, ScaleOut connection, WorkerTeam team, Payload payload, RowPush ownRows) {
     // Chunks from other nodes have priority: their senders wait for the space.
     super(context, connection, team, connection.receivers().length * ScaleOutLayout.SLOTS, UNITS);
     this.payload = payload;
@@ -78,8 +70,7 @@ final class DispatchExchange extends Exchange {
     forwarders = new DispatchForwarder[partners.length];
     for (int place = 0; place < partners.length; place++) {
       if (rails.rail(partners[place], own) == context.rank) {
-        forwarders[place] =
-            new DispatchForwarder(context, layout, table, pages, connection.receivers()[place]);
+        forwarders[place] = new DispatchForwarder(ownRows, pages, connection.receivers()[place]);
       }
     }
     for (int i = 0; i < units.length; i++) {

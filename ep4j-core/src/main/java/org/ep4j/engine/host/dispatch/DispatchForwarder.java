@@ -1,14 +1,11 @@
 package org.ep4j.engine.host.dispatch;
 
-import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.Forward;
-import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.Staging.Payload;
 import org.ep4j.engine.host.exec.WorkQueue;
 import org.ep4j.engine.host.exec.WorkerTeam;
 import org.ep4j.engine.host.internode.ChunkReceiver;
-import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.engine.host.layout.ScaleOutLayout;
 import org.ep4j.memory.NonTemporalCopy.PresentPages;
 import org.jspecify.annotations.Nullable;
@@ -30,17 +27,13 @@ final class DispatchForwarder {
   private boolean last;
 
   /**
+   * @param ownRows push of this rank's own rows, to the same ranks
    * @param pages that are known to be present, shared by all forwarders
    */
-  DispatchForwarder(
-      HostContext context,
-      HighThroughputLayout layout,
-      ExpertTable table,
-      @Nullable PresentPages pages,
-      ChunkReceiver receiver) {
+  DispatchForwarder(RowPush ownRows, @Nullable PresentPages pages, ChunkReceiver receiver) {
     this.receiver = receiver;
     for (int i = 0; i < chunks.length; i++) {
-      chunks[i] = new ForwardedChunk(context, layout, table, pages);
+      chunks[i] = new ForwardedChunk(ownRows, pages);
     }
   }
 

@@ -120,7 +120,7 @@ public final class Dispatcher {
 
   /** Sets the connection to other nodes. */
   public void connect(ScaleOut connection) {
-    exchange = new DispatchExchange(context, connection, layout, table, team, payload, push);
+    exchange = new DispatchExchange(context, connection, team, payload, push);
   }
 
   /** Outdates all results: a reset discards the memory that they show. */

@@ -1,14 +1,11 @@
 package org.ep4j.engine.host.dispatch;
 
 import org.ep4j.config.Layout;
-import org.ep4j.engine.host.context.ExpertTable;
 import org.ep4j.engine.host.context.Forward;
-import org.ep4j.engine.host.context.HostContext;
 import org.ep4j.engine.host.context.HostHandle;
 import org.ep4j.engine.host.context.Staging.Payload;
 import org.ep4j.engine.host.exec.WorkQueue;
 import org.ep4j.engine.host.exec.WorkerTeam;
-import org.ep4j.engine.host.layout.HighThroughputLayout;
 import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.NonTemporalCopy.PresentPages;
 import org.jspecify.annotations.Nullable;
@@ -24,14 +21,11 @@ final class ForwardedChunk {
   private final PushUnit unit;
 
   /**
+   * @param ownRows push of this rank's own rows, to the same ranks
    * @param pages that are known to be present, shared by all chunks
    */
-  ForwardedChunk(
-      HostContext context,
-      HighThroughputLayout layout,
-      ExpertTable table,
-      @Nullable PresentPages pages) {
-    push = new RowPush(context, layout, table, payload, pages);
+  ForwardedChunk(RowPush ownRows, @Nullable PresentPages pages) {
+    push = new RowPush(ownRows, payload, pages);
     payload.streamable = true; // the memory of a chunk is this process's own
     unit = new PushUnit(push);
   }

@@ -89,26 +89,11 @@ final class RowPush implements WorkerTeam.Task {
   }
 
   RowPush(HostContext context, HighThroughputLayout layout, ExpertTable table, Payload payload) {
-    this(context, layout, table, payload, PresentPages.of(context.memory, context.ranks));
-  }
-
-  /**
-   * @param pages that are known to be present, which several pushes of one thread may share; null
-   *     if all memory belongs to this process
-   */
-  RowPush(
-      HostContext context,
-      HighThroughputLayout layout,
-      ExpertTable table,
-      Payload payload,
-      @Nullable PresentPages pages) {
-    this.pages = pages;
+    pages = PresentPages.of(context.memory, context.ranks);
     this.table = table;
     this.payload = payload;
     rank = context.rank;
     maxTopK = context.config.topK();
-    firstSlot = new int[context.ranks];
-    lastSlot = new int[context.ranks];
     rows = addresses(context, layout.rows);
     scales = addresses(context, layout.scales);
     globalScales = addresses(context, layout.globalScales);
@@ -116,6 +101,32 @@ final class RowPush implements WorkerTeam.Task {
     topkWeights = addresses(context, layout.topkWeights);
     sourceTokens = addresses(context, layout.sourceTokens);
     sourceRanks = addresses(context, layout.sourceRanks);
+    firstSlot = new int[pages == null ? 0 : rows.length];
+    lastSlot = new int[firstSlot.length];
+  }
+
+  /**
+   * Another push to the same ranks. It shares their addresses: a rank has one for each chunk that
+   * may arrive, so that copies would be quadratic in the number of ranks.
+   *
+   * @param pages that are known to be present, which several pushes of one thread may share; null
+   *     if all memory belongs to this process
+   */
+  RowPush(RowPush like, Payload payload, @Nullable PresentPages pages) {
+    this.pages = pages;
+    this.payload = payload;
+    table = like.table;
+    rank = like.rank;
+    maxTopK = like.maxTopK;
+    rows = like.rows;
+    scales = like.scales;
+    globalScales = like.globalScales;
+    topkIdx = like.topkIdx;
+    topkWeights = like.topkWeights;
+    sourceTokens = like.sourceTokens;
+    sourceRanks = like.sourceRanks;
+    firstSlot = new int[pages == null ? 0 : rows.length];
+    lastSlot = new int[firstSlot.length];
   }
 
   /** Sends the payload along the routes of {@code handle}. */

@@ -30,7 +30,7 @@ public final class ScaleOutLayout {
   /** Number of chunks of a ring. */
   public static final int SLOTS = 8;
 
-  /** Bytes of a chunk, unless a single token needs more. */
+  /** Bytes of a chunk, unless a single token needs more or a full batch less. */
   private static final long CHUNK = 512 << 10;
 
   private final int ranks;
@@ -39,11 +39,13 @@ public final class ScaleOutLayout {
   public final long chunkBytes;
 
   /**
-   * @param max maximum bytes of a token, with the header of its chunk
+   * @param token maximum bytes of a token, with the header of its chunk
+   * @param batch maximum bytes of all tokens of a rank
    */
-  public ScaleOutLayout(int ranks, long max) {
+  public ScaleOutLayout(int ranks, long token, long batch) {
     this.ranks = ranks;
-    chunkBytes = ControlPageLayout.align(Math.max(CHUNK, max), ControlPageLayout.BYTES);
+    chunkBytes =
+        ControlPageLayout.align(Math.max(Math.min(CHUNK, batch), token), ControlPageLayout.BYTES);
   }
 
   /** Counter: progress of {@code rank}, which adds to it. */

@@ -23,7 +23,7 @@ class RowLanesTest {
   private static final Duration TIMEOUT = Duration.ofSeconds(30);
   private static final int PEER = 1;
 
-  private final ScaleOutLayout layout = new ScaleOutLayout(2, 1);
+  private final ScaleOutLayout layout = new ScaleOutLayout(2, 1, 1);
   private final AtomicBoolean sent = new AtomicBoolean();
 
   /** Rows of the later operation could land first on another lane, in the same memory. */
