@@ -35,7 +35,7 @@ final class TcpWire extends GroupWire {
   // Holds the counters, and the views of the staging memory.
   private final Arena arena = Arena.ofShared();
 
-  /** Staging buffers of all connections; most of them use a few pages. */
+  /** Staging buffers of all connections; a connection for words alone touches a page or two. */
   private final PrivateMemory staging;
 
   private final MemorySegment stagingBytes;
