@@ -261,14 +261,22 @@ final class EmulatedKernels {
     return inPlaceOfShared(name, Objects.requireNonNull(kernels.get(name), name));
   }
 
-  /** Runs cases of a world from a seed on; kills the program and fails after the limit. */
-  Outcome run(String world, long seed, int cases) throws IOException, InterruptedException {
+  /**
+   * Runs cases of a world from a seed on; kills the program and fails after the limit.
+   *
+   * @param nodeSizes ranks of each node; empty: each case draws them
+   */
+  Outcome run(String world, long seed, int cases, int... nodeSizes)
+      throws IOException, InterruptedException {
     List<String> command = new ArrayList<>();
     command.add(compile(PROGRAMS.getOrDefault(world, world)).toString());
     command.add(Long.toUnsignedString(seed));
     command.add(String.valueOf(cases));
     if (PROGRAMS.containsKey(world)) {
       command.add(world);
+    }
+    for (int size : nodeSizes) {
+      command.add(String.valueOf(size));
     }
     return HostCompiler.run(command, 120 + cases);
   }

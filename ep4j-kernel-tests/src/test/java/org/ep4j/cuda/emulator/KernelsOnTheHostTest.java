@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Arrays;
 import org.ep4j.conformance.world.HostCompiler.Outcome;
 import org.ep4j.conformance.world.TestScale;
 import org.junit.jupiter.api.Test;
@@ -75,6 +76,27 @@ class KernelsOnTheHostTest {
   @Test
   void operationsAcrossNodesEndInEveryOrder() throws IOException, InterruptedException {
     allCasesPass(new EmulatedKernels(directory), "internode_world", FEW_CASES);
+  }
+
+  /**
+   * Other worlds have eight ranks or nine. The stacks of the threads of 64 ranks are more than the
+   * mappings that Linux grants a process (vm.max_map_count).
+   */
+  @Test
+  void largeWorldsOfOneNodeEndInEveryOrder() throws IOException, InterruptedException {
+    TestScale.onlyInFull("more ranks run the same kernels");
+    for (String world : new String[] {"dispatch_world", "combine_world"}) {
+      casesPass(world, 10, 16);
+      casesPass(world, 2, 32);
+    }
+  }
+
+  @Test
+  void largeWorldsAcrossNodesEndInEveryOrder() throws IOException, InterruptedException {
+    TestScale.onlyInFull("more ranks and nodes run the same kernels");
+    casesPass("internode_world", 6, 8, 8);
+    casesPass("internode_world", 6, 2, 2, 2, 2, 2, 2, 2, 2);
+    casesPass("internode_world", 1, 4, 4, 4, 4, 4, 4, 4, 4);
   }
 
   @Test
@@ -223,10 +245,22 @@ class KernelsOnTheHostTest {
 
   private static void allCasesPass(EmulatedKernels kernels, String world, int usualCases)
       throws IOException, InterruptedException {
+    allCasesPass(kernels, world, Integer.getInteger("ep4j.cases", usualCases), new int[0]);
+  }
+
+  /** Cases of a world whose nodes have these sizes. */
+  private void casesPass(String world, int cases, int... nodeSizes)
+      throws IOException, InterruptedException {
+    allCasesPass(new EmulatedKernels(directory), world, cases, nodeSizes);
+  }
+
+  private static void allCasesPass(
+      EmulatedKernels kernels, String world, int cases, int[] nodeSizes)
+      throws IOException, InterruptedException {
     long seed = TestScale.seed();
-    int cases = Integer.getInteger("ep4j.cases", usualCases);
-    System.out.println(world + ": -Dep4j.seed=" + seed + " -Dep4j.cases=" + cases);
-    Outcome outcome = kernels.run(world, seed, cases);
+    System.out.printf(
+        "%s%s: -Dep4j.seed=%d -Dep4j.cases=%d%n", world, Arrays.toString(nodeSizes), seed, cases);
+    Outcome outcome = kernels.run(world, seed, cases, nodeSizes);
     assertThat(outcome.status())
         .as("%s%n-Dep4j.seed=%d -Dep4j.cases=%d", outcome.output(), seed, cases)
         .isZero();

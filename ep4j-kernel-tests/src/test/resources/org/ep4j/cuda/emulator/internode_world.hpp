@@ -10,6 +10,9 @@ inline void internode_case(u64 seed) {
   for (u32& size : sizes) {
     size = first.between(1, 3);
   }
+  if (!node_sizes.empty()) {
+    sizes = node_sizes;
+  }
   World world(first, sizes);
   world.lose_node(seed);
   Machine machine(seed, InternodeNodes::schedule(world));

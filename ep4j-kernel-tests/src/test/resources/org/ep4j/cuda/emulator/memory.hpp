@@ -8,12 +8,16 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace emulator {
 
 // Context of reports: the case, and the running thread, if any.
 inline std::string about;
 inline std::string (*caller)() = nullptr;
+
+// Ranks of each node of a world; empty: the world draws them.
+inline std::vector<unsigned> node_sizes;
 
 [[noreturn]] __attribute__((format(printf, 1, 2))) inline void fail(const char* format, ...) {
   va_list arguments;

@@ -19,13 +19,15 @@ struct World {
   std::vector<u32> local;  // [experts] number at its owner
   std::vector<u32> locals;  // [ranks] experts
 
-  explicit World(Random& random) : World(random, {random.between(1, random.once_in(4) ? 8 : 4)}) {}
+  explicit World(Random& random)
+      : World(random, node_sizes.empty() ? std::vector{random.between(1, random.once_in(4) ? 8 : 4)}
+                                         : node_sizes) {}
 
   // A world with nodes of these sizes.
   World(Random& random, const std::vector<u32>& sizes)
       : ranks(std::accumulate(sizes.begin(), sizes.end(), 0u)),
         experts(random.between(2, random.once_in(4) ? 130 : 40)),
-        max_tokens(random.between(1, 40)),
+        max_tokens(random.between(1, ranks > 8 ? 8 : 40)),
         max_choices(std::min(experts, random.between(1, random.once_in(4) ? 64 : 8))),
         row_bytes(16 * random.between(1, 40)),
         scale_bytes(random.once_in(3) ? 0 : random.between(1, 180)),
