@@ -28,7 +28,7 @@ public final class Acceptor implements Reactor.Handler {
   private static final Logger LOG = System.getLogger("org.ep4j.group");
 
   /** Unauthenticated connections beside those of the ranks, which may all connect at once. */
-  private static final int STRANGERS = 256;
+  private static final int MORE_UNAUTHENTICATED = 256;
 
   private static final byte[] NOT_HTTP =
       """
@@ -68,7 +68,7 @@ public final class Acceptor implements Reactor.Handler {
     this.secretKey = secretKey;
     this.purpose = purpose;
     this.admit = admit;
-    this.maxUnauthenticated = ranks + STRANGERS;
+    this.maxUnauthenticated = ranks + MORE_UNAUTHENTICATED;
     channel = ServerSocketChannel.open();
     boolean done = false;
     try {

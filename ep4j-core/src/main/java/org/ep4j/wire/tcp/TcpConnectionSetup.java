@@ -34,7 +34,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class TcpConnectionSetup {
   /** Unauthenticated clients beside those of the ranks, which may all connect at once. */
-  private static final int STRANGERS = 64;
+  private static final int MORE_UNAUTHENTICATED = 64;
 
   /** Causes of an exception in a message. */
   private static final int MAX_CAUSES = 4;
@@ -87,7 +87,7 @@ final class TcpConnectionSetup {
     pipes = new Pipe[group.size()][config.connections()];
     int clients = (group.size() - 1 - group.rank()) * config.connections();
     missing = new CountDownLatch(clients);
-    unauthenticated = new Semaphore(clients + STRANGERS);
+    unauthenticated = new Semaphore(clients + MORE_UNAUTHENTICATED);
   }
 
   /** How the connections of a wire are secured. */

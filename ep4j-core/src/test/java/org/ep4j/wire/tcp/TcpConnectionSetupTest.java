@@ -72,7 +72,7 @@ class TcpConnectionSetupTest {
 
   /** In a large world, all other ranks connect before the first of them has proved itself. */
   @Test
-  void moreRanksThanStrangersMayConnectAtOnce() {
+  void allRanksMayConnectAtOnce() {
     int ranks = 100;
     WireConfig config = WireConfig.builder().timeout(TIMEOUT).build();
     CountDownLatch connected = new CountDownLatch(ranks - 1);
