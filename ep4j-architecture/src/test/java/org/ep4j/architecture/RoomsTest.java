@@ -144,7 +144,7 @@ class RoomsTest {
           name("micrometer"),
           List.of("io.micrometer.."),
           name("jlama"),
-          List.of("com.github.tjake..", "com.fasterxml.jackson.."),
+          List.of("com.github.tjake..", "com.fasterxml.jackson..", "dev.langchain4j.."),
           name("moe"),
           List.of("com.fasterxml.jackson.."));
 

@@ -209,6 +209,12 @@ public enum ErrorCode {
       "Sizes of a Mixture-of-Experts layer are out of range, or do not fit its buffer or weights.",
       "Pass shape, buffer and weights of one layer."),
 
+  CHAT_REQUEST(
+      1064,
+      "A chat asks for what the model cannot do: tools, images, JSON, or a conversation without a"
+          + " chat template.",
+      "Leave it out of the request, or use a checkpoint that can do it."),
+
   GROUP_SIZE(
       1100,
       "The rank or the size of a group is out of range.",
