@@ -1,6 +1,7 @@
 /** Test kits that every engine and every wire must pass. */
 module org.ep4j.conformance {
   requires transitive org.ep4j;
+  requires java.logging;
   requires jdk.management;
   requires transitive org.ep4j.verify;
   requires transitive org.junit.jupiter.api;

@@ -3,10 +3,10 @@ package org.ep4j.error;
 import org.ep4j.ExpertBuffer;
 
 /**
- * A peer did not do its part before the deadline, died, closed its buffer, or aborted because of
- * another peer's failure. Only silence takes until the deadline; the other causes end the wait at
- * once. The process and the buffer survive: {@link ExpertBuffer#reset()} on all live ranks makes
- * the buffer usable again.
+ * A peer did not do its part before the deadline, died, closed its buffer, left the group, or
+ * aborted because of another peer's failure. Only silence takes until the deadline; the other
+ * causes end the wait at once. The process and the buffer survive: {@link ExpertBuffer#reset()} on
+ * all live ranks makes the buffer usable again.
  */
 public final class PeerTimeoutException extends Ep4jException {
   private static final long serialVersionUID = 1L;
@@ -145,8 +145,8 @@ public final class PeerTimeoutException extends Ep4jException {
   }
 
   /**
-   * Whether the peer is dead or unreachable; otherwise it is silent, has aborted or has closed its
-   * buffer, as {@link #peerState} says.
+   * Whether the peer is dead or unreachable; otherwise it is silent, has aborted, has closed its
+   * buffer or has left the group, as {@link #peerState} says.
    */
   public boolean peerDead() {
     return dead;

@@ -121,6 +121,12 @@ public interface Group extends AutoCloseable {
   @Nullable String deathReport(int rank);
 
   /**
+   * Whether a departed rank has {@linkplain #close closed} its group; false if it was lost or is
+   * alive.
+   */
+  boolean hasLeft(int rank);
+
+  /**
    * Sends a few bytes to another rank without its cooperation, over the connections of the group
    * and not over those of a wire; not a collective, and does not wait. Nothing arrives at a rank
    * that has departed or that does not listen to the topic, nor while the rendezvous is lost. Any

@@ -2,16 +2,13 @@ package org.ep4j.wire;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.lang.System.Logger.Level;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.Collections;
 import java.util.List;
 import java.util.function.IntPredicate;
-import java.util.logging.Handler;
-import java.util.logging.Level;
-import java.util.logging.LogRecord;
-import java.util.logging.Logger;
 import org.ep4j.config.WireName;
+import org.ep4j.conformance.world.LogLines;
+import org.ep4j.conformance.world.LogLines.Line;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupConfig;
@@ -19,7 +16,6 @@ import org.ep4j.group.ThreadRanks;
 import org.ep4j.group.rendezvous.Rendezvous;
 import org.ep4j.wire.PortedWireProvider.Plan;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** What {@code auto} takes between hosts, with a wire that has ports of its own. */
@@ -30,102 +26,84 @@ class AutoWireTest {
   /** Also the deadline of the probe, for which one of the tests waits. */
   private static final Duration TIMEOUT = Duration.ofSeconds(3);
 
-  private final Logger logger = Logger.getLogger("org.ep4j.wire");
-  private final List<LogRecord> lines = Collections.synchronizedList(new ArrayList<>());
-  private final Handler collector =
-      new Handler() {
-        @Override
-        public void publish(LogRecord line) {
-          lines.add(line);
-        }
-
-        @Override
-        public void flush() {
-          // Nothing is kept back.
-        }
-
-        @Override
-        public void close() {
-          // Nothing is open.
-        }
-      };
-
-  @BeforeEach
-  void listen() {
-    logger.addHandler(collector);
-  }
+  private final LogLines log = new LogLines("org.ep4j.wire");
 
   @AfterEach
   void restore() {
-    logger.removeHandler(collector);
+    log.close();
     PortedWireProvider.plan = Plan.WORKING;
   }
 
   @Test
   void portsThatReachAllRanksAreTaken() {
     assertThat(open(Plan.WORKING, rank -> true, WireName.AUTO)).containsOnly("carried");
-    assertThat(lines).isEmpty();
+    assertThat(log.lines()).isEmpty();
   }
 
   @Test
   void withoutPortsTcpIsTakenSilently() {
     assertThat(open(Plan.WORKING, rank -> false, WireName.AUTO)).containsOnly("tcp");
-    assertThat(lines).isEmpty();
+    assertThat(log.lines()).isEmpty();
   }
 
   @Test
   void aRankWithoutAPortMakesAllTakeTcp() {
     assertThat(open(Plan.WORKING, rank -> rank != 2, WireName.AUTO)).containsOnly("tcp");
     // Ranks 0 and 1 have hosts of their own; rank 2 has no port that is idle.
-    assertThat(lines).hasSize(2).allSatisfy(line -> assertFallback(line, "rank 2 on host "));
-    assertThat(lines).allSatisfy(line -> assertThat(line.getMessage()).contains("no active port"));
+    assertThat(log.lines()).hasSize(2).allSatisfy(line -> assertFallback(line, "rank 2 on host "));
+    assertThat(log.lines()).allSatisfy(line -> assertThat(line.text()).contains("no active port"));
   }
 
   @Test
   void aPortThatARankCannotUseMakesAllTakeTcp() {
     Plan plan = Plan.unusable(1, "install\tthe driver");
     assertThat(open(plan, rank -> true, WireName.AUTO)).containsOnly("tcp");
-    assertThat(lines).hasSize(RANKS).allSatisfy(line -> assertFallback(line, "rank 1 on host "));
-    assertThat(lines)
-        .allSatisfy(line -> assertThat(line.getMessage()).contains("test_0:1: install the driver"));
+    assertThat(log.lines())
+        .hasSize(RANKS)
+        .allSatisfy(line -> assertFallback(line, "rank 1 on host "));
+    assertThat(log.lines())
+        .allSatisfy(line -> assertThat(line.text()).contains("test_0:1: install the driver"));
   }
 
   @Test
   void aWireThatDoesNotOpenMakesAllTakeTcp() {
     assertThat(open(Plan.failing(1, "no route to port x"), rank -> true, WireName.AUTO))
         .containsOnly("tcp");
-    assertThat(lines).hasSize(RANKS).allSatisfy(line -> assertFallback(line, "rank 1 on host "));
-    assertThat(lines)
-        .allSatisfy(line -> assertThat(line.getMessage()).contains("no route to port x"));
+    assertThat(log.lines())
+        .hasSize(RANKS)
+        .allSatisfy(line -> assertFallback(line, "rank 1 on host "));
+    assertThat(log.lines())
+        .allSatisfy(line -> assertThat(line.text()).contains("no route to port x"));
   }
 
   /** Rank 0 only notices that nothing comes; the reason is the failure that rank 2 has seen. */
   @Test
   void aPeerThatAProbeDoesNotReachMakesAllTakeTcpAndTheReasonIsTheFailedLane() {
     assertThat(open(Plan.dropping(2, 0), rank -> true, WireName.AUTO)).containsOnly("tcp");
-    assertThat(lines).hasSize(RANKS).allSatisfy(line -> assertFallback(line, "rank 2 on host "));
-    assertThat(lines)
-        .allSatisfy(
-            line -> assertThat(line.getMessage()).contains("rank 0 on host ", "is not reached"));
+    assertThat(log.lines())
+        .hasSize(RANKS)
+        .allSatisfy(line -> assertFallback(line, "rank 2 on host "));
+    assertThat(log.lines())
+        .allSatisfy(line -> assertThat(line.text()).contains("rank 0 on host ", "is not reached"));
   }
 
   @Test
   void selectedTcpLeavesPortsIdleAndTheLogNamesThem() {
     assertThat(open(Plan.WORKING, rank -> true, WireName.TCP)).containsOnly("tcp");
-    assertThat(lines)
+    assertThat(log.lines())
         .hasSize(RANKS)
         .allSatisfy(
             line -> {
-              assertThat(line.getLevel()).isEqualTo(Level.INFO);
-              assertThat(line.getMessage())
+              assertThat(line.level()).isEqualTo(Level.INFO);
+              assertThat(line.text())
                   .startsWith(ErrorCode.PORTS_IDLE.id())
                   .contains("wire 'tcp' is selected", PortedWireProvider.PORT);
             });
   }
 
-  private static void assertFallback(LogRecord line, String rank) {
-    assertThat(line.getLevel()).isEqualTo(Level.WARNING);
-    assertThat(line.getMessage())
+  private static void assertFallback(Line line, String rank) {
+    assertThat(line.level()).isEqualTo(Level.WARNING);
+    assertThat(line.text())
         .startsWith(ErrorCode.PORTS_IDLE.id())
         .contains("'auto' takes tcp", PortedWireProvider.PORT, "are idle", rank);
   }

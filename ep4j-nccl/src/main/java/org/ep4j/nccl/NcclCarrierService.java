@@ -183,7 +183,7 @@ final class NcclCarrierService implements CarrierService {
         if (!group.isAlive(rank)) {
           throw new NcclException(
               ErrorCode.NCCL_RANK_LOST,
-              "rank %d is dead while NCCL creates %s: %s"
+              "rank %d is gone while NCCL creates %s: %s"
                   .formatted(rank, what, group.deathReport(rank)));
         }
       }

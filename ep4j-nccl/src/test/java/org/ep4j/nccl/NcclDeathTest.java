@@ -53,7 +53,7 @@ class NcclDeathTest {
         assertThatThrownBy(() -> NcclCommunicator.open(world, id))
             .isInstanceOf(NcclException.class)
             .hasMessageContaining(ErrorCode.NCCL_RANK_LOST.id())
-            .hasMessageContaining("rank 1 is dead while ncclCommInitRankConfig waits for it");
+            .hasMessageContaining("rank 1 is gone while ncclCommInitRankConfig waits for it");
         assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(TIMEOUT);
       }
       try (Group live = group.survivors(TIMEOUT);

@@ -52,7 +52,7 @@ class NvshmemDeathTest {
         }
         assertThatThrownBy(() -> NvshmemRuntime.start(world, id))
             .isInstanceOf(Ep4jException.class)
-            .hasMessageContaining("rank 1 is dead while nvshmemx_hostlib_init_attr waits for it");
+            .hasMessageContaining("rank 1 is gone while nvshmemx_hostlib_init_attr waits for it");
         assertThatThrownBy(() -> NvshmemRuntime.start(world, id))
             .isInstanceOf(NvshmemException.class)
             .hasMessageContaining(ErrorCode.NVSHMEM_BROKEN.id());

@@ -44,6 +44,20 @@ public final class Members {
     return group.deathReport(rank);
   }
 
+  /** Whether the process that the buffer knows as this rank has left the group in good order. */
+  public boolean hasLeft(int rank) {
+    return !isReplaced(rank) && group.hasLeft(rank);
+  }
+
+  /** The state to report for a rank that has departed. */
+  public String departureOf(int rank) {
+    String report = deathReport(rank);
+    if (hasLeft(rank)) {
+      return "has " + report;
+    }
+    return "is dead (" + (report == null ? "no longer a member" : report) + ")";
+  }
+
   /**
    * The state to report for a live rank after a timeout. If this rank itself was stopped, the
    * report does not accuse the peer: the peers may be waiting for this rank, or have continued

@@ -249,6 +249,12 @@ abstract class MemberGroup implements Group {
   }
 
   @Override
+  public final boolean hasLeft(int rank) {
+    Departure departure = state.departure(rank);
+    return departure != null && departure.left();
+  }
+
+  @Override
   public final int incarnation(int rank) {
     return state.incarnation(rank);
   }

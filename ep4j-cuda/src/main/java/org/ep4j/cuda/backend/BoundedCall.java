@@ -104,7 +104,7 @@ public final class BoundedCall {
     Group group = participants.group();
     for (int i = 0; i < group.size(); i++) {
       if (!group.isAlive(i)) {
-        return "rank %d is dead while %s waits for it: %s"
+        return "rank %d is gone while %s waits for it: %s"
             .formatted(participants.number(i), name, group.deathReport(i));
       }
     }

@@ -220,7 +220,7 @@ public final class InternodeConnection implements AutoCloseable {
         if (nodes.together(r, other) && !gone[other]) {
           return "rank "
               + r
-              + " is dead but rank "
+              + " is gone but rank "
               + other
               + " of its node is alive: only whole nodes can be excluded";
         }

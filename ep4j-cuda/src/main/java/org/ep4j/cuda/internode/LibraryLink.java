@@ -212,7 +212,7 @@ final class LibraryLink implements InternodeLink {
   public String refusesLossOf(int rank) {
     return "rank "
         + rank
-        + " is dead, but puts of its kernels by backend '"
+        + " is gone, but puts of its kernels by backend '"
         + backend.name()
         + "' may still arrive";
   }

@@ -252,7 +252,7 @@ final class WireLink implements InternodeLink {
         ? ""
         : "rank "
             + rank
-            + " is dead, but a stopped process may still write over wire '"
+            + " is gone, but a stopped process may still write over wire '"
             + (puts ? wire.name() : settings.wire())
             + "'";
   }

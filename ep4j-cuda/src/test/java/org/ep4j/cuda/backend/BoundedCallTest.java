@@ -109,7 +109,7 @@ class BoundedCallTest {
                     }))
         .isInstanceOf(Ep4jException.class)
         .hasMessageStartingWith(ErrorCode.LIBRARY_CALL_RANK_LOST.id())
-        .hasMessageContaining("rank 1 is dead while foo_init waits for it")
+        .hasMessageContaining("rank 1 is gone while foo_init waits for it")
         .hasMessageContaining("out of luck");
   }
 }

@@ -116,6 +116,11 @@ final class FakeKernels {
     constant("record", STATE, TIMEOUT);
   }
 
+  /** Each low-latency kernel masks a rank. */
+  static void mask(int rank) {
+    store(LOW_LATENCY.name(), LOW_LATENCY, "host_masks", (long) rank * Long.BYTES, CONSTANT, 1);
+  }
+
   /** Kernels whose symbols end with {@code suffix}: that of a structure, or a whole symbol. */
   private static void kernels(String suffix, Struct parameters) {
     try (Arena arena = Arena.ofConfined()) {

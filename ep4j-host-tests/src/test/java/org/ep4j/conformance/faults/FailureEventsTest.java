@@ -103,7 +103,7 @@ class FailureEventsTest {
             e -> e.getInt("peer"),
             e -> e.getBoolean("masked"),
             e -> e.getString("reason"))
-        .containsExactly(tuple(0, 1, true, "silent"), tuple(0, 1, false, "by cleanMask()"));
+        .containsExactly(tuple(0, 1, true, "is silent"), tuple(0, 1, false, "by cleanMask()"));
     assertThat(named(events, "Timeout")).isEmpty();
   }
 

@@ -317,9 +317,7 @@ public final class PeerWait {
 
   private AbortReport known(int peer, long waited) {
     if (!members.isAlive(peer)) {
-      String report = members.deathReport(peer);
-      String death = report == null ? "no longer a member" : report;
-      return new AbortReport(peer, true, "is dead (" + death + ")");
+      return new AbortReport(peer, !members.hasLeft(peer), members.departureOf(peer));
     }
     String lost = progress.lost(peer);
     if (lost != null) {

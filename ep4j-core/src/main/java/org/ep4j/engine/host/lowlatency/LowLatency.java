@@ -271,7 +271,7 @@ public final class LowLatency implements AutoCloseable {
   }
 
   /**
-   * Admits all ranks that are not excluded or, with masking, dead. If other ranks have masked this
+   * Admits all ranks that are not excluded or, with masking, gone. If other ranks have masked this
    * rank, it continues with their number; no operation may be in flight then.
    */
   public void cleanMask() {
@@ -279,7 +279,7 @@ public final class LowLatency implements AutoCloseable {
       boolean gone =
           context.excluded[r] || (Limits.masking(context.config) && !context.members.isAlive(r));
       if (gone) {
-        signals.mask(r, "is excluded or dead");
+        signals.mask(r, "is excluded or gone");
       } else {
         signals.admit(r, "by cleanMask()");
       }

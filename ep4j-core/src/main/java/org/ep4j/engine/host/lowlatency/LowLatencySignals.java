@@ -418,8 +418,8 @@ final class LowLatencySignals {
     String condition = condition(peer);
     mask(peer, condition);
     LOG.log(
-        Level.WARNING,
-        "{0} {1}: rank {2} is {3}: masked from now on",
+        hasEnded(peer) ? Level.INFO : Level.WARNING,
+        "{0} {1}: rank {2} {3}: masked from now on",
         operation,
         number,
         peer,
@@ -428,12 +428,19 @@ final class LowLatencySignals {
 
   private String condition(int peer) {
     if (!context.members.isAlive(peer)) {
-      return "dead (" + context.members.deathReport(peer) + ")";
+      return context.members.departureOf(peer);
     }
     if (context.aborted(peer)) {
-      return "unusable until reset()";
+      return "is unusable until reset()";
     }
-    return context.closed(peer) ? "without its buffer, which it has closed" : "silent";
+    return context.closed(peer) ? "has closed its buffer" : "is silent";
+  }
+
+  /** Whether a rank takes part in no further operation because its program has ended it. */
+  private boolean hasEnded(int peer) {
+    return context.members.isAlive(peer)
+        ? context.closed(peer) && !context.aborted(peer)
+        : context.members.hasLeft(peer);
   }
 
   private long own() {

@@ -215,13 +215,13 @@ public final class FailureDiagnosis implements AutoCloseable {
       // nodes; low-latency kernels do not.
       peer = calls.furthestBehind(excluded);
     }
-    String loss = peer == rank ? null : members.deathReport(peer);
-    if (loss == null && hasClosed(peer)) {
+    boolean departed = peer != rank && !members.isAlive(peer);
+    if (!departed && hasClosed(peer)) {
       return report.timeout(operation, peer, CLOSED, false);
     }
-    String problem = loss == null ? linkProblem(peer) : null;
+    String problem = departed ? null : linkProblem(peer);
     return problem == null
-        ? report.timeout(operation, peer, loss)
+        ? report.timeout(operation, peer, departed)
         : report.timeout(operation, peer, "is unreachable (" + problem + ")", true);
   }
 
@@ -245,8 +245,8 @@ public final class FailureDiagnosis implements AutoCloseable {
       return aborted("barrier");
     }
     int peer = lost >= 0 ? lost : firstMissing(problem);
-    String loss = lost >= 0 ? members.deathReport(lost) : null;
-    String silence = hasClosed(peer) ? CLOSED : members.silenceOf(peer);
+    String state =
+        lost >= 0 ? members.departureOf(lost) : hasClosed(peer) ? CLOSED : members.silenceOf(peer);
     PeerTimeoutException timeout =
         new PeerTimeoutException(
             "barrier",
@@ -256,8 +256,8 @@ public final class FailureDiagnosis implements AutoCloseable {
             1,
             0,
             waitedMillis,
-            loss == null ? silence : "is dead (" + loss + ")",
-            loss != null);
+            state,
+            lost >= 0 && !members.hasLeft(lost));
     timeout.initCause(problem);
     return explained(timeout);
   }

@@ -9,7 +9,6 @@ import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.error.PeerTimeoutException;
-import org.jspecify.annotations.Nullable;
 
 /** Converts reports of kernels in {@link HostWords} to exceptions. */
 final class KernelReport {
@@ -80,11 +79,12 @@ final class KernelReport {
   /**
    * The error for a failed wait for {@code peer}.
    *
-   * @param loss how the peer was lost; null if it is alive as far as known
+   * @param departed whether it is no longer alive
    */
-  PeerTimeoutException timeout(String operation, int peer, @Nullable String loss) {
-    String state = loss == null ? members.silenceOf(peer) : "is dead (" + loss + ")";
-    return timeout(operation, peer, state, loss != null);
+  PeerTimeoutException timeout(String operation, int peer, boolean departed) {
+    return departed
+        ? timeout(operation, peer, members.departureOf(peer), !members.hasLeft(peer))
+        : timeout(operation, peer, members.silenceOf(peer), false);
   }
 
   /**

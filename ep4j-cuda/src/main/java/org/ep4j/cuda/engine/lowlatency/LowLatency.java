@@ -384,16 +384,20 @@ public final class LowLatency {
   }
 
   private String state(int masked) {
-    String death = context.members.deathReport(masked);
-    if (death != null) {
-      return "dead (" + death + ")";
+    if (!context.members.isAlive(masked)) {
+      return context.members.departureOf(masked);
     }
     if (context.completion.hasAborted(masked)) {
-      return "in no operation until a reset, because one of its operations has failed,";
+      return "is in no operation until a reset, because one of its operations has failed,";
     }
-    return context.completion.hasClosed(masked)
-        ? "without its buffer, which it has closed"
-        : "silent";
+    return context.completion.hasClosed(masked) ? "has closed its buffer" : "is silent";
+  }
+
+  /** Whether a rank takes part in no further operation because its program has ended it. */
+  private boolean hasEnded(int peer) {
+    return context.members.isAlive(peer)
+        ? context.completion.hasClosed(peer) && !context.completion.hasAborted(peer)
+        : context.members.hasLeft(peer);
   }
 
   /** Logs the ranks that kernels have masked. */
@@ -405,8 +409,8 @@ public final class LowLatency {
       boolean masked = part.isMasked(r);
       if (masked && !noticed[r]) {
         LOG.log(
-            Level.WARNING,
-            "low-latency operation {0}: rank {1} is {2} and is masked; operations continue without"
+            hasEnded(r) ? Level.INFO : Level.WARNING,
+            "low-latency operation {0}: rank {1} {2} and is masked; operations continue without"
                 + " it",
             flights.number(),
             r,
