@@ -1,6 +1,8 @@
 package org.ep4j.memory;
 
+import java.io.IOException;
 import java.lang.foreign.MemorySegment;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
@@ -26,6 +28,18 @@ public sealed interface SymmetricMemory extends AutoCloseable
   static Path directory(Map<String, String> environment) {
     String configured = environment.getOrDefault(DIRECTORY_VARIABLE, "");
     return Path.of(configured.isBlank() ? "/dev/shm" : configured);
+  }
+
+  /**
+   * Identifies this directory among all of the running system. Containers of one host may have
+   * other file systems there, or other directories of one file system.
+   *
+   * @param environment of the process
+   * @throws IOException if there is no such directory
+   */
+  static String directoryId(Map<String, String> environment) throws IOException {
+    Map<String, Object> status = Files.readAttributes(directory(environment), "unix:dev,ino");
+    return status.get("dev") + ":" + status.get("ino");
   }
 
   /**

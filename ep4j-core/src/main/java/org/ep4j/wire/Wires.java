@@ -193,8 +193,7 @@ public final class Wires {
   /** Identifies the host, and containers of one host that do not share memory. */
   private static String host() {
     try {
-      Path shared = SymmetricMemory.directory(System.getenv());
-      return Files.readString(BOOT_ID).strip() + " " + Files.getAttribute(shared, "unix:dev");
+      return Files.readString(BOOT_ID).strip() + " " + SymmetricMemory.directoryId(System.getenv());
     } catch (IOException | UnsupportedOperationException e) {
       // No Linux, no /proc, or no such directory: ranks that cannot prove that they share memory
       // count as ranks of different hosts.

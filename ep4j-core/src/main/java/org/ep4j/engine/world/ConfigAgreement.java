@@ -155,17 +155,16 @@ public final class ConfigAgreement {
   }
 
   /**
-   * Identifies what ranks of a node share: the running system, then the file system of shared
-   * memory, because containers on one host may have one each.
+   * Identifies what ranks of a node share: the running system, then the directory of shared memory,
+   * because containers on one host may have one each.
    */
   private static String host() {
     return boot() + " " + sharedMemory();
   }
 
   private static String sharedMemory() {
-    Path directory = SymmetricMemory.directory(System.getenv());
     try {
-      return String.valueOf(Files.getAttribute(directory, "unix:dev"));
+      return SymmetricMemory.directoryId(System.getenv());
     } catch (IOException | UnsupportedOperationException e) {
       return "unknown"; // opening a buffer then says what is wrong with the directory
     }
