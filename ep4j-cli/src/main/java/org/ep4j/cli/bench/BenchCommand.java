@@ -64,7 +64,6 @@ public final class BenchCommand implements Callable<Integer> {
   private static final int MAX_HOST_RANKS = 4;
   private static final int MAX_SMS = 4096;
   private static final int MAX_ITERATIONS = 100_000;
-  private static final int MAX_PRESSURE_SECONDS = 7 * 24 * 3600;
   private static final int LOW_LATENCY_TOKENS = 128;
   private static final int HIGH_THROUGHPUT_TOKENS = 4096;
   private static final int MANY_TOKENS = 1024;
@@ -232,22 +231,7 @@ public final class BenchCommand implements Callable<Integer> {
       description = "Maximum of tokens per rank (ll); default: the number of tokens.")
   private @Nullable Integer maxTokens;
 
-  @HelpGroup(HelpGroup.TIMING)
-  @Option(
-      names = "--pressure-test",
-      paramLabel = "SECONDS",
-      description =
-          "Measure nothing: run random cases on one buffer for so long, check each with the oracle"
-              + " once, and compare the hashes of eight repetitions; all: both kinds in turn.")
-  private @Nullable Integer pressure;
-
-  @HelpGroup(HelpGroup.LOW_LATENCY)
-  @Option(
-      names = "--shrink-test",
-      description =
-          "Measure nothing: the last rank skips operations, the others mask it, continue, and admit"
-              + " it again; the oracle checks every operation (ll).")
-  private boolean shrink;
+  @Mixin private TestOptions testOptions = new TestOptions();
 
   @HelpGroup(HelpGroup.LOW_LATENCY)
   @Option(
@@ -309,7 +293,7 @@ public final class BenchCommand implements Callable<Integer> {
   public Integer call() throws Exception {
     BenchSettings settings = settings();
     OutputFile artifact = json.file(spec);
-    BenchTests tests = new BenchTests(pressure == null ? 0 : pressure, shrink);
+    BenchTests tests = tests();
     ResultFiles results = new ResultFiles(artifact, html.file(spec, artifact, !tests.any()), null);
     ResultFiles files = results.with(trace.file(spec, settings.onDevice(), !tests.any(), results));
     int worldSize = ranks(settings);
@@ -341,7 +325,11 @@ public final class BenchCommand implements Callable<Integer> {
   /** Checks the options that depend on the number of ranks; a joined world has its own number. */
   private BenchSettings across(BenchSettings settings, int worldSize) {
     CommandSpecs.checkValue(
-        spec, !shrink || worldSize > 1, "--ranks", worldSize, "2 or more for --shrink-test");
+        spec,
+        !tests().shrink() || worldSize > 1,
+        "--ranks",
+        worldSize,
+        "2 or more for " + TestOptions.SHRINK);
     nodes.check(CommandSpecs.require(spec), worldSize);
     boolean device = settings.onDevice() && settings.highThroughput() && nodes.declared();
     nccl.check(CommandSpecs.require(spec), device);
@@ -379,6 +367,11 @@ public final class BenchCommand implements Callable<Integer> {
             .formatted(operations, String.join(", ", known), last, nearest));
   }
 
+  /** The tests of the options. */
+  BenchTests tests() {
+    return testOptions.checked(CommandSpecs.require(spec));
+  }
+
   /** The settings of the options. */
   BenchSettings settings() {
     BenchSettings.Kind kind = kind();
@@ -387,11 +380,9 @@ public final class BenchCommand implements Callable<Integer> {
     range("--tokens", tokens == null ? 0 : tokens, 0, Integer.MAX_VALUE);
     range("--iterations", iterations == null ? 1 : iterations, 1, MAX_ITERATIONS);
     range("--warmup", warmup == null ? 0 : warmup, 0, MAX_ITERATIONS);
-    range("--pressure-test", pressure == null ? 1 : pressure, 1, MAX_PRESSURE_SECONDS);
-    if (pressure != null || shrink) {
-      KindOptions.checkTest(CommandSpecs.require(spec), shrink);
-      CommandSpecs.checkValue(spec, sms.size() == 1, "--sms", sms, "one number in a test");
-    }
+    boolean measured = !tests().any();
+    CommandSpecs.checkValue(
+        spec, measured || sms.size() == 1, "--sms", sms, "one number in a test");
     range("--buffers", buffers == null ? 1 : buffers, 1, 64);
     sms.forEach(number -> range("--sms", number, 0, MAX_SMS));
     int highThroughput = tokens == null ? HIGH_THROUGHPUT_TOKENS : tokens;

@@ -2,7 +2,6 @@ package org.ep4j.cli.bench;
 
 import java.util.List;
 import java.util.Locale;
-import java.util.stream.Stream;
 import org.ep4j.cli.CommandSpecs;
 import org.ep4j.error.ErrorCode;
 import picocli.CommandLine.Model.CommandSpec;
@@ -10,29 +9,30 @@ import picocli.CommandLine.ParseResult;
 
 /** Refuses options that would have no effect. */
 final class KindOptions {
-  private static final String PRESSURE = "--pressure-test";
-  private static final String SHRINK = "--shrink-test";
-
   private static final List<String> HIGH_THROUGHPUT =
       List.of("--layout", "--mode", "--apply-weights", "--order");
   private static final List<String> LOW_LATENCY =
-      List.of("--max-tokens", "--logfmt", "--hook", "--partial", "--rank-major", SHRINK);
+      List.of(
+          "--max-tokens", "--logfmt", "--hook", "--partial", "--rank-major", TestOptions.SHRINK);
 
   /** Options that only a measurement uses. */
   private static final List<String> TIMING =
       List.of("--iterations", "--warmup", "--buffers", "--against-nccl", "--with-nccl-traffic");
+
+  /** Options for one kind of operation only. */
+  private static final List<String> ONE_KIND =
+      List.of(TestOptions.SHRINK, TestOptions.COMPATIBILITY);
 
   private KindOptions() {}
 
   /**
    * Refuses what a test, which times nothing, does not use.
    *
-   * @param shrink whether it is the shrink test, else the pressure test
+   * @param test the option that asks for it
    */
-  static void checkTest(CommandSpec spec, boolean shrink) {
+  static void checkTest(CommandSpec spec, String test) {
     ParseResult given = spec.commandLine().getParseResult();
-    String test = shrink ? SHRINK : PRESSURE;
-    for (String option : shrink ? withPressure() : TIMING) {
+    for (String option : TIMING) {
       CommandSpecs.check(
           spec,
           !given.hasMatchedOption(option),
@@ -47,16 +47,15 @@ final class KindOptions {
         test + " dispatches with exact or static sizes: leave out --mode " + mode);
   }
 
-  private static List<String> withPressure() {
-    return Stream.concat(TIMING.stream(), Stream.of(PRESSURE)).toList();
-  }
-
   /** Refuses options of the kind of operation that is not measured. */
   static void check(CommandSpec spec, BenchSettings.Kind kind) {
     switch (kind) {
       case HT -> refuse(spec, LOW_LATENCY, "ll");
       case LL -> refuse(spec, HIGH_THROUGHPUT, "ht");
-      case ALL -> refuse(spec, List.of(SHRINK), "ll");
+      case ALL -> refuse(spec, List.of(TestOptions.SHRINK), "ll");
+    }
+    if (kind != BenchSettings.Kind.ALL) {
+      refuse(spec, List.of(TestOptions.COMPATIBILITY), "all");
     }
   }
 
@@ -68,7 +67,7 @@ final class KindOptions {
           !given.hasMatchedOption(option),
           ErrorCode.INAPPLICABLE_OPTION,
           "%s is for %s only: leave it out, or measure %s%s"
-              .formatted(option, kind, kind, option.equals(SHRINK) ? "" : " or all"));
+              .formatted(option, kind, kind, ONE_KIND.contains(option) ? "" : " or all"));
     }
   }
 }

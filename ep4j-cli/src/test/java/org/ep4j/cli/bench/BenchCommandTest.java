@@ -86,7 +86,7 @@ class BenchCommandTest {
   @ParameterizedTest
   @ValueSource(
       strings = {
-        "all --threads --ranks 3 --dtype bf16,fp8",
+        "all --threads --ranks 3 --dtype bf16,fp8 --test-ll-compatibility --pressure-test-mode 1",
         "ht --threads --ranks 3 --nodes 2 --wire inproc --layout expert-major --mode static",
         "ll --threads --ranks 2 --hook --zero-copy"
       })

@@ -55,6 +55,26 @@ class BenchOptionsTest {
     assertThat(parse("ll", "--use-logfmt").options().logFmt()).isTrue();
   }
 
+  @ParameterizedTest
+  @CsvSource({
+    "ht --pressure-test 60, 60",
+    "ht --pressure-test, 60",
+    "ht --pressure-test-mode 1, 60",
+    "ht --pressure-test-mode 1 --pressure-test 5, 5",
+    "ht --pressure-test-mode 0, 0",
+    "--test-ll-compatibility, 60",
+    "all --test-ll-compatibility --pressure-test-mode 1, 60",
+    "all --test-ll-compatibility --pressure-test 5, 5",
+    "ll --shrink-test --pressure-test-mode 0, 0",
+    "ht, 0"
+  })
+  void flagsOfDeepEpsTestsAskForAPressureTest(String arguments, int seconds) {
+    BenchTests tests = command(arguments.split(" ", -1)).tests();
+
+    assertThat(tests.pressureSeconds()).isEqualTo(seconds);
+    assertThat(tests.shrink()).isEqualTo(arguments.contains("--shrink-test"));
+  }
+
   @Test
   void severalBackendsKeepTheirOrder() {
     assertThat(parse("ht").backends()).containsExactly("auto");
@@ -185,6 +205,13 @@ class BenchOptionsTest {
         "--pressure-test 1 --sms 1,2 | EP4J-1900: --sms = [1, 2]; it must be one number",
         "--shrink-test        | EP4J-1905: --shrink-test is for ll only: leave it out, or measure ll",
         "ll --shrink-test --pressure-test 1 | EP4J-1904: --pressure-test and --shrink-test exclude",
+        "ll --shrink-test --test-ll-compatibility | EP4J-1905: --test-ll-compatibility is for all only:"
+            + " leave it out, or measure all",
+        "ll --shrink-test --pressure-test-mode 1 | EP4J-1904: --pressure-test-mode and --shrink-test",
+        "--pressure-test-mode 2 | EP4J-1900: --pressure-test-mode = 2; it must be 0 or 1: a test",
+        "--pressure-test-mode 0 --pressure-test | EP4J-1904: --pressure-test-mode 0 asks for no test",
+        "--test-ll-compatibility --warmup 3 | EP4J-1904: --warmup and --test-ll-compatibility exclude",
+        "--allow-mnnvl | EP4J-1905: --allow-mnnvl: NVLink between hosts is not used",
         "ll --shrink-test --device host --ranks 1 | EP4J-1900: --ranks = 1; it must be 2 or more",
         "--json .             | EP4J-1907: --json .: ",
         "wires                | EP4J-1902: unknown operation 'wires': use ht, ll, all, nvlink,"
@@ -242,8 +269,12 @@ class BenchOptionsTest {
   }
 
   static BenchSettings parse(String... arguments) {
+    return command(arguments).settings();
+  }
+
+  private static BenchCommand command(String... arguments) {
     BenchCommand command = new BenchCommand();
     new CommandLine(command).setCaseInsensitiveEnumValuesAllowed(true).parseArgs(arguments);
-    return command.settings();
+    return command;
   }
 }
