@@ -13,6 +13,7 @@ import java.util.Objects;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.ep4j.conformance.world.HostCompiler;
+import org.ep4j.rdma.verbs.ports.RdmaPorts;
 import org.ep4j.rdma.verbs.ports.RdmaSettings;
 
 /**
@@ -155,6 +156,22 @@ public final class SoftVerbs {
       case "clear" -> script("cable", operation[1], "0", "0", "0");
       default -> throw new IllegalArgumentException(operation[0]);
     }
+  }
+
+  /**
+   * Makes a port refuse a state of its queue pairs.
+   *
+   * @param port for example {@code b0}
+   * @param state number in verbs; 0 for none
+   */
+  public static void refuse(String port, int state) throws IOException, InterruptedException {
+    script("refuse", port, String.valueOf(state));
+  }
+
+  /** A line for each connection that queue pairs of a port have made, in their order. */
+  public static List<String> connections(String port) throws IOException {
+    return Files.readAllLines(
+        RdmaPorts.DEVICES.resolve(PREFIX + port).resolve("ports/1/connections"));
   }
 
   private static void script(String step, String... arguments)

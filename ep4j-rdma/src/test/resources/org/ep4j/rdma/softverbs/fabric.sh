@@ -5,6 +5,7 @@
 #   fabric.sh up|down DIRECTORY PORT        connects or pulls the cable of a port, for example b0
 #   fabric.sh cable DIRECTORY PORT LOSS DELAY RATE
 #       loses LOSS percent of its packets, delays them by DELAY microseconds, and carries RATE MB/s (0: any)
+#   fabric.sh refuse DIRECTORY PORT STATE   its queue pairs cannot enter a state: 2 to receive, 3 to send, 0 any
 set -eu
 
 # Writes into a file of 64 bytes in place: a device reads it at any time.
@@ -17,6 +18,8 @@ make_port() {
   mkdir -p "$port/gids" "$port/gid_attrs/types" "$port/hw_counters"
   put "$port/state" "4: ACTIVE"
   put "$port/cable" "loss 0 delay 0 rate 0"
+  put "$port/refuse" 0
+  : >"$port/connections"
   echo Ethernet >"$port/link_layer"
   echo "100 Gb/sec (emulated)" >"$port/rate"
   # Rail and host; the first address is the link-local one, as of other RoCE ports.
@@ -44,6 +47,7 @@ case ${1:-} in
   up) put "$2/class/infiniband/soft_$3/ports/1/state" "4: ACTIVE" ;;
   down) put "$2/class/infiniband/soft_$3/ports/1/state" "1: DOWN" ;;
   cable) put "$2/class/infiniband/soft_$3/ports/1/cable" "loss $4 delay $5 rate $6" ;;
+  refuse) put "$2/class/infiniband/soft_$3/ports/1/refuse" "$4" ;;
   *)
     sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"
     exit 2

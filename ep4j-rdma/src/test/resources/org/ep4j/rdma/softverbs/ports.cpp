@@ -89,6 +89,19 @@ void Port::refresh(int64_t now) {
   }
 }
 
+uint32_t Port::refused() const {
+  uint32_t state = 0;
+  std::ifstream(directory + "/refuse") >> state;
+  return state;
+}
+
+void Port::record(uint32_t pair, int serviceLevel, int trafficClass) const {
+  // One write, so that lines of several processes do not mix.
+  std::ofstream(directory + "/connections", std::ios::app)
+      << "pair " + std::to_string(pair) + " service level " + std::to_string(serviceLevel) +
+             " traffic class " + std::to_string(trafficClass) + "\n";
+}
+
 void Port::count(const char* counter, uint64_t value) const {
   std::ofstream(directory + "/hw_counters/" + counter) << value << "\n";
 }

@@ -1,5 +1,6 @@
 // Devices and ports of the fabric: directories as below /sys/class/infiniband. Tests pull a cable by
-// writing into the file of the state, and change it by writing into the file `cable`.
+// writing into the file of the state, and change it by writing into the file `cable`. The file `refuse`
+// names a state that no queue pair of the port enters; `connections` has a line for each connection.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,10 @@ struct Port {
   // Reads both files again if they were read a while ago.
   void refresh(int64_t now);
   int state() const;
+  // The state of a queue pair that this port refuses to enter; 0 for none.
+  uint32_t refused() const;
+  // Adds a line that describes a connection of this port.
+  void record(uint32_t pair, int serviceLevel, int trafficClass) const;
   void count(const char* counter, uint64_t value) const;
 };
 

@@ -35,6 +35,7 @@ static int readyToReceive(Engine& engine, QueuePair& pair, const PairAttributes&
   SharedPair& shared = engine.fabric.pair(pair.object.number);
   shared.firstPacket = to.receivePacket;
   shared.notReadyTimer = notReadyTimer(to.notReadyTimer);
+  own.record(pair.object.number, to.serviceLevel, to.trafficClass);
   pair.state = READY_TO_RECEIVE;
   shared.peer = to.peer;
   return 0;
@@ -60,6 +61,9 @@ int modify(Engine& engine, QueuePair& pair, const PairAttributes& to, int mask) 
   }
   if (from == RESET && to.state == INIT && has(mask, M_PARTITION | M_PORT | M_ACCESS)) {
     return initialise(engine, pair, to);
+  }
+  if (pair.port >= 0 && engine.ports.all[pair.port].refused() == to.state) {
+    return ENOMEM;  // as from a device without room for another connection
   }
   if (from == INIT && to.state == READY_TO_RECEIVE &&
       has(mask, M_PATH | M_MTU | M_PEER | M_RECEIVE_PACKET | M_PEER_READS | M_NOT_READY_TIMER)) {
