@@ -1,15 +1,12 @@
 package org.ep4j.wire.tcp;
 
-import java.io.FileInputStream;
-import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.List;
 import org.ep4j.group.Group;
+import org.ep4j.group.TakenDescriptors;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.wire.WireConfig;
 import org.ep4j.wire.WireException;
@@ -71,17 +68,14 @@ final class ScarceDescriptors {
     int port = offer.getInt();
     byte[] ticket = new byte[Handshake.TICKET_BYTES];
     offer.get(ticket);
-    List<FileInputStream> taken = new ArrayList<>();
-    try (SocketChannel channel = SocketChannel.open()) {
-      if (scarce) {
-        takeAll(taken);
-      }
+    try (SocketChannel channel = SocketChannel.open();
+        TakenDescriptors taken = scarce ? new TakenDescriptors() : null) {
       // The kernel completes the connection; rank 0 needs a descriptor to accept it.
       channel.connect(new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
       channel.configureBlocking(false);
-      if (scarce && connects) {
+      if (taken != null && connects) {
         Thread.sleep(MOMENT_MILLIS);
-        release(taken);
+        taken.release();
       }
       if (connects) {
         new Handshake(group.key(), ticket)
@@ -95,26 +89,6 @@ final class ScarceDescriptors {
       }
     } catch (WireException e) {
       // Rank 0 prints it.
-    } finally {
-      release(taken);
     }
-  }
-
-  @SuppressWarnings("InfiniteLoopStatement") // ends with the descriptors
-  private static void takeAll(List<FileInputStream> taken) {
-    try {
-      while (true) {
-        taken.add(new FileInputStream("/dev/null"));
-      }
-    } catch (IOException e) {
-      // None is left.
-    }
-  }
-
-  private static void release(List<FileInputStream> taken) throws IOException {
-    for (FileInputStream file : taken) {
-      file.close();
-    }
-    taken.clear();
   }
 }
