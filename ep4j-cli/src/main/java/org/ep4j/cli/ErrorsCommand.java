@@ -8,6 +8,8 @@ import java.util.Locale;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import org.ep4j.cli.text.Style;
+import org.ep4j.cli.text.Table;
+import org.ep4j.cli.text.Wrapped;
 import org.ep4j.error.ErrorCode;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
@@ -68,15 +70,23 @@ final class ErrorsCommand implements Callable<Integer> {
       if (!codes.isEmpty()) {
         out.print(blank);
         out.println(style.bold(section.heading()));
-        codes.forEach(code -> out.println("  " + code.id() + "  " + code.cause()));
+        codes.forEach(code -> out.println(line("  " + code.id() + "  ", code.cause())));
         blank = "\n";
       }
     }
   }
 
   private static void explain(PrintWriter out, Style style, ErrorCode code) {
-    out.println(style.bold(code.id()) + "  " + code.cause());
-    out.println("Remedy:    " + code.remedy());
+    String id = code.id();
+    out.println(style.bold(id) + line(id + "  ", code.cause()).substring(id.length()));
+    out.println(line("Remedy:    ", code.remedy()));
+  }
+
+  /** Text behind its label, in lines below each other. */
+  private static String line(String label, String text) {
+    return label
+        + Wrapped.lines(text, Table.WIDTH - label.length())
+            .replace("\n", "\n" + " ".repeat(label.length()));
   }
 
   /** The code that the argument names, with or without its prefix. */

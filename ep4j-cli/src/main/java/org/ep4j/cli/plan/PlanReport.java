@@ -8,6 +8,7 @@ import org.ep4j.cli.Build;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
+import org.ep4j.cli.text.Wrapped;
 import org.ep4j.plan.DrawnRouting;
 import org.ep4j.plan.MachineProfile;
 import org.ep4j.plan.PlacementGain;
@@ -40,9 +41,10 @@ record PlanReport(
   /** The table, and notes on its units. */
   String text(Style style) {
     StringBuilder text = new StringBuilder();
-    text.append(style.bold("Plan for " + profile.name()))
-        .append(
-            "  %s, %d ranks, %d on a node, %d tokens, hidden %d, top-%d of %d, %s routing%n"
+    String title = "Plan for " + profile.name();
+    String heading =
+        title
+            + "  %s, %d ranks, %d on a node, %d tokens, hidden %d, top-%d of %d, %s routing"
                 .formatted(
                     request.kind().name().toLowerCase(Locale.ROOT),
                     request.ranks(),
@@ -51,8 +53,11 @@ record PlanReport(
                     request.hidden(),
                     request.topK(),
                     request.experts(),
-                    routing()))
-        .append('\n');
+                    routing());
+    // Wrapping replaces blanks, so the title keeps its length.
+    text.append(style.bold(title))
+        .append(Wrapped.lines(heading, Table.WIDTH).substring(title.length()))
+        .append("\n\n");
     Table table =
         new Table(
             "",

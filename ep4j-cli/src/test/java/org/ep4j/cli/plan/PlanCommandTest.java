@@ -224,7 +224,7 @@ class PlanCommandTest {
 
     assertThat(run.code()).as(run.err()).isEqualTo(ExitCodes.OK);
     assertThat(run.out())
-        .contains("8 ranks, 8 on a node, 8 tokens", "top-3 of 16", "recorded (64 tokens) routing");
+        .contains("8 ranks, 8 on a node, 8 tokens", "top-3 of 16", "recorded (64 tokens)");
     CommandLineRun fewer = run("--machine", "h200", "--routing", file.toString(), "--experts", "8");
     assertThat(fewer.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(fewer.err()).contains(ErrorCode.PLAN_SHAPE.id(), "experts = 8", "more than 15");
