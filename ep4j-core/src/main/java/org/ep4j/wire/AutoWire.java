@@ -38,6 +38,8 @@ import org.ep4j.group.Group;
 final class AutoWire {
   private static final Logger LOG = System.getLogger("org.ep4j.wire");
   private static final Path HOST_NAME = Path.of("/proc/sys/kernel/hostname");
+
+  /** Ranks in texts of this class and of {@code CollectiveStep}, whose digits follow no locale. */
   private static final Pattern RANK = Pattern.compile("rank (\\d+)(?=:)");
 
   /**
@@ -178,10 +180,10 @@ final class AutoWire {
     for (int rank = 0; rank < reports.size(); rank++) {
       Offer offer = reports.get(rank).offers.get(name);
       if (offer == null) {
-        return "rank %d: no active port for it".formatted(rank);
+        return "rank " + rank + ": no active port for it";
       }
       if (!offer.problem.isEmpty()) {
-        return "rank %d: ports %s: %s".formatted(rank, offer.ports, offer.problem);
+        return "rank " + rank + ": ports " + offer.ports + ": " + offer.problem;
       }
     }
     return "";
@@ -224,7 +226,7 @@ final class AutoWire {
     } catch (RuntimeException e) {
       problem = "the probe failed unexpectedly: " + e;
     }
-    return problem.isEmpty() ? "" : "rank %d: %s".formatted(group.rank(), problem);
+    return problem.isEmpty() ? "" : "rank " + group.rank() + ": " + problem;
   }
 
   private static void close(Wire wire) {
@@ -257,7 +259,7 @@ final class AutoWire {
   }
 
   private String named(int rank) {
-    return "rank %d on host %s".formatted(rank, reports.get(rank).host);
+    return "rank " + rank + " on host " + reports.get(rank).host;
   }
 
   private List<String> exchange(String text, Duration timeout) {

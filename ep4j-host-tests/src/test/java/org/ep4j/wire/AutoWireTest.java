@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.List;
+import java.util.Locale;
 import java.util.function.IntPredicate;
 import org.ep4j.config.WireName;
 import org.ep4j.conformance.world.LogLines;
@@ -74,6 +75,19 @@ class AutoWireTest {
         .allSatisfy(line -> assertFallback(line, "rank 1 on host "));
     assertThat(log.lines())
         .allSatisfy(line -> assertThat(line.text()).contains("no route to port x"));
+  }
+
+  /** The digits of a rank follow no locale: {@code auto} finds the rank in the text of an error. */
+  @Test
+  void theHostOfARankIsNamedInALocaleWithDigitsOfItsOwn() {
+    Locale before = Locale.getDefault();
+    Locale.setDefault(Locale.forLanguageTag("ar-EG-u-nu-arab"));
+    try {
+      assertThat("%d".formatted(1)).isNotEqualTo("1");
+      aWireThatDoesNotOpenMakesAllTakeTcp();
+    } finally {
+      Locale.setDefault(before);
+    }
   }
 
   /** Rank 0 only notices that nothing comes; the reason is the failure that rank 2 has seen. */
