@@ -138,6 +138,30 @@ class FaultsTest {
             joined("")));
   }
 
+  /** Pods of one host mount directories of one volume as their shared memory ({@code subPath}). */
+  @Test
+  void directoriesOfOneVolumeAsSharedMemoryMakeTwoNodes() throws Exception {
+    List<Path> directories = new ArrayList<>();
+    for (int rank = 0; rank < 2; rank++) {
+      directories.add(Files.createDirectory(scratch.resolve("shm" + rank)));
+    }
+    String mount = "mount --bind " + scratch + "/shm$EP4J_RANK /dev/shm && exec \"$@\"";
+
+    CommandLineRun run =
+        run(
+            world("512m", "", ""),
+            directories.size(),
+            List.of("unshare", "-m", "sh", "-c", mount, "sh"),
+            joined(""));
+
+    assertRight(run);
+    assertThat(run.err())
+        .contains("ranks 0 and 1 run on one host but do not share /dev/shm", "--ipc=host");
+    for (Path directory : directories) {
+      assertThat(directory).isEmptyDirectory();
+    }
+  }
+
   /** The second world must not take the files of the first for abandoned. */
   @Test
   void twoWorldsWithTheSameProcessNumbersShareADirectory() throws Exception {
