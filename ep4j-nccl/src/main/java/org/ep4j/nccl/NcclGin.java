@@ -28,7 +28,7 @@ final class NcclGin implements PutTransport {
   /** More lanes than this share contexts: each context has queue pairs to all ranks. */
   private static final int MAX_CONTEXTS = 32;
 
-  private static final String NO_GIN = "GIN of NCCL cannot be prepared";
+  private static final String NO_GIN = "GIN of NCCL";
 
   private final ResourceStack owned = new ResourceStack();
   private final List<DevicePart> parts;

@@ -14,7 +14,6 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.error.EngineUnavailableException;
-import org.ep4j.error.ErrorCode;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupException;
 import org.ep4j.memory.Participants;
@@ -160,9 +159,8 @@ public record BackendWorld(
                 problem.getBytes(StandardCharsets.UTF_8), setUpTimeout(timeout).plus(timeout));
     for (int i = 0; i < all.length; i++) {
       if (all[i].length > 0) {
-        throw new EngineUnavailableException(
-            ErrorCode.RANK_OPEN_FAILED,
-            "rank " + participants.number(i) + ": " + new String(all[i], StandardCharsets.UTF_8));
+        throw StepFailure.onOthers(
+            participants.number(i), new String(all[i], StandardCharsets.UTF_8));
       }
     }
   }
@@ -172,41 +170,50 @@ public record BackendWorld(
    * continues before all have done the step, and a failure on one rank is reported on all. If a
    * rank takes longer than {@link #agree} waits, the error on the others names that rank.
    *
-   * @param failure start of the message if the step fails, for example "kernels cannot be loaded"
+   * @param what what the step prepares, for the message if it fails
    * @throws EngineUnavailableException on the other ranks if the step failed on one; names that
    *     rank
    */
-  public <T> T together(String failure, Supplier<T> step) {
-    return together(participants, timeout, failure, step);
+  public <T> T together(String what, Supplier<T> step) {
+    return together(participants, timeout, what, step);
   }
 
   /** {@link #together(String, Supplier)} of ranks that have no backend yet. */
   public static <T> T together(
-      Participants participants, Duration timeout, String failure, Supplier<T> step) {
+      Participants participants, Duration timeout, String what, Supplier<T> step) {
     T done;
     try {
       done = step.get();
-    } catch (RuntimeException e) {
-      if (!isKnown(e)) {
-        broadcast(participants, timeout, failure, e);
+    } catch (RuntimeException | Error e) { // also memory that runs out
+      if (isKnown(e)) {
+        throw e;
       }
-      throw e;
+      StepFailure failure = new StepFailure(what, e);
+      broadcast(participants, timeout, failure.text(), e);
+      throw failure.onRank(participants.rank());
     }
     agree(participants, timeout, "");
     return done;
   }
 
+  /** The same step of a rank that does it without the others, with the same exceptions. */
+  public static <T> T alone(Participants participants, String what, Supplier<T> step) {
+    try {
+      return step.get();
+    } catch (RuntimeException e) {
+      throw isKnown(e) ? e : new StepFailure(what, e).onRank(participants.rank());
+    }
+  }
+
   /** Whether an exchange inside the step has failed on all ranks: they exchange nothing more. */
-  private static boolean isKnown(RuntimeException problem) {
-    return problem instanceof GroupException
-        || (problem instanceof EngineUnavailableException e
-            && e.errorCode() == ErrorCode.RANK_OPEN_FAILED);
+  private static boolean isKnown(Throwable problem) {
+    return problem instanceof GroupException || StepFailure.isTold(problem);
   }
 
   private static void broadcast(
-      Participants participants, Duration timeout, String failure, RuntimeException problem) {
+      Participants participants, Duration timeout, String text, Throwable problem) {
     try {
-      agree(participants, timeout, failure + ": " + problem.getMessage());
+      agree(participants, timeout, text);
     } catch (EngineUnavailableException e) {
       // The error of agree() describes this rank or another one: this rank throws its own error
       // instead.

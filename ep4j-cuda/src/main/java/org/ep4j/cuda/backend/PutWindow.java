@@ -13,7 +13,7 @@ import org.jspecify.annotations.Nullable;
  * it. Used by one thread.
  */
 public final class PutWindow implements AutoCloseable {
-  private static final String NO_MEMORY = "memory for puts of kernels cannot be allocated";
+  private static final String NO_MEMORY = "memory for puts of kernels";
 
   private final ResourceStack owned = new ResourceStack();
   private final Group group;

@@ -49,7 +49,14 @@ public final class CudaDevice implements AutoCloseable {
   public static CudaDevice open(int ordinal) {
     DeviceProperties properties = DeviceProperties.of(ordinal);
     int handle = DeviceCalls.device(ordinal);
-    return new CudaDevice(properties, handle, DeviceCalls.retainPrimaryContext(handle));
+    try {
+      return new CudaDevice(properties, handle, DeviceCalls.retainPrimaryContext(handle));
+    } catch (CudaException e) {
+      // What is free is known in a context only.
+      throw e.isOutOfMemory()
+          ? MissingMemory.error(e, "a context of " + name(properties) + " is wanted")
+          : e;
+    }
   }
 
   /** Whether kernels on device {@code from} can load and store memory of device {@code to}. */
@@ -160,21 +167,18 @@ public final class CudaDevice implements AutoCloseable {
   }
 
   /**
-   * An error of an allocation, with what is free if memory is missing; other errors as they are.
-   *
-   * @param wanted bytes and kind of memory
+   * Bytes that are wanted and bytes that are free, for the error of an allocation of any library.
    */
-  CudaException outOfMemory(CudaException e, DriverFunction call, String wanted) {
-    return e.isOutOfMemory()
-        ? CudaException.of(e.code(), call, wanted + " are wanted, " + freeText())
-        : e;
+  public String wants(long bytes) {
+    return bytes + " bytes of " + this + " are wanted, " + freeText();
   }
 
-  private String freeText() {
+  /** Bytes that are free, for an error. */
+  String freeText() {
     try {
       return freeMemory() + " of " + properties.memoryBytes() + " bytes of the GPU are free";
     } catch (CudaException e) {
-      return "what is free is unknown (" + e.getMessage() + ")";
+      return "what is free is unknown (" + e.text() + ")";
     }
   }
 
@@ -222,6 +226,10 @@ public final class CudaDevice implements AutoCloseable {
 
   @Override
   public String toString() {
-    return "device " + ordinal() + " (" + properties.name() + ")";
+    return name(properties);
+  }
+
+  private static String name(DeviceProperties properties) {
+    return "device " + properties.ordinal() + " (" + properties.name() + ")";
   }
 }

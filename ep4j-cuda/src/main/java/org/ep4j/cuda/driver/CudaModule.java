@@ -57,8 +57,11 @@ public final class CudaModule implements AutoCloseable {
           ModuleCalls.load(
               module.address(), image.address(), 2, options.address(), values.address());
       if (result != DriverConstants.CUDA_SUCCESS) {
-        throw CudaException.of(
-            result, DriverFunction.MODULE_LOAD_DATA_EX, explain(device, name, result, log));
+        throw MissingMemory.ofDevice(
+            CudaException.of(
+                result, DriverFunction.MODULE_LOAD_DATA_EX, explain(device, name, result, log)),
+            device,
+            "a module of " + cubin.length + " bytes");
       }
       return new CudaModule(device, name, module.get(ValueLayout.JAVA_LONG, 0));
     }

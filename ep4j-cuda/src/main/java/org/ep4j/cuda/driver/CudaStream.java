@@ -48,6 +48,8 @@ public final class CudaStream implements AutoCloseable {
     try (var _ = device.enter()) {
       return new CudaStream(
           device, StreamCalls.create(DriverConstants.CU_STREAM_NON_BLOCKING, priority), true);
+    } catch (CudaException e) {
+      throw MissingMemory.ofDevice(e, device, "a stream");
     }
   }
 

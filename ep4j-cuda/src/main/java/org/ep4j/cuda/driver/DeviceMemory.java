@@ -3,7 +3,6 @@ package org.ep4j.cuda.driver;
 import java.lang.foreign.MemorySegment;
 import java.util.Objects;
 import org.ep4j.cuda.driver.calls.CudaException;
-import org.ep4j.cuda.driver.calls.DriverFunction;
 import org.ep4j.cuda.driver.calls.MemoryCalls;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
@@ -33,7 +32,7 @@ public final class DeviceMemory implements AutoCloseable {
     try (var _ = device.enter()) {
       return new DeviceMemory(device, MemoryCalls.allocate(bytes), bytes, true);
     } catch (CudaException e) {
-      throw device.outOfMemory(e, DriverFunction.MEM_ALLOC, bytes + " bytes of " + device);
+      throw MissingMemory.ofDevice(e, device, bytes);
     }
   }
 

@@ -4,7 +4,6 @@ import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.driver.calls.DriverConstants;
-import org.ep4j.cuda.driver.calls.DriverFunction;
 import org.ep4j.cuda.driver.calls.MemoryCalls;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
@@ -50,8 +49,7 @@ public final class PinnedMemory implements AutoCloseable {
       memory.segment.fill((byte) 0);
       return memory;
     } catch (CudaException e) {
-      throw device.outOfMemory(
-          e, DriverFunction.MEM_HOST_ALLOC, bytes + " bytes of page-locked memory for " + device);
+      throw MissingMemory.ofHost(e, device, bytes);
     }
   }
 

@@ -3,6 +3,7 @@ package org.ep4j.cuda.driver;
 import java.lang.foreign.MemorySegment;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.driver.calls.DriverConstants;
+import org.ep4j.cuda.driver.calls.DriverFunction;
 import org.ep4j.cuda.driver.calls.MemoryCalls;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
@@ -36,17 +37,30 @@ public final class RegisteredMemory implements AutoCloseable {
     long first = segment.address() / PAGE * PAGE;
     long end = Math.ceilDiv(segment.address() + segment.byteSize(), PAGE) * PAGE;
     try (var _ = device.enter()) {
-      MemoryCalls.registerHost(
-          first,
-          end - first,
-          DriverConstants.CU_MEMHOSTREGISTER_PORTABLE
-              | DriverConstants.CU_MEMHOSTREGISTER_DEVICEMAP);
+      register(device, first, end - first);
       try {
         return new RegisteredMemory(device, first, addressOf(device, segment));
       } catch (CudaException e) {
         MemoryCalls.unregisterHost(first);
         throw e;
       }
+    }
+  }
+
+  private static void register(CudaDevice device, long first, long bytes) {
+    try {
+      MemoryCalls.registerHost(
+          first,
+          bytes,
+          DriverConstants.CU_MEMHOSTREGISTER_PORTABLE
+              | DriverConstants.CU_MEMHOSTREGISTER_DEVICEMAP);
+    } catch (CudaException e) {
+      throw e.isOutOfMemory()
+          ? MissingMemory.ofHost(e, device, bytes)
+          : CudaException.of(
+              e.code(),
+              DriverFunction.MEM_HOST_REGISTER,
+              "locking " + bytes + " bytes of host memory for " + device);
     }
   }
 

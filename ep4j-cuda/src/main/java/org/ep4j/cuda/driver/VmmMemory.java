@@ -5,7 +5,6 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.cuda.driver.calls.DriverConstants;
-import org.ep4j.cuda.driver.calls.DriverFunction;
 import org.ep4j.cuda.driver.calls.DriverLayouts;
 import org.ep4j.cuda.driver.calls.SharingCalls;
 import org.ep4j.error.ErrorCode;
@@ -77,7 +76,7 @@ public final class VmmMemory implements AutoCloseable {
       try {
         handle = SharingCalls.create(rounded, properties.address(), 0);
       } catch (CudaException e) {
-        throw device.outOfMemory(e, DriverFunction.MEM_CREATE, rounded + " bytes of " + device);
+        throw MissingMemory.ofDevice(e, device, rounded);
       }
       return mapped(device, handle, rounded, sharing);
     }

@@ -5,7 +5,6 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
-import java.util.function.Supplier;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.BackendChoice;
@@ -151,12 +150,12 @@ final class CudaBufferOpening implements AutoCloseable {
     boolean again = participants.isNew(participants.rank());
     Duration timeout = wanted.timeout();
     OpeningSteps steps = new OpeningSteps(participants, timeout);
-    int ordinal = DeviceChoice.ordinal(group);
     boolean one = nodes.count() == 1;
     CudaDevice device =
         steps.together(
             "the GPU",
             () -> {
+              int ordinal = DeviceChoice.ordinal(group);
               if (one) {
                 prepareNode(ordinal, wanted);
               }
@@ -172,7 +171,7 @@ final class CudaBufferOpening implements AutoCloseable {
     requireReadmission(backend, again);
     RegionLayout layout = new RegionLayout(wanted, nodes);
     InternodeConnection internode =
-        one ? null : internode(group, device, backend, wanted, nodes, layout);
+        one ? null : internode(group, steps, device, backend, wanted, nodes, layout);
     BufferConfig config =
         internode == null
             ? wanted
@@ -207,7 +206,7 @@ final class CudaBufferOpening implements AutoCloseable {
     Completion completion = new Completion(words, stream, group.size(), config, diagnosis, notices);
     Staging staging = own(new Staging(device, completion));
     KernelFiles files = KernelFiles.of(device, internode);
-    Kernels kernels = loaded(backend, again, () -> new Kernels(files, !one));
+    Kernels kernels = steps.together("the kernels", () -> own(new Kernels(files, !one)));
     rejoin.meet();
     // Maps the peers' regions: all ranks have cleared their words after this step.
     Peers peers =
@@ -275,16 +274,6 @@ final class CudaBufferOpening implements AutoCloseable {
         () -> new CudaBuffer(context, handles, counting, lowLatency, this));
   }
 
-  /**
-   * Compiles missing kernels, which may take long on one rank; the others wait here, without the
-   * deadline of an operation. The ranks that readmit a returning rank load no kernels: they wait
-   * for it in the next step.
-   */
-  private <T extends AutoCloseable> T loaded(Backend backend, boolean again, Supplier<T> kernels) {
-    Supplier<T> owning = () -> own(kernels.get());
-    return again ? owning.get() : backend.world().together("kernels cannot be loaded", owning);
-  }
-
   /** Memory of this rank alone, and the stream that has prepared it. */
   private record Tables(
       CudaStream stream, DeviceMemory owners, HostWords words, DeviceMemory peers) {}
@@ -333,7 +322,7 @@ final class CudaBufferOpening implements AutoCloseable {
     }
   }
 
-  /** The transport between nodes decides which kernels are needed. */
+  /** Compiles missing kernels: the transport between nodes decides which are needed. */
   private static void prepare(
       CudaDevice device, BufferConfig config, InternodeConnection internode) {
     Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(true));
@@ -352,6 +341,7 @@ final class CudaBufferOpening implements AutoCloseable {
   /** Collective. */
   private InternodeConnection internode(
       Group group,
+      OpeningSteps steps,
       CudaDevice device,
       Backend backend,
       BufferConfig config,
@@ -363,8 +353,12 @@ final class CudaBufferOpening implements AutoCloseable {
     InternodeSizes sizes = CudaSizes.internode(config, nodes, layout);
     InternodeConnection internode =
         own(InternodeConnection.open(group, device, backend, config, nodes, sizes));
-    prepare(device, config, internode);
-    return internode;
+    return steps.together(
+        "the kernels",
+        () -> {
+          prepare(device, config, internode);
+          return internode;
+        });
   }
 
   private static void requireNoMasking(BufferConfig config) {
@@ -405,6 +399,17 @@ final class CudaBufferOpening implements AutoCloseable {
         steps.together(
             "the table of low-latency regions",
             () -> own(DeviceMemory.allocate(device, Peers.tableBytes(context.ranks))));
+    boolean linked =
+        steps.together(
+            "the words of low-latency operations",
+            () -> {
+              boolean here =
+                  context.nodes.count() == 1
+                      && LowLatencyKernels.wantsPackets(System.getenv())
+                      && context.backend.world().isLinked();
+              LowLatencyRegion.clear(region.memory(), masks, layout, here, context.stream);
+              return here;
+            });
     rejoin.meet();
     LowLatencyRegion part =
         steps.together(
@@ -414,9 +419,7 @@ final class CudaBufferOpening implements AutoCloseable {
                     new LowLatencyRegion(
                         participants,
                         context.nodes,
-                        context.nodes.count() == 1
-                            && LowLatencyKernels.wantsPackets(System.getenv())
-                            && context.backend.world().isLinked(),
+                        linked,
                         region,
                         masks,
                         table,
@@ -424,20 +427,19 @@ final class CudaBufferOpening implements AutoCloseable {
                         device,
                         layout,
                         words,
-                        context.stream,
                         config.timeout())));
     LowLatencyKernels kernels =
-        loaded(
-            context.backend,
-            participants.isNew(participants.rank()),
+        steps.together(
+            "the kernels of low-latency operations",
             () ->
-                new LowLatencyKernels(
-                    KernelFiles.of(device, context.internode),
-                    config,
-                    Reach.of(context.internode),
-                    part.llPackets(),
-                    local,
-                    context.kernels.sharedBytes));
+                own(
+                    new LowLatencyKernels(
+                        KernelFiles.of(device, context.internode),
+                        config,
+                        Reach.of(context.internode),
+                        part.llPackets(),
+                        local,
+                        context.kernels.sharedBytes)));
     return new LowLatency.Resources(part, memory, kernels);
   }
 

@@ -3,9 +3,6 @@ package org.ep4j.cuda.engine;
 import java.time.Duration;
 import java.util.function.Supplier;
 import org.ep4j.cuda.backend.BackendWorld;
-import org.ep4j.cuda.driver.calls.CudaException;
-import org.ep4j.error.Ep4jException;
-import org.ep4j.error.ErrorCode;
 import org.ep4j.memory.Participants;
 
 /**
@@ -29,29 +26,11 @@ final class OpeningSteps {
   /**
    * Does a step; collective.
    *
-   * @param what the step prepares, for the message if the driver fails
+   * @param what what the step prepares, for the message if it fails
    */
   <T> T together(String what, Supplier<T> step) {
-    Supplier<T> explained = () -> explained(what, step);
     return alone
-        ? explained.get()
-        : BackendWorld.together(participants, timeout, "a buffer cannot be opened", explained);
-  }
-
-  private <T> T explained(String what, Supplier<T> step) {
-    try {
-      return step.get();
-    } catch (CudaException e) {
-      String text =
-          "rank " + participants.rank() + " cannot prepare " + what + ": " + e.getMessage();
-      throw e.isOutOfMemory()
-          ? new Ep4jException(
-              ErrorCode.GPU_OUT_OF_MEMORY,
-              text
-                  + ": lower highThroughput.maxTokens, maxReceiveRows or lowLatency.maxTokens, or"
-                  + " end the programs that hold memory of this GPU (nvidia-smi)",
-              e)
-          : new Ep4jException(ErrorCode.CUDA_CALL_FAILED, text, e);
-    }
+        ? BackendWorld.alone(participants, what, step)
+        : BackendWorld.together(participants, timeout, what, step);
   }
 }

@@ -35,7 +35,7 @@ final class DeviceReceiveMemory implements ReceiveMemory {
     try {
       WireMemory given =
           world.together(
-              "GPUDirect over wire '" + wire.name() + "' has no memory",
+              bytes + " bytes for GPUDirect over wire '" + wire.name() + "'",
               () -> allocate(world.device(), bytes));
       memory = DeviceMemory.view(world.device(), given.address(), bytes);
       // Owned last: the wire must release the memory before it is freed.

@@ -1,7 +1,6 @@
 package org.ep4j.cuda.internode;
 
 import java.lang.foreign.ValueLayout;
-import java.time.Duration;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.wire.Region;
@@ -17,9 +16,8 @@ final class HostReceiveMemory implements ReceiveMemory {
     this.registered = registered;
   }
 
-  /** Collective. */
-  static HostReceiveMemory allocate(Wire wire, CudaDevice device, long bytes, Duration timeout) {
-    Region region = wire.allocate(bytes, timeout);
+  /** Locks what {@link Wire#allocate} has returned. */
+  static HostReceiveMemory of(CudaDevice device, Region region) {
     return new HostReceiveMemory(region, RegisteredMemory.of(device, region.segment()));
   }
 

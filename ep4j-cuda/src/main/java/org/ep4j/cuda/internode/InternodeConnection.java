@@ -48,7 +48,12 @@ public final class InternodeConnection implements AutoCloseable {
     boolean complete = false;
     try {
       link = owned.own(link(group, device, backend, config, nodes, partners));
-      table = owned.own(new InternodeTable(device, link, layout, nodes, rank, partners));
+      table =
+          backend
+              .world()
+              .together(
+                  "the table of the nodes",
+                  () -> owned.own(new InternodeTable(device, link, layout, nodes, rank, partners)));
       complete = true;
     } finally {
       if (!complete) {
@@ -87,7 +92,13 @@ public final class InternodeConnection implements AutoCloseable {
         : new WireLink(
             group,
             backend.world(),
-            InternodeWire.of(wire, config.wireOptions(), config.timeout(), System.getenv()),
+            backend
+                .world()
+                .together(
+                    "the settings of the proxy",
+                    () ->
+                        InternodeWire.of(
+                            wire, config.wireOptions(), config.timeout(), System.getenv())),
             nodes,
             layout.sizes(partners, maxPartners));
   }

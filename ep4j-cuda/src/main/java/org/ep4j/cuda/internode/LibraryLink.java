@@ -73,10 +73,7 @@ final class LibraryLink implements InternodeLink {
     try {
       window = owned.own(PutWindow.open(group, backend, intranode(), shape, timeout));
       transport = offered();
-      quiesce =
-          backend
-              .world()
-              .together("kernels of its library cannot be loaded", () -> quiesce(device));
+      quiesce = backend.world().together("kernels of its library", () -> quiesce(device));
       complete = true;
     } finally {
       if (!complete) {

@@ -91,34 +91,25 @@ final class WireLink implements InternodeLink {
       quiesce = new InternodeQuiesce(wire, sizes.quiesceCounter());
       boolean onDevice = wire.carriesDeviceMemory();
       long bytes = sizes.incomingBytes() + (onDevice ? sizes.outgoingBytes() : 0);
-      incoming =
-          owned.own(
-              onDevice
-                  ? new DeviceReceiveMemory(world, wire, bytes, settings.timeout())
-                  : HostReceiveMemory.allocate(wire, device, bytes, settings.timeout()));
-      counters = register(wire.counters().words());
+      incoming = onDevice ? onDevice(bytes) : onHost(bytes);
+      counters = world.together("the counters of the wire", this::registerCounters);
       puts = !reachable();
       settings.requireReach(wire, puts);
-      mapped = new long[group.size()];
       // All ranks of this process have locked their memory by now.
-      group.barrier(settings.timeout());
-      mapOthers();
-      Region read = incoming.region();
-      if (puts && onDevice) {
-        outgoing = incoming.address() + sizes.incomingBytes();
-        outgoingSource = sizes.incomingBytes();
-      } else if (puts) {
-        PageArena arena = owned.own(new PageArena());
-        MemorySegment memory = arena.allocate(sizes.outgoingBytes(), 4096);
-        read = wire.register(WireMemory.host(memory));
-        outgoing = register(memory);
-        outgoingSource = 0;
-      } else {
-        outgoing = 0;
-        outgoingSource = 0;
-      }
-      source = read;
-      proxy = startProxy();
+      mapped = world.together("the memory of other nodes", this::mapOthers);
+      Outgoing read =
+          puts && !onDevice
+              ? world.together(
+                  sizes.outgoingBytes() + " bytes of outgoing memory",
+                  () -> outgoing(sizes.outgoingBytes()))
+              : new Outgoing(
+                  incoming.region(),
+                  puts ? incoming.address() + sizes.incomingBytes() : 0,
+                  puts ? sizes.incomingBytes() : 0);
+      source = read.region;
+      outgoing = read.address;
+      outgoingSource = read.offset;
+      proxy = firstProxy();
       complete = true;
     } finally {
       if (!complete) {
@@ -127,8 +118,54 @@ final class WireLink implements InternodeLink {
     }
   }
 
+  /**
+   * Memory that the wire reads.
+   *
+   * @param offset of the memory in the region
+   */
+  private record Outgoing(Region region, long address, long offset) {}
+
+  /** Collective. */
+  private ReceiveMemory onDevice(long bytes) {
+    return owned.own(new DeviceReceiveMemory(world, wire, bytes, settings.timeout()));
+  }
+
+  /** Collective. */
+  private ReceiveMemory onHost(long bytes) {
+    Region region = wire.allocate(bytes, settings.timeout());
+    return world.together(
+        bytes + " bytes that other nodes write",
+        () -> owned.own(HostReceiveMemory.of(device, region)));
+  }
+
+  private long registerCounters() {
+    return register(wire.counters().words());
+  }
+
+  private Outgoing outgoing(long bytes) {
+    PageArena arena = owned.own(new PageArena());
+    MemorySegment memory = arena.allocate(bytes, 4096);
+    Region region = wire.register(WireMemory.host(memory));
+    return new Outgoing(region, register(memory), 0);
+  }
+
   private String bus() {
     return device.properties().pciBusId();
+  }
+
+  /** Collective: a proxy ends if that of another rank cannot start. */
+  private Proxy firstProxy() {
+    ResourceStack started = new ResourceStack();
+    boolean all = false;
+    try {
+      Proxy first = world.together("the proxy", () -> started.own(startProxy()));
+      all = true;
+      return first;
+    } finally {
+      if (!all) {
+        started.close();
+      }
+    }
   }
 
   private Proxy startProxy() {
@@ -150,14 +187,17 @@ final class WireLink implements InternodeLink {
     return true;
   }
 
-  private void mapOthers() {
-    for (int r = 0; r < mapped.length; r++) {
+  private long[] mapOthers() {
+    long[] addresses = new long[group.size()];
+    for (int r = 0; r < addresses.length; r++) {
       MemorySegment part =
           puts || nodes.together(r, group.rank()) ? null : incoming.region().mapped(r);
       if (part != null) {
-        mapped[r] = group.inProcess() ? RegisteredMemory.addressOf(device, part) : register(part);
+        addresses[r] =
+            group.inProcess() ? RegisteredMemory.addressOf(device, part) : register(part);
       }
     }
+    return addresses;
   }
 
   @Override

@@ -49,7 +49,7 @@ public final class DevicePut implements AutoCloseable {
   /** Macro with the transport of a kernel; numbers as in the kernels. */
   private static final String TRANSPORT = "EP4J_PUT_TRANSPORT";
 
-  private static final String NO_KERNELS = "kernels that put cannot be loaded";
+  private static final String NO_KERNELS = "kernels that put";
 
   /** How long closing ranks wait for ranks whose kernels may still write here. */
   private static final Duration PARTING = Duration.ofSeconds(5);

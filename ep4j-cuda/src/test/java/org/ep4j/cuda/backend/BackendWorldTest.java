@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(60)
 class BackendWorldTest {
   private static final Duration TIMEOUT = Duration.ofMillis(200);
-  private static final String FAILURE = "kernels cannot be loaded";
+  private static final String KERNELS = "the kernels";
 
   @SuppressWarnings("NullAway") // the test uses no device
   private static BackendWorld world(Group group) {
@@ -36,7 +36,7 @@ class BackendWorldTest {
           int result =
               world(group)
                   .together(
-                      FAILURE,
+                      KERNELS,
                       () -> {
                         if (group.rank() == 1) {
                           long end = System.nanoTime() + TIMEOUT.multipliedBy(5).toNanos();
@@ -60,13 +60,13 @@ class BackendWorldTest {
         group -> {
           BackendWorld world = world(group);
           if (group.rank() == 1) {
-            assertThatThrownBy(() -> world.together(FAILURE, () -> fail(own))).isSameAs(own);
+            assertThatThrownBy(() -> world.together(KERNELS, () -> fail(own))).isSameAs(own);
           } else {
-            assertThatThrownBy(() -> world.together(FAILURE, group::rank))
+            assertThatThrownBy(() -> world.together(KERNELS, group::rank))
                 .isInstanceOf(EngineUnavailableException.class)
                 .hasMessage(
                     ErrorCode.RANK_OPEN_FAILED.message(
-                        "rank 1: kernels cannot be loaded: no compiler"));
+                        "rank 1: the kernels cannot be prepared: no compiler"));
           }
           assertThat(own).hasNoSuppressedExceptions();
         });
@@ -78,7 +78,7 @@ class BackendWorldTest {
         2,
         group -> {
           RuntimeException own = new IllegalArgumentException("too many experts");
-          assertThatThrownBy(() -> world(group).together(FAILURE, () -> fail(own))).isSameAs(own);
+          assertThatThrownBy(() -> world(group).together(KERNELS, () -> fail(own))).isSameAs(own);
         });
   }
 
@@ -90,7 +90,7 @@ class BackendWorldTest {
           if (group.rank() == 1) {
             group.fail("out of luck");
           } else {
-            assertThatThrownBy(() -> world(group).together(FAILURE, group::rank))
+            assertThatThrownBy(() -> world(group).together(KERNELS, group::rank))
                 .isInstanceOf(PeerLostException.class)
                 .hasMessageContaining("rank 1")
                 .hasMessageContaining("out of luck");

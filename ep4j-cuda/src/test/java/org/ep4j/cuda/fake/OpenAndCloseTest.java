@@ -10,7 +10,6 @@ import java.util.Map;
 import java.util.Set;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.cuda.fake.FakeDriver.Call;
-import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
@@ -22,13 +21,12 @@ import org.junit.jupiter.params.provider.ValueSource;
 @OnFakeDriver
 class OpenAndCloseTest {
   private static final int LAUNCH_FAILED = 719;
-  private static final int OUT_OF_MEMORY = 2;
 
   /** Calls of each function that fail in an ordinary build; in a full one each call fails. */
   private static final int MAX_FAILING = 6;
 
   /** A driver that refuses to release something keeps it. */
-  private static final Set<String> RELEASES =
+  static final Set<String> RELEASES =
       Set.of(
           "cuMemFree_v2",
           "cuMemFreeHost",
@@ -109,42 +107,6 @@ class OpenAndCloseTest {
     FakeDriver.failCall(failing, 2, LAUNCH_FAILED);
     assertThatThrownBy(() -> openAndClose(2)).hasStackTraceContaining(failing);
     assertThat(FakeDriver.live()).isEmpty();
-  }
-
-  /**
-   * Another program holds the memory of a GPU: whichever allocation fails, both ranks report it.
-   */
-  @ParameterizedTest
-  @ValueSource(strings = {"cuMemAlloc_v2", "cuMemHostAlloc"})
-  void missingMemoryIsToldToAllRanks(String allocation) {
-    openAndClose(2);
-    int count = FakeDriver.calls(allocation).size();
-    assertThat(count).isPositive();
-    for (int nth = 1; nth <= count; nth++) {
-      FakeDriver.reset();
-      FakeKernels.define();
-      FakeDriver.failCall(allocation, nth, OUT_OF_MEMORY);
-      List<String> messages =
-          ThreadRanks.call(
-              2,
-              group -> {
-                try (ExpertBuffer buffer = OneRank.openBuffer(group)) {
-                  return "opened by " + buffer.rank();
-                } catch (Ep4jException e) {
-                  return String.valueOf(e.getMessage());
-                }
-              });
-      for (String message : messages) {
-        assertThat(message)
-            .as("allocation %d of %d", nth, count)
-            .containsPattern("rank [01] cannot prepare")
-            .contains(allocation + " failed")
-            .containsPattern("[0-9]+ bytes of .*device [0-9]+ .*are wanted")
-            .contains("85899345920 of", "bytes of the GPU are free", "maxTokens");
-      }
-      assertThat(FakeDriver.live()).isEmpty();
-    }
-    FakeDriver.reset();
   }
 
   /** The calls of an opening. */

@@ -41,9 +41,9 @@ public final class LowLatencyRegion implements AutoCloseable {
   private final boolean llPackets;
 
   /**
-   * Maps the peers' parts; collective.
+   * Maps the peers' parts; collective. All ranks have cleared their words before.
    *
-   * @param region region of this rank; its owner closes it after this object
+   * @param region region of this rank after {@link #clear}; its owner closes it after this object
    * @param masks of {@link #maskBytes}; likewise
    * @param table of {@link Peers#tableBytes}; likewise
    * @param linked whether rows of this rank may travel as packed flags: requested, and NVLink
@@ -61,7 +61,6 @@ public final class LowLatencyRegion implements AutoCloseable {
       CudaDevice device,
       LowLatencyLayout layout,
       HostWords words,
-      CudaStream stream,
       java.time.Duration timeout) {
     this.internode = internode;
     this.device = device;
@@ -73,10 +72,6 @@ public final class LowLatencyRegion implements AutoCloseable {
     this.masks = masks;
     boolean complete = false;
     try {
-      masks.fill8(0, masks.bytes(), (byte) 0, stream);
-      clearWords(stream);
-      setLlPackets(linked);
-      // All ranks have cleared their words after this step.
       peers = owned.own(new Peers(participants, nodes, table, region, timeout));
       puts =
           internode != null && internode.puts()
@@ -99,6 +94,23 @@ public final class LowLatencyRegion implements AutoCloseable {
         owned.close();
       }
     }
+  }
+
+  /**
+   * Clears the words of a new region, before any peer maps it.
+   *
+   * @param linked as for the constructor
+   */
+  public static void clear(
+      DeviceMemory memory,
+      DeviceMemory masks,
+      LowLatencyLayout layout,
+      boolean linked,
+      CudaStream stream) {
+    masks.fill8(0, masks.bytes(), (byte) 0, stream);
+    clearWords(memory, layout, stream);
+    memory.copyFrom(
+        LowLatencyLayout.LL_PACKETS, MemorySegment.ofArray(new long[] {linked ? 1 : 0}));
   }
 
   /** Bytes of the masks of a world, and of the state of its ranks of other nodes. */
@@ -141,7 +153,7 @@ public final class LowLatencyRegion implements AutoCloseable {
   void resumeAfter(long number, CudaStream stream) {
     // Also clears words from other nodes: an interrupted operation leaves some of them.
     masks.fill8(internodeState() - masks(), internodeStateBytes(ranks), (byte) 0, stream);
-    clearWords(stream);
+    clearWords(memory, layout, stream);
     write(memory.address() + LowLatencyLayout.SENT, number);
     write(memory.address() + LowLatencyLayout.RECEIVED, number);
     for (int r = 0; r < ranks; r++) {
@@ -182,7 +194,7 @@ public final class LowLatencyRegion implements AutoCloseable {
   }
 
   /** Clears all words except {@link LowLatencyLayout#LL_PACKETS}. */
-  private void clearWords(CudaStream stream) {
+  private static void clearWords(DeviceMemory memory, LowLatencyLayout layout, CudaStream stream) {
     memory.fill8(0, LowLatencyLayout.LL_PACKETS, (byte) 0, stream);
     memory.fill8(layout.received, layout.headers - layout.received, (byte) 0, stream);
     for (int i = 0; i < layout.areas; i++) {
