@@ -330,7 +330,16 @@ public final class SurvivorAgreement implements AutoCloseable {
    *     exception
    */
   public <T> T step(Supplier<T> step, Consumer<T> undo) {
-    return AgreedStep.run(problem -> agree(problem, timeout), step, undo);
+    return step(timeout, step, undo);
+  }
+
+  /**
+   * The same step with a limit of its own.
+   *
+   * @param limit how long a rank waits for the others
+   */
+  public <T> T step(Duration limit, Supplier<T> step, Consumer<T> undo) {
+    return AgreedStep.run(problem -> agree(problem, limit), step, undo);
   }
 
   /** The highest value that a rank has passed for a word. */

@@ -183,31 +183,15 @@ public record BackendWorld(
       Participants participants, Duration timeout, String what, Supplier<T> step) {
     T done;
     try {
-      done = step.get();
+      done = StepFailure.explained(participants.rank(), what, step);
     } catch (RuntimeException | Error e) { // also memory that runs out
-      if (isKnown(e)) {
-        throw e;
+      if (!StepFailure.isTold(e)) {
+        broadcast(participants, timeout, StepFailure.told(what, e), e);
       }
-      StepFailure failure = new StepFailure(what, e);
-      broadcast(participants, timeout, failure.text(), e);
-      throw failure.onRank(participants.rank());
+      throw e;
     }
     agree(participants, timeout, "");
     return done;
-  }
-
-  /** The same step of a rank that does it without the others, with the same exceptions. */
-  public static <T> T alone(Participants participants, String what, Supplier<T> step) {
-    try {
-      return step.get();
-    } catch (RuntimeException e) {
-      throw isKnown(e) ? e : new StepFailure(what, e).onRank(participants.rank());
-    }
-  }
-
-  /** Whether an exchange inside the step has failed on all ranks: they exchange nothing more. */
-  private static boolean isKnown(Throwable problem) {
-    return problem instanceof GroupException || StepFailure.isTold(problem);
   }
 
   private static void broadcast(

@@ -3,24 +3,27 @@ package org.ep4j.cuda.backend;
 import java.util.Collections;
 import java.util.EnumSet;
 import java.util.Set;
+import java.util.function.Supplier;
 import org.ep4j.cuda.driver.calls.CudaException;
 import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.group.GroupException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The failure of a step of one rank, as all ranks report it. A failure of the driver or of a
- * library has the same code and text on all of them; others keep their exception on the rank that
- * failed.
+ * A call of the driver or of a library failed on a rank: the message names the rank, what the call
+ * was for, and what to lower if memory is missing. All ranks of a common step report it with the
+ * same code and text.
  */
-final class StepFailure {
+public final class StepFailure extends Ep4jException {
+  private static final long serialVersionUID = 1L;
+
   private static final Set<ErrorCode> OUT_OF_MEMORY =
       Collections.unmodifiableSet(
           EnumSet.of(ErrorCode.GPU_OUT_OF_MEMORY, ErrorCode.NVSHMEM_OUT_OF_MEMORY));
 
-  /** Codes that all ranks report. */
-  private static final Set<ErrorCode> SHARED =
+  private static final Set<ErrorCode> OF_LIBRARIES =
       Collections.unmodifiableSet(
           EnumSet.of(
               ErrorCode.CUDA_CALL_FAILED,
@@ -33,71 +36,80 @@ final class StepFailure {
       ": lower highThroughput.maxTokens, maxReceiveRows or lowLatency.maxTokens, or end the"
           + " programs that hold the memory (nvidia-smi shows those of a GPU)";
 
+  /** The message without the rank. */
   private final String text;
-  private final Throwable problem;
+
+  private StepFailure(ErrorCode code, int rank, String text, Ep4jException cause) {
+    super(code, "rank " + rank + ": " + text, cause);
+    this.text = text;
+  }
 
   /**
+   * Does what only this rank does.
+   *
+   * @param what what it prepares
+   * @throws StepFailure if a call of the driver or of a library fails
+   */
+  public static <T> T explained(int rank, String what, Supplier<T> step) {
+    try {
+      return step.get();
+    } catch (Ep4jException e) {
+      StepFailure failure = of(rank, what, e);
+      throw failure == null ? e : failure;
+    }
+  }
+
+  /** Null if other code failed, or an exchange with other ranks. */
+  private static @Nullable StepFailure of(int rank, String what, Ep4jException problem) {
+    if (problem instanceof StepFailure failure) {
+      return failure; // its purpose is closer to the call
+    }
+    boolean missing = problem instanceof CudaException error && error.isOutOfMemory();
+    ErrorCode code = missing ? ErrorCode.GPU_OUT_OF_MEMORY : problem.errorCode();
+    if (isTold(problem) || !OF_LIBRARIES.contains(code)) {
+      return null;
+    }
+    String said = String.valueOf(problem.getMessage());
+    String text =
+        cannot(what, said.substring(problem.errorCode().message("").length()))
+            + (OUT_OF_MEMORY.contains(code) ? LOWER : "");
+    return new StepFailure(code, rank, text, problem);
+  }
+
+  private static String cannot(String what, String reason) {
+    return what + " cannot be prepared: " + reason;
+  }
+
+  /**
+   * What a rank tells the others of a step that failed, for {@link #onOthers}; never empty.
+   *
    * @param what what the step prepares
    */
-  StepFailure(String what, Throwable problem) {
-    this.problem = problem;
-    String start = what + " cannot be prepared: ";
-    ErrorCode code = codeOf(problem);
+  static String told(String what, Throwable problem) {
+    if (problem instanceof StepFailure failure) {
+      return failure.errorCode().message(failure.text);
+    }
     String message = problem.getMessage();
-    if (message == null || message.isEmpty()) {
-      text = start + problem;
-    } else if (code != null && problem instanceof Ep4jException error) {
-      String said = message.substring(error.errorCode().message("").length());
-      text = code.message(start + said + (OUT_OF_MEMORY.contains(code) ? LOWER : ""));
-    } else {
-      text = start + message;
-    }
+    return cannot(what, message == null || message.isEmpty() ? problem.toString() : message);
   }
 
-  /** The code that all ranks report; null if the other ranks report that one failed. */
-  private static @Nullable ErrorCode codeOf(Throwable problem) {
-    if (problem instanceof CudaException error && error.isOutOfMemory()) {
-      return ErrorCode.GPU_OUT_OF_MEMORY;
-    }
-    return problem instanceof Ep4jException error && SHARED.contains(error.errorCode())
-        ? error.errorCode()
-        : null;
-  }
-
-  /** What the rank tells the others; never empty. */
-  String text() {
-    return text;
-  }
-
-  /** The exception of the rank that failed. */
-  RuntimeException onRank(int rank) {
-    ErrorCode code = codeOf(problem);
-    if (code != null) {
-      return new Ep4jException(code, of(rank, code, text), problem);
-    }
-    if (problem instanceof Error error) {
-      throw error;
-    }
-    return (RuntimeException) problem;
-  }
-
-  /** The exception of another rank. */
-  static EngineUnavailableException onOthers(int rank, String text) {
-    for (ErrorCode code : SHARED) {
-      if (text.startsWith(code.message(""))) {
-        return new EngineUnavailableException(code, of(rank, code, text));
+  /** The exception of the other ranks. */
+  static EngineUnavailableException onOthers(int rank, String told) {
+    for (ErrorCode code : OF_LIBRARIES) {
+      String start = code.message("");
+      if (told.startsWith(start)) {
+        return new EngineUnavailableException(
+            code, "rank " + rank + ": " + told.substring(start.length()));
       }
     }
-    return new EngineUnavailableException(ErrorCode.RANK_OPEN_FAILED, "rank " + rank + ": " + text);
+    return new EngineUnavailableException(ErrorCode.RANK_OPEN_FAILED, "rank " + rank + ": " + told);
   }
 
-  private static String of(int rank, ErrorCode code, String text) {
-    return "rank " + rank + ": " + text.substring(code.message("").length());
-  }
-
-  /** Whether an exchange has told the failure to all ranks. */
+  /** Whether an exchange has failed on all ranks: they exchange nothing more. */
   static boolean isTold(Throwable problem) {
-    return problem instanceof EngineUnavailableException e
-        && (e.errorCode() == ErrorCode.RANK_OPEN_FAILED || SHARED.contains(e.errorCode()));
+    return problem instanceof GroupException
+        || (problem instanceof EngineUnavailableException e
+            && (e.errorCode() == ErrorCode.RANK_OPEN_FAILED
+                || OF_LIBRARIES.contains(e.errorCode())));
   }
 }

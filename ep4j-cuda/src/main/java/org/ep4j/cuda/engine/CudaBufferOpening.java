@@ -204,7 +204,7 @@ final class CudaBufferOpening implements AutoCloseable {
     FailureDiagnosis diagnosis =
         own(new FailureDiagnosis(words, members, group.rank(), config, calls, notices));
     Completion completion = new Completion(words, stream, group.size(), config, diagnosis, notices);
-    Staging staging = own(new Staging(device, completion));
+    Staging staging = own(new Staging(group.rank(), device, completion));
     KernelFiles files = KernelFiles.of(device, internode);
     Kernels kernels = steps.together("the kernels", () -> own(new Kernels(files, !one)));
     rejoin.meet();
@@ -262,6 +262,7 @@ final class CudaBufferOpening implements AutoCloseable {
                             internode == null ? 0 : internode.partners(),
                             layout.receiveSlots),
                         completion,
+                        group.rank(),
                         group.size())));
     CudaDispatchLayout counting =
         steps.together("the memory of layouts", () -> own(new CudaDispatchLayout(context)));
@@ -386,7 +387,10 @@ final class CudaBufferOpening implements AutoCloseable {
     LowLatencyMemory memory =
         steps.together(
             "the results of low-latency operations",
-            () -> own(new LowLatencyMemory(device, OutputShape.of(config, context.ranks, local))));
+            () ->
+                own(
+                    new LowLatencyMemory(
+                        context.rank, device, OutputShape.of(config, context.ranks, local))));
     SymmetricRegion region =
         steps.together(
             "the low-latency region of " + layout.bytes + " bytes that peers write",

@@ -3,6 +3,7 @@ package org.ep4j.cuda.engine;
 import java.time.Duration;
 import java.util.function.Supplier;
 import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.backend.StepFailure;
 import org.ep4j.memory.Participants;
 
 /**
@@ -30,7 +31,7 @@ final class OpeningSteps {
    */
   <T> T together(String what, Supplier<T> step) {
     return alone
-        ? BackendWorld.alone(participants, what, step)
+        ? StepFailure.explained(participants.rank(), what, step)
         : BackendWorld.together(participants, timeout, what, step);
   }
 }

@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.List;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendWorld;
+import org.ep4j.cuda.backend.StepFailure;
 import org.ep4j.cuda.engine.context.CudaContext;
 import org.ep4j.cuda.engine.failure.StaleRankFence;
 import org.ep4j.cuda.engine.lowlatency.LowLatency;
@@ -12,6 +13,7 @@ import org.ep4j.cuda.engine.lowlatency.LowLatencyRegion;
 import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.engine.world.Nodes;
 import org.ep4j.engine.world.SurvivorAgreement;
+import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
 import org.ep4j.group.Group;
@@ -70,7 +72,7 @@ final class Recovery {
     try (SurvivorAgreement agreement =
         SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
       quiesceInternode(agreement);
-      return beginAnew(agreement);
+      return beginAnew(agreement, () -> {});
     }
   }
 
@@ -89,8 +91,7 @@ final class Recovery {
     }
     boolean done = false;
     try {
-      String problem =
-          internode.quiesce(gone, agreement.highest(QUIESCE_ROUNDS) + 1, agreement.timeout());
+      String problem = quiesce(internode, agreement);
       agreement.agree(
           problem.isEmpty() ? "" : problem + ": " + REMEDY, agreement.timeout().multipliedBy(2));
       done = true;
@@ -99,6 +100,16 @@ final class Recovery {
         // This rank can no longer send to other nodes.
         context.completion.needsReset("transfers between the nodes have not ended");
       }
+    }
+  }
+
+  /** Empty, or why transfers have not ended: the other ranks wait for the answer. */
+  private static String quiesce(InternodeConnection internode, SurvivorAgreement agreement) {
+    try {
+      return internode.quiesce(
+          agreement.gone(), agreement.highest(QUIESCE_ROUNDS) + 1, agreement.timeout());
+    } catch (Ep4jException e) {
+      return String.valueOf(e.getMessage());
     }
   }
 
@@ -121,16 +132,7 @@ final class Recovery {
             context.group, context.members, context.config, Nodes.one(context.ranks), words())) {
       map(agreement);
       taken = true;
-      for (int r = 0; r < context.ranks; r++) {
-        if (agreement.participants().isNew(r)) {
-          context.members.take(r);
-          context.fence.admit(r);
-          if (part != null) {
-            part.takeIn(r);
-          }
-        }
-      }
-      return beginAnew(agreement);
+      return beginAnew(agreement, () -> takeIn(agreement.participants()));
     } finally {
       if (!taken && !broken) {
         context.completion.clearWords();
@@ -140,7 +142,7 @@ final class Recovery {
 
   /** The last step of a returning rank. */
   Group rejoin(SurvivorAgreement agreement) {
-    return beginAnew(agreement);
+    return beginAnew(agreement, () -> {});
   }
 
   /** Waiting kernels abort; afterwards no kernel writes words of any rank. */
@@ -212,6 +214,36 @@ final class Recovery {
     }
   }
 
+  /** The processes that have replaced others take part from now on. */
+  private void takeIn(Participants participants) {
+    for (int r = 0; r < context.ranks; r++) {
+      if (participants.isNew(r)) {
+        context.members.take(r);
+        context.fence.admit(r);
+        if (part != null) {
+          part.takeIn(r);
+        }
+      }
+    }
+  }
+
+  private void restart(SurvivorAgreement agreement, boolean[] gone) {
+    fence(gone, "reset");
+    context.peers.exclude(gone);
+    context.owners.copyFrom(
+        0, MemorySegment.ofArray(CudaBufferOpening.ownerTable(context.placement, gone)));
+    if (context.internode != null) {
+      context.internode.beginAnew(gone);
+    }
+    long epoch = agreement.highest(EPOCH) + LEAP;
+    context.resumeAfter(epoch);
+    context.calls.clear();
+    context.notices.restart(agreement.highest(TOPIC), epoch);
+    if (lowLatency != null) {
+      lowLatency.reset(gone, agreement.highest(LOW_LATENCY) + LEAP);
+    }
+  }
+
   private long[] words() {
     return new long[] {
       context.epoch(),
@@ -221,27 +253,29 @@ final class Recovery {
     };
   }
 
-  /** If this fails midway, other ranks may clear words that one of them already uses. */
-  private Group beginAnew(SurvivorAgreement agreement) {
+  /**
+   * A rank that fails tells the others, which wait for it: all of them need another reset.
+   *
+   * @param first what the rank does before it clears its words
+   */
+  private Group beginAnew(SurvivorAgreement agreement, Runnable first) {
     boolean[] gone = agreement.gone();
     try {
-      fence(gone, "reset");
-      context.peers.exclude(gone);
-      context.owners.copyFrom(
-          0, MemorySegment.ofArray(CudaBufferOpening.ownerTable(context.placement, gone)));
-      if (context.internode != null) {
-        context.internode.beginAnew(gone);
-      }
-      long epoch = agreement.highest(EPOCH) + LEAP;
-      context.resumeAfter(epoch);
-      context.calls.clear();
-      context.notices.restart(agreement.highest(TOPIC), epoch);
-      if (lowLatency != null) {
-        lowLatency.reset(gone, agreement.highest(LOW_LATENCY) + LEAP);
-      }
-      agreement.live().barrier(agreement.timeout().plus(FENCE_SKEW));
+      Boolean _ =
+          agreement.step(
+              agreement.timeout().plus(FENCE_SKEW),
+              () ->
+                  StepFailure.explained(
+                      context.rank,
+                      "the buffer after a failure",
+                      () -> {
+                        first.run();
+                        restart(agreement, gone);
+                        return true;
+                      }),
+              _ -> {});
     } catch (RuntimeException | Error e) { // also memory that runs out
-      // The other ranks may have completed the reset, and wait for this one.
+      // Some ranks may have cleared words that the others still use.
       context.completion.needsReset("not all ranks have completed the reset: " + e.getMessage());
       throw e;
     }

@@ -2,7 +2,10 @@ package org.ep4j.cuda.engine.context;
 
 import java.lang.foreign.MemorySegment;
 import java.util.EnumMap;
+import java.util.Locale;
 import java.util.Map;
+import java.util.function.Supplier;
+import org.ep4j.cuda.backend.StepFailure;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceCopies;
@@ -58,6 +61,7 @@ public final class Staging implements AutoCloseable {
 
   private static final int ROW_ALIGNMENT = 16;
 
+  private final int rank;
   private final CudaDevice device;
   private final Completion completion;
   private final Map<Buffer, DeviceMemory> buffers = new EnumMap<>(Buffer.class);
@@ -71,7 +75,8 @@ public final class Staging implements AutoCloseable {
 
   private long bytes;
 
-  public Staging(CudaDevice device, Completion completion) {
+  public Staging(int rank, CudaDevice device, Completion completion) {
+    this.rank = rank;
     this.device = device;
     this.completion = completion;
   }
@@ -188,7 +193,7 @@ public final class Staging implements AutoCloseable {
   private PinnedMemory source(Buffer buffer, long wanted) {
     PinnedMemory memory = sources.get(buffer);
     if (memory == null || memory.bytes() < wanted) {
-      memory = owned.own(PinnedMemory.allocate(device, wanted));
+      memory = owned.own(first(buffer, () -> PinnedMemory.allocate(device, wanted)));
       bytes += memory.bytes();
       sources.put(buffer, memory);
     }
@@ -199,11 +204,16 @@ public final class Staging implements AutoCloseable {
   public long memory(Buffer buffer, long wanted) {
     DeviceMemory memory = buffers.get(buffer);
     if (memory == null || memory.bytes() < wanted) {
-      memory = owned.own(DeviceMemory.allocate(device, Math.max(wanted, 1)));
+      memory = owned.own(first(buffer, () -> DeviceMemory.allocate(device, Math.max(wanted, 1))));
       bytes += memory.bytes();
       buffers.put(buffer, memory);
     }
     return memory.address();
+  }
+
+  private <T> T first(Buffer buffer, Supplier<T> allocation) {
+    String name = buffer.name().toLowerCase(Locale.ROOT);
+    return StepFailure.explained(rank, "memory of operations (" + name + ")", allocation);
   }
 
   /**

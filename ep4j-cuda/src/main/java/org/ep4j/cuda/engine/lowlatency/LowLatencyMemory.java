@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine.lowlatency;
 
 import org.ep4j.config.Layout;
+import org.ep4j.cuda.backend.StepFailure;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
@@ -22,6 +23,7 @@ public final class LowLatencyMemory implements AutoCloseable {
   /** All memory, including outgrown memory. */
   private final ResourceStack owned = new ResourceStack();
 
+  private final int rank;
   private final CudaDevice device;
   private final DeviceMemory fixed;
   private final OutputShape shape;
@@ -29,7 +31,8 @@ public final class LowLatencyMemory implements AutoCloseable {
   private final Half[] halves = new Half[LowLatencyMemoryLayout.HALVES];
   private long grown;
 
-  public LowLatencyMemory(CudaDevice device, OutputShape shape) {
+  public LowLatencyMemory(int rank, CudaDevice device, OutputShape shape) {
+    this.rank = rank;
     this.device = device;
     this.shape = shape;
     at = new LowLatencyMemoryLayout(shape);
@@ -65,7 +68,12 @@ public final class LowLatencyMemory implements AutoCloseable {
   }
 
   private DeviceMemory allocate(long bytes) {
-    DeviceMemory memory = owned.own(DeviceMemory.allocate(device, bytes));
+    DeviceMemory memory =
+        owned.own(
+            StepFailure.explained(
+                rank,
+                "the rows of low-latency operations",
+                () -> DeviceMemory.allocate(device, bytes)));
     grown += memory.bytes();
     return memory;
   }

@@ -107,7 +107,11 @@ final class CudaHandle extends PooledHandle {
   private long slots() {
     DeviceMemory memory = slots;
     if (memory == null) {
-      memory = owned.own(DeviceMemory.allocate(device.device(), at.slotsBytes));
+      memory =
+          owned.own(
+              handles.explained(
+                  "the memory of a handle for EXPERT_MAJOR",
+                  () -> DeviceMemory.allocate(device.device(), at.slotsBytes)));
       slots = memory;
       handles.grew(at.slotsBytes);
     }

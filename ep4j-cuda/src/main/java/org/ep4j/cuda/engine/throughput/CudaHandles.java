@@ -1,6 +1,8 @@
 package org.ep4j.cuda.engine.throughput;
 
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Supplier;
+import org.ep4j.cuda.backend.StepFailure;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.failure.Completion;
@@ -11,6 +13,7 @@ public final class CudaHandles implements AutoCloseable {
   private final CudaDevice device;
   private final HandleLayout layout;
   private final Completion completion;
+  private final int rank;
   private final int ranks;
   private final HandlePool<CudaHandle> pool = new HandlePool<>(Integer.MAX_VALUE, this::make);
 
@@ -22,7 +25,9 @@ public final class CudaHandles implements AutoCloseable {
   /** Bytes that handles have allocated for EXPERT_MAJOR dispatches. */
   private final AtomicLong expertMajorBytes = new AtomicLong();
 
-  public CudaHandles(CudaDevice device, HandleLayout layout, Completion completion, int ranks) {
+  public CudaHandles(
+      CudaDevice device, HandleLayout layout, Completion completion, int rank, int ranks) {
+    this.rank = rank;
     this.ranks = ranks;
     this.device = device;
     this.layout = layout;
@@ -30,10 +35,16 @@ public final class CudaHandles implements AutoCloseable {
   }
 
   private CudaHandle make(HandlePool<CudaHandle> of) {
-    CudaHandle handle = new CudaHandle(of, this, device, layout);
+    CudaHandle handle =
+        explained("the memory of a handle", () -> new CudaHandle(of, this, device, layout));
     owned.own(handle::free);
     handles++;
     return handle;
+  }
+
+  /** Allocates memory of a handle. */
+  <T> T explained(String what, Supplier<T> allocation) {
+    return StepFailure.explained(rank, what, allocation);
   }
 
   HandlePool<CudaHandle> pool() {
