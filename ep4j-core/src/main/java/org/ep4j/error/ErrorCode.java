@@ -1269,7 +1269,8 @@ public enum ErrorCode {
   CUDA_CALL_FAILED(
       6100,
       "A call of the CUDA driver, NVRTC or nvJitLink failed.",
-      "The message contains the name of the call and the error of the library."),
+      "The message contains the name of the call and the error of the library; while a buffer is"
+          + " opened, all ranks report it, with the rank and the purpose of the call."),
 
   NATIVE_LIBRARY_MISSING(
       6101,
@@ -1309,7 +1310,8 @@ public enum ErrorCode {
       "A GPU, or the host, has too little free memory for a buffer.",
       "The message names the rank, the GPU, what is wanted and what is free. Lower"
           + " highThroughput.maxTokens, maxReceiveRows or lowLatency.maxTokens, or end the programs"
-          + " that hold the memory (nvidia-smi)."),
+          + " that hold the memory (nvidia-smi). An operation that found too little memory at its"
+          + " first use can be repeated."),
 
   RANK_OPEN_FAILED(
       6110,
@@ -1501,7 +1503,9 @@ public enum ErrorCode {
   NVSHMEM_OUT_OF_MEMORY(
       6504,
       "The symmetric heap of NVSHMEM has too little memory.",
-      "Free GPU memory, or raise NVSHMEM_MAX_MEMORY_PER_GPU."),
+      "The message names the rank, the GPU, what is wanted and what is free. Lower"
+          + " highThroughput.maxTokens, maxReceiveRows or lowLatency.maxTokens, free GPU memory, or"
+          + " raise NVSHMEM_MAX_MEMORY_PER_GPU."),
 
   NVSHMEM_DEVICE_LIBRARY(
       6505,

@@ -41,8 +41,11 @@ final class NcclBackend implements Backend {
     long needed = Math.max(bytes, PeerCheck.bytes(size()));
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment out = arena.allocate(ValueLayout.JAVA_LONG);
-      NcclException.check(
-          NcclCalls.allocate(out.address(), needed), NcclFunction.MEM_ALLOC, communicator.handle());
+      int result = NcclCalls.allocate(out.address(), needed);
+      if (result != NcclLayouts.SUCCESS) {
+        throw NcclException.of(result, NcclFunction.MEM_ALLOC, communicator.handle())
+            .ofAllocation(world.device(), needed);
+      }
       long address = out.get(ValueLayout.JAVA_LONG, 0);
       return new NcclRegion(world, communicator, address, needed);
     }

@@ -1,5 +1,7 @@
 package org.ep4j.nccl;
 
+import java.util.Locale;
+import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
 
@@ -16,6 +18,22 @@ public final class NcclException extends Ep4jException {
     if (result != NcclLayouts.SUCCESS) {
       throw of(result, function, comm);
     }
+  }
+
+  /**
+   * The error of a call that allocates. NCCL has no code for missing memory: its text says so, or
+   * the device has less than is wanted.
+   *
+   * @param bytes what the call allocates
+   */
+  Ep4jException ofAllocation(CudaDevice device, long bytes) {
+    String text = String.valueOf(getMessage()).substring(errorCode().message("").length());
+    boolean missing =
+        text.toLowerCase(Locale.ROOT).contains("out of memory") || device.freeMemory() < bytes;
+    return new Ep4jException(
+        missing ? ErrorCode.GPU_OUT_OF_MEMORY : errorCode(),
+        text + "; " + device.wants(bytes),
+        this);
   }
 
   /** An error with the library's description. */

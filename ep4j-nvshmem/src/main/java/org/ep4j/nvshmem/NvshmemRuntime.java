@@ -212,10 +212,10 @@ final class NvshmemRuntime {
     if (address == 0) {
       throw new NvshmemException(
           ErrorCode.NVSHMEM_OUT_OF_MEMORY,
-          "NVSHMEM cannot allocate "
-              + (bytes >> 20)
-              + " MiB: free GPU memory; NVSHMEM_MAX_MEMORY_PER_GPU and NVSHMEM_CUMEM_GRANULARITY"
-              + " limit the heap");
+          NvshmemFunction.ALIGN.symbol()
+              + " failed: "
+              + world.device().wants(bytes)
+              + "; NVSHMEM_MAX_MEMORY_PER_GPU and NVSHMEM_CUMEM_GRANULARITY limit the heap");
     }
     return address;
   }

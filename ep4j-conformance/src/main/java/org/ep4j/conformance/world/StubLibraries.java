@@ -9,6 +9,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 
 /**
@@ -36,6 +38,18 @@ public final class StubLibraries {
       Assumptions.abort("no gcc: " + e.getMessage());
     }
     return library;
+  }
+
+  /**
+   * Source of functions that succeed and do nothing.
+   *
+   * @param source functions of the same library that do something
+   */
+  public static String withOthers(String source, Stream<String> symbols) {
+    return symbols
+        .filter(symbol -> !source.contains(" " + symbol + "("))
+        .map(symbol -> "long " + symbol + "(void) { return 0; }\n")
+        .collect(Collectors.joining("", source, ""));
   }
 
   /** Output of {@code main}, without warnings of the JVM. */
