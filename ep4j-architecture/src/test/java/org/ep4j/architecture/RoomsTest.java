@@ -85,7 +85,7 @@ class RoomsTest {
           cuda.struct cuda.driver cuda.driver.calls engine.lowlatency engine.throughput engine \
           engine.world memory observe group
           cuda.engine.throughput: cuda.engine.context cuda.engine.failure cuda.engine.launch \
-          cuda.internode cuda.struct cuda.driver engine.throughput engine engine.world
+          cuda.internode cuda.backend cuda.struct cuda.driver engine.throughput engine engine.world
           cuda.engine.lowlatency: cuda.engine.context cuda.engine.failure cuda.engine.launch \
           cuda.internode cuda.backend cuda.jit cuda.struct cuda.driver engine.lowlatency \
           engine engine.world memory

@@ -21,7 +21,7 @@ public final class NcclException extends Ep4jException {
   }
 
   /**
-   * The error of a call that allocates. NCCL has no code for missing memory: its text says so, or
+   * The error of a call that allocates. NCCL has no code for missing memory: its text names it, or
    * the device has less than is wanted.
    *
    * @param bytes what the call allocates
