@@ -24,14 +24,14 @@ import org.junit.jupiter.params.provider.ValueSource;
  * error without waiting for each other, nothing leaks, and the same group opens the next buffer.
  */
 @OnFakeDriver
-@Timeout(120)
+@Timeout(600)
 class FailedOpeningTest {
   private static final int RANKS = 2;
   private static final int LAUNCH_FAILED = 719;
   private static final int OUT_OF_MEMORY = 2;
 
   /** A rank that waited for the other until its timeout would not end in the time of the test. */
-  private static final Duration LONG = Duration.ofMinutes(10);
+  private static final Duration LONG = Duration.ofMinutes(30);
 
   /** Calls of each function that fail in an ordinary build; in a full one each call fails. */
   private static final int MAX_FAILING = 3;
@@ -55,7 +55,8 @@ class FailedOpeningTest {
     "cuMemHostRegister_v2, staged"
   })
   void missingMemoryIsToldToAllRanks(String allocation, String wire) {
-    int count = untilOpen(wire).get(allocation);
+    int count = untilOpen(wire).getOrDefault(allocation, 0);
+    assertThat(count).isPositive();
     for (int nth = 1; nth <= count; nth++) {
       Ep4jException error = failing(wire, allocation, nth, OUT_OF_MEMORY);
       assertThat(error.errorCode()).isEqualTo(ErrorCode.GPU_OUT_OF_MEMORY);
