@@ -51,6 +51,7 @@ class RoomsTest {
           micrometer: observe
           jlama: group
           moe: io
+          spark: group.rendezvous group
           wire.direct: wire wire.support memory group
           rdma.verbs: rdma.verbs.bindings rdma.verbs.ports wire wire.support memory observe group
           rdma.verbs.bindings: wire
@@ -146,7 +147,9 @@ class RoomsTest {
           name("jlama"),
           List.of("com.github.tjake..", "com.fasterxml.jackson..", "dev.langchain4j.."),
           name("moe"),
-          List.of("com.fasterxml.jackson.."));
+          List.of("com.fasterxml.jackson.."),
+          name("spark"),
+          List.of("org.apache.spark..", "scala.."));
 
   /**
    * Arrows that point up. {@code Group.join} and {@code ThreadRanks} start what implements the

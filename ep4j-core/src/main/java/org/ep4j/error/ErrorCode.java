@@ -215,6 +215,27 @@ public enum ErrorCode {
           + " chat template.",
       "Leave it out of the request, or use a checkpoint that can do it."),
 
+  SPARK_NO_BARRIER_STAGE(
+      1070,
+      "Code asks for the ranks of a barrier stage outside of a task of such a stage.",
+      "Call SparkRanks.group in code that SparkRanks.call, SparkRanks.mapPartitions or"
+          + " RDDBarrier.mapPartitions runs."),
+
+  SPARK_SLOTS(
+      1071,
+      "A Spark cluster cannot run all ranks at the same time.",
+      "Add executors or cores, lower spark.task.cpus, or use fewer ranks: one for each slot."),
+
+  SPARK_DYNAMIC_ALLOCATION(
+      1072,
+      "Spark allocates executors dynamically, which barrier stages do not support.",
+      "Set spark.dynamicAllocation.enabled to false, and a number of executors for all ranks."),
+
+  SPARK_JVM(
+      1073,
+      "The executors of a Spark cluster run on a JVM that is too old for ep4j.",
+      "Set JAVA_HOME on the workers, or spark.executorEnv.JAVA_HOME, to a JDK 25 or newer."),
+
   GROUP_SIZE(
       1100,
       "The rank or the size of a group is out of range.",

@@ -1,0 +1,5 @@
+/** A program for a Spark cluster. */
+@NullMarked
+package org.ep4j.examples.spark;
+
+import org.jspecify.annotations.NullMarked;
