@@ -68,6 +68,10 @@ class AutoWireTest {
 
   @Test
   void aWireThatDoesNotOpenMakesAllTakeTcp() {
+    assertTcpWhereAWireDoesNotOpen();
+  }
+
+  private void assertTcpWhereAWireDoesNotOpen() {
     assertThat(open(Plan.failing(1, "no route to port x"), rank -> true, WireName.AUTO))
         .containsOnly("tcp");
     assertThat(log.lines())
@@ -84,7 +88,7 @@ class AutoWireTest {
     Locale.setDefault(Locale.forLanguageTag("ar-EG-u-nu-arab"));
     try {
       assertThat("%d".formatted(1)).isNotEqualTo("1");
-      aWireThatDoesNotOpenMakesAllTakeTcp();
+      assertTcpWhereAWireDoesNotOpen();
     } finally {
       Locale.setDefault(before);
     }
