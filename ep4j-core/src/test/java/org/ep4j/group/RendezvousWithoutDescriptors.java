@@ -36,6 +36,9 @@ final class RendezvousWithoutDescriptors {
           early.connect(address);
           Thread.sleep(MOMENT);
         }
+      } else {
+        // The thread that accepts loads the classes of its ticks.
+        Thread.sleep(MOMENT);
       }
       Thread second = Thread.ofPlatform().start(() -> join(rendezvous, 1));
       join(rendezvous, 0);
