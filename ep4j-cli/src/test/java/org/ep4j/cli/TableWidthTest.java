@@ -23,11 +23,8 @@ class TableWidthTest {
         "plan --machine gb200-nvl72 --ranks 64 --kind ll --routing hot",
         "plan --machine h100-cx7 --ranks 32 --simulate --late 3:20",
         "plan --machine h200 --routing hot --balance",
-        "bench wire --threads --lanes 1 --sizes 8,5000 --millis 5",
         "bench all" + SMALL,
         "bench ht --nodes 2 --wire inproc" + SMALL,
-        "bench ll --shrink-test --threads --ranks 2 --device host --tokens 2 --hidden 256 --topk 2"
-            + " --experts 4",
       })
   void linesFit(String command) {
     CommandLineRun run = CommandLineRun.of(command.split(" ", -1));

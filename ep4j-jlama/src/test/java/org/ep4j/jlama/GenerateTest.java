@@ -42,6 +42,7 @@ class GenerateTest {
 
   @Test
   void processesPrintTheTextsOfOneThread() throws Exception {
+    assumeTrue(Boolean.getBoolean("ep4j.full"), "10 s: with -Dep4j.full=true");
     start(PROMPTS);
     List<String> texts = alone(PROMPTS);
     for (int rank = 0; rank < 2; rank++) {

@@ -21,11 +21,16 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** Ranks over two executors, which are processes of two cores. */
+@EnabledIfSystemProperty(
+    named = "ep4j.full",
+    matches = "true",
+    disabledReason = "20 s; MoeStepTest also runs on executors; -Dep4j.full=true runs it")
 class SparkRanksTest {
   /** Ends no wait of a test that passes: JUnit's limit ends it first. */
   private static final Duration LONG = Duration.ofHours(1);

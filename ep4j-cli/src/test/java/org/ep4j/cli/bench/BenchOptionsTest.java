@@ -214,8 +214,8 @@ class BenchOptionsTest {
         "--allow-mnnvl | EP4J-1905: --allow-mnnvl: NVLink between hosts is not used",
         "ll --shrink-test --device host --ranks 1 | EP4J-1900: --ranks = 1; it must be 2 or more",
         "--json .             | EP4J-1907: --json .: ",
-        "wires                | EP4J-1902: unknown operation 'wires': use ht, ll, all, nvlink,"
-            + " proxy, put or wire",
+        "wires                | EP4J-1902: unknown operation 'wires': use ht, ll, all, moe,"
+            + " nvlink, proxy, put or wire",
         "--frobnicate         | EP4J-1901: "
       })
   void wrongUsageIsRefusedBeforeRanksStart(String arguments, String message) {

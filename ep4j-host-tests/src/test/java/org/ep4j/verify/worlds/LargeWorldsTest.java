@@ -45,8 +45,8 @@ class LargeWorldsTest {
   static Stream<WorldSize> sizes() {
     List<WorldSize> usual =
         List.of(
-            new WorldSize(16, 2, WireName.TCP, TestScale.of(2, 10)),
-            new WorldSize(16, 8, WireName.INPROC, TestScale.of(2, 10)),
+            new WorldSize(16, 2, WireName.TCP, TestScale.of(1, 10)),
+            new WorldSize(16, 8, WireName.INPROC, TestScale.of(1, 10)),
             new WorldSize(64, 8, WireName.INPROC, TestScale.of(1, 5)));
     List<WorldSize> all =
         List.of(

@@ -101,6 +101,7 @@ class KernelsOnTheHostTest {
 
   @Test
   void operationsByALibraryAcrossNodesEndInEveryOrder() throws IOException, InterruptedException {
+    TestScale.onlyInFull(KNOWN_LIBRARY);
     allCasesPass("across_nodes_library");
   }
 
