@@ -21,7 +21,6 @@ import java.util.List;
 import java.util.UUID;
 import java.util.stream.Collectors;
 import org.ep4j.error.ErrorCode;
-import org.jspecify.annotations.Nullable;
 
 /**
  * A model of LangChain4j over {@link ExpertParallelMixtral}. Each chat is generated anew from all
@@ -90,21 +89,20 @@ public final class MixtralChatModel implements ChatModel {
   }
 
   private static void checkParameters(ChatRequestParameters parameters) {
-    refuse(parameters.topP(), "topP");
-    refuse(parameters.topK(), "topK");
-    refuse(parameters.frequencyPenalty(), "frequencyPenalty");
-    refuse(parameters.presencePenalty(), "presencePenalty");
-    refuse(parameters.modelName(), "modelName");
-    refuse(parameters.toolChoice(), "toolChoice");
-    refuse(parameters.stopSequences().isEmpty() ? null : "", "stopSequences");
-    refuse(parameters.toolSpecifications().isEmpty() ? null : "", "toolSpecifications");
+    refuseIf(parameters.topP() != null, "topP");
+    refuseIf(parameters.topK() != null, "topK");
+    refuseIf(parameters.frequencyPenalty() != null, "frequencyPenalty");
+    refuseIf(parameters.presencePenalty() != null, "presencePenalty");
+    refuseIf(parameters.modelName() != null, "modelName");
+    refuseIf(parameters.toolChoice() != null, "toolChoice");
+    refuseIf(!parameters.stopSequences().isEmpty(), "stopSequences");
+    refuseIf(!parameters.toolSpecifications().isEmpty(), "toolSpecifications");
     var format = parameters.responseFormat();
-    boolean isText = format == null || format.type() == ResponseFormatType.TEXT;
-    refuse(isText ? null : "", "responseFormat");
+    refuseIf(format != null && format.type() != ResponseFormatType.TEXT, "responseFormat");
   }
 
-  private static void refuse(@Nullable Object value, String parameter) {
-    if (value != null) {
+  private static void refuseIf(boolean given, String parameter) {
+    if (given) {
       throw refused("parameter " + parameter);
     }
   }

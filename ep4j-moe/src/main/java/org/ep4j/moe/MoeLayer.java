@@ -2,7 +2,9 @@ package org.ep4j.moe;
 
 import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import org.ep4j.CombineOptions;
@@ -205,10 +207,7 @@ public final class MoeLayer {
       Tensor gradients = received.x();
       Tensor results = received.combineInput(rowType);
       var gradOfRowWeights = new float[Math.toIntExact(received.rows())];
-      List<ExpertWeights> ofExperts = new ArrayList<>();
-      for (Expert expert : experts) {
-        ofExperts.add(expert.zeroGradients());
-      }
+      Map<Integer, ExpertWeights> ofExperts = new HashMap<>();
       for (ForwardPass.OfExpert expert : pass.experts) {
         int rows = expert.out().rows();
         Matrix group = values(gradients.rows(expert.from(), expert.from() + rows));
@@ -218,7 +217,7 @@ public final class MoeLayer {
           scale(group, row, pass.rowWeights[expert.from() + row]);
         }
         Matrix gradOfX = Matrix.zeros(rows, shape.hidden());
-        ofExperts.set(
+        ofExperts.put(
             expert.local(),
             experts.get(expert.local()).backward(expert.activations(), group, gradOfX));
         write(gradOfX, results, expert.from());
@@ -235,7 +234,11 @@ public final class MoeLayer {
           pass.shared.stream()
               .map(s -> shared.orElseThrow().backward(s.activations(), grad, gradOfX))
               .findFirst();
-      return new MoeGradients(Expert.tensor(gradOfX), ofRouter, ofExperts, ofShared);
+      List<ExpertWeights> inOrder = new ArrayList<>();
+      for (int local = 0; local < experts.size(); local++) {
+        inOrder.add(ofExperts.computeIfAbsent(local, l -> experts.get(l).zeroGradients()));
+      }
+      return new MoeGradients(Expert.tensor(gradOfX), ofRouter, inOrder, ofShared);
     }
   }
 

@@ -63,6 +63,7 @@ final class Router {
     var routingWeights = new float[x.rows() * topK];
     var wanted = new float[experts];
     for (int token = 0; token < x.rows(); token++) {
+      requireFinite(scores.values(), token, experts);
       score(scores.values(), token * experts);
       for (int e = 0; e < experts; e++) {
         wanted[e] = scores.values()[token * experts + e] + bias[e];
@@ -71,6 +72,21 @@ final class Router {
       choose(wanted, scores.values(), token, ids, routingWeights);
     }
     return new Choices(scores, ids, routingWeights, topK);
+  }
+
+  /** Without an order of the scores, there is no choice. */
+  private static void requireFinite(float[] logits, int token, int experts) {
+    for (int e = 0; e < experts; e++) {
+      float logit = logits[token * experts + e];
+      if (!Float.isFinite(logit)) {
+        throw new InvalidArgumentException(
+            ErrorCode.MOE_SCORES,
+            "logit of token " + token + " for expert " + e,
+            String.valueOf(logit),
+            "finite",
+            "look for such values in the token and in the router");
+      }
+    }
   }
 
   /** From logits to scores, in place. */

@@ -276,6 +276,45 @@ class MoeLayerTest {
     return new MoeWeights(weights.router(), bias, experts, weights.shared());
   }
 
+  @ParameterizedTest
+  @MethodSource("shapes")
+  void aTokenWithoutOrderOfItsScoresIsNamed(MoeShape shape) {
+    var plain = new PlainMoe(shape, 8);
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (ExpertBuffer buffer = open(group, shape)) {
+            MoeLayer layer = layer(buffer, plain, group);
+            for (float bad : new float[] {Float.NaN, Float.POSITIVE_INFINITY}) {
+              float[] x = PlainMoe.values(new Random(9), 2 * HIDDEN, 3);
+              x[HIDDEN + 5] = bad;
+              assertThatThrownBy(() -> layer.forward(Tensor.of(x, 2, HIDDEN)))
+                  .isInstanceOf(InvalidArgumentException.class)
+                  .hasMessageContainingAll("EP4J-1065", "logit of token 1 for expert");
+            }
+          }
+        });
+  }
+
+  @Test
+  void aForwardPassHasOneBackwardPass() {
+    var shape = new MoeShape(HIDDEN, 16, 0, RouterConfig.softmax(8, 2));
+    var plain = new PlainMoe(shape, 10);
+    Tensor x = Tensor.of(PlainMoe.values(new Random(11), HIDDEN, 3), 1, HIDDEN);
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (ExpertBuffer buffer = open(group, shape)) {
+            MoeLayer layer = layer(buffer, plain, group);
+            ForwardPass pass = layer.forwardForTraining(x);
+            layer.backward(pass, x);
+            assertThatThrownBy(() -> layer.backward(pass, x))
+                .isInstanceOf(RuntimeException.class)
+                .hasMessageContaining("closed");
+          }
+        });
+  }
+
   @Test
   void routersThatCannotChooseAreRefused() {
     refused(() -> RouterConfig.softmax(0, 1), "experts");

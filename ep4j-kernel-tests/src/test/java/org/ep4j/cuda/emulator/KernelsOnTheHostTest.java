@@ -79,8 +79,8 @@ class KernelsOnTheHostTest {
   }
 
   /**
-   * Other worlds have eight ranks or nine. The stacks of the threads of 64 ranks, or of 32 in 8
-   * nodes, are more than the mappings that Linux grants a process (vm.max_map_count).
+   * Other worlds have eight ranks or nine. Worlds of 64 ranks abort, probably because the stacks of
+   * their threads are more mappings than Linux grants a process (vm.max_map_count).
    */
   @Test
   void largeWorldsOfOneNodeEndInEveryOrder() throws IOException, InterruptedException {
