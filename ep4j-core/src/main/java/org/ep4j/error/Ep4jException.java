@@ -31,4 +31,9 @@ public class Ep4jException extends RuntimeException {
   public final ErrorCode errorCode() {
     return code;
   }
+
+  /** The message without its code, for an error that adds words. */
+  public final String text() {
+    return String.valueOf(getMessage()).substring(code.message("").length());
+  }
 }

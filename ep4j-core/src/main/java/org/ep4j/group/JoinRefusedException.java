@@ -48,7 +48,6 @@ public final class JoinRefusedException extends GroupException {
   }
 
   private final Reason reason;
-  private final String text;
 
   /**
    * @param reason kind of refusal
@@ -58,12 +57,6 @@ public final class JoinRefusedException extends GroupException {
   public JoinRefusedException(Reason reason, String text, @Nullable Throwable cause) {
     super(reason.errorCode, text, cause);
     this.reason = reason;
-    this.text = text;
-  }
-
-  /** The message without its code, for an error that adds words and has the same code. */
-  public String text() {
-    return text;
   }
 
   /** Kind of refusal. */

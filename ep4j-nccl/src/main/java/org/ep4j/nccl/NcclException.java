@@ -27,12 +27,11 @@ public final class NcclException extends Ep4jException {
    * @param bytes what the call allocates
    */
   Ep4jException ofAllocation(CudaDevice device, long bytes) {
-    String text = String.valueOf(getMessage()).substring(errorCode().message("").length());
     boolean missing =
-        text.toLowerCase(Locale.ROOT).contains("out of memory") || device.freeMemory() < bytes;
+        text().toLowerCase(Locale.ROOT).contains("out of memory") || device.freeMemory() < bytes;
     return new Ep4jException(
         missing ? ErrorCode.GPU_OUT_OF_MEMORY : errorCode(),
-        text + "; " + device.wants(bytes),
+        text() + "; " + device.wants(bytes),
         this);
   }
 

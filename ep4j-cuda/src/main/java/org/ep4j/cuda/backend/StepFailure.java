@@ -37,11 +37,11 @@ public final class StepFailure extends Ep4jException {
           + " programs that hold the memory (nvidia-smi shows those of a GPU)";
 
   /** The message without the rank. */
-  private final String text;
+  private final String withoutRank;
 
   private StepFailure(ErrorCode code, int rank, String text, Ep4jException cause) {
     super(code, "rank " + rank + ": " + text, cause);
-    this.text = text;
+    this.withoutRank = text;
   }
 
   /**
@@ -69,10 +69,7 @@ public final class StepFailure extends Ep4jException {
     if (isTold(problem) || !OF_LIBRARIES.contains(code)) {
       return null;
     }
-    String said = String.valueOf(problem.getMessage());
-    String text =
-        cannot(what, said.substring(problem.errorCode().message("").length()))
-            + (OUT_OF_MEMORY.contains(code) ? LOWER : "");
+    String text = cannot(what, problem.text()) + (OUT_OF_MEMORY.contains(code) ? LOWER : "");
     return new StepFailure(code, rank, text, problem);
   }
 
@@ -87,7 +84,7 @@ public final class StepFailure extends Ep4jException {
    */
   static String told(String what, Throwable problem) {
     if (problem instanceof StepFailure failure) {
-      return failure.errorCode().message(failure.text);
+      return failure.errorCode().message(failure.withoutRank);
     }
     String message = problem.getMessage();
     return cannot(what, message == null || message.isEmpty() ? problem.toString() : message);

@@ -13,9 +13,6 @@ public final class CudaException extends Ep4jException {
   /** Result code of the call. */
   private final int code;
 
-  /** The message without the code of the error. */
-  private final String text;
-
   /**
    * @param call name of the native function
    * @param code result code of the call
@@ -25,7 +22,6 @@ public final class CudaException extends Ep4jException {
     super(ErrorCode.CUDA_CALL_FAILED, call + " failed: " + text);
     this.call = call;
     this.code = code;
-    this.text = call + " failed: " + text;
   }
 
   /** Name of the native function. */
@@ -36,11 +32,6 @@ public final class CudaException extends Ep4jException {
   /** Result code of the call: a CUresult, nvrtcResult or nvJitLinkResult. */
   public int code() {
     return code;
-  }
-
-  /** The message without the code of the error. */
-  public String text() {
-    return text;
   }
 
   /** Throws if {@code result} is not success. */
