@@ -61,7 +61,6 @@ class FailedOpeningTest {
     "cuMemHostRegister_v2, staged"
   })
   void missingMemoryIsToldToAllRanks(String allocation, String wire) {
-    assumeTrue(FULL || wire.equals("tcp"), "the same steps; -Dep4j.full=true runs them");
     int count = untilOpen(wire).getOrDefault(allocation, 0);
     assertThat(count).isPositive();
     for (int nth = 1; nth <= count; nth += STRIDE) {
