@@ -209,16 +209,16 @@ public enum ErrorCode {
       "Sizes of a Mixture-of-Experts layer are out of range, or do not fit its buffer or weights.",
       "Pass shape, buffer and weights of one layer."),
 
-  MOE_SCORES(
-      1065,
-      "The router of a Mixture-of-Experts layer computed a logit that is infinite or no number.",
-      "Look for such values in the token that the message names, and in the weights of the router."),
-
   CHAT_REQUEST(
       1064,
       "A chat asks for what the model cannot do: tools, images, JSON, or a conversation without a"
           + " chat template.",
       "Leave it out of the request, or use a checkpoint that can do it."),
+
+  MOE_SCORES(
+      1065,
+      "The router of a Mixture-of-Experts layer computed a logit that is infinite or no number.",
+      "Look for such values in the token that the message names, and in the weights of the router."),
 
   SPARK_NO_BARRIER_STAGE(
       1070,
