@@ -13,8 +13,13 @@ import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
 import org.ep4j.error.InvalidArgumentException;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 
 /** Clusters that cannot run the ranks, and ranks that are threads of one JVM. */
+@EnabledIfSystemProperty(
+    named = "ep4j.full",
+    matches = "true",
+    disabledReason = "starts six contexts; -Dep4j.full=true runs it")
 class ResourcesTest {
   @Test
   void ranksAreThreadsOfALocalMaster() {
@@ -72,7 +77,6 @@ class ResourcesTest {
 
   @Test
   void anOldJvmIsReported() throws IOException {
-    assumeTrue(Boolean.getBoolean("ep4j.full"), "starts a JVM; -Dep4j.full=true runs it");
     String old = Objects.requireNonNull(System.getProperty("ep4j.mavenJavaHome"));
     assumeTrue(!old.equals(System.getProperty("java.home")), "Maven runs on the JVM of the tests");
     try (var spark =

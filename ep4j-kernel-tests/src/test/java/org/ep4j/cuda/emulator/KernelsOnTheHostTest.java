@@ -137,10 +137,9 @@ class KernelsOnTheHostTest {
 
   @Test
   void lowLatencyOperationsWithFlagsDeliverInEveryOrder() throws IOException, InterruptedException {
+    TestScale.onlyInFull("operations across nodes use the same flags");
     allCasesPass("low_latency_flagged_world");
-    if (FULL) {
-      allCasesPass("low_latency_rank_major_flagged_world");
-    }
+    allCasesPass("low_latency_rank_major_flagged_world");
   }
 
   @Test
