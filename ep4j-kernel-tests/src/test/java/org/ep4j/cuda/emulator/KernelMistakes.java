@@ -47,8 +47,8 @@ final class KernelMistakes {
             "an overflow names a number of rows that does not suffice for all ranks",
             "dispatch_world",
             "dispatch/totals.cuh",
-            "needed[r] > limit && needed[r] > max_needed",
-            "needed[r] > limit && max_needed == 0",
+            "needed > limit && needed > max_needed",
+            "needed > limit && max_needed == 0",
             "rank without room"),
         new Mistake(
             "made once: `done` is published before receiving blocks have read the counts",
@@ -152,8 +152,8 @@ final class KernelMistakes {
             "made once: rows that are not pushed take up space in the return buffer",
             "combine_world",
             "combine/return_layout.cuh",
-            "h == r ? 0 : p.matrix[r * p.ranks + h]",
-            "p.matrix[r * p.ranks + h]",
+            "i / me == i % me ? 0 : rows",
+            "rows",
             "at a bad address|the sum of token"),
         new Mistake(
             "the sum of own experts is not rounded as if it had travelled",

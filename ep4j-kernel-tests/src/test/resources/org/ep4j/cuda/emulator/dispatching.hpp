@@ -415,7 +415,7 @@ class Dispatching {
 
   // As in Dispatcher.
   u64 shared_bytes(const DispatchParameters& p, const Handle& handle, u32 warps) const {
-    u64 slots = 8 * world.ranks + 1;
+    u64 slots = RankSlots::ARRAYS * world.ranks + 1;
     u64 moving = p.push_warps * STAGES * (p.stage_bytes + 8);
     if (!handle.by_experts) {
       return moving + (slots + world.experts + world.ranks * (1 + 2 * warps)) * 4;

@@ -2,6 +2,7 @@
 // block derives them from the handle.
 #pragma once
 #include "combine/combine_parameters.cuh"
+#include "common/batched_loads.cuh"
 
 // Whether rows that this rank both holds and sums are summed in the caller's memory instead of
 // being pushed. Exception: internode EXPERT_MAJOR pushes them.
@@ -72,15 +73,9 @@ __device__ __forceinline__ const float* row_weights(const CombineParameters& p, 
 
 constexpr u32 GROUP = 4;  // rows a word
 
-// Rows that holder h sends to source s.
-__device__ __forceinline__ u32 rows_between(const CombineParameters& p, u32 source, u32 holder) {
-  u32 base = 0;
-  for (u32 s = 0; s < source; s++) {
-    base += p.matrix[s * p.ranks + holder];
-  }
-  u32 rows = p.matrix[source * p.ranks + holder];
-  u32 limit = p.matrix[p.ranks * p.ranks + holder];
-  return base >= limit ? 0 : min(rows, limit - base);
+// Rows of a run that a holder has accepted: `rows` from slot `first` on.
+__device__ __forceinline__ u32 accepted_rows(u32 first, u32 rows, u32 limit) {
+  return first >= limit ? 0 : min(rows, limit - first);
 }
 
 // A block's rows for each rank; arrays [ranks] in shared memory. Rows that a rank holds for itself
@@ -118,30 +113,39 @@ struct ReturnLayout {
         own_return_row(push_first + 4 * p.ranks),
         region(p.peers[p.rank]) {}
 
+  // All threads. The sums over pairs of ranks are of all threads, those over ranks of one warp each.
   __device__ __forceinline__ void fill(const CombineParameters& p) const {
-    for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
-      u32 first = 0;
-      for (u32 s = 0; s < r; s++) {
-        first += p.matrix[s * p.ranks + p.rank];
-      }
-      push_first[r] = first;
-      push_rows[r] = r == p.rank ? 0 : rows_between(p, r, (u32)p.rank);
-      u32 row = 0;
-      for (u32 h = 0; h < p.rank; h++) {
-        row += h == r ? 0 : p.matrix[r * p.ranks + h];
-      }
-      push_return_row[r] = row;
-      u32 own = 0;
-      for (u32 s = 0; s < p.rank; s++) {
-        own += p.matrix[s * p.ranks + r];
-      }
-      own_first[r] = own;
-      row = 0;
-      for (u32 h = 0; h < r; h++) {
-        row += h == p.rank ? 0 : p.matrix[p.rank * p.ranks + h];
-      }
-      own_return_row[r] = row;
+    const u32* matrix = p.matrix;
+    u32 ranks = (u32)p.ranks;
+    u32 me = (u32)p.rank;
+    for (u32 r = threadIdx.x; r < ranks; r += blockDim.x) {
+      push_return_row[r] = 0;
+      own_first[r] = 0;
     }
+    __syncthreads();
+    u32 warps = blockDim.x >> 5;
+    if (warp_id() == warps - 1) {
+      u32 limit = matrix[ranks * ranks + me];
+      scan_loaded(
+          ranks, [&](u32 s) { return matrix[s * ranks + me]; },
+          [&](u32 s, u32 before, u32 rows) {
+            push_first[s] = before;
+            push_rows[s] = s == me ? 0 : accepted_rows(before, rows, limit);
+          });
+    }
+    if (warp_id() == warps / 2) {
+      scan_loaded(
+          ranks, [&](u32 h) { return h == me ? 0 : matrix[me * ranks + h]; },
+          [&](u32 h, u32 before, u32) { own_return_row[h] = before; });
+    }
+    for_each_loaded(
+        me * ranks, threadIdx.x, blockDim.x, [&](u32 i) { return matrix[i]; },
+        [&](u32 i, u32 rows) { atomicAdd(&own_first[i % ranks], rows); });
+    // Rows of rank r at the ranks before this one.
+    for_each_loaded(
+        ranks * me, threadIdx.x, blockDim.x,
+        [&](u32 i) { return matrix[i / me * ranks + i % me]; },
+        [&](u32 i, u32 rows) { atomicAdd(&push_return_row[i / me], i / me == i % me ? 0 : rows); });
     __syncthreads();
   }
 };

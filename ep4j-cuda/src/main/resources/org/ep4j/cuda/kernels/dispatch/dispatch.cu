@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(512, 1)
     // Before the rows: the host waits for the totals, and other blocks push the rows that this
     // block leaves.
     if (p.cached) {
-      repeat_totals(p);
+      repeat_totals(p, slots);
     } else {
       write_totals(p, w, slots);
     }

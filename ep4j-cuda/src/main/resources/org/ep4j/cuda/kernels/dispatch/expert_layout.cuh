@@ -46,39 +46,12 @@ struct ExpertGroups {
         rows(starts + local_experts + 1) {}
 };
 
-// Pairs of an expert on all ranks; `before`: those of ranks before this one.
-__device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const WaitContext& w, u32 expert,
-                                         u32& before) {
-  constexpr u32 UNROLL = 8;
-  u32 i = (u32)p.ranks + expert;
-  u32 all = 0;
-  before = 0;
-  for (u32 first = 0; first < p.ranks; first += UNROLL) {
-    u64 seen[UNROLL];
-#pragma unroll
-    for (u32 j = 0; j < UNROLL; j++) {
-      seen[j] = first + j < p.ranks ? load_relaxed_system(&counts_of(p, p.rank, first + j)[i]) : 0;
-    }
-#pragma unroll
-    for (u32 j = 0; j < UNROLL; j++) {
-      u32 s = first + j;
-      if (s < p.ranks) {
-        u32 pairs = tag_is(seen[j], w.epoch) ? (u32)seen[j] : wait_count(p, w, s, i);
-        all += pairs;
-        before += s < p.rank ? pairs : 0;
-      }
-    }
-  }
-  return all;
-}
-
 // Adds the first row of each of a rank's groups to the rows; one warp, 32 experts at a time.
-__device__ __forceinline__ void place_groups(const DispatchParameters& p, const WaitContext& w,
-                                             const ExpertGroups& groups, u32* needed, u32 rank) {
+__device__ __forceinline__ void place_groups(const DispatchParameters& p, const ExpertGroups& groups,
+                                             const RankSlots& slots, u32 rank) {
   const u32* experts = p.order + p.ranks + 1 + p.order[rank];
   u32 count = p.order[rank + 1] - p.order[rank];
-  // A missing rank publishes no alignment and receives no rows.
-  u32 alignment = max(1u, wait_count(p, w, rank, alignment_word(p)));
+  u32 alignment = slots.alignment[rank];
   u32 start = 0;
   for (u32 first = 0; first < count; first += 32) {
     u32 l = first + lane_id();
@@ -101,7 +74,7 @@ __device__ __forceinline__ void place_groups(const DispatchParameters& p, const 
     start = __shfl_sync(0xffffffff, end, 31);
   }
   if (lane_id() == 0) {
-    needed[rank] = start;
+    slots.needed[rank] = start;
     if (rank == p.rank) {
       groups.starts[0] = 0;
     }
@@ -134,7 +107,7 @@ __device__ __forceinline__ void find_groups(const DispatchParameters& p, const W
   }
   __syncthreads();
   for (u32 r = warp_id(); r < p.ranks; r += blockDim.x >> 5) {
-    place_groups(p, w, groups, slots.needed, r);
+    place_groups(p, groups, slots, r);
   }
   __syncthreads();
 }
@@ -233,12 +206,12 @@ __device__ __forceinline__ void write_group_totals(const DispatchParameters& p, 
     atomicAdd(&pairs, groups.rows[l]);
   }
   __syncthreads();
-  publish_totals(p, w, slots.needed, pairs);
+  publish_totals(p, w, slots, pairs);
 }
 
 // Writes the offsets of the handle again; see repeat_totals. All threads of block 0.
-__device__ __forceinline__ void repeat_group_totals(const DispatchParameters& p) {
-  repeat_totals(p);
+__device__ __forceinline__ void repeat_group_totals(const DispatchParameters& p, const RankSlots& slots) {
+  repeat_totals(p, slots);
   for (u32 l = threadIdx.x; l <= p.local_experts; l += blockDim.x) {
     p.expert_offsets[l] = p.group_starts[l];
   }

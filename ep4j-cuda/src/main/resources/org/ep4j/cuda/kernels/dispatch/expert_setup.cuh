@@ -6,12 +6,10 @@
 
 // First slot of each source.
 __device__ __forceinline__ void find_arrivals(const DispatchParameters& p, const RankSlots& slots) {
-  for (u32 s = threadIdx.x; s < p.ranks; s += blockDim.x) {
-    u32 first = 0;
-    for (u32 before = 0; before < s; before++) {
-      first += slots.arriving[before];
-    }
-    slots.first[s] = first;
+  if (warp_id() == 0) {
+    scan_loaded(
+        (u32)p.ranks, [&](u32 s) { return slots.arriving[s]; },
+        [&](u32 s, u32 before, u32) { slots.first[s] = before; });
   }
   __syncthreads();
 }
@@ -46,6 +44,6 @@ __device__ __forceinline__ void restore(const DispatchParameters& p, const WaitC
   restore_slots(p, slots);
   restore_groups(p, groups);
   if (blockIdx.x == 0) {
-    repeat_group_totals(p);
+    repeat_group_totals(p, slots);
   }
 }

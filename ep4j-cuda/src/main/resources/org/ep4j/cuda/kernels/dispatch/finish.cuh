@@ -19,17 +19,21 @@ __device__ __forceinline__ void await_ready(const DispatchParameters& p, const W
   __syncthreads();
 }
 
-// One thread.
+// One warp.
 __device__ __forceinline__ void count_traffic(const DispatchParameters& p, Control* control) {
-  u64 sent = 0;
-  u64 received = 0;
-  for (u32 r = 0; r < p.ranks; r++) {
+  u32 sent = 0;
+  u32 received = 0;
+  for (u32 r = lane_id(); r < p.ranks; r += 32) {
     sent += p.matrix[p.rank * p.ranks + r];
     received += p.matrix[r * p.ranks + p.rank];
   }
-  control->rows_sent += sent;
-  control->rows_received += received;
-  control->payload_bytes += sent * (p.row_bytes + p.scale_bytes);
+  sent = __reduce_add_sync(0xffffffff, sent);
+  received = __reduce_add_sync(0xffffffff, received);
+  if (lane_id() == 0) {
+    control->rows_sent += sent;
+    control->rows_received += received;
+    control->payload_bytes += sent * (p.row_bytes + p.scale_bytes);
+  }
 }
 
 __device__ __forceinline__ void publish_done(const DispatchParameters& p, const WaitContext& w, u32 rank) {
@@ -51,7 +55,7 @@ __device__ __forceinline__ void finish(const DispatchParameters& p, const WaitCo
   if (!last_block(w.control)) {
     return;
   }
-  if (threadIdx.x == blockDim.x - 1 && !aborted(w)) {
+  if (warp_id() == (blockDim.x >> 5) - 1 && !__any_sync(0xffffffff, aborted(w))) {
     count_traffic(p, w.control);
   }
   extra_work();

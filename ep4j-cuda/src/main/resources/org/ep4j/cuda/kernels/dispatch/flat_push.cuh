@@ -1,6 +1,6 @@
 // FLAT: the rows that a warp pushes, and their metadata.
 #pragma once
-#include "dispatch/layout.cuh"
+#include "dispatch/rank_slots.cuh"
 #include "common/rows.cuh"
 #include "dispatch/dispatch_parameters.cuh"
 
@@ -123,33 +123,12 @@ struct TokenRows {
   }
 };
 
-// Stores `n` values, round robin over `threads` threads. A thread issues several loads before the
-// first store, so that it waits once for all of them.
-template <class Load, class Store>
-__device__ __forceinline__ void store_all(u32 n, u32 thread, u32 threads, Load load, Store store) {
-  constexpr u32 UNROLL = 4;
-  for (u32 first = thread; first < n; first += UNROLL * threads) {
-    decltype(load(0u)) held[UNROLL];
-#pragma unroll
-    for (u32 j = 0; j < UNROLL; j++) {
-      // Near the end some threads load the last value again.
-      held[j] = load(min(first + j * threads, n - 1));
-    }
-#pragma unroll
-    for (u32 j = 0; j < UNROLL; j++) {
-      if (first + j * threads < n) {
-        store(first + j * threads, held[j]);
-      }
-    }
-  }
-}
-
 // The scales of a run of rows, in units of `Unit`.
 template <class Unit>
 __device__ __forceinline__ void write_scales(const DispatchParameters& p, const u32* list, char* to,
                                              u32 n, u32 thread, u32 threads) {
   u32 units = (u32)p.scale_bytes / sizeof(Unit);
-  store_all(
+  for_each_loaded(
       n * units, thread, threads,
       [&](u32 i) {
         u32 row = i / units;
@@ -166,7 +145,7 @@ __device__ __forceinline__ void write_run_metadata(const DispatchParameters& p, 
   char* region = p.peers[to];
   int* tokens = (int*)(region + p.tokens_offset) + slot;
   int* sources = (int*)(region + p.sources_offset) + slot;
-  store_all(
+  for_each_loaded(
       n, thread, threads, [&](u32 i) { return (int)list[i]; },
       [&](u32 i, int token) {
         tokens[i] = token;
@@ -174,7 +153,7 @@ __device__ __forceinline__ void write_run_metadata(const DispatchParameters& p, 
       });
   if (p.factors != nullptr) {
     float* factors = (float*)(region + p.factors_offset) + slot;
-    store_all(
+    for_each_loaded(
         n, thread, threads, [&](u32 i) { return p.factors[list[i]]; },
         [&](u32 i, float factor) { factors[i] = factor; });
   }
@@ -186,7 +165,7 @@ __device__ __forceinline__ void write_run_metadata(const DispatchParameters& p, 
       u32 owner;
       float weight;
     };
-    store_all(
+    for_each_loaded(
         n * k_count, thread, threads,
         [&](u32 i) {
           u32 row = i / k_count;

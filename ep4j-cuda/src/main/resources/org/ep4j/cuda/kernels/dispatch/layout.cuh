@@ -1,10 +1,10 @@
-// From routing to slots. Each block counts its own tokens, all blocks publish the sums to the
-// peers, and with the counts of all ranks every block derives the slots of its tokens. No atomics
-// on global memory, so rows are in token order.
+// From routing to counts. Each block counts its own tokens, and all blocks publish the sums to the
+// peers. No atomics on global memory, so rows are in token order.
 //
 // block_counts[b][*]: writer: sending block b, with the epoch in the word; readers: all sending
 // blocks.
 #pragma once
+#include "common/batched_loads.cuh"
 #include "dispatch/routing.cuh"
 #include "dispatch/tiles.cuh"
 
@@ -143,119 +143,34 @@ __device__ __forceinline__ u32 wait_count(const DispatchParameters& p, const Wai
              : 0;
 }
 
-// A block's slots at each rank; arrays [ranks] in shared memory.
-struct RankSlots {
-  u32* base;     // first slot of this block's rows
-  u32* earlier;  // this rank's rows before them
-  u32* rows;     // this block's rows
-  u32* limit;    // slots of the rank
-  u32* accepted;    // rows that the rank accepts; FLAT: equal to `limit`
-  u32* needed;   // rows that the rank would have to accept, for the totals
-  u32* arriving;  // rows that this rank receives from the rank
-  u32* first;     // EXPERT_MAJOR: first slot here of those rows
-  u32* received;  // [1] sum of `arriving`
-
-  static constexpr u32 ARRAYS = 8;
-
-  __device__ __forceinline__ RankSlots(u32* words, u64 ranks)
-      : base(words),
-        earlier(base + ranks),
-        rows(earlier + ranks),
-        limit(rows + ranks),
-        accepted(limit + ranks),
-        needed(accepted + ranks),
-        arriving(needed + ranks),
-        first(arriving + ranks),
-        received(first + ranks) {}
-};
-
-// Number of sending blocks before this one; 0 if this block does not send.
-__device__ __forceinline__ u32 earlier_blocks(const DispatchParameters& p) {
-  return blockIdx.x < p.push_blocks ? blockIdx.x : 0;
+// The same for a word that was loaded before. The words of a missing rank are of earlier epochs.
+__device__ __forceinline__ u32 count_of(const DispatchParameters& p, const WaitContext& w, u32 source,
+                                        u32 i, u64 seen) {
+  return tag_is(seen, w.epoch) ? (u32)seen : wait_count(p, w, source, i);
 }
 
-// All blocks: waits for the row counts between all ranks; block 0 writes them into the handle. A
-// rank has `max_slots` slots; if that is 0, as many as its published limit.
-__device__ __forceinline__ void find_slots(const DispatchParameters& p, const WaitContext& w,
-                                           const RankSlots& slots, const Tiles& tiles, u32 max_slots) {
-  for (u32 d = warp_id(); d < p.ranks; d += blockDim.x >> 5) {
-    u32 sum = sum_blocks(p, w, d, earlier_blocks(p));
-    if (lane_id() == 0) {
-      slots.earlier[d] = sum;
+// Pairs of an expert on all ranks; `before`: those of ranks before this one.
+__device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const WaitContext& w, u32 expert,
+                                         u32& before) {
+  constexpr u32 UNROLL = 16;
+  u32 i = (u32)p.ranks + expert;
+  u32 all = 0;
+  before = 0;
+  for (u32 first = 0; first < p.ranks; first += UNROLL) {
+    u64 seen[UNROLL];
+#pragma unroll
+    for (u32 j = 0; j < UNROLL; j++) {
+      seen[j] = first + j < p.ranks ? load_relaxed_system(&counts_of(p, p.rank, first + j)[i]) : 0;
+    }
+#pragma unroll
+    for (u32 j = 0; j < UNROLL; j++) {
+      u32 s = first + j;
+      if (s < p.ranks) {
+        u32 pairs = count_of(p, w, s, i, seen[j]);
+        all += pairs;
+        before += s < p.rank ? pairs : 0;
+      }
     }
   }
-  __syncthreads();
-  for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
-    u32 earlier = slots.earlier[d];
-    u32 accepted = wait_count(p, w, d, limit_word(p));
-    u32 limit = max_slots > 0 ? max_slots : accepted;
-    slots.base[d] = earlier;
-    slots.rows[d] = tiles.running[d];
-    slots.limit[d] = limit;
-    slots.accepted[d] = accepted;
-    if (blockIdx.x == 0) {
-      p.matrix[p.ranks * p.ranks + d] = limit;
-    }
-  }
-  if (threadIdx.x == 0) {
-    *slots.received = 0;
-  }
-  __syncthreads();
-  for (u32 i = threadIdx.x; i < p.ranks * p.ranks; i += blockDim.x) {
-    u32 s = i / p.ranks;
-    u32 d = i - s * p.ranks;
-    u32 rows = wait_count(p, w, s, d);
-    if (s < p.rank) {
-      atomicAdd(&slots.base[d], rows);
-    }
-    if (d == p.rank) {
-      slots.arriving[s] = rows;
-      atomicAdd(slots.received, rows);
-    }
-    if (blockIdx.x == 0) {
-      p.matrix[i] = rows;
-    }
-  }
-  __syncthreads();
-}
-
-// The same from the handle of an earlier dispatch; blocks get equal parts.
-__device__ __forceinline__ void restore_slots(const DispatchParameters& p, const RankSlots& slots) {
-  for (u32 d = threadIdx.x; d < p.ranks; d += blockDim.x) {
-    u32 base = 0;
-    for (u32 s = 0; s < p.rank; s++) {
-      base += p.matrix[s * p.ranks + d];
-    }
-    u64 all = p.matrix[p.rank * p.ranks + d];
-    u32 first = all * blockIdx.x / gridDim.x;
-    slots.earlier[d] = first;
-    slots.base[d] = base + first;
-    slots.rows[d] = all * (blockIdx.x + 1) / gridDim.x - first;
-    slots.limit[d] = p.matrix[p.ranks * p.ranks + d];
-  }
-  if (threadIdx.x == 0) {
-    u32 received = 0;
-    for (u32 s = 0; s < p.ranks; s++) {
-      slots.arriving[s] = p.matrix[s * p.ranks + p.rank];
-      received += slots.arriving[s];
-    }
-    *slots.received = received;
-  }
-  __syncthreads();
-}
-
-// Makes the routes of the range absolute and lists the tokens of each rank.
-__device__ __forceinline__ void resolve_token_range(const DispatchParameters& p, TokenRange token_range,
-                                              const RankSlots& slots) {
-  for (u32 token = token_range.begin + threadIdx.x; token < token_range.end; token += blockDim.x) {
-    u64* routes = p.routes + (u64)token * p.top_k;
-    for (u32 k = 0; k < p.top_k && routes[k] != NO_ROUTE; k++) {
-      u32 r = route_rank(routes[k]);
-      u32 number = route_slot(routes[k]);
-      u32 slot = slots.base[r] + number;
-      p.lists[r * p.tokens + slots.earlier[r] + number] = token;
-      routes[k] = slot < slots.limit[r] ? pack_route(r, slot) : NO_ROUTE;
-    }
-  }
-  __syncthreads();
+  return all;
 }

@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(512, 1)
     await_ready(p, w);
     restore_slots(p, slots);
     if (blockIdx.x == 0) {
-      repeat_totals(p);
+      repeat_totals(p, slots);
     }
   } else {
     CountedExperts experts(p, expert_counts);

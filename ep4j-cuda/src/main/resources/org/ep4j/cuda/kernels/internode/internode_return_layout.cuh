@@ -59,15 +59,23 @@ struct InternodeReturnLayout {
   // All threads.
   __device__ __forceinline__ void fill(const CombineParameters& p, const InternodeWorld& world,
                                        const ChunkSchedule& schedule) const {
+    const u32* matrix = p.matrix;
+    u32 ranks = (u32)p.ranks;
+    u32 sections = (1 + (u32)schedule.counts[1]) * node_ranks;
+    for (u32 i = threadIdx.x; i < sections; i += blockDim.x) {
+      first[i] = 0;
+    }
+    if (warp_id() == (blockDim.x >> 5) - 1) {
+      u32 limit = matrix[ranks * ranks + p.rank];
+      scan_loaded(
+          ranks, [&](u32 s) { return matrix[s * ranks + p.rank]; },
+          [&](u32 s, u32 before, u32 rows) {
+            push_first[s] = before;
+            push_rows[s] = accepted_rows(before, rows, limit);
+          });
+    }
     for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
-      u32 before = 0;
-      for (u32 s = 0; s < r; s++) {
-        before += p.matrix[s * p.ranks + p.rank];
-      }
-      push_first[r] = before;
       targets[r] = is_intranode(world, r) ? r : rail_here(p, world, r);
-      bool stays = sums_in_place(p) && targets[r] == p.rank;
-      push_rows[r] = stays ? 0 : rows_between(p, r, (u32)p.rank);
       u32 all = 0;
       u32 earlier = 0;
       for (u32 h = (u32)world.first; h < world.end; h++) {
@@ -80,6 +88,9 @@ struct InternodeReturnLayout {
     }
     __syncthreads();
     for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
+      if (sums_in_place(p) && targets[r] == p.rank) {
+        push_rows[r] = 0;
+      }
       u32 number = 0;
       if (!is_intranode(world, r)) {
         number = 1;
@@ -93,15 +104,20 @@ struct InternodeReturnLayout {
       }
       word_runs[r] = number * node_ranks + (u32)(p.rank - world.first);
     }
-    for (u32 i = threadIdx.x; i < (1 + schedule.counts[1]) * node_ranks; i += blockDim.x) {
+    // The rows of the sources before the owner of each section.
+    for_each_loaded(
+        sections * ranks, threadIdx.x, blockDim.x,
+        [&](u32 i) {
+          u32 section = i / ranks;
+          u32 source = i % ranks;
+          bool before = source < owner(p, world, schedule, section / node_ranks);
+          return before ? matrix[source * ranks + world.first + section % node_ranks] : 0;
+        },
+        [&](u32 i, u32 rows) { atomicAdd(&first[i / ranks], rows); });
+    for (u32 i = threadIdx.x; i < sections; i += blockDim.x) {
       u32 number = i / node_ranks;
       u32 holder = (u32)world.first + i - number * node_ranks;
       u32 source = owner(p, world, schedule, number);
-      u32 before = 0;
-      for (u32 s = 0; s < source; s++) {
-        before += p.matrix[s * p.ranks + holder];
-      }
-      first[i] = before;
       u32 at = 0;
       for (u32 n = 0; n < number; n++) {
         at += node_rows[owner(p, world, schedule, n)];
