@@ -73,9 +73,46 @@ __device__ __forceinline__ u32 list_biases(const CombineParameters& p, u32 token
   return found;
 }
 
+// The tokens of a pipeline, AT_ONCE at a time: the first by its number among all pipelines, the others
+// in turn. What the next tokens need is on its way while that of the present ones is used: one token
+// takes less time than its number and its routes need to arrive.
+template <class Rows>
+struct PullTokens {
+  u32 pipelines;  // of all blocks
+  WorkCounter taken;
+  Rows ahead[Rows::AT_ONCE];
+  u32 first;
+
+  // All lanes.
+  __device__ __forceinline__ PullTokens(const CombineParameters& p, const WaitContext& w, u32 pipeline)
+      : pipelines(gridDim.x * PIPELINES), taken(&w.control->jobs) {
+    prefetch(p, pipeline);
+  }
+
+  // The first of the next tokens, at or behind the last if there are none; `rows` of them. All lanes.
+  __device__ __forceinline__ u32 next(const CombineParameters& p, Rows* rows) {
+    u32 present = first;
+#pragma unroll
+    for (u32 i = 0; i < Rows::AT_ONCE; i++) {
+      rows[i] = ahead[i];
+    }
+    prefetch(p, pipelines + taken.next());
+    return present;
+  }
+
+ private:
+  __device__ __forceinline__ void prefetch(const CombineParameters& p, u32 number) {
+    first = number * Rows::AT_ONCE;
+#pragma unroll
+    for (u32 i = 0; i < Rows::AT_ONCE; i++) {
+      ahead[i].prefetch(p, first + i);
+    }
+  }
+};
+
 // Brings pieces until no token is left. One warp; only its first lane moves.
 template <class Rows>
-__device__ __forceinline__ void bring_rows(const CombineParameters& p, const WaitContext& w,
+__device__ __forceinline__ void bring_rows(const CombineParameters& p, PullTokens<Rows>& tokens,
                                            const PullRing& ring, const ReadableRows& readable,
                                            u32 element_bytes) {
   u32 row_bytes = (u32)p.columns * element_bytes;
@@ -113,29 +150,13 @@ __device__ __forceinline__ void bring_rows(const CombineParameters& p, const Wai
   };
   // Rows were written by other kernels and become readable by `ready`.
   fence_proxy();
-  // What the next tokens need is on its way while that of the present ones is used: one token
-  // takes less time than its number and its routes need to arrive.
   constexpr u32 AT_ONCE = Rows::AT_ONCE;
-  WorkCounter taken(&w.control->jobs);
-  Rows next[AT_ONCE];
-  u32 first = taken.next() * AT_ONCE;
-#pragma unroll
-  for (u32 i = 0; i < AT_ONCE; i++) {
-    next[i].prefetch(p, first + i);
-  }
-  while (first < p.tokens) {
-    Rows rows[AT_ONCE];
-    u32 present = first;
-    first = taken.next() * AT_ONCE;
+  Rows rows[AT_ONCE];
+  for (u32 first; (first = tokens.next(p, rows)) < p.tokens;) {
 #pragma unroll
     for (u32 i = 0; i < AT_ONCE; i++) {
-      rows[i] = next[i];
-      next[i].prefetch(p, first + i);
-    }
-#pragma unroll
-    for (u32 i = 0; i < AT_ONCE; i++) {
-      if (present + i < p.tokens) {
-        bring(present + i, rows[i]);
+      if (first + i < p.tokens) {
+        bring(first + i, rows[i]);
       }
     }
   }
@@ -252,19 +273,20 @@ __device__ __forceinline__ void pull_rows(const CombineParameters& p, const Wait
   u32 warps = (blockDim.x >> 5) / PIPELINES;
   u32 pipeline = warp_id() / warps;
   u32 warp = warp_id() - pipeline * warps;
+  u32 number = blockIdx.x * PIPELINES + pipeline;
   PullRing ring(p, shared, pipeline);
   if (warp == 0) {
+    PullTokens<Rows> tokens(p, w, number);
     ring.init(warps - 1);
-  }
-  __syncthreads();
-  if (warp == 0) {
-    bring_rows<Rows>(p, w, ring, readable, 16 / T::ELEMENTS);
+    __syncthreads();
+    bring_rows<Rows>(p, tokens, ring, readable, 16 / T::ELEMENTS);
     return;
   }
+  __syncthreads();
   u32 threads = (warps - 1) * 32;
   u32 thread = (warp - 1) * 32 + lane_id();
   if (p.weights != nullptr && p.column == 0) {
-    pull_weights<Rows>(p, readable, (blockIdx.x * PIPELINES + pipeline) * threads + thread,
+    pull_weights<Rows>(p, readable, number * threads + thread,
                        gridDim.x * PIPELINES * threads);
   }
   add_pieces<T, Rows::ADDITION>(p, ring, thread, threads);

@@ -91,8 +91,9 @@ __device__ __forceinline__ void end_reading(const CombineParameters& p, const Wa
   __syncthreads();
   // All ranks are notified before any is awaited, see finish.cuh.
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
-    if (p.peers[r] != nullptr && !aborted(w)) {
-      store_release_system((u64*)(p.peers[r] + p.done_offset) + p.rank, w.epoch);
+    char* region = p.peers[r];
+    if (region != nullptr && !aborted(w)) {
+      store_release_system((u64*)(region + p.done_offset) + p.rank, w.epoch);
     }
   }
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {

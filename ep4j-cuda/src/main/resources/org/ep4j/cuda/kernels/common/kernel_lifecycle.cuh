@@ -3,13 +3,13 @@
 #include "common/timeout_attribution.cuh"
 #include "structs/receipt.cuh"
 
-// Counts this block as finished; true in the last block, for all of its threads. Fences make what
-// other blocks wrote before visible to all threads of the last block.
+// Counts this block as finished; true in the last block, for all of its threads. Barriers and the
+// fences of one thread make what other blocks wrote before visible to all threads of the last block.
 __device__ __forceinline__ bool last_block(Control* control) {
   __shared__ bool last;
-  __threadfence_system();
   __syncthreads();
   if (threadIdx.x == 0) {
+    __threadfence_system();
     last = atomicAdd(&control->arrived, 1ull) == gridDim.x - 1;
     __threadfence_system();
   }

@@ -81,9 +81,10 @@ struct WaitContext {
   u64 deadline;           // on the GPU's nanosecond clock
 };
 
+// Relaxed: the previous kernel of the buffer has ended. So what follows is loaded at the same time.
 __device__ __forceinline__ WaitContext make_wait_context(Control* control, Record* record, const u64* host_abort,
                                           u64 timeout) {
-  return WaitContext{control, record, host_abort, load_acquire_gpu(&control->epoch) + 1,
+  return WaitContext{control, record, host_abort, load_relaxed_system(&control->epoch) + 1,
                nanoseconds() + timeout};
 }
 

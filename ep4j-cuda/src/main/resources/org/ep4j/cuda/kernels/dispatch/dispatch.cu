@@ -47,11 +47,13 @@ __global__ void __launch_bounds__(512, 1)
   if (threadIdx.x == 0) {
     own = 0;
   }
+  TokenRange token_range = TokenRange::of(p.tokens, blockIdx.x, gridDim.x);
+  Choices choices;
+  choices.prefetch(p, token_range.begin + threadIdx.x, p.cached ? 0 : token_range.end);
   WaitContext w = make_wait_context((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
   if (exit_early(w, p.receipt, IntranodeEntrySignals{p})) {
     return;
   }
-  TokenRange token_range = TokenRange::of(p.tokens, blockIdx.x, gridDim.x);
   RankSlots slots(slot_words, p.ranks);
   if (p.cached) {
     publish_ready(p, w);
@@ -60,7 +62,7 @@ __global__ void __launch_bounds__(512, 1)
   } else {
     CountedExperts experts(p, expert_counts);
     Tiles tiles(tile_words, (u32)p.ranks, blockDim.x >> 5);
-    count_token_range(p, w, token_range, tiles, experts);
+    count_token_range(p, w, token_range, tiles, experts, choices);
     publish_block(p, w, tiles, experts);
     publish_rank(p, w);
     find_slots(p, w, slots, tiles, 0);
@@ -72,8 +74,8 @@ __global__ void __launch_bounds__(512, 1)
     atomicAdd(&w.control->senders, 1ull);
   }
   if (blockIdx.x == 0) {
-    // Before the rows: the host waits for the totals, and other blocks push the rows that this
-    // block leaves.
+    // Before the rows: the host waits for the totals, whose fence would wait for rows on their way.
+    // Other blocks push the rows that this block leaves.
     if (p.cached) {
       repeat_totals(p, slots);
     } else {

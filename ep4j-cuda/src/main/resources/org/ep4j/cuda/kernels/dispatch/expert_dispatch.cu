@@ -43,19 +43,21 @@ __global__ void __launch_bounds__(512, 1)
   char* metadata_buffers = stages + p.push_warps * STAGES * p.stage_bytes;
   u64* barriers = (u64*)(metadata_buffers + p.push_warps * STAGES * p.metadata_bytes);
 
-  WaitContext w = make_wait_context((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
-  if (exit_early(w, p.receipt, IntranodeEntrySignals{p})) {
-    return;
-  }
   bool sends = blockIdx.x < p.push_blocks;
   TokenRange token_range{0, 0};
   if (sends) {
     token_range = TokenRange::of(p.tokens, blockIdx.x, (u32)p.push_blocks);
   }
+  Choices choices;
+  choices.prefetch(p, token_range.begin + threadIdx.x, p.cached ? 0 : token_range.end);
+  WaitContext w = make_wait_context((Control*)p.peers[p.rank], p.record, p.host_abort, p.timeout);
+  if (exit_early(w, p.receipt, IntranodeEntrySignals{p})) {
+    return;
+  }
   if (p.cached) {
     restore(p, w, slots, groups);
   } else {
-    compute_layout(p, w, token_range, slots, groups, (u32*)stages, NoWork{});
+    compute_layout(p, w, token_range, slots, groups, (u32*)stages, choices, NoWork{});
   }
   find_arrivals(p, slots);
   __shared__ u32 written[16];  // index: sending warp

@@ -18,10 +18,10 @@ __device__ __forceinline__ void find_arrivals(const DispatchParameters& p, const
 template <class ExtraWork>
 __device__ __forceinline__ void compute_layout(const DispatchParameters& p, const WaitContext& w, TokenRange token_range,
                                         const RankSlots& slots, const ExpertGroups& groups,
-                                        u32* tile_words, ExtraWork extra_work) {
+                                        u32* tile_words, const Choices& choices, ExtraWork extra_work) {
   Tiles tiles(tile_words, (u32)p.ranks, (u32)p.tile_warps);
   NumberedExperts experts(p, tile_words + Tiles::words((u32)p.ranks, (u32)p.tile_warps));
-  count_token_range(p, w, token_range, tiles, experts);
+  count_token_range(p, w, token_range, tiles, experts, choices);
   if (blockIdx.x < p.push_blocks) {
     publish_block(p, w, tiles, experts);
     publish_rank(p, w);

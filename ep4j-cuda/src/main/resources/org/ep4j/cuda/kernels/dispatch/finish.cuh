@@ -37,8 +37,9 @@ __device__ __forceinline__ void count_traffic(const DispatchParameters& p, Contr
 }
 
 __device__ __forceinline__ void publish_done(const DispatchParameters& p, const WaitContext& w, u32 rank) {
-  if (is_live(p, rank) && !aborted(w)) {
-    store_release_system((u64*)(p.peers[rank] + p.done_offset) + p.rank, w.epoch);
+  char* region = p.peers[rank];
+  if (region != nullptr && !aborted(w)) {
+    store_release_system((u64*)(region + p.done_offset) + p.rank, w.epoch);
   }
 }
 

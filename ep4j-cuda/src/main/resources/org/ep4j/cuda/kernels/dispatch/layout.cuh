@@ -49,9 +49,9 @@ __device__ __forceinline__ void count_choice(const DispatchParameters& p, Tiles&
 
 template <class Experts>
 __device__ __forceinline__ void count_token(const DispatchParameters& p, const WaitContext& w,
-                                            Tiles& tiles, Experts& experts, u32 token) {
-  Choices choices;
-  if (p.top_k <= Choices::MAX && choices.load(p, token)) {
+                                            Tiles& tiles, Experts& experts, u32 token,
+                                            const Choices& choices) {
+  if (choices.valid(p)) {
 #pragma unroll
     for (u32 k = 0; k < Choices::MAX; k++) {
       count_choice(p, tiles, experts, choices.ids[k]);
@@ -65,10 +65,10 @@ __device__ __forceinline__ void count_token(const DispatchParameters& p, const W
 
 // Counts the range and writes its routes relative to the block. An Experts counts or numbers the
 // pairs of each expert in the same tiles: mark() as in Tiles, then write_entries() for each token
-// of the tile.
+// of the tile. `choices`: of this thread's first token, which the kernel loads while it starts.
 template <class Experts>
 __device__ __forceinline__ void count_token_range(const DispatchParameters& p, const WaitContext& w, TokenRange token_range,
-                                            Tiles& tiles, Experts& experts) {
+                                            Tiles& tiles, Experts& experts, Choices choices) {
   u32 step = tiles.warps * 32;
   for (u32 first = token_range.begin; first < token_range.end; first += step) {
     u32 token = first + threadIdx.x;
@@ -76,9 +76,10 @@ __device__ __forceinline__ void count_token_range(const DispatchParameters& p, c
     if (first != token_range.begin) {
       tiles.clear();
       experts.clear();
+      choices.prefetch(p, token, token_range.end);
     }
     if (mine) {
-      count_token(p, w, tiles, experts, token);
+      count_token(p, w, tiles, experts, token, choices);
     }
     tiles.close();
     experts.close();

@@ -61,6 +61,30 @@ __device__ __forceinline__ u32 earlier_blocks(const DispatchParameters& p) {
   return blockIdx.x < p.push_blocks ? blockIdx.x : 0;
 }
 
+// Takes a counter that a rank publishes; one thread.
+__device__ __forceinline__ void take_count(const DispatchParameters& p, const RankSlots& slots,
+                                           const Tiles& tiles, u32 max_slots, u32 rank, u32 word,
+                                           u32 value) {
+  u32 ranks = (u32)p.ranks;
+  if (word < ranks) {
+    slots.add(p, rank, word, value);
+    if (blockIdx.x == 0) {
+      p.matrix[rank * ranks + word] = value;
+    }
+  } else if (word == limit_word(p)) {
+    u32 limit = max_slots > 0 ? max_slots : value;
+    slots.rows[rank] = tiles.running[rank];
+    slots.limit[rank] = limit;
+    slots.accepted[rank] = value;
+    if (blockIdx.x == 0) {
+      p.matrix[ranks * ranks + rank] = limit;
+    }
+  } else {
+    // A missing rank publishes no alignment and receives no rows.
+    slots.alignment[rank] = max(1u, value);
+  }
+}
+
 // All blocks: waits for the row counts between all ranks; block 0 writes them into the handle. A
 // rank has `max_slots` slots; if that is 0, as many as its published limit.
 __device__ __forceinline__ void find_slots(const DispatchParameters& p, const WaitContext& w,
@@ -68,37 +92,28 @@ __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Wa
   u32 ranks = (u32)p.ranks;
   u32 words = ranks + (u32)p.experts;
   slots.clear(ranks);
-  const u64* blocks = p.block_counts;
+  // All words in one pass, so that a thread waits once: those of the earlier blocks of this rank; then
+  // of each rank its rows to all ranks, its limit, its alignment.
+  u32 of_blocks = earlier_blocks(p) * ranks;
+  u32 of_rank = ranks + 2;
+  auto block_word = [&](u32 i) { return &p.block_counts[i / ranks * words + i % ranks]; };
+  auto rank_word = [&](u32 i) { return i % of_rank < ranks ? i % of_rank : limit_word(p) + i % of_rank - ranks; };
   for_each_loaded(
-      earlier_blocks(p) * ranks, threadIdx.x, blockDim.x,
-      [&](u32 i) { return load_relaxed_system(&blocks[i / ranks * words + i % ranks]); },
+      of_blocks + ranks * of_rank, threadIdx.x, blockDim.x,
+      [&](u32 i) {
+        u32 r = i - of_blocks;
+        return load_relaxed_system(
+            i < of_blocks ? block_word(i) : &counts_of(p, (u32)p.rank, r / of_rank)[rank_word(r)]);
+      },
       [&](u32 i, u64 seen) {
-        u32 rows = tag_is(seen, w.epoch) ? (u32)seen
-                                         : wait_tagged(w, &blocks[i / ranks * words + i % ranks],
-                                                       PHASE_BLOCKS, 0, NO_WRITER);
-        atomicAdd(&slots.earlier[i % ranks], rows);
-        atomicAdd(&slots.base[i % ranks], rows);
-      });
-  for (u32 d = threadIdx.x; d < ranks; d += blockDim.x) {
-    u32 accepted = wait_count(p, w, d, limit_word(p));
-    u32 limit = max_slots > 0 ? max_slots : accepted;
-    slots.rows[d] = tiles.running[d];
-    slots.limit[d] = limit;
-    slots.accepted[d] = accepted;
-    // A missing rank publishes no alignment and receives no rows.
-    slots.alignment[d] = max(1u, wait_count(p, w, d, alignment_word(p)));
-    if (blockIdx.x == 0) {
-      p.matrix[ranks * ranks + d] = limit;
-    }
-  }
-  for_each_loaded(
-      ranks * ranks, threadIdx.x, blockDim.x,
-      [&](u32 i) { return load_relaxed_system(&counts_of(p, (u32)p.rank, i / ranks)[i % ranks]); },
-      [&](u32 i, u64 seen) {
-        u32 rows = count_of(p, w, i / ranks, i % ranks, seen);
-        slots.add(p, i / ranks, i % ranks, rows);
-        if (blockIdx.x == 0) {
-          p.matrix[i] = rows;
+        if (i < of_blocks) {
+          u32 rows = tag_is(seen, w.epoch) ? (u32)seen : wait_tagged(w, block_word(i), PHASE_BLOCKS, 0, NO_WRITER);
+          atomicAdd(&slots.earlier[i % ranks], rows);
+          atomicAdd(&slots.base[i % ranks], rows);
+        } else {
+          u32 r = i - of_blocks;
+          u32 word = rank_word(r);
+          take_count(p, slots, tiles, max_slots, r / of_rank, word, count_of(p, w, r / of_rank, word, seen));
         }
       });
   __syncthreads();

@@ -23,17 +23,22 @@ __device__ __forceinline__ i64 checked_expert(const Parameters& p, const WaitCon
   return id;
 }
 
-// Loads up to eight choices of a token at once. load() returns whether all of them are valid.
+// Up to eight choices of a token, loaded at once.
 struct Choices {
   static constexpr u32 MAX = 8;
   i64 ids[MAX];
 
-  __device__ __forceinline__ bool load(const DispatchParameters& p, u32 token) {
-    bool good = true;
+  // Nothing of a token behind `end`, or if a token has more choices.
+  __device__ __forceinline__ void prefetch(const DispatchParameters& p, u32 token, u32 end) {
+    bool loads = token < end && p.top_k <= MAX;
 #pragma unroll
     for (u32 k = 0; k < MAX; k++) {
-      ids[k] = k < p.top_k ? expert_of(p, (u64)token * p.top_k + k) : -1;
+      ids[k] = loads && k < p.top_k ? expert_of(p, (u64)token * p.top_k + k) : -1;
     }
+  }
+
+  __device__ __forceinline__ bool valid(const DispatchParameters& p) const {
+    bool good = p.top_k <= MAX;
 #pragma unroll
     for (u32 k = 0; k < MAX; k++) {
       good = good && ids[k] >= -1 && ids[k] < (i64)p.experts;

@@ -39,13 +39,11 @@ __device__ __forceinline__ void publish_totals(const DispatchParameters& p, cons
     p.totals[TOTAL_OVERFLOW_NEEDED] = max_needed;
     p.totals[TOTAL_OVERFLOW_LIMIT] = room;
   }
-  // Orders all threads' writes for the host before the ticket.
-  __threadfence_system();
+  // The barrier and the release order all threads' writes for the host before the ticket.
   __syncthreads();
   if (threadIdx.x == 0 && !aborted(w)) {
     store_release_system(&p.totals[TOTAL_TICKET], p.counts_ticket);
   }
-  __syncthreads();
 }
 
 // First row of each source, and the number of all rows; all threads.

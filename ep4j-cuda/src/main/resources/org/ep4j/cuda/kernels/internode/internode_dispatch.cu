@@ -56,7 +56,9 @@ __global__ void __launch_bounds__(512, 1)
   } else {
     CountedExperts experts(p, expert_counts);
     Tiles tiles(tile_words, (u32)p.ranks, blockDim.x >> 5);
-    count_token_range(p, w, token_range, tiles, experts);
+    Choices choices;
+    choices.prefetch(p, token_range.begin + threadIdx.x, token_range.end);
+    count_token_range(p, w, token_range, tiles, experts, choices);
     publish_block(p, w, tiles, experts);
     publish_rank(p, w);
     if (blockIdx.x == 0) {

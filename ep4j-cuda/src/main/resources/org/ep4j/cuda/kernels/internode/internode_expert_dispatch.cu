@@ -58,7 +58,9 @@ __global__ void __launch_bounds__(512, 1)
   if (p.cached) {
     restore(p, w, slots, groups);
   } else {
-    compute_layout(p, w, token_range, slots, groups, (u32*)stages, [&]() {
+    Choices choices;
+    choices.prefetch(p, token_range.begin + threadIdx.x, token_range.end);
+    compute_layout(p, w, token_range, slots, groups, (u32*)stages, choices, [&]() {
       publish_internode_counts(p, world, w);
       import_internode_counts(p, world, w);
     });
