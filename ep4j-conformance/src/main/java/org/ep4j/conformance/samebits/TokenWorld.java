@@ -29,25 +29,32 @@ import org.ep4j.tensor.Tensor;
 public final class TokenWorld {
   private static final int[] RANKS = {1, 2, 3, 4, 8};
 
+  /** Wires between nodes of one process; the first opens in the least time. */
+  private static final String[] WIRES = {"inproc", "inproc", "inproc", "tcp"};
+
   private final String engine;
   private final TokenSet set;
   private final boolean lowLatency;
   private final int ranks;
   private final int ranksPerNode;
+  private final String wire;
   private final ReplicatedPlacement placement;
   private final boolean partialRounding;
 
   /** By rank: its tokens in its order. */
   private final List<List<Integer>> tokens = new ArrayList<>();
 
-  /** Draws a world whose ranks are threads; the CUDA engine has one node. */
+  /** Draws a world whose ranks are threads; high throughput of the CUDA engine has one node. */
   public TokenWorld(Random random, String engine, TokenSet set, boolean lowLatency) {
     this.engine = engine;
     this.set = set;
     this.lowLatency = lowLatency;
     ranks = RANKS[random.nextInt(RANKS.length)];
     int node = random.nextInt(3) % ranks;
-    ranksPerNode = lowLatency || !engine.equals(EngineName.HOST) ? 0 : node;
+    boolean host = engine.equals(EngineName.HOST);
+    ranksPerNode = lowLatency || host ? node : 0;
+    String drawn = WIRES[random.nextInt(WIRES.length)];
+    wire = host ? drawn : "auto";
     partialRounding = random.nextBoolean();
     int physical = Math.max(ranks, set.experts) + random.nextInt(5);
     int[] logicalOf = new int[physical];
@@ -96,7 +103,8 @@ public final class TokenWorld {
             .hidden(set.hidden)
             .topK(set.topK)
             .placement(placement.placement())
-            .ranksPerNode(ranksPerNode);
+            .ranksPerNode(ranksPerNode)
+            .wire(wire);
     int max = Math.max(1, set.tokens());
     return lowLatency
         ? config.lowLatency(max).build()
@@ -194,10 +202,11 @@ public final class TokenWorld {
 
   @Override
   public String toString() {
-    return "%d ranks, %d a node, %s, %d tokens, hidden %d, top-%d of %d, %s, %d biases, weights %s"
+    return "%d ranks, %d a node, wire %s, %s, %d tokens, hidden %d, top-%d of %d, %s, %d biases, weights %s"
         .formatted(
             ranks,
             ranksPerNode,
+            wire,
             lowLatency ? "low latency" : "high throughput",
             set.tokens(),
             set.hidden,
