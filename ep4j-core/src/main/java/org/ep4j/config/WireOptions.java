@@ -61,7 +61,8 @@ public final class WireOptions {
   /**
    * Lanes to each peer, up to {@link #MAX_LANES}: independent ordered streams of work, which an
    * engine uses in turn. Left open: as many as queue pairs to the peer for the wire {@code verbs},
-   * 4 for other wires; on GPUs for each thread of the proxy. An open buffer returns the number.
+   * 8 for the wire {@code backend}, 4 for other wires; on GPUs for each thread of the proxy. An
+   * open buffer returns the number.
    */
   public OptionalInt lanes() {
     return given(lanes);

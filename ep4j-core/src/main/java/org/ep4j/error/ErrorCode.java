@@ -597,6 +597,11 @@ public enum ErrorCode {
       "The message names the setting. Unset EP4J_PROXY_THREADS and EP4J_PROXY_CORES to use the"
           + " defaults."),
 
+  LIBRARY_LANES(
+      1731,
+      "The wire 'backend' has fewer lanes than it was asked for.",
+      "Lower WireOptions.lanes or EP4J_WIRE_LANES to the number in the message, or leave them out."),
+
   KERNEL_SPEC(
       1740,
       "The architecture, a macro or the source of a kernel is not valid.",

@@ -4,6 +4,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalInt;
 import org.ep4j.config.WireName;
 import org.ep4j.config.WireOptions;
 import org.ep4j.error.ErrorCode;
@@ -86,6 +87,11 @@ public final class WireEnvironment {
 
   String wire() {
     return wire;
+  }
+
+  /** Lanes to each peer; empty if the wire chooses. */
+  public OptionalInt lanes() {
+    return lanes == 0 ? OptionalInt.empty() : OptionalInt.of(lanes);
   }
 
   /**

@@ -64,7 +64,7 @@ final class NcclGin implements PutTransport {
    */
   static NcclGin open(
       BackendWorld world, NcclCommunicator communicator, NcclRegion region, PutShape shape) {
-    String set = System.getenv().getOrDefault(CONTEXTS, "").strip();
+    String set = setting();
     requireSame(world.participants().group(), world.timeout(), set);
     long contexts = contexts(set, shape.lanes());
     ResourceStack opened = new ResourceStack();
@@ -82,6 +82,10 @@ final class NcclGin implements PutTransport {
     } finally {
       opened.close();
     }
+  }
+
+  private static String setting() {
+    return System.getenv().getOrDefault(CONTEXTS, "").strip();
   }
 
   /** Prerequisites of a rank before the NCCL call. */
@@ -121,6 +125,17 @@ final class NcclGin implements PutTransport {
             NcclBackendProvider.text(NcclLibrary.version()),
             contexts,
             System.getenv().getOrDefault("NCCL_GIN_TYPE", "as NCCL chooses"));
+  }
+
+  /** A program that sets the number of contexts lets lanes share them. */
+  @Override
+  public int maxLanes() {
+    return setting().isEmpty() ? MAX_CONTEXTS : PutShape.MAX_LANES;
+  }
+
+  @Override
+  public String moreLanes() {
+    return "lower the number, or set " + CONTEXTS + " to the contexts that lanes shall share";
   }
 
   @Override

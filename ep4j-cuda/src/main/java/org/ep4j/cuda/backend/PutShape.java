@@ -16,7 +16,9 @@ public record PutShape(long bytes, int lanes, int signals) {
 
   private static final long UNIT = 256;
 
-  private static final int MAX_LANES = 1024;
+  /** Largest number of lanes. */
+  public static final int MAX_LANES = 1024;
+
   private static final int MAX_SIGNALS = 1 << 14;
 
   /** Checks the values. */

@@ -15,6 +15,19 @@ public interface PutTransport extends AutoCloseable {
   /** Whether it carries puts to all ranks, including ranks that stores reach. */
   boolean movesAll();
 
+  /**
+   * Largest number of lanes that a program may ask for. A transport whose lanes share queues serves
+   * any.
+   */
+  default int maxLanes() {
+    return PutShape.MAX_LANES;
+  }
+
+  /** What to do to have more lanes than {@link #maxLanes}. */
+  default String moreLanes() {
+    return "lower the number, or leave it out";
+  }
+
   /** Device code that kernels are linked to. */
   List<DevicePart> parts();
 

@@ -88,7 +88,20 @@ public final class InternodeConnection implements AutoCloseable {
     // Windows of a library have equal size on all ranks.
     return wire.equals(WireName.BACKEND)
         ? new LibraryLink(
-            group, device, backend, nodes, layout.sizes(maxPartners, maxPartners), config.timeout())
+            group,
+            device,
+            backend,
+            nodes,
+            layout.sizes(maxPartners, maxPartners),
+            LibraryLanes.agreed(
+                group,
+                backend
+                    .world()
+                    .together(
+                        "the lanes of wire 'backend'",
+                        () -> LibraryLanes.of(config.wireOptions(), System.getenv())),
+                config.timeout()),
+            config.timeout())
         : new WireLink(
             group,
             backend.world(),

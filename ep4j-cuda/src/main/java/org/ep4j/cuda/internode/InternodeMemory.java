@@ -62,14 +62,7 @@ public record InternodeMemory(
     if (wire.equals(WireName.BACKEND)) {
       InternodeMemorySizes equal = layout.sizes(max, max);
       return new InternodeMemory(
-          LibraryLink.shape(equal).regionBytes(),
-          0,
-          true,
-          true,
-          0,
-          table + LibraryQuiesce.BYTES,
-          0,
-          0);
+          LibraryLink.regionBytes(equal), 0, true, true, 0, table + LibraryQuiesce.BYTES, 0, 0);
     }
     InternodeMemorySizes own = layout.sizes(partners, max);
     boolean onDevice =

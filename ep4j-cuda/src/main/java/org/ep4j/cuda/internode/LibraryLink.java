@@ -28,9 +28,6 @@ import org.jspecify.annotations.Nullable;
  * death. Data that a dead rank has put may still arrive, so ranks cannot be excluded.
  */
 final class LibraryLink implements InternodeLink {
-  /** Lanes: contexts of GIN, each with a queue to each peer. NVSHMEM has none. */
-  private static final int LANES = 8;
-
   /** Granularity of memory in a window, and alignment of backend memory. */
   private static final long UNIT = 256;
 
@@ -42,6 +39,7 @@ final class LibraryLink implements InternodeLink {
   private final Nodes nodes;
   private final Backend backend;
   private final InternodeMemorySizes sizes;
+  private final LibraryLanes lanes;
   private final PutShape shape;
   private final long outgoing;
   private final PutWindow window;
@@ -53,6 +51,8 @@ final class LibraryLink implements InternodeLink {
    * Requests the transport from the backend; collective.
    *
    * @param sizes sizes, equal on all ranks
+   * @param lanes lanes, equal on all ranks
+   * @throws org.ep4j.error.InvalidArgumentException on all ranks if the transport has fewer lanes
    * @throws EngineUnavailableException on all ranks if the backend has no transport on one;
    *     contains the reason and the remedy
    */
@@ -62,17 +62,20 @@ final class LibraryLink implements InternodeLink {
       Backend backend,
       Nodes nodes,
       InternodeMemorySizes sizes,
+      LibraryLanes lanes,
       Duration timeout) {
     this.group = group;
     this.nodes = nodes;
     this.backend = backend;
     this.sizes = sizes;
+    this.lanes = lanes;
     outgoing = whole(sizes.incomingBytes());
-    shape = shape(sizes);
+    shape = shape(sizes, lanes.count());
     boolean complete = false;
     try {
       window = owned.own(PutWindow.open(group, backend, intranode(), shape, timeout));
       transport = offered();
+      lanes.requireEnough(transport);
       quiesce = backend.world().together("kernels of its library", () -> quiesce(device));
       complete = true;
     } finally {
@@ -83,9 +86,17 @@ final class LibraryLink implements InternodeLink {
   }
 
   /** The window of all memory. */
-  static PutShape shape(InternodeMemorySizes sizes) {
-    return new PutShape(
-        whole(sizes.incomingBytes()) + whole(sizes.outgoingBytes()), LANES, sizes.counters());
+  private static PutShape shape(InternodeMemorySizes sizes, int lanes) {
+    return new PutShape(windowBytes(sizes), lanes, sizes.counters());
+  }
+
+  private static long windowBytes(InternodeMemorySizes sizes) {
+    return whole(sizes.incomingBytes()) + whole(sizes.outgoingBytes());
+  }
+
+  /** Bytes of the window with its counters, which do not depend on the lanes. */
+  static long regionBytes(InternodeMemorySizes sizes) {
+    return shape(sizes, LibraryLanes.DEFAULT).regionBytes();
   }
 
   private static long whole(long bytes) {
@@ -117,7 +128,8 @@ final class LibraryLink implements InternodeLink {
 
   private LibraryQuiesce quiesce(CudaDevice device) {
     return owned.own(
-        new LibraryQuiesce(device, transport, LANES, sizes.quiesceCounter(), this::describe));
+        new LibraryQuiesce(
+            device, transport, lanes.count(), sizes.quiesceCounter(), this::describe));
   }
 
   @Override
@@ -125,10 +137,9 @@ final class LibraryLink implements InternodeLink {
     return WireName.BACKEND;
   }
 
-  /** The number of lanes is the library's. */
   @Override
   public WireOptions wireOptions() {
-    return WireOptions.DEFAULT;
+    return WireOptions.builder().lanes(lanes.count()).build();
   }
 
   @Override
@@ -183,7 +194,7 @@ final class LibraryLink implements InternodeLink {
     to.window.set(transport.window());
     to.words.set(shape.signalWords());
     // Rings are lanes of the library; other fields of the proxy are unused.
-    to.rings.rings.set(LANES);
+    to.rings.rings.set(lanes.count());
   }
 
   @Override

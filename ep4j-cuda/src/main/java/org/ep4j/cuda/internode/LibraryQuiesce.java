@@ -27,6 +27,10 @@ final class LibraryQuiesce implements AutoCloseable {
   static final long BYTES = Long.BYTES;
 
   private static final int WARP = 32;
+
+  /** Threads of a block at most; warps with several lanes signal on one after the other. */
+  private static final int MAX_THREADS = 1024;
+
   private static final int CLEARING_THREADS = 256;
 
   private final ResourceStack owned = new ResourceStack();
@@ -84,7 +88,11 @@ final class LibraryQuiesce implements AutoCloseable {
     InternodeTransport carrier = new InternodeTransport();
     QuiesceParameters run = new QuiesceParameters();
     try (Launch launch =
-        Launch.of(quiesce, LaunchConfig.of(1, lanes * WARP), carrier.bytes(), run.bytes())) {
+        Launch.of(
+            quiesce,
+            LaunchConfig.of(1, Math.min(lanes * WARP, MAX_THREADS)),
+            carrier.bytes(),
+            run.bytes())) {
       carrier.placeIn(launch.parameter(0));
       transport.accept(carrier);
       run.placeIn(launch.parameter(1));

@@ -1,8 +1,8 @@
 // Quiesces the internode traffic of a library and restarts its counters, for a buffer that starts
 // anew while no other kernel of any rank uses the library.
 //
-// Roles, ep4j_library_quiesce: one block, one warp a lane; each warp signals, then each thread
-// waits for some ranks. ep4j_library_clear: one block, one thread a counter. Budget: no shared
+// Roles, ep4j_library_quiesce: one block; each warp signals on some lanes, then each thread waits
+// for some ranks. ep4j_library_clear: one block, one thread a counter. Budget: no shared
 // memory.
 //
 // Invariant: each rank sends a final signal on each lane to all ranks of other nodes. The signal
@@ -12,14 +12,15 @@
 #include "internode/internode_transport.cuh"
 #include "structs/quiesce_parameters.cuh"
 
-// One block, one warp a lane.
+// One block of whole warps, at most as many as lanes.
 extern "C" __global__ void ep4j_library_quiesce(const __grid_constant__ InternodeTransport transport,
                                               const __grid_constant__ QuiesceParameters run) {
-  u32 lane = threadIdx.x / 32;
-  for (u32 r = 0; r < run.ranks; r++) {
-    if (r < run.node_first || r >= run.node_end) {
-      ep4j_library_signal(transport.library, transport.window, transport.words, lane, r,
-                          (u32)(run.first_word + run.rank), run.increment);
+  for (u32 lane = threadIdx.x / 32; lane < transport.rings.rings; lane += blockDim.x / 32) {
+    for (u32 r = 0; r < run.ranks; r++) {
+      if (r < run.node_first || r >= run.node_end) {
+        ep4j_library_signal(transport.library, transport.window, transport.words, lane, r,
+                            (u32)(run.first_word + run.rank), run.increment);
+      }
     }
   }
   u64 deadline = nanoseconds() + run.timeout;
