@@ -59,8 +59,9 @@ class RoomsTest {
           rdma.ucx.bindings: wire
           nvshmem: cuda.backend cuda.jit cuda.driver.compiler cuda.driver cuda.driver.calls \
           memory group
-          nccl: wire.tcp cuda.backend cuda.jit cuda.internode.proxy wire wire.support \
+          nccl: nccl.gin wire.tcp cuda.backend cuda.jit cuda.internode.proxy wire wire.support \
           cuda.driver cuda.driver.calls memory group
+          nccl.gin: cuda.backend cuda.driver memory group
           wire.tcp: wire.tcp.pipe wire wire.support memory group
           wire.tcp.pipe: wire group
           engine.host.buffer: engine.host.lowlatency engine.host.dispatch engine.host.combine \

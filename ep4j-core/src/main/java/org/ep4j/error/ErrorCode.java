@@ -616,7 +616,8 @@ public enum ErrorCode {
   NCCL_SETTING(
       1750,
       "A setting of the NCCL backend is not valid.",
-      "Unset EP4J_NCCL_GIN_CONTEXTS, or set it to a number from 1 to 999."),
+      "Unset EP4J_NCCL_GIN_CONTEXTS and EP4J_NCCL_GIN_COMMS, or set them to numbers from 1 to 999"
+          + " and from 1 to 32."),
 
   NCCL_EXCHANGE_SIZE(
       1751,
@@ -1510,8 +1511,9 @@ public enum ErrorCode {
 
   NCCL_CONTEXTS_DIFFER(
       6407,
-      "The ranks request different numbers of GIN contexts.",
-      "Set EP4J_NCCL_GIN_CONTEXTS to the same value on all ranks, or unset it."),
+      "The ranks have different numbers of GIN contexts or communicators.",
+      "Set EP4J_NCCL_GIN_CONTEXTS, EP4J_NCCL_GIN_COMMS and NCCL_GIN_NCONTEXTS to the same values on"
+          + " all ranks, or unset them."),
 
   NVSHMEM_CALL_FAILED(6500, "A call of NVSHMEM failed.", "Set NVSHMEM_DEBUG=WARN for details."),
 

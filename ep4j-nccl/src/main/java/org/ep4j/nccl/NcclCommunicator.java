@@ -12,6 +12,7 @@ import org.ep4j.cuda.backend.BoundedCall;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A nonblocking communicator of the ranks of a world. NCCL communicates with other ranks in the
@@ -34,6 +35,14 @@ final class NcclCommunicator implements AutoCloseable {
   private boolean broken;
 
   private boolean closed;
+
+  /**
+   * The thread that frees the communicator; null before the end has begun, or if none is needed.
+   */
+  private @Nullable Thread end;
+
+  /** Until when {@link #endClose} waits for it. */
+  private long endDeadline;
 
   private NcclCommunicator(BackendWorld world) {
     this.world = world;
@@ -234,6 +243,11 @@ final class NcclCommunicator implements AutoCloseable {
     }
   }
 
+  /** Aborts the communicator when it closes, which needs no other rank. */
+  void abandon() {
+    broken = true;
+  }
+
   /**
    * Frees the communicator, together with the other ranks if all are alive. After the loss of a
    * rank the communicator is aborted, which needs no other rank; a separate thread does this,
@@ -241,6 +255,12 @@ final class NcclCommunicator implements AutoCloseable {
    */
   @Override
   public void close() {
+    beginClose();
+    endClose();
+  }
+
+  /** The first half of {@link #close}, so that several communicators end at once. */
+  void beginClose() {
     if (closed) {
       return;
     }
@@ -250,20 +270,30 @@ final class NcclCommunicator implements AutoCloseable {
       arena.close();
       return;
     }
-    Thread end = Thread.ofPlatform().daemon().name("ep4j-nccl-end").unstarted(() -> end(comm));
-    end.start();
+    endDeadline = System.nanoTime() + PARTING.toNanos();
+    end = Thread.ofPlatform().daemon().name("ep4j-nccl-end").start(() -> end(comm));
+  }
+
+  /** The second half of {@link #close}. */
+  void endClose() {
+    Thread ending = end;
+    end = null;
+    if (ending == null) {
+      return;
+    }
+    boolean ended = false;
     try {
-      end.join(PARTING.toMillis());
+      ended = ending.join(Duration.ofNanos(Math.max(1, endDeadline - System.nanoTime())));
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
-    if (end.isAlive()) {
+    if (ended) {
+      arena.close();
+    } else {
       LOG.log(
           Level.WARNING,
           "NCCL has not freed its communicator within {0} s; freeing continues in the background",
           PARTING.toSeconds());
-    } else {
-      arena.close();
     }
   }
 

@@ -4,6 +4,7 @@ import java.lang.foreign.MemorySegment;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.PutShape;
 import org.ep4j.cuda.backend.PutTransport;
@@ -14,40 +15,36 @@ import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.jit.DevicePart;
 import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.error.ErrorCode;
-import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
+import org.ep4j.nccl.gin.GinCommunicators;
+import org.ep4j.nccl.gin.GinPlan;
+import org.ep4j.nccl.gin.GinTable;
 
 /**
- * Puts of kernels between nodes by NCCL's GIN: a device communicator with contexts as lanes. Ranks
- * of the same node use stores through the windows of the backend.
+ * Puts of kernels between nodes by NCCL's GIN: contexts of one communicator or of several as lanes,
+ * see {@link GinPlan}. Ranks of the same node use stores through the windows of the backend.
  */
 final class NcclGin implements PutTransport {
-  /** Environment variable with the number of contexts of a device communicator. */
-  static final String CONTEXTS = "EP4J_NCCL_GIN_CONTEXTS";
-
-  /** More lanes than this share contexts: each context has queue pairs to all ranks. */
-  private static final int MAX_CONTEXTS = 32;
-
   private static final String NO_GIN = "GIN of NCCL";
 
   private final ResourceStack owned = new ResourceStack();
+  private final GinPlan plan;
   private final List<DevicePart> parts;
-  private final DeviceMemory comm;
-  private final long window;
-  private final long contexts;
+  private final DeviceMemory table;
+  private final List<GinMember> members;
 
-  private NcclGin(NcclCommunicator communicator, CudaDevice device, Asked asked, int signals) {
-    parts = asked.module.parts();
-    window = asked.window;
-    GinModule.Wanted wanted = asked.wanted;
+  private NcclGin(CudaDevice device, GinPlan plan, GinModule module, GinCommunicators opened) {
+    this.plan = plan;
+    parts = module.parts();
+    owned.own(opened);
     boolean complete = false;
     try {
-      MemorySegment made =
-          communicator.deviceCommunicator(wanted.requirements(), wanted.commBytes());
-      owned.own(() -> communicator.freeDeviceCommunicator(made));
-      comm = owned.own(DeviceMemory.allocate(device, wanted.commBytes()));
-      comm.copyFrom(0, made);
-      contexts = asked.module.begin(comm, signals);
+      members = opened.members().stream().map(GinMember.class::cast).toList();
+      MemorySegment bytes =
+          GinTable.of(
+              members.getFirst().contexts(), members.stream().map(GinMember::entry).toList());
+      table = owned.own(DeviceMemory.allocate(device, bytes.byteSize()));
+      table.copyFrom(0, bytes);
       complete = true;
     } finally {
       if (!complete) {
@@ -57,42 +54,46 @@ final class NcclGin implements PutTransport {
   }
 
   /**
-   * Creates the device communicator; collective.
+   * Creates the communicators; collective.
    *
    * @throws org.ep4j.error.Ep4jException if GIN is unavailable, with the remedy: on all ranks if
    *     one of them lacks a requirement
    */
   static NcclGin open(
       BackendWorld world, NcclCommunicator communicator, NcclRegion region, PutShape shape) {
-    String set = setting();
-    requireSame(world.participants().group(), world.timeout(), set);
-    long contexts = contexts(set, shape.lanes());
+    Map<String, String> variables = System.getenv();
+    for (String variable : List.of(GinPlan.CONTEXTS, GinPlan.COMMUNICATORS)) {
+      String set = variables.getOrDefault(variable, "").strip();
+      requireSame(world.participants().group(), world.timeout(), variable, set);
+    }
+    GinPlan plan = GinPlan.of(variables, shape.lanes());
     ResourceStack opened = new ResourceStack();
     try {
       // No rank waits for the others inside NCCL before all are ready.
-      Asked asked =
+      GinMember.Factory factory =
           world.together(
               NO_GIN,
               () -> {
-                long window = region.window();
+                long ignored = region.window();
                 GinModule module = opened.own(GinModule.load(world.device()));
-                return new Asked(window, module, module.wanted(contexts, shape.signals()));
+                return new GinMember.Factory(
+                    world,
+                    communicator,
+                    region,
+                    module,
+                    module.wanted(plan.inEach(), shape.signals()),
+                    shape.signals());
               });
-      return new NcclGin(communicator, world.device(), asked, shape.signals());
+      GinCommunicators communicators =
+          GinCommunicators.open(world.participants(), world.timeout(), plan, factory);
+      return new NcclGin(world.device(), plan, factory.module(), communicators);
     } finally {
       opened.close();
     }
   }
 
-  private static String setting() {
-    return System.getenv().getOrDefault(CONTEXTS, "").strip();
-  }
-
-  /** Prerequisites of a rank before the NCCL call. */
-  private record Asked(long window, GinModule module, GinModule.Wanted wanted) {}
-
-  /** Ranks with different numbers of contexts would wait for each other in NCCL without a limit. */
-  static void requireSame(Group group, Duration timeout, String set) {
+  /** Ranks with different numbers would wait for each other in NCCL without a limit. */
+  static void requireSame(Group group, Duration timeout, String variable, String set) {
     byte[][] all = group.allGather(set.getBytes(StandardCharsets.UTF_8), timeout);
     for (int r = 1; r < all.length; r++) {
       String first = new String(all[0], StandardCharsets.UTF_8);
@@ -101,41 +102,32 @@ final class NcclGin implements PutTransport {
         throw new ConfigurationMismatchException(
             ErrorCode.NCCL_CONTEXTS_DIFFER,
             "%s is '%s' on rank 0 and '%s' on rank %d: set the same value on all ranks, or unset it"
-                .formatted(CONTEXTS, first, other, r));
+                .formatted(variable, first, other, r));
       }
     }
   }
 
-  /** Number of contexts to request. */
-  static long contexts(String set, int lanes) {
-    if (set.isEmpty()) {
-      return Math.min(lanes, MAX_CONTEXTS);
-    }
-    if (!set.matches("[1-9][0-9]{0,2}")) {
-      throw new InvalidArgumentException(
-          ErrorCode.NCCL_SETTING, CONTEXTS, "'" + set + "'", "1..999", "unset it");
-    }
-    return Long.parseLong(set);
-  }
-
   @Override
   public String text() {
-    return "stores; to other nodes GIN of NCCL %s, %d contexts (NCCL_GIN_TYPE=%s)"
+    return "stores; to other nodes GIN of NCCL %s, %d contexts (NCCL_GIN_TYPE=%s)%s"
         .formatted(
             NcclBackendProvider.text(NcclLibrary.version()),
-            contexts,
-            System.getenv().getOrDefault("NCCL_GIN_TYPE", "as NCCL chooses"));
+            members.stream().mapToLong(GinMember::contexts).sum(),
+            System.getenv().getOrDefault("NCCL_GIN_TYPE", "as NCCL chooses"),
+            members.size() == 1 ? "" : " in " + members.size() + " communicators");
   }
 
-  /** A program that sets the number of contexts lets lanes share them. */
+  /** A program that sets a number lets lanes share contexts. */
   @Override
   public int maxLanes() {
-    return setting().isEmpty() ? MAX_CONTEXTS : PutShape.MAX_LANES;
+    return plan.open() ? GinPlan.MAX_CONTEXTS : PutShape.MAX_LANES;
   }
 
   @Override
   public String moreLanes() {
-    return "lower the number, or set " + CONTEXTS + " to the contexts that lanes shall share";
+    return "lower the number, or set "
+        + GinPlan.CONTEXTS
+        + " to the contexts that lanes shall share";
   }
 
   @Override
@@ -150,12 +142,13 @@ final class NcclGin implements PutTransport {
 
   @Override
   public long library() {
-    return comm.address();
+    return table.address();
   }
 
+  /** Kernels find the window of each communicator in the table. */
   @Override
   public long window() {
-    return window;
+    return members.getFirst().entry().window();
   }
 
   @Override

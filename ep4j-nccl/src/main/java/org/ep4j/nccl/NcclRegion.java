@@ -44,6 +44,11 @@ final class NcclRegion implements SymmetricRegion {
    *     peers the handle has not been checked before
    */
   long window() {
+    return requireUsable(window);
+  }
+
+  /** Returns an ncclWindow_t that kernels can read. */
+  static long requireUsable(long window) {
     if (window == 0 || !PointerAttributes.of(window).isDevicePointer()) {
       throw new NcclException(
           ErrorCode.NCCL_WINDOW_UNAVAILABLE,

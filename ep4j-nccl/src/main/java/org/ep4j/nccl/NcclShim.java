@@ -5,9 +5,11 @@ import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.cuda.jit.LibraryShim;
+import org.ep4j.nccl.gin.GinTable;
 
 /** The shim of the device functions of NCCL's GIN ({@code device_put.cu}). */
 final class NcclShim {
@@ -30,9 +32,15 @@ final class NcclShim {
     return new LibraryShim(
         "NCCL " + NcclBackendProvider.text(version),
         source(),
-        Map.of("EP4J_NCCL_VERSION", String.valueOf(version)),
+        defines(version),
         headers,
         HEADER + " of exactly this version, next to the library or in EP4J_NCCL_HOME");
+  }
+
+  private static Map<String, String> defines(int version) {
+    Map<String, String> defines = new HashMap<>(GinTable.DEFINES);
+    defines.put("EP4J_NCCL_VERSION", String.valueOf(version));
+    return defines;
   }
 
   private static String source() {

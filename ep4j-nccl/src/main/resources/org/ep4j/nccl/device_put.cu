@@ -2,12 +2,13 @@
 // NCCL: its device headers need nvcc, and GIN code works only with the library of its own version.
 //
 // Roles: whole warps call the put, signal and flush functions; one thread runs each kernel. Budget:
-// no shared memory. `library` is an ncclDevComm in device memory, `window` an ncclWindow_t of this
-// rank's memory. Lanes are contexts of the communicator, each with a queue pair to each peer; more
+// no shared memory. `library` is a GinTable in device memory: communicators of the same ranks, each
+// with a window of the same memory, so `window` is unused. Lanes are contexts, each with a queue
+// pair to each peer: those of the first communicator, then those of the second, and so on. More
 // lanes than contexts share them.
 //
-// Invariant: every context has one GIN signal of each number, so the value of a signal is their
-// sum.
+// Invariant: a lane is a context of one communicator, so its signals follow its puts. Every context
+// of every communicator has one GIN signal of each number, so the value of a signal is their sum.
 //
 // Host structures differ between versions, so ep4j_gin_requirements fills them here.
 #include <nccl_device.h>
@@ -34,8 +35,33 @@ typedef ncclGin_StrongSignalAdd OrderedAdd;
 typedef ncclGin_SignalAdd OrderedAdd;
 #endif
 
-__device__ __forceinline__ const ncclDevComm& comm_of(u64 library) {
-  return *(const ncclDevComm*)library;
+// Written by org.ep4j.nccl.gin.GinTable; entries follow the header.
+struct GinTable {
+  u64 communicators;
+  u64 contexts;  // of each, which number the lanes
+};
+
+struct GinEntry {
+  u64 comm;    // const ncclDevComm*
+  u64 window;  // ncclWindow_t of this rank's memory
+};
+
+static_assert(sizeof(GinTable) == EP4J_GIN_TABLE_HEADER, "the header of a GinTable");
+static_assert(sizeof(GinEntry) == EP4J_GIN_TABLE_ENTRY, "an entry of a GinTable");
+
+__device__ __forceinline__ const GinTable& table_of(u64 library) { return *(const GinTable*)library; }
+
+__device__ __forceinline__ const GinEntry& entry_at(const GinTable& table, u32 number) {
+  return ((const GinEntry*)(&table + 1))[number];
+}
+
+__device__ __forceinline__ const GinEntry& entry_of(u64 library, u32 lane) {
+  const GinTable& table = table_of(library);
+  return entry_at(table, lane / (u32)table.contexts % (u32)table.communicators);
+}
+
+__device__ __forceinline__ const ncclDevComm& comm_of(const GinEntry& entry) {
+  return *(const ncclDevComm*)entry.comm;
 }
 
 __device__ __forceinline__ ncclGin gin_of(const ncclDevComm& comm, u32 lane) {
@@ -44,28 +70,32 @@ __device__ __forceinline__ ncclGin gin_of(const ncclDevComm& comm, u32 lane) {
 
 EP4J_LIBRARY void ep4j_library_put(u64 library, u64 window, u32 lane, u32 peer, u64 target, u64 source,
                                    u64 bytes) {
-  const ncclDevComm& comm = comm_of(library);
-  ncclWindow_t memory = (ncclWindow_t)window;
+  const GinEntry& entry = entry_of(library, lane);
+  const ncclDevComm& comm = comm_of(entry);
+  ncclWindow_t memory = (ncclWindow_t)entry.window;
   gin_of(comm, lane).put(ncclTeamWorld(comm), (int)peer, memory, target, memory, source, bytes,
                          ncclGin_None{}, ncclGin_None{}, ncclCoopWarp());
 }
 
 EP4J_LIBRARY void ep4j_library_signal(u64 library, u64 window, u64 words, u32 lane, u32 peer, u32 signal,
                                       u64 value) {
-  const ncclDevComm& comm = comm_of(library);
+  const ncclDevComm& comm = comm_of(entry_of(library, lane));
   gin_of(comm, lane).signal(ncclTeamWorld(comm), (int)peer, OrderedAdd{signal, value},
                             ncclCoopWarp());
 }
 
 EP4J_LIBRARY void ep4j_library_flush(u64 library, u32 lane) {
-  gin_of(comm_of(library), lane).flush(ncclCoopWarp());
+  gin_of(comm_of(entry_of(library, lane)), lane).flush(ncclCoopWarp());
 }
 
 EP4J_LIBRARY u64 ep4j_library_signals(u64 library, u32 signal) {
-  const ncclDevComm& comm = comm_of(library);
+  const GinTable& table = table_of(library);
   u64 sum = 0;
-  for (u32 context = 0; context < (u32)comm.ginContextCount; context++) {
-    sum += gin_of(comm, context).readSignal(signal);
+  for (u32 number = 0; number < table.communicators; number++) {
+    const ncclDevComm& comm = comm_of(entry_at(table, number));
+    for (u32 context = 0; context < (u32)comm.ginContextCount; context++) {
+      sum += gin_of(comm, context).readSignal(signal);
+    }
   }
   return sum;
 }
@@ -93,10 +123,10 @@ extern "C" __global__ void ep4j_gin_requirements(u8* bytes, u64 room, u64 contex
   facts[1] = sizeof(ncclDevComm);
 }
 
-// One thread: resets the signals, which keep the values of earlier users of their numbers. Returns
-// the number of contexts.
-extern "C" __global__ void ep4j_gin_begin(u64 library, u64 signals, u64* contexts) {
-  const ncclDevComm& comm = comm_of(library);
+// One thread: resets the signals of an ncclDevComm, which keep the values of earlier users of their
+// numbers. Returns the number of its contexts.
+extern "C" __global__ void ep4j_gin_begin(const ncclDevComm* made, u64 signals, u64* contexts) {
+  const ncclDevComm& comm = *made;
   for (u32 context = 0; context < (u32)comm.ginContextCount; context++) {
     for (u32 signal = 0; signal < signals; signal++) {
       gin_of(comm, context).resetSignal(signal);

@@ -26,7 +26,6 @@ import org.ep4j.cuda.put.PutProbe;
 import org.ep4j.error.ConfigurationMismatchException;
 import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.ErrorCode;
-import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
@@ -74,17 +73,6 @@ class NcclPutTest {
   }
 
   @Test
-  void lanesShareContextsBeyondTheFirst32UnlessTheVariableSaysMore() {
-    assertThat(NcclGin.contexts("", 7)).isEqualTo(7);
-    assertThat(NcclGin.contexts("", 100)).isEqualTo(32);
-    assertThat(NcclGin.contexts("64", 100)).isEqualTo(64);
-    assertThatThrownBy(() -> NcclGin.contexts("many", 100))
-        .isInstanceOf(InvalidArgumentException.class)
-        .hasMessageContaining("EP4J_NCCL_GIN_CONTEXTS")
-        .hasMessageStartingWith(ErrorCode.NCCL_SETTING.id());
-  }
-
-  @Test
   void differingContextsAreReportedOnAllRanks() {
     ThreadRanks.run(
         3,
@@ -92,9 +80,12 @@ class NcclPutTest {
             assertThatThrownBy(
                     () ->
                         NcclGin.requireSame(
-                            group, Duration.ofSeconds(10), group.rank() == 2 ? "8" : ""))
+                            group,
+                            Duration.ofSeconds(10),
+                            "EP4J_NCCL_GIN_COMMS",
+                            group.rank() == 2 ? "8" : ""))
                 .isInstanceOf(ConfigurationMismatchException.class)
-                .hasMessageContaining("'' on rank 0 and '8' on rank 2")
+                .hasMessageContaining("EP4J_NCCL_GIN_COMMS is '' on rank 0 and '8' on rank 2")
                 .hasMessageStartingWith(ErrorCode.NCCL_CONTEXTS_DIFFER.id()));
   }
 

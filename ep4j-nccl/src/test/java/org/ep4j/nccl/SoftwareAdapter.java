@@ -10,10 +10,12 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import org.ep4j.conformance.world.ProcessWorld;
 import org.ep4j.conformance.world.RankJob;
+import org.ep4j.conformance.world.RankProcesses;
 import org.ep4j.conformance.world.ThreadWorld;
 import org.ep4j.conformance.world.World;
 import org.ep4j.cuda.driver.calls.NativeEnvironment;
@@ -24,8 +26,9 @@ import org.ep4j.group.Group;
  * threads of a separate process, whose NCCL loads the adapter.
  *
  * @param directory directory of the compiled adapter
+ * @param variables variables of that process
  */
-record SoftwareAdapter(Path directory) implements World {
+record SoftwareAdapter(Path directory, Map<String, String> variables) implements World {
   private static final String SOURCE = "software_nic.cpp";
   private static final String COMPILER = "g++";
   private static final int COMPILE_SECONDS = 120;
@@ -34,6 +37,10 @@ record SoftwareAdapter(Path directory) implements World {
   private static final int VERSION = 23007;
 
   private static final Duration LIMIT = Duration.ofMinutes(8);
+
+  SoftwareAdapter(Path directory) {
+    this(directory, Map.of());
+  }
 
   /** The missing requirements of the adapter; empty if none. */
   static String lacking() {
@@ -69,7 +76,10 @@ record SoftwareAdapter(Path directory) implements World {
     List<String> all =
         new ArrayList<>(List.of(compiled().toString(), String.valueOf(ranks), job.getName()));
     all.addAll(arguments);
-    new ProcessWorld(LIMIT, Duration.ofSeconds(10)).run(1, OneProcess.class, all);
+    ProcessWorld world = new ProcessWorld(LIMIT, Duration.ofSeconds(10));
+    try (RankProcesses process = world.start(1, OneProcess.class, all, rank -> variables)) {
+      process.awaitSuccess(LIMIT);
+    }
   }
 
   private Path compiled() {

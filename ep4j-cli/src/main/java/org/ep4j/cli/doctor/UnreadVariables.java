@@ -41,6 +41,7 @@ final class UnreadVariables {
           "EP4J_LIVENESS_MS",
           "EP4J_LOCAL_RANK",
           "EP4J_MAX_TOKENS",
+          "EP4J_NCCL_GIN_COMMS",
           "EP4J_NCCL_GIN_CONTEXTS",
           "EP4J_NCCL_HOME",
           "EP4J_NVCC",

@@ -241,7 +241,7 @@ public final class RankProcesses implements AutoCloseable {
    * Waits until all ranks have succeeded; the first failure ends the wait. Forwards the lines of
    * the ranks about slow cases meanwhile.
    */
-  void awaitSuccess(Duration limit) {
+  public void awaitSuccess(Duration limit) {
     long begin = System.nanoTime();
     long end = begin + limit.toNanos();
     long nextReport = begin + REPORT_INTERVAL.toNanos();
