@@ -165,14 +165,15 @@ final class NcclSimplexLink {
     }
   }
 
-  /** Number of completed batches. */
+  /** Number of completed batches; throws once the communicator has failed, though all are. */
   long done() {
     look();
     return done;
   }
 
+  /** Asks also behind the last batch: NCCL may still be sending what the stream has ended. */
   private void look() {
-    if (posted == done || !settled(sends ? NcclFunction.SEND : NcclFunction.RECEIVE)) {
+    if (!settled(sends ? NcclFunction.SEND : NcclFunction.RECEIVE)) {
       return;
     }
     if (posting) {

@@ -41,9 +41,10 @@ public interface Carrier {
 
   /**
    * Number of batches that have left their slots and arrive without this rank. Advances the
-   * transfers.
+   * transfers. Called until the receiver has read all.
    *
-   * @throws IOException if a batch can no longer leave
+   * @throws IOException if a batch can no longer leave, or the carrier has failed: one that has
+   *     left may never arrive, and the receiver need not notice
    */
   long sent() throws IOException;
 

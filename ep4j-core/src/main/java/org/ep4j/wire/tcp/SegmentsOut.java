@@ -148,6 +148,7 @@ final class SegmentsOut {
    * Sends granted segments and updates what has left.
    *
    * @param written number of bytes of the socket that were written to it
+   * @throws IOException also if the carrier fails before the receiver has read all
    */
   void advance(long written) throws IOException {
     while (next < announced) {
@@ -160,7 +161,8 @@ final class SegmentsOut {
       }
       next++;
     }
-    long sent = begun > carried ? carrier.sent() : carried;
+    // A segment that has left may still be lost, which only the carrier tells.
+    long sent = begun > carried || !allRead() ? carrier.sent() : carried;
     while (left < next) {
       int at = (int) (left % slots);
       if (end[at] < 0 ? sent == carried : end[at] > written) {

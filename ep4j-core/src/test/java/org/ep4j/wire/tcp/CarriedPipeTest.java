@@ -25,13 +25,15 @@ class CarriedPipeTest {
   private Idle carrier;
   private CarriedPipe pipe;
 
-  /** Accepts everything unless it is busy, and never completes anything. */
+  /** Accepts everything unless it is busy; completes what a test sets. */
   private static final class Idle implements Carrier {
     private final Arena arena = Arena.ofShared();
     private final MemorySegment memory = arena.allocate(SLOT_BYTES);
     private int sends;
     private int receives;
+    private long completed;
     private boolean busy;
+    private boolean lost;
     private boolean closed;
 
     @Override
@@ -62,8 +64,11 @@ class CarriedPipeTest {
     }
 
     @Override
-    public long sent() {
-      return 0;
+    public long sent() throws IOException {
+      if (lost) {
+        throw new IOException("the port is down");
+      }
+      return completed;
     }
 
     @Override
@@ -123,6 +128,29 @@ class CarriedPipeTest {
     }
     assertThat(pipe.inFlight()).isEqualTo(SLOT_BYTES);
     assertThat(pipe.mayEnd()).isFalse();
+  }
+
+  /** The last segment of an operation, which its receiver waits for. */
+  @Test
+  void aLossOfASegmentThatHasLeftIsNoticedUntilTheReceiverHasReadIt() throws IOException {
+    pipe.write(ByteBuffer.allocate(SLOT_BYTES));
+    assertThat(pipe.holdsOutput()).isFalse();
+    say(SegmentLayout.GRANT, 1);
+    carrier.completed = 1;
+    while (pipe.inFlight() > 0) {
+      assertThat(pipe.holdsOutput()).isFalse();
+    }
+    carrier.lost = true;
+    assertThatThrownBy(() -> pipe.holdsOutput())
+        .isInstanceOf(IOException.class)
+        .hasMessageContaining("the port is down");
+    carrier.lost = false;
+    say(SegmentLayout.CREDIT, 1);
+    while (!pipe.mayEnd()) {
+      Thread.onSpinWait();
+    }
+    carrier.lost = true;
+    assertThat(pipe.holdsOutput()).isFalse();
   }
 
   @Test
