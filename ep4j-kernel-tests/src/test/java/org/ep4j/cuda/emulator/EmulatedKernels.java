@@ -120,6 +120,9 @@ final class EmulatedKernels {
           "low_latency_hasty_world",
           "low_latency_mapped_world");
 
+  /** In the place of the name of a world: the first of the program. */
+  private static final String FIRST_WORLD = "-";
+
   /** Locks of programs that are compiled, by key: tests that run at once may need the same. */
   private static final Map<String, Object> COMPILING = new ConcurrentHashMap<>();
 
@@ -274,11 +277,16 @@ final class EmulatedKernels {
     command.add(String.valueOf(cases));
     if (PROGRAMS.containsKey(world)) {
       command.add(world);
+    } else if (nodeSizes.length > 0) {
+      command.add(FIRST_WORLD);
     }
+    int ranks = 0;
     for (int size : nodeSizes) {
       command.add(String.valueOf(size));
+      ranks += size;
     }
-    return HostCompiler.run(command, 120 + cases);
+    // Every rank tells every other one, beside other programs of a busy machine.
+    return HostCompiler.run(command, 120 + cases + ranks * ranks / 150);
   }
 
   /** Shared memory belongs to the emulated block: declarations become references to it. */

@@ -78,10 +78,7 @@ class KernelsOnTheHostTest {
     allCasesPass(new EmulatedKernels(directory), "internode_world", FEW_CASES);
   }
 
-  /**
-   * Other worlds have eight ranks or nine. Worlds of 64 ranks abort, probably because the stacks of
-   * their threads are more mappings than Linux grants a process (vm.max_map_count).
-   */
+  /** Other worlds have eight ranks or nine. */
   @Test
   void largeWorldsOfOneNodeEndInEveryOrder() throws IOException, InterruptedException {
     TestScale.onlyInFull("more ranks run the same kernels");
@@ -97,6 +94,27 @@ class KernelsOnTheHostTest {
     casesPass("internode_world", 6, 8, 8);
     casesPass("internode_world", 6, 2, 2, 2, 2, 2, 2, 2, 2);
     casesPass("internode_world", 3, 3, 3, 3, 3, 3, 3, 3, 3);
+  }
+
+  /**
+   * Threads of a block speak for several ranks, experts and partners, as they do between nodes on a
+   * GPU beyond 512 ranks: blocks of these worlds have 192 threads.
+   */
+  @Test
+  void moreRanksThanThreadsAcrossNodesEnd() throws IOException, InterruptedException {
+    TestScale.onlyInFull("worlds take one minute and five");
+    casesPass("internode_world", 1, 171, 171, 171);
+    int[] nodesOfOneRank = new int[200];
+    Arrays.fill(nodesOfOneRank, 1);
+    casesPass("internode_world", 1, nodesOfOneRank);
+  }
+
+  /** The same for low latency, whose blocks have 512 threads. */
+  @Test
+  void moreRanksThanThreadsOfLowLatencyEnd() throws IOException, InterruptedException {
+    TestScale.onlyInFull("each world takes a minute or two");
+    casesPass("low_latency_world", 1, 520);
+    casesPass("low_latency_mapped_world", 1, 520);
   }
 
   @Test

@@ -32,7 +32,7 @@ class InternodeWorlds : public Across, public CombineAcross {
 
   void set_launch(DispatchParameters& p, const Handle& handle, const Payload& payload,
                   Launch& launch) override {
-    u32 warps = random.between(6, 9);
+    u32 warps = world.large() ? 6 : random.between(6, 9);
     // One warp sends slots, one raises arrival words if there are any, and one is left.
     u32 largest = warps - (handle.by_experts ? 3 : 2);
     launch.name = "internode " + launch.name;

@@ -325,7 +325,7 @@ class LowLatencyCalls {
     Launch launch;
     launch.name = std::string(combines ? "combine " : "dispatch ") + std::to_string(tickets[r]) +
                   (phases == SENDING ? ", sending" : phases == RECEIVING ? ", receiving" : "");
-    launch.blocks = random.between(1, 3);
+    launch.blocks = random.between(1, world.large() ? 1 : 3);
     launch.threads = WARPS * LANES;
     launch.rank_major = rank_major;
     u64 tables = 6 * p.ranks + p.experts + 2 + (p.local_experts + rank_major) * (p.ranks + 1);

@@ -70,8 +70,9 @@ std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
   size_t last[2] = {};
   u32 dispatches = 0;
   u32 combines = random.between(1, 4);  // on average, combines a dispatch plus one
-  for (u32 left = random.between(2, world.max_tokens < 8 ? 12 : 7); left > 0; left--) {
-    if (dispatches == 0 || random.once_in(combines)) {
+  bool large = world.large();  // a dispatch and its combine
+  for (u32 left = large ? 2 : random.between(2, world.max_tokens < 8 ? 12 : 7); left > 0; left--) {
+    if (dispatches == 0 || (!large && random.once_in(combines))) {
       // Dispatches of all lengths alternate in the same memory.
       u32 length = random.once_in(2) ? hidden : 128 * random.between(1, hidden / 128);
       Encoding encoding{(Format)random.below(FORMATS), length, (float)random.between(1, 500) / 7};
@@ -167,7 +168,7 @@ void low_latency_case(u64 seed) {
   if (first.once_in(3)) {
     world.max_tokens = first.between(1, 4);
   }
-  u32 hidden = 128 * first.between(1, first.once_in(4) ? 20 : 8);
+  u32 hidden = 128 * first.between(1, world.large() ? 1 : first.once_in(4) ? 20 : 8);
   Machine machine(seed, PUTS ? 2 * world.ranks : world.ranks);
   bool masking = !INTERNODE && first.once_in(3);
   LowLatencyCalls calls(machine, world, seed, hidden, masking);

@@ -1,6 +1,6 @@
 // The program of worlds: `SEED CASES [WORLD [RANKS...]]` runs the cases SEED, SEED + 1, ... of WORLD,
-// by default the first, and stops at the first failure with status 1 and a report. RANKS are those of
-// each node; without them, a case draws them.
+// by default or with `-` the first, and stops at the first failure with status 1 and a report. RANKS
+// are those of each node; without them, a case draws them.
 #pragma once
 #include <csignal>
 #include <cstring>
@@ -19,7 +19,7 @@ extern const Worlds worlds;
 
 inline void (*chosen(const char* name))(u64) {
   for (auto& [known, run_case] : worlds) {
-    if (name == nullptr || std::strcmp(name, known) == 0) {
+    if (name == nullptr || std::strcmp(name, "-") == 0 || std::strcmp(name, known) == 0) {
       return run_case;
     }
   }

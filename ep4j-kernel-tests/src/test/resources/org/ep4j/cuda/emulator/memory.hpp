@@ -59,6 +59,7 @@ class Memory {
   void release(void* at) {
     auto found = parts.find((char*)at);
     check_guard(*found);
+    last = nullptr;
     parts.erase(found);
     std::free(at);
   }
@@ -67,12 +68,17 @@ class Memory {
   void label(const void* at, const std::string& name) { labels[(const char*)at] = name; }
 
   void check(const void* at, size_t bytes, int rank, const char* what) const {
+    if (last != nullptr && (char*)at >= last->first && (char*)at + bytes <= last->first + last->second.bytes &&
+        (last->second.owner == EVERYBODY || last->second.owner == rank)) {
+      return;
+    }
     auto found = parts.upper_bound((char*)at);
     if (found != parts.begin()) {
       --found;
       const Part& part = found->second;
       if ((char*)at + bytes <= found->first + part.bytes) {
         if (part.owner == EVERYBODY || part.owner == rank) {
+          last = &*found;
           return;
         }
         fail("%s: memory of another rank: %s", what, describe(at).c_str());
@@ -115,6 +121,7 @@ class Memory {
   };
 
   std::map<char*, Part> parts;
+  mutable const std::pair<char* const, Part>* last = nullptr;  // what the previous check found
   std::map<const char*, std::string> labels;
 
   static void check_guard(const std::pair<char* const, Part>& part) {

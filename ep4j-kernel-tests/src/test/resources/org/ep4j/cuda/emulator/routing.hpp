@@ -26,11 +26,11 @@ struct World {
   // A world with nodes of these sizes.
   World(Random& random, const std::vector<u32>& sizes)
       : ranks(std::accumulate(sizes.begin(), sizes.end(), 0u)),
-        experts(random.between(2, random.once_in(4) ? 130 : 40)),
-        max_tokens(random.between(1, ranks > 8 ? 8 : 40)),
-        max_choices(std::min(experts, random.between(1, random.once_in(4) ? 64 : 8))),
-        row_bytes(16 * random.between(1, 40)),
-        scale_bytes(random.once_in(3) ? 0 : random.between(1, 180)),
+        experts(large() ? random.between(300, 320) : random.between(2, random.once_in(4) ? 130 : 40)),
+        max_tokens(random.between(1, large() ? 2 : ranks > 8 ? 8 : 40)),
+        max_choices(std::min(experts, large() ? random.between(1, 3) : random.between(1, random.once_in(4) ? 64 : 8))),
+        row_bytes(16 * random.between(1, large() ? 2 : 40)),
+        scale_bytes(random.once_in(3) ? 0 : random.between(1, large() ? 16 : 180)),
         gone(ranks),
         locals(ranks) {
     for (u32 n = 0; n < sizes.size(); n++) {
@@ -59,6 +59,10 @@ struct World {
   }
 
   u32 nodes() const { return node.back() + 1; }
+
+  // More ranks than a block of the emulated kernels has threads fit into such a world; it has more
+  // experts than that, too, and little else.
+  bool large() const { return ranks > 64; }
 
   // In a quarter of the worlds of several nodes one node is missing, as after a reset; at least one
   // rank is left. Draws from separate random numbers, so that other cases stay the same.
