@@ -4,6 +4,7 @@ import java.lang.foreign.Arena;
 import java.util.ArrayList;
 import java.util.List;
 import org.ep4j.Combine;
+import org.ep4j.CombineOrder;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchOptions;
 import org.ep4j.Sizing;
@@ -57,10 +58,18 @@ final class Expected {
   }
 
   /** Throws unless {@code rank} received the sums of the answers. */
-  void checkCombine(int rank, Combine combine) {
+  void checkCombine(int rank, Combine combine, CombineOrder order) {
     Terms terms =
-        Terms.of(
-            DType.BF16, Batch.HIDDEN, inputs.rows(Part.EXPERT_OUTPUT, DType.BF16, Batch.HIDDEN));
+        new Terms(
+            DType.BF16,
+            Batch.HIDDEN,
+            inputs.rows(Part.EXPERT_OUTPUT, DType.BF16, Batch.HIDDEN),
+            true,
+            false,
+            order,
+            null,
+            null,
+            null);
     new CombineOracle(world, layout, alignment).checkCombine(rank, combine, terms);
   }
 }

@@ -306,7 +306,7 @@ class FailureTest {
       expected.fillAnswers(y, rank);
       // This rank must not yet be in a combine, which would wait for a rank that still allocates.
       buffer.barrier();
-      expected.checkCombine(rank, buffer.combine(y, handle));
+      expected.checkCombine(rank, buffer.combine(y, handle), CombineOrder.RANK);
     }
     buffer.barrier();
   }
