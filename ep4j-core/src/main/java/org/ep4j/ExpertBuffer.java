@@ -332,6 +332,12 @@ public interface ExpertBuffer extends AutoCloseable {
   /**
    * Masks or unmasks a rank on this rank. Operations send nothing to a masked rank, do not wait for
    * it, and skip its contributions.
+   *
+   * <p>CUDA engine on several nodes: requires {@link org.ep4j.config.LowLatencyConfig#masking}, and
+   * admits only a rank that has missed no operation; {@link #cleanMask} admits the others.
+   *
+   * @throws IllegalStateException if the rank has missed operations, with the CUDA engine on
+   *     several nodes
    */
   void updateMask(int rank, boolean masked);
 
@@ -353,6 +359,9 @@ public interface ExpertBuffer extends AutoCloseable {
    * low-latency operation, for example between two {@link #barrier()}s, and not between a dispatch
    * and its combine: a rank that was masked while its rows arrived gets no rows back. It then masks
    * the rank that masked it or, without masking, throws {@link PeerTimeoutException}.
+   *
+   * <p>CUDA engine on several nodes: the live ranks meet in this call, and it fails on all of them
+   * if one does not call it within twice the buffer's timeout.
    */
   void cleanMask();
 

@@ -542,8 +542,8 @@ public enum ErrorCode {
 
   CUDA_MASKING_INTERNODE(
       1714,
-      "The CUDA engine does not support masking between several nodes.",
-      "Disable masking, or use the engine 'host'."),
+      "The CUDA engine does not support masking between nodes whose wire is a library of the backend.",
+      "Choose another wire, disable masking, or use the engine 'host'."),
 
   CUDA_INTERNODE_UNSUPPORTED(
       1715,

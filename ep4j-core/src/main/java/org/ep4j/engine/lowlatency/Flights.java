@@ -157,6 +157,11 @@ public final class Flights {
     }
   }
 
+  /** Whether an operation in flight awaits its hook. */
+  public boolean awaitsHook() {
+    return (older != null && older.awaitsHook()) || (newer != null && newer.awaitsHook());
+  }
+
   /** Number of the last operation. */
   public long number() {
     return number;

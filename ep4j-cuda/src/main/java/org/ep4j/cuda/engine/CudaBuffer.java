@@ -29,6 +29,7 @@ import org.ep4j.cuda.engine.lowlatency.LowLatency;
 import org.ep4j.cuda.engine.throughput.CudaDispatchLayout;
 import org.ep4j.cuda.engine.throughput.CudaHandles;
 import org.ep4j.cuda.engine.throughput.HighThroughput;
+import org.ep4j.cuda.internode.InternodeConnection;
 import org.ep4j.cuda.struct.Control;
 import org.ep4j.engine.Arguments;
 import org.ep4j.engine.Operation;
@@ -58,6 +59,9 @@ import org.jspecify.annotations.Nullable;
 final class CudaBuffer implements ExpertBuffer {
   /** How long close waits for ranks that may still access this rank's memory. */
   private static final Duration PARTING = Duration.ofSeconds(5);
+
+  /** Purpose of the collective that admits masked ranks between nodes. */
+  private static final String ADMITTING = "admitting masked ranks of a buffer";
 
   /** Rows sent, rows received and bytes sent. */
   private static final int TRAFFIC_WORDS = 3;
@@ -270,12 +274,25 @@ final class CudaBuffer implements ExpertBuffer {
     enter();
     try {
       // Without low-latency operations only dead ranks are masked, permanently.
-      if (lowLatency != null) {
+      if (lowLatency != null && context.internode == null) {
         lowLatency.cleanMask();
+      } else if (lowLatency != null) {
+        cleanMask(context.internode, lowLatency);
       }
     } finally {
       leave();
     }
+  }
+
+  private void cleanMask(InternodeConnection internode, LowLatency operations) {
+    operations.requireMasks();
+    Boolean _ =
+        context.group.together(
+            ADMITTING,
+            () -> {
+              recovery.admitMasked(internode, operations);
+              return true;
+            });
   }
 
   @Override

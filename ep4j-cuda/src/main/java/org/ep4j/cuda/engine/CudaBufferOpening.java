@@ -348,9 +348,6 @@ final class CudaBufferOpening implements AutoCloseable {
       BufferConfig config,
       Nodes nodes,
       RegionLayout layout) {
-    if (config.lowLatency().isPresent()) {
-      requireNoMasking(config);
-    }
     InternodeSizes sizes = CudaSizes.internode(config, nodes, layout);
     InternodeConnection internode =
         own(InternodeConnection.open(group, device, backend, config, nodes, sizes));
@@ -360,17 +357,6 @@ final class CudaBufferOpening implements AutoCloseable {
           prepare(device, config, internode);
           return internode;
         });
-  }
-
-  private static void requireNoMasking(BufferConfig config) {
-    if (Limits.masking(config)) {
-      throw new InvalidArgumentException(
-          ErrorCode.CUDA_MASKING_INTERNODE,
-          "masking",
-          "true",
-          "false where ranks of several nodes use the CUDA engine",
-          "disable masking, or use the engine 'host'");
-    }
   }
 
   /** Collective. */

@@ -61,15 +61,16 @@ final class CudaSizes {
   /** What a buffer requires of the connection between nodes. */
   static InternodeSizes internode(BufferConfig config, Nodes nodes, RegionLayout layout) {
     if (config.lowLatency().isEmpty()) {
-      return new InternodeSizes(layout.countWords, layout.slotToken, 0, 0, 0);
+      return new InternodeSizes(layout.countWords, layout.slotToken, 0, 0, 0, 0);
     }
     LowLatencyLayout latency = new LowLatencyLayout(config, nodes);
     return new InternodeSizes(
         layout.countWords,
         layout.slotToken,
-        latency.bytes,
+        latency.internodeBytes,
         latency.stagingBytes,
-        LowLatencyPuts.counters(nodes.ranks()));
+        LowLatencyPuts.counters(nodes.ranks()),
+        latency.pendingCommands);
   }
 
   /** Entries of the table of experts: rank and local number of each, and their order. */

@@ -71,27 +71,71 @@ final class Recovery {
     Duration timeout = context.config.timeout().multipliedBy(2);
     try (SurvivorAgreement agreement =
         SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
-      quiesceInternode(agreement);
+      if (context.internode != null) {
+        requireLossSupported(context.internode, agreement.gone());
+        quiesceInternode(context.internode, agreement, agreement.gone());
+      }
       return beginAnew(agreement, () -> {});
     }
   }
 
-  /** Kernels of all ranks have ended; data for other nodes may still be in flight. */
-  private void quiesceInternode(SurvivorAgreement agreement) {
-    InternodeConnection internode = context.internode;
-    if (internode == null) {
-      return;
+  /**
+   * Admits masked ranks of several nodes: the low-latency operations of all live ranks begin anew,
+   * with a number that no rank has used, because masked ranks have missed some and words for them
+   * were not sent. Collective among the live ranks, none of which is inside an operation.
+   *
+   * <p>Dead ranks stay masked. Transfers of theirs need not have ended: they change only what they
+   * alone write, which no rank reads.
+   */
+  void admitMasked(InternodeConnection internode, LowLatency operations) {
+    context.completion.awaitAll();
+    context.completion.requireNotFenced("cleanMask");
+    context.completion.requireUsable();
+    Duration timeout = context.config.timeout().multipliedBy(2);
+    try (SurvivorAgreement agreement =
+        SurvivorAgreement.ofSurvivors(context.group, context.members, timeout, words())) {
+      agreement.agree(operations.refusesAdmission(), agreement.timeout());
+      boolean[] excluded = excluded();
+      boolean[] missing = agreement.gone();
+      quiesceInternode(internode, agreement, excluded);
+      beginAnew(
+          agreement,
+          "cleanMask",
+          () -> {
+            fence(missing, "cleanMask");
+            internode.beginAnew(excluded);
+            operations.admit(missing, agreement.highest(LOW_LATENCY) + LEAP);
+          });
     }
-    boolean[] gone = agreement.gone();
+  }
+
+  private boolean[] excluded() {
+    boolean[] excluded = new boolean[context.ranks];
+    for (int r = 0; r < excluded.length; r++) {
+      excluded[r] = context.completion.isExcluded(r);
+    }
+    return excluded;
+  }
+
+  private static void requireLossSupported(InternodeConnection internode, boolean[] gone) {
     String refused = internode.refusesLoss(gone);
     if (!refused.isEmpty()) {
       // All ranks reach the same decision.
       throw new UnsupportedOperationException(
           ErrorCode.RESET_UNSUPPORTED.message("reset: " + refused + ": " + REMEDY));
     }
+  }
+
+  /**
+   * Kernels of all ranks have ended; data for other nodes may still be in flight.
+   *
+   * @param gone ranks whose transfers must have ended
+   */
+  private void quiesceInternode(
+      InternodeConnection internode, SurvivorAgreement agreement, boolean[] gone) {
     boolean done = false;
     try {
-      String problem = quiesce(internode, agreement);
+      String problem = quiesce(internode, agreement, gone);
       agreement.agree(
           problem.isEmpty() ? "" : problem + ": " + REMEDY, agreement.timeout().multipliedBy(2));
       done = true;
@@ -104,10 +148,11 @@ final class Recovery {
   }
 
   /** Empty, or why transfers have not ended: the other ranks wait for the answer. */
-  private static String quiesce(InternodeConnection internode, SurvivorAgreement agreement) {
+  private static String quiesce(
+      InternodeConnection internode, SurvivorAgreement agreement, boolean[] gone) {
     try {
-      return internode.quiesce(
-          agreement.gone(), agreement.highest(QUIESCE_ROUNDS) + 1, agreement.timeout());
+      long round = agreement.highest(QUIESCE_ROUNDS) + 1;
+      return internode.quiesce(agreement.gone(), gone, round, agreement.timeout());
     } catch (Ep4jException e) {
       return String.valueOf(e.getMessage());
     }
@@ -254,12 +299,29 @@ final class Recovery {
   }
 
   /**
-   * A rank that fails tells the others, which wait for it: all of them need another reset.
+   * The buffer starts again without the dead ranks.
    *
    * @param first what the rank does before it clears its words
    */
   private Group beginAnew(SurvivorAgreement agreement, Runnable first) {
     boolean[] gone = agreement.gone();
+    beginAnew(
+        agreement,
+        "reset",
+        () -> {
+          first.run();
+          restart(agreement, gone);
+        });
+    context.completion.reset(gone);
+    context.generation++;
+    return agreement.keep();
+  }
+
+  /**
+   * A rank that fails tells the others, which wait for it: all of them need a reset, as some may
+   * have cleared words that the others still use.
+   */
+  private void beginAnew(SurvivorAgreement agreement, String call, Runnable start) {
     try {
       Boolean _ =
           agreement.step(
@@ -269,18 +331,14 @@ final class Recovery {
                       context.rank,
                       "the buffer after a failure",
                       () -> {
-                        first.run();
-                        restart(agreement, gone);
+                        start.run();
                         return true;
                       }),
               _ -> {});
     } catch (RuntimeException | Error e) { // also memory that runs out
-      // Some ranks may have cleared words that the others still use.
-      context.completion.needsReset("not all ranks have completed the reset: " + e.getMessage());
+      context.completion.needsReset(
+          "not all ranks have completed the " + call + ": " + e.getMessage());
       throw e;
     }
-    context.completion.reset(gone);
-    context.generation++;
-    return agreement.keep();
   }
 }

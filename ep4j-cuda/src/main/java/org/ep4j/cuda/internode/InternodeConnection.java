@@ -10,8 +10,11 @@ import org.ep4j.cuda.backend.Backend;
 import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.engine.Limits;
 import org.ep4j.engine.world.Nodes;
 import org.ep4j.engine.world.Rails;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
@@ -25,6 +28,7 @@ public final class InternodeConnection implements AutoCloseable {
   private final Nodes nodes;
   private final int rank;
   private final InternodeLayout layout;
+  private final int pendingCommands;
   private final int maxPartners;
   private final InternodeLink link;
   private final InternodeTable table;
@@ -42,6 +46,7 @@ public final class InternodeConnection implements AutoCloseable {
     this.nodes = nodes;
     rank = group.rank();
     layout = new InternodeLayout(group.size(), sizes);
+    pendingCommands = sizes.pendingCommands();
     Rails rails = new Rails(nodes, new boolean[group.size()]);
     maxPartners = maxPartners(rails, group.size());
     int partners = rails.partners(rank).length;
@@ -85,6 +90,9 @@ public final class InternodeConnection implements AutoCloseable {
       Nodes nodes,
       int partners) {
     String wire = WireChoice.of(backend.name(), config.wire());
+    if (Limits.masking(config) && wire.equals(WireName.BACKEND)) {
+      throw maskingIsRefused(backend);
+    }
     // Windows of a library have equal size on all ranks.
     return wire.equals(WireName.BACKEND)
         ? new LibraryLink(
@@ -113,7 +121,18 @@ public final class InternodeConnection implements AutoCloseable {
                         InternodeWire.of(
                             wire, config.wireOptions(), config.timeout(), System.getenv())),
             nodes,
-            layout.sizes(partners, maxPartners));
+            layout.sizes(partners, maxPartners),
+            pendingCommands);
+  }
+
+  /** A library reports no lost rank, and its puts to a rank that takes none may wait for ever. */
+  private static InvalidArgumentException maskingIsRefused(Backend backend) {
+    return new InvalidArgumentException(
+        ErrorCode.CUDA_MASKING_INTERNODE,
+        "masking",
+        "true, on several nodes by wire '" + WireName.BACKEND + "' of '" + backend.name() + "'",
+        "false with this wire, whose puts to a silent rank have no deadline",
+        "choose another wire, disable masking, or use the engine 'host'");
   }
 
   /** Largest number of partners of a rank. */
@@ -266,13 +285,14 @@ public final class InternodeConnection implements AutoCloseable {
    * Waits until nothing is in flight between the ranks; called on all survivors while none of them
    * runs a kernel. Allowed next: {@link #beginAnew}, another round, or {@link #close}.
    *
-   * @param gone dead ranks, which {@link #refusesLoss} accepts
+   * @param missing ranks that take no part
+   * @param gone those whose transfers must have ended; {@link #refusesLoss} accepts them
    * @param time number of the round: equal on all ranks, above {@link #quiesceRounds} of each
    * @return empty, or the reason why this connection cannot begin anew
    */
-  public String quiesce(boolean[] gone, long time, Duration timeout) {
+  public String quiesce(boolean[] missing, boolean[] gone, long time, Duration timeout) {
     quiesceRounds = time;
-    return link.quiesce(gone, time, timeout);
+    return link.quiesce(missing, gone, time, timeout);
   }
 
   /**

@@ -82,10 +82,12 @@ interface InternodeLink extends AutoCloseable {
    * Waits until nothing is in flight between the survivors; called on all of them while none runs a
    * kernel. Afterwards only {@link #beginAnew}, this method and {@link #close} may be called.
    *
+   * @param missing ranks that take no part
+   * @param gone those whose transfers must have ended
    * @param time number of the round: equal on all ranks, higher than any before
    * @return empty, or the reason why the transport cannot begin anew
    */
-  String quiesce(boolean[] gone, long time, Duration timeout);
+  String quiesce(boolean[] missing, boolean[] gone, long time, Duration timeout);
 
   /** Restores the initial state at the same addresses. */
   void beginAnew();

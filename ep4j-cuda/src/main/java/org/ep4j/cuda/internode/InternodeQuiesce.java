@@ -40,17 +40,23 @@ final class InternodeQuiesce {
     sent = new long[wire.size() * lanes];
   }
 
+  /** Waits for all ranks but dead ones, whose lanes must have failed. */
+  String await(boolean[] gone, long time, Duration timeout) {
+    return await(gone, gone, time, timeout);
+  }
+
   /**
    * Waits. Returns empty, or why the wire is not known to be idle.
    *
-   * @param gone dead ranks, the same on all survivors
+   * @param missing ranks that take no part, the same on all others
+   * @param gone those whose lanes must have failed
    * @param time number of the round
    */
-  String await(boolean[] gone, long time, Duration timeout) {
+  String await(boolean[] missing, boolean[] gone, long time, Duration timeout) {
     long deadline = System.nanoTime() + timeout.toNanos();
     boolean[] counts = new boolean[wire.size()];
     for (int peer = 0; peer < counts.length; peer++) {
-      counts[peer] = peer != wire.rank() && !gone[peer];
+      counts[peer] = peer != wire.rank() && !missing[peer];
     }
     boolean progressing = true;
     for (int peer = 0; progressing && peer < counts.length; peer++) {
@@ -87,7 +93,7 @@ final class InternodeQuiesce {
       quiesce &= !counts[peer] || wire.counters().get(counter + peer) >= lanes * time;
       for (int lane = 0; peer != wire.rank() && lane < lanes; lane++) {
         Lane its = wire.lane(peer, lane);
-        quiesce &= gone[peer] ? its.failure() != null : its.flush();
+        quiesce &= counts[peer] ? its.flush() : !gone[peer] || its.failure() != null;
       }
     }
     return quiesce;

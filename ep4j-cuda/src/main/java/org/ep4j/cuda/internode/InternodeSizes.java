@@ -8,10 +8,13 @@ package org.ep4j.cuda.internode;
  * @param lowLatencyBytes bytes of the part that low-latency operations of other nodes write into
  * @param stagingBytes bytes of outgoing memory for low-latency puts
  * @param lowLatencyCounters low-latency counters of each rank
+ * @param pendingCommands commands for one rank that may wait while it takes none, without holding
+ *     up those for other ranks
  */
 public record InternodeSizes(
     long countWords,
     long tokenBytes,
     long lowLatencyBytes,
     long stagingBytes,
-    int lowLatencyCounters) {}
+    int lowLatencyCounters,
+    int pendingCommands) {}

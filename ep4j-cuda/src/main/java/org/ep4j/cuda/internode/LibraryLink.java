@@ -226,7 +226,7 @@ final class LibraryLink implements InternodeLink {
   }
 
   @Override
-  public String quiesce(boolean[] gone, long time, Duration timeout) {
+  public String quiesce(boolean[] missing, boolean[] gone, long time, Duration timeout) {
     int node = nodes.of(group.rank());
     return quiesce.await(
         group.rank(), group.size(), nodes.first(node), nodes.end(node), time, timeout);

@@ -11,6 +11,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.RegisteredMemory;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.internode.proxy.Proxy;
+import org.ep4j.cuda.internode.proxy.ProxyConfig;
 import org.ep4j.cuda.struct.InternodeTransport;
 import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.Ep4jException;
@@ -42,6 +43,9 @@ final class WireLink implements InternodeLink {
   private final BackendWorld world;
   private final CudaDevice device;
   private final InternodeWire settings;
+
+  /** Commands that may wait for a rank that takes none. */
+  private final int pendingCommands;
 
   /** Counters that are cleared when the link begins anew. */
   private final int cleared;
@@ -77,12 +81,14 @@ final class WireLink implements InternodeLink {
       BackendWorld world,
       InternodeWire settings,
       Nodes nodes,
-      InternodeMemorySizes sizes) {
+      InternodeMemorySizes sizes,
+      int pendingCommands) {
     this.group = group;
     this.nodes = nodes;
     this.world = world;
     device = world.device();
     this.settings = settings;
+    this.pendingCommands = pendingCommands;
     cleared = sizes.quiesceCounter();
     closedCounter = sizes.closedCounter();
     boolean complete = false;
@@ -170,7 +176,8 @@ final class WireLink implements InternodeLink {
 
   private Proxy startProxy() {
     boolean alone = world.ranksOnDevice() == 1;
-    return Proxy.open(device, wire, source, incoming.region(), settings.proxy(bus(), alone, 0));
+    ProxyConfig config = settings.proxy(bus(), alone, 0).withQueue(pendingCommands);
+    return Proxy.open(device, wire, source, incoming.region(), config);
   }
 
   private long register(MemorySegment memory) {
@@ -298,13 +305,13 @@ final class WireLink implements InternodeLink {
   }
 
   @Override
-  public String quiesce(boolean[] gone, long time, Duration timeout) {
+  public String quiesce(boolean[] missing, boolean[] gone, long time, Duration timeout) {
     try {
       proxy.close();
     } catch (Ep4jException e) {
       return String.valueOf(e.getMessage());
     }
-    return quiesce.await(gone, time, timeout);
+    return quiesce.await(missing, gone, time, timeout);
   }
 
   @Override

@@ -213,6 +213,12 @@ public final class LowLatencyParameters extends Struct {
   /** 1: these ids are INT64, 0: INT32. */
   public final U64 wideOrderIds = u64("wide_order_ids");
 
+  /** Compiled with EP4J_INTERNODE: distance between the areas of an internode part. */
+  public final U64 internodeAreaBytes = u64("internode_area_bytes");
+
+  /** The same, with masks: distance between the rows of consecutive writers in such an area. */
+  public final U64 shareBytes = u64("share_bytes");
+
   public LowLatencyParameters() {
     super("LowLatencyParameters", "lowlatency/low_latency_constants.cuh");
   }

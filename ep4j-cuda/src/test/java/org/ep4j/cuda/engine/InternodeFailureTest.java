@@ -11,12 +11,9 @@ import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.config.BufferConfig;
-import org.ep4j.config.LowLatencyConfig;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.Gpu;
 import org.ep4j.cuda.internode.CuttableWireProvider;
-import org.ep4j.error.ErrorCode;
-import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.tensor.RowFormat;
@@ -101,19 +98,6 @@ class InternodeFailureTest {
         .isInstanceOfSatisfying(PeerTimeoutException.class, e -> assertThat(e.peer()).isEqualTo(1))
         .hasMessageContaining("low-latency dispatch")
         .hasMessageMatching(".* after [1-9]\\d{3} ms; .*");
-  }
-
-  @Test
-  void masksBetweenNodesAreRefusedImmediately() {
-    Gpu.require(1);
-    LowLatencyConfig masking = LowLatencyConfig.builder().maxTokens(TOKENS).masking(true).build();
-    ThreadRanks.run(
-        2,
-        group ->
-            assertThatThrownBy(
-                    () -> ExpertBuffer.open(group, config("staged").lowLatency(masking).build()))
-                .isInstanceOf(InvalidArgumentException.class)
-                .hasMessageStartingWith(ErrorCode.CUDA_MASKING_INTERNODE.id()));
   }
 
   private static LowLatencyDispatch dispatch(ExpertBuffer buffer, Batch batch) {

@@ -28,6 +28,8 @@ import org.ep4j.verify.RoutingGenerator;
 import org.ep4j.verify.RoutingKind;
 import org.ep4j.verify.WorldRouting;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Ranks that miss the deadline are masked and admitted again; the sums are those of the other
@@ -42,19 +44,22 @@ class MaskedRanksTest {
   private static final LowLatencyDispatchOptions BF16 =
       LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
 
-  private static BufferConfig config() {
-    return BufferConfig.builder()
-        .engine("cuda")
-        .hidden(Batch.HIDDEN)
-        .topK(Batch.TOP_K)
-        .experts(EXPERTS)
-        .lowLatency(LowLatencyConfig.builder().maxTokens(TOKENS).masking(true).build())
-        .timeout(Duration.ofMillis(1500))
-        .build();
+  private static BufferConfig config(String wire) {
+    BufferConfig.Builder config =
+        BufferConfig.builder()
+            .engine("cuda")
+            .hidden(Batch.HIDDEN)
+            .topK(Batch.TOP_K)
+            .experts(EXPERTS)
+            .lowLatency(LowLatencyConfig.builder().maxTokens(TOKENS).masking(true).build())
+            .timeout(Duration.ofMillis(1500));
+    return wire.equals("none") ? config.build() : config.ranksPerNode(2).wire(wire).build();
   }
 
-  @Test
-  void aSilentRankIsMaskedByTheKernelAndAdmittedAgain() {
+  /** With a wire, nodes of two ranks and of one. */
+  @ParameterizedTest
+  @ValueSource(strings = {"none", "staged", "tcp"})
+  void aSilentRankIsMaskedByTheKernelAndAdmittedAgain(String wire) {
     Gpu.require(1);
     ThreadRanks.run(
         RANKS,
@@ -62,7 +67,7 @@ class MaskedRanksTest {
           boolean[] nobody = new boolean[RANKS];
           boolean[] masked = new boolean[RANKS];
           masked[SILENT] = true;
-          try (ExpertBuffer buffer = ExpertBuffer.open(group, config())) {
+          try (ExpertBuffer buffer = ExpertBuffer.open(group, config(wire))) {
             operate(buffer, 1, nobody);
             group.barrier(TIMEOUT);
             if (buffer.rank() != SILENT) {
@@ -90,7 +95,7 @@ class MaskedRanksTest {
         1,
         group -> {
           try (Arena arena = Arena.ofShared();
-              ExpertBuffer buffer = ExpertBuffer.open(group, config())) {
+              ExpertBuffer buffer = ExpertBuffer.open(group, config("none"))) {
             Routing routing = routing(1, 0, arena);
             LowLatencyDispatch dispatch =
                 buffer.lowLatencyDispatch(rows(1, 0, arena), routing, BF16);

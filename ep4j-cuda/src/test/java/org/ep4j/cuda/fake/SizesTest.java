@@ -18,6 +18,7 @@ import org.ep4j.LowLatencyDispatch;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.HighThroughputConfig;
 import org.ep4j.config.Layout;
+import org.ep4j.config.LowLatencyConfig;
 import org.ep4j.config.WireName;
 import org.ep4j.cuda.engine.Batch;
 import org.ep4j.cuda.engine.failure.CallLog;
@@ -43,7 +44,9 @@ class SizesTest {
       config.highThroughput(
           HighThroughputConfig.builder().maxTokens(TOKENS).layouts(layouts).build());
     }
-    return kinds.equals("high throughput") ? config.build() : config.lowLatency(TOKENS).build();
+    LowLatencyConfig lowLatency =
+        LowLatencyConfig.builder().maxTokens(TOKENS).masking(kinds.equals("both, masks")).build();
+    return kinds.equals("high throughput") ? config.build() : config.lowLatency(lowLatency).build();
   }
 
   @ParameterizedTest
@@ -61,6 +64,8 @@ class SizesTest {
     "both, 4, 2, tcp",
     "both, 3, 2, tcp",
     "both, 3, 1, tcp",
+    "'both, masks', 3, 2, tcp",
+    "'both, masks', 3, 2, staged",
   })
   void anOpenBufferHasTheMemoryThatSizesNames(
       String kinds, int ranks, int ranksPerNode, String wire) {

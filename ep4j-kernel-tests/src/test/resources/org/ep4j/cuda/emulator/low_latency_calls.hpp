@@ -1,6 +1,7 @@
 // Low-latency operations on all ranks of a world: parameters of the kernels, and the checks of the
 // results.
 #pragma once
+#include <optional>
 #include <set>
 #include "low_latency_deliveries.hpp"
 #include "low_latency_region.hpp"
@@ -25,7 +26,7 @@ class LowLatencyCalls {
         random(machine.random),
         world(drawn),
         deliveries{world},
-        at(world, hidden, masking ? MAX_AREAS : 2) {
+        at(world, hidden, masking) {
     Memory& memory = machine.memory;
     host_abort = memory.zeroed<u64>(1 + world.ranks, "host_abort", EVERYBODY);
     placement = memory.allocate<u32>(world.experts, "placement", EVERYBODY);
@@ -43,8 +44,11 @@ class LowLatencyCalls {
     }
 #if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
     wire = std::make_unique<LatencyWire>(machine, world, at, hidden, internode_parts);
-    wire->start([this] { return ended < launched; });
+    wire->start([this] { return runs(); });
 #endif
+    for (u32 r = 0; masking && INTERNODE && r < world.ranks; r++) {
+      reserve_shares(r);
+    }
     for (u32 r = 0; r < world.ranks; r++) {
       peers.push_back(memory.allocate<char*>(world.ranks, "peers", (int)r));
       for (u32 s = 0; s < world.ranks; s++) {
@@ -62,6 +66,20 @@ class LowLatencyCalls {
   std::vector<Control*> controls;
   std::vector<Record*> records;
   std::set<u32> fenced;
+  std::set<u32> sleepers;
+  std::optional<u32> silent;  // the only rank that is to be masked
+
+  // From now on a rank that sleeps is a process that is stopped.
+  void stop_processes() {
+#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS && EP4J_PUT_TRANSPORT != 2
+    wire->stop_with_ranks();
+#endif
+  }
+
+  // Whether another rank can fence this one.
+  bool can_be_fenced(u32 r) const { return std::count(node.begin(), node.end(), node[r]) > 1; }
+
+  bool are_together(u32 r, u32 s) const { return node[r] == node[s]; }
 
   // A dispatch of one rank, received later if not `whole`.
   std::shared_ptr<LatencyCall> send(std::shared_ptr<LatencyDispatch> dispatch, u32 r, bool whole) {
@@ -167,8 +185,13 @@ class LowLatencyCalls {
     if (fenced.count(r) > 0) {
       return;
     }
-    if (masking && state == STATE_TIMEOUT && (peer == r || overflow_rank)) {
+    // Nothing has emptied its rings meanwhile.
+    bool stopped = records[r]->phase == PHASE_ROOM && sleepers.count(r) > 0;
+    if (masking && state == STATE_TIMEOUT && (peer == r || overflow_rank || stopped)) {
       return;
+    }
+    for (u32 s = 0; silent && s < world.ranks; s++) {
+      expect(masks[r][s], s == *silent && !world.gone[s], "mask", r, s);
     }
     bool refused = state == STATE_NO_SUCH_EXPERT || state == STATE_DUPLICATE;
     if (state != 0 && !refused) {
@@ -189,6 +212,16 @@ class LowLatencyCalls {
   }
 
  private:
+  // Whether a rank has yet to end an operation. A rank that sleeps forever ends none.
+  bool runs() const {
+    for (u32 r = 0; r < world.ranks; r++) {
+      if (!machine.is_dead(r) && (machine.has_waiting(r) || !machine.is_idle(r))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   Machine& machine;
   Random& random;
   const World& world;
@@ -202,8 +235,6 @@ class LowLatencyCalls {
 #if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
   std::unique_ptr<LatencyWire> wire;
 #endif
-  u64 launched = 0;
-  u64 ended = 0;
   std::vector<u64*> waited;
   std::vector<u64*> acknowledged;
   std::vector<u64*> completed;
@@ -217,13 +248,11 @@ class LowLatencyCalls {
     Memory& memory = machine.memory;
     std::string name = " of rank " + std::to_string(r);
     char* part = memory.allocate(at.bytes, "part" + name, EVERYBODY);
-    at.clear(part);
-    at.label(memory, part);
+    at.prepare(memory, part);
     parts.push_back(part);
     machine.belongs(r, part, at.bytes);
-    char* internode_part = memory.allocate(at.bytes, "internode part" + name, EVERYBODY);
-    at.clear(internode_part);
-    at.label(memory, internode_part);
+    char* internode_part = memory.allocate(at.internode_bytes, "internode part" + name, EVERYBODY);
+    at.prepare_internode(memory, internode_part);
     internode_parts.push_back(internode_part);
     internode_states.push_back(
         memory.zeroed<u64>(world.ranks + GROUPS * UNITS, "internode state" + name, (int)r));
@@ -240,6 +269,17 @@ class LowLatencyCalls {
     masked_before.push_back(RankSet(world.ranks));
   }
 
+  // What ranks of other nodes write late changes nothing that is another rank's.
+  void reserve_shares(u32 r) {
+    for (u32 w = 0; w < world.ranks; w++) {
+      for (u32 i = 0; i < 2 && node[w] != node[r]; i++) {
+        char* area = internode_parts[r] + i * at.internode_area_bytes;
+        machine.reserve(w, area + at.headers + w * at.source_bytes, at.source_bytes);
+        machine.reserve(w, area + at.rows + w * at.share_bytes, at.share_bytes);
+      }
+    }
+  }
+
   LowLatencyParameters constants(u32 r) {
     LowLatencyParameters p{};
     p.peers = peers[r];
@@ -250,6 +290,8 @@ class LowLatencyCalls {
     p.source_bytes = at.source_bytes;
     p.packed_offset = at.packed;
     p.units_offset = at.units;
+    p.internode_area_bytes = at.internode_area_bytes;
+    p.share_bytes = at.share_bytes;
     p.internode_state = internode_states[r];
 #if EP4J_INTERNODE == EP4J_INTERNODE_PUTS
     p.puts = wire->puts(r);
@@ -333,13 +375,11 @@ class LowLatencyCalls {
     u64 tile_words = marked * (1 + (tile_tokens + 31) / 32) + tile_tokens * p.top_k;
     launch.shared_bytes = combines ? p.ranks * 20 : 4 * (tables + tile_words);
     launch.body = combines ? combine_body(p, mode) : dispatch_body(p);
-    launched++;
     launch.then = [this, then, r] {
       then();
       for (u32 s = 0; s < world.ranks; s++) {
         masked_before[r][s] = masks[r][s] != 0;
       }
-      ended++;
     };
     machine.enqueue(r, std::move(launch));
   }

@@ -8,10 +8,11 @@ namespace emulator {
 struct LatencyRegion {
   u64 received, headers, counts, count_stride, entries, weights, flags, flag_stride, packets, rows, area_bytes, bytes;
   u64 source_bytes = 0, packed = 0, units = 0;  // across nodes
+  u64 internode_area_bytes, share_bytes, internode_bytes;  // the same
 
   u32 areas;
 
-  LatencyRegion(const World& world, u32 hidden, u32 areas) : areas(areas) {
+  LatencyRegion(const World& world, u32 hidden, bool masking) : areas(masking ? MAX_AREAS : 2) {
     u64 ranks = world.ranks;
     u64 tokens = world.max_tokens;
     u64 choices = world.max_choices;
@@ -40,24 +41,28 @@ struct LatencyRegion {
     u64 largest = LL_PACKETS ? choices : std::max(ranks, choices);
     area_bytes = (rows + tokens * largest * 2 * hidden - headers + 127) / 128 * 128;
     bytes = headers + areas * area_bytes;
+    share_bytes = masking ? tokens * choices * 2 * hidden : 0;
+    internode_area_bytes = masking ? (rows + ranks * share_bytes - headers + 127) / 128 * 128 : area_bytes;
+    internode_bytes = headers + 2 * internode_area_bytes;
   }
 
   static u64 round(u64 offset) { return (offset + 15) / 16 * 16; }
 
-  // Rows hold garbage; words and packets are zero.
-  void clear(char* part) const {
-    std::memset(part, 0, headers);
-    for (u32 i = 0; i < areas; i++) {
-      std::memset(part + headers + i * area_bytes, 0, rows - headers);
-    }
-  }
+  // Makes a part ready: rows hold garbage, words and packets are zero.
+  void prepare(Memory& memory, char* part) const { prepare(memory, part, areas, area_bytes); }
 
-  void label(Memory& memory, char* part) const {
+  // The same for an internode part.
+  void prepare_internode(Memory& memory, char* part) const { prepare(memory, part, 2, internode_area_bytes); }
+
+ private:
+  void prepare(Memory& memory, char* part, u32 count, u64 stride) const {
+    std::memset(part, 0, headers);
     memory.label(part, "words");
     memory.label(part + received, "received");
-    for (u32 i = 0; i < areas; i++) {
+    for (u32 i = 0; i < count; i++) {
       std::string name = "area " + std::to_string(i) + ": ";
-      char* area = part + i * area_bytes;
+      char* area = part + i * stride;
+      std::memset(area + headers, 0, rows - headers);
       memory.label(area + headers, name + "headers");
       memory.label(area + counts, name + "counts");
       memory.label(area + entries, name + "entries");

@@ -47,6 +47,8 @@ class LowLatencyTransport {
 
   void start(std::function<bool()> busy) { wire.start(std::move(busy)); }
 
+  void stop_with_ranks() { wire.stop_with_ranks(); }
+
  private:
   Memory& memory;
   CommandWire wire;

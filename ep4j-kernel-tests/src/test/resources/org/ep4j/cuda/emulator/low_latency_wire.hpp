@@ -13,7 +13,7 @@ class LatencyWire {
               std::vector<char*>& internode_parts)
       : machine(machine), transport(machine), ranks(world.ranks) {
     Memory& memory = machine.memory;
-    u64 incoming_bytes = AHEAD + at.bytes;
+    u64 incoming_bytes = AHEAD + at.internode_bytes;
     rows_offset = (at.source_bytes + 127) / 128 * 128;
     half_bytes = rows_offset + world.max_tokens * world.max_choices * 2 * hidden;
     u64 outgoing_bytes = AHEAD + world.ranks * 2 * half_bytes;
@@ -25,8 +25,7 @@ class LatencyWire {
     for (u32 r = 0; r < ranks; r++) {
       const InternodeEndpoint& end = transport.end(r);
       internode_parts[r] = end.incoming + AHEAD;
-      at.clear(internode_parts[r]);
-      at.label(memory, internode_parts[r]);
+      at.prepare_internode(memory, internode_parts[r]);
       add_puts(r, end, " of rank " + std::to_string(r));
     }
   }
@@ -35,6 +34,10 @@ class LatencyWire {
   char* staging(u32 r) const { return all[r]->staging; }
 
   void start(std::function<bool()> busy) { transport.start(std::move(busy)); }
+
+#if EP4J_PUT_TRANSPORT != 2
+  void stop_with_ranks() { transport.stop_with_ranks(); }
+#endif
 
  private:
   Machine& machine;

@@ -13,6 +13,9 @@
 
 namespace emulator {
 
+// A library does not end work for a rank that does not answer: there are no masks.
+constexpr bool BY_LIBRARY = EP4J_INTERNODE == EP4J_INTERNODE_PUTS && EP4J_PUT_TRANSPORT == 2;
+
 // An operation on all ranks; one of the two pointers is set.
 struct Step {
   std::shared_ptr<LatencyDispatch> dispatch;
@@ -94,6 +97,9 @@ std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
 void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
   calls.timeout = random.between(200000, 1500000);
+  if (random.once_in(2)) {
+    calls.stop_processes();
+  }
   for (u32 left = random.below(world.ranks); left > 0; left--) {
     u32 r = random.below(world.ranks);
     // A rank can do most harm soon after it has been masked.
@@ -101,12 +107,24 @@ void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world
                  : random.once_in(4) ? calls.timeout * random.between(1, 6) / 2
                                      : calls.timeout + random.below(1u << random.between(10, 18));
     bool known = random.once_in(2);
+    calls.sleepers.insert(r);
     machine.put_to_sleep(r, random.below(1u << random.between(4, 19)), length, [&, r, length, known] {
       for (u32 s = 0; s < world.ranks; s++) {
         *(calls.host_gone[s] + r) = length == FOREVER && known;
       }
     });
   }
+}
+
+// All ranks but one dispatch: its peers mask it, and no other rank, although all of them wait for its words
+// first.
+void let_one_be_silent(Machine& machine, LowLatencyCalls& calls, const World& world, std::vector<Step>& steps) {
+  u32 silent = machine.random.below(world.ranks);
+  calls.timeout = 3000000;
+  calls.silent = silent;
+  steps.resize(1);
+  machine.put_to_sleep(silent, 0, FOREVER, [] {});
+  about += ", silent rank " + std::to_string(silent);
 }
 
 // As org.ep4j.cuda.engine.failure.StaleRankFence does.
@@ -118,8 +136,8 @@ void fence(Machine& machine, Control* control, u32 lost, u32 by) {
 }
 
 // With masks: the process of a rank is stopped, and the hosts of the other ranks learn that it is
-// dead. They fence it, and then their kernels count its areas as unused. The rank resumes at any
-// time.
+// dead. Those of its node fence it, and then their kernels count its areas as unused. The rank resumes at any
+// time; alone on its node it writes whatever it likes.
 void let_one_be_fenced(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
   u32 lost = random.below(world.ranks);
@@ -132,13 +150,19 @@ void let_one_be_fenced(Machine& machine, LowLatencyCalls& calls, const World& wo
   };
   machine.stop(lost, random.below(8));
   run_on();
-  fence(machine, calls.controls[lost], lost, (lost + 1) % world.ranks);
+  for (u32 s = 0; s < world.ranks; s++) {
+    *(calls.host_gone[s] + lost) = !calls.are_together(s, lost);
+  }
+  if (calls.can_be_fenced(lost)) {
+    run_on();
+    fence(machine, calls.controls[lost], lost, (lost + 1) % world.ranks);
+    calls.fenced.insert(lost);
+  }
   for (u32 s = 0; s < world.ranks; s++) {
     *(calls.host_gone[s] + lost) = s != lost;
   }
   run_on();
   machine.go_on(lost);
-  calls.fenced.insert(lost);
   about += ", fenced rank " + std::to_string(lost);
 }
 
@@ -170,13 +194,17 @@ void low_latency_case(u64 seed) {
   }
   u32 hidden = 128 * first.between(1, world.large() ? 1 : first.once_in(4) ? 20 : 8);
   Machine machine(seed, PUTS ? 2 * world.ranks : world.ranks);
-  bool masking = !INTERNODE && first.once_in(3);
+  bool masking = !BY_LIBRARY && first.once_in(3);
   LowLatencyCalls calls(machine, world, seed, hidden, masking);
-  if (masking) {
+  bool silent = masking && machine.random.once_in(4);
+  if (masking && !silent) {
     let_some_sleep(machine, calls, world);
   }
   calls.tile_tokens = machine.random.between(1, 2 * world.max_tokens);
   std::vector<Step> steps = draw_steps(world, hidden, machine.random);
+  if (silent) {
+    let_one_be_silent(machine, calls, world, steps);
+  }
   about += world.text() + ", hidden " + std::to_string(hidden) + ", operations " +
            std::to_string(steps.size());
   for (u32 r = 0; r < world.ranks; r++) {
@@ -184,7 +212,7 @@ void low_latency_case(u64 seed) {
       Walk(calls, steps, r, machine.random).go();
     }
   }
-  if (masking && machine.random.once_in(3)) {
+  if (masking && !silent && machine.random.once_in(3)) {
     let_one_be_fenced(machine, calls, world);
   } else if (!masking && !INTERNODE && machine.random.once_in(4)) {
     let_one_be_fenced_at_reset(machine, calls, world);

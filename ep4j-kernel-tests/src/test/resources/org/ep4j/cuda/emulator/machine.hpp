@@ -84,9 +84,21 @@ class Machine {
   // From now on a store by this rank's kernels into memory of another rank is a failure.
   void fenced(u32 rank) { schedule[rank].fenced = true; }
 
+  // From now on only one rank may write these bytes.
+  void reserve(u32 writer, const char* at, u64 bytes) { reserved[at] = {writer, at, at + bytes}; }
+
+  // Checks a store of a rank, by its kernels or its wire.
+  void check_writer(u32 rank, const void* at) const {
+    auto found = reserved.upper_bound((const char*)at);
+    if (found != reserved.begin() && at < (--found)->second.end && found->second.rank != rank) {
+      fail("rank %u writes what is rank %u's: %s", rank, found->second.rank, memory.describe(at).c_str());
+    }
+  }
+
   // Checks a store by the running thread.
   void check_store(const void* at) const {
     u32 rank = (u32)running->block->kernel->rank;
+    check_writer(rank, at);
     if (!schedule[rank].fenced) {
       return;
     }
@@ -98,6 +110,7 @@ class Machine {
   }
 
   bool is_dead(u32 rank) const { return schedule[rank].sleep.until == FOREVER; }
+  bool is_asleep(u32 rank) const { return schedule[rank].sleep.until > steps; }
 
   // Records a change that other threads may wait for.
   void moved() { last_move = steps; }
@@ -153,6 +166,7 @@ class Machine {
 
   std::vector<Stream> schedule;
   std::vector<Owner> owners;
+  std::map<const char*, Owner> reserved;
   u64 last_move = 0;
 
   void begin(Stream& stream, int rank) {

@@ -46,6 +46,10 @@ class CommandWire {
 
   void add(const WireEnd& end) { ends.push_back(end); }
 
+  // From now on the process of a rank that sleeps is stopped: it sends nothing, and takes nothing from the
+  // wire, where commands for it wait.
+  void stop_with_ranks() { stops = true; }
+
   // Runs the host threads of each rank on streams behind those of the GPUs, as long as `busy`.
   void start(std::function<bool()> busy) {
     for (u32 r = 0; r < ends.size(); r++) {
@@ -73,6 +77,7 @@ class CommandWire {
   Random& random;
   u32 threads, lanes;
   u64 rings, capacity;
+  bool stops = false;
   std::vector<WireEnd> ends;
   std::vector<std::vector<std::vector<Pending>>> queues;  // [rank][thread]
 
@@ -82,15 +87,31 @@ class CommandWire {
     while (self < threads) {
       bool goes_on = busy();
       bool found = false;
+      if (is_stopped(r)) {
+        if (!goes_on) {
+          return;
+        }
+        yield_fiber();
+        continue;
+      }
       for (u64 ring = self; ring < rings; ring += threads) {
         found |= read_some(r, ring, next[ring], queues[r][self]);
       }
       carry_some(r, queues[r][self]);
-      if (!goes_on && !found && queues[r][self].empty()) {
+      if (!goes_on && !found && is_done(queues[r][self])) {
         return;
       }
       yield_fiber();
     }
+  }
+
+  bool is_stopped(u32 r) const { return stops && machine.is_asleep(r); }
+
+  // What a dead rank does not take stays.
+  bool is_done(const std::vector<Pending>& queue) const {
+    return std::all_of(queue.begin(), queue.end(), [&](const Pending& pending) {
+      return stops && machine.is_dead(peer_of(pending.command));
+    });
   }
 
   bool read_some(u32 r, u64 ring, u64& next, std::vector<Pending>& queue) {
@@ -125,6 +146,9 @@ class CommandWire {
       u32 i = random.once_in(2) ? 0 : random.below((u32)queue.size());
       Pending& pending = queue[i];
       Command command = pending.command;
+      if (is_stopped(peer_of(command))) {
+        continue;
+      }
       bool first = true;
       for (u32 j = 0; j < i && !puts(command); j++) {
         first = first && (peer_of(queue[j].command) != peer_of(command) ||
@@ -158,6 +182,7 @@ class CommandWire {
       fail("rank %u: a put of %llu bytes from %llu to %llu of rank %u", r, bytes, source, target,
            peer_of(command));
     }
+    machine.check_writer(r, to_end.incoming + target);
     u64 half = bytes / 2 / COMMAND_UNIT * COMMAND_UNIT;
     u64 from = pending.started ? half : 0;
     u64 to = pending.started ? bytes : half;

@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine.lowlatency;
 
 import java.lang.System.Logger.Level;
+import java.util.Arrays;
 import org.ep4j.CombineOrder;
 import org.ep4j.LowLatencyCombine;
 import org.ep4j.LowLatencyCombineOptions;
@@ -23,6 +24,8 @@ import org.ep4j.engine.lowlatency.LowLatencyChecks;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.LowLatencyFormats;
 import org.ep4j.engine.lowlatency.OutputShape;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.ep4j.execution.DeviceStream;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.Tensor;
@@ -34,6 +37,9 @@ import org.ep4j.tensor.Tensor;
  */
 public final class LowLatency {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
+
+  /** No operation has this number. */
+  private static final long NOT_BY_CALLER = -1;
 
   private final CudaContext context;
   private final LowLatencyRegion part;
@@ -55,6 +61,9 @@ public final class LowLatency {
   private final boolean[] excluded;
   private final boolean[] noticed;
 
+  /** By rank, the number of the last operation when the caller masked it. */
+  private final long[] maskedAt;
+
   /** For each half the last combine that sent from its region. */
   private final LowLatencyCombineOperation[] lastUse = new LowLatencyCombineOperation[2];
 
@@ -75,6 +84,8 @@ public final class LowLatency {
     flights = new Flights(entry);
     excluded = new boolean[context.ranks];
     noticed = new boolean[context.ranks];
+    maskedAt = new long[context.ranks];
+    Arrays.fill(maskedAt, NOT_BY_CALLER);
     formats = new LowLatencyFormats(context.config.hidden());
     callShape = memory.shape();
     expertIds =
@@ -181,10 +192,14 @@ public final class LowLatency {
 
   /** Masks or admits one rank. */
   public void updateMask(int rank, boolean masked) {
-    context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
+    requireMasks();
     LowLatencyChecks.maskedRank(rank, context.rank, context.ranks, excluded);
     context.completion.awaitAll();
     context.completion.requireNotFenced("updateMask");
+    if (context.internode != null) {
+      updateMaskAcrossNodes(rank, masked);
+      return;
+    }
     part.mask(rank, masked);
     noticed[rank] = masked;
     if (!masked) {
@@ -192,16 +207,65 @@ public final class LowLatency {
     }
   }
 
+  /** Between nodes only buffers that mask by themselves have memory for late writers. */
+  public void requireMasks() {
+    if (!Limits.masking(context.config)) {
+      context.requireOneNode(
+          "the mask of low latency without LowLatencyConfig.masking", "set masking to true");
+    }
+  }
+
+  /** Words for a masked rank are not sent, so a rank that has missed some cannot continue. */
+  private void updateMaskAcrossNodes(int rank, boolean masked) {
+    long number = part.sent(context.rank);
+    if (!masked && part.isMasked(rank) && maskedAt[rank] != number) {
+      throw new IllegalUseException(
+          ErrorCode.OPERATIONS_MISSED,
+          "updateMask: rank "
+              + rank
+              + " is masked and may have missed low-latency operations, up to "
+              + number
+              + ": call cleanMask() on all ranks while none is inside an operation");
+    }
+    if (masked && !part.isMasked(rank)) {
+      maskedAt[rank] = number;
+    }
+    part.setMask(rank, masked);
+    noticed[rank] = masked;
+  }
+
+  /** Why masked ranks cannot be admitted now; empty if they can. */
+  public String refusesAdmission() {
+    return flights.awaitsHook()
+        ? "cleanMask: a low-latency operation is in flight: call its hook before"
+        : "";
+  }
+
+  /**
+   * Between nodes: admits all ranks but the missing ones; operations of all ranks continue after
+   * {@code last}. No kernel runs.
+   */
+  public void admit(boolean[] missing, long last) {
+    long own = part.sent(context.rank);
+    for (int r = 0; r < context.ranks; r++) {
+      boolean masked = excluded[r] || missing[r];
+      part.setMask(r, masked);
+      noticed[r] = masked;
+      maskedAt[r] = NOT_BY_CALLER;
+    }
+    flights.catchUp(last, own);
+    part.resumeAfter(last, context.stream);
+  }
+
   public boolean isMasked(int rank) {
     return excluded[rank] || part.isMasked(rank);
   }
 
   /**
-   * Admits all ranks except excluded ranks and, with masking, dead ranks and ranks that have
-   * closed.
+   * Admits all ranks of one node except excluded ranks and, with masking, dead ranks and ranks that
+   * have closed.
    */
   public void cleanMask() {
-    context.requireOneNode("the mask of low latency", CudaContext.ONE_NODE);
     context.completion.awaitAll();
     context.completion.requireNotFenced("cleanMask");
     for (int r = 0; r < context.ranks; r++) {

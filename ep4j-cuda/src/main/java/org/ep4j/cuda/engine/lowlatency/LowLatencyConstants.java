@@ -59,6 +59,8 @@ final class LowLatencyConstants {
       p.sourceBytes.set(layout.sourceBytes);
       p.packedOffset.set(layout.packed);
       p.unitsOffset.set(layout.units);
+      p.internodeAreaBytes.set(layout.internodeAreaBytes);
+      p.shareBytes.set(layout.shareBytes);
       p.puts.set(part.puts());
       p.internodeState.set(part.internodeState());
     }

@@ -30,6 +30,9 @@ public final class LowLatencyLayout {
   /** Blocks that publish one group each; more blocks share groups. */
   static final int UNITS = 32;
 
+  /** Commands of an operation for one rank besides those of rows: words, their marks, a grant. */
+  private static final int WORD_COMMANDS = 5;
+
   /** Bits of a grant below the number. */
   private static final int GRANT_AREA_BITS = 4;
 
@@ -96,6 +99,26 @@ public final class LowLatencyLayout {
   /** Distance from one area to the next. */
   final long areaBytes;
 
+  /** Several nodes: the same in internode parts, which have two areas. */
+  final long internodeAreaBytes;
+
+  /**
+   * Several nodes, if ranks can be masked: distance between the rows of two writers in an area of
+   * an internode part. A masked rank of another node cannot be fenced, so no other rank uses the
+   * rows that it may still write.
+   */
+  final long shareBytes;
+
+  /**
+   * Several nodes, if ranks can be masked: commands for one rank until it is masked. A rank that
+   * grants nothing gets two operations; each row is a command, and so are the marks of a token and
+   * the words of an operation.
+   */
+  public final int pendingCommands;
+
+  /** Several nodes: total size of an internode part. */
+  public final long internodeBytes;
+
   /** Bytes of an area's words and packed flags, which begin at {@link #headers}. */
   final long wordBytes;
 
@@ -115,6 +138,7 @@ public final class LowLatencyLayout {
           "dispatch large batches with the high-throughput operations");
     }
     long topK = config.topK();
+    long rowsOfToken = Math.min(topK, placement.maxLocalExperts());
     pieces = Math.ceilDiv(config.hidden(), PIECE);
     received = PAGE;
     headers = page(received + ranks * Long.BYTES);
@@ -136,7 +160,6 @@ public final class LowLatencyLayout {
       units = packed + tokens * Math.ceilDiv(pieces, 2) * UNIT;
       sourceBytes = units + (long) GROUPS * UNITS * Long.BYTES - headers;
       flags = headers + ranks * sourceBytes;
-      long rowsOfToken = Math.min(topK, placement.maxLocalExperts());
       halfBytes = sourceBytes + tokens * rowsOfToken * 2 * config.hidden();
     }
     stagingBytes = (ranks - 1) * 2 * halfBytes;
@@ -148,8 +171,15 @@ public final class LowLatencyLayout {
     wordBytes = rows - headers;
     long maxRows = llPackets ? choices : Math.max(ranks, choices);
     areaBytes = page(rows + tokens * maxRows * 2 * config.hidden()) - headers;
-    areas = Limits.masking(config) ? 4 : 2;
+    boolean masking = Limits.masking(config);
+    areas = masking ? 4 : 2;
     bytes = headers + areas * areaBytes;
+    boolean shares = masking && nodes.count() > 1;
+    shareBytes = shares ? tokens * topK * 2 * config.hidden() : 0;
+    internodeAreaBytes = shares ? page(rows + ranks * shareBytes) - headers : areaBytes;
+    pendingCommands =
+        shares ? Math.toIntExact(2 * (tokens * (rowsOfToken + 1) + WORD_COMMANDS)) : 0;
+    internodeBytes = nodes.count() == 1 ? 0 : headers + 2 * internodeAreaBytes;
   }
 
   /** Offset of rows without packed flags: if packed flags are off, rows use that space too. */

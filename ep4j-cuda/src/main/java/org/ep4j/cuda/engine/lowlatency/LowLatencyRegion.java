@@ -265,12 +265,17 @@ public final class LowLatencyRegion implements AutoCloseable {
     if (words.masked(peer) == masked) {
       return;
     }
-    words.setMasked(peer, masked);
-    write(masks.address() + (long) peer * Long.BYTES, masked ? 1 : 0);
+    setMask(peer, masked);
     if (!masked && peers.address(peer) != 0) {
       long grant = read(receivedBy(rank, memory.address()));
       publishReceived(peer, grant, read(memory.address() + LowLatencyLayout.RECEIVED));
     }
+  }
+
+  /** Masks or admits a peer that has missed nothing. */
+  void setMask(int peer, boolean masked) {
+    words.setMasked(peer, masked);
+    write(masks.address() + (long) peer * Long.BYTES, masked ? 1 : 0);
   }
 
   /** Number of the last operation that a rank has sent. */

@@ -25,9 +25,6 @@ final class Poller implements Runnable, CommandRing.Taker {
   /** Commands of a ring between checks of the other rings and of the wire. */
   private static final int BATCH = 256;
 
-  /** Queued commands of a lane before the ring waits. */
-  private static final int QUEUE = 256;
-
   /** Rounds without work before the thread yields its core. */
   private static final int SPINS = 4096;
 
@@ -75,6 +72,7 @@ final class Poller implements Runnable, CommandRing.Taker {
       RingMemory memory,
       List<CommandRing> rings,
       int core,
+      int maxQueued,
       long timeoutNanos) {
     this.wire = wire;
     this.progressContext = progressContext;
@@ -92,7 +90,10 @@ final class Poller implements Runnable, CommandRing.Taker {
     for (int peer = 0; peer < wire.size(); peer++) {
       for (int lane = 0; lane < lanesOfPeer && peer != wire.rank(); lane++) {
         LaneQueue queue =
-            new LaneQueue(wire.lane(peer, progressContext + lane * progressContexts), QUEUE);
+            new LaneQueue(
+                wire.lane(peer, progressContext + lane * progressContexts),
+                ProxyConfig.QUEUE,
+                maxQueued);
         queues[peer * lanesOfPeer + lane] = queue;
         all[count++] = queue;
       }

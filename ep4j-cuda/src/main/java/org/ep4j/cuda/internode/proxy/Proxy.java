@@ -199,7 +199,15 @@ public final class Proxy implements AutoCloseable {
       int core = config.cores().isEmpty() ? -1 : config.cores().get(thread);
       pollers.add(
           new Poller(
-              wire, thread, source, target, memory, rings, core, config.timeout().toNanos()));
+              wire,
+              thread,
+              source,
+              target,
+              memory,
+              rings,
+              core,
+              config.queue(),
+              config.timeout().toNanos()));
     }
     return pollers;
   }

@@ -14,6 +14,8 @@ import org.ep4j.error.InvalidArgumentException;
  * @param capacity commands per ring, a power of two, 64 to 65536
  * @param flushCounters words that count flushes
  * @param cores cores of the threads, one each; empty: the system chooses
+ * @param queue commands that may wait for a lane that accepts no work before the ring waits, at
+ *     least {@link #QUEUE}
  * @param timeout how long close waits for pending work
  */
 public record ProxyConfig(
@@ -22,6 +24,7 @@ public record ProxyConfig(
     int capacity,
     int flushCounters,
     List<Integer> cores,
+    int queue,
     Duration timeout) {
   /** Environment variable with the number of threads, 1 to {@link #MAX_THREADS}. */
   public static final String THREADS_VARIABLE = "EP4J_PROXY_THREADS";
@@ -37,6 +40,9 @@ public record ProxyConfig(
 
   /** Largest number of lanes of a thread to a rank, which commands can name. */
   public static final int MAX_LANES = 256;
+
+  /** Commands that may wait for a lane unless a caller needs more. */
+  public static final int QUEUE = 256;
 
   private static final int MAX_RINGS = 256;
   private static final int MIN_CAPACITY = 64;
@@ -68,7 +74,25 @@ public record ProxyConfig(
         "cores",
         cores,
         "a core for each of the " + threads + " threads, or none");
+    require(queue >= QUEUE, "queue", queue, "at least " + QUEUE);
     require(timeout.isPositive(), "timeout", timeout, "positive");
+  }
+
+  /** A configuration whose lanes have queues of the usual length. */
+  public ProxyConfig(
+      int threads,
+      int rings,
+      int capacity,
+      int flushCounters,
+      List<Integer> cores,
+      Duration timeout) {
+    this(threads, rings, capacity, flushCounters, cores, QUEUE, timeout);
+  }
+
+  /** The same with queues of at least {@code commands} commands. */
+  public ProxyConfig withQueue(int commands) {
+    return new ProxyConfig(
+        threads, rings, capacity, flushCounters, cores, Math.max(QUEUE, commands), timeout);
   }
 
   /** {@code threads} threads, two rings each of 2048 commands, not pinned. */

@@ -50,6 +50,12 @@
 // to its peers for another operation until the masked rank's `sent` shows that it has ended the
 // operations that belonged there, or until the host reports that it is dead and fenced
 // (protocol.cuh). So there are four areas if ranks can be masked; if all are in use, the operation fails.
+//
+// Internode, a masked rank cannot be fenced, and what it has given to a wire may arrive at any time.
+// So the internode part has two areas, and each writer has a share of their rows for itself: a late
+// writer changes only what it alone writes, which this rank does not read until all ranks begin
+// anew (org.ep4j.cuda.engine.Recovery). For the same reason a rank puts rows for each internode rank
+// from memory of that rank: the wire may read them late.
 #pragma once
 #include "common/kernel_lifecycle.cuh"
 #include "lowlatency/low_latency_group_sizes.cuh"
@@ -163,10 +169,16 @@ struct Operation {
     return is_internode(rank) ? internode_part : own;
   }
 
+  // Offset of this operation's area in every internode part.
+  __device__ __forceinline__ u64 internode_area() const { return (number & 1) * p.internode_area_bytes; }
+
   // The area of this rank that another rank writes into.
   __device__ __forceinline__ char* from(u32 rank) const {
-    return written_by(rank, own, p.internode_part + (own - p.own));
+    return written_by(rank, own, p.internode_part + internode_area());
   }
+
+  // Whether ranks of a node can be fenced (protocol.cuh); internode only where ranks can be masked.
+  __device__ __forceinline__ bool can_be_fenced() const { return !INTERNODE || p.masking; }
 
   __device__ __forceinline__ LowLatencyState* state() const { return (LowLatencyState*)p.own; }
 
@@ -209,6 +221,17 @@ struct Operation {
 
   __device__ __forceinline__ char* row(char* area, u64 slot) const {
     return area + p.rows_offset + slot * 2 * p.hidden;
+  }
+
+  // A row that `writer` writes for the other one of this rank and `peer`: at `slot` of all rows, or at
+  // `own_slot` of the writer's.
+  __device__ __forceinline__ char* row_of_slot(char* area, u32 peer, u32 writer, u64 slot, u64 own_slot) const {
+    if constexpr (INTERNODE) {
+      if (p.masking && is_internode(peer)) {
+        return area + p.rows_offset + writer * p.share_bytes + own_slot * 2 * p.hidden;
+      }
+    }
+    return row(area, slot);
   }
 
   // A token's slot, with one row a source and token.

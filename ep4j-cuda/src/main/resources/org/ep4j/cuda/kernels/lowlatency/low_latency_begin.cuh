@@ -22,6 +22,7 @@ __device__ __forceinline__ char* peer_area(const Operation& op, u32 r, u64 faile
   part = p.peers[r];
   if constexpr (PUTS) {
     if (op.is_internode(r)) {
+      part = p.masking && load_relaxed_system(&p.masks[r]) != 0 ? nullptr : part;
       bool space = part != nullptr && failed == 0 && (!(p.phases & SENDING) || await_grant(op, r));
       return space ? staging_area(op, r) : nullptr;
     }
@@ -33,6 +34,11 @@ __device__ __forceinline__ char* peer_area(const Operation& op, u32 r, u64 faile
     return nullptr;
   }
   bool space = !(p.phases & SENDING) || grant.number() + 2 >= op.number;
+  if constexpr (INTERNODE) {
+    if (op.is_internode(r)) {
+      return space || await_space(op, r, grant) ? part + op.internode_area() : nullptr;
+    }
+  }
   return space || await_space(op, r, grant) ? part + grant.area(op.number) * p.area_bytes : nullptr;
 }
 

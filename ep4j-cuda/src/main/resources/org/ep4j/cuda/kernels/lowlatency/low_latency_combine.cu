@@ -50,7 +50,9 @@ __device__ __forceinline__ void sum_choices(const Operation& op, char* const* ar
       flag = packed >> k & 1 ? FLAG_BIT : 0;
     }
     u32 lanes = __ballot_sync(0xffffffff, came && choice.kept);
-    const char* row = op.row(area, op.choice_slot(token, k));
+    u32 writer = choice_holder(choice.choice);
+    u64 slot = op.choice_slot(token, k);
+    const char* row = op.row_of_slot(area, writer, writer, slot, slot);
     if constexpr (RETURN_FORMAT == RETURN_LOGFMT) {
       u32 packed = __ballot_sync(0xffffffff, (flag & FLAG_BIT) != 0);
       add_logfmt(sums, lanes, packed, row, choice.weight, piece, (u32)p.hidden);
@@ -101,7 +103,7 @@ __device__ __forceinline__ void sum_partials(const Operation& op, char* const* a
     bool came = awaited && (op.uses_groups(r) ? await_group(op, r, token)
                                                : await_flag(op, flag_at, r, flag));
     u32 lanes = __ballot_sync(0xffffffff, came);
-    const char* row = op.row(area, op.token_slot(r, token));
+    const char* row = op.row_of_slot(area, r, r, op.token_slot(r, token), token);
     add_weighted<4>(sums, lanes, row, 1, first, (u32)p.hidden);
   }
 }

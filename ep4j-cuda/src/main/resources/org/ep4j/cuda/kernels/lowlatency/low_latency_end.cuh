@@ -51,7 +51,7 @@ __device__ __noinline__ u64 late_writer(const Operation& op, u64 operation) {
   const LowLatencyParameters& p = op.p;
   for (u64 r = 0; r < p.ranks; r++) {
     const char* part = p.peers[r];
-    if (part != nullptr && load_relaxed_system(&p.masks[r]) != 0 && operation <= p.acknowledged[r] + 2 &&
+    if (part != nullptr && !op.is_internode((u32)r) && load_relaxed_system(&p.masks[r]) != 0 && operation <= p.acknowledged[r] + 2 &&
         load_acquire_system(&p.host_gone[r]) == 0 &&
         load_acquire_system(&((const LowLatencyState*)part)->sent) < operation) {
       return r;
@@ -113,7 +113,8 @@ __device__ __forceinline__ void publish_received(const Operation& op, char* cons
   if constexpr (PUTS) {
     for (u32 first = 0; first < p.ranks; first += 32) {
       u32 r = first + lane_id();
-      bool mine = r < p.ranks && op.is_internode(r) && parts[r] != nullptr;
+      bool mine = r < p.ranks && op.is_internode(r) && parts[r] != nullptr &&
+                  (!p.masking || load_relaxed_system(&p.masks[r]) == 0);
       push_puts(op, mine, make_add(op, r, COUNTER_GRANTED, 1), r);
     }
   }
@@ -145,7 +146,7 @@ __device__ __forceinline__ void end_operation(const Operation& op, char* const* 
     state->received = op.number;
   }
   p.control->arrived = 0;
-  if (!INTERNODE) {
+  if (op.can_be_fenced()) {
     store_relaxed_system(&p.control->running, 0);
   }
   // A graph replays an old ticket: the word must not decrease.
@@ -175,14 +176,14 @@ __device__ __forceinline__ void finish(const Operation& op, char* const* parts) 
 // Reads the state of all ranks. False if an earlier operation has failed or this rank is fenced:
 // then the kernel has already ended. All threads.
 __device__ __forceinline__ bool begin(const Operation& op, char** areas, char** parts) {
-  // Across nodes no rank is fenced: survivors drop only whole nodes, which cannot reach their
-  // memory.
-  u64 why = INTERNODE ? load_relaxed_system(&op.p.control->failed) : exit_reason(op.p.control);
+  // Across nodes and without masks no rank is fenced: survivors drop only whole nodes, which cannot reach
+  // their memory.
+  u64 why = op.can_be_fenced() ? exit_reason(op.p.control) : load_relaxed_system(&op.p.control->failed);
   resolve_peers(op, why, areas, parts);
   if (!__syncthreads_or(why != 0)) {
     return true;
   }
-  if (!INTERNODE) {
+  if (op.can_be_fenced()) {
     report_fenced(op.wait);
     // A fenced rank acknowledges nothing.
     for (u32 r = threadIdx.x; r < op.p.ranks && is_fenced(op.wait); r += blockDim.x) {

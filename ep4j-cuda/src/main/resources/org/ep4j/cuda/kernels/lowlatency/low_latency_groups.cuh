@@ -186,8 +186,11 @@ __device__ __forceinline__ void publish_groups(const Operation& op, char* const*
         __threadfence_system();
       }
     }
-    for (u32 r = lane_id(); r < op.p.ranks; r += 32) {
-      if (areas[r] != nullptr) {
+    // A warp of this block whose wait was aborted has skipped rows.
+    bool complete = !aborted(op.wait);
+    for (u32 r = lane_id(); complete && r < op.p.ranks; r += 32) {
+      // The same for the rows of a rank that it has masked.
+      if (areas[r] != nullptr && (!op.p.masking || load_relaxed_system(&op.p.masks[r]) == 0)) {
         store_relaxed_system(unit_words(op, areas[r], (u32)op.p.rank, group) + unit, word);
       }
     }

@@ -55,7 +55,7 @@ __device__ __forceinline__ bool serves_rank(const Operation& op, u32 rank) {
 __device__ __forceinline__ bool await_words(const Operation& op, u32 s) {
   if constexpr (PUTS) {
     u64 seen = load_acquire_gpu(words_ready(op, s));
-    return await<WORD_FLAG>(op, words_ready(op, s), PHASE_COUNTS, s, op.number, seen);
+    return await<WORD_FLAG>(op, words_ready(op, s), PHASE_COUNTS | IN_OWN_PART, s, op.number, seen);
   } else {
     return true;
   }
@@ -140,5 +140,5 @@ __device__ __forceinline__ void relay_counters(const Operation& op, char* const*
 __device__ __forceinline__ bool await_group(const Operation& op, u32 s, u32 token) {
   const u64* at = group_word(op, op.own, s, token / tokens_of_group(op));
   u64 seen = poll_word<WORD_FLAG>(at);
-  return await<WORD_FLAG>(op, at, PHASE_ROWS, s, op.number, seen);
+  return await<WORD_FLAG>(op, at, PHASE_ROWS | IN_OWN_PART, s, op.number, seen);
 }

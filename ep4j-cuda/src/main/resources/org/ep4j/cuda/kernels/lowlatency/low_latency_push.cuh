@@ -88,7 +88,7 @@ __device__ __forceinline__ void push_choices(const Operation& op, char* area, co
     u32 lanes = __ballot_sync(0xffffffff, row_index != NO_ENTRY);
     const char* row = p.x + (u64)row_index * hidden * 2;
     u64 slot = op.choice_slot(item.token, k);
-    char* destination = put.begin() ? put.row(lanes) : op.row(area, slot);
+    char* destination = put.begin() ? put.row(lanes) : op.row_of_slot(area, item.source, (u32)p.rank, slot, slot);
     u32 packed = 0;
     if constexpr (RETURN_FORMAT == RETURN_LOGFMT) {
       packed = push_logfmt(lanes, row, destination, item.piece, hidden, deferred);
@@ -96,7 +96,7 @@ __device__ __forceinline__ void push_choices(const Operation& op, char* area, co
       push_pieces<ROWS_PUSHED>(lanes, row, destination, item.piece, hidden, deferred);
     }
     __syncwarp();
-    if (put.submit(lanes, slot)) {
+    if (put.submit(lanes, slot, slot)) {
       put.set_packed(first, packed);
     } else if (put.skips_flags()) {
       if (RETURN_FORMAT == RETURN_LOGFMT) {
@@ -133,7 +133,8 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
     bool weights_arrived = row_index == NO_ENTRY ||
                 await_value(op,
                             op.entries(op.own, item.source, item.token) + first + lane_id(),
-                            item.source, PHASE_COUNTS, bits, first == 0 ? item.weight : 0);
+                            item.source, PHASE_COUNTS | IN_OWN_PART, bits,
+                            first == 0 ? item.weight : 0);
     // An incomplete sum would be taken for a complete one.
     if (!__all_sync(0xffffffff, weights_arrived)) {
       return;
@@ -154,9 +155,11 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
   if (any) {
     ReturnPut<PUTS> put(op, item);
     u64 slot = op.token_slot((u32)p.rank, item.token);
-    sums.store(put.begin() ? put.row_of_token() : op.row(area, slot), item.piece * PIECE, hidden);
+    sums.store(put.begin() ? put.row_of_token()
+                           : op.row_of_slot(area, item.source, (u32)p.rank, slot, item.token),
+               item.piece * PIECE, hidden);
     __syncwarp();
-    if (!put.submit(1, slot) && !put.skips_flags() && lane_id() == 0) {
+    if (!put.submit(1, slot, item.token) && !put.skips_flags() && lane_id() == 0) {
       deferred.at = op.return_flags(area, item.token, item.piece) + p.rank;
       deferred.value = op.number;
     }
@@ -170,7 +173,8 @@ __device__ __forceinline__ void push_summed(const Operation& op, char* area, con
   u32 hidden = (u32)p.hidden;
   ReturnPut<PUTS> put(op, item);
   u64 slot = op.token_slot((u32)p.rank, item.token);
-  char* destination = put.begin() ? put.row_of_token() : op.row(area, slot);
+  char* destination = put.begin() ? put.row_of_token()
+                                  : op.row_of_slot(area, item.source, (u32)p.rank, slot, item.token);
   for (u32 first = 0; first < choices; first += 32) {
     u32 row_index = item.row_index_of(op, first, choices);
     u32 lanes = __ballot_sync(0xffffffff, row_index != NO_ENTRY);
@@ -185,7 +189,7 @@ __device__ __forceinline__ void push_summed(const Operation& op, char* area, con
     } else if (lanes != 0) {
       push_pieces<1>(lanes & -lanes, p.x + (u64)row_index * hidden * 2, destination, item.piece, hidden, deferred);
       __syncwarp();
-      if (!put.submit(1, slot) && !put.skips_flags() && lane_id() == 0) {
+      if (!put.submit(1, slot, item.token) && !put.skips_flags() && lane_id() == 0) {
         deferred.at = op.return_flags(area, item.token, item.piece) + p.rank;
         deferred.value = op.number;
       }

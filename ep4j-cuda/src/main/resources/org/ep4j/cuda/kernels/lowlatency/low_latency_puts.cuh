@@ -21,9 +21,10 @@
 // they are one put: header, counts, entries, and behind them weights.
 //
 // Shadows: for each internode rank two halves, by parity: the words of this rank as in a part, then
-// rows. Rows of a dispatch are the same for all ranks and are in the first shadow, by token. A half
-// may be overwritten once all internode ranks have received operation `number` - 2: then its puts
-// have completed.
+// rows. Rows of a dispatch are the same for all ranks and are in the first shadow, by token; with
+// masks they are in the shadow of each rank. A half may be overwritten once the internode ranks
+// that it has rows for have received operation `number` - 2: then its puts have completed. Puts to a masked
+// rank may be pending for as long as it is masked, and nothing writes its shadow.
 #pragma once
 #include "internode/internode.cuh"
 #include "lowlatency/low_latency_waits.cuh"
@@ -36,12 +37,16 @@ enum PutCounter { COUNTER_WORDS = 0, COUNTER_ROWS = 2, COUNTER_GRANTED = 4, COUN
 // Number of operations of the same parity up to this one.
 __device__ __forceinline__ u64 parity_count(const Operation& op) { return (op.number + 1) / 2; }
 
-// Whether a rank sends nothing more; the slow path of a wait.
+// Whether a rank sends nothing more, and so the wait must abort; the slow path of a wait.
 __device__ __noinline__ bool abort_if_lost(const Operation& op, u32 peer, u64 seen) {
   if (!is_peer_lost(op.p.puts->world->transport, peer)) {
     return false;
   }
-  fail_wait(op.wait, PHASE_ROWS, peer, 0, seen);
+  if (op.p.masking) {
+    mask_rank(op, peer);
+  } else {
+    fail_wait(op.wait, PHASE_ROWS, peer, 0, seen);
+  }
   return true;
 }
 
@@ -91,6 +96,11 @@ __device__ __forceinline__ char* staging_area(const Operation& op, u32 rank) {
          p.rank * p.source_bytes;
 }
 
+// The shadow that has the rows of a dispatch for `rank`.
+__device__ __forceinline__ u32 dispatch_shadow(const Operation& op, u32 rank) {
+  return op.p.masking ? op.internode_index(rank) : 0;
+}
+
 // Offset of a row in the shadow of the internode rank with this index.
 __device__ __forceinline__ u64 staging_row(const Operation& op, u32 number, u64 slot) {
   return half_of(op, number) + op.p.puts->rows_offset + slot * 2 * op.p.hidden;
@@ -115,7 +125,7 @@ __device__ __forceinline__ Command make_put(const Operation& op, u32 rank, u64 s
                                         u64 bytes, u32 counter) {
   const LowLatencyPuts& puts = *op.p.puts;
   u32 lane = global_warp() / (u32)puts.world->transport.rings.rings % (u32)puts.world->lanes;
-  u64 area = puts.target + (u64)(op.own - op.p.own);
+  u64 area = puts.target + op.internode_area();
   return put_command(rank, lane, puts.staging_source + source, area + target, bytes, counter);
 }
 
@@ -129,7 +139,9 @@ __device__ __forceinline__ Command make_add(const Operation& op, u32 rank, u32 w
 __device__ __forceinline__ void push_puts(const Operation& op, bool mine, Command command, u32 rank) {
   const InternodeTransport& transport = op.p.puts->world->transport;
   u32 ring = global_warp() % (u32)transport.rings.rings;
-  if (!submit(transport, ring, mine, command, op.wait.deadline) && mine) {
+  // With masks a wait for a late rank may have taken all the time before this push.
+  u64 deadline = op.wait.deadline + (op.p.masking ? op.p.timeout : 0);
+  if (!submit(transport, ring, mine, command, deadline) && mine) {
     fail_wait(op.wait, PHASE_ROOM, rank, 0, 0);
   }
 }

@@ -74,7 +74,7 @@ struct LocalRows {
     bool asks = k < sources.choices[source];
     const u64* at = op.entries(op.own, source, arrival.token) + k;
     u32 entry = NO_ENTRY;
-    bool there = !asks || await_value(op, at, source, PHASE_COUNTS, entry, arrival.entries[ROUND]);
+    bool there = !asks || await_value(op, at, source, PHASE_COUNTS | IN_OWN_PART, entry, arrival.entries[ROUND]);
     entry = asks && there ? entry : NO_ENTRY;
     local[ROUND] = entry >> 16;
     u32 group = RANK_MAJOR ? source : local[ROUND];
@@ -116,7 +116,7 @@ struct LocalRows {
     const u64* word = op.weights(op.own, source, token) + k;
     u32 weight = 0;
     if (here) {
-      await_value(op, word, source, PHASE_COUNTS, weight, poll_word<WORD_TAGGED>(word));
+      await_value(op, word, source, PHASE_COUNTS | IN_OWN_PART, weight, poll_word<WORD_TAGGED>(word));
     }
     return __uint_as_float(weight);
   }
@@ -186,7 +186,8 @@ struct ReceivedPiece {
 
   __device__ __forceinline__ void load(const Operation& op, const ArrivingPiece& arrival) {
     const LowLatencyParameters& p = op.p;
-    const char* from = op.row(op.from(arrival.source), op.token_slot(arrival.source, arrival.token));
+    u32 source = arrival.source;
+    const char* from = op.row_of_slot(op.from(source), source, source, op.token_slot(source, arrival.token), arrival.token);
     locate(p, arrival);
 #pragma unroll
     for (u32 i = 0; i < LOADS; i++) {

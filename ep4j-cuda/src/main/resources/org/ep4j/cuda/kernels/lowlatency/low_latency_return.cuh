@@ -34,14 +34,16 @@ struct ReturnPut<true> {
   __device__ __forceinline__ bool skips_flags() const { return false; }
   __device__ __forceinline__ void publish_packed(char*, u32, u32) const {}
 
-  // Puts the rows of `lanes` if rows are put; this lane's row goes to `slot` at the source.
-  __device__ __forceinline__ bool submit(u32 lanes, u64 slot) {
+  // Puts the rows of `lanes` if rows are put; this lane's row goes to `slot` at the source, or to `own_slot`
+  // of this rank's rows there.
+  __device__ __forceinline__ bool submit(u32 lanes, u64 slot, u64 own_slot) {
     if (!uses_puts) {
       return false;
     }
     if (item.piece + 1 == pieces_of(op.p)) {
+      const char* target = op.row_of_slot(nullptr, item.source, (u32)op.p.rank, slot, own_slot);
       put_rows(op, lanes >> lane_id() & 1, item.source, source(lanes),
-                (u64)(op.row(nullptr, slot) - (char*)nullptr), 2 * op.p.hidden);
+                (u64)(target - (const char*)nullptr), 2 * op.p.hidden);
     }
     before += __popc(lanes);
     return true;
@@ -87,7 +89,7 @@ struct ReturnPut<false> {
   __device__ __forceinline__ bool begin() const { return false; }
   __device__ __forceinline__ char* row(u32) const { return nullptr; }
   __device__ __forceinline__ char* row_of_token() const { return nullptr; }
-  __device__ __forceinline__ bool submit(u32, u64) const { return false; }
+  __device__ __forceinline__ bool submit(u32, u64, u64) const { return false; }
   __device__ __forceinline__ bool skips_flags() const { return op.uses_groups(item.source); }
   __device__ __forceinline__ void set_packed(u32, u32) {}
   __device__ __forceinline__ void end(char*, bool) const {}

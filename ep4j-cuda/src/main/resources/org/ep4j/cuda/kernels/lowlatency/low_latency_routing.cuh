@@ -85,7 +85,7 @@ __device__ __forceinline__ bool read_published(const Operation& op, u32 s, u64* 
       return await_words(op, s) && import_word(op, s, at, value, poll_word<WORD_TAGGED>(internode_word(op, s, at)));
     }
   }
-  return await_value(op, at, s, PHASE_COUNTS, value, poll_word<WORD_TAGGED>(at));
+  return await_value(op, at, s, PHASE_COUNTS | IN_OWN_PART, value, poll_word<WORD_TAGGED>(at));
 }
 
 // Reports a source that dispatches other rows: `blocks` a row, 0: unknown.

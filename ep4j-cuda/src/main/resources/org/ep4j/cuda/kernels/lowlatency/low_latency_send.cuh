@@ -101,19 +101,28 @@ __device__ __forceinline__ void put_token(const Operation& op, const Targets& ta
   if (!__any_sync(0xffffffff, mine[0] || mine[1])) {
     return;
   }
-  u64 source = staging_row(op, 0, token);
-  encoded.store(p.puts->staging + source, piece, p);
+  if (p.masking) {
+    targets.each([&](u32 r) {
+      if (op.is_internode(r)) {
+        encoded.store(p.puts->staging + staging_row(op, dispatch_shadow(op, r), token), piece, p);
+      }
+    });
+  } else {
+    encoded.store(p.puts->staging + staging_row(op, 0, token), piece, p);
+  }
   if (piece + 1 < pieces_of(p)) {
     return;
   }
   __syncwarp();
-  u64 target = (u64)(op.row(nullptr, op.token_slot((u32)p.rank, token)) - (char*)nullptr);
   // Not unrolled with a library, so that its calls are compiled once: values held across them need
   // registers.
 #pragma unroll (CALLS_LIBRARY ? 1 : 2)
   for (u32 i = 0; i < 2; i++) {
-    put_rows(op, i == 0 ? mine[0] : mine[1], i == 0 ? targets.rank[0] : targets.rank[1], source,
-              target, multiple_of_16(p.row_bytes + p.scale_bytes));
+    u32 rank = i == 0 ? targets.rank[0] : targets.rank[1];
+    u64 slot = op.token_slot((u32)p.rank, token);
+    u64 target = (u64)(op.row_of_slot(nullptr, rank, (u32)p.rank, slot, token) - (char*)nullptr);
+    put_rows(op, i == 0 ? mine[0] : mine[1], rank, staging_row(op, dispatch_shadow(op, rank), token), target,
+              multiple_of_16(p.row_bytes + p.scale_bytes));
   }
 }
 
@@ -141,7 +150,7 @@ __device__ __forceinline__ void send_rows(const Operation& op, const Sources& so
     } else {
       targets.each([&](u32 r) {
         if (!op.uses_puts(r)) {
-          encoded.store(op.row(sources.areas[r], slot), piece, p);
+          encoded.store(op.row_of_slot(sources.areas[r], r, (u32)p.rank, slot, token), piece, p);
         }
       });
     }

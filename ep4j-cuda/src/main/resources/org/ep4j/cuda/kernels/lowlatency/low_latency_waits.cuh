@@ -20,12 +20,27 @@ __device__ __noinline__ void mask_rank(const Operation& op, u32 peer) {
   __threadfence();
 }
 
+// Bit of a phase, internode: the wait is for a word in this rank's own part. A warp of this GPU brings it
+// there from where an internode rank has written it; MAPPED, the group words of all ranks.
+constexpr u64 IN_OWN_PART = INTERNODE ? 1 << 8 : 0;
+
+// With masks the warp that brings a word alone decides whether its writer is late: while that warp waited
+// for another rank, the word may have arrived.
+__device__ __forceinline__ bool is_relayed(const Operation& op, u64 phase, u32 writer) {
+  return INTERNODE && op.p.masking && (phase & IN_OWN_PART) != 0 &&
+         (op.is_internode(writer) || (MAPPED && phase == (PHASE_ROWS | IN_OWN_PART)));
+}
+
 // The slow path of a wait. Returns true when the wait must abort.
 __device__ __noinline__ bool should_abort_or_mask(const Operation& op, u32 polls, u64 phase, u32 peer,
                                       u64 expected, u64 seen) {
   const LowLatencyParameters& p = op.p;
   const WaitContext& w = op.wait;
-  if (!INTERNODE && is_fenced(w)) {
+  bool relayed = is_relayed(op, phase, peer);
+  if constexpr (INTERNODE) {
+    phase &= ~IN_OWN_PART;
+  }
+  if (op.can_be_fenced() && is_fenced(w)) {
     fail_wait(w, phase, peer, expected, seen);
     return true;
   }
@@ -37,6 +52,14 @@ __device__ __noinline__ bool should_abort_or_mask(const Operation& op, u32 polls
   if (ask && load_acquire_system(w.host_abort) != 0) {
     fail_wait(w, phase, peer, expected, seen);
     return true;
+  }
+  if (relayed) {
+    // Never reached while the relay works: it has masked the rank long before.
+    bool late = ask && nanoseconds() > w.deadline + p.timeout;
+    if (late) {
+      fail_wait(w, phase, peer, expected, seen);
+    }
+    return late;
   }
   if (nanoseconds() <= w.deadline && !(ask && load_acquire_system(&p.host_gone[peer]) != 0)) {
     return false;

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.List;
 import org.ep4j.config.BufferConfig;
+import org.ep4j.config.LowLatencyConfig;
 import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
@@ -72,6 +73,27 @@ class LowLatencyLayoutTest {
     assertThat(layout.sourceBytes % 16).isZero();
     assertThat(layout.flags).isEqualTo(layout.headers + 4 * layout.sourceBytes);
     assertThat(layout.headers + layout.wordBytes).isLessThanOrEqualTo(layout.rows);
+  }
+
+  @Test
+  void eachWriterOfAnotherNodeHasRowsOfItsOwnIfItCanBeMasked() {
+    BufferConfig config =
+        BufferConfig.builder()
+            .hidden(7168)
+            .topK(7)
+            .placement(ExpertPlacement.blocks(288, 4))
+            .lowLatency(LowLatencyConfig.builder().maxTokens(16).masking(true).build())
+            .ranksPerNode(2)
+            .build();
+    LowLatencyLayout layout = new LowLatencyLayout(config, Nodes.of(config));
+    long rows = 16L * 7 * 2 * 7168;
+    assertThat(layout.shareBytes).isEqualTo(rows);
+    assertThat(layout.headers + layout.internodeAreaBytes)
+        .isGreaterThanOrEqualTo(layout.rows + 4 * rows);
+    assertThat(layout.internodeBytes).isEqualTo(layout.headers + 2 * layout.internodeAreaBytes);
+    // A row for each choice of each token, its marks, and the words, of two operations.
+    assertThat(layout.pendingCommands).isGreaterThanOrEqualTo(2 * (16 * 8 + 4));
+    assertThat(layout(4, 16, 2).internodeBytes).isEqualTo(layout(4, 16, 2).bytes);
   }
 
   @Test

@@ -230,6 +230,31 @@ class ProxyTest {
         });
   }
 
+  /** The rings are empty then for commands to other ranks. */
+  @Test
+  void aLongQueueTakesAllThatIsPushedForAReceiverThatDoesNotPoll() {
+    onTwoRanks(
+        "tcp",
+        (wire, region, group) -> {
+          if (group.rank() == 0) {
+            fill(region);
+            try (Sender sender = new Sender(wire, region, config().withQueue(PUTS))) {
+              sender.put(0, PUTS);
+              for (HostProducer producer : sender.producers) {
+                sender.await(producer::tail, PUTS / sender.producers.length);
+              }
+              assertThat(sender.proxy.posted()).isLessThan(PUTS);
+              group.barrier(TIMEOUT);
+              sender.flushAndClose(region);
+            }
+          } else {
+            group.barrier(TIMEOUT);
+            receive(wire, region);
+          }
+          group.barrier(TIMEOUT);
+        });
+  }
+
   @Test
   void theNoticeThatARankHasClosedFollowsAllThatItHasPushed() {
     onTwoRanks(
