@@ -403,10 +403,10 @@ public interface ExpertBuffer extends AutoCloseable {
    * returned is lost, tensors of earlier results included. The addresses stay valid and read as
    * zeros. A lost rank that was only stopped keeps the old memory for itself.
    *
-   * <p>CUDA engine on several nodes: continues without nodes that are lost as a whole, on wires
-   * that stop the traffic of a lost node ({@code tcp}, {@code verbs}, {@code nccl}). The engine
-   * cannot continue if one of several ranks of a node is lost, or if a lane between live ranks has
-   * failed.
+   * <p>CUDA engine on several nodes: continues on wires that stop the traffic of a lost rank
+   * ({@code tcp}, {@code verbs}, {@code nccl}). The engine cannot continue if a node has lost one
+   * of several ranks and another one would have to exchange more tokens than high throughput has
+   * memory for, or if a lane between live ranks has failed.
    *
    * @throws UnsupportedOperationException if the engine cannot continue without a lost rank; open
    *     another buffer among the live ranks

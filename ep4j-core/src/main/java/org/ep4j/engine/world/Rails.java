@@ -74,6 +74,15 @@ public final class Rails {
     return there[place % there.length];
   }
 
+  /** Number of ranks of other nodes that send to the node of {@code rank} through that rank. */
+  public int senders(int rank) {
+    int senders = 0;
+    for (int partner : partners[rank]) {
+      senders += rail(partner, nodes.of(rank)) == rank ? 1 : 0;
+    }
+    return senders;
+  }
+
   /** Other nodes than that of {@code rank} with live ranks, ascending. */
   public int[] nodesBeside(int rank) {
     int[] found = new int[live.length];

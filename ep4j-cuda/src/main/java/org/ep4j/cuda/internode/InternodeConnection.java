@@ -29,6 +29,10 @@ public final class InternodeConnection implements AutoCloseable {
   private final int rank;
   private final InternodeLayout layout;
   private final int pendingCommands;
+
+  /** Whether ranks exchange tokens by rails: those of high throughput. */
+  private final boolean usesRails;
+
   private final int maxPartners;
   private final InternodeLink link;
   private final InternodeTable table;
@@ -47,6 +51,7 @@ public final class InternodeConnection implements AutoCloseable {
     rank = group.rank();
     layout = new InternodeLayout(group.size(), sizes);
     pendingCommands = sizes.pendingCommands();
+    usesRails = config.highThroughput().isPresent();
     Rails rails = new Rails(nodes, new boolean[group.size()]);
     maxPartners = maxPartners(rails, group.size());
     int partners = rails.partners(rank).length;
@@ -58,7 +63,10 @@ public final class InternodeConnection implements AutoCloseable {
               .world()
               .together(
                   "the table of the nodes",
-                  () -> owned.own(new InternodeTable(device, link, layout, nodes, rank, partners)));
+                  () ->
+                      owned.own(
+                          new InternodeTable(
+                              device, link, layout, nodes, rank, partners, usesRails)));
       complete = true;
     } finally {
       if (!complete) {
@@ -252,28 +260,19 @@ public final class InternodeConnection implements AutoCloseable {
 
   /**
    * Whether the connection supports the loss of these ranks; the same on all others. Transfers of a
-   * dead node must end, but a stopped process may resume. Rails keep their layout only if whole
-   * nodes are lost.
+   * dead rank must end, but a stopped process may resume. High throughput needs memory for the
+   * rails of the others; low latency has none.
    *
    * @return empty, or the reason why not
    */
   public String refusesLoss(boolean[] gone) {
     for (int r = 0; r < gone.length; r++) {
-      for (int other = 0; gone[r] && other < gone.length; other++) {
-        if (nodes.together(r, other) && !gone[other]) {
-          return "rank "
-              + r
-              + " is gone but rank "
-              + other
-              + " of its node is alive: only whole nodes can be excluded";
-        }
-      }
       String refused = gone[r] ? link.refusesLossOf(r) : "";
       if (!refused.isEmpty()) {
         return refused;
       }
     }
-    return "";
+    return usesRails ? RailRoom.refuses(nodes, gone) : "";
   }
 
   /** Number of the last {@link #quiesce} round; 0 for none. */

@@ -23,6 +23,8 @@ final class InternodeTable implements AutoCloseable {
   private final Nodes nodes;
   private final int rank;
 
+  private final boolean usesRails;
+
   /** Capacity in partners. */
   private final int maxPartners;
 
@@ -34,6 +36,7 @@ final class InternodeTable implements AutoCloseable {
    * Writes the table with all ranks.
    *
    * @param maxPartners largest number of partners
+   * @param usesRails whether ranks exchange tokens by rails; else this rank gets no partners
    */
   InternodeTable(
       CudaDevice device,
@@ -41,7 +44,9 @@ final class InternodeTable implements AutoCloseable {
       InternodeLayout layout,
       Nodes nodes,
       int rank,
-      int maxPartners) {
+      int maxPartners,
+      boolean usesRails) {
+    this.usesRails = usesRails;
     this.link = link;
     this.layout = layout;
     this.nodes = nodes;
@@ -64,12 +69,11 @@ final class InternodeTable implements AutoCloseable {
    * Resets the table to the state before the first transfer, with the current transport. No kernel
    * runs.
    *
-   * @param gone dead ranks; a node is lost as a whole, since otherwise the rails would differ from
-   *     the memory layout
+   * @param gone dead ranks; the rails of the others fit: see {@link RailRoom}
    */
   void write(boolean[] gone) {
     Rails rails = new Rails(nodes, gone);
-    int[] partners = rails.partners(rank);
+    int[] partners = usesRails ? rails.partners(rank) : new int[0];
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment image = arena.allocate(memory.bytes(), Long.BYTES);
       InternodeWorld world = new InternodeWorld();

@@ -261,9 +261,9 @@ final class KernelMistakes {
         new Mistake(
             "a fenced rank of a buffer of several nodes writes to ranks of its node",
             "low_latency_mapped_world",
-            "lowlatency/low_latency.cuh",
-            "return !INTERNODE || p.masking; }",
-            "return !INTERNODE; }",
+            "lowlatency/low_latency_end.cuh",
+            "u64 why = exit_reason(op.p.control);",
+            "u64 why = load_relaxed_system(&op.p.control->failed);",
             "a fenced rank writes"),
         new Mistake(
             "only as many ranks as a block has threads hear `done`",

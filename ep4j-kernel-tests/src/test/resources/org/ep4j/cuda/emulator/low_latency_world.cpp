@@ -166,11 +166,11 @@ void let_one_be_fenced(Machine& machine, LowLatencyCalls& calls, const World& wo
   about += ", fenced rank " + std::to_string(lost);
 }
 
-// Without masks: the other ranks have lost a rank, and fence it before they reset.
+// Without masks: the other ranks have lost a rank, and those of its node fence it before they reset.
 void let_one_be_fenced_at_reset(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
   u32 lost = random.below(world.ranks);
-  if (world.gone[lost] || world.ranks == 1) {
+  if (world.gone[lost] || !calls.can_be_fenced(lost)) {
     return;
   }
   about += ", fenced rank " + std::to_string(lost);
@@ -214,7 +214,7 @@ void low_latency_case(u64 seed) {
   }
   if (masking && !silent && machine.random.once_in(3)) {
     let_one_be_fenced(machine, calls, world);
-  } else if (!masking && !INTERNODE && machine.random.once_in(4)) {
+  } else if (!masking && !PUTS && machine.random.once_in(4)) {
     let_one_be_fenced_at_reset(machine, calls, world);
   }
   machine.run();

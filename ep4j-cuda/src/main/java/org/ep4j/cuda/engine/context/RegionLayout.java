@@ -1,6 +1,7 @@
 package org.ep4j.cuda.engine.context;
 
 import java.util.Objects;
+import java.util.stream.IntStream;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.Layout;
 import org.ep4j.cuda.internode.InternodeChunks;
@@ -176,13 +177,7 @@ public final class RegionLayout {
   /** Largest number of ranks of other nodes that send to a node through one of its ranks. */
   private static int maxSenders(Nodes nodes) {
     Rails rails = new Rails(nodes, new boolean[nodes.ranks()]);
-    int[] senders = new int[nodes.ranks()];
-    for (int rank = 0; rank < senders.length; rank++) {
-      for (int node : rails.nodesBeside(rank)) {
-        senders[rails.rail(rank, node)]++;
-      }
-    }
-    return java.util.Arrays.stream(senders).max().orElse(0);
+    return IntStream.range(0, nodes.ranks()).map(rails::senders).max().orElse(0);
   }
 
   /** Number of ranks of the largest node. */

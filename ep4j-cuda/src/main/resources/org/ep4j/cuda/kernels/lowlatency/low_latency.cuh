@@ -177,9 +177,6 @@ struct Operation {
     return written_by(rank, own, p.internode_part + internode_area());
   }
 
-  // Whether ranks of a node can be fenced (protocol.cuh); internode only where ranks can be masked.
-  __device__ __forceinline__ bool can_be_fenced() const { return !INTERNODE || p.masking; }
-
   __device__ __forceinline__ LowLatencyState* state() const { return (LowLatencyState*)p.own; }
 
   __device__ __forceinline__ u64* received(char* part, u32 by) const {

@@ -146,9 +146,7 @@ __device__ __forceinline__ void end_operation(const Operation& op, char* const* 
     state->received = op.number;
   }
   p.control->arrived = 0;
-  if (op.can_be_fenced()) {
-    store_relaxed_system(&p.control->running, 0);
-  }
+  store_relaxed_system(&p.control->running, 0);
   // A graph replays an old ticket: the word must not decrease.
   if (p.receipt.ticket > ticket) {
     p.control->ticket = p.receipt.ticket;
@@ -176,19 +174,15 @@ __device__ __forceinline__ void finish(const Operation& op, char* const* parts) 
 // Reads the state of all ranks. False if an earlier operation has failed or this rank is fenced:
 // then the kernel has already ended. All threads.
 __device__ __forceinline__ bool begin(const Operation& op, char** areas, char** parts) {
-  // Across nodes and without masks no rank is fenced: survivors drop only whole nodes, which cannot reach
-  // their memory.
-  u64 why = op.can_be_fenced() ? exit_reason(op.p.control) : load_relaxed_system(&op.p.control->failed);
+  u64 why = exit_reason(op.p.control);
   resolve_peers(op, why, areas, parts);
   if (!__syncthreads_or(why != 0)) {
     return true;
   }
-  if (op.can_be_fenced()) {
-    report_fenced(op.wait);
-    // A fenced rank acknowledges nothing.
-    for (u32 r = threadIdx.x; r < op.p.ranks && is_fenced(op.wait); r += blockDim.x) {
-      parts[r] = nullptr;
-    }
+  report_fenced(op.wait);
+  // A fenced rank acknowledges nothing.
+  for (u32 r = threadIdx.x; r < op.p.ranks && is_fenced(op.wait); r += blockDim.x) {
+    parts[r] = nullptr;
   }
   finish(op, parts);
   return false;

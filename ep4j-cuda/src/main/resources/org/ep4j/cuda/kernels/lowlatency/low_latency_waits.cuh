@@ -40,7 +40,7 @@ __device__ __noinline__ bool should_abort_or_mask(const Operation& op, u32 polls
   if constexpr (INTERNODE) {
     phase &= ~IN_OWN_PART;
   }
-  if (op.can_be_fenced() && is_fenced(w)) {
+  if (is_fenced(w)) {
     fail_wait(w, phase, peer, expected, seen);
     return true;
   }

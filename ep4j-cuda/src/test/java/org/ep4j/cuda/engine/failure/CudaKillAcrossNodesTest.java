@@ -32,7 +32,7 @@ class CudaKillAcrossNodesTest {
     }
   }
 
-  /** The two ranks continue as one node; without one of them, no rank continues. */
+  /** The two ranks continue as one node; without one of them, each is a node. */
   @Nested
   class OverAWire extends TwoAndOne {
     @Override
@@ -42,7 +42,7 @@ class CudaKillAcrossNodesTest {
 
     @Override
     protected Survivors goesOn() {
-      return Survivors.WITHOUT_WHOLE_NODES;
+      return Survivors.WITHOUT_ANY_RANK;
     }
 
     /** Each rank is killed once. */
@@ -58,6 +58,20 @@ class CudaKillAcrossNodesTest {
     @Override
     protected int ranksPerNode() {
       return 1;
+    }
+  }
+
+  /** Two nodes of two ranks: a rank alone on its node would need memory for two rails. */
+  @Nested
+  class OverAWireWithoutRoom extends OverAWire {
+    @Override
+    protected int ranks() {
+      return 4;
+    }
+
+    @Override
+    protected Survivors goesOn() {
+      return Survivors.WITHOUT_WHOLE_NODES;
     }
   }
 }
