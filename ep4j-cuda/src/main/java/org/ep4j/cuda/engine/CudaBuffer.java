@@ -274,10 +274,11 @@ final class CudaBuffer implements ExpertBuffer {
     enter();
     try {
       // Without low-latency operations only dead ranks are masked, permanently.
-      if (lowLatency != null && context.internode == null) {
+      InternodeConnection internode = context.internode;
+      if (lowLatency != null && internode == null) {
         lowLatency.cleanMask();
-      } else if (lowLatency != null) {
-        cleanMask(context.internode, lowLatency);
+      } else if (lowLatency != null && internode != null) {
+        cleanMask(internode, lowLatency);
       }
     } finally {
       leave();
