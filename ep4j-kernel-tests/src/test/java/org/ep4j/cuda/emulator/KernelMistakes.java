@@ -259,6 +259,14 @@ final class KernelMistakes {
             "bool relayed = false;",
             "mask"),
         new Mistake(
+            "a rank that the wire reports as lost ends an operation that could mask it",
+            "low_latency_puts_world",
+            40,
+            "lowlatency/low_latency_puts.cuh",
+            "  if (op.p.masking) {\n    mask_rank",
+            "  if (false) {\n    mask_rank",
+            "state 1"),
+        new Mistake(
             "a fenced rank of a buffer of several nodes writes to ranks of its node",
             "low_latency_mapped_world",
             "lowlatency/low_latency_end.cuh",

@@ -76,6 +76,13 @@ class LowLatencyCalls {
 #endif
   }
 
+  // The wire reports that a dead rank is lost.
+  void lose_wire(u32 r) {
+#if EP4J_INTERNODE == EP4J_INTERNODE_PUTS && EP4J_PUT_TRANSPORT != 2
+    wire->lose(r);
+#endif
+  }
+
   // Whether another rank can fence this one.
   bool can_be_fenced(u32 r) const { return std::count(node.begin(), node.end(), node[r]) > 1; }
 

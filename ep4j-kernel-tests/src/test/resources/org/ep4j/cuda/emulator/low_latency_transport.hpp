@@ -49,6 +49,8 @@ class LowLatencyTransport {
 
   void stop_with_ranks() { wire.stop_with_ranks(); }
 
+  void lose(u32 rank) { wire.lose(rank); }
+
  private:
   Memory& memory;
   CommandWire wire;

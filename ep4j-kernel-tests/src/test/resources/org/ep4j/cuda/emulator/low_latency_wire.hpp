@@ -37,6 +37,8 @@ class LatencyWire {
 
 #if EP4J_PUT_TRANSPORT != 2
   void stop_with_ranks() { transport.stop_with_ranks(); }
+
+  void lose(u32 rank) { transport.lose(rank); }
 #endif
 
  private:

@@ -112,6 +112,9 @@ void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world
       for (u32 s = 0; s < world.ranks; s++) {
         *(calls.host_gone[s] + r) = length == FOREVER && known;
       }
+      if (length == FOREVER && known) {
+        calls.lose_wire(r);
+      }
     });
   }
 }
