@@ -43,8 +43,6 @@ class HotPathTest {
           "runs while a buffer is opened",
           "org.ep4j.cuda.internode.proxy.ProxyConfig",
           "checks settings",
-          "org.ep4j.cuda.internode.LibraryLanes",
-          "runs while a buffer is opened",
           "org.ep4j.cuda.internode.RailRoom",
           "part of a recovery",
           "org.ep4j.cuda.driver.Launch",

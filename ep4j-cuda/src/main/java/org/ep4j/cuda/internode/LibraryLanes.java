@@ -51,8 +51,17 @@ record LibraryLanes(int count, boolean given) {
       if (count != first) {
         throw new ConfigurationMismatchException(
             ErrorCode.CONFIGURATION_MISMATCH,
-            "wire '%s' has %d lanes on rank 0 and %d on rank %d: set %s to the same value on all ranks, or unset it"
-                .formatted(WireName.BACKEND, first, count, r, WireEnvironment.LANES));
+            "wire '"
+                + WireName.BACKEND
+                + "' has "
+                + first
+                + " lanes on rank 0 and "
+                + count
+                + " on rank "
+                + r
+                + ": set "
+                + WireEnvironment.LANES
+                + " to the same value on all ranks, or unset it");
       }
       given |= other.getInt() != 0;
     }
