@@ -138,9 +138,14 @@ public final class Staging {
         && tensor.address() + tensor.byteSize() <= region + regionBytes;
   }
 
-  /** Address of the bytes, copied to {@code offset} of the private memory if necessary. */
+  /**
+   * Address of the bytes, copied to {@code offset} of the private memory if necessary. Never 0,
+   * which stands for an input that the operation does not have: a tensor without elements may lie
+   * at 0, and still says what arrives from other ranks.
+   */
   public long stable(Tensor tensor, long offset) {
-    return tensor.nativeHost() && !inRegion(tensor) ? tensor.address() : copied(tensor, offset);
+    boolean inPlace = tensor.nativeHost() && !inRegion(tensor) && tensor.address() != 0;
+    return inPlace ? tensor.address() : copied(tensor, offset);
   }
 
   /** Address of a copy of the bytes at {@code offset} of the private memory. */
