@@ -9,8 +9,9 @@ too large dispatches to these experts in place of its batch:
             dispatch(batch)                    dispatch(batch)
 
 The demand is a dispatch like others, so no rank waits longer than for a batch, nothing is lost, and the old buffer
-keeps its handles. A call that knows its counts looks at one number more. A call that does not wait for the counts,
-``num_worst_tokens`` on GPUs, cannot learn of a demand: there the larger batch is refused.
+keeps its handles. Ranks need no memory in common: between nodes the demand takes the wire. A call that knows its
+counts looks at one number more. A call that does not wait for the counts, ``num_worst_tokens`` on GPUs, cannot learn
+of a demand: there the larger batch is refused.
 """
 
 import dataclasses

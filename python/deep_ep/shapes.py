@@ -127,12 +127,26 @@ class Shapes:
         return shape
 
     def grow(self, shape: Shape, tokens: int) -> None:
-        """Opens a larger buffer in the place of one; collective. `tokens`: those of this rank's batch."""
+        """Opens a larger buffer in the place of one; collective. `tokens`: those of this rank's batch.
+
+        A failure leaves the present buffer in its place; the ranks have not sent their batches.
+        """
         key = next(key for key, opened in self._open.items() if opened is shape)
-        # At least twice as large: replaced buffers then take no more memory than the last one, however slowly they grow.
-        config = self._agreed(shape.buffer.config, max(tokens, 2 * shape.max_tokens))
+        try:
+            # At least twice as large: replaced buffers then take no more memory than the last one, however slowly they
+            # grow.
+            config = self._agreed(shape.buffer.config, max(tokens, 2 * shape.max_tokens))
+            self._keep(key, config, shape.demand)
+        except (ep4j.PeerLost, ep4j.PeerTimeout) as error:
+            raise type(error)(
+                f"{error}; a rank has more than the {shape.max_tokens} tokens that the buffer for"
+                f" hidden = {shape.buffer.config.hidden} takes, and only all ranks together open a larger one: after"
+                f" reset() pass at most {shape.max_tokens} tokens a rank, or make a new Buffer of the ranks that are"
+                " left. Nothing of the batch was sent",
+                error.code,
+                error.rank,
+            ) from error
         self._outgrown.append(shape)
-        self._keep(key, config, shape.demand)
 
     def low_latency(
         self,
