@@ -13,7 +13,6 @@ import java.util.List;
 import java.util.Optional;
 import java.util.function.Consumer;
 import org.ep4j.routing.Routing;
-import org.ep4j.tensor.Tensor;
 
 /** The experts of a layer: this rank's own ones, and the way to all others. */
 @SuppressWarnings("rawtypes") // signatures of Jlama
@@ -54,11 +53,11 @@ final class ExpertBlock implements FeedForward {
     exchange.exchange(new float[0], Routing.of(new int[0], new float[0], topK), this::apply);
   }
 
-  private void apply(int local, Tensor rows, Tensor results) {
-    try (AbstractTensor x = tensorOf(rows.toFloatArray(), Math.toIntExact(rows.size(0)));
+  private float[] apply(int local, float[] rows) {
+    try (AbstractTensor x = tensorOf(rows, rows.length / hidden);
         AbstractTensor quantized = model.quantized(x);
         AbstractTensor y = experts.get(local).forward(quantized, Optional.empty())) {
-      results.copyFrom(values(y));
+      return values(y);
     }
   }
 

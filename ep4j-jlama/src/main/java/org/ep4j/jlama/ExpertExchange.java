@@ -28,7 +28,7 @@ import org.ep4j.tensor.Tensor;
  * is one pass through all layers. Prompts come first: a rank that decodes has no tokens in a step
  * of prompts, so that the kind of operations that a token passes does not depend on other ranks.
  */
-final class ExpertExchange implements AutoCloseable {
+class ExpertExchange implements AutoCloseable {
   private static final CombineOptions WEIGHTED =
       CombineOptions.builder()
           .applyWeights(true)
@@ -52,41 +52,50 @@ final class ExpertExchange implements AutoCloseable {
 
   private Phase phase = Phase.SERVE;
 
-  /** Results of a local expert for the rows that it received. */
+  /** Results of a local expert for the rows that it received, [rows, hidden] both. */
   @FunctionalInterface
   interface Experts {
-    void apply(int local, Tensor rows, Tensor results);
+    float[] apply(int local, float[] rows);
   }
 
-  private ExpertExchange(
-      Group group, ExpertPlacement placement, ExpertBuffer buffer, Duration timeout) {
+  /**
+   * @param buffer with a configuration of {@link #config}; this exchange closes it
+   */
+  ExpertExchange(Group group, ExpertPlacement placement, ExpertBuffer buffer) {
     this.group = group;
     this.live = group;
     this.placement = placement;
     this.buffer = buffer;
-    this.timeout = timeout;
+    this.timeout = buffer.config().timeout();
   }
 
   static ExpertExchange open(Group group, MixtralConfig model, Duration timeout) {
-    ExpertPlacement placement = ExpertPlacement.blocks(model.numberOfExperts, group.size());
+    ExpertPlacement placement = placement(model, group.size());
+    BufferConfig config = config(model, placement, timeout);
+    return new ExpertExchange(group, placement, ExpertBuffer.open(group, config));
+  }
+
+  static ExpertPlacement placement(MixtralConfig model, int ranks) {
+    return ExpertPlacement.blocks(model.numberOfExperts, ranks);
+  }
+
+  static BufferConfig config(MixtralConfig model, ExpertPlacement placement, Duration timeout) {
     // Jlama passes a longer prompt in batches of this size.
     int batch = Integer.getInteger("jlama.max_batch_size", 256);
-    BufferConfig config =
-        BufferConfig.builder()
-            .engine(EngineName.HOST)
-            .hidden(model.embeddingLength)
-            .topK(model.numberOfExpertsPerToken)
-            .placement(placement)
-            .highThroughput(
-                HighThroughputConfig.builder()
-                    .maxTokens(batch)
-                    .rowDType(DType.FP32)
-                    .layouts(Layout.EXPERT_MAJOR)
-                    .build())
-            .lowLatency(LowLatencyConfig.builder().maxTokens(1).masking(true).build())
-            .timeout(timeout)
-            .build();
-    return new ExpertExchange(group, placement, ExpertBuffer.open(group, config), timeout);
+    return BufferConfig.builder()
+        .engine(EngineName.HOST)
+        .hidden(model.embeddingLength)
+        .topK(model.numberOfExpertsPerToken)
+        .placement(placement)
+        .highThroughput(
+            HighThroughputConfig.builder()
+                .maxTokens(batch)
+                .rowDType(DType.FP32)
+                .layouts(Layout.EXPERT_MAJOR)
+                .build())
+        .lowLatency(LowLatencyConfig.builder().maxTokens(1).masking(true).build())
+        .timeout(timeout)
+        .build();
   }
 
   /** The experts of this rank, by local index. */
@@ -149,7 +158,8 @@ final class ExpertExchange implements AutoCloseable {
       long from = starts.getLong(local);
       long to = from + counts.getLong(local);
       if (from < to) {
-        experts.apply(local, received.x().rows(from, to), results.rows(from, to));
+        float[] rows = received.x().rows(from, to).toFloatArray();
+        results.rows(from, to).copyFrom(experts.apply(local, rows));
       }
     }
     try (DispatchHandle handle = received.handle()) {
@@ -168,7 +178,8 @@ final class ExpertExchange implements AutoCloseable {
       long from = local * space;
       long to = from + received.counts().getInt(local);
       if (from < to) {
-        experts.apply(local, rows.rows(from, to), flat.rows(from, to));
+        float[] values = rows.rows(from, to).toFloatArray();
+        flat.rows(from, to).copyFrom(experts.apply(local, values));
       }
     }
     return buffer.lowLatencyCombine(results, routing, received.handle(), RETURN).x().toFloatArray();

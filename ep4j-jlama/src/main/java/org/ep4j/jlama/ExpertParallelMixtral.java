@@ -72,7 +72,11 @@ public final class ExpertParallelMixtral extends MixtralModel {
 
   static ExpertParallelMixtral load(Checkpoint checkpoint, Group group, Duration timeout) {
     checkpoint.check();
-    ExpertExchange exchange = ExpertExchange.open(group, checkpoint.config(), timeout);
+    return load(checkpoint, ExpertExchange.open(group, checkpoint.config(), timeout));
+  }
+
+  /** The model closes the exchange, also if this method fails. */
+  static ExpertParallelMixtral load(Checkpoint checkpoint, ExpertExchange exchange) {
     try {
       return new ExpertParallelMixtral(checkpoint, exchange);
     } catch (RuntimeException | Error e) {

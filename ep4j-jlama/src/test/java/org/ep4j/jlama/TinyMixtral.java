@@ -1,15 +1,22 @@
 package org.ep4j.jlama;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
+import static java.nio.file.StandardOpenOption.CREATE;
+import static java.nio.file.StandardOpenOption.TRUNCATE_EXISTING;
+import static java.nio.file.StandardOpenOption.WRITE;
 
+import com.github.tjake.jlama.safetensors.DType;
+import com.github.tjake.jlama.safetensors.SafeTensorSupport;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Random;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -48,6 +55,11 @@ record TinyMixtral(
 
   static TinyMixtral random(long seed) {
     return random(seed, 128, 96, 4, 2, 2, 4, 2);
+  }
+
+  /** The proportions of Mixtral 8x7B, a quarter of its hidden size, and four layers: 1.5 GB. */
+  static TinyMixtral larger(long seed) {
+    return random(seed, 1024, 3584, 16, 4, 4, 8, 2);
   }
 
   static TinyMixtral random(
@@ -128,6 +140,15 @@ record TinyMixtral(
     writeWeights(directory);
   }
 
+  /** Writes the files as Jlama quantizes them, into a directory that does not exist yet. */
+  void writeQuantized(DType weights, Path directory) throws IOException {
+    Path plain = directory.resolveSibling(directory.getFileName() + ".plain");
+    write(Files.createDirectories(plain));
+    Files.writeString(plain.resolve("README.md"), "Random weights"); // Jlama copies it
+    SafeTensorSupport.quantizeModel(
+        plain, weights, new String[0], new String[0], Optional.of(directory));
+  }
+
   String config(String type) {
     return """
     {"model_type": "%s", "max_position_embeddings": %d, "hidden_size": %d,
@@ -196,19 +217,26 @@ record TinyMixtral(
     header.append('}');
     header.append(" ".repeat((8 - header.length() % 8) % 8));
     byte[] text = header.toString().getBytes(UTF_8);
-    ByteBuffer file =
-        ByteBuffer.allocate(Math.toIntExact(8 + text.length + offset))
-            .order(ByteOrder.LITTLE_ENDIAN)
-            .putLong(text.length)
-            .put(text);
-    weights
-        .values()
-        .forEach(
-            values -> {
-              for (float value : values) {
-                file.putFloat(value);
-              }
-            });
-    Files.write(directory.resolve("model.safetensors"), file.array());
+    try (FileChannel file =
+        FileChannel.open(
+            directory.resolve("model.safetensors"), CREATE, TRUNCATE_EXISTING, WRITE)) {
+      write(file, littleEndian(8 + text.length).putLong(text.length).put(text));
+      for (float[] values : weights.values()) {
+        ByteBuffer bytes = littleEndian(4 * values.length);
+        bytes.asFloatBuffer().put(values);
+        write(file, bytes.position(bytes.capacity()));
+      }
+    }
+  }
+
+  private static ByteBuffer littleEndian(int bytes) {
+    return ByteBuffer.allocate(bytes).order(ByteOrder.LITTLE_ENDIAN);
+  }
+
+  private static void write(FileChannel file, ByteBuffer bytes) throws IOException {
+    bytes.flip();
+    while (bytes.hasRemaining()) {
+      file.write(bytes);
+    }
   }
 }
