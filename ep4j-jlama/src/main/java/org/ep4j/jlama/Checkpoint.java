@@ -84,7 +84,8 @@ record Checkpoint(MixtralConfig config, WeightLoader weights, Tokenizer tokenize
     expected.forEach(
         (name, shape) -> {
           TensorInfo info = found.get(name);
-          if (info != null && !Arrays.equals(info.shape, shape)) {
+          if (info != null
+              && !Arrays.equals(withoutSingleRow(info.shape), withoutSingleRow(shape))) {
             throw new InvalidArgumentException(
                 ErrorCode.CHECKPOINT_SHAPE,
                 name,
@@ -93,6 +94,11 @@ record Checkpoint(MixtralConfig config, WeightLoader weights, Tokenizer tokenize
                 "use the config.json of these weights");
           }
         });
+  }
+
+  /** Jlama writes a vector as a matrix of one row when it quantizes a checkpoint. */
+  private static int[] withoutSingleRow(int[] shape) {
+    return shape.length == 2 && shape[0] == 1 ? new int[] {shape[1]} : shape;
   }
 
   private InvalidArgumentException tensorsDiffer(String how, Collection<String> names) {

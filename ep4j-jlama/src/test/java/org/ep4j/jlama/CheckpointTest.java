@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import static org.assertj.core.api.Assertions.within;
 
+import com.github.tjake.jlama.safetensors.DType;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -16,7 +17,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Bad checkpoints are refused before a rank waits for another one. */
+/** Which checkpoints are read; others are refused before a rank waits for another one. */
 class CheckpointTest {
   private static final String EXPERT = "model.layers.1.block_sparse_moe.experts.3.w2.weight";
 
@@ -85,6 +86,33 @@ class CheckpointTest {
       var logits = Decoder.run(loaded, List.of(1, 5), 1).logits().getFirst();
       for (int token = 0; token < expected.length; token++) {
         assertThat((double) logits.get(token)).isCloseTo(expected[token], within(1e-5));
+      }
+    }
+  }
+
+  /** Four bits a weight: the truth computes with the weights that the files have. */
+  @Test
+  void aCheckpointThatJlamaQuantizedIsRead() throws IOException {
+    Path quantized = directory.resolve("quantized");
+    model.writeQuantized(DType.Q4, quantized);
+    Checkpoint checkpoint = Checkpoint.open(quantized);
+    model.shapes().forEach((name, shape) -> read(checkpoint, name, model.weight(name), shape));
+    double[] expected = PlainMixtral.exact(model).logits(List.of(1, 5));
+    Group group = Group.inProcess(1).getFirst();
+    try (group;
+        var loaded = ExpertParallelMixtral.load(quantized, group, Duration.ofSeconds(30))) {
+      var logits = Decoder.run(loaded, List.of(1, 5), 1).logits().getFirst();
+      for (int token = 0; token < expected.length; token++) {
+        assertThat((double) logits.get(token)).isCloseTo(expected[token], within(1e-5));
+      }
+    }
+  }
+
+  private static void read(Checkpoint checkpoint, String name, float[] values, long[] shape) {
+    int columns = (int) shape[shape.length - 1];
+    try (var tensor = checkpoint.weights().load(name)) {
+      for (int i = 0; i < values.length; i++) {
+        values[i] = tensor.get(i / columns, i % columns);
       }
     }
   }
