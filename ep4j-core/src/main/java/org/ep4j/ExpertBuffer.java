@@ -406,7 +406,8 @@ public interface ExpertBuffer extends AutoCloseable {
    * <p>CUDA engine on several nodes: continues on wires that stop the traffic of a lost rank
    * ({@code tcp}, {@code verbs}, {@code nccl}). The engine cannot continue if a node has lost one
    * of several ranks and another one would have to exchange more tokens than high throughput has
-   * memory for, or if a lane between live ranks has failed.
+   * memory for ({@link HighThroughputConfig#lostRanks} reserves it), or if a lane between live
+   * ranks has failed.
    *
    * @throws UnsupportedOperationException if the engine cannot continue without a lost rank; open
    *     another buffer among the live ranks

@@ -17,7 +17,7 @@ import org.ep4j.group.Group;
  * ranks. Writes its events to standard output. Arguments: engine, whether it has low-latency
  * operations, and after which losses buffers continue ({@link KillKit.Survivors}); after other
  * losses the remaining ranks get an error and open another buffer, with the backend and the wire of
- * the next two arguments; then {@link NodeArguments}.
+ * the next two arguments; then the setting {@code lostRanks}, and {@link NodeArguments}.
  */
 final class KillJob implements RankJob {
   static final String JOINED = "kill job: joined";
@@ -39,9 +39,15 @@ final class KillJob implements RankJob {
   public void run(Group group, List<String> arguments) {
     System.out.println(JOINED);
     NodeArguments nodes = NodeArguments.of(arguments);
-    BufferConfig config =
+    BufferConfig shape =
         VerifiedRound.shape(
                 nodes.apply(BufferConfig.builder()), Boolean.parseBoolean(arguments.get(1)))
+            .build();
+    int lostRanks = Integer.parseInt(arguments.get(5));
+    BufferConfig config =
+        shape.toBuilder()
+            .highThroughput(
+                shape.highThroughput().orElseThrow().toBuilder().lostRanks(lostRanks).build())
             .timeout(TIMEOUT)
             .engine(arguments.getFirst())
             .build();

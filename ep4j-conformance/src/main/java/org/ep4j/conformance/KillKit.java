@@ -92,6 +92,11 @@ public abstract class KillKit {
     return Survivors.WITHOUT_ANY_RANK;
   }
 
+  /** As {@link org.ep4j.config.HighThroughputConfig#lostRanks}; default 0. */
+  protected int lostRanks() {
+    return 0;
+  }
+
   /** Backend of the buffer that the remaining ranks open; {@code auto} (default): unchanged. */
   protected String nextBackend() {
     return BackendName.AUTO;
@@ -119,7 +124,13 @@ public abstract class KillKit {
 
   private List<String> arguments() {
     List<String> own =
-        List.of(engine(), String.valueOf(lowLatency()), goesOn().name(), nextBackend(), nextWire());
+        List.of(
+            engine(),
+            String.valueOf(lowLatency()),
+            goesOn().name(),
+            nextBackend(),
+            nextWire(),
+            String.valueOf(lostRanks()));
     return new NodeArguments(ranksPerNode(), wire()).behind(own);
   }
 

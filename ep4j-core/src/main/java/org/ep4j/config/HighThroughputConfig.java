@@ -26,6 +26,7 @@ public final class HighThroughputConfig {
   private final long maxReceiveRows;
   private final int expertAlignment;
   private final boolean combineInPlace;
+  private final int lostRanks;
 
   private HighThroughputConfig(Builder b) {
     maxTokens = b.maxTokens;
@@ -34,6 +35,7 @@ public final class HighThroughputConfig {
     maxReceiveRows = b.maxReceiveRows;
     expertAlignment = b.expertAlignment;
     combineInPlace = b.combineInPlace;
+    lostRanks = b.lostRanks;
     BufferConfig.check(
         ErrorCode.TOKEN_LIMIT,
         maxTokens >= 1,
@@ -59,6 +61,13 @@ public final class HighThroughputConfig {
         expertAlignment,
         ">= 1",
         "use 1 for no alignment");
+    BufferConfig.check(
+        ErrorCode.BUFFER_SETTING,
+        lostRanks >= 0,
+        "highThroughput.lostRanks",
+        lostRanks,
+        ">= 0",
+        "use 0 for no memory beyond that of all ranks");
   }
 
   /** At most {@code maxTokens} tokens per rank, otherwise the defaults: FLAT dispatches alone. */
@@ -80,6 +89,7 @@ public final class HighThroughputConfig {
     b.maxReceiveRows = maxReceiveRows;
     b.expertAlignment = expertAlignment;
     b.combineInPlace = combineInPlace;
+    b.lostRanks = lostRanks;
     return b;
   }
 
@@ -137,6 +147,21 @@ public final class HighThroughputConfig {
     return combineInPlace;
   }
 
+  /**
+   * Ranks of each node that may be lost while {@link ExpertBuffer#reset} continues; default 0. For
+   * GPUs of several nodes: the ranks that a node has left take over the exchange with other nodes
+   * of those that it has lost, and need memory for it, which is reserved when the buffer opens.
+   * Without that memory {@code reset()} refuses with {@link ErrorCode#RESET_UNSUPPORTED} where a
+   * rank would exchange tokens with more ranks than before, as always between nodes of one size.
+   * Nodes that are lost as a whole need none.
+   *
+   * <p>At most one less than the ranks of the smallest node, on one node less than all ranks. The
+   * host engine continues after any loss and ignores the setting.
+   */
+  public int lostRanks() {
+    return lostRanks;
+  }
+
   @Override
   public boolean equals(Object other) {
     return other instanceof HighThroughputConfig c
@@ -145,13 +170,14 @@ public final class HighThroughputConfig {
         && layouts.equals(c.layouts)
         && maxReceiveRows == c.maxReceiveRows
         && expertAlignment == c.expertAlignment
-        && combineInPlace == c.combineInPlace;
+        && combineInPlace == c.combineInPlace
+        && lostRanks == c.lostRanks;
   }
 
   @Override
   public int hashCode() {
     return Objects.hash(
-        maxTokens, rowDType, layouts, maxReceiveRows, expertAlignment, combineInPlace);
+        maxTokens, rowDType, layouts, maxReceiveRows, expertAlignment, combineInPlace, lostRanks);
   }
 
   @Override
@@ -168,6 +194,8 @@ public final class HighThroughputConfig {
         + expertAlignment
         + ", combineInPlace="
         + combineInPlace
+        + ", lostRanks="
+        + lostRanks
         + "]";
   }
 
@@ -179,6 +207,7 @@ public final class HighThroughputConfig {
     private long maxReceiveRows;
     private int expertAlignment = 128;
     private boolean combineInPlace;
+    private int lostRanks;
 
     private Builder() {}
 
@@ -240,6 +269,12 @@ public final class HighThroughputConfig {
     /** Whether {@link Dispatch#combineInput} is the memory of the received rows. */
     public Builder combineInPlace(boolean value) {
       combineInPlace = value;
+      return this;
+    }
+
+    /** Ranks of each node that may be lost while {@link ExpertBuffer#reset} continues. */
+    public Builder lostRanks(int value) {
+      lostRanks = value;
       return this;
     }
 

@@ -16,6 +16,8 @@ public final class Limits {
 
   public static final String LOW_LATENCY_TOKENS = "lowLatency.maxTokens";
 
+  public static final String LOST_RANKS = "highThroughput.lostRanks";
+
   private Limits() {}
 
   /** Tokens of a rank in one high-throughput dispatch; 0 without these operations. */
@@ -55,6 +57,11 @@ public final class Limits {
    */
   private static boolean holdFewRows(BufferConfig config) {
     return config.topK() <= Objects.requireNonNull(config.placement(), "settled placement").ranks();
+  }
+
+  /** Ranks of a node whose loss high throughput has memory for; 0 without these operations. */
+  public static int lostRanks(BufferConfig config) {
+    return config.highThroughput().isPresent() ? config.highThroughput().get().lostRanks() : 0;
   }
 
   /** Tokens of a rank in low-latency operations; 0 without these operations. */

@@ -886,8 +886,10 @@ public enum ErrorCode {
 
   RESET_UNSUPPORTED(
       2605,
-      "The transport between nodes does not support a reset without these ranks.",
-      "Close the buffer on all live ranks and open another one among them."),
+      "The connection between nodes does not support a reset without these ranks.",
+      "Close the buffer on all live ranks and open another one among them. If the message names the"
+          + " setting highThroughput.lostRanks, a buffer opened with the number that it gives"
+          + " continues after such a loss."),
 
   NCCL_WINDOW_MAPPED(
       2606, "The window of an NCCL region is registered already.", "Map the region once."),

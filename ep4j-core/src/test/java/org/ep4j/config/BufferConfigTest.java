@@ -47,6 +47,7 @@ class BufferConfigTest {
     assertThat(defaults.layouts()).containsExactly(Layout.FLAT);
     assertThat(defaults.maxReceiveRows()).isEmpty();
     assertThat(defaults.expertAlignment()).isEqualTo(128);
+    assertThat(defaults.lostRanks()).isZero();
     assertThat(LowLatencyConfig.of(4).masking()).isFalse();
   }
 
@@ -61,6 +62,7 @@ class BufferConfigTest {
                     .layouts(Layout.EXPERT_MAJOR)
                     .maxReceiveRows(99)
                     .expertAlignment(16)
+                    .lostRanks(3)
                     .build())
             .lowLatency(LowLatencyConfig.builder().maxTokens(4).masking(true).build())
             .timeout(Duration.ofSeconds(3))
@@ -77,11 +79,13 @@ class BufferConfigTest {
         .contains(
             "HighThroughputConfig[maxTokens=8, rowDType=FP32, layouts=[EXPERT_MAJOR]",
             "maxReceiveRows=99")
-        .contains("expertAlignment=16", "LowLatencyConfig[maxTokens=4, masking=true]")
+        .contains(
+            "expertAlignment=16", "lostRanks=3", "LowLatencyConfig[maxTokens=4, masking=true]")
         .contains("parallelism=7", "engine=host", "ranksPerNode=2", "wire=tcp", "backend=nccl");
     HighThroughputConfig part = config.highThroughput().orElseThrow();
     assertThat(part.toBuilder().build()).isEqualTo(part).hasSameHashCodeAs(part);
     assertThat(part.toBuilder().maxReceiveRows(98).build()).isNotEqualTo(part);
+    assertThat(part.toBuilder().lostRanks(2).build()).isNotEqualTo(part);
     LowLatencyConfig latency = config.lowLatency().orElseThrow();
     assertThat(latency.toBuilder().build()).isEqualTo(latency).hasSameHashCodeAs(latency);
     assertThat(latency.toBuilder().masking(false).build()).isNotEqualTo(latency);
@@ -101,6 +105,8 @@ class BufferConfigTest {
         ErrorCode.BUFFER_SETTING,
         "highThroughput.layouts",
         () -> limits().layouts(Layout.FLAT, Layout.RANK_MAJOR));
+    refused(
+        ErrorCode.BUFFER_SETTING, "highThroughput.lostRanks", () -> limits().lostRanks(-1).build());
     refused(
         ErrorCode.EXPERT_ALIGNMENT,
         "highThroughput.expertAlignment",

@@ -128,6 +128,7 @@ public final class ConfigAgreement {
       {"highThroughput.maxReceiveRows", highThroughput(config, ConfigAgreement::rows)},
       {"highThroughput.expertAlignment", highThroughput(config, c -> c.expertAlignment())},
       {"highThroughput.combineInPlace", highThroughput(config, c -> c.combineInPlace())},
+      {"highThroughput.lostRanks", highThroughput(config, c -> c.lostRanks())},
       {"lowLatency.maxTokens", lowLatency(config, c -> c.maxTokens())},
       {"lowLatency.masking", lowLatency(config, c -> c.masking())},
       {"timeout", config.timeout().toString()},

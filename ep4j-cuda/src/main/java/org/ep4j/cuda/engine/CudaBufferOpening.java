@@ -147,6 +147,8 @@ final class CudaBufferOpening implements AutoCloseable {
       Nodes nodes,
       Participants participants,
       RejoinSteps rejoin) {
+    // Refuses what no rank can open, before any of them waits for another.
+    RegionLayout layout = new RegionLayout(wanted, nodes);
     boolean again = participants.isNew(participants.rank());
     Duration timeout = wanted.timeout();
     OpeningSteps steps = new OpeningSteps(participants, timeout);
@@ -169,7 +171,6 @@ final class CudaBufferOpening implements AutoCloseable {
     rejoin.meet();
     Backend backend = own(Backends.open(wanted.backend(), participants, device, timeout));
     requireReadmission(backend, again);
-    RegionLayout layout = new RegionLayout(wanted, nodes);
     InternodeConnection internode =
         one ? null : internode(group, steps, device, backend, wanted, nodes, layout);
     BufferConfig config =

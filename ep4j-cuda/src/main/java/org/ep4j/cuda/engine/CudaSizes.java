@@ -21,11 +21,11 @@ import org.ep4j.cuda.engine.throughput.HandleLayout;
 import org.ep4j.cuda.engine.throughput.OperationMemory;
 import org.ep4j.cuda.internode.InternodeMemory;
 import org.ep4j.cuda.internode.InternodeSizes;
+import org.ep4j.cuda.internode.RailRoom;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.lowlatency.LowLatencyFormat;
 import org.ep4j.engine.lowlatency.OutputShape;
 import org.ep4j.engine.world.Nodes;
-import org.ep4j.engine.world.Rails;
 import org.ep4j.routing.ExpertPlacement;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.RowFormat;
@@ -152,7 +152,7 @@ final class CudaSizes {
   }
 
   private void firstUse() {
-    int partners = new Rails(nodes, new boolean[nodes.ranks()]).partners(rank).length;
+    int partners = RailRoom.bounds(config, nodes).partners(rank);
     HandleLayout handle = new HandleLayout(config, rank, partners, layout.receiveSlots);
     onDevice("a handle", Use.FIRST_USE, handle.deviceBytes);
     onHost("a handle: its counts", Use.FIRST_USE, handle.hostBytes);

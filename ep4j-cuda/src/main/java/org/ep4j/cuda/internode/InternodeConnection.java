@@ -12,7 +12,7 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.world.Nodes;
-import org.ep4j.engine.world.Rails;
+import org.ep4j.engine.world.RailBounds;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
@@ -33,6 +33,8 @@ public final class InternodeConnection implements AutoCloseable {
   /** Whether ranks exchange tokens by rails: those of high throughput. */
   private final boolean usesRails;
 
+  private final RailBounds room;
+
   private final int maxPartners;
   private final InternodeLink link;
   private final InternodeTable table;
@@ -52,9 +54,9 @@ public final class InternodeConnection implements AutoCloseable {
     layout = new InternodeLayout(group.size(), sizes);
     pendingCommands = sizes.pendingCommands();
     usesRails = config.highThroughput().isPresent();
-    Rails rails = new Rails(nodes, new boolean[group.size()]);
-    maxPartners = maxPartners(rails, group.size());
-    int partners = rails.partners(rank).length;
+    room = RailRoom.bounds(config, nodes);
+    maxPartners = room.maxPartners();
+    int partners = room.partners(rank);
     boolean complete = false;
     try {
       link = owned.own(link(group, device, backend, config, nodes, partners));
@@ -143,15 +145,6 @@ public final class InternodeConnection implements AutoCloseable {
         "choose another wire, disable masking, or use the engine 'host'");
   }
 
-  /** Largest number of partners of a rank. */
-  static int maxPartners(Rails rails, int ranks) {
-    int max = 0;
-    for (int r = 0; r < ranks; r++) {
-      max = Math.max(max, rails.partners(r).length);
-    }
-    return max;
-  }
-
   /** The transport between the nodes, as {@link BufferConfig#wire()} names it. */
   public String wire() {
     return link.wire();
@@ -182,7 +175,7 @@ public final class InternodeConnection implements AutoCloseable {
     return table.nodeOf();
   }
 
-  /** Ranks of other nodes that exchange tokens with this rank while no rank is dead. */
+  /** Ranks of other nodes that may exchange tokens with this rank, also after a loss. */
   public int partners() {
     return table.partners();
   }
@@ -272,7 +265,7 @@ public final class InternodeConnection implements AutoCloseable {
         return refused;
       }
     }
-    return usesRails ? RailRoom.refuses(nodes, gone) : "";
+    return usesRails ? RailRoom.refuses(nodes, room, gone) : "";
   }
 
   /** Number of the last {@link #quiesce} round; 0 for none. */

@@ -7,7 +7,7 @@ import org.ep4j.config.WireName;
 import org.ep4j.cuda.internode.proxy.Proxy;
 import org.ep4j.cuda.internode.proxy.ProxyConfig;
 import org.ep4j.engine.world.Nodes;
-import org.ep4j.engine.world.Rails;
+import org.ep4j.engine.world.RailBounds;
 
 /**
  * Bytes that a rank's connection with other nodes allocates; the same arithmetic as {@link
@@ -53,12 +53,12 @@ public record InternodeMemory(
       int rank,
       InternodeSizes sizes,
       Map<String, String> variables) {
-    Rails rails = new Rails(nodes, new boolean[nodes.ranks()]);
-    int partners = rails.partners(rank).length;
+    RailBounds room = RailRoom.bounds(config, nodes);
+    int partners = room.partners(rank);
     long table = new InternodeTableLayout(nodes, partners).bytes;
     String wire = WireChoice.of(config.backend(), config.wire());
     InternodeLayout layout = new InternodeLayout(nodes.ranks(), sizes);
-    int max = InternodeConnection.maxPartners(rails, nodes.ranks());
+    int max = room.maxPartners();
     if (wire.equals(WireName.BACKEND)) {
       InternodeMemorySizes equal = layout.sizes(max, max);
       return new InternodeMemory(

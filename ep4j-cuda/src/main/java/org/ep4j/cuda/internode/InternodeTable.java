@@ -12,7 +12,7 @@ import org.ep4j.engine.world.Rails;
 
 /**
  * {@link InternodeWorld} and everything that it refers to, on the device. Addresses do not change
- * when ranks are lost; only the number of partners decreases.
+ * when ranks are lost; only the number of partners changes, up to the capacity.
  */
 final class InternodeTable implements AutoCloseable {
   /** As in {@code kernels/common/protocol.cuh}: node of a dead rank. */
@@ -35,7 +35,7 @@ final class InternodeTable implements AutoCloseable {
   /**
    * Writes the table with all ranks.
    *
-   * @param maxPartners largest number of partners
+   * @param maxPartners largest number of partners, also after a loss
    * @param usesRails whether ranks exchange tokens by rails; else this rank gets no partners
    */
   InternodeTable(
@@ -96,7 +96,7 @@ final class InternodeTable implements AutoCloseable {
     return memory.address();
   }
 
-  /** Number of partners with all ranks. */
+  /** Capacity in partners. */
   int partners() {
     return maxPartners;
   }

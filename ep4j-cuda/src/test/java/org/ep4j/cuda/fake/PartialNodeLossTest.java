@@ -6,8 +6,10 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.time.Duration;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.config.BufferConfig;
+import org.ep4j.config.HighThroughputConfig;
 import org.ep4j.cuda.engine.Batch;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.junit.jupiter.api.Test;
@@ -23,6 +25,12 @@ class PartialNodeLossTest {
 
   private static BufferConfig.Builder both(String wire) {
     return wired(Batch.config(OneRank.TOKENS).lowLatency(OneRank.TOKENS), wire);
+  }
+
+  private static BufferConfig.Builder withRoom(int lostRanks) {
+    BufferConfig.Builder config = both("tcp");
+    HighThroughputConfig part = config.build().highThroughput().orElseThrow();
+    return config.highThroughput(part.toBuilder().lostRanks(lostRanks).build());
   }
 
   private static BufferConfig.Builder lowLatency() {
@@ -92,7 +100,30 @@ class PartialNodeLossTest {
             assertThatThrownBy(buffer::reset)
                 .isInstanceOf(UnsupportedOperationException.class)
                 .hasMessageStartingWith(ErrorCode.RESET_UNSUPPORTED.id())
-                .hasMessageContaining("rank 0 would exchange tokens with 2 ranks of other nodes"));
+                .hasMessageContaining("rank 0 would exchange tokens with 2 ranks of other nodes")
+                .hasMessageContaining("highThroughput.lostRanks is 0; 1 reserves enough"));
+  }
+
+  /** One rank of each node: one before and one behind the rank that is left. */
+  @ParameterizedTest
+  @ValueSource(ints = {0, 3})
+  void declaredLossesHaveTheirMemory(int lost) {
+    lose(lost, 4, withRoom(1).build(), PartialNodeLossTest::continues);
+  }
+
+  @Test
+  void aNodeKeepsARank() {
+    BufferConfig config = withRoom(1).build();
+    ThreadRanks.run(
+        3,
+        group ->
+            assertThatThrownBy(() -> ExpertBuffer.open(group, config))
+                .isInstanceOf(InvalidArgumentException.class)
+                .hasMessageStartingWith(ErrorCode.BUFFER_SETTING.id())
+                .hasMessageContaining("highThroughput.lostRanks = 1; it must be at most 0"));
+    assertThatThrownBy(() -> ExpertBuffer.sizes(config, 3))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageStartingWith(ErrorCode.BUFFER_SETTING.id());
   }
 
   /** A stopped process may still write the memory of other nodes. */

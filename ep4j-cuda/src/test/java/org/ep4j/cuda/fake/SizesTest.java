@@ -69,7 +69,22 @@ class SizesTest {
   })
   void anOpenBufferHasTheMemoryThatSizesNames(
       String kinds, int ranks, int ranksPerNode, String wire) {
-    BufferConfig config = config(kinds, ranksPerNode, wire, Layout.FLAT, Layout.EXPERT_MAJOR);
+    hasTheMemoryThatSizesNames(
+        config(kinds, ranksPerNode, wire, Layout.FLAT, Layout.EXPERT_MAJOR), ranks);
+  }
+
+  @Test
+  void aDeclaredLossOfRanksTakesTheMemoryThatSizesNames() {
+    BufferConfig none = config("both", 2, WireName.TCP, Layout.FLAT, Layout.EXPERT_MAJOR);
+    HighThroughputConfig part = none.highThroughput().orElseThrow();
+    BufferConfig one =
+        none.toBuilder().highThroughput(part.toBuilder().lostRanks(1).build()).build();
+    assertThat(ExpertBuffer.sizes(one, 4).symmetricBytes())
+        .isGreaterThan(ExpertBuffer.sizes(none, 4).symmetricBytes());
+    hasTheMemoryThatSizesNames(one, 4);
+  }
+
+  private static void hasTheMemoryThatSizesNames(BufferConfig config, int ranks) {
     ThreadRanks.run(
         ranks,
         group -> {

@@ -55,6 +55,7 @@ class OpenBufferTest {
     limits(b -> b.rowDType(DType.FP32), "rowDType: FP32 there, BF16 on rank 0");
     limits(b -> b.maxReceiveRows(7), "maxReceiveRows: 7 there, the worst case on rank 0");
     limits(b -> b.expertAlignment(2), "expertAlignment: 2 there, 4 on rank 0");
+    limits(b -> b.lostRanks(1), "lostRanks: 1 there, 0 on rank 0");
     mismatch(
         b -> b.hidden(128).lowLatency(2),
         "hidden: 128 there, 16 on rank 0"
@@ -111,6 +112,18 @@ class OpenBufferTest {
     assertThat(TcpWorld.config(2).toBuilder().livenessTimeout(ages).joinTimeout(ages).build())
         .extracting(GroupConfig::livenessTimeout)
         .isEqualTo(Duration.ofDays(365));
+  }
+
+  /** It has memory for the exchange of any ranks that are left. */
+  @Test
+  void theHostEngineIgnoresHowManyRanksOfANodeMayBeLost() {
+    BufferConfig plain = config().engine(EngineName.HOST).build();
+    BufferConfig declared =
+        plain.toBuilder()
+            .highThroughput(HighThroughputTest.LIMITS.toBuilder().lostRanks(5).build())
+            .build();
+    assertThat(ExpertBuffer.sizes(declared, 2)).isEqualTo(ExpertBuffer.sizes(plain, 2));
+    ThreadRanks.run(2, group -> ExpertBuffer.open(group, declared).close());
   }
 
   @Test

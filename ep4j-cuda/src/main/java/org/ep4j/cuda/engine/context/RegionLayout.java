@@ -1,14 +1,13 @@
 package org.ep4j.cuda.engine.context;
 
 import java.util.Objects;
-import java.util.stream.IntStream;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.Layout;
 import org.ep4j.cuda.internode.InternodeChunks;
+import org.ep4j.cuda.internode.RailRoom;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.ReceiveCapacity;
 import org.ep4j.engine.world.Nodes;
-import org.ep4j.engine.world.Rails;
 import org.ep4j.routing.ExpertPlacement;
 import org.ep4j.tensor.DType;
 
@@ -60,8 +59,8 @@ public final class RegionLayout {
 
   /**
    * Ranks whose rows return here; none where combines read them in place. Else this rank, and those
-   * of other nodes whose rail it is. Each has {@link #rowsOfSource} rows and {@code ranks *
-   * groupWords} words of groups.
+   * of other nodes whose rail it may be, also after a loss. Each has {@link #rowsOfSource} rows and
+   * {@code ranks * groupWords} words of groups.
    */
   final long returnSources;
 
@@ -149,8 +148,9 @@ public final class RegionLayout {
                 InternodeChunks.alignToLine(maxScaleBytes + SLOT_CHOICE * config.topK())
                     + InternodeChunks.alignToLine(maxRowBytes),
                 max * InternodeChunks.returnRecordBytes(returnRowBytes, config.topK(), true));
+    int senders = RailRoom.bounds(config, nodes).maxSenders();
     boolean returns = nodes.count() > 1 || !Limits.combinesInPlaceOnly(config);
-    returnSources = returns ? 1L + maxSenders(nodes) : 0;
+    returnSources = returns ? 1L + senders : 0;
     // Within one node, rows that a rank holds for its own tokens do not return; see
     // kernels/combine/token_sums.cuh.
     rowsOfSource = tokens * (nodes.count() == 1 ? Math.min(config.topK(), ranks - 1) : max);
@@ -172,12 +172,6 @@ public final class RegionLayout {
                 + Math.max(
                     returnRows * returnRowBytes, grouped ? receiveSlots * metadataBytes : 0));
     bytes = page(returnWeights + returnRows * Float.BYTES * config.topK());
-  }
-
-  /** Largest number of ranks of other nodes that send to a node through one of its ranks. */
-  private static int maxSenders(Nodes nodes) {
-    Rails rails = new Rails(nodes, new boolean[nodes.ranks()]);
-    return IntStream.range(0, nodes.ranks()).map(rails::senders).max().orElse(0);
   }
 
   /** Number of ranks of the largest node. */

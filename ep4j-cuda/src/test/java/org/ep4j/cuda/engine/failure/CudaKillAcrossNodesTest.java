@@ -74,4 +74,24 @@ class CudaKillAcrossNodesTest {
       return Survivors.WITHOUT_WHOLE_NODES;
     }
   }
+
+  /** The same with that memory: the rank alone on its node serves both ranks of the other. */
+  @Nested
+  class OverAWireWithRoom extends OverAWire {
+    @Override
+    protected int ranks() {
+      return 4;
+    }
+
+    @Override
+    protected int lostRanks() {
+      return 1;
+    }
+
+    /** One of each node. */
+    @Override
+    protected int kills() {
+      return 2;
+    }
+  }
 }
