@@ -37,8 +37,6 @@ class HotPathTest {
   /** Classes of those rooms that may use streams and locks, each with the reason. */
   private static final Map<String, String> COLD_CLASSES =
       Map.of(
-          "org.ep4j.cuda.engine.context.RegionLayout",
-          "runs while a buffer is opened",
           "org.ep4j.cuda.engine.lowlatency.LowLatencyKernels",
           "runs while a buffer is opened",
           "org.ep4j.cuda.internode.proxy.ProxyConfig",
