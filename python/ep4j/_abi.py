@@ -138,6 +138,8 @@ class BufferConfig(Sized):
         ("wire_traffic_class", c_int32),
         ("wire_gpu_direct", c_int32),
         ("layouts", c_int32),
+        ("lost_ranks", c_int32),
+        ("reserved", c_int32),
     )
 
 

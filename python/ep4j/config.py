@@ -119,6 +119,7 @@ class BufferConfig:
     wire_service_level: Optional[int] = None  # verbs: 0 to 15
     wire_traffic_class: Optional[int] = None  # verbs: 0 to 255
     wire_gpu_direct: Optional[bool] = None  # verbs: ports read and write GPU memory
+    lost_ranks: int = 0  # GPUs: ranks of each node that may be lost while reset continues
 
     def sizes(self, ranks: int) -> BufferSizes:
         """Memory that a buffer reserves on each of `ranks` ranks; opens nothing.
@@ -147,6 +148,7 @@ class BufferConfig:
             "parallelism",
             "max_tokens",
             "expert_alignment",
+            "lost_ranks",
             "low_latency_max_tokens",
             "ranks_per_node",
         ):

@@ -113,6 +113,7 @@ class ArgumentsTest(unittest.TestCase):
             "rank_of_expert": dict(rank_of_expert=[1 << 32] * E),
             "wire_lanes": dict(wire_lanes="many"),
             "serviceLevel = 16": dict(wire_service_level=16),
+            "highThroughput.lostRanks = -1": dict(lost_ranks=-1),
         }.items():
             with self.subTest(text), self.assertRaises(ep4j.Error) as caught:
                 fields = dict(dict(hidden=H, top_k=K, experts=E, max_tokens=8), **fields)

@@ -234,6 +234,8 @@ typedef struct ep4j_buffer_config {
   int32_t wire_traffic_class;    /* verbs: 0 to 255 */
   int32_t wire_gpu_direct;       /* verbs: 1: ports read and write GPU memory */
   int32_t layouts;               /* bits EP4J_LAYOUT_*: of high-throughput dispatches; 0: FLAT */
+  int32_t lost_ranks;            /* GPUs: ranks of each node that may be lost while reset continues */
+  int32_t reserved;
 } ep4j_buffer_config;
 
 /* An open buffer with the choices of the engine. */

@@ -130,6 +130,11 @@ static void errors(ep4j_buffer buffer, const inputs *in) {
   config.hidden = 7;
   FAILS(1001, ep4j->buffer_sizes(&config, in->ranks, &sizes));
   config = config_of();
+  config.lost_ranks = -1;
+  FAILS(1006, ep4j->buffer_sizes(&config, in->ranks, &sizes));
+  config.lost_ranks = 1;
+  OK(ep4j->buffer_sizes(&config, in->ranks, &sizes));
+  config = config_of();
   config.engine = "abacus";
   FAILS(1007, ep4j->buffer_sizes(&config, in->ranks, &sizes));
   ep4j->last_error(&error);

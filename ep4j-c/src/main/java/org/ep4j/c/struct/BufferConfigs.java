@@ -72,7 +72,8 @@ public final class BufferConfigs {
               .combineInPlace(
                   Constants.flag(
                       "config->combine_in_place",
-                      NativeMemory.getInt(at + BufferStructs.COMBINE_IN_PLACE)));
+                      NativeMemory.getInt(at + BufferStructs.COMBINE_IN_PLACE)))
+              .lostRanks(NativeMemory.getInt(at + BufferStructs.LOST_RANKS));
       long rows = NativeMemory.getLong(at + BufferStructs.MAX_RECEIVE_ROWS);
       if (rows != 0) {
         part.maxReceiveRows(rows);

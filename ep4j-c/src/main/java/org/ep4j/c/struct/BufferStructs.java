@@ -30,6 +30,11 @@ public final class BufferStructs {
   static final long WIRE_TRAFFIC_CLASS = CONFIG.int32("wire_traffic_class");
   static final long WIRE_GPU_DIRECT = CONFIG.int32("wire_gpu_direct");
   static final long LAYOUTS = CONFIG.int32("layouts");
+  static final long LOST_RANKS = CONFIG.int32("lost_ranks");
+
+  static {
+    CONFIG.int32("reserved");
+  }
 
   /** Bits of {@link #LAYOUTS}. */
   static final int LAYOUT_FLAT = 1;
