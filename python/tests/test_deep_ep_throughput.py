@@ -392,7 +392,7 @@ def memory(group):
 
 class LayoutTest(unittest.TestCase):
     def test_counts_are_those_of_each_token_by_itself(self):
-        from deep_ep.layout import count_marks
+        from deep_ep.layout import by_comparison, by_marks
 
         torch.manual_seed(4)
         for dtype in (torch.int64, torch.int32):
@@ -400,13 +400,17 @@ class LayoutTest(unittest.TestCase):
                 ids = torch.rand(tokens, 24).topk(5, dim=1)[1].to(dtype)
                 ids[torch.rand(tokens, 5) < 0.3] = -1
                 ids[torch.rand(tokens, 5) < 0.1] = 24  # no expert either: the dispatch refuses it
-                per_expert, in_rank = count_marks(ids, 24, 4)
-                self.assertEqual((per_expert.dtype, per_expert.shape), (torch.int32, (24,)))
-                self.assertEqual((in_rank.dtype, in_rank.shape), (torch.bool, (tokens, 4)))
                 rows = [{e for e in row if 0 <= e < 24} for row in ids.tolist()]
-                self.assertEqual(per_expert.tolist(), [sum(e in row for row in rows) for e in range(24)])
                 ranks = [[any(e // 6 == r for e in row) for r in range(4)] for row in rows]
-                self.assertEqual(in_rank.tolist(), ranks)
+                for per_expert, in_rank in (
+                    by_marks(ids, 24, 4),
+                    by_comparison(ids, torch.arange(24), 4),
+                ):
+                    self.assertEqual((per_expert.dtype, per_expert.shape), (torch.int32, (24,)))
+                    self.assertEqual((in_rank.dtype, in_rank.shape), (torch.bool, (tokens, 4)))
+                    counts = [sum(e in row for row in rows) for e in range(24)]
+                    self.assertEqual(per_expert.tolist(), counts)
+                    self.assertEqual(in_rank.tolist(), ranks)
 
 
 class ThroughputTest(unittest.TestCase):
