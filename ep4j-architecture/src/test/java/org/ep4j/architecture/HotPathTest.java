@@ -41,8 +41,6 @@ class HotPathTest {
           "runs while a buffer is opened",
           "org.ep4j.cuda.internode.proxy.ProxyConfig",
           "checks settings",
-          "org.ep4j.cuda.internode.RailRoom",
-          "part of a recovery",
           "org.ep4j.cuda.driver.Launch",
           "its streams describe a launch once",
           "org.ep4j.cuda.engine.failure.FailureDiagnosis",

@@ -44,7 +44,7 @@ public final class TokenWorld {
   /** By rank: its tokens in its order. */
   private final List<List<Integer>> tokens = new ArrayList<>();
 
-  /** Draws a world whose ranks are threads; high throughput of the CUDA engine has one node. */
+  /** Draws a world whose ranks are threads; the CUDA engine has one node. */
   public TokenWorld(Random random, String engine, TokenSet set, boolean lowLatency) {
     this.engine = engine;
     this.set = set;
@@ -52,7 +52,7 @@ public final class TokenWorld {
     ranks = RANKS[random.nextInt(RANKS.length)];
     int node = random.nextInt(3) % ranks;
     boolean host = engine.equals(EngineName.HOST);
-    ranksPerNode = lowLatency || host ? node : 0;
+    ranksPerNode = host ? node : 0;
     String drawn = WIRES[random.nextInt(WIRES.length)];
     wire = host ? drawn : "auto";
     partialRounding = random.nextBoolean();

@@ -125,7 +125,7 @@ class RailRoomTest {
                 other ->
                     !gone[other]
                         && !gone[rank]
-                        && !nodes.together(other, rank)
+                        && !nodes.together(rank, other)
                         && rails.rail(other, nodes.of(rank)) == rank)
             .count();
   }
