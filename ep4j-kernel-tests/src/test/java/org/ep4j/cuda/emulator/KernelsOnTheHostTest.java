@@ -7,6 +7,7 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import org.ep4j.conformance.world.HostCompiler.Outcome;
 import org.ep4j.conformance.world.TestScale;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.parallel.Execution;
@@ -98,21 +99,21 @@ class KernelsOnTheHostTest {
 
   /**
    * Threads of a block speak for several ranks, experts and partners, as they do between nodes on a
-   * GPU beyond 512 ranks: blocks of these worlds have 192 threads.
+   * GPU beyond 512 ranks: blocks of these worlds have 192 threads. One minute and five.
    */
   @Test
+  @Tag("soak")
   void moreRanksThanThreadsAcrossNodesEnd() throws IOException, InterruptedException {
-    TestScale.onlyInFull("worlds take one minute and five");
     casesPass("internode_world", 1, 171, 171, 171);
     int[] nodesOfOneRank = new int[200];
     Arrays.fill(nodesOfOneRank, 1);
     casesPass("internode_world", 1, nodesOfOneRank);
   }
 
-  /** The same for low latency, whose blocks have 512 threads. */
+  /** The same for low latency, whose blocks have 512 threads. A minute or two for each world. */
   @Test
+  @Tag("soak")
   void moreRanksThanThreadsOfLowLatencyEnd() throws IOException, InterruptedException {
-    TestScale.onlyInFull("each world takes a minute or two");
     casesPass("low_latency_world", 1, 520);
     casesPass("low_latency_mapped_world", 1, 520);
   }
