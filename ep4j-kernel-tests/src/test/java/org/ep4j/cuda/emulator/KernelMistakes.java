@@ -401,6 +401,14 @@ final class KernelMistakes {
             "wanted = p.flushes[lane]++",
             WRONG_BLOCK),
         new Mistake(
+            "a slot is announced before it is put",
+            "across_nodes_library",
+            4, // case 3 takes what lies in the slot for numbers, and stores for very long
+            "internode/internode.cuh",
+            "!world.mapped && lane_id() == 0;",
+            "!world.mapped && lane_id() == 2;",
+            "FAILED"),
+        new Mistake(
             "the library's own count of a signal is ignored",
             "across_nodes_library",
             "internode/internode_transport.cuh",
