@@ -52,7 +52,7 @@ final class Dispatcher {
   /** Alignment of the first array after the words in the kernels' shared memory. */
   private static final int STAGE_ALIGNMENT = 128;
 
-  /** Arrays of one word per rank plus one word, as {@code RankSlots} in rank_slots.cuh. */
+  /** Arrays of one word per rank plus one word, as {@code RankSlots} in layout.cuh. */
   private static final long SLOT_ARRAYS = 9;
 
   private final CudaContext context;

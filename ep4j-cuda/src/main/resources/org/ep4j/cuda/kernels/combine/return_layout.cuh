@@ -113,7 +113,7 @@ struct ReturnLayout {
         own_return_row(push_first + 4 * p.ranks),
         region(p.peers[p.rank]) {}
 
-  // All threads. The sums over pairs of ranks are of all threads, those over ranks of one warp each.
+  // All threads share the sums over pairs of ranks; one warp each takes the two sums over ranks.
   __device__ __forceinline__ void fill(const CombineParameters& p) const {
     const u32* matrix = p.matrix;
     u32 ranks = (u32)p.ranks;

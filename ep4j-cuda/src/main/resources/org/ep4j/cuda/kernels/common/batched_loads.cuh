@@ -1,5 +1,5 @@
-// Loops over values in global memory, and sums of them. Sequential latencies would add up to more
-// than the values take, so a thread has several loads under way.
+// Loops over words in memory. Sequential latencies would add up to more than the rest of a kernel's
+// start takes, so a thread has several loads under way.
 #pragma once
 #include "common/ptx.cuh"
 

@@ -81,7 +81,8 @@ struct WaitContext {
   u64 deadline;           // on the GPU's nanosecond clock
 };
 
-// Relaxed: the previous kernel of the buffer has ended. So what follows is loaded at the same time.
+// `epoch` is written by the last block of the previous kernel of the buffer, which has ended. So a
+// relaxed load reads it, and the loads that follow do not wait for it.
 __device__ __forceinline__ WaitContext make_wait_context(Control* control, Record* record, const u64* host_abort,
                                           u64 timeout) {
   return WaitContext{control, record, host_abort, load_relaxed_system(&control->epoch) + 1,

@@ -1,6 +1,6 @@
 // FLAT: the rows that a warp pushes, and their metadata.
 #pragma once
-#include "dispatch/rank_slots.cuh"
+#include "dispatch/layout.cuh"
 #include "common/rows.cuh"
 #include "dispatch/dispatch_parameters.cuh"
 

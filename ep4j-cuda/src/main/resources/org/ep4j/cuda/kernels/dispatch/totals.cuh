@@ -1,7 +1,7 @@
 // Totals of a dispatch. Block 0 computes them from the counts of all ranks and writes them to
 // mapped host memory.
 #pragma once
-#include "dispatch/rank_slots.cuh"
+#include "dispatch/layout.cuh"
 
 __device__ __forceinline__ u32 round_up(u32 value, u32 alignment) {
   return (value + alignment - 1) / alignment * alignment;
@@ -12,6 +12,32 @@ __device__ __forceinline__ void write_expert_counts(const DispatchParameters& p,
   p.received[l] = rows;
   p.aligned[l] = round_up(rows, (u32)p.alignment);
   p.group_rows[l] = rows;
+}
+
+// Pairs of an expert on all ranks; `before`: those of ranks before this one.
+__device__ __forceinline__ u32 sum_ranks(const DispatchParameters& p, const WaitContext& w, u32 expert,
+                                         u32& before) {
+  constexpr u32 UNROLL = 16;
+  u32 i = (u32)p.ranks + expert;
+  u32 all = 0;
+  before = 0;
+  for (u32 first = 0; first < p.ranks; first += UNROLL) {
+    u64 seen[UNROLL];
+#pragma unroll
+    for (u32 j = 0; j < UNROLL; j++) {
+      seen[j] = first + j < p.ranks ? load_relaxed_system(&counts_of(p, p.rank, first + j)[i]) : 0;
+    }
+#pragma unroll
+    for (u32 j = 0; j < UNROLL; j++) {
+      u32 s = first + j;
+      if (s < p.ranks) {
+        u32 pairs = count_of(p, w, s, i, seen[j]);
+        all += pairs;
+        before += s < p.rank ? pairs : 0;
+      }
+    }
+  }
+  return all;
 }
 
 // All threads of block 0, after their own writes for the host. `received`: rows that this rank

@@ -51,8 +51,8 @@ __device__ __noinline__ u64 late_writer(const Operation& op, u64 operation) {
   const LowLatencyParameters& p = op.p;
   for (u64 r = 0; r < p.ranks; r++) {
     const char* part = p.peers[r];
-    if (part != nullptr && !op.is_internode((u32)r) && load_relaxed_system(&p.masks[r]) != 0 && operation <= p.acknowledged[r] + 2 &&
-        load_acquire_system(&p.host_gone[r]) == 0 &&
+    if (part != nullptr && !op.is_internode((u32)r) && load_relaxed_system(&p.masks[r]) != 0 &&
+        operation <= p.acknowledged[r] + 2 && load_acquire_system(&p.host_gone[r]) == 0 &&
         load_acquire_system(&((const LowLatencyState*)part)->sent) < operation) {
       return r;
     }
