@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.tngtech.archunit.base.DescribedPredicate;
 import com.tngtech.archunit.core.domain.JavaClass;
+import com.tngtech.archunit.core.domain.JavaMethod;
 import java.io.IOException;
 import java.io.InputStream;
 import java.lang.classfile.ClassFile;
@@ -17,7 +18,12 @@ import java.lang.classfile.Opcode;
 import java.lang.classfile.instruction.MonitorInstruction;
 import java.lang.reflect.AccessFlag;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import jdk.incubator.vector.Vector;
+import jdk.incubator.vector.VectorMask;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -118,6 +124,32 @@ class HotPathTest {
           .as("an exception that is not needed: " + name)
           .anyMatch(use -> use.getTargetClass().getPackageName().equals("java.util.stream"));
     }
+  }
+
+  /**
+   * C2 inlines a method of the Vector API always, one of ours by heuristics: where it does not, the
+   * vector becomes an object.
+   */
+  @Test
+  void noVectorIsAnArgumentOrAResult() {
+    Set<JavaMethod> methods =
+        Repository.CLASSES.that(resideInAnyPackage(TOKEN_ROOMS)).stream()
+            .flatMap(type -> type.getMethods().stream())
+            .collect(Collectors.toSet());
+    assertThat(methods).as("methods with loops over vectors").anyMatch(HotPathTest::callsVectors);
+    assertThat(methods).noneMatch(HotPathTest::passesVectors);
+  }
+
+  private static boolean callsVectors(JavaMethod method) {
+    return method.getMethodCallsFromSelf().stream()
+        .anyMatch(call -> call.getTargetOwner().isAssignableTo(Vector.class));
+  }
+
+  private static boolean passesVectors(JavaMethod method) {
+    return Stream.concat(
+            method.getRawParameterTypes().stream(), Stream.of(method.getRawReturnType()))
+        .anyMatch(
+            type -> type.isAssignableTo(Vector.class) || type.isAssignableTo(VectorMask.class));
   }
 
   private static ClassModel parse(String className) throws IOException {

@@ -6,10 +6,10 @@ import static jdk.incubator.vector.VectorOperators.LSHR;
 import static org.ep4j.engine.host.kernel.VectorKernels.BYTES;
 import static org.ep4j.engine.host.kernel.VectorKernels.FLOAT;
 import static org.ep4j.engine.host.kernel.VectorKernels.FLOATS;
+import static org.ep4j.engine.host.kernel.VectorKernels.INT;
 import static org.ep4j.engine.host.kernel.VectorKernels.INTS;
 import static org.ep4j.engine.host.kernel.VectorKernels.MEMORY;
 import static org.ep4j.engine.host.kernel.VectorKernels.ORDER;
-import static org.ep4j.engine.host.kernel.VectorKernels.loadInts;
 
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
@@ -32,15 +32,15 @@ final class VectorBf16Sums {
       FloatVector odd = FloatVector.zero(FLOAT);
       int r = 0;
       for (; r < count - 1; r += 2) { // two rows per step: C2 does not unroll so short a loop
-        IntVector a = loadInts(rows[r] + at);
-        IntVector b = loadInts(rows[r + 1] + at);
+        IntVector a = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, rows[r] + at, ORDER));
+        IntVector b = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, rows[r + 1] + at, ORDER));
         even = FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).add(even);
         even = FLOATS.cast(b.lanewise(LSHL, 16).reinterpretAsFloats()).add(even);
         odd = FLOATS.cast(a.and(0xFFFF0000).reinterpretAsFloats()).add(odd);
         odd = FLOATS.cast(b.and(0xFFFF0000).reinterpretAsFloats()).add(odd);
       }
       if (r < count) {
-        IntVector a = loadInts(rows[r] + at);
+        IntVector a = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, rows[r] + at, ORDER));
         even = FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).add(even);
         odd = FLOATS.cast(a.and(0xFFFF0000).reinterpretAsFloats()).add(odd);
       }
@@ -69,9 +69,9 @@ final class VectorBf16Sums {
   private static int three(long row0, long row1, long row2, long out, int bytes) {
     int at = 0;
     for (; at <= bytes - BYTES; at += BYTES) {
-      IntVector a = loadInts(row0 + at);
-      IntVector b = loadInts(row1 + at);
-      IntVector c = loadInts(row2 + at);
+      IntVector a = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, row0 + at, ORDER));
+      IntVector b = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, row1 + at, ORDER));
+      IntVector c = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, row2 + at, ORDER));
       FloatVector even =
           FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).add(FloatVector.zero(FLOAT));
       FloatVector odd =
@@ -98,10 +98,10 @@ final class VectorBf16Sums {
   private static int four(long row0, long row1, long row2, long row3, long out, int bytes) {
     int at = 0;
     for (; at <= bytes - BYTES; at += BYTES) {
-      IntVector a = loadInts(row0 + at);
-      IntVector b = loadInts(row1 + at);
-      IntVector c = loadInts(row2 + at);
-      IntVector d = loadInts(row3 + at);
+      IntVector a = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, row0 + at, ORDER));
+      IntVector b = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, row1 + at, ORDER));
+      IntVector c = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, row2 + at, ORDER));
+      IntVector d = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, row3 + at, ORDER));
       FloatVector even =
           FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).add(FloatVector.zero(FLOAT));
       FloatVector odd =
@@ -139,7 +139,7 @@ final class VectorBf16Sums {
         FloatVector evenPart = FloatVector.zero(FLOAT);
         FloatVector oddPart = FloatVector.zero(FLOAT);
         for (int end = groupEnd[g]; r < end; r++) {
-          IntVector a = loadInts(rows[r] + at);
+          IntVector a = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, rows[r] + at, ORDER));
           evenPart = FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).add(evenPart);
           oddPart = FLOATS.cast(a.and(0xFFFF0000).reinterpretAsFloats()).add(oddPart);
         }

@@ -6,10 +6,10 @@ import static jdk.incubator.vector.VectorOperators.LSHR;
 import static org.ep4j.engine.host.kernel.VectorKernels.BYTES;
 import static org.ep4j.engine.host.kernel.VectorKernels.FLOAT;
 import static org.ep4j.engine.host.kernel.VectorKernels.FLOATS;
+import static org.ep4j.engine.host.kernel.VectorKernels.INT;
 import static org.ep4j.engine.host.kernel.VectorKernels.INTS;
 import static org.ep4j.engine.host.kernel.VectorKernels.MEMORY;
 import static org.ep4j.engine.host.kernel.VectorKernels.ORDER;
-import static org.ep4j.engine.host.kernel.VectorKernels.loadInts;
 
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
@@ -27,8 +27,8 @@ final class VectorBf16WeightedSums {
       FloatVector odd = FloatVector.zero(FLOAT);
       int r = 0;
       for (; r < count - 1; r += 2) { // two rows per step: C2 does not unroll so short a loop
-        IntVector a = loadInts(rows[r] + at);
-        IntVector b = loadInts(rows[r + 1] + at);
+        IntVector a = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, rows[r] + at, ORDER));
+        IntVector b = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, rows[r + 1] + at, ORDER));
         FloatVector wa = FloatVector.broadcast(FLOAT, weights[r]);
         FloatVector wb = FloatVector.broadcast(FLOAT, weights[r + 1]);
         even = FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).fma(wa, even);
@@ -37,7 +37,7 @@ final class VectorBf16WeightedSums {
         odd = FLOATS.cast(b.and(0xFFFF0000).reinterpretAsFloats()).fma(wb, odd);
       }
       if (r < count) {
-        IntVector a = loadInts(rows[r] + at);
+        IntVector a = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, rows[r] + at, ORDER));
         FloatVector wa = FloatVector.broadcast(FLOAT, weights[r]);
         even = FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).fma(wa, even);
         odd = FLOATS.cast(a.and(0xFFFF0000).reinterpretAsFloats()).fma(wa, odd);
@@ -69,7 +69,7 @@ final class VectorBf16WeightedSums {
         FloatVector evenPart = FloatVector.zero(FLOAT);
         FloatVector oddPart = FloatVector.zero(FLOAT);
         for (int end = groupEnd[g]; r < end; r++) {
-          IntVector a = loadInts(rows[r] + at);
+          IntVector a = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, rows[r] + at, ORDER));
           FloatVector w = FloatVector.broadcast(FLOAT, weights[r]);
           evenPart = FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).fma(w, evenPart);
           oddPart = FLOATS.cast(a.and(0xFFFF0000).reinterpretAsFloats()).fma(w, oddPart);
@@ -121,7 +121,7 @@ final class VectorBf16WeightedSums {
         FloatVector evenPart = FloatVector.zero(FLOAT);
         FloatVector oddPart = FloatVector.zero(FLOAT);
         for (int end = groupEnd[g]; r < end; r++) {
-          IntVector a = loadInts(rows[r] + at);
+          IntVector a = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, rows[r] + at, ORDER));
           FloatVector w = FloatVector.broadcast(FLOAT, weights[r]);
           evenPart = FLOATS.cast(a.lanewise(LSHL, 16).reinterpretAsFloats()).mul(w).add(evenPart);
           oddPart = FLOATS.cast(a.and(0xFFFF0000).reinterpretAsFloats()).mul(w).add(oddPart);

@@ -14,10 +14,10 @@ import static org.ep4j.engine.host.kernel.VectorKernels.INT;
 import static org.ep4j.engine.host.kernel.VectorKernels.INTS;
 import static org.ep4j.engine.host.kernel.VectorKernels.MEMORY;
 import static org.ep4j.engine.host.kernel.VectorKernels.ORDER;
-import static org.ep4j.engine.host.kernel.VectorKernels.loadHalfShorts;
 
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
+import jdk.incubator.vector.ShortVector;
 import org.ep4j.tensor.DType;
 
 /**
@@ -50,7 +50,10 @@ final class VectorFp16Sums {
       FloatVector sum = FloatVector.zero(FLOAT);
       for (int r = 0; r < count; r++) {
         IntVector half =
-            INTS.cast(loadHalfShorts(rows[r] + at).convertShape(ZERO_EXTEND_S2I, INT, 0));
+            INTS.cast(
+                HALF_SHORTS
+                    .cast(ShortVector.fromMemorySegment(HALF_SHORT, MEMORY, rows[r] + at, ORDER))
+                    .convertShape(ZERO_EXTEND_S2I, INT, 0));
         IntVector magnitude = half.and(0x7FFF);
         IntVector bits = magnitude.lanewise(LSHL, 13).add(REBIAS);
         bits = bits.blend(bits.add(REBIAS), magnitude.compare(GT, 0x7BFF));
@@ -88,7 +91,10 @@ final class VectorFp16Sums {
       FloatVector sum = FloatVector.zero(FLOAT);
       for (int r = 0; r < count; r++) {
         IntVector half =
-            INTS.cast(loadHalfShorts(rows[r] + at).convertShape(ZERO_EXTEND_S2I, INT, 0));
+            INTS.cast(
+                HALF_SHORTS
+                    .cast(ShortVector.fromMemorySegment(HALF_SHORT, MEMORY, rows[r] + at, ORDER))
+                    .convertShape(ZERO_EXTEND_S2I, INT, 0));
         IntVector magnitude = half.and(0x7FFF);
         IntVector bits = magnitude.lanewise(LSHL, 13).add(REBIAS);
         bits = bits.blend(bits.add(REBIAS), magnitude.compare(GT, 0x7BFF));
@@ -130,7 +136,10 @@ final class VectorFp16Sums {
         FloatVector part = FloatVector.zero(FLOAT);
         for (int end = groupEnd[g]; r < end; r++) {
           IntVector half =
-              INTS.cast(loadHalfShorts(rows[r] + at).convertShape(ZERO_EXTEND_S2I, INT, 0));
+              INTS.cast(
+                  HALF_SHORTS
+                      .cast(ShortVector.fromMemorySegment(HALF_SHORT, MEMORY, rows[r] + at, ORDER))
+                      .convertShape(ZERO_EXTEND_S2I, INT, 0));
           IntVector magnitude = half.and(0x7FFF);
           IntVector bits = magnitude.lanewise(LSHL, 13).add(REBIAS);
           bits = bits.blend(bits.add(REBIAS), magnitude.compare(GT, 0x7BFF));
@@ -196,7 +205,10 @@ final class VectorFp16Sums {
         FloatVector part = FloatVector.zero(FLOAT);
         for (int end = groupEnd[g]; r < end; r++) {
           IntVector half =
-              INTS.cast(loadHalfShorts(rows[r] + at).convertShape(ZERO_EXTEND_S2I, INT, 0));
+              INTS.cast(
+                  HALF_SHORTS
+                      .cast(ShortVector.fromMemorySegment(HALF_SHORT, MEMORY, rows[r] + at, ORDER))
+                      .convertShape(ZERO_EXTEND_S2I, INT, 0));
           IntVector magnitude = half.and(0x7FFF);
           IntVector bits = magnitude.lanewise(LSHL, 13).add(REBIAS);
           bits = bits.blend(bits.add(REBIAS), magnitude.compare(GT, 0x7BFF));

@@ -7,7 +7,6 @@ import static org.ep4j.engine.host.kernel.VectorKernels.FLOATS;
 import static org.ep4j.engine.host.kernel.VectorKernels.INTS;
 import static org.ep4j.engine.host.kernel.VectorKernels.MEMORY;
 import static org.ep4j.engine.host.kernel.VectorKernels.ORDER;
-import static org.ep4j.engine.host.kernel.VectorKernels.loadFloats;
 
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
@@ -24,11 +23,16 @@ final class VectorFp32Sums {
       FloatVector sum = FloatVector.zero(FLOAT);
       int r = 0;
       for (; r < count - 1; r += 2) { // two rows per step: C2 does not unroll so short a loop
-        sum = loadFloats(rows[r] + at).add(sum);
-        sum = loadFloats(rows[r + 1] + at).add(sum);
+        sum =
+            FLOATS.cast(FloatVector.fromMemorySegment(FLOAT, MEMORY, rows[r] + at, ORDER)).add(sum);
+        sum =
+            FLOATS
+                .cast(FloatVector.fromMemorySegment(FLOAT, MEMORY, rows[r + 1] + at, ORDER))
+                .add(sum);
       }
       if (r < count) {
-        sum = loadFloats(rows[r] + at).add(sum);
+        sum =
+            FLOATS.cast(FloatVector.fromMemorySegment(FLOAT, MEMORY, rows[r] + at, ORDER)).add(sum);
       }
       IntVector bits = INTS.cast(FLOATS.cast(sum).reinterpretAsInts());
       bits.blend(Fp32.NAN, bits.and(0x7FFFFFFF).compare(GT, 0x7F800000))
@@ -45,7 +49,10 @@ final class VectorFp32Sums {
       FloatVector sum = FloatVector.zero(FLOAT);
       for (int r = 0; r < count; r++) {
         FloatVector w = FloatVector.broadcast(FLOAT, weights[r]);
-        sum = loadFloats(rows[r] + at).fma(w, sum);
+        sum =
+            FLOATS
+                .cast(FloatVector.fromMemorySegment(FLOAT, MEMORY, rows[r] + at, ORDER))
+                .fma(w, sum);
       }
       IntVector bits = INTS.cast(FLOATS.cast(sum).reinterpretAsInts());
       bits.blend(Fp32.NAN, bits.and(0x7FFFFFFF).compare(GT, 0x7F800000))
@@ -63,7 +70,10 @@ final class VectorFp32Sums {
       for (int g = 0; g < groups; g++) {
         FloatVector part = FloatVector.zero(FLOAT);
         for (int end = groupEnd[g]; r < end; r++) {
-          part = loadFloats(rows[r] + at).add(part);
+          part =
+              FLOATS
+                  .cast(FloatVector.fromMemorySegment(FLOAT, MEMORY, rows[r] + at, ORDER))
+                  .add(part);
         }
         sum = FLOATS.cast(part).add(sum);
       }
@@ -86,7 +96,11 @@ final class VectorFp32Sums {
         FloatVector part = FloatVector.zero(FLOAT);
         for (int end = groupEnd[g]; r < end; r++) {
           FloatVector w = FloatVector.broadcast(FLOAT, weights[r]);
-          part = loadFloats(rows[r] + at).mul(w).add(part);
+          part =
+              FLOATS
+                  .cast(FloatVector.fromMemorySegment(FLOAT, MEMORY, rows[r] + at, ORDER))
+                  .mul(w)
+                  .add(part);
         }
         sum = FLOATS.cast(part).add(sum);
       }

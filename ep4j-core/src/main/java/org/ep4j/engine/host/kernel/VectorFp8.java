@@ -16,12 +16,12 @@ import static org.ep4j.engine.host.kernel.VectorKernels.HALF_BYTE;
 import static org.ep4j.engine.host.kernel.VectorKernels.HALF_BYTES;
 import static org.ep4j.engine.host.kernel.VectorKernels.HALF_SHORT;
 import static org.ep4j.engine.host.kernel.VectorKernels.HALF_SHORTS;
+import static org.ep4j.engine.host.kernel.VectorKernels.INT;
 import static org.ep4j.engine.host.kernel.VectorKernels.INTS;
 import static org.ep4j.engine.host.kernel.VectorKernels.MEMORY;
 import static org.ep4j.engine.host.kernel.VectorKernels.ORDER;
 import static org.ep4j.engine.host.kernel.VectorKernels.SHORT;
 import static org.ep4j.engine.host.kernel.VectorKernels.SHORTS;
-import static org.ep4j.engine.host.kernel.VectorKernels.loadInts;
 
 import jdk.incubator.vector.ByteVector;
 import jdk.incubator.vector.FloatVector;
@@ -79,7 +79,7 @@ final class VectorFp8 {
   /** A block of finite values; the same rounding by addition as in {@link Fp8#fromFloat}. */
   private static void encodeFinite(long source, long target, float multiplier) {
     for (int at = 0; at < 2 * BLOCK; at += BYTES) {
-      IntVector pair = loadInts(source + at);
+      IntVector pair = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, source + at, ORDER));
       IntVector magnitude = pair.and(0x7FFF7FFF);
       FloatVector even =
           FLOATS.cast(magnitude.lanewise(LSHL, 16).reinterpretAsFloats()).mul(multiplier);

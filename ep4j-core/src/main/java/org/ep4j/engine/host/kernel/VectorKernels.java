@@ -187,16 +187,4 @@ final class VectorKernels extends RowKernels {
   public void decodeLogFmt(long source, int hidden, long target) {
     LOG_FMT.decode(source, hidden, target);
   }
-
-  static IntVector loadInts(long address) {
-    return INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, address, ORDER));
-  }
-
-  static FloatVector loadFloats(long address) {
-    return FLOATS.cast(FloatVector.fromMemorySegment(FLOAT, MEMORY, address, ORDER));
-  }
-
-  static ShortVector loadHalfShorts(long address) {
-    return HALF_SHORTS.cast(ShortVector.fromMemorySegment(HALF_SHORT, MEMORY, address, ORDER));
-  }
 }

@@ -10,12 +10,12 @@ import static org.ep4j.engine.host.kernel.LogFmt.GROUP;
 import static org.ep4j.engine.host.kernel.VectorKernels.BYTES;
 import static org.ep4j.engine.host.kernel.VectorKernels.FLOAT;
 import static org.ep4j.engine.host.kernel.VectorKernels.FLOATS;
+import static org.ep4j.engine.host.kernel.VectorKernels.INT;
 import static org.ep4j.engine.host.kernel.VectorKernels.INTS;
 import static org.ep4j.engine.host.kernel.VectorKernels.MEMORY;
 import static org.ep4j.engine.host.kernel.VectorKernels.ORDER;
 import static org.ep4j.engine.host.kernel.VectorKernels.SHORT;
 import static org.ep4j.engine.host.kernel.VectorKernels.SHORTS;
-import static org.ep4j.engine.host.kernel.VectorKernels.loadInts;
 
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
@@ -55,7 +55,7 @@ final class VectorLogFmt extends LogFmtRows {
   private static void encode(
       long source, long codes, int e0, float offset, float inverse, float half) {
     for (int at = 0; at < 2 * GROUP; at += BYTES) {
-      IntVector pair = loadInts(source + at);
+      IntVector pair = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, source + at, ORDER));
       IntVector result = pair.and(0x80008000);
       for (int shift = 0; shift <= 16; shift += 16) { // even, odd
         IntVector bits = INTS.cast(pair).lanewise(LSHR, shift).and(0x7FFF);
@@ -91,7 +91,7 @@ final class VectorLogFmt extends LogFmtRows {
   private static void decode(long codes, int e0, float offset, float step) {
     int exponent = e0 - 127 - INTEGRAL_BITS << 23;
     for (int at = 0; at < 2 * GROUP; at += BYTES) {
-      IntVector pair = loadInts(codes + at);
+      IntVector pair = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, codes + at, ORDER));
       IntVector result = pair.and(0x80008000);
       for (int shift = 0; shift <= 16; shift += 16) { // even, odd
         IntVector code = INTS.cast(pair).lanewise(LSHR, shift).and(0x1FF);
