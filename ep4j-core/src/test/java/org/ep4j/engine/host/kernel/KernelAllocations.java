@@ -141,6 +141,6 @@ final class KernelAllocations {
       }
       allocated = THREADS.getCurrentThreadAllocatedBytes() - before;
     }
-    System.out.println("allocated " + allocated + " bytes by " + WINDOW + " times " + what);
+    AllocatingCalls.print(allocated, WINDOW + " times " + what);
   }
 }

@@ -13,6 +13,7 @@ import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.config.Layout;
 import org.ep4j.engine.host.buffer.AllocationWindows;
+import org.ep4j.engine.host.kernel.AllocatingCalls;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.RowFormat;
@@ -20,17 +21,20 @@ import org.ep4j.tensor.Tensor;
 
 /** A program: prints how many bytes each of two ranks allocates in a warm window of calls. */
 final class LowLatencyAllocations {
+  static final int RANKS = 2;
+
   private static final int CALLS = 600;
 
   private LowLatencyAllocations() {}
 
   public static void main(String[] arguments) {
     ThreadRanks.run(
-        2,
+        RANKS,
         group -> {
           try (ExpertBuffer buffer = ExpertBuffer.open(group, config().build())) {
             Loop loop = new Loop(buffer);
-            System.out.println("bytes: " + AllocationWindows.least(group, () -> loop.run(CALLS)));
+            long least = AllocationWindows.least(group, () -> loop.run(CALLS));
+            AllocatingCalls.print(least, CALLS + " calls of rank " + group.rank());
           }
         });
   }
