@@ -1,5 +1,6 @@
 package org.ep4j.jlama;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
 import com.github.tjake.jlama.model.AbstractModel;
 import com.github.tjake.jlama.model.mixtral.MixtralModel;
 import com.github.tjake.jlama.safetensors.Config;
@@ -13,8 +14,9 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
+import java.util.Map;
 import java.util.Optional;
 import org.ep4j.group.Group;
 
@@ -89,7 +91,7 @@ final class DecodeBenchmark {
   private static String measure(
       Group group, ExpertParallelMixtral model, StepLog log, Optional<MixtralModel> jlama)
       throws IOException {
-    String loadBefore = load();
+    double loadBefore = load();
     int layers = model.getConfig().numberOfLayers;
     List<List<StepParts>> texts = new ArrayList<>();
     List<List<StepParts>> jlamaTexts = new ArrayList<>();
@@ -106,48 +108,38 @@ final class DecodeBenchmark {
       }
     }
     Config config = model.getConfig();
-    String jlamaJson = jlama.isPresent() ? ",\n  \"jlama\": " + json(jlamaTexts) : "";
-    return String.format(
-        Locale.ROOT,
-        """
-        {"date": "%s", "java": "%s", "processors": %d, "load": [%s, %s],
-          "hidden": %d, "inner": %d, "layers": %d, "weights": "%s",
-          "ranks": %d, "texts": %d, "steps_of_a_text": %d,
-          "ep4j": %s%s}
-        """,
-        Instant.now(),
-        Runtime.version(),
-        Runtime.getRuntime().availableProcessors(),
-        loadBefore,
-        load(),
-        config.embeddingLength,
-        config.hiddenLength,
-        layers,
-        model.getWeights().getModelDType(),
-        group.size(),
-        TEXTS,
-        TOKENS,
-        json(texts),
-        jlamaJson);
+    Map<String, Object> report = new LinkedHashMap<>();
+    report.put("date", Instant.now().toString());
+    report.put("java", Runtime.version().toString());
+    report.put("processors", Runtime.getRuntime().availableProcessors());
+    report.put("load", List.of(loadBefore, load()));
+    report.put("hidden", config.embeddingLength);
+    report.put("inner", config.hiddenLength);
+    report.put("layers", layers);
+    report.put("weights", model.getWeights().getModelDType().toString());
+    report.put("ranks", group.size());
+    report.put("texts", TEXTS);
+    report.put("steps_of_a_text", TOKENS);
+    report.put("ep4j", values(texts));
+    if (jlama.isPresent()) {
+      report.put("jlama", values(jlamaTexts));
+    }
+    return new ObjectMapper().writerWithDefaultPrettyPrinter().writeValueAsString(report);
   }
 
-  private static String json(List<List<StepParts>> texts) {
+  private static Map<String, Map<String, Double>> values(List<List<StepParts>> texts) {
     StepParts all = StepParts.middle(texts.stream().flatMap(List::stream).toList());
     StepParts fastest =
         texts.stream()
             .map(StepParts::middle)
             .min(Comparator.comparingDouble(StepParts::step))
             .orElseThrow();
-    return "{\n    \"all_texts\": "
-        + all.json()
-        + ",\n    \"fastest_text\": "
-        + fastest.json()
-        + "}";
+    return Map.of("all_texts", all.values(), "fastest_text", fastest.values());
   }
 
   /** Threads of the host that run or wait for a core, on average of the last minute. */
-  private static String load() throws IOException {
-    return Files.readString(Path.of("/proc/loadavg")).split(" ")[0];
+  private static double load() throws IOException {
+    return Double.parseDouble(Files.readString(Path.of("/proc/loadavg")).split(" ")[0]);
   }
 
   /** Generates a text that begins with another token on each rank. */

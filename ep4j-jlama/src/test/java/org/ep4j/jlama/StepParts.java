@@ -5,8 +5,9 @@ import java.nio.LongBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
+import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Locale;
+import java.util.Map;
 import java.util.function.ToDoubleFunction;
 
 /**
@@ -140,21 +141,18 @@ record StepParts(
     return steps.stream().mapToDouble(part).average().orElse(0);
   }
 
-  /** Microseconds; the overhead is a share of the step. */
-  String json() {
-    return String.format(
-        Locale.ROOT,
-        "{\"step_us\": %.1f, \"other_us\": %.1f, \"experts_us\": %.1f, \"waiting_us\": %.1f,"
-            + " \"agreement_us\": %.1f, \"dispatch_us\": %.1f, \"combine_us\": %.1f,"
-            + " \"copies_us\": %.1f, \"overhead\": %.4f}",
-        step / 1e3,
-        other / 1e3,
-        experts / 1e3,
-        waiting / 1e3,
-        agreement / 1e3,
-        dispatch / 1e3,
-        combine / 1e3,
-        copies / 1e3,
-        overhead());
+  /** For JSON: microseconds; the overhead is a share of the step. */
+  Map<String, Double> values() {
+    Map<String, Double> values = new LinkedHashMap<>();
+    values.put("step_us", step / 1e3);
+    values.put("other_us", other / 1e3);
+    values.put("experts_us", experts / 1e3);
+    values.put("waiting_us", waiting / 1e3);
+    values.put("agreement_us", agreement / 1e3);
+    values.put("dispatch_us", dispatch / 1e3);
+    values.put("combine_us", combine / 1e3);
+    values.put("copies_us", copies / 1e3);
+    values.put("overhead", overhead());
+    return values;
   }
 }
