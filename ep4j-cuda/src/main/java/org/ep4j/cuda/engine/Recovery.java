@@ -329,7 +329,7 @@ final class Recovery {
               () ->
                   StepFailure.explained(
                       context.rank,
-                      "the buffer after a failure",
+                      "the buffer for " + call,
                       () -> {
                         start.run();
                         return true;

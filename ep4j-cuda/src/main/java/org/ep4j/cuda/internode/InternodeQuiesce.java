@@ -40,11 +40,6 @@ final class InternodeQuiesce {
     sent = new long[wire.size() * lanes];
   }
 
-  /** Waits for all ranks but dead ones, whose lanes must have failed. */
-  String await(boolean[] gone, long time, Duration timeout) {
-    return await(gone, gone, time, timeout);
-  }
-
   /**
    * Waits. Returns empty, or why the wire is not known to be idle.
    *

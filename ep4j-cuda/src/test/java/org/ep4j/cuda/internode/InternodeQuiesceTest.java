@@ -68,7 +68,7 @@ class InternodeQuiesceTest {
             InternodeQuiesce quiesce = new InternodeQuiesce(wire, QUIESCE);
             for (int round = 1; round <= 5; round++) {
               begun(group, wire, region, seed + round);
-              assertThat(quiesce.await(nobody(wire), round, TIMEOUT)).isEmpty();
+              assertThat(quiesce.await(nobody(wire), nobody(wire), round, TIMEOUT)).isEmpty();
               group.barrier(TIMEOUT);
               hasCome(wire, region, seed + round, ranks);
               clear(wire.counters());
@@ -95,17 +95,17 @@ class InternodeQuiesceTest {
             InternodeQuiesce quiesce = new InternodeQuiesce(wire, QUIESCE);
             begun(group, wire, region, seed);
             if (rank == ranks - 1) {
-              String _ = quiesce.await(nobody(wire), 1, Duration.ZERO);
+              String _ = quiesce.await(nobody(wire), nobody(wire), 1, Duration.ZERO);
               return;
             }
             // Some ranks have sent last adds on some lanes, and some on none.
             for (int time = 1; time <= 2 && random.nextInt(3) > 0; time++) {
               Duration timeout = random.nextBoolean() ? Duration.ZERO : Duration.ofMillis(100);
-              String _ = quiesce.await(nobody(wire), time, timeout);
+              String _ = quiesce.await(nobody(wire), nobody(wire), time, timeout);
             }
             try (Group live = group.survivors(TIMEOUT)) {
               for (int time = 3; time <= 5; time++) {
-                assertThat(quiesce.await(last(wire), time, TIMEOUT)).isEmpty();
+                assertThat(quiesce.await(last(wire), last(wire), time, TIMEOUT)).isEmpty();
                 live.barrier(TIMEOUT);
                 if (time == 3) {
                   hasCome(wire, region, seed, ranks - 1);
@@ -144,7 +144,7 @@ class InternodeQuiesceTest {
             }
             try (Group live = group.survivors(TIMEOUT)) {
               InternodeQuiesce quiesce = new InternodeQuiesce(wire, QUIESCE);
-              assertThat(quiesce.await(last(wire), 1, TIMEOUT)).isEmpty();
+              assertThat(quiesce.await(last(wire), last(wire), 1, TIMEOUT)).isEmpty();
               region.segment().fill((byte) 0);
               long counted = wire.counters().get(ARRIVED);
               cleared.countDown();
@@ -183,7 +183,8 @@ class InternodeQuiesceTest {
           try (Wire wire = wire(group, "tcp")) {
             if (group.rank() == 0) {
               String problem =
-                  new InternodeQuiesce(wire, QUIESCE).await(last(wire), 1, Duration.ofMillis(200));
+                  new InternodeQuiesce(wire, QUIESCE)
+                      .await(last(wire), last(wire), 1, Duration.ofMillis(200));
               assertThat(problem).isEqualTo("lane 0 to dead rank 1 did not end in time");
             }
             group.barrier(TIMEOUT);
@@ -201,7 +202,9 @@ class InternodeQuiesceTest {
             if (group.rank() == 1) {
               return;
             }
-            assertThat(new InternodeQuiesce(wire, QUIESCE).await(nobody(wire), 1, TIMEOUT))
+            assertThat(
+                    new InternodeQuiesce(wire, QUIESCE)
+                        .await(nobody(wire), nobody(wire), 1, TIMEOUT))
                 .contains("the wire to rank 1 has failed");
           }
         });
@@ -220,7 +223,7 @@ class InternodeQuiesceTest {
             if (group.rank() == 0) {
               String problem =
                   new InternodeQuiesce(wire, QUIESCE)
-                      .await(nobody(wire), 1, Duration.ofMillis(200));
+                      .await(nobody(wire), nobody(wire), 1, Duration.ofMillis(200));
               assertThat(problem).isEqualTo("1 of 4 final adds of rank 1 did not arrive in time");
             }
             group.barrier(TIMEOUT);
