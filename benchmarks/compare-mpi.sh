@@ -90,7 +90,6 @@ contestant() {
   [[ -s $out ]] || mv "$log" "$out"
 }
 
-# Open MPI would refuse more ranks than cores, and bind each to one; MPICH does neither.
 mpi() {
   # shellcheck disable=SC2086 # options, or none
   mpirun $place -n "$r" "$@" --tokens "$t" --hidden "$hidden" \
@@ -104,6 +103,7 @@ ep4j() {
 }
 
 require
+# Open MPI would refuse more ranks than cores, and bind each to one; MPICH does neither.
 place=
 if [[ $(mpirun --version 2>&1) == *"Open MPI"* ]]; then
   place="--oversubscribe --bind-to none"

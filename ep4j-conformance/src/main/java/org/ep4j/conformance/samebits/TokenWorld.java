@@ -16,6 +16,7 @@ import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
 import org.ep4j.config.HighThroughputConfig;
 import org.ep4j.config.Layout;
+import org.ep4j.config.WireName;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.routing.ExpertPlacement;
@@ -30,7 +31,9 @@ public final class TokenWorld {
   private static final int[] RANKS = {1, 2, 3, 4, 8};
 
   /** Wires between nodes of one process; the first opens in the least time. */
-  private static final String[] WIRES = {"inproc", "inproc", "inproc", "tcp"};
+  private static final String[] WIRES = {
+    WireName.INPROC, WireName.INPROC, WireName.INPROC, WireName.TCP
+  };
 
   private final String engine;
   private final TokenSet set;
@@ -54,7 +57,7 @@ public final class TokenWorld {
     boolean host = engine.equals(EngineName.HOST);
     ranksPerNode = host ? node : 0;
     String drawn = WIRES[random.nextInt(WIRES.length)];
-    wire = host ? drawn : "auto";
+    wire = host ? drawn : WireName.AUTO;
     partialRounding = random.nextBoolean();
     int physical = Math.max(ranks, set.experts) + random.nextInt(5);
     int[] logicalOf = new int[physical];
