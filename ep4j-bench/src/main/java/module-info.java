@@ -1,6 +1,9 @@
 /** Harnesses of the benchmarks that the command line runs, and the planner. */
+@SuppressWarnings("requires-automatic") // hipparchus has no descriptor
 module org.ep4j.bench {
   requires static jdk.incubator.vector;
+  requires hipparchus.core;
+  requires hipparchus.optim;
   requires java.management;
   requires transitive org.ep4j;
   requires transitive org.ep4j.cuda;

@@ -149,6 +149,8 @@ class RoomsTest {
           List.of("com.github.tjake..", "com.fasterxml.jackson..", "dev.langchain4j.."),
           name("moe"),
           List.of("com.fasterxml.jackson.."),
+          name("plan"),
+          List.of("org.hipparchus.."),
           name("spark"),
           List.of("org.apache.spark..", "scala.."));
 

@@ -80,6 +80,13 @@ public final class MachineProfile {
     return (int) value(constant);
   }
 
+  /** The same machine with other values for some constants; origin: where they come from. */
+  MachineProfile with(String origin, Map<ProfileConstant, Sourced> changed) {
+    Map<ProfileConstant, Sourced> all = new EnumMap<>(constants);
+    all.putAll(changed);
+    return new MachineProfile(name, origin, all);
+  }
+
   /** Rate of all ports of a rank, GB/s. */
   public double nicGbps() {
     return value(ProfileConstant.NIC_GBPS) * value(ProfileConstant.NIC_PORTS);

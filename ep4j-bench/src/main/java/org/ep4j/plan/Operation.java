@@ -10,9 +10,10 @@ import org.ep4j.config.BackendName;
  * @param request what is planned
  * @param rowBytes bytes of a row that it moves
  * @param nvlinkGbps NVLink rate of these rows, GB/s
+ * @param smGbps rate at which an SM moves such rows on one node, GB/s
  */
 public record Operation(
-    MachineProfile profile, PlanRequest request, int rowBytes, double nvlinkGbps) {
+    MachineProfile profile, PlanRequest request, int rowBytes, double nvlinkGbps, double smGbps) {
   /** Rows of a chunk of high throughput, which moves through the pipeline as a unit. */
   public static final int CHUNK_ROWS = 32;
 
@@ -24,7 +25,11 @@ public record Operation(
             ? dtype.lowLatencyBytes(request.hidden())
             : dtype.rowBytes(request.hidden());
     return new Operation(
-        profile, request, rowBytes, profile.value(ProfileConstant.NVLINK_DISPATCH_GBPS));
+        profile,
+        request,
+        rowBytes,
+        profile.value(ProfileConstant.NVLINK_DISPATCH_GBPS),
+        profile.value(ProfileConstant.SM_GBPS));
   }
 
   /** A combine moves BF16. */
@@ -33,7 +38,8 @@ public record Operation(
         profile,
         request,
         PlanDType.BF16.rowBytes(request.hidden()),
-        profile.value(ProfileConstant.NVLINK_COMBINE_GBPS));
+        profile.value(ProfileConstant.NVLINK_COMBINE_GBPS),
+        profile.value(ProfileConstant.SM_COMBINE_GBPS));
   }
 
   /** The value of a constant of the machine. */
@@ -59,7 +65,7 @@ public record Operation(
   public double smRowMicros() {
     boolean internode = request.nodes() > 1;
     double row = value(internode ? ProfileConstant.SM_NODE_ROW_US : ProfileConstant.SM_ROW_US);
-    double rate = value(internode ? ProfileConstant.SM_NODE_GBPS : ProfileConstant.SM_GBPS);
+    double rate = internode ? value(ProfileConstant.SM_NODE_GBPS) : smGbps;
     return row + rowBytes / rate / 1e3;
   }
 

@@ -27,8 +27,10 @@ public enum ProfileConstant {
   MEMORY_GBPS("GB/s", 1, 1e6),
   /** What an SM spends on a row that it sends over NVLink, beside its bytes. */
   SM_ROW_US("us", 0, 1e3),
-  /** Rate at which an SM moves the bytes of such rows. */
+  /** Rate at which an SM dispatches the bytes of such rows. */
   SM_GBPS("GB/s", 0.1, 1e5),
+  /** Rate at which an SM moves and sums the bytes of such rows in a combine. */
+  SM_COMBINE_GBPS("GB/s", 0.1, 1e5),
   /** What an SM spends on a row that it hands to a node, beside its bytes. */
   SM_NODE_ROW_US("us", 0, 1e3),
   /** Rate at which an SM moves the bytes of such rows. */
@@ -69,6 +71,11 @@ public enum ProfileConstant {
   boolean allows(double value) {
     boolean counted = this == RANKS_PER_NODE || this == SMS || this == NIC_PORTS;
     return value >= least && value <= greatest && (!counted || value == Math.rint(value));
+  }
+
+  /** The allowed value next to {@code value}, of a constant that counts nothing. */
+  MachineProfile.Sourced measured(double value, String source) {
+    return new MachineProfile.Sourced(Math.clamp(value, least, greatest), source);
   }
 
   /** The allowed values as text. */

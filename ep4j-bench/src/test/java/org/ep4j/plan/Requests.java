@@ -121,7 +121,13 @@ public final class Requests {
             case SMS -> 132;
             case NIC_PORTS -> 1;
             case NIC_GBPS -> 1e4;
-            case NVLINK_DISPATCH_GBPS, NVLINK_COMBINE_GBPS, SM_GBPS, SM_NODE_GBPS, NIC_MMSGS -> 1e5;
+            case NVLINK_DISPATCH_GBPS,
+                NVLINK_COMBINE_GBPS,
+                SM_GBPS,
+                SM_COMBINE_GBPS,
+                SM_NODE_GBPS,
+                NIC_MMSGS ->
+                1e5;
             case MEMORY_GBPS -> 1e6;
             default -> 0;
           };

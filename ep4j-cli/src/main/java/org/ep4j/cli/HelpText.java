@@ -65,7 +65,8 @@ final class HelpText {
                   "ep4j plan --machine h800-cx7 --kind ll --ranks 32 --json plan.json",
                   "ep4j plan --machine h200 --routing zipf --balance --placement-out p.json",
                   "ep4j plan --machine h100-cx7 --ranks 64 --simulate --slow-nic 9:0.5",
-                  "ep4j plan --machine h100-cx7 --profile")),
+                  "ep4j plan --machine h100-cx7 --profile",
+                  "ep4j plan --machine h200 --fit run.json --profile")),
           Map.entry(
               "ep4j top", List.of("ep4j top", "ep4j top --rendezvous node1:29500 --json top.json")),
           Map.entry(

@@ -1752,6 +1752,12 @@ public enum ErrorCode {
           + " not exist.",
       "Correct the option that the message names."),
 
+  PLAN_MEASUREMENTS(
+      8043,
+      "Measured runs determine no constant of a machine profile.",
+      "Name artifacts of `bench ht --json` on GPUs of one node, in layout FLAT, with several"
+          + " numbers of SMs and of tokens."),
+
   JOB_NOT_FOUND(
       8060,
       "No job to observe runs on this host.",

@@ -54,6 +54,7 @@ class ClosedFormLimitsTest {
     cases.add(new Case("one node", node, ProfileConstant.NVLINK_COMBINE_GBPS, 1));
     cases.add(new Case("one node", node, ProfileConstant.SM_ROW_US, 1));
     cases.add(new Case("one node", node, ProfileConstant.SM_GBPS, 0.1));
+    cases.add(new Case("one node", node, ProfileConstant.SM_COMBINE_GBPS, 0.1));
     cases.add(new Case("one node", node, ProfileConstant.MEMORY_GBPS, 1));
     PlanRequest low = Requests.ht(16, 8).kind(PlanKind.LL).tokens(1000).topK(4).build();
     cases.add(new Case("low latency", low, ProfileConstant.NIC_GBPS, 1));
@@ -77,8 +78,11 @@ class ClosedFormLimitsTest {
     MachineProfile machine = Requests.machine(Map.of(c.constant, c.value));
     MachineProfile wrong = Requests.machine(Map.of(c.constant, 1.05 * c.value));
     Chunks chunks = new Chunks(c.request, PairTraffic.of(c.request));
-    boolean combineOnly = c.constant == ProfileConstant.NVLINK_COMBINE_GBPS;
-    boolean dispatchOnly = c.constant == ProfileConstant.NVLINK_DISPATCH_GBPS;
+    boolean combineOnly =
+        c.constant == ProfileConstant.NVLINK_COMBINE_GBPS
+            || c.constant == ProfileConstant.SM_COMBINE_GBPS;
+    boolean dispatchOnly =
+        c.constant == ProfileConstant.NVLINK_DISPATCH_GBPS || c.constant == ProfileConstant.SM_GBPS;
     if (!combineOnly) {
       SimulatedOperation found =
           SimulatedPlan.simulate(

@@ -3,6 +3,7 @@ package org.ep4j.cli.plan;
 import java.io.PrintWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.Callable;
 import java.util.regex.Matcher;
@@ -66,6 +67,23 @@ public final class PlanCommand implements Callable<Integer> {
       description =
           "h800-cx7, h100-cx7, h100-roce-2x200, h200, b200, gb200-nvl72, or a file like those.")
   private String machine = "";
+
+  @Option(
+      names = "--fit",
+      paramLabel = "FILE",
+      description =
+          "Fit the constants of one node to kernels that 'bench ht --json FILE' has measured on"
+              + " GPUs. Repeatable: constants need several numbers of SMs and of tokens. Prints"
+              + " measured and predicted times; with --profile to standard error.")
+  private List<Path> measured = List.of();
+
+  @Option(
+      names = "--against",
+      paramLabel = "FILE",
+      description =
+          "Print what the profile predicts for kernels that 'bench ht --json FILE' has measured,"
+              + " and fit nothing to them. Repeatable.")
+  private List<Path> compared = List.of();
 
   @Option(
       names = "--profile",
@@ -173,9 +191,7 @@ public final class PlanCommand implements Callable<Integer> {
   public Integer call() {
     PrintWriter out = CommandSpecs.require(spec).commandLine().getOut();
     if (profileOnly) {
-      String text = ProfileFile.text(machine);
-      ProfileFile.parse(machine, text);
-      out.print(text);
+      out.print(profileText());
       out.flush();
       return ExitCodes.OK;
     }
@@ -190,7 +206,10 @@ public final class PlanCommand implements Callable<Integer> {
         file == null || placementFile == null || !file.isSameAs(placementFile),
         ErrorCode.CONFLICTING_OPTIONS,
         "--placement-out and --json name the same file, " + placementFile + ": name two");
-    MachineProfile profile = ProfileFile.read(machine);
+    boolean taken = toOutput || placementToOutput;
+    PrintWriter tables = taken ? CommandSpecs.require(spec).commandLine().getErr() : out;
+    MachineProfile profile = fitted(ProfileFile.read(machine), tables);
+    compare(profile, tables);
     PlanRequest request = request(profile);
     if (placements.isBalance()) {
       request = request.withPlacement(placements.balanced(request));
@@ -201,8 +220,6 @@ public final class PlanCommand implements Callable<Integer> {
     SimulatedReport simulated =
         simulation.isSimulate() ? SimulatedReport.of(profile, request, perturbations) : null;
     PlanReport report = new PlanReport(profile, request, plan, memory, gain, simulated);
-    boolean taken = toOutput || placementToOutput;
-    PrintWriter tables = taken ? CommandSpecs.require(spec).commandLine().getErr() : out;
     tables.print(report.text(Style.detect()));
     tables.flush();
     if (file != null) {
@@ -212,6 +229,42 @@ public final class PlanCommand implements Callable<Integer> {
       placementFile.write(PlacementFile.text(request.placed()));
     }
     return ExitCodes.OK;
+  }
+
+  private String profileText() {
+    String text = ProfileFile.text(machine);
+    MachineProfile profile = ProfileFile.parse(machine, text);
+    PrintWriter tables = CommandSpecs.require(spec).commandLine().getErr();
+    MachineProfile fitted = fitted(profile, tables);
+    compare(fitted, tables);
+    return measured.isEmpty()
+        ? text
+        : ProfileFile.text(fitted, "As " + profile.name() + ", with one node as measured");
+  }
+
+  /** The profile, fitted if there are measurements; prints how well. */
+  private MachineProfile fitted(MachineProfile base, PrintWriter tables) {
+    if (measured.isEmpty()) {
+      return base;
+    }
+    MeasuredRuns runs = MeasuredRuns.read(measured);
+    MachineProfile profile = runs.fit(base);
+    print("Fitted to", runs, profile, tables);
+    return profile;
+  }
+
+  private void compare(MachineProfile profile, PrintWriter tables) {
+    if (!compared.isEmpty()) {
+      print("Compared with", MeasuredRuns.read(compared), profile, tables);
+    }
+  }
+
+  private static void print(
+      String title, MeasuredRuns runs, MachineProfile profile, PrintWriter tables) {
+    Style style = Style.detect();
+    tables.print(style.bold(title + " " + runs.names()) + "\n\n" + runs.errors(profile, style));
+    tables.print('\n');
+    tables.flush();
   }
 
   private @Nullable OutputFile outputFile() {

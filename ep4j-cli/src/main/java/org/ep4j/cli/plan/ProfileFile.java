@@ -10,8 +10,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.EnumMap;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.ep4j.cli.text.Json;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.plan.MachineProfile;
 import org.ep4j.plan.ProfileConstant;
@@ -77,6 +79,23 @@ final class ProfileFile {
       throw new UncheckedIOException(
           ErrorCode.FILE_READ.message(machine + ": cannot be read: " + e), e);
     }
+  }
+
+  /** The text of a profile that is in no file. */
+  static String text(MachineProfile profile, String description) {
+    Map<String, Object> constants = new LinkedHashMap<>();
+    for (ProfileConstant constant : ProfileConstant.values()) {
+      Map<String, Object> sourced = new LinkedHashMap<>();
+      sourced.put("value", profile.value(constant));
+      sourced.put("source", profile.source(constant));
+      constants.put(constant.key(), sourced);
+    }
+    Map<String, Object> tree = new LinkedHashMap<>();
+    tree.put("version", VERSION);
+    tree.put("name", profile.name());
+    tree.put("description", description);
+    tree.put("constants", constants);
+    return Json.text(tree);
   }
 
   /** Parses and checks the text of a profile. */

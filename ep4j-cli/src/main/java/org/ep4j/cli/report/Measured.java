@@ -31,7 +31,7 @@ import java.util.Set;
  * @param steady whether the operation had stopped becoming faster
  * @param samples duration of each iteration in microseconds, in their order; may be empty
  */
-record Measured(
+public record Measured(
     String label,
     String operation,
     String dtype,

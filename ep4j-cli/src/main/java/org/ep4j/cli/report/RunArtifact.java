@@ -27,7 +27,7 @@ import org.jspecify.annotations.Nullable;
  * @param verified whether every output was equal to that of the oracle
  * @param results the operations
  */
-record RunArtifact(
+public record RunArtifact(
     String name,
     String version,
     String time,
@@ -42,7 +42,7 @@ record RunArtifact(
   private static final long MAX_BYTES = 256L << 20;
 
   /** Reads a file. */
-  static RunArtifact read(Path file) {
+  public static RunArtifact read(Path file) {
     RunArtifact run = of(file.toString(), tree(file));
     if (run.results.isEmpty()) {
       throw Fields.bad(file + ": results", "empty", "a list of measured operations");
@@ -144,7 +144,7 @@ record RunArtifact(
   }
 
   /** An option in effect, or an empty text. */
-  String option(String name) {
+  public String option(String name) {
     return configuration.getOrDefault(name, "");
   }
 }
