@@ -14,6 +14,7 @@ import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.io.SafetensorsFile;
 import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
 
@@ -103,6 +104,15 @@ public final class MoeCheckpoint implements AutoCloseable {
    *     or have another shape
    */
   public MoeWeights weights(int layer, ExpertPlacement placement, int rank) {
+    return weights(layer, ReplicatedPlacement.of(placement), rank);
+  }
+
+  /**
+   * The same weights with replicas: of each physical expert on the rank those of its logical one.
+   *
+   * @throws InvalidArgumentException as without replicas
+   */
+  public MoeWeights weights(int layer, ReplicatedPlacement placement, int rank) {
     if (!layers().contains(layer)) {
       throw new InvalidArgumentException(
           ErrorCode.CHECKPOINT_TENSORS,
@@ -114,8 +124,10 @@ public final class MoeCheckpoint implements AutoCloseable {
     String prefix = model.prefix(layer);
     checkNames(prefix);
     List<ExpertWeights> experts = new ArrayList<>();
-    for (int local = 0; local < placement.localExperts(rank); local++) {
-      String name = prefix + "experts." + placement.expertAt(rank, local) + ".";
+    ExpertPlacement physical = placement.placement();
+    for (int local = 0; local < physical.localExperts(rank); local++) {
+      int expert = placement.logicalOf(physical.expertAt(rank, local));
+      String name = prefix + "experts." + expert + ".";
       experts.add(expert(name, shape().intermediate()));
     }
     int shared = shape().sharedIntermediate();

@@ -12,6 +12,9 @@ import org.ep4j.CombineOrder;
 import org.ep4j.DispatchHandle;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.GroupedDispatch;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.Tokens;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
@@ -20,8 +23,11 @@ import org.ep4j.config.Layout;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
+import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.FloatConversions;
+import org.ep4j.tensor.RowFormat;
 import org.ep4j.tensor.Tensor;
 
 /**
@@ -39,8 +45,18 @@ public final class MoeLayer {
   private static final CombineOptions BY_EXPERTS =
       CombineOptions.builder().order(CombineOrder.EXPERT).build();
 
+  private static final LowLatencyDispatchOptions SEND =
+      LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
+
+  private static final LowLatencyCombineOptions RETURN =
+      LowLatencyCombineOptions.builder().order(CombineOrder.EXPERT).zeroCopy(true).build();
+
   private final ExpertBuffer buffer;
   private final MoeShape shape;
+
+  /** Where experts and their replicas are. */
+  private final ReplicatedPlacement placement;
+
   private final DType rowType;
   private final Router router;
   private final List<Expert> experts = new ArrayList<>();
@@ -48,18 +64,35 @@ public final class MoeLayer {
   private LayerTimes times = LayerTimes.NONE;
 
   /**
+   * A layer whose experts exist once, where the buffer has them.
+   *
    * @param buffer of {@link #bufferConfig}, or with other settings of the host engine
    * @param weights copied to FP32
    * @throws InvalidArgumentException if buffer, shape and weights do not fit together
    */
   public MoeLayer(ExpertBuffer buffer, MoeShape shape, MoeWeights weights) {
+    this(buffer, shape, ReplicatedPlacement.of(placement(buffer)), weights);
+  }
+
+  /**
+   * A layer with replicas of experts.
+   *
+   * @param buffer of {@link #bufferConfig}, or with other settings of the host engine
+   * @param placement of the buffer's experts, the physical ones
+   * @param weights of this rank's physical experts; copied to FP32
+   * @throws InvalidArgumentException if buffer, shape, placement and weights do not fit together
+   */
+  public MoeLayer(
+      ExpertBuffer buffer, MoeShape shape, ReplicatedPlacement placement, MoeWeights weights) {
     this.buffer = buffer;
     this.shape = shape;
+    this.placement = placement;
     BufferConfig config = buffer.config();
     check("buffer.engine", config.engine(), EngineName.HOST);
     check("buffer.hidden", config.hidden(), shape.hidden());
     check("buffer.topK", config.topK(), shape.router().topK());
-    check("buffer.experts", config.experts(), shape.router().experts());
+    check("placement.experts", placement.experts(), shape.router().experts());
+    check("buffer.placement", placement(buffer), placement.placement());
     check(
         "buffer.highThroughput.layouts",
         config
@@ -68,8 +101,8 @@ public final class MoeLayer {
             .isPresent(),
         true);
     rowType = config.highThroughput().orElseThrow().rowDType();
-    ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
-    check("weights.experts", weights.experts().size(), placement.localExperts(buffer.rank()));
+    int local = placement.placement().localExperts(buffer.rank());
+    check("weights.experts", weights.experts().size(), local);
     check("weights.shared", weights.shared().isPresent(), shape.sharedIntermediate() > 0);
     router = new Router(shape.router(), weights.router(), weights.bias(), shape.hidden());
     for (ExpertWeights expert : weights.experts()) {
@@ -81,6 +114,10 @@ public final class MoeLayer {
         weights
             .shared()
             .map(w -> new Expert("shared", w, shape.hidden(), shape.sharedIntermediate()));
+  }
+
+  private static ExpertPlacement placement(ExpertBuffer buffer) {
+    return Objects.requireNonNull(buffer.config().placement(), "settled placement");
   }
 
   private static void check(String argument, Object value, Object expected) {
@@ -100,11 +137,22 @@ public final class MoeLayer {
    * @param maxTokens most tokens of a rank
    */
   public static BufferConfig.Builder bufferConfig(MoeShape shape, int ranks, int maxTokens) {
+    ExpertPlacement blocks = ExpertPlacement.blocks(shape.router().experts(), ranks);
+    return bufferConfig(shape, ReplicatedPlacement.of(blocks), maxTokens);
+  }
+
+  /**
+   * Settings of a buffer for such layers with replicas: FP32 rows.
+   *
+   * @param maxTokens most tokens of a rank
+   */
+  public static BufferConfig.Builder bufferConfig(
+      MoeShape shape, ReplicatedPlacement placement, int maxTokens) {
     return BufferConfig.builder()
         .engine(EngineName.HOST)
         .hidden(shape.hidden())
         .topK(shape.router().topK())
-        .placement(ExpertPlacement.blocks(shape.router().experts(), ranks))
+        .placement(placement.placement())
         .highThroughput(
             HighThroughputConfig.builder()
                 .maxTokens(maxTokens)
@@ -122,6 +170,56 @@ public final class MoeLayer {
     try (ForwardPass pass = forward(x, false)) {
       return pass.y();
     }
+  }
+
+  /**
+   * The layer's result for few tokens, by low latency: FP32 [T, H] on the heap. Rows travel in
+   * BF16. Without a shared expert the result has the bits of {@link #forward} over a buffer whose
+   * rows are BF16.
+   *
+   * @param x this rank's tokens, [T, H] of a floating-point type in host memory; at most as many as
+   *     low latency of the buffer accepts
+   * @throws IllegalStateException if the buffer has no low latency
+   */
+  public Tensor decode(Tensor x) {
+    var clock = new Clock();
+    Matrix tokens = Expert.matrix("x", x, Math.toIntExact(x.size(0)), shape.hidden());
+    Routing routing = routing(router.choose(tokens));
+    long route = clock.lap();
+    Tensor sent = Tensor.fromFloats(tokens.values(), DType.BF16, tokens.rows(), shape.hidden());
+    LowLatencyDispatch received = buffer.lowLatencyDispatch(sent, routing, SEND);
+    long dispatch = clock.lap();
+    Tensor results = buffer.lowLatencyCombineBuffer(received.handle());
+    long places = received.x().size(1);
+    Tensor rows = received.x().reshape(experts.size() * places, shape.hidden());
+    Tensor out = results.reshape(experts.size() * places, shape.hidden());
+    for (int local = 0; local < experts.size(); local++) {
+      int from = Math.toIntExact(local * places);
+      int count = received.counts().getInt(local);
+      if (count > 0) {
+        Matrix group = values(rows.rows(from, from + count));
+        write(pass(experts.get(local), local, from, group).out(), out, from);
+      }
+    }
+    long ofExperts = clock.lap();
+    Optional<Matrix> ofShared = shared.map(expert -> pass(expert, 0, 0, tokens).out());
+    long sharedExpert = clock.lap();
+    Tensor sums = buffer.lowLatencyCombine(results, routing, received.handle(), RETURN).x();
+    float[] y = sums.toFloatArray();
+    ofShared.ifPresent(added -> add(added.values(), y));
+    times = new LayerTimes(route, dispatch, ofExperts, sharedExpert, clock.lap());
+    return Tensor.of(y, tokens.rows(), shape.hidden());
+  }
+
+  private static void add(float[] values, float[] sums) {
+    for (int i = 0; i < sums.length; i++) {
+      sums[i] += values[i];
+    }
+  }
+
+  /** To the replicas that this rank uses. */
+  private Routing routing(Router.Choices choices) {
+    return placement.physicalRouting(choices.routing(), buffer.rank());
   }
 
   /** As {@link #forward}, and keeps what {@link #backward} needs. */
@@ -151,7 +249,7 @@ public final class MoeLayer {
     Matrix tokens = Expert.matrix("x", x, Math.toIntExact(x.size(0)), shape.hidden());
     Router.Choices choices = router.choose(tokens);
     long route = clock.lap();
-    GroupedDispatch received = buffer.dispatchGrouped(rows(tokens), choices.routing());
+    GroupedDispatch received = buffer.dispatchGrouped(rows(tokens), routing(choices));
     long dispatch = clock.lap();
     DispatchHandle handle = received.handle();
     try {
@@ -254,7 +352,7 @@ public final class MoeLayer {
 
   private void write(Matrix matrix, Tensor target, int from) {
     MemorySegment segment = target.rows(from, from + matrix.rows()).segment();
-    FloatConversions.fromFloats(matrix.values(), rowType, segment);
+    FloatConversions.fromFloats(matrix.values(), target.dtype(), segment);
   }
 
   private static float dot(Matrix left, Matrix right, int row) {

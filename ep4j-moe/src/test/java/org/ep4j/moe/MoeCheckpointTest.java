@@ -18,6 +18,7 @@ import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
@@ -90,6 +91,28 @@ class MoeCheckpointTest {
         for (float[] y : results) {
           assertThat((double) y[from + h]).isCloseTo(expected[h], Offset.offset(5e-6 * largest));
         }
+      }
+    }
+  }
+
+  @Test
+  void replicasHaveTheWeightsOfTheirExpert() throws IOException {
+    var shape = new MoeShape(24, 20, 0, RouterConfig.softmax(8, 2));
+    Map<String, Tensor> tensors =
+        CheckpointFiles.tensors(
+            new PlainMoe(shape, 6), "model.layers.0.block_sparse_moe.", MIXTRAL_NAMES, DType.FP32);
+    CheckpointFiles.write(directory, CheckpointFiles.MIXTRAL, tensors);
+    int[] logicalOf = {0, 1, 2, 3, 4, 5, 6, 7, 2, 1};
+    int[] rankOf = {0, 1, 0, 1, 0, 0, 0, 0, 1, 1};
+    var placement = ReplicatedPlacement.of(ExpertPlacement.table(rankOf, 2), logicalOf, 8);
+    try (MoeCheckpoint checkpoint = MoeCheckpoint.open(directory)) {
+      List<ExpertWeights> all = checkpoint.weights(0, ExpertPlacement.blocks(8, 1), 0).experts();
+      List<ExpertWeights> own = checkpoint.weights(0, placement, 1).experts();
+      assertThat(own).hasSize(4);
+      int[] expected = {1, 3, 2, 1};
+      for (int local = 0; local < 4; local++) {
+        assertThat(own.get(local).w2().toFloatArray())
+            .containsExactly(all.get(expected[local]).w2().toFloatArray());
       }
     }
   }

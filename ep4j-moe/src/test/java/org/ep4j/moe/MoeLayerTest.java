@@ -21,6 +21,7 @@ import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
 import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
@@ -224,6 +225,155 @@ class MoeLayerTest {
     }
   }
 
+  /** Every expert once, and half of them, drawn, a second time; on shuffled ranks. */
+  private static ReplicatedPlacement doubled(Random random, int experts, int ranks) {
+    int[] logicalOf = new int[experts + experts / 2];
+    int[] rankOf = new int[logicalOf.length];
+    for (int physical = 0; physical < logicalOf.length; physical++) {
+      logicalOf[physical] = physical < experts ? physical : random.nextInt(experts);
+      rankOf[physical] = physical % ranks;
+    }
+    for (int i = rankOf.length - 1; i > 0; i--) {
+      int j = random.nextInt(i + 1);
+      int rank = rankOf[i];
+      rankOf[i] = rankOf[j];
+      rankOf[j] = rank;
+    }
+    return ReplicatedPlacement.of(ExpertPlacement.table(rankOf, ranks), logicalOf, experts);
+  }
+
+  /** Gradients of the replicas of an expert add up to those of the expert. */
+  @ParameterizedTest
+  @MethodSource("shapes")
+  void replicasChangeNoBitOfAResult(MoeShape shape) {
+    var plain = new PlainMoe(shape, 12);
+    float[] x = PlainMoe.values(new Random(13), TOKENS * HIDDEN, 3);
+    float[] grad = PlainMoe.values(new Random(14), TOKENS * HIDDEN, 3);
+    World once = run(plain, x, grad, 1);
+    for (int ranks = 1; ranks <= 3; ranks++) {
+      int experts = shape.router().experts();
+      ReplicatedPlacement placement = doubled(new Random(ranks), experts, ranks);
+      List<MoeGradients> gradients =
+          ThreadRanks.call(
+              ranks,
+              group -> {
+                int tokens = group.rank() == 0 ? TOKENS : 0;
+                BufferConfig config = MoeLayer.bufferConfig(shape, placement, TOKENS).build();
+                try (ExpertBuffer buffer = ExpertBuffer.open(group, config)) {
+                  MoeWeights weights = plain.weights(placement, group.rank());
+                  var layer = new MoeLayer(buffer, shape, placement, weights);
+                  ForwardPass pass = layer.forwardForTraining(part(x, 0, tokens * HIDDEN));
+                  if (group.rank() == 0) {
+                    assertThat(pass.y().toFloatArray()).containsExactly(once.y());
+                  }
+                  return layer.backward(pass, part(grad, 0, tokens * HIDDEN));
+                }
+              });
+      assertThat(gradients.getFirst().x().toFloatArray()).containsExactly(once.gradOfX());
+      List<ExpertWeights> expected = once.ofRanks().getFirst().gradients().experts();
+      for (int expert = 0; expert < experts; expert++) {
+        float[] wanted = expected.get(expert).w1().toFloatArray();
+        float[] sum = new float[wanted.length];
+        for (int n = 0; n < placement.replicas(expert); n++) {
+          int physical = placement.replica(expert, n);
+          int rank = placement.placement().rankOf(physical);
+          int local = placement.placement().localOf(physical);
+          float[] part = gradients.get(rank).experts().get(local).w1().toFloatArray();
+          for (int i = 0; i < sum.length; i++) {
+            sum[i] += part[i];
+          }
+        }
+        assertThat(sum).containsExactly(wanted, Offset.offset(1e-4f));
+      }
+    }
+  }
+
+  /** Also with replicas; a rank without tokens takes part. */
+  @Test
+  void decodingHasTheBitsOfAForwardPassWithRowsOfBf16() {
+    int hidden = 128;
+    int tokens = 5;
+    var shape = new MoeShape(hidden, 24, 0, RouterConfig.softmax(8, 3));
+    var plain = new PlainMoe(shape, 15);
+    float[] x = PlainMoe.values(new Random(16), tokens * hidden, 3);
+    for (int ranks = 1; ranks <= 3; ranks++) {
+      ReplicatedPlacement placement = doubled(new Random(ranks), 8, ranks);
+      ThreadRanks.run(
+          ranks,
+          group -> {
+            Tensor own =
+                Tensor.of(
+                    group.rank() == 0 ? x : new float[0], group.rank() == 0 ? tokens : 0, hidden);
+            try (ExpertBuffer buffer = ExpertBuffer.open(group, decoding(shape, placement))) {
+              MoeWeights weights = plain.weights(placement, group.rank());
+              var layer = new MoeLayer(buffer, shape, placement, weights);
+              for (int step = 0; step < 3; step++) {
+                float[] y = layer.decode(own).toFloatArray();
+                assertThat(y).containsExactly(layer.forward(own).toFloatArray());
+                assertThat(y.length == 0 || y[0] != 0).isTrue();
+              }
+              assertThat(layer.times().route()).isPositive();
+            }
+          });
+    }
+  }
+
+  private static BufferConfig decoding(MoeShape shape, ReplicatedPlacement placement) {
+    return MoeLayer.bufferConfig(shape, placement, 8)
+        .highThroughput(
+            HighThroughputConfig.builder()
+                .maxTokens(8)
+                .rowDType(DType.BF16)
+                .layouts(Layout.EXPERT_MAJOR)
+                .build())
+        .lowLatency(8)
+        .build();
+  }
+
+  @Test
+  void decodingAddsTheSharedExpert() {
+    var shape = new MoeShape(128, 16, 32, RouterConfig.sigmoid(12, 4, 4, 2, 2.5f));
+    var plain = new PlainMoe(shape, 17);
+    float[] x = PlainMoe.values(new Random(18), 2 * 128, 3);
+    var placement = ReplicatedPlacement.of(ExpertPlacement.blocks(12, 2));
+    List<float[]> results =
+        ThreadRanks.call(
+            2,
+            group -> {
+              try (ExpertBuffer buffer = ExpertBuffer.open(group, decoding(shape, placement))) {
+                return new MoeLayer(buffer, shape, plain.weights(placement, group.rank()))
+                    .decode(Tensor.of(x, 2, 128))
+                    .toFloatArray();
+              }
+            });
+    assertThat(results.get(1)).containsExactly(results.get(0));
+    for (int token = 0; token < 2; token++) {
+      double[] expected = plain.forward(Arrays.copyOfRange(x, token * 128, token * 128 + 128));
+      double largest = Arrays.stream(expected).map(Math::abs).max().orElseThrow();
+      for (int h = 0; h < 128; h++) {
+        assertThat((double) results.get(0)[token * 128 + h])
+            .isCloseTo(expected[h], Offset.offset(largest / 32));
+      }
+    }
+  }
+
+  @Test
+  void decodingNeedsLowLatency() {
+    var shape = new MoeShape(HIDDEN, 16, 0, RouterConfig.softmax(8, 2));
+    var plain = new PlainMoe(shape, 19);
+    ThreadRanks.run(
+        1,
+        group -> {
+          try (ExpertBuffer buffer = open(group, shape)) {
+            MoeLayer layer = layer(buffer, plain, group);
+            Tensor x = Tensor.of(new float[HIDDEN], 1, HIDDEN);
+            assertThatThrownBy(() -> layer.decode(x))
+                .isInstanceOf(IllegalStateException.class)
+                .hasMessageContaining("EP4J-");
+          }
+        });
+  }
+
   @Test
   void whatDoesNotFitTogetherIsRefused() {
     var shape = new MoeShape(HIDDEN, 16, 0, RouterConfig.softmax(8, 2));
@@ -239,7 +389,12 @@ class MoeLayerTest {
                 "buffer.hidden");
             refused(() -> new MoeLayer(buffer, other(HIDDEN, 16, 0, 8, 3), weights), "buffer.topK");
             refused(
-                () -> new MoeLayer(buffer, other(HIDDEN, 16, 0, 9, 2), weights), "buffer.experts");
+                () -> new MoeLayer(buffer, other(HIDDEN, 16, 0, 9, 2), weights),
+                "placement.experts");
+            var moved = ReplicatedPlacement.of(ExpertPlacement.table(new int[9], 1));
+            refused(() -> new MoeLayer(buffer, shape, moved, weights), "placement.experts");
+            var doubled = doubled(new Random(1), 8, 1);
+            refused(() -> new MoeLayer(buffer, shape, doubled, weights), "buffer.placement");
             refused(
                 () -> new MoeLayer(buffer, other(HIDDEN, 17, 0, 8, 2), weights), "experts[0].w1");
             refused(

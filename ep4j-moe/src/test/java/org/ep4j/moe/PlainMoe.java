@@ -7,6 +7,7 @@ import java.util.Optional;
 import java.util.Random;
 import java.util.stream.IntStream;
 import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
 import org.ep4j.tensor.Tensor;
 
 /** A layer with random weights, and its results in plain arithmetic of double precision. */
@@ -51,9 +52,15 @@ final class PlainMoe {
 
   /** The weights of a rank. */
   MoeWeights weights(ExpertPlacement placement, int rank) {
+    return weights(ReplicatedPlacement.of(placement), rank);
+  }
+
+  MoeWeights weights(ReplicatedPlacement placement, int rank) {
+    ExpertPlacement physical = placement.placement();
     List<ExpertWeights> own = new ArrayList<>();
-    for (int local = 0; local < placement.localExperts(rank); local++) {
-      own.add(weights(experts.get(placement.expertAt(rank, local)), shape.intermediate()));
+    for (int local = 0; local < physical.localExperts(rank); local++) {
+      int expert = placement.logicalOf(physical.expertAt(rank, local));
+      own.add(weights(experts.get(expert), shape.intermediate()));
     }
     return new MoeWeights(
         Tensor.of(router, shape.router().experts(), shape.hidden()),
