@@ -1,5 +1,6 @@
 package org.ep4j.moe;
 
+import java.util.Arrays;
 import java.util.stream.IntStream;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
@@ -38,30 +39,59 @@ final class Activation {
 
   private Activation() {}
 
-  /** {@code exp(values[i])} in place, for i in [from, to). */
+  /**
+   * {@code exp(values[i])} in place, for i in [from, to).
+   *
+   * <p>exp(n ln 2 + r) = 2^n exp(r) with |r| at most ln 2 / 2; exp(r) by the first nine terms of
+   * its series, whose remainder is below 3e-10 there.
+   */
   static void exp(float[] values, int from, int to) {
     for (int i = from; i < to; i += LANES) {
       VectorMask<Float> mask = SPECIES.indexInRange(i, to);
-      exp(FloatVector.fromArray(SPECIES, values, i, mask)).intoArray(values, i, mask);
+      FloatVector x = FloatVector.fromArray(SPECIES, values, i, mask);
+      FloatVector bounded = x.min(LARGEST).max(-LARGEST + 1);
+      // Adding and taking away 1.5 * 2^23 rounds to an integer.
+      float rounding = 0x1.8p23f;
+      FloatVector n = bounded.mul(LOG2_E).add(rounding).sub(rounding);
+      FloatVector r = n.fma(FloatVector.broadcast(SPECIES, -LN2_HIGH), bounded);
+      r = n.fma(FloatVector.broadcast(SPECIES, -LN2_LOW), r);
+      FloatVector sum = FloatVector.broadcast(SPECIES, 1 / 40320f);
+      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 5040f));
+      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 720f));
+      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 120f));
+      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 24f));
+      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 6f));
+      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 2f));
+      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1));
+      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1));
+      IntVector exponent =
+          ((IntVector) n.convertShape(VectorOperators.F2I, INTS, 0)).add(EXPONENT_BIAS);
+      sum.mul(exponent.lanewise(VectorOperators.LSHL, FRACTION_BITS).reinterpretAsFloats())
+          .intoArray(values, i, mask);
     }
   }
 
   /** {@code sigmoid(values[i])} in place, for i in [from, to). */
   static void sigmoid(float[] values, int from, int to) {
-    for (int i = from; i < to; i += LANES) {
-      VectorMask<Float> mask = SPECIES.indexInRange(i, to);
-      sigmoid(FloatVector.fromArray(SPECIES, values, i, mask)).intoArray(values, i, mask);
+    for (int i = from; i < to; i++) {
+      values[i] = -values[i];
+    }
+    exp(values, from, to);
+    for (int i = from; i < to; i++) {
+      values[i] = 1 / (values[i] + 1);
     }
   }
 
-  /** Writes {@code silu(swished) * linear} to {@code out}; arrays of the same length. */
+  /** Writes {@code silu(swished) * linear} to {@code out}; three arrays of the same length. */
   static void forward(float[] swished, float[] linear, float[] out) {
     blocks(
         out.length,
-        (i, mask) -> {
-          FloatVector g = FloatVector.fromArray(SPECIES, swished, i, mask);
-          FloatVector u = FloatVector.fromArray(SPECIES, linear, i, mask);
-          g.mul(sigmoid(g)).mul(u).intoArray(out, i, mask);
+        (from, to) -> {
+          System.arraycopy(swished, from, out, from, to - from);
+          sigmoid(out, from, to);
+          for (int i = from; i < to; i++) {
+            out[i] = swished[i] * out[i] * linear[i];
+          }
         });
   }
 
@@ -73,63 +103,29 @@ final class Activation {
   static void backward(float[] swished, float[] linear, float[] gradOfOut) {
     blocks(
         gradOfOut.length,
-        (i, mask) -> {
-          FloatVector g = FloatVector.fromArray(SPECIES, swished, i, mask);
-          FloatVector u = FloatVector.fromArray(SPECIES, linear, i, mask);
-          FloatVector grad = FloatVector.fromArray(SPECIES, gradOfOut, i, mask);
-          FloatVector s = sigmoid(g);
-          FloatVector silu = g.mul(s);
-          // silu' = s + silu * (1 - s)
-          FloatVector slope = silu.fma(s.neg().add(1), s);
-          grad.mul(u).mul(slope).intoArray(swished, i, mask);
-          grad.mul(silu).intoArray(linear, i, mask);
+        (from, to) -> {
+          float[] sigmoids = Arrays.copyOfRange(swished, from, to);
+          sigmoid(sigmoids, 0, sigmoids.length);
+          for (int i = from; i < to; i++) {
+            float s = sigmoids[i - from];
+            float silu = swished[i] * s;
+            // silu' = s + silu * (1 - s)
+            float slope = Math.fma(silu, 1 - s, s);
+            swished[i] = gradOfOut[i] * linear[i] * slope;
+            linear[i] = gradOfOut[i] * silu;
+          }
         });
   }
 
+  /** Work on the elements [from, to). */
   @FunctionalInterface
-  private interface VectorTask {
-    void run(int i, VectorMask<Float> mask);
+  private interface Block {
+    void run(int from, int to);
   }
 
-  private static void blocks(int length, VectorTask task) {
+  private static void blocks(int length, Block task) {
     IntStream.range(0, (length + BLOCK - 1) / BLOCK)
         .parallel()
-        .forEach(
-            block -> {
-              int end = Math.min(length, (block + 1) * BLOCK);
-              for (int i = block * BLOCK; i < end; i += LANES) {
-                task.run(i, SPECIES.indexInRange(i, end));
-              }
-            });
-  }
-
-  private static FloatVector sigmoid(FloatVector x) {
-    FloatVector one = FloatVector.broadcast(SPECIES, 1);
-    return one.div(exp(x.neg()).add(one));
-  }
-
-  /**
-   * exp(n ln 2 + r) = 2^n exp(r) with |r| at most ln 2 / 2; exp(r) by the first nine terms of its
-   * series, whose remainder is below 3e-10 there.
-   */
-  private static FloatVector exp(FloatVector x) {
-    FloatVector bounded = x.min(LARGEST).max(-LARGEST + 1);
-    // Adding and taking away 1.5 * 2^23 rounds to an integer.
-    float rounding = 0x1.8p23f;
-    FloatVector n = bounded.mul(LOG2_E).add(rounding).sub(rounding);
-    FloatVector r = n.fma(FloatVector.broadcast(SPECIES, -LN2_HIGH), bounded);
-    r = n.fma(FloatVector.broadcast(SPECIES, -LN2_LOW), r);
-    FloatVector sum = FloatVector.broadcast(SPECIES, 1 / 40320f);
-    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 5040f));
-    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 720f));
-    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 120f));
-    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 24f));
-    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 6f));
-    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 2f));
-    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1));
-    sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1));
-    IntVector exponent =
-        ((IntVector) n.convertShape(VectorOperators.F2I, INTS, 0)).add(EXPONENT_BIAS);
-    return sum.mul(exponent.lanewise(VectorOperators.LSHL, FRACTION_BITS).reinterpretAsFloats());
+        .forEach(block -> task.run(block * BLOCK, Math.min(length, (block + 1) * BLOCK)));
   }
 }

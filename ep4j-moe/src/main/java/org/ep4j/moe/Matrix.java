@@ -110,9 +110,8 @@ record Matrix(float[] values, int offset, int rows, int columns, int rowStride, 
         }
       }
       for (; column < endColumn; column += LANES) {
-        VectorMask<Float> mask = SPECIES.indexInRange(column, endColumn);
         for (int row = firstRow; row < endRow; row++) {
-          addMasked(left, right, row, column, first, end, mask);
+          addMasked(left, right, row, column, endColumn, first, end);
         }
       }
     }
@@ -184,7 +183,8 @@ record Matrix(float[] values, int offset, int rows, int columns, int rowStride, 
 
   /** One vector of a row, or its first lanes. */
   private void addMasked(
-      Matrix left, Matrix right, int row, int column, int first, int end, VectorMask<Float> mask) {
+      Matrix left, Matrix right, int row, int column, int endColumn, int first, int end) {
+    VectorMask<Float> mask = SPECIES.indexInRange(column, endColumn);
     int to = offset + row * rowStride + column;
     FloatVector sum = FloatVector.fromArray(SPECIES, values, to, mask);
     int at = left.offset + row * left.rowStride + first * left.columnStride;
