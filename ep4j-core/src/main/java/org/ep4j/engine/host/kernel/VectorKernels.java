@@ -16,14 +16,22 @@ import org.ep4j.tensor.ScaleKind;
  * share: the species of that width and the memory they read.
  *
  * <p>Rules for a vector kernel, so that C2 keeps vectors in registers (else each operation
- * allocates, silently, and a kernel runs ten times slower; a test counts allocated bytes):
+ * allocates, silently, and a kernel runs ten times slower; tests count allocated bytes and nodes):
  *
  * <ul>
- *   <li>Species, order and memory are {@code static final}. Vectors never are: a method creates the
- *       vector that starts an accumulator ({@code FloatVector.zero(FLOAT)}).
- *   <li>Bodies are flat. C2 always inlines methods of the Vector API, but not helpers of ep4j once
- *       it has seen 18000 nodes in a method, and a few dozen vector operations suffice for that.
- *       Use a helper only early in a method.
+ *   <li>Species, order and memory are {@code static final}. A vector may be, as an argument of an
+ *       operation; it is then a load from memory. A method creates the vector that starts an
+ *       accumulator ({@code FloatVector.zero(FLOAT)}).
+ *   <li>No vector is a parameter or the result of a method of ep4j: whether C2 inlines such a
+ *       method depends on profiles. It always inlines the methods of the Vector API.
+ *   <li>An operation costs C2 300 to 500 nodes, one with a scalar argument 270 more. Once it has
+ *       created 18000 for a method, it no longer inlines the accessors within an operation: the
+ *       operation during which that happens allocates. So a kernel stays below 14500, and constants
+ *       are vectors. Even and odd elements pass through the same code in a loop of two steps: C2
+ *       unrolls it after it has inlined.
+ *   <li>A kernel of more than 9000 nodes has more than 325 bytes of bytecode ({@code
+ *       FreqInlineSize}), so that no caller inlines it beside another. Where the body is shorter,
+ *       constants are local variables, or arguments have casts.
  *   <li>The receiver of an operation has its exact class. To C2, while it parses, the result of a
  *       load, a reinterpretation, a conversion or a broadcast, and a loop variable, are only {@code
  *       IntVector}s; it then inlines by the profile of the Vector API's own code, which all users
@@ -73,6 +81,17 @@ final class VectorKernels extends RowKernels {
   static final Class<? extends ShortVector> SHORTS = ShortVector.zero(SHORT).getClass();
   static final Class<? extends ByteVector> HALF_BYTES = ByteVector.zero(HALF_BYTE).getClass();
   static final Class<? extends ShortVector> HALF_SHORTS = ShortVector.zero(HALF_SHORT).getClass();
+
+  /** The upper halves of lanes: the odd elements of a row of 16-bit values. */
+  static final IntVector UPPER = IntVector.broadcast(INT, 0xFFFF0000);
+
+  static final IntVector ONE = IntVector.broadcast(INT, 1);
+
+  /** Just below half of the last bit that bfloat16 keeps of a float32. */
+  static final IntVector BELOW_HALF = IntVector.broadcast(INT, 0x7FFF);
+
+  /** A NaN that rounds to {@link Bf16#NAN}. */
+  static final FloatVector NAN = FloatVector.broadcast(FLOAT, Float.intBitsToFloat(Bf16.NAN << 16));
 
   private static final LogFmtRows LOG_FMT = new VectorLogFmt();
 

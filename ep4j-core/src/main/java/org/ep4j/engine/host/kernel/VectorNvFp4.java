@@ -1,11 +1,11 @@
 package org.ep4j.engine.host.kernel;
 
-import static jdk.incubator.vector.VectorOperators.GT;
 import static jdk.incubator.vector.VectorOperators.I2B;
 import static jdk.incubator.vector.VectorOperators.LSHL;
 import static jdk.incubator.vector.VectorOperators.LSHR;
 import static jdk.incubator.vector.VectorOperators.LT;
 import static jdk.incubator.vector.VectorOperators.MAX;
+import static jdk.incubator.vector.VectorOperators.NE;
 import static jdk.incubator.vector.VectorOperators.ZERO_EXTEND_B2I;
 import static org.ep4j.engine.host.kernel.NvFp4.BLOCK;
 import static org.ep4j.engine.host.kernel.VectorKernels.MEMORY;
@@ -41,13 +41,23 @@ final class VectorNvFp4 {
 
   private static final int PACKED_BYTES = BYTES / 4;
 
-  private static final int EXPONENT = 0x7F800000;
-  private static final int SMALLEST_NORMAL = 127 << 23; // 1
+  private static final int SMALLEST_NORMAL_BITS = 127 << 23; // 1
 
   /** Excess of {@link #encodeFinite} in the codes of an even and an odd element. */
-  private static final int EXCESS = (22 << 23) + (SMALLEST_NORMAL >>> 22);
+  private static final int EXCESS = (22 << 23) + (SMALLEST_NORMAL_BITS >>> 22);
 
-  private static final int EXCESS_OF_PAIR = EXCESS + (EXCESS << 4);
+  private static final IntVector EXCESS_OF_PAIR = IntVector.broadcast(INT, EXCESS + (EXCESS << 4));
+  private static final IntVector SMALLEST_NORMAL = IntVector.broadcast(INT, SMALLEST_NORMAL_BITS);
+  private static final IntVector EXPONENT = IntVector.broadcast(INT, 0x7F800000);
+  private static final IntVector MAGNITUDE = IntVector.broadcast(INT, 0x7FFF0000);
+  private static final IntVector SIGN_OF_EVEN = IntVector.broadcast(INT, 8);
+  private static final IntVector SIGN_OF_ODD = IntVector.broadcast(INT, 0x80);
+  private static final FloatVector LARGEST = FloatVector.broadcast(FLOAT, NvFp4.MAX);
+  private static final FloatVector ROUNDING = FloatVector.broadcast(FLOAT, 0x1p22f);
+
+  /** Four bytes of an int in four lanes: each factor moves one byte to the top of its lane. */
+  private static final IntVector BYTE_TO_TOP =
+      IntVector.fromArray(INT, new int[] {1 << 24, 1 << 16, 1 << 8, 1, 0, 0, 0, 0}, 0);
 
   private VectorNvFp4() {}
 
@@ -99,32 +109,33 @@ final class VectorNvFp4 {
 
   /** A block of finite values; the same rounding by addition as in {@link NvFp4#fromFloat}. */
   private static void encodeFinite(long source, long target, float multiplier) {
+    FloatVector factor = FloatVector.broadcast(FLOAT, multiplier);
     for (int at = 0; at < 2 * BLOCK; at += BYTES) {
       IntVector pair = INTS.cast(IntVector.fromMemorySegment(INT, MEMORY, source + at, ORDER));
-      FloatVector even =
-          FLOATS
-              .cast(pair.and(0x7FFF).lanewise(LSHL, 16).reinterpretAsFloats())
-              .mul(multiplier)
-              .min(NvFp4.MAX);
-      FloatVector odd =
-          FLOATS.cast(pair.and(0x7FFF0000).reinterpretAsFloats()).mul(multiplier).min(NvFp4.MAX);
-      IntVector exponent = INTS.cast(even.reinterpretAsInts()).max(SMALLEST_NORMAL).and(EXPONENT);
-      FloatVector sum =
-          FLOATS
-              .cast(exponent.reinterpretAsFloats())
-              .fma(FloatVector.broadcast(FLOAT, 0x1p22f), even);
-      IntVector low =
-          INTS.cast(sum.reinterpretAsInts()).sub(exponent).add(exponent.lanewise(LSHR, 22));
-      exponent = INTS.cast(odd.reinterpretAsInts()).max(SMALLEST_NORMAL).and(EXPONENT);
-      sum =
-          FLOATS
-              .cast(exponent.reinterpretAsFloats())
-              .fma(FloatVector.broadcast(FLOAT, 0x1p22f), odd);
-      IntVector high =
-          INTS.cast(sum.reinterpretAsInts()).sub(exponent).add(exponent.lanewise(LSHR, 22));
-      IntVector sign = pair.lanewise(LSHR, 12).and(8).or(pair.lanewise(LSHR, 24).and(0x80));
-      IntVector codes = low.add(high.lanewise(LSHL, 4)).sub(EXCESS_OF_PAIR).or(sign);
-      ByteVector packed = PACKEDS.cast(codes.convertShape(I2B, PACKED, 0));
+      IntVector codes =
+          pair.lanewise(LSHR, 12)
+              .and(SIGN_OF_EVEN)
+              .or(pair.lanewise(LSHR, 24).and(SIGN_OF_ODD))
+              .sub(EXCESS_OF_PAIR);
+      IntVector bits = pair.lanewise(LSHL, 16);
+      for (int shift = 0; shift <= 4; shift += 4) { // even, odd
+        FloatVector value =
+            FLOATS
+                .cast(INTS.cast(bits).and(MAGNITUDE).reinterpretAsFloats())
+                .mul(factor)
+                .min(LARGEST);
+        IntVector exponent =
+            INTS.cast(value.reinterpretAsInts()).max(SMALLEST_NORMAL).and(EXPONENT);
+        FloatVector sum = FLOATS.cast(exponent.reinterpretAsFloats()).fma(ROUNDING, value);
+        codes =
+            INTS.cast(sum.reinterpretAsInts())
+                .sub(exponent)
+                .add(exponent.lanewise(LSHR, 22))
+                .lanewise(LSHL, shift)
+                .add(codes);
+        bits = pair;
+      }
+      ByteVector packed = PACKEDS.cast(INTS.cast(codes).convertShape(I2B, PACKED, 0));
       if (PACKED_BYTES == Long.BYTES) {
         packed.intoMemorySegment(MEMORY, target + at / 4, ORDER);
       } else { // no vector has four bytes
@@ -141,37 +152,43 @@ final class VectorNvFp4 {
   }
 
   private static void dequantiseBlock(long source, float factor, long target) {
-    ByteVector packed = PACKEDS.cast(ByteVector.fromMemorySegment(PACKED, MEMORY, source, ORDER));
+    IntVector codeMagnitude = IntVector.broadcast(INT, 7);
+    IntVector signOfEven = IntVector.broadcast(INT, 8);
+    IntVector pointFive = IntVector.broadcast(INT, 126 << 23);
+    IntVector belowHalf = IntVector.broadcast(INT, 0x7FFF);
+    IntVector upper = IntVector.broadcast(INT, 0xFFFF0000);
+    IntVector two = IntVector.broadcast(INT, 2);
+    IntVector one = IntVector.broadcast(INT, 1);
+    FloatVector nan = FloatVector.broadcast(FLOAT, Float.intBitsToFloat(Bf16.NAN << 16));
+    FloatVector scale = FloatVector.broadcast(FLOAT, factor);
     for (int part = 0; part < 2 * BLOCK / BYTES; part++) {
-      IntVector pair = INTS.cast(packed.convertShape(ZERO_EXTEND_B2I, INT, part));
-      // Codes 0 and 1 are 0 and 0.5; the others have their exponent in the upper two bits.
-      IntVector code = pair.and(7);
-      IntVector value =
-          code.lanewise(LSHL, 22)
-              .add(126 << 23)
-              .blend(code.mul(126 << 23), code.compare(LT, 2))
-              .or(pair.and(8).lanewise(LSHL, 28));
-      FloatVector even = FLOATS.cast(value.reinterpretAsFloats()).mul(factor);
-      code = pair.lanewise(LSHR, 4).and(7);
-      value =
-          code.lanewise(LSHL, 22)
-              .add(126 << 23)
-              .blend(code.mul(126 << 23), code.compare(LT, 2))
-              .or(pair.and(0x80).lanewise(LSHL, 24));
-      FloatVector odd = FLOATS.cast(value.reinterpretAsFloats()).mul(factor);
-      IntVector low = INTS.cast(even.reinterpretAsInts());
-      IntVector high = INTS.cast(odd.reinterpretAsInts());
-      low =
-          low.add(low.lanewise(LSHR, 16).and(1))
-              .add(0x7FFF)
-              .blend(Fp32.NAN, low.and(0x7FFFFFFF).compare(GT, 0x7F800000));
-      high =
-          high.add(high.lanewise(LSHR, 16).and(1))
-              .add(0x7FFF)
-              .blend(Fp32.NAN, high.and(0x7FFFFFFF).compare(GT, 0x7F800000));
-      low.lanewise(LSHR, 16)
-          .or(high.and(0xFFFF0000))
-          .intoMemorySegment(MEMORY, target + (long) BYTES * part, ORDER);
+      long from = source + PACKED_BYTES * part;
+      IntVector pair =
+          PACKED_BYTES == Long.BYTES
+              ? INTS.cast(
+                  PACKEDS
+                      .cast(ByteVector.fromMemorySegment(PACKED, MEMORY, from, ORDER))
+                      .convertShape(ZERO_EXTEND_B2I, INT, 0))
+              : INTS.cast(IntVector.broadcast(INT, NativeMemory.getInt(from)))
+                  .mul(BYTE_TO_TOP)
+                  .lanewise(LSHR, 24);
+      IntVector codes = pair;
+      IntVector result = IntVector.zero(INT);
+      for (int half = 0; half < 2; half++) { // even, odd
+        // Codes 0 and 1 are 0 and 0.5; the others have their exponent in the upper two bits.
+        IntVector code = INTS.cast(codes).and(codeMagnitude);
+        IntVector bits =
+            code.lanewise(LSHL, 22)
+                .add(pointFive)
+                .blend(code.mul(pointFive), code.compare(LT, two))
+                .or(INTS.cast(codes).and(signOfEven).lanewise(LSHL, 28));
+        FloatVector value = FLOATS.cast(bits.reinterpretAsFloats()).mul(scale);
+        bits = INTS.cast(value.blend(nan, value.compare(NE, value)).reinterpretAsInts());
+        bits = bits.add(bits.lanewise(LSHR, 16).and(one)).add(belowHalf);
+        result = INTS.cast(result).lanewise(LSHR, 16).or(bits.and(upper));
+        codes = pair.lanewise(LSHR, 4);
+      }
+      INTS.cast(result).intoMemorySegment(MEMORY, target + (long) BYTES * part, ORDER);
     }
   }
 }

@@ -22,7 +22,7 @@ import org.ep4j.tensor.ScaleKind;
  */
 final class KernelAllocations {
   /** Number of printed lines. */
-  static final int CALLS = 26;
+  static final int CALLS = 29;
 
   private static final int HIDDEN = 1024;
   private static final int ROWS = 7;
@@ -83,11 +83,14 @@ final class KernelAllocations {
 
   private void sums() {
     count("BF16 rows", () -> kernels.reduceRows(DType.BF16, rows, ROWS, out, HIDDEN));
+    count("BF16 three rows", () -> kernels.reduceRows(DType.BF16, rows, 3, out, HIDDEN));
+    count("BF16 four rows", () -> kernels.reduceRows(DType.BF16, rows, 4, out, HIDDEN));
     count("FP16 rows", () -> kernels.reduceRows(DType.FP16, rows, ROWS, out, HIDDEN));
     count("FP32 rows", () -> kernels.reduceRows(DType.FP32, rows, ROWS, out, HIDDEN));
     count("BF16 groups", () -> groups(DType.BF16, true));
     count("BF16 groups, one rounding", () -> groups(DType.BF16, false));
     count("FP16 groups", () -> groups(DType.FP16, true));
+    count("FP16 groups, one rounding", () -> groups(DType.FP16, false));
     count("FP32 groups", () -> groups(DType.FP32, true));
     count("BF16 scaled groups", () -> scaledGroups(DType.BF16, true));
     count("BF16 scaled groups, one rounding", () -> scaledGroups(DType.BF16, false));
