@@ -36,7 +36,7 @@ class KernelCompilationTest {
 
   @ParameterizedTest
   @CsvSource({"128,", "256,", "512,", "128, with-others", "256, with-others", "512, with-others"})
-  void eachKernelStaysFarBelowTheLimitOfNodes(int bits, String argument, @TempDir Path folder)
+  void eachKernelStaysWellBelowTheLimitOfNodes(int bits, String argument, @TempDir Path folder)
       throws Exception {
     assumeTrue(
         bits <= VectorShape.preferredShape().vectorBitSize(),
