@@ -421,13 +421,19 @@ public interface ExpertBuffer extends AutoCloseable {
    * the buffer, its memory and their mappings of each other. Results and handles of earlier
    * operations are outdated, as after a reset.
    *
+   * <p>CUDA engine on several nodes: the ranks connect the nodes anew, with other receive memory,
+   * so for a moment they need memory for both connections. This works over every wire but {@code
+   * backend}, also over those that refuse {@link #reset} after a loss. If ranks stay lost, high
+   * throughput needs memory for the others as in {@link #reset}. It is refused on all ranks if one
+   * has captured low-latency operations in a graph; graphs of high throughput stay good.
+   *
    * <p>Until then the buffer excludes the restarted ranks, as since their loss. If they are lost
    * again during the call, or not all ranks call it, the call throws an exception that names them,
    * within twice the buffer's timeout per step. The live ranks then call {@link #reset}, and the
    * buffer continues without the lost ones.
    *
    * @throws IllegalStateException if no rank has been readmitted to the group, or the backend
-   *     between GPUs cannot readmit ranks
+   *     between GPUs, the connection between nodes, or a captured graph does not permit it
    * @throws ConfigurationMismatchException if a restarted rank has another configuration
    * @throws org.ep4j.group.GroupException if ranks are missing; names them
    */

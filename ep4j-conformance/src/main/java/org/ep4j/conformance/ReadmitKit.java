@@ -2,6 +2,7 @@ package org.ep4j.conformance;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.time.Duration;
 import java.util.HashMap;
@@ -51,6 +52,11 @@ public abstract class ReadmitKit {
     return WireName.AUTO;
   }
 
+  /** Whether the live ranks can reset the buffer while a rank is lost. */
+  protected boolean resetsAfterALoss() {
+    return true;
+  }
+
   /** Number of kills, one after the other: each rank once. */
   protected int kills() {
     return RANKS;
@@ -63,6 +69,7 @@ public abstract class ReadmitKit {
 
   @Test
   final void newcomersThatDieWhileJoiningDelayNoRank() throws Exception {
+    assumeTrue(resetsAfterALoss(), "a wire that refuses reset() after a loss");
     if (ranksPerNode() > 0) {
       TestScale.onlyInFull("rejoining ranks that die are tested within a node");
     }

@@ -881,8 +881,10 @@ public enum ErrorCode {
 
   READMISSION_UNSUPPORTED(
       2604,
-      "The backend of the buffer cannot readmit ranks.",
-      "Close the buffer on all ranks and open it again, or use the backend 'direct'."),
+      "The buffer cannot readmit ranks, because of its backend, its wire between nodes, or graphs that"
+          + " hold addresses of low latency between nodes.",
+      "Close the buffer on all ranks and open it again. The backend 'direct' readmits ranks, and"
+          + " between nodes every wire but 'backend'."),
 
   RESET_UNSUPPORTED(
       2605,

@@ -39,7 +39,9 @@ import org.ep4j.cuda.engine.throughput.CudaDispatchLayout;
 import org.ep4j.cuda.engine.throughput.CudaHandles;
 import org.ep4j.cuda.engine.throughput.HandleLayout;
 import org.ep4j.cuda.internode.InternodeConnection;
+import org.ep4j.cuda.internode.InternodeMemory;
 import org.ep4j.cuda.internode.InternodeSizes;
+import org.ep4j.cuda.internode.WireChoice;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.engine.Limits;
@@ -105,7 +107,7 @@ final class CudaBufferOpening implements AutoCloseable {
             () -> {
               BufferConfig settled = settled(wanted);
               // Compiles missing kernels while no rank waits for this one.
-              prepareNode(DeviceChoice.ordinal(group), settled);
+              prepareAhead(DeviceChoice.ordinal(group), settled, group.size());
               return settled;
             });
     CudaBufferOpening opening = new CudaBufferOpening();
@@ -128,8 +130,8 @@ final class CudaBufferOpening implements AutoCloseable {
     CudaBuffer buffer =
         steps.telling(
             () -> {
-              Nodes nodes = Nodes.one(group.size());
-              CudaBuffer built = build(group, config, nodes, agreement.participants(), steps);
+              CudaBuffer built =
+                  build(group, config, agreement.nodes(), agreement.participants(), steps);
               steps.meet();
               return built;
             });
@@ -172,7 +174,7 @@ final class CudaBufferOpening implements AutoCloseable {
     Backend backend = own(Backends.open(wanted.backend(), participants, device, timeout));
     requireReadmission(backend, again);
     InternodeConnection internode =
-        one ? null : internode(group, steps, device, backend, wanted, nodes, layout);
+        one ? null : internode(participants, steps, rejoin, device, backend, wanted, nodes, layout);
     BufferConfig config =
         internode == null
             ? wanted
@@ -195,7 +197,7 @@ final class CudaBufferOpening implements AutoCloseable {
     CallLog calls =
         own(
             again
-                ? rejoin.exchange(() -> CallLog.rejoin(participants, timeout))
+                ? rejoin.exchange(() -> CallLog.rejoin(participants, nodes, timeout))
                 : CallLog.open(group, nodes, timeout));
     Members members = new Members(group);
     AbortNotices notices = own(new AbortNotices(group, members, words, Limits.masking(config)));
@@ -310,6 +312,28 @@ final class CudaBufferOpening implements AutoCloseable {
     }
   }
 
+  /**
+   * Compiles what a returning rank needs as far as it is known before that rank meets the others,
+   * which then do not wait for the compiler.
+   */
+  private static void prepareAhead(int device, BufferConfig config, int ranks) {
+    if (config.ranksPerNode() == 0 || config.ranksPerNode() >= ranks) {
+      prepareNode(device, config);
+      return;
+    }
+    Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(true));
+    files.putAll(Kernels.filesOfOneRank());
+    String architecture = DeviceProperties.of(device).architecture();
+    if (config.lowLatency().isPresent()) {
+      String wire = WireChoice.of(config.backend(), config.wire());
+      Reach reach = InternodeMemory.isMapped(wire) ? Reach.MAPPED : Reach.PUTS;
+      files.putAll(LowLatencyKernels.files(device, config, reach));
+      KernelCompiler.standard()
+          .prepare(LowLatencyKernels.filesOfAnyShape(device, config, reach), architecture);
+    }
+    KernelCompiler.standard().prepare(files, architecture);
+  }
+
   private static void prepareNode(int device, BufferConfig config) {
     Map<String, KernelConstants> files = new LinkedHashMap<>(Kernels.files(false));
     files.putAll(Kernels.filesOfOneRank());
@@ -342,16 +366,21 @@ final class CudaBufferOpening implements AutoCloseable {
 
   /** Collective. */
   private InternodeConnection internode(
-      Group group,
+      Participants participants,
       OpeningSteps steps,
+      RejoinSteps rejoin,
       CudaDevice device,
       Backend backend,
       BufferConfig config,
       Nodes nodes,
       RegionLayout layout) {
     InternodeSizes sizes = CudaSizes.internode(config, nodes, layout);
+    rejoin.meet();
     InternodeConnection internode =
-        own(InternodeConnection.open(group, device, backend, config, nodes, sizes));
+        own(
+            rejoin.exchange(
+                () ->
+                    InternodeConnection.open(participants, device, backend, config, nodes, sizes)));
     return steps.together(
         "the kernels",
         () -> {

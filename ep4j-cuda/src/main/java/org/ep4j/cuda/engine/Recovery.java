@@ -3,6 +3,8 @@ package org.ep4j.cuda.engine;
 import java.lang.foreign.MemorySegment;
 import java.time.Duration;
 import java.util.List;
+import java.util.function.Consumer;
+import org.ep4j.config.BufferConfig;
 import org.ep4j.cuda.backend.BackendProbe;
 import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.StepFailure;
@@ -11,7 +13,6 @@ import org.ep4j.cuda.engine.failure.StaleRankFence;
 import org.ep4j.cuda.engine.lowlatency.LowLatency;
 import org.ep4j.cuda.engine.lowlatency.LowLatencyRegion;
 import org.ep4j.cuda.internode.InternodeConnection;
-import org.ep4j.engine.world.Nodes;
 import org.ep4j.engine.world.SurvivorAgreement;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
@@ -26,10 +27,11 @@ import org.jspecify.annotations.Nullable;
  * write to them, and clear their words before any of them starts again, with numbers that no rank
  * has used. The words of a returning rank are equally clear.
  *
- * <p>Between nodes, data may still be in flight after kernels have ended; it is awaited before
- * words are cleared, and lanes to dead nodes must end. Wire, memory and all addresses stay. A fence
- * reaches memory of its own node only; kernels of a dead rank of another node reach this rank only
- * through the wire.
+ * <p>Between nodes, data may still be in flight after kernels have ended. A reset awaits it before
+ * words are cleared, and lanes to dead nodes must end; wire, memory and all addresses stay. A
+ * readmission opens another transport with other memory in place of the old one, so nothing that is
+ * in flight matters. A fence reaches memory of its own node only; kernels of a dead rank of another
+ * node reach this rank only through the wire.
  */
 final class Recovery {
   private static final int EPOCH = 0;
@@ -75,7 +77,7 @@ final class Recovery {
         requireLossSupported(context.internode, agreement.gone());
         quiesceInternode(context.internode, agreement, agreement.gone());
       }
-      return beginAnew(agreement, () -> {});
+      return beginAnew(agreement, () -> {}, internode -> internode.beginAnew(agreement.gone()));
     }
   }
 
@@ -163,7 +165,6 @@ final class Recovery {
    * The buffer stays unchanged until all ranks have mapped what they need.
    */
   Group readmit() {
-    context.requireOneNode("readmission of ranks", REMEDY);
     String refused = context.backend.refusesReadmission();
     if (!refused.isEmpty()) {
       throw new IllegalUseException(ErrorCode.READMISSION_UNSUPPORTED, "readmit: " + refused);
@@ -174,10 +175,10 @@ final class Recovery {
     boolean taken = false;
     try (SurvivorAgreement agreement =
         SurvivorAgreement.withNewcomers(
-            context.group, context.members, context.config, Nodes.one(context.ranks), words())) {
+            context.group, context.members, comparedConfig(), context.nodes, words())) {
       map(agreement);
       taken = true;
-      return beginAnew(agreement, () -> takeIn(agreement.participants()));
+      return begin(agreement, () -> takeIn(agreement.participants()));
     } finally {
       if (!taken && !broken) {
         context.completion.clearWords();
@@ -187,7 +188,12 @@ final class Recovery {
 
   /** The last step of a returning rank. */
   Group rejoin(SurvivorAgreement agreement) {
-    return beginAnew(agreement, () -> {});
+    return begin(agreement, () -> {});
+  }
+
+  /** The configuration that all ranks compare; a returning rank knows no other. */
+  private BufferConfig comparedConfig() {
+    return context.internode == null ? context.config : context.internode.config();
   }
 
   /** Waiting kernels abort; afterwards no kernel writes words of any rank. */
@@ -211,11 +217,18 @@ final class Recovery {
       done = true;
     } finally {
       if (!done) {
-        context.peers.unstage();
-        if (part != null) {
-          part.unstage();
-        }
+        unstage();
       }
+    }
+  }
+
+  private void unstage() {
+    context.peers.unstage();
+    if (part != null) {
+      part.unstage();
+    }
+    if (context.internode != null) {
+      context.internode.unstage();
     }
   }
 
@@ -223,11 +236,18 @@ final class Recovery {
   private void stage(SurvivorAgreement agreement, RejoinSteps steps) {
     Participants participants = agreement.participants();
     Duration timeout = agreement.timeout();
+    if (context.internode != null) {
+      requireReadmission(context.internode, agreement.gone());
+    }
     steps.meet();
     // Returning ranks open their backend first; their result does not change the backend of this
     // rank.
-    BackendWorld.gather(
-        participants, context.device, timeout, BackendProbe.found("", "", List.of()));
+    BackendWorld world =
+        BackendWorld.gather(
+            participants, context.device, timeout, BackendProbe.found("", "", List.of()));
+    if (context.internode != null) {
+      connect(context.internode, participants, world, steps);
+    }
     steps.meet();
     steps.exchange(
         () -> {
@@ -241,6 +261,31 @@ final class Recovery {
       problem = part.stage(participants, timeout);
     }
     agreement.agree(problem, timeout);
+  }
+
+  private void requireReadmission(InternodeConnection internode, boolean[] gone) {
+    String refused = internode.refusesReadmission(gone);
+    if (refused.isEmpty() && lowLatency != null) {
+      refused = lowLatency.refusesReconnection();
+    }
+    if (!refused.isEmpty()) {
+      throw new IllegalUseException(ErrorCode.READMISSION_UNSUPPORTED, "readmit: " + refused);
+    }
+  }
+
+  /** Opens the transport between the nodes anew, next to the old one. */
+  private static void connect(
+      InternodeConnection internode,
+      Participants participants,
+      BackendWorld world,
+      RejoinSteps steps) {
+    steps.meet();
+    steps.exchange(
+        () -> {
+          internode.stage(participants, world);
+          return "";
+        });
+    internode.requireSameMode();
   }
 
   /** The processes that other processes have replaced. */
@@ -261,6 +306,12 @@ final class Recovery {
 
   /** The processes that have replaced others take part from now on. */
   private void takeIn(Participants participants) {
+    if (context.internode != null) {
+      context.internode.commit();
+      if (lowLatency != null) {
+        lowLatency.reconnect();
+      }
+    }
     for (int r = 0; r < context.ranks; r++) {
       if (participants.isNew(r)) {
         context.members.take(r);
@@ -272,13 +323,14 @@ final class Recovery {
     }
   }
 
-  private void restart(SurvivorAgreement agreement, boolean[] gone) {
+  private void restart(
+      SurvivorAgreement agreement, boolean[] gone, Consumer<InternodeConnection> transport) {
     fence(gone, "reset");
     context.peers.exclude(gone);
     context.owners.copyFrom(
         0, MemorySegment.ofArray(CudaBufferOpening.ownerTable(context.placement, gone)));
     if (context.internode != null) {
-      context.internode.beginAnew(gone);
+      transport.accept(context.internode);
     }
     long epoch = agreement.highest(EPOCH) + LEAP;
     context.resumeAfter(epoch);
@@ -298,19 +350,26 @@ final class Recovery {
     };
   }
 
+  /** The buffer starts with returning ranks, on a transport that no rank has used. */
+  private Group begin(SurvivorAgreement agreement, Runnable first) {
+    return beginAnew(agreement, first, internode -> internode.begin(agreement.gone()));
+  }
+
   /**
    * The buffer starts again without the dead ranks.
    *
    * @param first what the rank does before it clears its words
+   * @param transport starts the transport between the nodes
    */
-  private Group beginAnew(SurvivorAgreement agreement, Runnable first) {
+  private Group beginAnew(
+      SurvivorAgreement agreement, Runnable first, Consumer<InternodeConnection> transport) {
     boolean[] gone = agreement.gone();
     beginAnew(
         agreement,
         "reset",
         () -> {
           first.run();
-          restart(agreement, gone);
+          restart(agreement, gone, transport);
         });
     context.completion.reset(gone);
     context.generation++;

@@ -2,11 +2,13 @@ package org.ep4j.cuda.internode;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import org.ep4j.WirePath;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.WireName;
 import org.ep4j.config.WireOptions;
 import org.ep4j.cuda.backend.Backend;
+import org.ep4j.cuda.backend.BackendWorld;
 import org.ep4j.cuda.backend.PutTransport;
 import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.ResourceStack;
@@ -16,15 +18,26 @@ import org.ep4j.engine.world.RailBounds;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.group.Group;
+import org.ep4j.group.PeerLostException;
+import org.ep4j.memory.Participants;
+import org.ep4j.wire.WireException;
 import org.jspecify.annotations.Nullable;
 
 /**
  * The connection of a rank's GPU with ranks of other nodes: the transport (a wire with its proxy,
  * or the backend's own device functions) and the tables of {@code kernels/internode/internode.cuh}
  * on the device.
+ *
+ * <p>When ranks return, another transport replaces the first one: {@link #stage}, then {@link
+ * #commit} once all ranks have theirs. The tables stay where they are.
  */
 public final class InternodeConnection implements AutoCloseable {
+  private static final String TABLE = "the table of the nodes";
+
   private final ResourceStack owned = new ResourceStack();
+  private final CudaDevice device;
+  private final Backend backend;
+  private final BufferConfig config;
   private final Nodes nodes;
   private final int rank;
   private final InternodeLayout layout;
@@ -36,22 +49,33 @@ public final class InternodeConnection implements AutoCloseable {
   private final RailBounds room;
 
   private final int maxPartners;
-  private final InternodeLink link;
   private final InternodeTable table;
+
+  /** Held by threads that ask the transport, and while another one replaces it. */
+  private final Object asking = new Object();
+
+  /** Volatile: any thread reads whether it has stopped. */
+  private volatile InternodeLink link;
+
+  /** The next transport until {@link #commit}. */
+  private @Nullable InternodeLink staged;
 
   /** Number of the last quiesce round; 0 for none. */
   private long quiesceRounds;
 
   private InternodeConnection(
-      Group group,
+      Participants participants,
       CudaDevice device,
       Backend backend,
       BufferConfig config,
       Nodes nodes,
       InternodeSizes sizes) {
+    this.device = device;
+    this.backend = backend;
+    this.config = config;
     this.nodes = nodes;
-    rank = group.rank();
-    layout = new InternodeLayout(group.size(), sizes);
+    rank = participants.rank();
+    layout = new InternodeLayout(participants.ranks(), sizes);
     pendingCommands = sizes.pendingCommands();
     usesRails = config.highThroughput().isPresent();
     room = RailRoom.bounds(config, nodes);
@@ -59,16 +83,19 @@ public final class InternodeConnection implements AutoCloseable {
     int partners = room.partners(rank);
     boolean complete = false;
     try {
-      link = owned.own(link(group, device, backend, config, nodes, partners));
+      InternodeLink first = link(participants, backend.world());
+      link = first;
+      owned.own(() -> link.close());
+      owned.own(this::unstage);
       table =
           backend
               .world()
               .together(
-                  "the table of the nodes",
+                  TABLE,
                   () ->
                       owned.own(
                           new InternodeTable(
-                              device, link, layout, nodes, rank, partners, usesRails)));
+                              device, first, layout, nodes, rank, partners, usesRails)));
       complete = true;
     } finally {
       if (!complete) {
@@ -78,31 +105,77 @@ public final class InternodeConnection implements AutoCloseable {
   }
 
   /**
-   * Connects the ranks of a buffer that spans several nodes; collective.
+   * Connects the ranks of a buffer that spans several nodes; collective, with {@link #stage} on
+   * ranks that have the buffer.
    *
-   * @param backend backend of the buffer, with all ranks
+   * @param backend backend of the buffer, with all participants
+   * @param config as the ranks have compared it
    */
   public static InternodeConnection open(
-      Group group,
+      Participants participants,
       CudaDevice device,
       Backend backend,
       BufferConfig config,
       Nodes nodes,
       InternodeSizes sizes) {
-    return new InternodeConnection(group, device, backend, config, nodes, sizes);
+    return new InternodeConnection(participants, device, backend, config, nodes, sizes);
   }
 
-  private InternodeLink link(
-      Group group,
-      CudaDevice device,
-      Backend backend,
-      BufferConfig config,
-      Nodes nodes,
-      int partners) {
+  /**
+   * Opens a transport; collective.
+   *
+   * @param world the participants
+   */
+  private InternodeLink link(Participants participants, BackendWorld world) {
     String wire = WireChoice.of(backend.name(), config.wire());
     if (Limits.masking(config) && wire.equals(WireName.BACKEND)) {
       throw maskingIsRefused(backend);
     }
+    if (!hasNewcomers(participants)) {
+      return link(wire, participants, world, false);
+    }
+    // Groups of a recovery are closed before the transport that they have opened.
+    Group own = participants.group().survivors(config.timeout());
+    boolean complete = false;
+    try {
+      requireAll(own, participants);
+      Participants all = new Participants(own, participants.numbers(), participants.newcomers());
+      InternodeLink opened = link(wire, all, world, true);
+      complete = true;
+      return opened;
+    } finally {
+      if (!complete) {
+        own.close();
+      }
+    }
+  }
+
+  private static boolean hasNewcomers(Participants participants) {
+    for (int r = 0; r < participants.ranks(); r++) {
+      if (participants.isNew(r)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** The same on all ranks: they have made the group together. */
+  private static void requireAll(Group own, Participants participants) {
+    if (own.size() != participants.group().size()) {
+      throw new PeerLostException(
+          ErrorCode.REJOINING_RANK_LOST,
+          "connecting the nodes: "
+              + (participants.group().size() - own.size())
+              + " of the ranks were lost meanwhile; the buffer is unchanged: start them again and"
+              + " repeat readmit()",
+          -1);
+    }
+  }
+
+  private InternodeLink link(
+      String wire, Participants participants, BackendWorld world, boolean own) {
+    Group group = participants.group();
+    int partners = room.partners(rank);
     // Windows of a library have equal size on all ranks.
     return wire.equals(WireName.BACKEND)
         ? new LibraryLink(
@@ -113,23 +186,20 @@ public final class InternodeConnection implements AutoCloseable {
             layout.sizes(maxPartners, maxPartners),
             LibraryLanes.agreed(
                 group,
-                backend
-                    .world()
-                    .together(
-                        "the lanes of wire 'backend'",
-                        () -> LibraryLanes.of(config.wireOptions(), System.getenv())),
+                world.together(
+                    "the lanes of wire 'backend'",
+                    () -> LibraryLanes.of(config.wireOptions(), System.getenv())),
                 config.timeout()),
             config.timeout())
         : new WireLink(
-            group,
-            backend.world(),
-            backend
-                .world()
-                .together(
-                    "the settings of the proxy",
-                    () ->
-                        InternodeWire.of(
-                            wire, config.wireOptions(), config.timeout(), System.getenv())),
+            participants,
+            own,
+            world,
+            world.together(
+                "the settings of the proxy",
+                () ->
+                    InternodeWire.of(
+                        wire, config.wireOptions(), config.timeout(), System.getenv())),
             nodes,
             layout.sizes(partners, maxPartners),
             pendingCommands);
@@ -150,9 +220,16 @@ public final class InternodeConnection implements AutoCloseable {
     return link.wire();
   }
 
+  /** The configuration as ranks that return compare it: without what the transport has chosen. */
+  public BufferConfig config() {
+    return config;
+  }
+
   /** Paths of the transport that count bytes. Any thread. */
   public List<WirePath> paths() {
-    return link.paths();
+    synchronized (asking) {
+      return link.paths();
+    }
   }
 
   /** Settings of the transport, as {@link BufferConfig#wireOptions()} has them. */
@@ -235,7 +312,9 @@ public final class InternodeConnection implements AutoCloseable {
 
   /** Why {@code peer} no longer sends or this rank no longer sends; null if neither. Any thread. */
   public @Nullable String problem(int peer) {
-    return link.problem(peer);
+    synchronized (asking) {
+      return link.problem(peer);
+    }
   }
 
   /**
@@ -248,7 +327,89 @@ public final class InternodeConnection implements AutoCloseable {
 
   /** Whether a rank of another node has told that it enters no further operation. Any thread. */
   public boolean hasClosed(int peer) {
-    return !nodes.together(peer, rank) && link.hasClosed(peer);
+    synchronized (asking) {
+      return !nodes.together(peer, rank) && link.hasClosed(peer);
+    }
+  }
+
+  /**
+   * Whether ranks can return to this connection while others stay lost; the same on all ranks that
+   * have the buffer. Lanes and memory are made anew, so no lost rank reaches them over a wire.
+   *
+   * @param gone ranks that stay lost
+   * @return empty, or the reason why not
+   */
+  public String refusesReadmission(boolean[] gone) {
+    if (link.wire().equals(WireName.BACKEND)) {
+      return "the wire '"
+          + WireName.BACKEND
+          + "' between the nodes cannot readmit ranks, because the ranks of the library's"
+          + " communicator are fixed: close the buffer on all ranks and open it again, or use"
+          + " another wire";
+    }
+    return usesRails ? RailRoom.refuses(nodes, room, gone) : "";
+  }
+
+  /**
+   * Opens another transport among the participants, next to the current one; collective, with
+   * {@link #open} on ranks that return.
+   *
+   * @param world the participants
+   */
+  public void stage(Participants participants, BackendWorld world) {
+    unstage();
+    staged = link(participants, world);
+    Boolean _ = world.together(TABLE, () -> true);
+  }
+
+  /**
+   * Requires that the kernels of this buffer can use the staged transport.
+   *
+   * @throws WireException if they would have to reach the other nodes in another way
+   */
+  public void requireSameMode() {
+    if (Objects.requireNonNull(staged, "staged").puts() != link.puts()) {
+      throw new WireException(
+          ErrorCode.WIRE_FAILED,
+          "the nodes are now connected by "
+              + staged
+              + " in place of "
+              + link
+              + ", which kernels use in another way: name the wire in BufferConfig.wire");
+    }
+  }
+
+  /**
+   * Replaces the transport by the staged one and closes the old one, whose memory late writers keep
+   * to themselves. No kernel of a participant runs. {@link #begin} follows.
+   */
+  public void commit() {
+    InternodeLink old;
+    synchronized (asking) {
+      old = link;
+      link = Objects.requireNonNull(staged, "staged");
+      staged = null;
+      table.connect(link);
+    }
+    old.close();
+  }
+
+  /** Closes the transport that {@link #stage} has opened and {@link #commit} has not used. */
+  public void unstage() {
+    InternodeLink unused = staged;
+    staged = null;
+    if (unused != null) {
+      unused.close();
+    }
+  }
+
+  /**
+   * Starts on a transport that no rank has used yet.
+   *
+   * @param gone dead ranks
+   */
+  public void begin(boolean[] gone) {
+    table.write(gone);
   }
 
   /**

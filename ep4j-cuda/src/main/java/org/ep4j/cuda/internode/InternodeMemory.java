@@ -41,6 +41,11 @@ public record InternodeMemory(
   /** Unit in which the driver gives memory that network cards can write. */
   private static final long DRIVER_UNIT = 2L << 20;
 
+  /** Whether kernels write the memory of ranks of other nodes over a wire of this name. */
+  public static boolean isMapped(String wire) {
+    return MAPPED.contains(wire);
+  }
+
   /**
    * The memory of a rank. A wire that is still open is counted as one that kernels cannot map, and
    * GPUDirect as off: the configuration of an open buffer has what the ranks chose.
@@ -67,7 +72,7 @@ public record InternodeMemory(
     InternodeMemorySizes own = layout.sizes(partners, max);
     boolean onDevice =
         wire.equals(WireName.VERBS) && config.wireOptions().gpuDirect().orElse(false);
-    boolean puts = !MAPPED.contains(wire);
+    boolean puts = !isMapped(wire);
     long outgoing = puts ? own.outgoingBytes() : 0;
     long both = own.incomingBytes() + outgoing;
     long rounding = onDevice ? Math.ceilDiv(both, DRIVER_UNIT) * DRIVER_UNIT - both : 0;

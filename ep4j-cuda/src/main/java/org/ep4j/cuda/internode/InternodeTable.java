@@ -11,14 +11,14 @@ import org.ep4j.engine.world.Nodes;
 import org.ep4j.engine.world.Rails;
 
 /**
- * {@link InternodeWorld} and everything that it refers to, on the device. Addresses do not change
- * when ranks are lost; only the number of partners changes, up to the capacity.
+ * {@link InternodeWorld} and everything that it refers to, on the device. The table stays where it
+ * is when ranks are lost or return; only the number of partners changes, up to the capacity.
  */
 final class InternodeTable implements AutoCloseable {
   /** As in {@code kernels/common/protocol.cuh}: node of a dead rank. */
   private static final int NO_NODE = -1;
 
-  private final InternodeLink link;
+  private InternodeLink link;
   private final InternodeLayout layout;
   private final Nodes nodes;
   private final int rank;
@@ -90,6 +90,11 @@ final class InternodeTable implements AutoCloseable {
       writeLists(image, rails, gone);
       memory.copyFrom(0, image);
     }
+  }
+
+  /** Replaces the transport; {@link #write} follows. */
+  void connect(InternodeLink fresh) {
+    link = fresh;
   }
 
   long address() {

@@ -15,8 +15,8 @@ import org.ep4j.cuda.internode.proxy.ProxyConfig;
 import org.ep4j.cuda.struct.InternodeTransport;
 import org.ep4j.engine.world.Nodes;
 import org.ep4j.error.Ep4jException;
-import org.ep4j.group.Group;
 import org.ep4j.memory.PageArena;
+import org.ep4j.memory.Participants;
 import org.ep4j.wire.Counters;
 import org.ep4j.wire.LaneFailure;
 import org.ep4j.wire.Region;
@@ -38,7 +38,7 @@ final class WireLink implements InternodeLink {
   /** All resources except the proxy, whose threads use them. */
   private final ResourceStack owned = new ResourceStack();
 
-  private final Group group;
+  private final Participants participants;
   private final Nodes nodes;
   private final BackendWorld world;
   private final CudaDevice device;
@@ -56,7 +56,9 @@ final class WireLink implements InternodeLink {
    */
   private final int closedCounter;
 
+  /** Numbers the ranks as the buffer does; lanes to ranks that take no part have failed. */
   private final Wire wire;
+
   private final ReceiveMemory incoming;
 
   /** Receive memory of each rank as a device address; 0 if not mapped or not needed. */
@@ -75,15 +77,20 @@ final class WireLink implements InternodeLink {
   /** Volatile: any thread reads its state. */
   private volatile Proxy proxy;
 
-  /** Opens the wire; collective. */
+  /**
+   * Opens the wire among the participants; collective.
+   *
+   * @param own whether this link closes their group
+   */
   WireLink(
-      Group group,
+      Participants participants,
+      boolean own,
       BackendWorld world,
       InternodeWire settings,
       Nodes nodes,
       InternodeMemorySizes sizes,
       int pendingCommands) {
-    this.group = group;
+    this.participants = participants;
     this.nodes = nodes;
     this.world = world;
     device = world.device();
@@ -93,7 +100,11 @@ final class WireLink implements InternodeLink {
     closedCounter = sizes.closedCounter();
     boolean complete = false;
     try {
-      wire = owned.own(settings.open(group, sizes.counters(), bus()));
+      if (own) {
+        owned.own(participants.group());
+      }
+      Wire opened = owned.own(settings.open(participants.group(), sizes.counters(), bus()));
+      wire = numbered(opened, participants);
       quiesce = new InternodeQuiesce(wire, sizes.quiesceCounter());
       boolean onDevice = wire.carriesDeviceMemory();
       long bytes = sizes.incomingBytes() + (onDevice ? sizes.outgoingBytes() : 0);
@@ -122,6 +133,25 @@ final class WireLink implements InternodeLink {
         owned.close();
       }
     }
+  }
+
+  /** The wire with the ranks of the buffer. */
+  private static Wire numbered(Wire opened, Participants participants) {
+    int ranks = participants.ranks();
+    return opened.size() == ranks
+        ? opened
+        : new RenumberedWire(opened, participants.numbers(), ranks);
+  }
+
+  /** Whether the wire connects a rank. */
+  private boolean connects(int rank) {
+    return !(wire instanceof RenumberedWire some) || some.member(rank) != RenumberedWire.NO_MEMBER;
+  }
+
+  /** Receive memory of a rank if it can be mapped; null for ranks that are not connected. */
+  private @Nullable MemorySegment mapped(int rank) {
+    int member = wire instanceof RenumberedWire some ? some.member(rank) : rank;
+    return member == RenumberedWire.NO_MEMBER ? null : incoming.region().mapped(member);
   }
 
   /**
@@ -184,10 +214,14 @@ final class WireLink implements InternodeLink {
     return owned.own(RegisteredMemory.of(device, memory)).deviceAddress();
   }
 
-  /** Whether the memory of all ranks of other nodes can be mapped. */
+  private boolean isIntranode(int rank) {
+    return nodes.together(rank, participants.rank());
+  }
+
+  /** Whether the memory of all connected ranks of other nodes can be mapped. */
   private boolean reachable() {
-    for (int r = 0; r < group.size(); r++) {
-      if (!nodes.together(r, group.rank()) && incoming.region().mapped(r) == null) {
+    for (int r = 0; r < participants.ranks(); r++) {
+      if (!isIntranode(r) && connects(r) && mapped(r) == null) {
         return false;
       }
     }
@@ -195,13 +229,14 @@ final class WireLink implements InternodeLink {
   }
 
   private long[] mapOthers() {
-    long[] addresses = new long[group.size()];
+    long[] addresses = new long[participants.ranks()];
     for (int r = 0; r < addresses.length; r++) {
-      MemorySegment part =
-          puts || nodes.together(r, group.rank()) ? null : incoming.region().mapped(r);
+      MemorySegment part = puts || isIntranode(r) ? null : mapped(r);
       if (part != null) {
         addresses[r] =
-            group.inProcess() ? RegisteredMemory.addressOf(device, part) : register(part);
+            participants.group().inProcess()
+                ? RegisteredMemory.addressOf(device, part)
+                : register(part);
       }
     }
     return addresses;
@@ -276,7 +311,7 @@ final class WireLink implements InternodeLink {
   @Override
   public @Nullable String problem(int peer) {
     String stopped = proxy.problem();
-    if (stopped != null || nodes.together(peer, group.rank())) {
+    if (stopped != null || isIntranode(peer)) {
       return stopped;
     }
     LaneFailure failure = LaneFailure.of(wire, peer);
@@ -285,7 +320,7 @@ final class WireLink implements InternodeLink {
 
   @Override
   public void publishClosed() {
-    proxy.publishClosed(closedCounter + group.rank());
+    proxy.publishClosed(closedCounter + participants.rank());
   }
 
   @Override
@@ -295,7 +330,7 @@ final class WireLink implements InternodeLink {
 
   @Override
   public String refusesLossOf(int rank) {
-    return puts && wire.severs()
+    return !connects(rank) || (puts && wire.severs())
         ? ""
         : "rank "
             + rank

@@ -88,7 +88,8 @@ class LibraryWireLanesTest {
         Backend direct =
             Backends.open(BackendName.DIRECT, Participants.ofAll(group), device, LIMIT)) {
       Backend asked = new Asked(direct, lanes, offered);
-      InternodeConnection.open(group, device, asked, config, nodes, SIZES).close();
+      InternodeConnection.open(Participants.ofAll(group), device, asked, config, nodes, SIZES)
+          .close();
     }
   }
 

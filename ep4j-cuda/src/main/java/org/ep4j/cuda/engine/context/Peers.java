@@ -19,6 +19,7 @@ public final class Peers implements AutoCloseable {
   private static final System.Logger LOG = System.getLogger("org.ep4j.cuda");
 
   private final ResourceStack owned = new ResourceStack();
+  private final Nodes nodes;
   private final SymmetricRegion region;
   private final @Nullable PeerRegion[] reached;
 
@@ -42,6 +43,7 @@ public final class Peers implements AutoCloseable {
       DeviceMemory table,
       SymmetricRegion region,
       Duration timeout) {
+    this.nodes = nodes;
     this.region = region;
     this.table = table;
     int ranks = participants.ranks();
@@ -74,15 +76,15 @@ public final class Peers implements AutoCloseable {
   }
 
   /**
-   * Maps the regions of returning ranks next to their old ones; collective with the constructor
-   * there.
+   * Maps the regions of returning ranks of this node next to their old ones; collective with the
+   * constructor there.
    *
    * @return empty, or the reason why a region cannot be mapped
    */
   public String stage(Participants participants, Duration timeout) {
     boolean[] back = new boolean[participants.ranks()];
     for (int r = 0; r < back.length; r++) {
-      back[r] = participants.isNew(r);
+      back[r] = participants.isNew(r) && nodes.together(r, participants.rank());
     }
     try {
       @Nullable PeerRegion[] fresh = region.reach(participants, back, timeout);

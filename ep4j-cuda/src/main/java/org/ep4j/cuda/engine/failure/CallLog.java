@@ -72,13 +72,15 @@ public final class CallLog implements AutoCloseable {
   }
 
   /** Opens the memory on a returning rank; collective with {@link #readmit}. */
-  public static CallLog rejoin(Participants participants, Duration timeout) {
+  public static CallLog rejoin(Participants participants, Nodes nodes, Duration timeout) {
+    int node = nodes.of(participants.rank());
+    int first = nodes.first(node);
+    int end = nodes.end(node);
     return new CallLog(
-        SymmetricMemory.rejoin(
-            participants, 0, participants.ranks(), MemoryPlan.whole(BYTES), timeout),
+        SymmetricMemory.rejoin(participants, first, end, MemoryPlan.whole(BYTES), timeout),
         participants.rank(),
-        0,
-        participants.ranks());
+        first,
+        end);
   }
 
   /** Maps the memory of returning ranks. */

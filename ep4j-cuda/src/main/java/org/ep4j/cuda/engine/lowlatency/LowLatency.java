@@ -67,6 +67,9 @@ public final class LowLatency {
   /** For each half the last combine that sent from its region. */
   private final LowLatencyCombineOperation[] lastUse = new LowLatencyCombineOperation[2];
 
+  /** Whether a graph may hold the addresses of an operation. */
+  private boolean captured;
+
   /** Number of completely enqueued operations. */
   public long dispatches;
 
@@ -308,6 +311,30 @@ public final class LowLatency {
     lastUse[1] = null;
   }
 
+  /**
+   * Why the transport between the nodes cannot be replaced; empty if it can. Between nodes, graphs
+   * hold the address of this rank's receive memory, which changes; their replays would read memory
+   * that has been freed.
+   */
+  public String refusesReconnection() {
+    return captured
+        ? "low-latency operations of this buffer were captured in graphs, which between nodes hold"
+            + " the address of memory that is replaced: close the buffer on all ranks, open it"
+            + " again, and capture the graphs anew"
+        : "";
+  }
+
+  /**
+   * Adopts the new transport between the nodes; called before {@link #reset}. No kernel runs, and
+   * later calls use the new addresses.
+   */
+  public void reconnect() {
+    part.reconnect();
+    kernels
+        .calls()
+        .forEach(call -> LowLatencyConstants.set(call.parameters, context, part, kernels));
+  }
+
   /** Bytes of this rank that operations have added at their first use. */
   public long grownBytes() {
     return memory.grownBytes();
@@ -397,6 +424,7 @@ public final class LowLatency {
     if (phases != LowLatencyPhase.SEND) {
       op.prepareReceive(p, stream);
     }
+    captured |= capturing;
     long ticket = context.completion.nextMasking(capturing);
     // Only a stream waits for replayed work: a notification of the host would cost a fence.
     p.receipt.ticket.set(capturing ? 0 : ticket);

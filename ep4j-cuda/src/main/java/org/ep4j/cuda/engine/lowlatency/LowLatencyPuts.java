@@ -21,15 +21,33 @@ public final class LowLatencyPuts implements AutoCloseable {
   private static final long ALL_ROWS = 1L << 32;
 
   private final DeviceMemory memory;
+  private final InternodeConnection internode;
+  private final LowLatencyLayout layout;
   private final int ranks;
 
   LowLatencyPuts(
       CudaDevice device, InternodeConnection internode, LowLatencyLayout layout, int ranks) {
+    this.internode = internode;
+    this.layout = layout;
     this.ranks = ranks;
+    memory = DeviceMemory.allocate(device, bytes(ranks));
+    boolean complete = false;
+    try {
+      writeParameters();
+      memory.copyFrom(COUNTERS_OFFSET, MemorySegment.ofArray(new long[counters(ranks)]));
+      complete = true;
+    } finally {
+      if (!complete) {
+        memory.close();
+      }
+    }
+  }
+
+  /** Writes the parameters with the addresses of the current transport; no kernel runs. */
+  void writeParameters() {
     LowLatencyPutParameters p = new LowLatencyPutParameters();
-    MemorySegment image = MemorySegment.ofArray(new long[(int) bytes(ranks) / Long.BYTES]);
+    MemorySegment image = MemorySegment.ofArray(new long[COUNTERS_OFFSET / Long.BYTES]);
     p.placeIn(image);
-    memory = DeviceMemory.allocate(device, image.byteSize());
     int first = internode.firstLowLatencyCounter();
     p.world.set(internode.world());
     p.staging.set(internode.lowLatencyStaging());
@@ -40,15 +58,7 @@ public final class LowLatencyPuts implements AutoCloseable {
     p.counters.set(internode.counters() + (long) first * Long.BYTES);
     p.base.set(memory.address() + COUNTERS_OFFSET);
     p.firstCounter.set(first);
-    boolean complete = false;
-    try {
-      memory.copyFrom(0, image);
-      complete = true;
-    } finally {
-      if (!complete) {
-        memory.close();
-      }
-    }
+    memory.copyFrom(0, image);
   }
 
   /**

@@ -28,6 +28,7 @@ public final class LowLatencyRegion implements AutoCloseable {
   private final DeviceMemory memory;
   private final DeviceMemory masks;
   private final HostWords words;
+  private final Nodes nodes;
   private final Peers peers;
 
   /** Connection to ranks of other nodes; null with one node. */
@@ -63,6 +64,7 @@ public final class LowLatencyRegion implements AutoCloseable {
       HostWords words,
       java.time.Duration timeout) {
     this.internode = internode;
+    this.nodes = nodes;
     this.device = device;
     this.layout = layout;
     this.words = words;
@@ -77,12 +79,7 @@ public final class LowLatencyRegion implements AutoCloseable {
           internode != null && internode.puts()
               ? owned.own(new LowLatencyPuts(device, internode, layout, ranks))
               : null;
-      for (int r = 0; internode != null && r < ranks; r++) {
-        if (!nodes.together(r, rank)) {
-          peers.setInternode(
-              r, internode.puts() ? internode.lowLatencyStaging() : internode.lowLatencyPart(r));
-        }
-      }
+      writeInternode();
       llPackets = nodes.count() == 1 && allUsePackets(participants);
       if (llPackets && !linked) {
         throw packetsAreRefused();
@@ -127,6 +124,27 @@ public final class LowLatencyRegion implements AutoCloseable {
             + device
             + " cannot use: start it without EP4J_CUDA_LL_PACKETS=0, on a GPU with NVLink, with all"
             + " GPUs in CUDA_VISIBLE_DEVICES");
+  }
+
+  /** Writes the addresses that kernels use for ranks of other nodes. */
+  private void writeInternode() {
+    for (int r = 0; internode != null && r < ranks; r++) {
+      if (!nodes.together(r, rank)) {
+        peers.setInternode(
+            r, internode.puts() ? internode.lowLatencyStaging() : internode.lowLatencyPart(r));
+      }
+    }
+  }
+
+  /**
+   * Adopts the new transport between the nodes, whose mode is that of the old one; called before
+   * {@link #exclude} and {@link #resumeAfter}. No kernel runs.
+   */
+  void reconnect() {
+    writeInternode();
+    if (puts != null) {
+      puts.writeParameters();
+    }
   }
 
   /** {@link Peers#stage}. */
