@@ -32,9 +32,6 @@ final class VectorLogFmt extends LogFmtRows {
   private static final int INTEGRAL_BITS = Float.floatToRawIntBits(LogFmt.INTEGRAL);
 
   private static final IntVector SIGNS = IntVector.broadcast(INT, 0x80008000);
-  private static final IntVector MAGNITUDE = IntVector.broadcast(INT, 0x7FFF);
-  private static final IntVector FRACTION = IntVector.broadcast(INT, 0x7F);
-  private static final IntVector ONE_BITS = IntVector.broadcast(INT, 0x3F800000);
   private static final IntVector CODE = IntVector.broadcast(INT, 0x1FF);
   private static final IntVector NONE = IntVector.broadcast(INT, 0);
 

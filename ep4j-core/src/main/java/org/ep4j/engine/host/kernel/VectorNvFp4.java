@@ -162,7 +162,7 @@ final class VectorNvFp4 {
     FloatVector nan = FloatVector.broadcast(FLOAT, Float.intBitsToFloat(Bf16.NAN << 16));
     FloatVector scale = FloatVector.broadcast(FLOAT, factor);
     for (int part = 0; part < 2 * BLOCK / BYTES; part++) {
-      long from = source + PACKED_BYTES * part;
+      long from = source + (long) PACKED_BYTES * part;
       IntVector pair =
           PACKED_BYTES == Long.BYTES
               ? INTS.cast(
