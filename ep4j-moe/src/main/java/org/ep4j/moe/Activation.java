@@ -4,7 +4,6 @@ import java.util.Arrays;
 import java.util.stream.IntStream;
 import jdk.incubator.vector.FloatVector;
 import jdk.incubator.vector.IntVector;
-import jdk.incubator.vector.VectorMask;
 import jdk.incubator.vector.VectorOperators;
 import jdk.incubator.vector.VectorSpecies;
 
@@ -24,17 +23,36 @@ final class Activation {
   /** Elements of a task. */
   private static final int BLOCK = 1 << 14;
 
+  // Vectors, not numbers: an operation with a number costs C2 half as many nodes more, and a method
+  // that exceeds its limit of nodes makes objects of vectors.
+
   /** Beyond these arguments, exp is not a normal number. */
-  private static final float LARGEST = 88;
+  private static final FloatVector LARGEST = FloatVector.broadcast(SPECIES, 88);
 
-  private static final float LOG2_E = 0x1.715476p0f;
+  private static final FloatVector SMALLEST = FloatVector.broadcast(SPECIES, -87);
+  private static final FloatVector LOG2_E = FloatVector.broadcast(SPECIES, 0x1.715476p0f);
 
-  /** ln 2 in two parts: a product of the first with a small integer is exact. */
-  private static final float LN2_HIGH = 0x1.62e4p-1f;
+  /** Adding and taking away 1.5 * 2^23 rounds to an integer. */
+  private static final FloatVector ROUNDING = FloatVector.broadcast(SPECIES, 0x1.8p23f);
 
-  private static final float LN2_LOW = (float) (0.6931471805599453 - 0x1.62e4p-1);
+  /** -ln 2 in two parts: a product of the first with a small integer is exact. */
+  private static final FloatVector MINUS_LN2_HIGH = FloatVector.broadcast(SPECIES, -0x1.62e4p-1f);
 
-  private static final int EXPONENT_BIAS = 127;
+  private static final FloatVector MINUS_LN2_LOW =
+      FloatVector.broadcast(SPECIES, (float) (0x1.62e4p-1 - 0.6931471805599453));
+
+  /** 1 / n! from n = 8 to 2. */
+  private static final FloatVector TERM_8 = FloatVector.broadcast(SPECIES, 1 / 40320f);
+
+  private static final FloatVector TERM_7 = FloatVector.broadcast(SPECIES, 1 / 5040f);
+  private static final FloatVector TERM_6 = FloatVector.broadcast(SPECIES, 1 / 720f);
+  private static final FloatVector TERM_5 = FloatVector.broadcast(SPECIES, 1 / 120f);
+  private static final FloatVector TERM_4 = FloatVector.broadcast(SPECIES, 1 / 24f);
+  private static final FloatVector TERM_3 = FloatVector.broadcast(SPECIES, 1 / 6f);
+  private static final FloatVector TERM_2 = FloatVector.broadcast(SPECIES, 1 / 2f);
+  private static final FloatVector ONE = FloatVector.broadcast(SPECIES, 1);
+
+  private static final IntVector EXPONENT_BIAS = IntVector.broadcast(INTS, 127);
   private static final int FRACTION_BITS = 23;
 
   private Activation() {}
@@ -47,27 +65,23 @@ final class Activation {
    */
   static void exp(float[] values, int from, int to) {
     for (int i = from; i < to; i += LANES) {
-      VectorMask<Float> mask = SPECIES.indexInRange(i, to);
-      FloatVector x = FloatVector.fromArray(SPECIES, values, i, mask);
-      FloatVector bounded = x.min(LARGEST).max(-LARGEST + 1);
-      // Adding and taking away 1.5 * 2^23 rounds to an integer.
-      float rounding = 0x1.8p23f;
-      FloatVector n = bounded.mul(LOG2_E).add(rounding).sub(rounding);
-      FloatVector r = n.fma(FloatVector.broadcast(SPECIES, -LN2_HIGH), bounded);
-      r = n.fma(FloatVector.broadcast(SPECIES, -LN2_LOW), r);
-      FloatVector sum = FloatVector.broadcast(SPECIES, 1 / 40320f);
-      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 5040f));
-      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 720f));
-      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 120f));
-      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 24f));
-      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 6f));
-      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1 / 2f));
-      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1));
-      sum = sum.fma(r, FloatVector.broadcast(SPECIES, 1));
-      IntVector exponent =
-          ((IntVector) n.convertShape(VectorOperators.F2I, INTS, 0)).add(EXPONENT_BIAS);
+      boolean whole = to - i >= LANES;
+      // Masks would cost a third of the nodes.
+      float[] array = whole ? values : Arrays.copyOfRange(values, i, i + LANES);
+      int at = whole ? i : 0;
+      FloatVector bounded = FloatVector.fromArray(SPECIES, array, at).min(LARGEST).max(SMALLEST);
+      FloatVector shifted = bounded.mul(LOG2_E).add(ROUNDING);
+      FloatVector n = shifted.sub(ROUNDING);
+      FloatVector r = n.fma(MINUS_LN2_LOW, n.fma(MINUS_LN2_HIGH, bounded));
+      FloatVector sum = TERM_8.fma(r, TERM_7).fma(r, TERM_6).fma(r, TERM_5).fma(r, TERM_4);
+      sum = sum.fma(r, TERM_3).fma(r, TERM_2).fma(r, ONE).fma(r, ONE);
+      // The last bits of the shifted number are n; the shift drops all others.
+      IntVector exponent = shifted.reinterpretAsInts().add(EXPONENT_BIAS);
       sum.mul(exponent.lanewise(VectorOperators.LSHL, FRACTION_BITS).reinterpretAsFloats())
-          .intoArray(values, i, mask);
+          .intoArray(array, at);
+      if (!whole) {
+        System.arraycopy(array, 0, values, i, to - i);
+      }
     }
   }
 
