@@ -77,7 +77,8 @@ final class Recovery {
         requireLossSupported(context.internode, agreement.gone());
         quiesceInternode(context.internode, agreement, agreement.gone());
       }
-      return beginAnew(agreement, () -> {}, internode -> internode.beginAnew(agreement.gone()));
+      return beginAnew(
+          agreement, "reset", () -> {}, internode -> internode.beginAnew(agreement.gone()));
     }
   }
 
@@ -178,7 +179,7 @@ final class Recovery {
             context.group, context.members, comparedConfig(), context.nodes, words())) {
       map(agreement);
       taken = true;
-      return begin(agreement, () -> takeIn(agreement.participants()));
+      return begin(agreement, "readmit", () -> takeIn(agreement.participants()));
     } finally {
       if (!taken && !broken) {
         context.completion.clearWords();
@@ -188,7 +189,7 @@ final class Recovery {
 
   /** The last step of a returning rank. */
   Group rejoin(SurvivorAgreement agreement) {
-    return begin(agreement, () -> {});
+    return begin(agreement, "rejoin", () -> {});
   }
 
   /** The configuration that all ranks compare; a returning rank knows no other. */
@@ -324,8 +325,11 @@ final class Recovery {
   }
 
   private void restart(
-      SurvivorAgreement agreement, boolean[] gone, Consumer<InternodeConnection> transport) {
-    fence(gone, "reset");
+      SurvivorAgreement agreement,
+      String call,
+      boolean[] gone,
+      Consumer<InternodeConnection> transport) {
+    fence(gone, call);
     context.peers.exclude(gone);
     context.owners.copyFrom(
         0, MemorySegment.ofArray(CudaBufferOpening.ownerTable(context.placement, gone)));
@@ -351,25 +355,29 @@ final class Recovery {
   }
 
   /** The buffer starts with returning ranks, on a transport that no rank has used. */
-  private Group begin(SurvivorAgreement agreement, Runnable first) {
-    return beginAnew(agreement, first, internode -> internode.begin(agreement.gone()));
+  private Group begin(SurvivorAgreement agreement, String call, Runnable first) {
+    return beginAnew(agreement, call, first, internode -> internode.begin(agreement.gone()));
   }
 
   /**
    * The buffer starts again without the dead ranks.
    *
+   * @param call its name, for errors
    * @param first what the rank does before it clears its words
    * @param transport starts the transport between the nodes
    */
   private Group beginAnew(
-      SurvivorAgreement agreement, Runnable first, Consumer<InternodeConnection> transport) {
+      SurvivorAgreement agreement,
+      String call,
+      Runnable first,
+      Consumer<InternodeConnection> transport) {
     boolean[] gone = agreement.gone();
     beginAnew(
         agreement,
-        "reset",
+        call,
         () -> {
           first.run();
-          restart(agreement, gone, transport);
+          restart(agreement, call, gone, transport);
         });
     context.completion.reset(gone);
     context.generation++;
