@@ -156,7 +156,7 @@ record MeasuredRuns(List<Path> files, List<ProfileFit.Row> rows, String when) {
     if (sms > greatest) {
       throw new InvalidArgumentException(
           ErrorCode.PLAN_MEASUREMENTS,
-          "--fit",
+          "measured runs",
           "kernels with " + sms + " SMs",
           greatest + " at most, as a GPU of " + base.name() + " has",
           "name the machine that was measured with --machine");
@@ -165,6 +165,7 @@ record MeasuredRuns(List<Path> files, List<ProfileFit.Row> rows, String when) {
 
   /** How far the predictions of a profile are from the rows. */
   String errors(MachineProfile profile, Style style) {
+    check(profile);
     List<ProfileFit.Fitted> fitted = ProfileFit.predict(profile, rows);
     Table table = new Table("", "tokens", "hidden", "SMs", "measured", "predicted", "error");
     for (ProfileFit.Fitted one : fitted) {

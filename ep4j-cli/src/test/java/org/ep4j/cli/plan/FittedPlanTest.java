@@ -99,8 +99,11 @@ class FittedPlanTest {
     String text = Files.readString(Path.of(h200("ht"))).replaceAll("\"sms\" ?: 64", "\"sms\": 640");
     Path file = Files.writeString(scratch.resolve("large.json"), text);
 
-    CommandLineRun refused = profile("--fit", file.toString());
+    for (String option : List.of("--fit", "--against")) {
+      CommandLineRun refused = profile(option, file.toString());
 
-    assertThat(refused.err()).contains("EP4J-8043", "640 SMs", "132 at most");
+      assertThat(refused.code()).isNotZero();
+      assertThat(refused.err()).contains("EP4J-8043", "640 SMs", "132 at most");
+    }
   }
 }
