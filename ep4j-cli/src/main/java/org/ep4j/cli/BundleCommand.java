@@ -28,8 +28,7 @@ final class BundleCommand implements Callable<Integer> {
       names = "--output",
       paramLabel = "FILE",
       description =
-          "The archive: .tar.xz (small) or .tar.gz (quick to make); default"
-              + " target/ep4j-VERSION-linux-ARCH.tar.xz.")
+          "The archive, whose name ends in .tar.xz; default target/ep4j-VERSION-linux-ARCH.tar.xz.")
   private @Nullable Path output;
 
   @Option(names = "--no-tests", description = "Leave the tests out.")

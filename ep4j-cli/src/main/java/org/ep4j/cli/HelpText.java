@@ -83,7 +83,7 @@ final class HelpText {
               "ep4j cache warm",
               List.of("ep4j cache warm --arch sm_90a", "ep4j cache warm --ranks 8 --hidden 7168")),
           Map.entry("ep4j cache clear", List.of("ep4j cache clear")),
-          Map.entry("ep4j bundle", List.of("ep4j bundle --output ep4j.tar.gz --no-tests")),
+          Map.entry("ep4j bundle", List.of("ep4j bundle --output ep4j.tar.xz --no-tests")),
           Map.entry("ep4j python", List.of("ep4j python")),
           Map.entry("ep4j docs", List.of("ep4j docs --output site")),
           Map.entry("ep4j completion", List.of("ep4j completion bash")),
