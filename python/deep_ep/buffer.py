@@ -175,6 +175,7 @@ class Buffer(Throughput, LowLatency):
         if self.runtime is not None:
             self.runtime = None
             self._shapes.close()
+            self._layouts.close()
 
     def __del__(self) -> None:
         # Also of a buffer whose constructor failed.

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from .buffer import Buffer
     from .dense import routing_from_dense, routing_to_dense
     from .low_latency import LowLatencyCombined, LowLatencyDispatched
+    from .routing_counter import RoutingCounter, RoutingCounts
     from .throughput import Combined, Dispatched, Handle, Layout
 
 # Names whose modules import torch, which takes seconds: groups do without.
@@ -73,6 +74,8 @@ _WITH_TORCH = {
     "Layout": "throughput",
     "LowLatencyCombined": "low_latency",
     "LowLatencyDispatched": "low_latency",
+    "RoutingCounter": "routing_counter",
+    "RoutingCounts": "routing_counter",
     "routing_from_dense": "dense",
     "routing_to_dense": "dense",
 }
@@ -117,6 +120,8 @@ __all__ = [
     "ROWS_FP8",
     "ROWS_NVFP4",
     "RankState",
+    "RoutingCounter",
+    "RoutingCounts",
     "SCALES_FLOAT32",
     "SCALES_FLOAT32_POW2",
     "SCALES_UE8M0",

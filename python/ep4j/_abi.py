@@ -384,6 +384,8 @@ FUNCTIONS: Tuple[Tuple[str, Tuple[Any, ...]], ...] = (
     ("routing_to_dense", (_POINTER, _POINTER, _POINTER)),
     ("caller", (_POINTER,)),
     ("interrupt", (_NUMBER,)),
+    ("routing_counter_open", (_INT, _POINTER, _INT, _POINTER)),
+    ("routing_counter_count", (_NUMBER, _POINTER, _NUMBER, _POINTER)),
 )
 
 # The table begins with its size and its version.

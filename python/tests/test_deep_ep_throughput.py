@@ -392,9 +392,11 @@ def memory(group):
 
 class LayoutTest(unittest.TestCase):
     def test_counts_are_those_of_each_token_by_itself(self):
-        from deep_ep.layout import by_comparison, by_marks
+        from deep_ep.layout import LayoutCounter
 
         torch.manual_seed(4)
+        nodes = [7, 7, 3, 9]
+        counter = LayoutCounter(nodes)
         for dtype in (torch.int64, torch.int32):
             for tokens in (0, 1, 37):
                 ids = torch.rand(tokens, 24).topk(5, dim=1)[1].to(dtype)
@@ -402,15 +404,23 @@ class LayoutTest(unittest.TestCase):
                 ids[torch.rand(tokens, 5) < 0.1] = 24  # no expert either: the dispatch refuses it
                 rows = [{e for e in row if 0 <= e < 24} for row in ids.tolist()]
                 ranks = [[any(e // 6 == r for e in row) for r in range(4)] for row in rows]
-                for per_expert, in_rank in (
-                    by_marks(ids, 24, 4),
-                    by_comparison(ids, torch.arange(24), 4),
-                ):
-                    self.assertEqual((per_expert.dtype, per_expert.shape), (torch.int32, (24,)))
-                    self.assertEqual((in_rank.dtype, in_rank.shape), (torch.bool, (tokens, 4)))
-                    counts = [sum(e in row for row in rows) for e in range(24)]
-                    self.assertEqual(per_expert.tolist(), counts)
-                    self.assertEqual(in_rank.tolist(), ranks)
+                hosts = [{nodes[e // 6] for e in row} for row in rows]
+                counts = counter.count(ids, 24)
+                self.assertEqual(
+                    counts.per_expert.tolist(), [sum(e in row for row in rows) for e in range(24)]
+                )
+                self.assertEqual(
+                    counts.per_rank.tolist(), [sum(row[r] for row in ranks) for r in range(4)]
+                )
+                self.assertEqual(
+                    counts.per_node.tolist(), [sum(n in row for row in hosts) for n in (7, 3, 9)]
+                )
+                self.assertEqual(counts.in_rank.tolist(), ranks)
+                self.assertEqual(
+                    [part.dtype for part in counts], [torch.int32] * 3 + [torch.bool]
+                )
+        self.assertIsNone(LayoutCounter([0, 0]).count(ids, 24).per_node)
+        counter.close()
 
 
 class ThroughputTest(unittest.TestCase):

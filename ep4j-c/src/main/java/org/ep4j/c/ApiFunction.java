@@ -64,7 +64,10 @@ enum ApiFunction {
   ROUTING_TO_DENSE(TensorFunctions.class),
 
   CALLER(CallerFunctions.class),
-  INTERRUPT(CallerFunctions.class);
+  INTERRUPT(CallerFunctions.class),
+
+  ROUTING_COUNTER_OPEN(RoutingCounterFunctions.class),
+  ROUTING_COUNTER_COUNT(RoutingCounterFunctions.class);
 
   private final Class<?> owner;
 

@@ -25,6 +25,10 @@ final class ObjectFunctions {
         routes.handle().close();
         ObjectTable.PROCESS.remove(number);
       }
+      case RoutingCounterFunctions.CounterObject counter -> {
+        counter.counter().close();
+        ObjectTable.PROCESS.remove(number);
+      }
       case Event event -> ObjectTable.PROCESS.remove(number);
       default -> {
         // A result: the next operation ends it.

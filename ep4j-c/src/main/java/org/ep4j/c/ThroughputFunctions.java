@@ -6,6 +6,7 @@ import org.ep4j.DispatchLayout;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
 import org.ep4j.GroupedDispatch;
+import org.ep4j.RoutingCounts;
 import org.ep4j.c.struct.CombineRequest;
 import org.ep4j.c.struct.DispatchRequest;
 import org.ep4j.c.struct.Struct;
@@ -74,6 +75,15 @@ final class ThroughputFunctions {
     Tensors.write(result + TOKENS_PER_EXPERT, layout.tokensPerExpert());
     Tensors.write(result + TOKEN_IN_RANK, layout.tokenInRank());
     return 0;
+  }
+
+  /** The tensors of an {@code ep4j_layout_result} that the caller has filled in. */
+  static RoutingCounts counts(String argument, long at) {
+    return new RoutingCounts(
+        Tensors.require(argument + "->tokens_per_rank", at + TOKENS_PER_RANK),
+        Tensors.require(argument + "->tokens_per_node", at + TOKENS_PER_NODE),
+        Tensors.require(argument + "->tokens_per_expert", at + TOKENS_PER_EXPERT),
+        Tensors.require(argument + "->token_in_rank", at + TOKEN_IN_RANK));
   }
 
   static int dispatch(long buffer, long args, long result) {

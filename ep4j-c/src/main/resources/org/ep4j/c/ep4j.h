@@ -18,8 +18,8 @@
  * last_error() then gives code, text and rank of the last failed call of the calling thread.
  *
  * Objects are numbers. 0 is no object. A number that names no open object of the expected kind is an
- * error (EP4J-1040), never a crash. close() closes groups, buffers, handles and events. Closing a buffer
- * also closes its handles and events.
+ * error (EP4J-1040), never a crash. close() closes groups, buffers, handles, events and counters. Closing
+ * a buffer also closes its handles and events.
  *
  * Structures begin with their size: set it to sizeof the structure, and all else that you do not use to
  * 0 (`ep4j_dispatch_args args = {sizeof args};` does both). 0 means "none" or the default, unless the
@@ -72,6 +72,7 @@ typedef uint64_t ep4j_buffer;
 typedef uint64_t ep4j_handle; /* routes of a dispatch, for combine and cached dispatches */
 typedef uint64_t ep4j_result; /* an operation; not closed, valid as long as its result structure */
 typedef uint64_t ep4j_event;  /* completion of an asynchronous operation */
+typedef uint64_t ep4j_routing_counter; /* counts routings without a buffer */
 
 /* Element types. All are little-endian. Shapes count elements, never bytes. */
 enum {
@@ -454,8 +455,8 @@ typedef struct ep4j_api {
 
   /* The last failed call of this thread; a success does not clear it. */
   int32_t (*last_error)(ep4j_error *error);
-  /* Closes a group, a buffer, a handle or an event. 0 and what is closed already: no effect. A group:
-     leaves in good order; close its buffers before. A buffer: waits for queued operations. */
+  /* Closes a group, a buffer, a handle, an event or a counter. 0 and what is closed already: no effect. A
+     group: leaves in good order; close its buffers before. A buffer: waits for queued operations. */
   int32_t (*close)(uint64_t object);
 
   /* Groups. Timeouts are in milliseconds. */
@@ -597,6 +598,20 @@ typedef struct ep4j_api {
      No effect on a call that does not wait, between calls, on later calls, and after the end of the
      thread. Repeat the interrupt until the call has ended: at first it may not have begun. */
   int32_t (*interrupt)(uint64_t caller);
+
+  /* Counts of routings without a buffer. */
+
+  /* A counter for tensors of `device`: EP4J_HOST or the ordinal of a GPU. node_of_rank[ranks]: 0, then the
+     number before or one more. Loads a kernel: open it while no operation of a buffer is in flight on the
+     GPU. Close it with `close`, after its last count has been executed. */
+  int32_t (*routing_counter_open)(int32_t device, const int32_t *node_of_rank, int32_t ranks,
+                                  ep4j_routing_counter *counter);
+  /* Counts tokens per rank, node and expert of topk_idx [T, K], INT64 or INT32, into the tensors of
+     *counts, which are the caller's: all four, E a multiple of R, experts on the ranks in blocks. An id
+     that names no expert counts as -1. Local. On a GPU enqueued on `stream`, a CUstream or 0, and may be
+     captured; on the host complete at the return. Any thread, one at a time. */
+  int32_t (*routing_counter_count)(ep4j_routing_counter counter, const ep4j_tensor *topk_idx,
+                                   uint64_t stream, const ep4j_layout_result *counts);
 } ep4j_api;
 
 /*

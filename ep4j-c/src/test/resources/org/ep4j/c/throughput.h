@@ -388,6 +388,33 @@ static inline void fixed_rows(ep4j_buffer buffer, const inputs *in) {
   OK(ep4j->close(got.handle));
 }
 
+/* The same counts in memory of the program. */
+static inline void count_without_buffer(const ep4j_tensor *ids, const inputs *in,
+                                        const ep4j_layout_result *traffic) {
+  int32_t node_of_rank[MAX_RANKS] = {0};
+  int32_t per_rank[MAX_RANKS] = {9}, per_node[1] = {9}, per_expert[EXPERTS] = {9};
+  uint8_t in_rank[MAX_TOKENS * MAX_RANKS] = {9};
+  ep4j_routing_counter counter;
+  ep4j_layout_result counts = {sizeof counts};
+  int i;
+  counts.tokens_per_rank = ep4j_tensor_at(per_rank, EP4J_INT32, EP4J_HOST, in->ranks, 0, 0);
+  counts.tokens_per_node = ep4j_tensor_at(per_node, EP4J_INT32, EP4J_HOST, 1, 0, 0);
+  counts.tokens_per_expert = ep4j_tensor_at(per_expert, EP4J_INT32, EP4J_HOST, EXPERTS, 0, 0);
+  counts.token_in_rank = matrix(in_rank, EP4J_UINT8, in->tokens, in->ranks);
+  OK(ep4j->routing_counter_open(EP4J_HOST, node_of_rank, in->ranks, &counter));
+  OK(ep4j->routing_counter_count(counter, ids, 0, &counts));
+  for (i = 0; i < EXPERTS; i++) {
+    CHECK(per_expert[i] == ((int32_t *)traffic->tokens_per_expert.data)[i]);
+  }
+  CHECK(memcmp(per_rank, traffic->tokens_per_rank.data, in->ranks * sizeof *per_rank) == 0);
+  CHECK(memcmp(in_rank, traffic->token_in_rank.data, (size_t)in->tokens * in->ranks) == 0);
+  counts.tokens_per_expert.dtype = EP4J_FP32;
+  FAILS(1400, ep4j->routing_counter_count(counter, ids, 0, &counts));
+  OK(ep4j->close(counter));
+  FAILS(1040, ep4j->routing_counter_count(counter, ids, 0, &counts));
+  FAILS(1042, ep4j->routing_counter_open(EP4J_HOST, node_of_rank, 0, &counter));
+}
+
 static inline void layout(ep4j_buffer buffer, const inputs *in) {
   ep4j_layout_result traffic = {sizeof traffic};
   ep4j_tensor ids = matrix(in->ids, EP4J_INT64, in->tokens, TOP_K);
@@ -406,6 +433,7 @@ static inline void layout(ep4j_buffer buffer, const inputs *in) {
     }
     CHECK(((int32_t *)traffic.tokens_per_rank.data)[rank] == count);
   }
+  count_without_buffer(&ids, in, &traffic);
 }
 
 /* Dense matrices to choices and back. */

@@ -1,9 +1,11 @@
 package org.ep4j.engine;
 
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import org.ep4j.BufferSizes;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.RoutingCounter;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.group.Group;
 
@@ -77,4 +79,13 @@ public interface EngineProvider {
    * other ranks. {@code config} has a placement, and the ranks are processes.
    */
   ExpertBuffer rejoin(Group group, BufferConfig config);
+
+  /**
+   * A counter for tensors of a device; empty if the engine has no devices, or cannot run here.
+   *
+   * @param device ordinal
+   */
+  default Optional<RoutingCounter> routingCounter(int device, RoutingCounterChecks checks) {
+    return Optional.empty();
+  }
 }

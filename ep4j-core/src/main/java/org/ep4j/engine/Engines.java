@@ -1,8 +1,10 @@
 package org.ep4j.engine;
 
+import java.util.Optional;
 import java.util.ServiceLoader;
 import org.ep4j.BufferSizes;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.RoutingCounter;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
 import org.ep4j.engine.world.AgreedStep;
@@ -74,6 +76,27 @@ public final class Engines {
     return choose(config).sizes(settle(config, ranks));
   }
 
+  /** A counter for tensors of a device. */
+  public static RoutingCounter routingCounter(int device, RoutingCounterChecks checks) {
+    StringBuilder seen = new StringBuilder();
+    for (EngineProvider provider : providers()) {
+      Optional<RoutingCounter> counter = provider.routingCounter(device, checks);
+      if (counter.isPresent()) {
+        return counter.get();
+      }
+      seen.append("; ").append(provider.name()).append(": ");
+      String problem = provider.unavailableBecause();
+      seen.append(problem.isEmpty() ? "has no devices" : problem);
+    }
+    throw new EngineUnavailableException(
+        ErrorCode.ENGINE_UNAVAILABLE,
+        "no engine counts routings on device " + device + seen + ": add ep4j-cuda");
+  }
+
+  private static ServiceLoader<EngineProvider> providers() {
+    return ServiceLoader.load(EngineProvider.class, Engines.class.getClassLoader());
+  }
+
   /** See {@link ExpertBuffer#warmUp()}. */
   public static void warmUp(ExpertBuffer buffer) {
     WarmUp.run(buffer);
@@ -99,8 +122,7 @@ public final class Engines {
     String wanted = config.engine();
     @Nullable EngineProvider best = null;
     StringBuilder seen = new StringBuilder();
-    for (EngineProvider provider :
-        ServiceLoader.load(EngineProvider.class, Engines.class.getClassLoader())) {
+    for (EngineProvider provider : providers()) {
       String problem = provider.unavailableBecause();
       if (problem.isEmpty() && !wanted.equals(provider.name())) {
         problem = provider.lacks(config);

@@ -1,9 +1,11 @@
 package org.ep4j.cuda.engine;
 
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import org.ep4j.BufferSizes;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.RoutingCounter;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
 import org.ep4j.cuda.backend.Backends;
@@ -11,7 +13,9 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.cuda.driver.calls.LibrarySearch;
+import org.ep4j.cuda.engine.throughput.CudaRoutingCounter;
 import org.ep4j.engine.EngineProvider;
+import org.ep4j.engine.RoutingCounterChecks;
 import org.ep4j.engine.world.Nodes;
 import org.ep4j.group.Group;
 
@@ -72,5 +76,12 @@ public final class CudaEngineProvider implements EngineProvider {
   @Override
   public ExpertBuffer rejoin(Group group, BufferConfig config) {
     return CudaBufferOpening.rejoin(group, config);
+  }
+
+  @Override
+  public Optional<RoutingCounter> routingCounter(int device, RoutingCounterChecks checks) {
+    return unavailableBecause().isEmpty()
+        ? Optional.of(new CudaRoutingCounter(device, checks))
+        : Optional.empty();
   }
 }

@@ -55,6 +55,8 @@ public final class PrebuiltKernels {
                       true),
                   new PrebuiltKernel("layout", "dispatch/layout.cu", Map.of(), false),
                   new PrebuiltKernel(
+                      "routing counts", "dispatch/routing_counts.cu", Map.of(), false),
+                  new PrebuiltKernel(
                       "transpose scales", "dispatch/transpose_scales.cu", Map.of(), true),
                   new PrebuiltKernel("scale rows", "dispatch/scale_rows.cu", Map.of(), true),
                   new PrebuiltKernel("expert ids", "dispatch/expert_ids.cu", Map.of(), false),

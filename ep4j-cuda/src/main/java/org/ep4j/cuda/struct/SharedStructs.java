@@ -14,6 +14,7 @@ public final class SharedStructs {
           new DispatchParameters(),
           new CombineParameters(),
           new LayoutParameters(),
+          new RoutingCountsParameters(),
           new TransposeParameters(),
           new ScaleRowsParameters(),
           new ExpertIdsParameters(),

@@ -12,6 +12,7 @@ import org.ep4j.cuda.struct.ExpertIdsParameters;
 import org.ep4j.cuda.struct.FieldOffsets;
 import org.ep4j.cuda.struct.LayoutParameters;
 import org.ep4j.cuda.struct.LowLatencyParameters;
+import org.ep4j.cuda.struct.RoutingCountsParameters;
 import org.ep4j.cuda.struct.ScaleRowsParameters;
 import org.ep4j.cuda.struct.Struct;
 import org.ep4j.cuda.struct.TransposeParameters;
@@ -68,6 +69,7 @@ final class FakeKernels {
   private static final Struct COMBINES = new CombineParameters();
   private static final Struct LOW_LATENCY = new LowLatencyParameters();
   private static final Struct LAYOUT = new LayoutParameters();
+  private static final Struct COUNTS = new RoutingCountsParameters();
   private static final Struct TRANSPOSITIONS = new TransposeParameters();
   private static final Struct SCALES = new ScaleRowsParameters();
   private static final Struct IDS = new ExpertIdsParameters();
@@ -91,7 +93,7 @@ final class FakeKernels {
     }
     // Dispatches between nodes load, and no test runs them.
     kernels(DISPATCHES.name(), DISPATCHES);
-    for (Struct parameters : List.of(LAYOUT, SCALES, IDS)) {
+    for (Struct parameters : List.of(LAYOUT, COUNTS, SCALES, IDS)) {
       kernels(parameters.name(), parameters);
     }
     for (Struct parameters : List.of(COMBINES, LOW_LATENCY, TRANSPOSITIONS)) {
@@ -158,7 +160,7 @@ final class FakeKernels {
 
   /** The symbol of a kernel ends with the name of its structure. */
   private static Struct struct(String kernel) {
-    return Stream.of(DISPATCHES, COMBINES, LOW_LATENCY, LAYOUT, TRANSPOSITIONS, SCALES, IDS)
+    return Stream.of(DISPATCHES, COMBINES, LOW_LATENCY, LAYOUT, COUNTS, TRANSPOSITIONS, SCALES, IDS)
         .filter(each -> kernel.endsWith(each.name()))
         .findFirst()
         .orElseThrow();

@@ -85,6 +85,7 @@ final class EmulatedKernels {
           "put_library.hpp",
           "put_transports.hpp",
           "putting.hpp",
+          "routing_counts_world.cpp",
           "put_stores_world.cpp",
           "put_rings_world.cpp",
           "put_library_world.cpp");
@@ -136,6 +137,7 @@ final class EmulatedKernels {
           "dispatch/expert_dispatch.cu",
           "dispatch/scale_rows.cu",
           "dispatch/expert_ids.cu",
+          "dispatch/routing_counts.cu",
           "combine/combine.cu",
           "combine/expert_combine.cu",
           "combine/expert_pull_combine.cu",

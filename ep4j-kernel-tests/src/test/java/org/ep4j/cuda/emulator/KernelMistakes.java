@@ -184,6 +184,13 @@ final class KernelMistakes {
             "if (false) {",
             "the sum of token"),
         new Mistake(
+            "a count of a routing continues behind the last expert, rank or node",
+            "routing_counts_world",
+            "dispatch/routing_counts.cu",
+            "u32 count = min(KEYS, keys - first);",
+            "u32 count = KEYS;",
+            "beyond the end"),
+        new Mistake(
             "experts of a call are the first of their rank",
             "dispatch_world",
             "dispatch/expert_ids.cu",

@@ -210,6 +210,11 @@ class KernelsOnTheHostTest {
   }
 
   @Test
+  void countsOfRoutingsWithoutABufferArePlainCounts() throws IOException, InterruptedException {
+    allCasesPass("routing_counts_world");
+  }
+
+  @Test
   void putsByStoresArriveBeforeTheirSignals() throws IOException, InterruptedException {
     allCasesPass("put_stores_world");
   }
