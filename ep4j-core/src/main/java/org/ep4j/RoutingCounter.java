@@ -1,8 +1,8 @@
 package org.ep4j;
 
 import org.ep4j.engine.Engines;
+import org.ep4j.engine.HostRoutingCounter;
 import org.ep4j.engine.RoutingCounterChecks;
-import org.ep4j.engine.host.dispatch.HostRoutingCounter;
 import org.ep4j.execution.DeviceStream;
 import org.ep4j.routing.Routing;
 
@@ -62,7 +62,7 @@ public interface RoutingCounter extends AutoCloseable {
    */
   void count(Routing routing, RoutingCounts counts, DeviceStream stream);
 
-  /** Frees the counter, after its last count has been executed. */
+  /** Frees the counter, after its last count has been executed; no effect if it is closed. */
   @Override
   void close();
 }

@@ -6,8 +6,8 @@ import org.ep4j.error.IllegalUseException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Admits one thread at a time to a buffer, and none after it is closed. Any thread may call {@link
- * #enter}.
+ * Admits one thread at a time to a buffer or counter, and none after it is closed. Any thread may
+ * call {@link #enter}.
  */
 public final class ThreadGuard {
   /** The thread inside; null between calls. */
@@ -16,8 +16,21 @@ public final class ThreadGuard {
   /** Written and read by the thread inside only. */
   private boolean shut;
 
-  /** An open guard. */
-  public ThreadGuard() {}
+  private final String guarded;
+
+  /**
+   * An open guard.
+   *
+   * @param guarded the kind of the object, for errors
+   */
+  public ThreadGuard(String guarded) {
+    this.guarded = guarded;
+  }
+
+  /** An open guard of a buffer. */
+  public ThreadGuard() {
+    this("buffer");
+  }
 
   /** Admits the calling thread until {@link #leave}. */
   public void enter() {
@@ -25,20 +38,23 @@ public final class ThreadGuard {
     if (other != null) {
       throw new IllegalUseException(
           ErrorCode.BUFFER_IN_USE,
-          "two threads in one buffer: "
+          "two threads in one "
+              + guarded
+              + ": "
               + other.getName()
               + " is inside, "
               + Thread.currentThread().getName()
-              + " called; one thread at a time may use a buffer");
+              + " called; one thread at a time may use a "
+              + guarded);
     }
     if (shut) {
       inside.set(null);
       throw new IllegalUseException(
-          ErrorCode.BUFFER_CLOSED, "the buffer has been closed: open a new one");
+          ErrorCode.BUFFER_CLOSED, "the " + guarded + " has been closed: open a new one");
     }
   }
 
-  /** Admits the calling thread to close the buffer, also if the buffer is closed. */
+  /** Admits the calling thread to close, also if all is closed already. */
   public void enterForClose() {
     Thread other = inside.compareAndExchange(null, Thread.currentThread());
     if (other != null) {
@@ -46,7 +62,9 @@ public final class ThreadGuard {
           ErrorCode.BUFFER_IN_USE,
           "close() while "
               + other.getName()
-              + " is inside the buffer: wait until that thread returns");
+              + " is inside the "
+              + guarded
+              + ": wait until that thread returns");
     }
   }
 

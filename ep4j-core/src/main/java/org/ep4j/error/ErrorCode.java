@@ -786,10 +786,10 @@ public enum ErrorCode {
 
   BUFFER_IN_USE(
       2302,
-      "Two threads use one buffer at the same time.",
-      "Let one thread at a time call a buffer, and close it after the last call has returned."),
+      "Two threads use one buffer or counter at the same time.",
+      "Let one thread at a time call it, and close it after the last call has returned."),
 
-  BUFFER_CLOSED(2303, "The buffer is closed.", "Open a new buffer."),
+  BUFFER_CLOSED(2303, "The buffer or counter is closed.", "Open a new one."),
 
   RESET_NEEDED(
       2304,

@@ -13,7 +13,6 @@ import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.driver.calls.CudaDriver;
 import org.ep4j.cuda.driver.calls.LibrarySearch;
-import org.ep4j.cuda.engine.throughput.CudaRoutingCounter;
 import org.ep4j.engine.EngineProvider;
 import org.ep4j.engine.RoutingCounterChecks;
 import org.ep4j.engine.world.Nodes;

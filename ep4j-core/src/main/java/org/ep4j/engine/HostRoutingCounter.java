@@ -1,18 +1,17 @@
-package org.ep4j.engine.host.dispatch;
+package org.ep4j.engine;
 
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.Arrays;
 import org.ep4j.RoutingCounter;
 import org.ep4j.RoutingCounts;
-import org.ep4j.engine.Arguments;
-import org.ep4j.engine.RoutingCounterChecks;
 import org.ep4j.execution.DeviceStream;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.Tensor;
 
 /** Counts routings in host memory, in the calling thread. */
 public final class HostRoutingCounter implements RoutingCounter {
+  private final ThreadGuard guard = new ThreadGuard("counter");
   private final RoutingCounterChecks checks;
   private final int[] nodeOfRank;
   private final Tally perRank;
@@ -64,7 +63,16 @@ public final class HostRoutingCounter implements RoutingCounter {
   }
 
   @Override
-  public synchronized void count(Routing routing, RoutingCounts counts) {
+  public void count(Routing routing, RoutingCounts counts) {
+    guard.enter();
+    try {
+      countAlone(routing, counts);
+    } finally {
+      guard.leave();
+    }
+  }
+
+  private void countAlone(Routing routing, RoutingCounts counts) {
     int experts = checks.experts(routing, counts);
     Tensor ids = routing.topkIdx();
     Arguments.onHost("topkIdx", ids);
@@ -106,6 +114,8 @@ public final class HostRoutingCounter implements RoutingCounter {
 
   @Override
   public void close() {
-    // Arrays on the heap.
+    guard.enterForClose();
+    guard.shut();
+    guard.leave();
   }
 }

@@ -1,4 +1,4 @@
-package org.ep4j.cuda.engine.throughput;
+package org.ep4j.cuda.engine;
 
 import java.lang.foreign.MemorySegment;
 import org.ep4j.RoutingCounter;
@@ -13,6 +13,7 @@ import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.KernelConstants;
 import org.ep4j.cuda.struct.RoutingCountsParameters;
 import org.ep4j.engine.RoutingCounterChecks;
+import org.ep4j.engine.ThreadGuard;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.execution.DeviceStream;
@@ -30,6 +31,7 @@ public final class CudaRoutingCounter implements RoutingCounter {
   /** File of the kernel. */
   public static final String FILE = "dispatch/routing_counts.cu";
 
+  private final ThreadGuard guard = new ThreadGuard("counter");
   private final RoutingCounterChecks checks;
   private final CudaDevice device;
   private final CudaStream own;
@@ -74,14 +76,24 @@ public final class CudaRoutingCounter implements RoutingCounter {
   }
 
   @Override
-  public synchronized void count(Routing routing, RoutingCounts counts) {
-    enqueue(routing, counts, own.handle());
-    own.synchronize();
+  public void count(Routing routing, RoutingCounts counts) {
+    guard.enter();
+    try {
+      enqueue(routing, counts, own.handle());
+      own.synchronize();
+    } finally {
+      guard.leave();
+    }
   }
 
   @Override
-  public synchronized void count(Routing routing, RoutingCounts counts, DeviceStream stream) {
-    enqueue(routing, counts, stream.handle());
+  public void count(Routing routing, RoutingCounts counts, DeviceStream stream) {
+    guard.enter();
+    try {
+      enqueue(routing, counts, stream.handle());
+    } finally {
+      guard.leave();
+    }
   }
 
   private void enqueue(Routing routing, RoutingCounts counts, long stream) {
@@ -119,7 +131,13 @@ public final class CudaRoutingCounter implements RoutingCounter {
   }
 
   @Override
-  public synchronized void close() {
-    owned.close();
+  public void close() {
+    guard.enterForClose();
+    try {
+      guard.shut();
+      owned.close();
+    } finally {
+      guard.leave();
+    }
   }
 }

@@ -1,4 +1,4 @@
-package org.ep4j.cuda.engine.throughput;
+package org.ep4j.cuda.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 

@@ -1,4 +1,4 @@
-package org.ep4j.engine.host.dispatch;
+package org.ep4j.engine;
 
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
@@ -13,6 +13,7 @@ import org.ep4j.RoutingCounter;
 import org.ep4j.RoutingCounts;
 import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.IllegalUseException;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.execution.DeviceStream;
 import org.ep4j.routing.Routing;
@@ -126,6 +127,17 @@ class HostRoutingCounterTest {
       refused(ErrorCode.TENSOR_NOT_ON_HOST, () -> counter.count(Routing.of(onDevice), good));
       refused(ErrorCode.STREAM_ON_HOST, () -> counter.count(routing, good, new DeviceStream(0)));
     }
+  }
+
+  @Test
+  void aClosedCounterCountsNothing() {
+    RoutingCounter counter = RoutingCounter.onHost(0);
+    counter.close();
+    counter.close();
+    Routing routing = Routing.of(Tensor.of(new long[] {0}, 1, 1));
+    assertThatThrownBy(() -> counter.count(routing, memory(1, 1, 1, 1)))
+        .isInstanceOf(IllegalUseException.class)
+        .hasMessageContaining("the counter has been closed");
   }
 
   @Test
