@@ -96,7 +96,10 @@ std::vector<Step> draw_steps(const World& world, u32 hidden, Random& random) {
 // while or forever; those that resume continue normally.
 void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world) {
   Random& random = machine.random;
-  calls.timeout = random.between(200000, 1500000);
+  // Two operations of 2000 rows take two million steps.
+  u32 rows = world.ranks * world.max_tokens * world.max_choices;
+  calls.timeout = random.between(200000, 1500000) + 1000 * (std::max(rows, 1000u) - 1000);
+  about += "timeout " + std::to_string(calls.timeout) + ", ";
   if (random.once_in(2)) {
     calls.stop_processes();
   }
@@ -108,6 +111,8 @@ void let_some_sleep(Machine& machine, LowLatencyCalls& calls, const World& world
                                      : calls.timeout + random.below(1u << random.between(10, 18));
     bool known = random.once_in(2);
     calls.sleepers.insert(r);
+    about += "rank " + std::to_string(r) + " sleeps" +
+             (length == FOREVER ? "" : " for " + std::to_string(length)) + ", ";
     machine.put_to_sleep(r, random.below(1u << random.between(4, 19)), length, [&, r, length, known] {
       for (u32 s = 0; s < world.ranks; s++) {
         *(calls.host_gone[s] + r) = length == FOREVER && known;
