@@ -1,5 +1,6 @@
 package org.ep4j;
 
+import java.util.List;
 import org.ep4j.config.Layout;
 import org.ep4j.tensor.Tensor;
 
@@ -19,4 +20,10 @@ public interface GroupedDispatch extends Dispatch {
    * @throws IllegalStateException if {@link #hasWeights()} is false
    */
   Tensor rowWeights();
+
+  /** The rows of each local expert that has some, by local expert. Waits for the counts. */
+  default List<ExpertRows> expertRows() {
+    Tensor offsets = expertOffsets();
+    return ExpertRows.list(counts(), offsets::getLong);
+  }
 }

@@ -1,6 +1,9 @@
 package org.ep4j;
 
+import java.lang.foreign.Arena;
+import java.util.List;
 import org.ep4j.config.Layout;
+import org.ep4j.engine.Arguments;
 import org.ep4j.execution.Event;
 import org.ep4j.execution.ReceiveHook;
 import org.ep4j.tensor.ScaleLayout;
@@ -59,6 +62,24 @@ public interface LowLatencyDispatch {
 
   /** INT32 [G]: rows per group. */
   Tensor counts();
+
+  /**
+   * The rows of each local expert that has some, by local expert. Waits for the dispatch, and
+   * copies the counts of a GPU to the host; a captured call cannot.
+   *
+   * @throws IllegalStateException with {@link Layout#RANK_MAJOR}, whose rows are not grouped by
+   *     expert
+   */
+  default List<ExpertRows> expertRows() {
+    if (this instanceof RankMajorDispatch) {
+      throw Arguments.missing("expertRows", "RANK_MAJOR groups rows by source rank");
+    }
+    event().await();
+    long space = x().size(1);
+    try (Arena arena = Arena.ofConfined()) {
+      return ExpertRows.list(counts().onHost(arena), local -> local * space);
+    }
+  }
 
   /** The handle for combine. */
   LowLatencyHandle handle();

@@ -720,7 +720,7 @@ public enum ErrorCode {
 
   TENSOR_TOO_LARGE(
       2003,
-      "A tensor has more elements than an array can have.",
+      "A tensor has more elements or bytes than an array or a buffer can have.",
       "Read the tensor in parts, for example with Tensor.rows."),
 
   FORKED_PROCESS(

@@ -3,6 +3,7 @@ package org.ep4j.tensor;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.FloatBuffer;
 import java.nio.IntBuffer;
 import java.nio.LongBuffer;
@@ -244,6 +245,30 @@ public final class Tensor {
               + ": copy it to the host before reading it");
     }
     return segment;
+  }
+
+  /**
+   * The elements for libraries that read buffers: direct, in native byte order, read-only. Shares
+   * native memory, and copies memory of the heap. {@code asFloatBuffer()} and the like of the
+   * result keep the order.
+   *
+   * @throws IllegalUseException for a device tensor, or one of 2 GiB and more
+   */
+  public ByteBuffer asReadOnlyBuffer() {
+    MemorySegment host = segment();
+    if (byteSize() > Integer.MAX_VALUE) {
+      throw new IllegalUseException(
+          ErrorCode.TENSOR_TOO_LARGE,
+          this + " has " + byteSize() + " bytes, a buffer at most 2147483647: pass rows of it");
+    }
+    ByteBuffer bytes;
+    if (host.isNative()) {
+      bytes = host.asByteBuffer();
+    } else {
+      bytes = ByteBuffer.allocateDirect((int) byteSize());
+      MemorySegment.ofBuffer(bytes).copyFrom(host);
+    }
+    return bytes.asReadOnlyBuffer().order(ByteOrder.nativeOrder());
   }
 
   /**

@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.lang.foreign.Arena;
+import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -168,5 +169,29 @@ class TensorMemoryTest {
   private static ByteBuffer buffer(boolean direct, int bytes) {
     ByteBuffer buffer = direct ? ByteBuffer.allocateDirect(bytes) : ByteBuffer.allocate(bytes);
     return buffer.order(ByteOrder.nativeOrder());
+  }
+
+  @Test
+  @SuppressWarnings("restricted") // memory that is never touched
+  void buffersShareNativeMemoryAndCopyTheHeap() {
+    try (Arena arena = Arena.ofConfined()) {
+      Tensor inMemory = Tensor.allocate(arena, DType.FP32, 2, 2);
+      float[] values = {1, 2, 3, 4};
+      Tensor onHeap = Tensor.of(values, 2, 2);
+      FloatBuffer shared = inMemory.asReadOnlyBuffer().asFloatBuffer();
+      FloatBuffer copied = onHeap.asReadOnlyBuffer().asFloatBuffer();
+      inMemory.copyFrom(values);
+      values[0] = 9;
+      assertThat(shared).isEqualTo(FloatBuffer.wrap(new float[] {1, 2, 3, 4}));
+      assertThat(copied).isEqualTo(shared);
+      assertThat(shared.isDirect() && copied.isDirect()).isTrue();
+      assertThat(shared.isReadOnly() && copied.isReadOnly()).isTrue();
+      assertThat(Tensor.of(new float[0], 0, 2).asReadOnlyBuffer().remaining()).isZero();
+    }
+    MemorySegment unused = MemorySegment.ofAddress(4096).reinterpret(1L << 31);
+    Tensor large = Tensor.of(unused, DType.UINT8, unused.byteSize());
+    assertThatThrownBy(large::asReadOnlyBuffer).hasMessageContaining("EP4J-2003");
+    Tensor onDevice = Tensor.ofDevice(4096, 0, DType.FP32, 1);
+    assertThatThrownBy(onDevice::asReadOnlyBuffer).hasMessageContaining("EP4J-2001");
   }
 }

@@ -6,6 +6,7 @@ import java.lang.foreign.MemorySegment;
 import org.ep4j.CombineOptions;
 import org.ep4j.DispatchHandle;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertRows;
 import org.ep4j.GroupedDispatch;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
@@ -80,14 +81,13 @@ public final class MoeLayer {
   /** Each local expert on its group of rows, in place, weighted. */
   private void applyExperts(GroupedDispatch received) {
     float[] token = new float[model.hidden()];
-    Tensor starts = received.expertOffsets();
     Tensor weights = received.rowWeights();
     MemorySegment rows = received.x().segment();
-    for (int local = 0; local < experts.length; local++) {
-      for (long row = starts.getLong(local); row < starts.getLong(local + 1); row++) {
+    for (ExpertRows expert : received.expertRows()) {
+      for (long row = expert.first(); row < expert.end(); row++) {
         long at = row * token.length;
         MemorySegment.copy(rows, JAVA_FLOAT, at * Float.BYTES, token, 0, token.length);
-        model.apply(experts[local], token);
+        model.apply(experts[expert.local()], token);
         for (int i = 0; i < token.length; i++) {
           rows.setAtIndex(JAVA_FLOAT, at + i, weights.getFloat(row) * token[i]);
         }

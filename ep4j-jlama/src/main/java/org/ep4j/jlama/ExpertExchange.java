@@ -2,10 +2,12 @@ package org.ep4j.jlama;
 
 import com.github.tjake.jlama.model.mixtral.MixtralConfig;
 import java.time.Duration;
+import java.util.List;
 import org.ep4j.CombineOptions;
 import org.ep4j.CombineOrder;
 import org.ep4j.DispatchHandle;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertRows;
 import org.ep4j.GroupedDispatch;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -155,17 +157,8 @@ class ExpertExchange implements AutoCloseable {
 
   private float[] prefill(Tensor x, Routing routing, Experts experts) {
     GroupedDispatch received = buffer.dispatchGrouped(x, routing);
-    Tensor starts = received.expertOffsets();
-    Tensor counts = received.counts();
     Tensor results = received.combineInput(DType.FP32);
-    for (int local = 0; local < counts.size(0); local++) {
-      long from = starts.getLong(local);
-      long to = from + counts.getLong(local);
-      if (from < to) {
-        float[] rows = received.x().rows(from, to).toFloatArray();
-        results.rows(from, to).copyFrom(experts.apply(local, rows));
-      }
-    }
+    apply(experts, received.expertRows(), received.x(), results);
     try (DispatchHandle handle = received.handle()) {
       return buffer.combine(results, handle, WEIGHTED).x().toFloatArray();
     }
@@ -175,18 +168,16 @@ class ExpertExchange implements AutoCloseable {
   private float[] decode(Tensor x, Routing routing, Experts experts) {
     LowLatencyDispatch received = buffer.lowLatencyDispatch(x, routing, SEND);
     Tensor results = buffer.lowLatencyCombineBuffer(received.handle());
-    long space = results.size(1);
-    Tensor rows = received.x().reshape(results.size(0) * space, results.size(2));
-    Tensor flat = results.reshape(rows.size(0), rows.size(1));
-    for (int local = 0; local < results.size(0); local++) {
-      long from = local * space;
-      long to = from + received.counts().getInt(local);
-      if (from < to) {
-        float[] values = rows.rows(from, to).toFloatArray();
-        flat.rows(from, to).copyFrom(experts.apply(local, values));
-      }
-    }
+    apply(experts, received.expertRows(), received.x(), results);
     return buffer.lowLatencyCombine(results, routing, received.handle(), RETURN).x().toFloatArray();
+  }
+
+  private static void apply(
+      Experts experts, List<ExpertRows> received, Tensor rows, Tensor results) {
+    for (ExpertRows expert : received) {
+      float[] values = expert.of(rows).toFloatArray();
+      expert.of(results).copyFrom(experts.apply(expert.local(), values));
+    }
   }
 
   private void closeSurvivors() {

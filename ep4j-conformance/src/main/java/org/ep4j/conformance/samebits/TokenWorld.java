@@ -8,6 +8,7 @@ import org.ep4j.CombineOptions;
 import org.ep4j.CombineOrder;
 import org.ep4j.DispatchHandle;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertRows;
 import org.ep4j.GroupedDispatch;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -125,11 +126,9 @@ public final class TokenWorld {
   private float[] highThroughput(ExpertBuffer buffer, Group group) {
     int rank = group.rank();
     GroupedDispatch received = buffer.dispatchGrouped(rows(rank, set.x, 1, 0), routing(rank));
-    Tensor starts = received.expertOffsets();
     Tensor out = received.combineInput(set.dtype);
-    for (int local = 0; local < received.counts().size(0); local++) {
-      long from = starts.getLong(local);
-      apply(rank, local, received.x(), out, from, from + received.counts().getInt(local));
+    for (ExpertRows expert : received.expertRows()) {
+      apply(rank, expert, received.x(), out);
     }
     CombineOptions.Builder options =
         CombineOptions.builder()
@@ -154,14 +153,9 @@ public final class TokenWorld {
             rows(rank, set.x, 1, 0),
             routing,
             LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build());
-    Tensor x = received.x();
     Tensor out = buffer.lowLatencyCombineBuffer(received.handle());
-    long space = x.size(1);
-    Tensor from = x.reshape(x.size(0) * space, set.hidden);
-    Tensor to = out.reshape(x.size(0) * space, set.hidden);
-    int[] counts = received.counts().toIntArray();
-    for (int local = 0; local < counts.length; local++) {
-      apply(rank, local, from, to, local * space, local * space + counts[local]);
+    for (ExpertRows expert : received.expertRows()) {
+      apply(rank, expert, received.x(), out);
     }
     return buffer
         .lowLatencyCombine(
@@ -173,10 +167,12 @@ public final class TokenWorld {
         .toFloatArray();
   }
 
-  private void apply(int rank, int local, Tensor x, Tensor out, long from, long to) {
-    long expert = placement.logicalOf(placement.placement().expertAt(rank, local));
-    for (long row = from; row < to; row++) {
-      out.rows(row, row + 1).copyFrom(set.expert(expert, x.rows(row, row + 1).toFloatArray()));
+  private void apply(int rank, ExpertRows received, Tensor x, Tensor out) {
+    long expert = placement.logicalOf(placement.placement().expertAt(rank, received.local()));
+    Tensor from = received.of(x);
+    Tensor to = received.of(out);
+    for (long row = 0; row < received.count(); row++) {
+      to.rows(row, row + 1).copyFrom(set.expert(expert, from.rows(row, row + 1).toFloatArray()));
     }
   }
 
