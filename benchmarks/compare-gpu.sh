@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# Measures dispatch and combine of ep4j and of other systems on the GPUs of this host, one after the other,
+# and prints one table of calls and kernels at equal SMs:
+#   compare-gpu.sh [--ep4j DIR] [--peer NAME=DIR]... [--json FILE] [--dry-run] [OPTION VALUE]...
+# --ep4j: an unpacked bundle or a built clone (default: this one). --peer: a directory with a package deep_ep
+# that was built on this machine, for example a checkout of DeepEP or Hybrid-EP; may be repeated. What its
+# package has is measured: Buffer, HybridEPBuffer or both. torch.distributed's exchange (NCCL) is always
+# measured. --json writes all files of the table into one. Other options go to the program:
+#   --sms 8,16,24,32,64 --dtype bf16,fp8 --ranks 2 --tokens 4096 --hidden 7168 --topk 8 --experts 256
+#   --iterations 50 --warmup 20 --device cuda|cpu
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+program=$here/../python/benchmarks/compare_exchange.py
+home=$(cd "$here/.." && pwd -P)
+peers=()
+json=
+dry=false
+options=()
+
+usage() {
+  printf '%s\n' "compare-gpu.sh: $*" >&2
+  exit 2
+}
+
+while (($# > 0)); do
+  case $1 in
+    --dry-run) dry=true ;;
+    --ep4j | --peer | --json)
+      (($# > 1)) || usage "$1 needs a value"
+      case $1 in
+        --ep4j) home=$2 ;;
+        --peer)
+          [[ $2 == *=* ]] || usage "--peer $2: it must be NAME=DIR"
+          peers+=("$2")
+          ;;
+        --json) json=$2 ;;
+      esac
+      shift
+      ;;
+    --*)
+      (($# > 1)) || usage "$1 needs a value"
+      options+=("$1" "$2")
+      shift
+      ;;
+    *) usage "unknown argument $1" ;;
+  esac
+  shift
+done
+[[ -d $home/python/deep_ep ]] || usage "--ep4j $home: it has no python/deep_ep"
+
+parts=$(mktemp -d)
+trap 'rm -rf "$parts"' EXIT
+failed=()
+measured=0
+
+# Measures system $2 under the name $1 with the packages in $3.
+measure() {
+  local file
+  printf -v file '%s/%02d.json' "$parts" "$measured"
+  measured=$((measured + 1))
+  local command=(python3 "$program" measure --system "$2" --name "$1" --json "$file" "${options[@]}")
+  if $dry; then
+    printf 'PYTHONPATH=%s %s\n' "$3" "${command[*]@Q}"
+  else
+    PYTHONPATH=$3 EP4J_HOME=$home "${command[@]}" || failed+=("$1")
+  fi
+}
+
+# Whether the package in $1 has class $2.
+has() {
+  PYTHONPATH=$1 python3 -c "import deep_ep, sys; sys.exit(not hasattr(deep_ep, '$2'))" 2>/dev/null
+}
+
+measure ep4j deep_ep "$home/python"
+measure "ep4j as Hybrid-EP" hybrid_ep "$home/python"
+for peer in "${peers[@]}"; do
+  name=${peer%%=*}
+  path=${peer#*=}
+  if $dry || has "$path" Buffer; then
+    measure "$name" deep_ep "$path"
+  fi
+  if $dry || has "$path" HybridEPBuffer; then
+    measure "$name, Hybrid-EP" hybrid_ep "$path"
+  fi
+done
+measure "rows alone" exchange "$home/python"
+$dry && exit
+mapfile -t files < <(find "$parts" -name '*.json' | sort)
+((${#files[@]} > 0)) || usage "no system could be measured"
+python3 "$program" table "${files[@]}"
+if [[ -n $json ]]; then
+  python3 -c 'import json, sys; json.dump([json.load(open(f)) for f in sys.argv[2:]], open(sys.argv[1], "w"), indent=1)' \
+    "$json" "${files[@]}"
+fi
+((${#failed[@]} == 0)) || { printf 'failed: %s\n' "${failed[@]}" >&2; exit 1; }
