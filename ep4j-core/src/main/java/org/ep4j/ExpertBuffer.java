@@ -448,9 +448,13 @@ public interface ExpertBuffer extends AutoCloseable {
    * WorldObservation#gather} brings the observations of all ranks together and says which rank or
    * link is slow.
    *
-   * <p>Host engine only.
+   * <p>Never waits, neither for operations nor for a GPU. CUDA engine: kernels count, and publish
+   * their counters with the last of every 20 operations, also of replayed graphs. So operations
+   * that still run, and those since then, are missing, and tokens are as of then. {@code barrier}
+   * and the sending half of an operation with a hook do not count as operations.
    *
-   * @throws UnsupportedOperationException from engines that record no waits
+   * @throws UnsupportedOperationException from engines that record no waits; those of ep4j record
+   *     them
    */
   RankObservation observe();
 

@@ -93,7 +93,7 @@ class RoomsTest {
           engine engine.world memory
           cuda.engine.context: cuda.engine.failure cuda.engine.launch cuda.internode \
           cuda.backend cuda.struct cuda.driver cuda.driver.calls engine.throughput engine \
-          engine.world memory group
+          engine.world memory observe group
           cuda.engine.failure: cuda.engine.launch cuda.internode cuda.struct cuda.driver \
           cuda.driver.calls engine engine.world memory group
           cuda.engine.launch: cuda.internode cuda.backend cuda.jit cuda.struct cuda.driver \

@@ -896,11 +896,6 @@ public enum ErrorCode {
   NCCL_WINDOW_MAPPED(
       2606, "The window of an NCCL region is registered already.", "Map the region once."),
 
-  OBSERVATION_UNSUPPORTED(
-      2607,
-      "The engine of the buffer records no waits.",
-      "Observe a buffer of the host engine, or pass waitStats to low-latency operations."),
-
   // 2800 to 2999: calls that the state of RDMA objects does not allow.
 
   // 3000 to 3999: groups: joining, membership, collectives.

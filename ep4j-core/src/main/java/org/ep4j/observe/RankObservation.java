@@ -50,6 +50,18 @@ public final class RankObservation {
     }
   }
 
+  /**
+   * An observation, for engines.
+   *
+   * @param windows the oldest first, with consecutive numbers
+   * @param experts ids of the experts of this rank, by local number
+   * @param tokens by local number, since the buffer was opened
+   */
+  public static RankObservation of(
+      int rank, int ranks, List<Window> windows, int[] experts, long[] tokens) {
+    return new RankObservation(rank, ranks, windows, experts, tokens);
+  }
+
   RankObservation(int rank, int ranks, List<Window> windows, int[] experts, long[] tokens) {
     this.rank = rank;
     this.ranks = ranks;

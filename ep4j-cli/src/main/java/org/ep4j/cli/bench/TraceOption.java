@@ -45,9 +45,8 @@ final class TraceOption {
         spec,
         !onDevice,
         ErrorCode.TRACE_UNAVAILABLE,
-        "--trace shows operations of the host engine; kernels of the CUDA engine report neither"
-            + " when they begin nor for which ranks they wait: add --device host, or leave it out and use a"
-            + " profiler of the GPU");
+        "--trace shows operations of the host engine; kernels of the CUDA engine report no single"
+            + " operation: add --device host, or leave it out and use a profiler of the GPU");
     CommandSpecs.check(
         spec,
         FlightRecorder.isAvailable(),

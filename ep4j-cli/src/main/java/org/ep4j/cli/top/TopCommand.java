@@ -35,7 +35,7 @@ import picocli.CommandLine.Spec;
       "",
       "Without --rendezvous, a job of this user on this host is found by its processes. The secret"
           + " of a job elsewhere is read from EP4J_SECRET. Looking changes nothing in the job:"
-          + " its ranks record always, and answer beside their work. Host engine only.",
+          + " its ranks record always, and answer beside their work.",
       ""
     })
 public final class TopCommand implements Callable<Integer> {

@@ -400,10 +400,7 @@ final class CudaBuffer implements ExpertBuffer {
 
   @Override
   public RankObservation observe() {
-    throw new UnsupportedOperationException(
-        ErrorCode.OBSERVATION_UNSUPPORTED.message(
-            "the CUDA engine records no waits of its kernels; pass waitStats to low-latency"
-                + " operations"));
+    return context.observations.snapshot();
   }
 
   private long privateBytes() {

@@ -17,6 +17,7 @@ import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.DeviceProperties;
 import org.ep4j.cuda.driver.ResourceStack;
 import org.ep4j.cuda.engine.context.CudaContext;
+import org.ep4j.cuda.engine.context.KernelObservations;
 import org.ep4j.cuda.engine.context.Peers;
 import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.cuda.engine.context.Staging;
@@ -189,9 +190,11 @@ final class CudaBufferOpening implements AutoCloseable {
     DeviceMemory region = shared.memory();
     Tables tables =
         steps.together(
-            "the tables of the ranks", () -> tables(device, config, region, layout.words));
+            "the tables of the ranks",
+            () -> tables(device, config, group.rank(), region, layout.words));
     CudaStream stream = tables.stream();
     DeviceMemory owners = tables.owners();
+    KernelObservations observations = tables.observations();
     HostWords words = tables.words();
     rejoin.meet();
     CallLog calls =
@@ -246,6 +249,7 @@ final class CudaBufferOpening implements AutoCloseable {
                 internode,
                 owners,
                 words,
+                observations,
                 calls,
                 notices,
                 completion,
@@ -273,24 +277,36 @@ final class CudaBufferOpening implements AutoCloseable {
         config.lowLatency().isPresent()
             ? lowLatency(context, steps, participants, rejoin, words)
             : null;
-    return steps.together(
-        "the memory of operations",
-        () -> new CudaBuffer(context, handles, counting, lowLatency, this));
+    CudaBuffer buffer =
+        steps.together(
+            "the memory of operations",
+            () -> new CudaBuffer(context, handles, counting, lowLatency, this));
+    Runnable unobserve = group.observable(() -> observations.snapshot().encode());
+    own(unobserve::run);
+    return buffer;
   }
 
   /** Memory of this rank alone, and the stream that has prepared it. */
   private record Tables(
-      CudaStream stream, DeviceMemory owners, HostWords words, DeviceMemory peers) {}
+      CudaStream stream,
+      DeviceMemory owners,
+      HostWords words,
+      KernelObservations observations,
+      DeviceMemory peers) {}
 
   private Tables tables(
-      CudaDevice device, BufferConfig config, DeviceMemory region, long regionWords) {
-    int ranks = Objects.requireNonNull(config.placement(), "settled placement").ranks();
+      CudaDevice device, BufferConfig config, int rank, DeviceMemory region, long regionWords) {
+    ExpertPlacement placement = Objects.requireNonNull(config.placement(), "settled placement");
+    int ranks = placement.ranks();
     CudaStream stream = own(CudaStream.create(device));
     region.fill8(0, regionWords, (byte) 0, stream);
     stream.synchronize();
     DeviceMemory owners = owners(device, config);
     DeviceMemory peers = own(DeviceMemory.allocate(device, Peers.tableBytes(ranks)));
-    return new Tables(stream, owners, own(new HostWords(device, ranks)), peers);
+    HostWords words = own(new HostWords(device, ranks));
+    KernelObservations observations = own(new KernelObservations(device, rank, placement));
+    observations.attach(region);
+    return new Tables(stream, owners, words, observations, peers);
   }
 
   /** Ranks of a node that combine in place have no memory for rows that would be pushed. */

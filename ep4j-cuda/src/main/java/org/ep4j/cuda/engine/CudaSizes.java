@@ -8,6 +8,7 @@ import org.ep4j.BufferSizes.Part;
 import org.ep4j.BufferSizes.Use;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.Layout;
+import org.ep4j.cuda.engine.context.KernelObservations;
 import org.ep4j.cuda.engine.context.Peers;
 import org.ep4j.cuda.engine.context.RegionLayout;
 import org.ep4j.cuda.engine.failure.CallLog;
@@ -94,7 +95,10 @@ final class CudaSizes {
     onHost(
         "words that kernels write for the host",
         Use.PRIVATE,
-        HostWords.bytes(ranks) + RemoteWords.BYTES + OperationMemory.layoutCounts(config, nodes));
+        HostWords.bytes(ranks)
+            + KernelObservations.bytes(ranks, placement.localExperts(rank))
+            + RemoteWords.BYTES
+            + OperationMemory.layoutCounts(config, nodes));
     long latency = lowLatency(placement.localExperts(rank));
     if (nodes.count() > 1) {
       internode();

@@ -4,8 +4,9 @@ package org.ep4j.cuda.struct;
  * Words at the start of each rank's region, see {@code common/protocol.cuh}.
  *
  * <p>Writers: while a kernel runs, only kernels of this GPU, except for {@code fenced_by}. While
- * none runs, the host clears the fields up to {@code ticket} and reads the traffic fields. Waiter:
- * only {@code running} has one.
+ * none runs, the host clears the fields up to {@code operations} and reads the traffic fields.
+ * Waiter: only {@code running} has one. Behind these words are those of {@code
+ * common/observation.cuh}.
  */
 public final class Control extends Struct {
   /** For offsets; placed nowhere. */
@@ -28,6 +29,9 @@ public final class Control extends Struct {
 
   /** Highest ticket of an operation that ended: last block only. */
   public final U64 ticket = u64("ticket");
+
+  /** Operations since the buffer was opened or reset: last block only. */
+  public final U64 operations = u64("operations");
 
   /** FLAT rows of all dispatches, own rows included: last block only. */
   public final U64 rowsSent = u64("rows_sent");
@@ -61,8 +65,13 @@ public final class Control extends Struct {
    */
   public final U64 fencedBy = u64("fenced_by");
 
+  /** Windows of operations in mapped host memory; null: none. Writer: the host, before kernels. */
+  public final Pointer windows = pointer("struct ObservedWindows*", "windows");
+
+  /** Words behind these: ranks, then local experts. Writer: the host, before kernels. */
+  public final U64 observedWords = u64("observed_words");
+
   public Control() {
     super("Control");
-    unused("unused", 3);
   }
 }

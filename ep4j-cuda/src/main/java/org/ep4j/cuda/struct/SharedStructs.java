@@ -10,6 +10,7 @@ public final class SharedStructs {
   static final List<Struct> ALL =
       List.of(
           new Control(),
+          new ObservedWindows(),
           new Receipt(),
           new DispatchParameters(),
           new CombineParameters(),

@@ -83,6 +83,11 @@ public abstract class Struct {
       set(0L);
     }
 
+    /** Distance from the start of the structure. */
+    public long offset() {
+      return offset;
+    }
+
     /**
      * Fails, where the compiler would otherwise widen a number to an address.
      *

@@ -1,5 +1,6 @@
 package org.ep4j.cuda.fake;
 
+import java.time.Duration;
 import org.ep4j.CombineOptions;
 import org.ep4j.Dispatch;
 import org.ep4j.DispatchOptions;
@@ -56,6 +57,18 @@ final class OneRank implements AutoCloseable {
     }
     tokens = Tokens.of(batch.x);
     onStream = Execution.on(new DeviceStream(stream.handle()));
+  }
+
+  /** Runs {@code body} on rank 0 of two, and {@code other} on the other one. */
+  static void runBesideAnother(Body body, Body other) {
+    ThreadRanks.run(
+        2,
+        group -> {
+          try (OneRank rank = new OneRank(group, config())) {
+            (group.rank() == 0 ? body : other).run(rank);
+            group.barrier(Duration.ofSeconds(30));
+          }
+        });
   }
 
   /** Runs {@code body} on the only rank of a world. */

@@ -58,6 +58,9 @@ final class EmulatedKernels {
           "dispatch_world.hpp",
           "combine_world.hpp",
           "many_ranks_world.hpp",
+          "observed_waits.hpp",
+          "observation_world.hpp",
+          "internode_observation_world.hpp",
           "stale_rank_fence_world.hpp",
           "timeout_attribution_world.hpp",
           "internode_world.hpp",
@@ -99,27 +102,23 @@ final class EmulatedKernels {
 
   /** Programs of several worlds, which run the same kernels. Other worlds are programs. */
   private static final Map<String, String> PROGRAMS =
-      Map.of(
-          "dispatch_world",
-          ONE_NODE,
-          "combine_world",
-          ONE_NODE,
-          "many_ranks_world",
-          ONE_NODE,
-          "stale_rank_fence_world",
-          ONE_NODE,
-          "timeout_attribution_world",
-          ONE_NODE,
-          "internode_world",
-          "across_nodes",
-          "internode_timeout_attribution_world",
-          "across_nodes",
-          "low_latency_shared_words_world",
-          "low_latency_mapped_world",
-          "low_latency_rank_major_shared_words_world",
-          "low_latency_rank_major_mapped_world",
-          "low_latency_hasty_world",
-          "low_latency_mapped_world");
+      Map.ofEntries(
+          Map.entry("dispatch_world", ONE_NODE),
+          Map.entry("combine_world", ONE_NODE),
+          Map.entry("many_ranks_world", ONE_NODE),
+          Map.entry("stale_rank_fence_world", ONE_NODE),
+          Map.entry("timeout_attribution_world", ONE_NODE),
+          Map.entry("internode_world", "across_nodes"),
+          Map.entry("internode_timeout_attribution_world", "across_nodes"),
+          Map.entry("low_latency_shared_words_world", "low_latency_mapped_world"),
+          Map.entry(
+              "low_latency_rank_major_shared_words_world", "low_latency_rank_major_mapped_world"),
+          Map.entry("low_latency_hasty_world", "low_latency_mapped_world"),
+          Map.entry("low_latency_observation_world", "low_latency_mixed_world"),
+          Map.entry("low_latency_mapped_observation_world", "low_latency_mapped_world"),
+          Map.entry("low_latency_puts_observation_world", "low_latency_puts_world"),
+          Map.entry("observation_world", ONE_NODE),
+          Map.entry("internode_observation_world", "across_nodes"));
 
   /** In the place of the name of a world: the first of the program. */
   private static final String FIRST_WORLD = "-";

@@ -89,7 +89,7 @@ final class KernelMistakes {
             "a combine returns while its rows are read",
             "combine_world",
             "combine/row_places.cuh",
-            "wait_epoch(w, (const u64*)(p.peers[p.rank] + p.done_offset) + r, PHASE_ROWS, r);",
+            "wait_epoch(w, (const u64*)(p.peers[p.rank] + p.done_offset) + r, PHASE_ROWS, r, true);",
             "",
             "the sum of token"),
         new Mistake(
@@ -294,6 +294,27 @@ final class KernelMistakes {
             "    if (is_live(p, r) && !aborted(w)) {",
             "    if (r < blockDim.x && is_live(p, r) && !aborted(w)) {",
             "has not waited for `done`"),
+        new Mistake(
+            "each block charges its own wait for a late rank",
+            "observation_world",
+            "dispatch/layout.cuh",
+            "bool witness = blockIdx.x == 0 && word == 0;",
+            "bool witness = word == 0;",
+            "has waited"),
+        new Mistake(
+            "windows are published one operation late",
+            "observation_world",
+            "common/observation.cuh",
+            "ended == 1 || ended % WINDOW == 0",
+            "ended == 1 || ended % WINDOW == 1",
+            "complete windows"),
+        new Mistake(
+            "the relay and the reader of words both charge a wait",
+            "low_latency_puts_observation_world",
+            "lowlatency/low_latency_routing.cuh",
+            "bool witness = blockIdx.x == 0 && l == 0 && !op.uses_puts(s);",
+            "bool witness = blockIdx.x == 0 && l == 0;",
+            "has waited"),
         new Mistake(
             "kernels wait for ranks that have closed their buffer",
             "many_ranks_world",

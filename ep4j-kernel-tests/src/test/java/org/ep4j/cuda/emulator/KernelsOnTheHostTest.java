@@ -31,6 +31,9 @@ class KernelsOnTheHostTest {
   /** Cases of the worlds whose cases take the longest. */
   private static final int FEW_CASES = FULL ? 40 : 4;
 
+  /** Of worlds in which all threads poll for long; each case checks every pair of ranks. */
+  private static final int LONG_CASES = FULL ? 40 : 2;
+
   /** Why most mistakes are left out: each compiles its world again. */
   private static final String ONE_IS_ENOUGH =
       "the mistake in rows of blocks that share a word shows that the checks can fail";
@@ -72,6 +75,25 @@ class KernelsOnTheHostTest {
   @Test
   void missingRankIsNamedAcrossNodes() throws IOException, InterruptedException {
     allCasesPass(new EmulatedKernels(directory), "internode_timeout_attribution_world", FEW_CASES);
+  }
+
+  /** What {@code ExpertBuffer.observe()} shows: each rank waits for the late one alone. */
+  @Test
+  void lateRankIsCharged() throws IOException, InterruptedException {
+    allCasesPass(new EmulatedKernels(directory), "observation_world", LONG_CASES);
+  }
+
+  @Test
+  void lateRankIsChargedAcrossNodes() throws IOException, InterruptedException {
+    allCasesPass(new EmulatedKernels(directory), "internode_observation_world", LONG_CASES);
+  }
+
+  @Test
+  void lateRankIsChargedByLowLatency() throws IOException, InterruptedException {
+    allCasesPass(bothLayouts(), "low_latency_observation_world", LONG_CASES);
+    allCasesPass(
+        new EmulatedKernels(directory), "low_latency_mapped_observation_world", LONG_CASES);
+    allCasesPass(new EmulatedKernels(directory), "low_latency_puts_observation_world", LONG_CASES);
   }
 
   @Test
@@ -140,18 +162,7 @@ class KernelsOnTheHostTest {
   @Test
   void lowLatencyOperationsOfBothLayoutsDeliverInEveryOrder()
       throws IOException, InterruptedException {
-    EmulatedKernels kernels = new EmulatedKernels(directory);
-    kernels.change(
-        "lowlatency/low_latency.cuh",
-        "constexpr bool RANK_MAJOR = EP4J_RANK_MAJOR;",
-        "#define RANK_MAJOR emulator::rank_major()");
-    kernels.change(
-        "lowlatency/low_latency_combine.cu",
-        "#if EP4J_RANK_MAJOR\n"
-            + "EP4J_LOW_LATENCY_COMBINE(combine_summed, RETURN_SUMMED)\n"
-            + "#else",
-        "EP4J_LOW_LATENCY_COMBINE(combine_summed, RETURN_SUMMED)\n#if true");
-    allCasesPass(kernels, "low_latency_mixed_world");
+    allCasesPass(bothLayouts(), "low_latency_mixed_world");
   }
 
   @Test
@@ -252,6 +263,22 @@ class KernelsOnTheHostTest {
   void rowsOfBlocksThatShareAWordAreAwaited() throws IOException, InterruptedException {
     assertThat(firstFailure(new EmulatedKernels(directory), "low_latency_hasty_world", 1))
         .containsAnyOf("of row", "the sum of token");
+  }
+
+  /** Low-latency kernels of one program for both layouts. */
+  private EmulatedKernels bothLayouts() {
+    EmulatedKernels kernels = new EmulatedKernels(directory);
+    kernels.change(
+        "lowlatency/low_latency.cuh",
+        "constexpr bool RANK_MAJOR = EP4J_RANK_MAJOR;",
+        "#define RANK_MAJOR emulator::rank_major()");
+    kernels.change(
+        "lowlatency/low_latency_combine.cu",
+        "#if EP4J_RANK_MAJOR\n"
+            + "EP4J_LOW_LATENCY_COMBINE(combine_summed, RETURN_SUMMED)\n"
+            + "#else",
+        "EP4J_LOW_LATENCY_COMBINE(combine_summed, RETURN_SUMMED)\n#if true");
+    return kernels;
   }
 
   private static void onlyInFull() {

@@ -15,6 +15,7 @@ namespace combining {
 #include "internode/internode_combine.cu"
 }  // namespace combining
 
+#include "internode_observation_world.hpp"
 #include "internode_timeout_attribution_world.hpp"
 #include "internode_world.hpp"
 #include "main.hpp"
@@ -27,6 +28,7 @@ namespace emulator {
 const Worlds worlds = {
     {"internode_world", internode_case},
     {"internode_timeout_attribution_world", internode_timeout_attribution_case},
+    {"internode_observation_world", internode_observation_case},
 #if EP4J_PUT_TRANSPORT != 2
     ONE_NODE_WORLDS,
 #endif

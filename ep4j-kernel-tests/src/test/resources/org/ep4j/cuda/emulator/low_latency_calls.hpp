@@ -263,7 +263,9 @@ class LowLatencyCalls {
     internode_parts.push_back(internode_part);
     internode_states.push_back(
         memory.zeroed<u64>(world.ranks + GROUPS * UNITS, "internode state" + name, (int)r));
-    controls.push_back(memory.zeroed<Control>(1, "control" + name, (int)r));
+    // Behind the control words: waits by rank, tokens by local expert.
+    size_t control_bytes = sizeof(Control) + (world.ranks + world.experts) * 8;
+    controls.push_back((Control*)memory.zeroed<char>(control_bytes, "control" + name, (int)r));
     records.push_back(memory.zeroed<Record>(1, "record" + name, (int)r));
     completed.push_back(memory.zeroed<u64>(1, "completed" + name, (int)r));
     masks.push_back(memory.zeroed<u64>(world.ranks, "masks" + name, (int)r));

@@ -10,6 +10,7 @@
 
 #include "low_latency_calls.hpp"
 #include "main.hpp"
+#include "observed_waits.hpp"
 
 namespace emulator {
 
@@ -233,6 +234,53 @@ void low_latency_case(u64 seed) {
   }
 }
 
+// A rank comes late to a dispatch or to a combine.
+void observation_case(u64 seed) {
+  Random first{std::mt19937_64(seed)};
+  World world(first);
+  u32 hidden = 128 * first.between(1, 8);
+  Machine machine(seed, PUTS ? 2 * world.ranks : world.ranks);
+  LowLatencyCalls calls(machine, world, seed, hidden, false);
+  calls.tile_tokens = machine.random.between(1, 2 * world.max_tokens);
+  ObservedWaits observed(machine, world.ranks);
+  for (u32 r = 0; r < world.ranks; r++) {
+    if (!world.gone[r]) {
+      observed.add(r, calls.controls[r], world.locals[r]);
+    }
+  }
+  u32 late = machine.random.below(world.ranks);
+  about += world.text() + ", hidden " + std::to_string(hidden) + ", late rank " + std::to_string(late);
+  if (world.gone[late]) {
+    return;
+  }
+  Encoding encoding{BF16_ROWS, hidden, 1};
+  auto dispatch = std::make_shared<LatencyDispatch>(world, encoding, machine.random);
+  auto combine = machine.random.once_in(2) ? nullptr : std::make_shared<LatencyCombine>(dispatch, machine.random);
+  u32 launches = 0;
+  std::vector<std::shared_ptr<LatencyCall>> sent(world.ranks);
+  for (u32 r = 0; r < world.ranks; r++) {
+    if (world.gone[r]) {
+      continue;
+    }
+    sent[r] = calls.send(dispatch, r, true);
+    launches = r == late && combine != nullptr ? machine.waiting(r) : launches;
+    if (combine != nullptr) {
+      calls.send(combine, r, sent[r], true);
+    }
+  }
+  machine.stop(late, launches);
+  observed.run(late);
+  observed.check(late, combine == nullptr);
+  for (u32 r = 0; r < world.ranks; r++) {
+    for (u32 l = 0; !world.gone[r] && !dispatch->rank_major && l < world.locals[r]; l++) {
+      expect(observed.tokens(r, l), (u64)sent[r]->p.row_counts[l], "tokens of expert", r, l);
+    }
+    if (!world.gone[r]) {
+      calls.check_end(r);
+    }
+  }
+}
+
 #if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
 // Of up to three blocks that publish, two share a word.
 void shared_words_case(u64 seed) {
@@ -249,6 +297,9 @@ void hasty_case(u64 seed) {
 
 const Worlds worlds = {
     {"low_latency_world", low_latency_case},
+    {"low_latency_observation_world", observation_case},
+    {"low_latency_mapped_observation_world", observation_case},
+    {"low_latency_puts_observation_world", observation_case},
 #if EP4J_INTERNODE == EP4J_INTERNODE_MAPPED
     {"low_latency_shared_words_world", shared_words_case},
     {"low_latency_rank_major_shared_words_world", shared_words_case},

@@ -53,10 +53,25 @@ class Machine {
   bool is_idle(u32 rank) const { return schedule[rank].is_idle(); }
 
   // All deadlines on a rank pass.
-  void skip(u32 rank) { schedule[rank].skipped += 2 * PATIENT; }
+  void skip(u32 rank) { skip(rank, 2 * PATIENT); }
+
+  // Time passes on a rank.
+  void skip(u32 rank, u64 time) { schedule[rank].skipped += time; }
+
+  // From now on time passes only where it is skipped.
+  void stop_clocks() { clocks_stand = true; }
 
   // The clock of the running thread's rank.
-  u64 now() const { return steps + schedule[running->block->kernel->rank].skipped; }
+  u64 now() const {
+    return (clocks_stand ? 0 : steps) + schedule[running->block->kernel->rank].skipped;
+  }
+
+  // Runs until all threads wait for a rank that is stopped: much longer than a thread takes to see a store.
+  // Between nodes waits are atomic operations, which count as stores.
+  void run_until_all_wait() {
+    u64 end = steps + 5 * STILL;
+    run_while([&] { return steps - last_move < STILL && steps < end; });
+  }
 
   // Launches before the stop continue; the other ranks wait for the rest until their deadlines.
   void lose(u32 rank) {
@@ -155,6 +170,9 @@ class Machine {
   // thread: if all of 8 ranks with 3 blocks wait for a dead rank, some 40 million steps pass.
   static constexpr u64 MAX_IDLE = 64000000;
 
+  // Steps without a store after which each thread has polled many times.
+  static constexpr u64 STILL = 2000000;
+
   // Steps of each poll of a sleeping stream.
   static constexpr u64 SLEEP = 32;
 
@@ -168,6 +186,7 @@ class Machine {
   std::vector<Owner> owners;
   std::map<const char*, Owner> reserved;
   u64 last_move = 0;
+  bool clocks_stand = false;
 
   void begin(Stream& stream, int rank) {
     stream.running = std::make_unique<Kernel>();

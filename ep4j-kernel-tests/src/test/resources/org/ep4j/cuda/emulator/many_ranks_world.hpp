@@ -14,7 +14,7 @@ struct ManyRanks {
   u32 ranks;
   u32 rank;
   u32 late;  // this rank waits for it
-  u64 ready_offset = sizeof(Control);
+  u64 ready_offset;
   u64 done_offset;
   u64 places_offset;
   char** peers;
@@ -27,6 +27,7 @@ struct ManyRanks {
         ranks(ranks),
         rank(machine.random.below(ranks)),
         late(machine.random.below(ranks)),
+        ready_offset(sizeof(Control) + 8 * ranks),
         done_offset(ready_offset + 8 * ranks),
         places_offset(done_offset + 8 * ranks) {
     Memory& memory = machine.memory;

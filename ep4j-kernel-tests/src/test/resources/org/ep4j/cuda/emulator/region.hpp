@@ -22,7 +22,8 @@ struct Region {
     u64 metadata = metadata_bytes(world.scale_bytes, world.max_choices, false);
     group_words = world.max_tokens / 4 + 1;
     return_row_bytes = std::max(world.row_bytes, 32u);
-    ready = 4096;
+    // Behind the control words: waits by rank, tokens by local expert.
+    ready = round(std::max<u64>(4096, sizeof(Control) + (world.ranks + world.experts) * 8));
     done = ready + world.ranks * 8;
     places = done + world.ranks * 8;
     counts = places + world.ranks * 16;

@@ -73,6 +73,10 @@ public final class CudaContext {
   public final DeviceMemory owners;
 
   public final HostWords words;
+
+  /** What kernels count. */
+  public final KernelObservations observations;
+
   public final Completion completion;
 
   /** Latest calls of the ranks. */
@@ -127,6 +131,7 @@ public final class CudaContext {
     this.fence = resources.fence();
     this.owners = resources.owners();
     this.words = resources.words();
+    this.observations = resources.observations();
     this.kernels = resources.kernels();
     this.staging = resources.staging();
     this.stream = resources.stream();
@@ -147,6 +152,7 @@ public final class CudaContext {
       @Nullable InternodeConnection internode,
       DeviceMemory owners,
       HostWords words,
+      KernelObservations observations,
       CallLog calls,
       AbortNotices notices,
       Completion completion,
@@ -234,15 +240,18 @@ public final class CudaContext {
   }
 
   /**
-   * Clears the words that ranks share, except traffic, and the words of this rank's blocks, and
-   * resumes after an epoch that no rank has used: words of a lost rank or of an interrupted
-   * operation must never look like words of a later operation. No operation runs.
+   * Clears the words that ranks share, except traffic, the words of this rank's blocks, and what
+   * kernels have observed, except tokens of experts. Resumes after an epoch that no rank has used:
+   * words of a lost rank or of an interrupted operation must never look like words of a later
+   * operation. No operation runs.
    */
   public void resumeAfter(long epoch) {
     staging.clear(Staging.Buffer.BLOCK_COUNTS, stream);
     region.fill8(0, Control.WORDS.rowsSent.offset(), (byte) 0, stream);
+    region.fill8(Control.WORDS.bytes(), (long) ranks * Long.BYTES, (byte) 0, stream);
     region.fill8(layout.ready, layout.words - layout.ready, (byte) 0, stream);
     stream.synchronize();
+    observations.restart(region);
     region.copyFrom(Control.WORDS.epoch.offset(), MemorySegment.ofArray(new long[] {epoch}));
   }
 

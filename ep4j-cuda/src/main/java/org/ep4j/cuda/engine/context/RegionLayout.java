@@ -5,6 +5,7 @@ import org.ep4j.config.BufferConfig;
 import org.ep4j.config.Layout;
 import org.ep4j.cuda.internode.InternodeChunks;
 import org.ep4j.cuda.internode.RailRoom;
+import org.ep4j.cuda.struct.Control;
 import org.ep4j.engine.Limits;
 import org.ep4j.engine.ReceiveCapacity;
 import org.ep4j.engine.world.Nodes;
@@ -156,7 +157,10 @@ public final class RegionLayout {
     rowsOfSource = tokens * (nodes.count() == 1 ? Math.min(config.topK(), ranks - 1) : max);
     long returnRows = returnSources * rowsOfSource;
     groupWords = tokens / GROUP + 1;
-    ready = PAGE;
+    ready =
+        page(
+            Control.WORDS.bytes()
+                + KernelObservations.countedBytes(ranks, placement.maxLocalExperts()));
     done = ready + (long) ranks * Long.BYTES;
     places = done + (long) ranks * Long.BYTES;
     counts = places + 2L * ranks * Long.BYTES;

@@ -159,7 +159,7 @@ struct ExpertRowBringer {
           route = i == mine ? its : route;
         }
         if (route != NO_ROUTE && !is_local_input(p, route)) {
-          there = await_return_row(p, w, return_layout, route) != nullptr && there;
+          there = await_return_row(p, w, return_layout, route, is_sum_witness() && mine == 0) != nullptr && there;
         }
       }
     }

@@ -42,7 +42,7 @@ struct FlatToken {
       if (valid) {
         const char* row = input_row(p, (u32)route, 16 / T::ELEMENTS);
         if (!is_local_input(p, route)) {
-          row = await_return_row(p, w, return_layout, route);
+          row = await_return_row(p, w, return_layout, route, is_sum_witness());
           there = row != nullptr;
         }
         rows[found + __popc(mask & ((1u << lane_id()) - 1))] = row;

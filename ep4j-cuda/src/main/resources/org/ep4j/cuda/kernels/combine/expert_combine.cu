@@ -35,7 +35,7 @@ __device__ __forceinline__ bool await_entries(const CombineParameters& p, const 
   bool failed = false;
   const u64* ready = (const u64*)(p.peers[p.rank] + p.ready_offset);
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
-    failed = (p.peers[r] != nullptr && !wait_epoch(w, ready + r, PHASE_ENTER, r)) || failed;
+    failed = (p.peers[r] != nullptr && !wait_epoch(w, ready + r, PHASE_ENTER, r, blockIdx.x == 0)) || failed;
   }
   return !__syncthreads_or(failed);
 }
@@ -57,7 +57,7 @@ __device__ __forceinline__ void sum_weights(const CombineParameters& p, const Wa
     }
     for (u32 k = 0; k < top_k; k++) {
       if (routes[k] != NO_ROUTE && !is_local_input(p, routes[k])) {
-        const char* row = await_return_row(p, w, return_layout, routes[k]);
+        const char* row = await_return_row(p, w, return_layout, routes[k], false);
         if (row == nullptr) {
           return;
         }

@@ -46,7 +46,7 @@ struct ExpertToken {
       }
       bool there = true;
       if (mask >> lane_id() & 1) {
-        rows[at] = await_return_row(p, w, return_layout, route);
+        rows[at] = await_return_row(p, w, return_layout, route, is_sum_witness());
         there = rows[at] != nullptr;
       }
       if (!__all_sync(0xffffffff, there)) {

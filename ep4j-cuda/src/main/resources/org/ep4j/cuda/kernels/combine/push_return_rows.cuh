@@ -55,10 +55,13 @@ __device__ __forceinline__ void raise_group(const WaitContext& w, u64* word) {
   }
 }
 
+// Waits until the rank has entered to which rows of G, RowGroups, are pushed; a whole warp.
+template <class G>
 __device__ __forceinline__ bool await_source(const CombineParameters& p, const WaitContext& w,
                                              u32 source) {
   const u64* ready = (const u64*)(p.peers[p.rank] + p.ready_offset) + source;
-  bool there = wait_epoch(w, ready, PHASE_ENTER, source);
+  bool witness = G::WITNESSES_ENTRIES && blockIdx.x == 0 && threadIdx.x == 0;
+  bool there = wait_epoch(w, ready, PHASE_ENTER, source, witness);
   return __all_sync(0xffffffff, there);
 }
 
@@ -68,7 +71,7 @@ __device__ __forceinline__ void push_sums(const CombineParameters& p, const Wait
                                           const char** rows) {
   u64 row_bytes = p.hidden * (16 / T::ELEMENTS);
   while (groups.next()) {
-    if (!await_source(p, w, groups.target())) {
+    if (!await_source<G>(p, w, groups.target())) {
       return;
     }
     char* destination = p.peers[groups.target()] + p.return_offset;
@@ -174,7 +177,7 @@ __device__ __forceinline__ void push_rows(const CombineParameters& p, const Wait
       started.job = held[0].begins;
       started.find();
       // After a failed wait, only drain: loads in flight must not outlive the warp.
-      there = there && await_source(p, w, started.target());
+      there = there && await_source<G>(p, w, started.target());
       if (there && p.weights != nullptr && p.column == 0) {
         push_weights(p, started);
       }

@@ -96,6 +96,9 @@ struct ReturnLayout {
   // Rows that a warp adds at a time; bounded by registers.
   static constexpr u32 ROWS = 4;
 
+  // The first warp of block 0, which pushes and then sums, witnesses both waits.
+  static constexpr bool WITNESSES_ENTRIES = true;
+
   // Number of ranks to which rows are pushed: all but this one, starting with the next rank.
   __device__ __forceinline__ u32 receivers(const CombineParameters& p) const { return (u32)p.ranks - 1; }
 
@@ -160,6 +163,7 @@ __device__ __forceinline__ u64* group_words(const CombineParameters& p, u32 rank
 template <class ReturnLayout>
 struct RowGroups {
   static constexpr u32 ROWS = ReturnLayout::ROWS;
+  static constexpr bool WITNESSES_ENTRIES = ReturnLayout::WITNESSES_ENTRIES;
 
   const CombineParameters& p;
   const ReturnLayout& return_layout;

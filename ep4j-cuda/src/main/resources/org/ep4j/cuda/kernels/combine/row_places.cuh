@@ -60,7 +60,7 @@ __device__ __forceinline__ Decision await_places(const CombineParameters& p, con
     if (region == nullptr) {
       continue;
     }
-    failed = !wait_epoch(w, ready + r, PHASE_ENTER, r) || failed;
+    failed = !wait_epoch(w, ready + r, PHASE_ENTER, r, blockIdx.x == 0) || failed;
     const u64* places = places_of(p, (u32)p.rank, r);
     u64 rows = load_relaxed_system(places);
     if (rows == WITHDRAWN) {
@@ -98,7 +98,7 @@ __device__ __forceinline__ void end_reading(const CombineParameters& p, const Wa
   }
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
     if (p.peers[r] != nullptr && !aborted(w)) {
-      wait_epoch(w, (const u64*)(p.peers[p.rank] + p.done_offset) + r, PHASE_ROWS, r);
+      wait_epoch(w, (const u64*)(p.peers[p.rank] + p.done_offset) + r, PHASE_ROWS, r, true);
     }
   }
   __syncthreads();

@@ -35,13 +35,18 @@ __device__ __forceinline__ const char* return_row(const CombineParameters& p,
   return return_layout.region + p.return_offset + row * p.return_row_bytes;
 }
 
+// Whether this lane may witness waits for rows that return: block 0, the first warp. It waits for rows of
+// several ranks at once, one lane a rank.
+__device__ __forceinline__ bool is_sum_witness() { return blockIdx.x == 0 && warp_id() == 0; }
+
 // Waits for that row; null on abort.
 __device__ __forceinline__ const char* await_return_row(const CombineParameters& p, const WaitContext& w,
-                                                      const ReturnLayout& return_layout, u64 route) {
+                                                      const ReturnLayout& return_layout, u64 route,
+                                                      bool witness) {
   u32 holder = (u32)(route >> 32);
   u32 number = (u32)route - return_layout.own_first[holder];
   const u64* words = (const u64*)(return_layout.region + p.groups_offset) + holder * p.group_words;
-  bool there = wait_epoch(w, words + number / GROUP, PHASE_ROWS, holder);
+  bool there = wait_epoch(w, words + number / GROUP, PHASE_ROWS, holder, witness);
   return there ? return_row(p, return_layout, route) : nullptr;
 }
 

@@ -21,10 +21,10 @@ __device__ __forceinline__ bool last_block(Control* control) {
 // ranks have entered, for use after a failure.
 template <class EntrySource>
 __device__ __forceinline__ void end_epoch(const WaitContext& w, Receipt receipt, EntrySource entries) {
-  // Relaxed, both loads at once: last_block() provides the order, and two separate waits take
-  // longer.
+  // Relaxed, all loads at once: last_block() provides the order, and separate waits take longer.
   u64 abort = load_relaxed_system(&w.control->abort);
   u64 ticket = w.control->ticket;
+  u64 operations = w.control->operations;
   w.control->arrived = 0;
   w.control->senders = 0;
   w.control->jobs = 0;
@@ -32,6 +32,8 @@ __device__ __forceinline__ void end_epoch(const WaitContext& w, Receipt receipt,
   if (abort == w.epoch) {
     attribute_timeout(w, entries);
   }
+  // Before the ticket: a host that knows of the end of an operation finds the window that it completes.
+  count_operation(w.control, operations, 0, 1);
   // A graph replays an old ticket: the word must not decrease.
   if (receipt.ticket > ticket) {
     w.control->ticket = receipt.ticket;

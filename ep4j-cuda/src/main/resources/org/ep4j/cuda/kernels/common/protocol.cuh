@@ -38,8 +38,7 @@
 // that finds its rank fenced, at the start or during a wait, writes nothing more to peers except
 // what the current operation would have written. A fence is permanent.
 #pragma once
-#include "common/ptx.cuh"
-#include "structs/control.cuh"
+#include "common/observation.cuh"
 
 // The report of a failed wait, in mapped host memory. Written last, release: `state`; for a timeout
 // in a high-throughput operation, `attributed_epoch` by the last block. The host reads both with
@@ -148,13 +147,37 @@ __device__ __noinline__ bool should_abort(const WaitContext& w, u32 polls, u64 p
   return false;
 }
 
+// The time of a wait, if this thread is the witness of waits for its rank (observation.cuh).
+struct WaitTime {
+  bool witness;
+  u64 since = 0;
+
+  // After a poll in vain.
+  __device__ __forceinline__ void begin(u32 polls) {
+    if (witness && polls == 1) {
+      since = nanoseconds();
+    }
+  }
+
+  // After the poll that found the word.
+  __device__ __forceinline__ void end(const WaitContext& w, u32 polls, u64 peer) const {
+    if (witness && polls > 1) {
+      charge_wait(w.control, peer, since);
+    }
+  }
+};
+
 // Waits until a monotonic word has reached the epoch.
-__device__ __forceinline__ bool wait_epoch(const WaitContext& w, const u64* at, u64 phase, u64 peer) {
+__device__ __forceinline__ bool wait_epoch(const WaitContext& w, const u64* at, u64 phase, u64 peer,
+                                           bool witness) {
+  WaitTime time{witness};
   for (u32 polls = 1;; polls++) {
     u64 seen = load_acquire_system(at);
     if (seen >= w.epoch) {
+      time.end(w, polls, peer);
       return true;
     }
+    time.begin(polls);
     if ((polls & 0xff) == 0 && should_abort(w, polls, phase, peer, peer, w.epoch, seen)) {
       return false;
     }
@@ -201,12 +224,16 @@ __device__ __forceinline__ u64 tagged(u64 epoch, u32 value) { return epoch << 32
 __device__ __forceinline__ bool tag_is(u64 word, u64 epoch) { return word >> 32 == (epoch & 0xffffffff); }
 
 // Waits for a counter of this epoch; 0 on abort.
-__device__ __forceinline__ u32 wait_tagged(const WaitContext& w, const u64* at, u64 phase, u64 peer, u64 writer) {
+__device__ __forceinline__ u32 wait_tagged(const WaitContext& w, const u64* at, u64 phase, u64 peer, u64 writer,
+                                           bool witness) {
+  WaitTime time{witness};
   for (u32 polls = 1;; polls++) {
     u64 seen = load_relaxed_system(at);
     if (tag_is(seen, w.epoch)) {
+      time.end(w, polls, peer);
       return (u32)seen;
     }
+    time.begin(polls);
     if ((polls & 0xff) == 0 &&
         should_abort(w, polls, phase, peer, writer, w.epoch & 0xffffffff, seen >> 32)) {
       return 0;
@@ -217,13 +244,16 @@ __device__ __forceinline__ u32 wait_tagged(const WaitContext& w, const u64* at, 
 // Waits for a word of this epoch that its writer raised after other memory (acquire); `value` is
 // its low half.
 __device__ __forceinline__ bool wait_arrival(const WaitContext& w, const u64* at, u64 peer, u64 writer,
-                                             u32& value) {
+                                             u32& value, bool witness) {
+  WaitTime time{witness};
   for (u32 polls = 1;; polls++) {
     u64 seen = load_acquire_system(at);
     if (tag_is(seen, w.epoch)) {
       value = (u32)seen;
+      time.end(w, polls, peer);
       return true;
     }
+    time.begin(polls);
     if ((polls & 0xff) == 0 &&
         should_abort(w, polls, PHASE_ROWS, peer, writer, w.epoch & 0xffffffff, seen >> 32)) {
       return false;
@@ -247,7 +277,7 @@ __device__ __forceinline__ u32 sum_tagged(const WaitContext& w, const u64* first
       if (i + j < n) {
         sum += tag_is(seen[j], w.epoch)
                    ? (u32)seen[j]
-                   : wait_tagged(w, first + (i + j) * stride, PHASE_BLOCKS, 0, NO_WRITER);
+                   : wait_tagged(w, first + (i + j) * stride, PHASE_BLOCKS, 0, NO_WRITER, false);
       }
     }
   }

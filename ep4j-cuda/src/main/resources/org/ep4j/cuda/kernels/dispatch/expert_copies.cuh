@@ -34,7 +34,7 @@ struct ArrivedRows {
       if (!arrivals.find(job, source, slot)) {
         continue;
       }
-      if (!__all_sync(0xffffffff, wait_arrival(w, words + slot, source, writer_for(p, source), token))) {
+      if (!__all_sync(0xffffffff, wait_arrival(w, words + slot, source, writer_for(p, source), token, is_arrival_witness()))) {
         return false;
       }
       RowMetadata parts;

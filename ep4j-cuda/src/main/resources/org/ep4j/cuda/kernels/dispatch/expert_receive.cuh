@@ -48,6 +48,9 @@ struct ArrivingSlots {
   }
 };
 
+// Whether this thread may witness waits for rows (observation.cuh): block 0 sends before it receives.
+__device__ __forceinline__ bool is_arrival_witness() { return blockIdx.x == 0 && threadIdx.x == 0; }
+
 // Destinations of a row. Lane i holds the rows i and i + 32 and their choices.
 struct RowDestinations {
   u32 rows[2];
@@ -221,7 +224,7 @@ __device__ __forceinline__ void receive_rows(const DispatchParameters& p, const 
     u32 slot = 0;
     u32 token = 0;
     bool some = lane_id() < BATCH && arrivals.find(first + lane_id(), source, slot);
-    bool there = !some || wait_arrival(w, words + slot, source, writer_for(p, source), token);
+    bool there = !some || wait_arrival(w, words + slot, source, writer_for(p, source), token, is_arrival_witness());
     if (!__all_sync(0xffffffff, there)) {
       return;
     }

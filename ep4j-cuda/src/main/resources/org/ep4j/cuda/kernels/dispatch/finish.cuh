@@ -13,7 +13,7 @@ __device__ __forceinline__ void publish_ready(const DispatchParameters& p, const
 __device__ __forceinline__ void await_ready(const DispatchParameters& p, const WaitContext& w) {
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
     if (is_live(p, r)) {
-      wait_epoch(w, (u64*)(p.peers[p.rank] + p.ready_offset) + r, PHASE_ENTER, r);
+      wait_epoch(w, (u64*)(p.peers[p.rank] + p.ready_offset) + r, PHASE_ENTER, r, blockIdx.x == 0);
     }
   }
   __syncthreads();
@@ -67,7 +67,7 @@ __device__ __forceinline__ void finish(const DispatchParameters& p, const WaitCo
   }
   for (u32 r = threadIdx.x; r < p.ranks; r += blockDim.x) {
     if (is_live(p, r) && !aborted(w)) {
-      wait_epoch(w, (u64*)(p.peers[p.rank] + p.done_offset) + r, PHASE_ROWS, r);
+      wait_epoch(w, (u64*)(p.peers[p.rank] + p.done_offset) + r, PHASE_ROWS, r, true);
     }
   }
   fence_proxy();

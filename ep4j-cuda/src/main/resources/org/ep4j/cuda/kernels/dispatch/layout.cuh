@@ -139,16 +139,15 @@ __device__ __forceinline__ void publish_rank(const DispatchParameters& p, const 
 
 // Counter `i` of rank `source`; 0 if the rank is missing.
 __device__ __forceinline__ u32 wait_count(const DispatchParameters& p, const WaitContext& w, u32 source,
-                                          u32 i) {
-  return publishes_counts(p, source)
-             ? wait_tagged(w, &counts_of(p, p.rank, source)[i], PHASE_COUNTS, source, writer_for(p, source))
-             : 0;
+                                          u32 i, bool witness = false) {
+  return !publishes_counts(p, source) ? 0
+         : wait_tagged(w, &counts_of(p, p.rank, source)[i], PHASE_COUNTS, source, writer_for(p, source), witness);
 }
 
 // The same for a word that was loaded before. The words of a missing rank are of earlier epochs.
 __device__ __forceinline__ u32 count_of(const DispatchParameters& p, const WaitContext& w, u32 source,
-                                        u32 i, u64 seen) {
-  return tag_is(seen, w.epoch) ? (u32)seen : wait_count(p, w, source, i);
+                                        u32 i, u64 seen, bool witness = false) {
+  return tag_is(seen, w.epoch) ? (u32)seen : wait_count(p, w, source, i, witness);
 }
 
 // A block's slots at each rank; arrays [ranks] in shared memory.
@@ -253,13 +252,14 @@ __device__ __forceinline__ void find_slots(const DispatchParameters& p, const Wa
       },
       [&](u32 i, u64 seen) {
         if (i < of_blocks) {
-          u32 rows = tag_is(seen, w.epoch) ? (u32)seen : wait_tagged(w, block_word(i), PHASE_BLOCKS, 0, NO_WRITER);
+          u32 rows = tag_is(seen, w.epoch) ? (u32)seen : wait_tagged(w, block_word(i), PHASE_BLOCKS, 0, NO_WRITER, false);
           atomicAdd(&slots.earlier[i % ranks], rows);
           atomicAdd(&slots.base[i % ranks], rows);
         } else {
           u32 r = i - of_blocks;
           u32 word = rank_word(r);
-          take_count(p, slots, tiles, max_slots, r / of_rank, word, count_of(p, w, r / of_rank, word, seen));
+          bool witness = blockIdx.x == 0 && word == 0;  // of a rank's words the first that a thread awaits
+          take_count(p, slots, tiles, max_slots, r / of_rank, word, count_of(p, w, r / of_rank, word, seen, witness));
         }
       });
   __syncthreads();

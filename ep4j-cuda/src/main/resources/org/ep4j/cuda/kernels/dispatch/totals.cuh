@@ -7,11 +7,12 @@ __device__ __forceinline__ u32 round_up(u32 value, u32 alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-// Counts of a local expert for the host.
+// Counts of a local expert for the host. One thread an expert.
 __device__ __forceinline__ void write_expert_counts(const DispatchParameters& p, u32 l, u32 rows) {
   p.received[l] = rows;
   p.aligned[l] = round_up(rows, (u32)p.alignment);
   p.group_rows[l] = rows;
+  count_tokens((Control*)p.peers[p.rank], p.ranks, l, rows);
 }
 
 // Pairs of an expert on all ranks; `before`: those of ranks before this one.

@@ -71,14 +71,17 @@ __device__ __forceinline__ u64 slot_at(const InternodeWorld& world, u64 number) 
   return number % world.slots * world.slot_bytes;
 }
 
-// Waits for a counter of the wire; one thread. A timeout is reported as by wait_epoch.
+// Waits for a counter of the wire; one thread, the witness. A timeout is reported as by wait_epoch.
 __device__ __forceinline__ bool wait_counter(const InternodeWorld& world, const WaitContext& w, const u64* at,
                                              u64 threshold, u64 phase, u32 rank) {
+  WaitTime time{true};
   for (u32 polls = 1;; polls++) {
     u64 seen = count_acquire(world.transport, at);
     if (seen >= threshold) {
+      time.end(w, polls, rank);
       return true;
     }
+    time.begin(polls);
     // Each poll may cross PCIe, so the checks run every 16 polls.
     if ((polls & 0xf) == 0) {
       if (is_peer_lost(world.transport, rank) && count_acquire(world.transport, at) < threshold) {
@@ -119,7 +122,8 @@ constexpr u64 POLLS_PER_HOST_CHECK = 32;
 // warp halves the other traffic.
 __device__ __forceinline__ bool await_counter(const InternodeWorld& world, const WaitContext& w, const u64* at,
                                             ObservedCounters* seen, u64 place, u64 threshold, u64 phase,
-                                            u32 rank) {
+                                            u32 rank, bool witness) {
+  WaitTime time{witness && lane_id() == 0};
   for (u32 polls = 1;; polls++) {
     u64 value = load_relaxed_system(&seen->values[place]);
     if (__any_sync(0xffffffff, value >= threshold)) {
@@ -127,9 +131,11 @@ __device__ __forceinline__ bool await_counter(const InternodeWorld& world, const
       if (lane_id() == 0) {
         count_acquire(world.transport, at + place);
       }
+      time.end(w, polls, rank);
       __syncwarp();
       return true;
     }
+    time.begin(polls);
     bool asks = lane_id() == 0 && atomicExch(&seen->polling, 1ull) == 0;
     bool over = false;
     if (__any_sync(0xffffffff, asks)) {
@@ -161,14 +167,15 @@ __device__ __forceinline__ bool wait_credit(const InternodeWorld& world, const W
                                             u64 number) {
   const InternodePartner& partner = world.partner[q];
   return await_counter(world, w, partner.credits, &world.seen[2 * q], number % world.slots,
-                     number / world.slots, PHASE_ROOM, (u32)partner.rank);
+                     number / world.slots, PHASE_ROOM, (u32)partner.rank, false);
 }
 
 // Whole warps: waits until the slot has arrived.
-__device__ __forceinline__ bool wait_slot(const InternodeWorld& world, const WaitContext& w, u32 q, u64 number) {
+__device__ __forceinline__ bool wait_slot(const InternodeWorld& world, const WaitContext& w, u32 q, u64 number,
+                                          bool witness) {
   const InternodePartner& partner = world.partner[q];
   bool there = await_counter(world, w, partner.arrived, &world.seen[2 * q + 1], number % world.slots,
-                           number / world.slots + 1, PHASE_ROWS, (u32)partner.rank);
+                           number / world.slots + 1, PHASE_ROWS, (u32)partner.rank, witness);
   // Bulk loads follow.
   fence_proxy();
   __syncwarp();

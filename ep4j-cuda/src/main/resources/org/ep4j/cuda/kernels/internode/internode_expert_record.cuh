@@ -7,6 +7,8 @@
 // Offsets: u32 token at 0, routes, then their target rows, u32 [top_k]; the metadata; the row.
 // Equal on both sides, and in org.ep4j.cuda.internode.InternodeChunks.
 struct ExpertRecord {
+  // Waits for the arrival words of the same rows are witnessed.
+  static constexpr bool WITNESSES_SLOTS = false;
   u32 targets;
   u32 metadata;
   u32 row;

@@ -10,6 +10,7 @@ constexpr u32 NO_ID = ~0u;
 // [top_k] and weights float [top_k]; scales; the row. Equal on both sides, and in
 // org.ep4j.cuda.internode.InternodeChunks.
 struct FlatRecord {
+  static constexpr bool WITNESSES_SLOTS = true;
   u32 ids;
   u32 weights;
   u32 scales;

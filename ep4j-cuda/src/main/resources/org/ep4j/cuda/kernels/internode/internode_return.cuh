@@ -85,7 +85,7 @@ struct ChunkReturner {
     u64 first = (u64)c * p.chunk_tokens;
     u64 end = min(first + p.chunk_tokens, tokens);
     const u64* routes = p.internode_routes + (u64)q * p.internode_tokens * p.top_k;
-    if (!return_layout.await(p, world, w, 1 + g, routes, first, end)) {
+    if (!return_layout.await(p, world, w, 1 + g, routes, first, end, false)) {
       return false;
     }
     for (u64 token = first; token < end; token++) {

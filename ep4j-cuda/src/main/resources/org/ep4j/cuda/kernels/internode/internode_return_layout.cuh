@@ -26,6 +26,9 @@ struct InternodeReturnLayout {
   static constexpr u32 ARRAYS = 6;
   static constexpr u32 ROWS = 2;
 
+  // A summing warp waits for the rows of a late rank at the same time as a pushing warp for the rank.
+  static constexpr bool WITNESSES_ENTRIES = false;
+
   __device__ __forceinline__ InternodeReturnLayout(u32* words, u64 ranks, const InternodeWorld& world)
       : push_first(words),
         push_rows(words + ranks),
@@ -140,17 +143,17 @@ struct InternodeReturnLayout {
   }
 
   // All lanes: waits for the rows of the tokens from `first` to `end`, one token a lane; their
-  // routes begin at `routes`. Each word is acquired separately: a fence would wait for this GPU's
+  // routes begin at `routes`. `witness`: of the waits for the first token. Each word is acquired separately: a fence would wait for this GPU's
   // writes to the host.
   __device__ __forceinline__ bool await(const CombineParameters& p, const InternodeWorld& world,
                                         const WaitContext& w, u32 number, const u64* routes, u64 first,
-                                        u64 end) const {
+                                        u64 end, bool witness) const {
     bool there = true;
     const u64* mine = routes + (first + lane_id()) * p.top_k;
     for (u32 k = 0; first + lane_id() < end && there && k < p.top_k; k++) {
       u64 route = mine[k];
       if (route != NO_ROUTE && is_intranode(world, (u32)(route >> 32)) && !is_local_input(p, route)) {
-        there = await_word(w, word(p, world, number, route), route >> 32);
+        there = wait_epoch(w, word(p, world, number, route), PHASE_ROWS, route >> 32, witness && lane_id() == 0);
       }
     }
     there = __all_sync(0xffffffff, there);
@@ -178,18 +181,6 @@ struct InternodeReturnLayout {
                                              u32 number, u64 route) const {
     u32 i = section_index(world, number, route);
     return group_words(p, (u32)p.rank) + i * p.group_words + ((u32)route - first[i]) / GROUP;
-  }
-
-  static __device__ __forceinline__ bool await_word(const WaitContext& w, const u64* at, u64 peer) {
-    for (u32 polls = 1;; polls++) {
-      u64 seen = load_acquire_system(at);
-      if (seen >= w.epoch) {
-        return true;
-      }
-      if ((polls & 0xff) == 0 && should_abort(w, polls, PHASE_ROWS, peer, peer, w.epoch, seen)) {
-        return false;
-      }
-    }
   }
 
   static __device__ __forceinline__ u32 owner(const CombineParameters& p, const InternodeWorld& world,

@@ -52,6 +52,7 @@ struct BlockChunks {
 //   scatter(p, pipeline, source, record, routes, destinations)
 //                               sends the row's metadata along this lane's routes, and returns the
 //                               destinations of the row, null where it does not go
+//   WITNESSES_SLOTS             whether the first forwarding warp of block 0 witnesses waits for slots
 //   end(p, w, pipeline, routes, first, mask)
 //                               after all rows of a chunk have been stored; `routes` are those of its
 //                               first token, then of the next
@@ -132,7 +133,8 @@ struct SlotWorker {
   // Forwards slot `number` of sender `q` to the ranks of this node.
   __device__ __forceinline__ bool forward(u32 q, u64 number) {
     const InternodePartner& partner = world.partner[q];
-    if (!wait_slot(world, w, q, number)) {
+    bool witness = Record::WITNESSES_SLOTS && blockIdx.x == 0 && warp_id() == p.push_warps + p.fill_warps;
+    if (!wait_slot(world, w, q, number, witness)) {
       return false;
     }
     const char* slot = partner.in + slot_at(world, number);

@@ -48,7 +48,7 @@ struct ChunkReducer {
     }
     u64 first = (u64)c * p.chunk_tokens;
     u64 end = min(first + p.chunk_tokens, p.tokens);
-    if (!return_layout.await(p, world, w, 0, p.routes, first, end)) {
+    if (!return_layout.await(p, world, w, 0, p.routes, first, end, is_witness())) {
       return false;
     }
     for (u64 token = first; token < end; token++) {
@@ -76,12 +76,17 @@ struct ChunkReducer {
     return H::ELEMENTS == T::ELEMENTS && p.rounded != 0;
   }
 
+  // Block 0, the first summing warp.
+  __device__ __forceinline__ bool is_witness() const {
+    return blockIdx.x == 0 && warp_id() == p.push_warps + p.return_warps + 1;
+  }
+
   __device__ __forceinline__ bool await_slots(u32 c) const {
     for (u32 i = 0; i < schedule.counts[0]; i++) {
       u32 q = schedule.receivers[i];
       const InternodePartner& partner = world.partner[q];
       u64 number = world.taken[q] + c;
-      if (!wait_slot(world, w, q, number)) {
+      if (!wait_slot(world, w, q, number, is_witness())) {
         return false;
       }
       if (lane_id() == 0) {

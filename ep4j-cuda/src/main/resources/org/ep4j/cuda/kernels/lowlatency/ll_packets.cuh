@@ -130,10 +130,10 @@ struct LlPacketReader {
   // Waits for packets after a first load(); false on abort. All lanes together; for the reason why
   // the loop is inlined see `await`.
   __device__ __forceinline__ bool await(const Operation& op, u32 peer, const char* piece, u32 begin,
-                                        u32 bytes) {
+                                        u32 bytes, bool witness) {
     u32 number = packet_flag(op);
     if (!are_there(number, begin, bytes)) {
-      u64 since = op.p.waits == nullptr ? 0 : nanoseconds();
+      u64 since = op.p.waits == nullptr && !witness ? 0 : nanoseconds();
 #pragma unroll 1
       for (u32 polls = 1;; polls++) {
         load(piece, begin, bytes);
@@ -148,6 +148,9 @@ struct LlPacketReader {
       }
       if (op.p.waits != nullptr && lane_id() == 0) {
         record_wait(op, peer, since);
+      }
+      if (witness) {
+        charge_wait(op.p.control, peer, since);
       }
     }
     restore_values(begin);

@@ -8,11 +8,11 @@ __device__ __forceinline__ bool await_space(const Operation& op, u32 peer, Grant
   const u64* at = op.received(op.written_by(peer, op.p.own, op.p.internode_part), peer);
   if (op.is_internode(peer)) {
     // The relay of the previous operation has imported no grant that is new enough.
-    bool granted = await<WORD_INTERNODE_GRANT>(op, at, PHASE_ENTER, peer, expected, grant.word);
+    bool granted = await<WORD_INTERNODE_GRANT>(op, at, PHASE_ENTER, peer, expected, grant.word, blockIdx.x == 0);
     __threadfence_system();
     return granted;
   }
-  return await<WORD_GRANT>(op, at, PHASE_ENTER, peer, expected, grant.word);
+  return await<WORD_GRANT>(op, at, PHASE_ENTER, peer, expected, grant.word, blockIdx.x == 0);
 }
 
 // The area of a rank if it is live and, in a kernel that sends, has space; else null. `part`: its

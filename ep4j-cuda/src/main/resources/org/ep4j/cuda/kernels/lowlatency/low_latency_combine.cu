@@ -24,6 +24,9 @@ constexpr u32 PART = 512;
 constexpr u32 ROW_UNROLL = 6;
 constexpr u32 PACKET_UNROLL = 4;  // divides 32
 
+// The warp that witnesses waits for rows (observation.cuh): it also pushes first. MAPPED, the relay does.
+__device__ __forceinline__ bool is_witness() { return !MAPPED && blockIdx.x == 0 && warp_id() == 0; }
+
 // Adds the return rows for some values of a token, one row a choice.
 template <ReturnFormat RETURN_FORMAT, u32 N>
 __device__ __forceinline__ void sum_choices(const Operation& op, char* const* areas, Sums<N>& sums,
@@ -43,8 +46,10 @@ __device__ __forceinline__ void sum_choices(const Operation& op, char* const* ar
     choice.check(op, areas);
     // Also waits for rows that the caller skips: their slot is in use until they have arrived.
     bool came = choice.holder != NO_RANK;
+    // Of the lanes that wait for a holder, the first.
+    bool witness = is_witness() && lane_id() + 1 == __ffs(__match_any_sync(0xffffffff, choice.holder));
     came = came && (groups ? await_group(op, choice.holder, token)
-                           : await_flag(op, flag_at, choice.holder, flag));
+                           : await_flag(op, flag_at, choice.holder, flag, witness));
     if (RETURN_FORMAT == RETURN_LOGFMT && groups && came) {
       u64 packed = load_relaxed_system(op.packed(area, choice.holder, token, piece));
       flag = packed >> k & 1 ? FLAG_BIT : 0;
@@ -101,7 +106,7 @@ __device__ __forceinline__ void sum_partials(const Operation& op, char* const* a
     bool awaited = holds<RETURN_FORMAT>(op, areas, token, r);
     u64 flag = r < p.ranks && !op.uses_groups(r) ? load_acquire_system(flag_at) : 0;
     bool came = awaited && (op.uses_groups(r) ? await_group(op, r, token)
-                                               : await_flag(op, flag_at, r, flag));
+                                               : await_flag(op, flag_at, r, flag, is_witness()));
     u32 lanes = __ballot_sync(0xffffffff, came);
     const char* row = op.row_of_slot(area, r, r, op.token_slot(r, token), token);
     add_weighted<4>(sums, lanes, row, 1, first, (u32)p.hidden);
@@ -132,7 +137,7 @@ __device__ __forceinline__ void sum_packets(const Operation& op, char* const* ar
     }
 #pragma unroll
     for (u32 i = 0; i < PACKET_UNROLL; i++) {
-      if (awaited >> (r + i) % 32 & 1 && rows[i].await(op, r + i, at[i], begin, bytes)) {
+      if (awaited >> (r + i) % 32 & 1 && rows[i].await(op, r + i, at[i], begin, bytes, is_witness() && lane_id() == 0)) {
 #pragma unroll
         for (u32 v = 0; v < N; v++) {
           sums.add(v, rows[i].held[v], 1);
@@ -214,7 +219,7 @@ __device__ __forceinline__ void combine(const LowLatencyParameters& p) {
     __syncthreads();
   }
   if (warp_id() == 0) {
-    end_operation(op, parts, p.control->ticket);
+    end_operation(op, parts, p.control->ticket, p.control->operations);
   }
 }
 

@@ -105,7 +105,7 @@ __device__ __forceinline__ void dispatch(const LowLatencyParameters& p) {
   write_caller_results(op, sources, all);
   __syncthreads();
   if (warp_id() == 0) {
-    end_operation(op, sources.parts, p.control->ticket);
+    end_operation(op, sources.parts, p.control->ticket, p.control->operations);
   }
 }
 

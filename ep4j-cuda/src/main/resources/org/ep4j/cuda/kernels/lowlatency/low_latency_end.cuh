@@ -120,12 +120,13 @@ __device__ __forceinline__ void publish_received(const Operation& op, char* cons
   }
 }
 
-// Ends the operation: the first warp of the last block. `ticket` is the ticket in the control
-// words.
-__device__ __forceinline__ void end_operation(const Operation& op, char* const* parts, u64 ticket) {
+// Ends the operation: the first warp of the last block. `ticket` and `operations` are those in the
+// control words.
+__device__ __forceinline__ void end_operation(const Operation& op, char* const* parts, u64 ticket, u64 operations) {
   const LowLatencyParameters& p = op.p;
   if (p.phases & RECEIVING) {
     publish_received(op, parts);
+    count_operation(p.control, operations, lane_id(), 32);
     for (u32 r = lane_id(); p.waits != nullptr && r < p.ranks; r += 32) {
       p.waits[r] += __ldcg(&p.waited[r]);
       p.waited[r] = 0;
@@ -164,9 +165,10 @@ __device__ __forceinline__ void finish(const Operation& op, char* const* parts) 
   if (warp_id() == 0) {
     // Loaded together with the arrival: only the last block of a kernel writes it.
     u64 ticket = op.p.control->ticket;
+    u64 operations = op.p.control->operations;
     bool last = lane_id() == 0 && arrive_last(op);
     if (__any_sync(0xffffffff, last)) {
-      end_operation(op, parts, ticket);
+      end_operation(op, parts, ticket, operations);
     }
   }
 }

@@ -47,7 +47,7 @@ __device__ __forceinline__ bool all_units_ready(const Operation& op, u64 seen) {
   return ready != 0 && __popc(ready) == units;
 }
 
-// Polls for all warps of this GPU, also for intranode sources: one warp. `tokens(s)`: number of
+// Polls for all warps of this GPU, also for intranode sources: one warp, which witnesses the waits. `tokens(s)`: number of
 // tokens whose rows arrive from s. The first groups of all sources are polled first: rows are
 // needed in that order.
 template <class Tokens>
@@ -64,7 +64,9 @@ __device__ __forceinline__ void relay_units(const Operation& op, char* const* ar
     const u64* at = mine ? unit_words(op, op.from(s), s, group) : nullptr;
     u32 open = __ballot_sync(0xffffffff, mine);
     u32 internode_mask = __ballot_sync(0xffffffff, is_internode);
-    u64 since = p.waits == nullptr ? 0 : nanoseconds();
+    u64 since = nanoseconds();
+    u64 charged = since;  // until when waits for s have been charged
+    u32 same = __match_any_sync(0xffffffff, s);
     for (u32 polls = 1; open != 0; polls++) {
       u64 seen[RELAY_BATCH];
       // All loads of host memory are issued before the first load of this GPU's memory is used.
@@ -99,6 +101,12 @@ __device__ __forceinline__ void relay_units(const Operation& op, char* const* ar
         if (p.waits != nullptr) {
           record_wait(op, s, since);
         }
+        if (polls > 1 && lane_id() + 1 == __ffs(arrived & same)) {
+          charge_wait(p.control, s, charged);
+        }
+      }
+      if (arrived & same) {
+        charged = nanoseconds();
       }
       if (polls % 16 == 0) {
         bool should_abort = open >> lane_id() & 1 && should_abort_or_mask(op, polls << 8, PHASE_ROWS, s, op.number,

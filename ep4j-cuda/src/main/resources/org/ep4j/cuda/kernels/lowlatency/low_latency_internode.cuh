@@ -67,8 +67,9 @@ __device__ __forceinline__ const u64* internode_word(const Operation& op, u32 s,
 }
 
 // Imports a word, `seen` at a first poll; false on abort.
-__device__ __forceinline__ bool import_word(const Operation& op, u32 s, u64* at, u32& value, u64 seen) {
-  if (!await_value(op, internode_word(op, s, at), s, PHASE_COUNTS, value, seen)) {
+__device__ __forceinline__ bool import_word(const Operation& op, u32 s, u64* at, u32& value, u64 seen,
+                                            bool witness = false) {
+  if (!await_value(op, internode_word(op, s, at), s, PHASE_COUNTS, value, seen, witness)) {
     return false;
   }
   store_relaxed_system(at, tagged_word(op, value));
@@ -107,7 +108,7 @@ __device__ __forceinline__ void import_entries(const Operation& op, u32 s, u32 t
 
 // --- receiving ----------------------------------------------------------------------------------
 
-// Puts: polls the counters for all warps of this GPU, one warp, one source a lane. `tokens(s)`:
+// Puts: polls the counters for all warps of this GPU, one warp, one source a lane; it witnesses the waits. `tokens(s)`:
 // number of tokens whose rows arrive from s.
 template <bool ROWS, class Tokens>
 __device__ __forceinline__ void relay_counters(const Operation& op, char* const* areas, Tokens tokens) {
@@ -116,7 +117,7 @@ __device__ __forceinline__ void relay_counters(const Operation& op, char* const*
     u32 s = begin + lane_id();
     u32 groups = s < p.ranks && ROWS ? groups_of(op, tokens(s)) : 1;
     bool open = s < p.ranks && op.is_internode(s) && areas[s] != nullptr && groups > 0;
-    u64 since = p.waits == nullptr ? 0 : nanoseconds();
+    u64 since = nanoseconds();
     for (u32 polls = 1; __any_sync(0xffffffff, open); polls++) {
       u64 seen = 0;
       if (open && (ROWS ? rows_arrived(op, s, seen) : words_arrived(op, s, seen))) {
@@ -125,6 +126,9 @@ __device__ __forceinline__ void relay_counters(const Operation& op, char* const*
         }
         if (p.waits != nullptr) {
           record_wait(op, s, since);
+        }
+        if (polls > 1) {
+          charge_wait(p.control, s, since);
         }
         open = false;
       } else if (open && polls % 16 == 0 &&

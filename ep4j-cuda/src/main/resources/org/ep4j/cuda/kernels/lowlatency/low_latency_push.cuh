@@ -130,11 +130,12 @@ __device__ __forceinline__ void push_partial(const Operation& op, char* area, co
     u32 row_index = item.row_index_of(op, first, choices);
     any = any || __any_sync(0xffffffff, row_index != NO_ENTRY);
     u32 bits = NO_WEIGHT;
+    bool witness = !MAPPED && blockIdx.x == 0 && threadIdx.x == 0;
     bool weights_arrived = row_index == NO_ENTRY ||
                 await_value(op,
                             op.entries(op.own, item.source, item.token) + first + lane_id(),
                             item.source, PHASE_COUNTS | IN_OWN_PART, bits,
-                            first == 0 ? item.weight : 0);
+                            first == 0 ? item.weight : 0, witness);
     // An incomplete sum would be taken for a complete one.
     if (!__all_sync(0xffffffff, weights_arrived)) {
       return;

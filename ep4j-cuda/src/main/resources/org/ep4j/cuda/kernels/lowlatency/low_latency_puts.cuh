@@ -72,12 +72,16 @@ __device__ __forceinline__ bool rows_arrived(const Operation& op, u32 peer, u64&
 // Waits until this operation has an area; one thread.
 __device__ __forceinline__ bool await_grant(const Operation& op, u32 peer) {
   u64 seen = 0;
-  for (u32 polls = 1; op.number > 2 && !counter_reached(op, peer, COUNTER_GRANTED, op.number - 2, seen); polls++) {
+  WaitTime time{blockIdx.x == 0};
+  u32 polls = 1;
+  for (; op.number > 2 && !counter_reached(op, peer, COUNTER_GRANTED, op.number - 2, seen); polls++) {
+    time.begin(polls);
     if (polls % 16 == 0 && (abort_if_lost(op, peer, seen) ||
                             should_abort_or_mask(op, polls << 8, PHASE_ENTER, peer, op.number - 2, seen))) {
       return false;
     }
   }
+  time.end(op.wait, polls, peer);
   return true;
 }
 

@@ -244,7 +244,7 @@ struct PacketPrefetch {
 
   __device__ __forceinline__ bool await(const Operation& op, const ArrivingPiece& arrival) {
     return reader.await(op, arrival.source, piece(op, arrival), 0,
-                       bytes_from(op.p, arrival.piece, Format::VALUE_BITS));
+                       bytes_from(op.p, arrival.piece, Format::VALUE_BITS), is_row_witness());
   }
 };
 
@@ -274,9 +274,9 @@ __device__ __forceinline__ void receive_rows(const Operation& op, const Sources&
     if constexpr (INTERNODE) {
       there = there && op.uses_groups(now.source)
                   ? await_group(op, now.source, now.token)
-                  : there && await_flag(op, flag_at, now.source, now.flag);
+                  : there && await_flag(op, flag_at, now.source, now.flag, is_row_witness());
     } else {
-      there = there && (LL_PACKETS ? packets.await(op, now) : await_flag(op, flag_at, now.source, now.flag));
+      there = there && (LL_PACKETS ? packets.await(op, now) : await_flag(op, flag_at, now.source, now.flag, is_row_witness()));
     }
     there = __all_sync(0xffffffff, there);
     ReceivedPiece<Format> arrived;

@@ -74,18 +74,23 @@ struct Sources {
   }
 };
 
+// Whether this thread witnesses waits for rows of a dispatch (observation.cuh): of the first warp that receives
+// in every launch. Waits for groups are those of the relay.
+__device__ __forceinline__ bool is_row_witness() { return blockIdx.x == 0 && threadIdx.x == WARPS / 2 * 32; }
+
 // In the place of a number of rows: the rows of the source have another length, so that none of them
 // can be read.
 constexpr u32 OTHER_ROWS = 0xffffffff;
 
 // Waits for a word that a source publishes, and imports it if this block serves the source.
-__device__ __forceinline__ bool read_published(const Operation& op, u32 s, u64* at, u32& value) {
+__device__ __forceinline__ bool read_published(const Operation& op, u32 s, u64* at, u32& value,
+                                               bool witness = false) {
   if constexpr (INTERNODE) {
     if (serves_rank(op, s)) {
-      return await_words(op, s) && import_word(op, s, at, value, poll_word<WORD_TAGGED>(internode_word(op, s, at)));
+      return await_words(op, s) && import_word(op, s, at, value, poll_word<WORD_TAGGED>(internode_word(op, s, at)), witness);
     }
   }
-  return await_value(op, at, s, PHASE_COUNTS | IN_OWN_PART, value, poll_word<WORD_TAGGED>(at));
+  return await_value(op, at, s, PHASE_COUNTS | IN_OWN_PART, value, poll_word<WORD_TAGGED>(at), witness);
 }
 
 // Reports a source that dispatches other rows: `blocks` a row, 0: unknown.
@@ -97,10 +102,10 @@ __device__ __forceinline__ void report_other_rows(const Operation& op, u32 s, u6
 }
 
 // The rows that a source has published in a word of `counts`, or OTHER_ROWS.
-__device__ __forceinline__ u32 read_count(const Operation& op, u32 s, u32 place) {
+__device__ __forceinline__ u32 read_count(const Operation& op, u32 s, u32 place, bool witness = false) {
   const LowLatencyParameters& p = op.p;
   u32 count = 0;
-  if (!read_published(op, s, op.counts(op.own, s) + place, count)) {
+  if (!read_published(op, s, op.counts(op.own, s) + place, count, witness)) {
     return 0;
   }
   if (count >> 16 != (u32)p.hidden / ROW_BLOCK) {
@@ -116,10 +121,10 @@ __device__ __forceinline__ u32 read_source_rows(const Operation& op, u32 s) {
 }
 
 // Reads the header of a source; one thread.
-__device__ __forceinline__ void read_batch(const Operation& op, const Sources& sources, u32 s) {
+__device__ __forceinline__ void read_batch(const Operation& op, const Sources& sources, u32 s, bool witness) {
   const LowLatencyParameters& p = op.p;
   u32 batch = 0;
-  bool there = sources.areas[s] != nullptr && read_published(op, s, op.header(op.own, s), batch);
+  bool there = sources.areas[s] != nullptr && read_published(op, s, op.header(op.own, s), batch, witness);
   u64 choices = batch >> 16 & 0xff;
   if (there && (batch >> 24 != p.kind || (RANK_MAJOR && choices != p.top_k))) {
     report_other_rows(op, s, 0, choices, batch >> 24);
@@ -148,11 +153,13 @@ __device__ __forceinline__ void read_routing(const Operation& op, const Sources&
   for (u32 i = team.thread(); i < (local + 1) * p.ranks; i += team.threads()) {
     u32 s = i / (local + 1);
     u32 l = i - s * (local + 1);
+    // Of a source's words the first that a thread awaits is witnessed, where no relay does it.
+    bool witness = blockIdx.x == 0 && l == 0 && !op.uses_puts(s);
     if (l == local) {
-      read_batch(op, sources, s);
+      read_batch(op, sources, s, witness);
       continue;
     }
-    sources.first[l * sources.stride + s] = sources.areas[s] != nullptr ? read_count(op, s, l) : 0;
+    sources.first[l * sources.stride + s] = sources.areas[s] != nullptr ? read_count(op, s, l, witness) : 0;
   }
   team.sync();
   for (u32 l = team.thread(); l < local; l += team.threads()) {
@@ -201,6 +208,7 @@ __device__ __forceinline__ void write_caller_results(const Operation& op, const 
     if (p.cumulative != nullptr) {
       p.cumulative[l] += (int)rows;
     }
+    count_tokens(p.control, p.ranks, l, rows);
   }
   for (u32 s = team.thread(); s < p.ranks; s += team.threads()) {
     p.batches[s] = sources.choices[s] << 16 | sources.tokens[s];

@@ -93,14 +93,15 @@ __device__ __forceinline__ bool has_arrived(u64 word, u64 number) {
 }
 
 // Waits for a word, `seen` at a first poll; false on abort. The loop is inlined: kernels this short
-// also wait for instructions, and those of a separate function arrive late.
+// also wait for instructions, and those of a separate function arrive late. `witness`: see
+// observation.cuh.
 template <WordKind KIND>
 __device__ __forceinline__ bool await(const Operation& op, const u64* at, u64 phase, u32 peer,
-                                      u64 number, u64& seen) {
+                                      u64 number, u64& seen, bool witness = false) {
   if (has_arrived<KIND>(seen, number)) {
     return true;
   }
-  u64 since = op.p.waits == nullptr ? 0 : nanoseconds();
+  u64 since = op.p.waits == nullptr && !witness ? 0 : nanoseconds();
 #pragma unroll 1
   for (u32 polls = 1;; polls++) {
     seen = poll_word<KIND>(at);
@@ -114,6 +115,9 @@ __device__ __forceinline__ bool await(const Operation& op, const u64* at, u64 ph
   if (op.p.waits != nullptr) {
     record_wait(op, peer, since);
   }
+  if (witness) {
+    charge_wait(op.p.control, peer, since);
+  }
   return true;
 }
 
@@ -124,12 +128,13 @@ __device__ __forceinline__ u64 tagged_word(const Operation& op, u32 value) {
 
 // Waits for the value of a word of this operation. `seen`: the word as first read; 0: not read.
 __device__ __forceinline__ bool await_value(const Operation& op, const u64* at, u32 peer, u64 phase,
-                                            u32& value, u64 seen) {
-  bool there = await<WORD_TAGGED>(op, at, phase, peer, op.number & 0xffffffff, seen);
+                                            u32& value, u64 seen, bool witness = false) {
+  bool there = await<WORD_TAGGED>(op, at, phase, peer, op.number & 0xffffffff, seen, witness);
   value = (u32)seen;
   return there;
 }
 
-__device__ __forceinline__ bool await_flag(const Operation& op, const u64* at, u32 peer, u64& flag) {
-  return await<WORD_FLAG>(op, at, PHASE_ROWS, peer, op.number, flag);
+__device__ __forceinline__ bool await_flag(const Operation& op, const u64* at, u32 peer, u64& flag,
+                                           bool witness) {
+  return await<WORD_FLAG>(op, at, PHASE_ROWS, peer, op.number, flag, witness);
 }
