@@ -1,6 +1,7 @@
 /** A Mixture-of-Experts layer whose experts are spread over the ranks of a group. */
 module org.ep4j.moe {
   requires transitive org.ep4j;
+  requires org.ep4j.cuda;
   requires org.ep4j.verify;
   requires com.fasterxml.jackson.jr.ob;
   requires jdk.incubator.vector;

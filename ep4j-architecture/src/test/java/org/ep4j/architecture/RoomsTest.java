@@ -51,6 +51,7 @@ class RoomsTest {
           micrometer: observe
           jlama: group
           moe: io
+          moe.gpu: cuda.jit
           spark: group.rendezvous group
           wire.direct: wire wire.support memory group
           rdma.verbs: rdma.verbs.bindings rdma.verbs.ports wire wire.support memory observe group

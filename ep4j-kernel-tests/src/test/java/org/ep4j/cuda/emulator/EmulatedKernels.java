@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -54,6 +55,7 @@ final class EmulatedKernels {
           "wire.hpp",
           "low_latency_wire.hpp",
           "low_latency_calls.hpp",
+          "kernel_library.cpp",
           "main.hpp",
           "dispatch_world.hpp",
           "combine_world.hpp",
@@ -261,6 +263,20 @@ final class EmulatedKernels {
     return sources;
   }
 
+  /** Adds a file of the emulator, and the files of the emulator that it includes. */
+  static void emulator(String entry, Map<String, String> sources) throws IOException {
+    Deque<String> open = new ArrayDeque<>(List.of(entry));
+    Set<String> read = new HashSet<>();
+    while (!open.isEmpty()) {
+      String name = open.remove();
+      if (EMULATOR.contains(name) && read.add(name)) {
+        String text = read(name);
+        sources.put(name, text);
+        INCLUDE.matcher(text).results().forEach(include -> open.add(include.group(1)));
+      }
+    }
+  }
+
   private String kernel(String name) {
     return inPlaceOfShared(name, Objects.requireNonNull(kernels.get(name), name));
   }
@@ -291,7 +307,7 @@ final class EmulatedKernels {
   }
 
   /** Shared memory belongs to the emulated block: declarations become references to it. */
-  private static String inPlaceOfShared(String file, String text) {
+  static String inPlaceOfShared(String file, String text) {
     String dynamic =
         DYNAMIC
             .matcher(text)

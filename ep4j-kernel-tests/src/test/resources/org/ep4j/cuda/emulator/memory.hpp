@@ -34,6 +34,9 @@ constexpr int EVERYBODY = -1;
 
 class Memory {
  public:
+  // Whether kernels may use memory that was not allocated here, whose bounds the caller checks.
+  bool has_foreign = false;
+
   ~Memory() {
     for (auto& [at, part] : parts) {
       std::free((void*)at);
@@ -83,6 +86,9 @@ class Memory {
         }
         fail("%s: memory of another rank: %s", what, describe(at).c_str());
       }
+    }
+    if (has_foreign) {
+      return;
     }
     fail("%s: %zu bytes at a bad address: %s", what, bytes, describe(at).c_str());
   }

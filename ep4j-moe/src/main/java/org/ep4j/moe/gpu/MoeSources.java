@@ -1,0 +1,53 @@
+package org.ep4j.moe.gpu;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Objects;
+import java.util.SortedMap;
+import java.util.TreeMap;
+import org.ep4j.cuda.jit.KernelSources;
+import org.ep4j.cuda.jit.KernelSpec;
+
+/** The text of the kernels of {@link MoeKernel}, which are one program. */
+public final class MoeSources {
+  public static final String ENTRY = "moe/moe.cu";
+
+  private static final List<String> FILES =
+      List.of(
+          ENTRY,
+          "moe/activation.cuh",
+          "moe/bf16.cuh",
+          "moe/conversions.cuh",
+          "moe/replicas.cuh",
+          "moe/route.cuh",
+          "moe/route_backward.cuh",
+          "moe/swiglu.cuh");
+
+  /** The machine's instructions, of the CUDA engine. */
+  private static final String INSTRUCTIONS = "common/ptx.cuh";
+
+  private MoeSources() {}
+
+  /** Text by include name. */
+  public static SortedMap<String, String> files() {
+    TreeMap<String, String> files = new TreeMap<>(KernelSources.of(INSTRUCTIONS).files());
+    FILES.forEach(name -> files.put(name, read(name)));
+    return files;
+  }
+
+  /** For the compiler of the engine. */
+  public static KernelSpec spec(String architecture) {
+    return new KernelSpec(new KernelSources(ENTRY, files()), new TreeMap<>(), architecture);
+  }
+
+  private static String read(String name) {
+    try (InputStream in = MoeSources.class.getResourceAsStream("kernels/" + name)) {
+      return new String(Objects.requireNonNull(in, name).readAllBytes(), StandardCharsets.UTF_8);
+    } catch (IOException e) {
+      throw new UncheckedIOException("reading " + name, e);
+    }
+  }
+}
