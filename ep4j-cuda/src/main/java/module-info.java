@@ -7,10 +7,12 @@ module org.ep4j.cuda {
   exports org.ep4j.cuda.driver;
   exports org.ep4j.cuda.driver.calls to
       org.ep4j.cli,
+      org.ep4j.moe,
       org.ep4j.nccl,
       org.ep4j.nvshmem;
   exports org.ep4j.cuda.driver.compiler to
       org.ep4j.cli,
+      org.ep4j.moe,
       org.ep4j.nvshmem;
   exports org.ep4j.cuda.internode.proxy to
       org.ep4j.bench,

@@ -1,5 +1,6 @@
 package org.ep4j;
 
+import java.util.OptionalInt;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.HighThroughputConfig;
 import org.ep4j.config.Layout;
@@ -115,6 +116,11 @@ public interface ExpertBuffer extends AutoCloseable {
 
   /** Name of the engine: {@code host} or {@code cuda}. */
   String engine();
+
+  /** Number of the GPU of this rank in this process; empty if the engine computes on the host. */
+  default OptionalInt deviceOrdinal() {
+    return OptionalInt.empty();
+  }
 
   /**
    * Counts tokens per rank, node and expert. Local: sends nothing.

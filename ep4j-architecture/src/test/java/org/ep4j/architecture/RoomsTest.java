@@ -50,8 +50,9 @@ class RoomsTest {
           relocation: wire memory group
           micrometer: observe
           jlama: group
-          moe: io
-          moe.gpu: cuda.jit
+          moe: moe.gpu moe.cublas io
+          moe.gpu: moe.cublas cuda.jit cuda.driver
+          moe.cublas: cuda.driver.compiler cuda.driver.calls
           spark: group.rendezvous group
           wire.direct: wire wire.support memory group
           rdma.verbs: rdma.verbs.bindings rdma.verbs.ports wire wire.support memory observe group

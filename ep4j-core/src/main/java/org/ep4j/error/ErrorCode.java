@@ -1454,6 +1454,17 @@ public enum ErrorCode {
       "The compiler does not support the architecture of the GPU.",
       "Install another version of NVRTC, or set its path in EP4J_NVRTC."),
 
+  CUBLAS_MISSING(
+      6210,
+      "The products of a Mixture-of-Experts layer on GPUs need cuBLAS, which was not found or lacks"
+          + " a function.",
+      "Install cuBLAS of CUDA 12 or newer, or set its path in EP4J_CUBLAS."),
+
+  CUBLAS_CALL_FAILED(
+      6211,
+      "A call of cuBLAS failed.",
+      "The message contains the call and its result; CUBLAS_LOGINFO_DBG=1 makes cuBLAS log more."),
+
   PROXY_STOPPED(
       6300,
       "A thread of the proxy has stopped because of an error or an invalid command.",

@@ -122,8 +122,8 @@ class MoeKernelsOnTheHostTest {
     }
     int groups = number == 0 ? 8 : divisors.get(random.nextInt(divisors.size()));
     int topGroups = number == 0 ? 4 : 1 + random.nextInt(groups);
-    int most = Math.min(8, topGroups * (experts / groups));
-    int topK = number == 0 ? 8 : 1 + random.nextInt(most);
+    int max = Math.min(8, topGroups * (experts / groups));
+    int topK = number == 0 ? 8 : 1 + random.nextInt(max);
     RouterConfig config =
         new RouterConfig(
             experts,

@@ -1,5 +1,6 @@
 package org.ep4j.micrometer;
 
+import java.util.OptionalInt;
 import org.ep4j.BufferStatistics;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
@@ -153,6 +154,11 @@ record MonitoredBuffer(ExpertBuffer original, ExpertBufferMetrics metrics) imple
   @Override
   public BufferConfig config() {
     return original.config();
+  }
+
+  @Override
+  public OptionalInt deviceOrdinal() {
+    return original.deviceOrdinal();
   }
 
   @Override

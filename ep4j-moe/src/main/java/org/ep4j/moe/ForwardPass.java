@@ -1,7 +1,7 @@
 package org.ep4j.moe;
 
-import java.util.List;
-import org.ep4j.DispatchHandle;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.tensor.Tensor;
 
 /**
@@ -9,47 +9,40 @@ import org.ep4j.tensor.Tensor;
  * MoeLayer#backward}, which closes it.
  */
 public final class ForwardPass implements AutoCloseable {
-  private final Tensor y;
-  final Matrix x;
-  final Router.Choices choices;
-  final DispatchHandle handle;
-  final float[] rowWeights;
-
-  /** Of this rank's experts that have rows. */
-  final List<OfExpert> experts;
-
-  final List<OfExpert> shared;
-
-  /**
-   * @param from first row among the received ones
-   * @param out results of the rows
-   */
-  record OfExpert(int local, int from, Expert.Activations activations, Matrix out) {}
-
-  ForwardPass(
-      Tensor y,
-      Matrix x,
-      Router.Choices choices,
-      DispatchHandle handle,
-      float[] rowWeights,
-      List<OfExpert> experts,
-      List<OfExpert> shared) {
-    this.y = y;
-    this.x = x;
-    this.choices = choices;
-    this.handle = handle;
-    this.rowWeights = rowWeights;
-    this.experts = experts;
-    this.shared = shared;
+  /** What the computation of a layer keeps. */
+  interface Kept extends AutoCloseable {
+    @Override
+    void close();
   }
 
-  /** The layer's result, FP32 [T, H] on the heap. */
+  private final Tensor y;
+  private final Kept kept;
+
+  ForwardPass(Tensor y, Kept kept) {
+    this.y = y;
+    this.kept = kept;
+  }
+
+  /** The layer's result, as of {@link MoeLayer#forward}. */
   public Tensor y() {
     return y;
   }
 
+  /** What was kept by a computation of this kind. */
+  <T extends Kept> T kept(Class<T> kind) {
+    if (!kind.isInstance(kept)) {
+      throw new InvalidArgumentException(
+          ErrorCode.MOE_SHAPE,
+          "pass",
+          "of a layer of another engine",
+          "of this layer",
+          "pass what forwardForTraining of this layer returned");
+    }
+    return kind.cast(kept);
+  }
+
   @Override
   public void close() {
-    handle.close();
+    kept.close();
   }
 }

@@ -1,74 +1,47 @@
 package org.ep4j.moe;
 
-import java.lang.foreign.MemorySegment;
-import java.util.ArrayList;
-import java.util.HashMap;
-import java.util.List;
-import java.util.Map;
 import java.util.Objects;
-import java.util.Optional;
-import org.ep4j.CombineOptions;
-import org.ep4j.CombineOrder;
-import org.ep4j.DispatchHandle;
 import org.ep4j.ExpertBuffer;
-import org.ep4j.GroupedDispatch;
-import org.ep4j.LowLatencyCombineOptions;
-import org.ep4j.LowLatencyDispatch;
-import org.ep4j.LowLatencyDispatchOptions;
-import org.ep4j.Tokens;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
 import org.ep4j.config.HighThroughputConfig;
 import org.ep4j.config.Layout;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.moe.gpu.CudaLayerDevice;
+import org.ep4j.moe.gpu.LayerDevice;
 import org.ep4j.routing.ExpertPlacement;
 import org.ep4j.routing.ReplicatedPlacement;
-import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;
-import org.ep4j.tensor.FloatConversions;
-import org.ep4j.tensor.RowFormat;
 import org.ep4j.tensor.Tensor;
 
 /**
- * A Mixture-of-Experts layer whose experts are spread over ranks, in FP32 on the host: router,
- * dispatch, SwiGLU experts, weighted combine, shared expert.
+ * A Mixture-of-Experts layer whose experts are spread over ranks: router, dispatch, SwiGLU experts,
+ * weighted combine, shared expert. The engine of the buffer decides where it computes.
  *
- * <p>A token's result has the same bits on any number of ranks, with any placement of experts and
- * any other tokens in the batch: products add in a fixed order, and combines in the order of
- * experts. Gradients of experts depend on the order of tokens over all ranks, and on nothing else.
+ * <p><b>Engine {@code host}:</b> in FP32, from and to tensors of the host. A token's result has the
+ * same bits on any number of ranks, with any placement of experts and any other tokens in the
+ * batch. Gradients of experts depend on the order of tokens over all ranks, and on nothing else.
+ *
+ * <p><b>Engine {@code cuda}:</b> in BF16 with sums in FP32, from and to tensors of the rank's GPU.
+ * Calls return when their results are there. The layer owns the memory of results: that of {@link
+ * #forward} and {@link #decode} is valid until the next of these calls, that of {@link #backward}
+ * until its next call. Sums depend on the ranks of experts, {@link org.ep4j.CombineOrder#RANK}, but
+ * not on time: repetitions have the same bits.
  *
  * <p>Layers of one shape share a buffer. Methods are collective: all ranks call them in the same
  * order, a rank without tokens with [0, H]. One thread at a time uses a buffer.
  */
-public final class MoeLayer {
-  private static final CombineOptions BY_EXPERTS =
-      CombineOptions.builder().order(CombineOrder.EXPERT).build();
-
-  private static final LowLatencyDispatchOptions SEND =
-      LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
-
-  private static final LowLatencyCombineOptions RETURN =
-      LowLatencyCombineOptions.builder().order(CombineOrder.EXPERT).zeroCopy(true).build();
-
-  private final ExpertBuffer buffer;
-  private final MoeShape shape;
-
-  /** Where experts and their replicas are. */
-  private final ReplicatedPlacement placement;
-
-  private final DType rowType;
-  private final Router router;
-  private final List<Expert> experts = new ArrayList<>();
-  private final Optional<Expert> shared;
-  private LayerTimes times = LayerTimes.NONE;
+public final class MoeLayer implements AutoCloseable {
+  private final Passes passes;
 
   /**
    * A layer whose experts exist once, where the buffer has them.
    *
-   * @param buffer of {@link #bufferConfig}, or with other settings of the host engine
-   * @param weights copied to FP32
+   * @param buffer of {@link #bufferConfig}, or with other settings
+   * @param weights copied: to FP32 on the host, to BF16 on a GPU
    * @throws InvalidArgumentException if buffer, shape and weights do not fit together
+   * @throws org.ep4j.error.EngineUnavailableException if a GPU lacks cuBLAS
    */
   public MoeLayer(ExpertBuffer buffer, MoeShape shape, MoeWeights weights) {
     this(buffer, shape, ReplicatedPlacement.of(placement(buffer)), weights);
@@ -77,18 +50,43 @@ public final class MoeLayer {
   /**
    * A layer with replicas of experts.
    *
-   * @param buffer of {@link #bufferConfig}, or with other settings of the host engine
+   * @param buffer of {@link #bufferConfig}, or with other settings
    * @param placement of the buffer's experts, the physical ones
-   * @param weights of this rank's physical experts; copied to FP32
+   * @param weights of this rank's physical experts; copied: to FP32 on the host, to BF16 on a GPU
    * @throws InvalidArgumentException if buffer, shape, placement and weights do not fit together
+   * @throws org.ep4j.error.EngineUnavailableException if a GPU lacks cuBLAS
    */
   public MoeLayer(
       ExpertBuffer buffer, MoeShape shape, ReplicatedPlacement placement, MoeWeights weights) {
-    this.buffer = buffer;
-    this.shape = shape;
-    this.placement = placement;
+    requireFit(buffer, shape, placement, weights);
+    passes =
+        buffer.deviceOrdinal().isEmpty()
+            ? new HostPasses(buffer, shape, placement, weights)
+            : DevicePasses.of(
+                CudaLayerDevice.open(buffer.deviceOrdinal().getAsInt()),
+                buffer,
+                shape,
+                placement,
+                weights);
+  }
+
+  /** A layer on a given device, which it closes. */
+  MoeLayer(
+      LayerDevice device,
+      ExpertBuffer buffer,
+      MoeShape shape,
+      ReplicatedPlacement placement,
+      MoeWeights weights) {
+    requireFit(buffer, shape, placement, weights);
+    passes = DevicePasses.of(device, buffer, shape, placement, weights);
+  }
+
+  private static void requireFit(
+      ExpertBuffer buffer, MoeShape shape, ReplicatedPlacement placement, MoeWeights weights) {
     BufferConfig config = buffer.config();
-    check("buffer.engine", config.engine(), EngineName.HOST);
+    if (buffer.deviceOrdinal().isEmpty()) {
+      check("buffer.engine", config.engine(), EngineName.HOST);
+    }
     check("buffer.hidden", config.hidden(), shape.hidden());
     check("buffer.topK", config.topK(), shape.router().topK());
     check("placement.experts", placement.experts(), shape.router().experts());
@@ -100,27 +98,16 @@ public final class MoeLayer {
             .filter(ht -> ht.layouts().contains(Layout.EXPERT_MAJOR))
             .isPresent(),
         true);
-    rowType = config.highThroughput().orElseThrow().rowDType();
     int local = placement.placement().localExperts(buffer.rank());
     check("weights.experts", weights.experts().size(), local);
     check("weights.shared", weights.shared().isPresent(), shape.sharedIntermediate() > 0);
-    router = new Router(shape.router(), weights.router(), weights.bias(), shape.hidden());
-    for (ExpertWeights expert : weights.experts()) {
-      experts.add(
-          new Expert(
-              "experts[" + experts.size() + "]", expert, shape.hidden(), shape.intermediate()));
-    }
-    shared =
-        weights
-            .shared()
-            .map(w -> new Expert("shared", w, shape.hidden(), shape.sharedIntermediate()));
   }
 
   private static ExpertPlacement placement(ExpertBuffer buffer) {
     return Objects.requireNonNull(buffer.config().placement(), "settled placement");
   }
 
-  private static void check(String argument, Object value, Object expected) {
+  static void check(String argument, Object value, Object expected) {
     if (!value.equals(expected)) {
       throw new InvalidArgumentException(
           ErrorCode.MOE_SHAPE,
@@ -132,7 +119,7 @@ public final class MoeLayer {
   }
 
   /**
-   * Settings of a buffer for such layers: experts in blocks, FP32 rows.
+   * Settings of a buffer for such layers on the host: experts in blocks, FP32 rows.
    *
    * @param maxTokens most tokens of a rank
    */
@@ -142,230 +129,91 @@ public final class MoeLayer {
   }
 
   /**
-   * Settings of a buffer for such layers with replicas: FP32 rows.
+   * Settings of a buffer for such layers with replicas on the host: FP32 rows.
    *
    * @param maxTokens most tokens of a rank
    */
   public static BufferConfig.Builder bufferConfig(
       MoeShape shape, ReplicatedPlacement placement, int maxTokens) {
+    return bufferConfig(EngineName.HOST, shape, placement, maxTokens);
+  }
+
+  /**
+   * Settings of a buffer for such layers with replicas: on GPUs BF16 rows, otherwise FP32 rows.
+   *
+   * @param engine {@link EngineName#HOST} or {@link EngineName#CUDA}
+   * @param maxTokens most tokens of a rank
+   */
+  public static BufferConfig.Builder bufferConfig(
+      String engine, MoeShape shape, ReplicatedPlacement placement, int maxTokens) {
+    boolean onHost = engine.equals(EngineName.HOST);
+    if (!onHost) {
+      check("engine", engine, EngineName.CUDA);
+    }
     return BufferConfig.builder()
-        .engine(EngineName.HOST)
+        .engine(engine)
         .hidden(shape.hidden())
         .topK(shape.router().topK())
         .placement(placement.placement())
         .highThroughput(
             HighThroughputConfig.builder()
                 .maxTokens(maxTokens)
-                .rowDType(DType.FP32)
+                .rowDType(onHost ? DType.FP32 : DType.BF16)
                 .layouts(Layout.EXPERT_MAJOR)
                 .build());
   }
 
   /**
-   * The layer's result, FP32 [T, H] on the heap.
+   * The layer's result.
    *
-   * @param x this rank's tokens, [T, H] of a floating-point type in host memory
+   * @param x this rank's tokens, [T, H]: on the host of a floating-point type, on a GPU BF16
+   * @return FP32 [T, H] on the heap, or BF16 [T, H] on the GPU
    */
   public Tensor forward(Tensor x) {
-    try (ForwardPass pass = forward(x, false)) {
-      return pass.y();
-    }
+    return passes.forward(x);
   }
 
   /**
-   * The layer's result for few tokens, by low latency: FP32 [T, H] on the heap. Rows travel in
-   * BF16. Without a shared expert the result has the bits of {@link #forward} over a buffer whose
-   * rows are BF16.
+   * The layer's result for few tokens, by low latency. Rows travel in BF16. On the host, without a
+   * shared expert, the result has the bits of {@link #forward} over a buffer whose rows are BF16.
    *
-   * @param x this rank's tokens, [T, H] of a floating-point type in host memory; at most as many as
-   *     low latency of the buffer accepts
+   * @param x this rank's tokens as of {@link #forward}; at most as many as low latency of the
+   *     buffer accepts
+   * @return FP32 [T, H] on the heap, or BF16 [T, H] on the GPU
    * @throws IllegalStateException if the buffer has no low latency
    */
   public Tensor decode(Tensor x) {
-    var clock = new Clock();
-    Matrix tokens = Expert.matrix("x", x, Math.toIntExact(x.size(0)), shape.hidden());
-    Routing routing = routing(router.choose(tokens));
-    long route = clock.lap();
-    Tensor sent = Tensor.fromFloats(tokens.values(), DType.BF16, tokens.rows(), shape.hidden());
-    LowLatencyDispatch received = buffer.lowLatencyDispatch(sent, routing, SEND);
-    long dispatch = clock.lap();
-    Tensor results = buffer.lowLatencyCombineBuffer(received.handle());
-    long places = received.x().size(1);
-    Tensor rows = received.x().reshape(experts.size() * places, shape.hidden());
-    Tensor out = results.reshape(experts.size() * places, shape.hidden());
-    for (int local = 0; local < experts.size(); local++) {
-      int from = Math.toIntExact(local * places);
-      int count = received.counts().getInt(local);
-      if (count > 0) {
-        Matrix group = values(rows.rows(from, from + count));
-        write(pass(experts.get(local), local, from, group).out(), out, from);
-      }
-    }
-    long ofExperts = clock.lap();
-    Optional<Matrix> ofShared = shared.map(expert -> pass(expert, 0, 0, tokens).out());
-    long sharedExpert = clock.lap();
-    Tensor sums = buffer.lowLatencyCombine(results, routing, received.handle(), RETURN).x();
-    float[] y = sums.toFloatArray();
-    ofShared.ifPresent(added -> add(added.values(), y));
-    times = new LayerTimes(route, dispatch, ofExperts, sharedExpert, clock.lap());
-    return Tensor.of(y, tokens.rows(), shape.hidden());
+    return passes.decode(x);
   }
 
-  private static void add(float[] values, float[] sums) {
-    for (int i = 0; i < sums.length; i++) {
-      sums[i] += values[i];
-    }
-  }
-
-  /** To the replicas that this rank uses. */
-  private Routing routing(Router.Choices choices) {
-    return placement.physicalRouting(choices.routing(), buffer.rank());
-  }
-
-  /** As {@link #forward}, and keeps what {@link #backward} needs. */
+  /**
+   * As {@link #forward}, and keeps what {@link #backward} needs. On a GPU, the tokens do not change
+   * until then, and the result is valid until the pass is closed.
+   */
   public ForwardPass forwardForTraining(Tensor x) {
-    return forward(x, true);
+    return passes.forwardForTraining(x);
   }
 
-  /** Durations of the last forward pass on this rank. */
+  /** Durations of the last forward pass or decoding on this rank. */
   public LayerTimes times() {
-    return times;
-  }
-
-  /** Durations between calls. */
-  private static final class Clock {
-    private long last = System.nanoTime();
-
-    long lap() {
-      long now = System.nanoTime();
-      long lap = now - last;
-      last = now;
-      return lap;
-    }
-  }
-
-  private ForwardPass forward(Tensor x, boolean keeps) {
-    var clock = new Clock();
-    Matrix tokens = Expert.matrix("x", x, Math.toIntExact(x.size(0)), shape.hidden());
-    Router.Choices choices = router.choose(tokens);
-    long route = clock.lap();
-    GroupedDispatch received = buffer.dispatchGrouped(rows(tokens), routing(choices));
-    long dispatch = clock.lap();
-    DispatchHandle handle = received.handle();
-    try {
-      Tensor results = received.combineInput(rowType);
-      float[] rowWeights = received.rowWeights().toFloatArray();
-      List<ForwardPass.OfExpert> passes = new ArrayList<>();
-      for (int local = 0; local < experts.size(); local++) {
-        int from = Math.toIntExact(received.expertOffsets().getLong(local));
-        int count = received.counts().getInt(local);
-        if (count > 0) {
-          Matrix group = values(received.x().rows(from, from + count));
-          ForwardPass.OfExpert pass = pass(experts.get(local), local, from, group);
-          write(pass.out(), results, from);
-          if (keeps) {
-            passes.add(pass);
-          }
-        }
-      }
-      long ofExperts = clock.lap();
-      List<ForwardPass.OfExpert> ofShared =
-          shared.map(expert -> pass(expert, 0, 0, tokens)).stream().toList();
-      long sharedExpert = clock.lap();
-      CombineOptions.Builder options = BY_EXPERTS.toBuilder().applyWeights(true);
-      ofShared.forEach(pass -> options.bias(rows(pass.out())));
-      Tensor sums = buffer.combine(results, handle, options.build()).x();
-      Tensor y = Tensor.of(sums.toFloatArray(), tokens.rows(), shape.hidden());
-      times = new LayerTimes(route, dispatch, ofExperts, sharedExpert, clock.lap());
-      return new ForwardPass(y, tokens, choices, handle, rowWeights, passes, ofShared);
-    } catch (RuntimeException e) {
-      handle.close();
-      throw e;
-    }
-  }
-
-  private static ForwardPass.OfExpert pass(Expert expert, int local, int from, Matrix group) {
-    Expert.Activations activations = expert.activate(group);
-    Matrix out = Matrix.zeros(group.rows(), group.columns());
-    expert.forward(activations, out);
-    return new ForwardPass.OfExpert(local, from, activations, out);
+    return passes.times();
   }
 
   /**
    * The gradients of a forward pass, along its routes.
    *
    * @param pass of this layer, used once; closed by this call
-   * @param gradOfY gradient of {@link ForwardPass#y}, [T, H]
+   * @param gradOfY gradient of {@link ForwardPass#y}, [T, H]: on the host of a floating-point type,
+   *     on a GPU BF16 or FP32
+   * @return FP32, on the heap or on the GPU
    */
   public MoeGradients backward(ForwardPass pass, Tensor gradOfY) {
-    try (pass) {
-      Matrix tokens = pass.x;
-      Matrix grad = Expert.matrix("gradOfY", gradOfY, tokens.rows(), shape.hidden());
-      GroupedDispatch received = buffer.dispatchGrouped(Tokens.of(rows(grad)), pass.handle);
-      Tensor gradients = received.x();
-      Tensor results = received.combineInput(rowType);
-      var gradOfRowWeights = new float[Math.toIntExact(received.rows())];
-      Map<Integer, ExpertWeights> ofExperts = new HashMap<>();
-      for (ForwardPass.OfExpert expert : pass.experts) {
-        int rows = expert.out().rows();
-        Matrix group = values(gradients.rows(expert.from(), expert.from() + rows));
-        for (int row = 0; row < rows; row++) {
-          gradOfRowWeights[expert.from() + row] = dot(expert.out(), group, row);
-          // The weight of a row: combine multiplied its result by it.
-          scale(group, row, pass.rowWeights[expert.from() + row]);
-        }
-        Matrix gradOfX = Matrix.zeros(rows, shape.hidden());
-        ofExperts.put(
-            expert.local(),
-            experts.get(expert.local()).backward(expert.activations(), group, gradOfX));
-        write(gradOfX, results, expert.from());
-      }
-      CombineOptions withWeights =
-          BY_EXPERTS.toBuilder()
-              .topkWeights(Tensor.of(gradOfRowWeights, gradOfRowWeights.length))
-              .build();
-      var back = buffer.combine(results, pass.handle, withWeights);
-      Matrix gradOfX = Matrix.of(back.x().toFloatArray(), tokens.rows(), shape.hidden());
-      Tensor ofRouter =
-          router.backward(tokens, pass.choices, back.topkWeights().toFloatArray(), gradOfX);
-      Optional<ExpertWeights> ofShared =
-          pass.shared.stream()
-              .map(s -> shared.orElseThrow().backward(s.activations(), grad, gradOfX))
-              .findFirst();
-      List<ExpertWeights> inOrder = new ArrayList<>();
-      for (int local = 0; local < experts.size(); local++) {
-        inOrder.add(ofExperts.computeIfAbsent(local, l -> experts.get(l).zeroGradients()));
-      }
-      return new MoeGradients(Expert.tensor(gradOfX), ofRouter, inOrder, ofShared);
-    }
+    return passes.backward(pass, gradOfY);
   }
 
-  /** Rows in the type in which they travel. */
-  private Tensor rows(Matrix matrix) {
-    return Tensor.fromFloats(matrix.values(), rowType, matrix.rows(), matrix.columns());
-  }
-
-  private static Matrix values(Tensor rows) {
-    return Matrix.of(
-        rows.toFloatArray(), Math.toIntExact(rows.size(0)), Math.toIntExact(rows.size(1)));
-  }
-
-  private void write(Matrix matrix, Tensor target, int from) {
-    MemorySegment segment = target.rows(from, from + matrix.rows()).segment();
-    FloatConversions.fromFloats(matrix.values(), target.dtype(), segment);
-  }
-
-  private static float dot(Matrix left, Matrix right, int row) {
-    float sum = 0;
-    for (int i = row * left.columns(); i < (row + 1) * left.columns(); i++) {
-      sum = Math.fma(left.values()[i], right.values()[i], sum);
-    }
-    return sum;
-  }
-
-  private static void scale(Matrix matrix, int row, float factor) {
-    for (int i = row * matrix.columns(); i < (row + 1) * matrix.columns(); i++) {
-      matrix.values()[i] *= factor;
-    }
+  /** Frees memory of a GPU; on the host, there is nothing to free. The buffer stays open. */
+  @Override
+  public void close() {
+    passes.close();
   }
 }

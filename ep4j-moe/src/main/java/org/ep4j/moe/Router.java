@@ -54,6 +54,16 @@ final class Router {
             .orElseGet(() -> new float[config.experts()]);
   }
 
+  /** [E, H] */
+  Matrix weights() {
+    return weights;
+  }
+
+  /** [E], zeros if there is none. */
+  float[] bias() {
+    return bias;
+  }
+
   Choices choose(Matrix x) {
     int experts = config.experts();
     Matrix scores = Matrix.zeros(x.rows(), experts);

@@ -13,6 +13,7 @@ final class UnreadVariables {
   static final Set<String> SETTINGS =
       Set.of(
           "EP4J_BACKEND",
+          "EP4J_CUBLAS",
           "EP4J_CUDA_CACHE",
           "EP4J_CUDA_CACHE_MB",
           "EP4J_CUDA_DEVICE",

@@ -4,6 +4,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.time.Duration;
 import java.util.List;
+import java.util.OptionalInt;
 import org.ep4j.BufferSizes;
 import org.ep4j.BufferStatistics;
 import org.ep4j.Combine;
@@ -138,6 +139,11 @@ final class CudaBuffer implements ExpertBuffer {
   @Override
   public String engine() {
     return EngineName.CUDA;
+  }
+
+  @Override
+  public OptionalInt deviceOrdinal() {
+    return OptionalInt.of(context.device.ordinal());
   }
 
   @Override

@@ -19,13 +19,13 @@ import java.util.Set;
  *     because the driver may reject their output; 0 for unknown
  * @param environment environment of the process
  */
-record ToolkitPaths(
+public record ToolkitPaths(
     String variable, String stem, int driverMajor, Map<String, String> environment) {
   private static final int NEWEST_MAJOR = 15;
   private static final int OLDEST_MAJOR = 12;
 
   /** Names and paths in search order. Paths are those of existing files; names may not exist. */
-  List<String> candidates() {
+  public List<String> candidates() {
     String named = environment.getOrDefault(variable, "");
     if (!named.isEmpty()) {
       return named(named);
@@ -46,7 +46,7 @@ record ToolkitPaths(
   }
 
   /** Message for a missing library. */
-  String missing(String what) {
+  public String missing(String what) {
     String named = environment.getOrDefault(variable, "");
     return named.isEmpty()
         ? "no "

@@ -1,0 +1,147 @@
+package org.ep4j.moe;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.assertj.core.api.Assertions.within;
+
+import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+import java.lang.foreign.ValueLayout;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Random;
+import org.ep4j.error.ErrorCode;
+import org.ep4j.error.InvalidArgumentException;
+import org.ep4j.moe.cublas.Cublas;
+import org.ep4j.moe.cublas.Product;
+import org.ep4j.tensor.FloatConversions;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+
+/** Row-major products through the column-major functions of cuBLAS, which the host computes. */
+class CublasTest {
+  private final Random random = new Random(7);
+
+  @BeforeAll
+  static void build() throws IOException, InterruptedException {
+    HostCublas.require();
+  }
+
+  /** A product with its factors and the result by plain arithmetic. */
+  private record Case(Product product, MemorySegment out, double[] expected) {}
+
+  private Case drawn(GuardedMemory memory, boolean fp32, boolean adds) {
+    int rows = 1 + random.nextInt(9);
+    int columns = 1 + random.nextInt(9);
+    int terms = 1 + random.nextInt(20);
+    boolean leftTransposed = random.nextBoolean();
+    boolean rightTransposed = random.nextBoolean();
+    float[] left = values(rows * terms);
+    float[] right = values(terms * columns);
+    float[] before = values(rows * columns);
+    var expected = new double[rows * columns];
+    for (int i = 0; i < rows; i++) {
+      for (int j = 0; j < columns; j++) {
+        double sum = adds ? before[i * columns + j] : 0;
+        for (int t = 0; t < terms; t++) {
+          sum +=
+              (double) left[leftTransposed ? t * rows + i : i * terms + t]
+                  * right[rightTransposed ? j * terms + t : t * columns + j];
+        }
+        expected[i * columns + j] = sum;
+      }
+    }
+    MemorySegment out = fp32 ? memory.of(before) : bf16(memory, before);
+    return new Case(
+        new Product(
+            rows,
+            columns,
+            terms,
+            bf16(memory, left).address(),
+            leftTransposed,
+            bf16(memory, right).address(),
+            rightTransposed,
+            out.address(),
+            fp32,
+            adds),
+        out,
+        expected);
+  }
+
+  /** Values of BF16. */
+  private float[] values(int count) {
+    var values = new float[count];
+    for (int i = 0; i < count; i++) {
+      values[i] =
+          FloatConversions.bf16ToFloat(FloatConversions.floatToBf16((float) random.nextGaussian()));
+    }
+    return values;
+  }
+
+  private static MemorySegment bf16(GuardedMemory memory, float[] values) {
+    var bits = new short[values.length];
+    for (int i = 0; i < bits.length; i++) {
+      bits[i] = FloatConversions.floatToBf16(values[i]);
+    }
+    return memory.of(bits);
+  }
+
+  private static void assertComputed(Case one) {
+    for (int i = 0; i < one.expected.length; i++) {
+      double expected = one.expected[i];
+      float value =
+          one.product.fp32()
+              ? one.out.getAtIndex(ValueLayout.JAVA_FLOAT, i)
+              : FloatConversions.bf16ToFloat(one.out.getAtIndex(ValueLayout.JAVA_SHORT, i));
+      double bound = one.product.fp32() ? 1e-4 : 1e-4 + Math.abs(expected) / 256;
+      assertThat((double) value).as(one.product.toString()).isCloseTo(expected, within(bound));
+    }
+  }
+
+  @Test
+  void productsAreThoseOfPlainArithmetic() {
+    try (var memory = new GuardedMemory();
+        Cublas cublas = Cublas.open(1, memory.allocate(256).address())) {
+      for (int number = 0; number < 200; number++) {
+        Case one = drawn(memory, random.nextBoolean(), random.nextBoolean());
+        cublas.multiply(one.product);
+        assertComputed(one);
+      }
+      assertThat(cublas.version()).isPositive();
+    }
+  }
+
+  @Test
+  void groupsOfProductsAreThoseOfPlainArithmetic() {
+    try (var memory = new GuardedMemory();
+        Cublas cublas = Cublas.open(1, memory.allocate(256).address())) {
+      for (int number = 0; number < 40; number++) {
+        List<Case> cases = new ArrayList<>();
+        for (int i = random.nextInt(6); i > 0; i--) {
+          cases.add(drawn(memory, false, false));
+        }
+        List<Product> products = cases.stream().map(Case::product).toList();
+        MemorySegment table = memory.of(Cublas.addresses(products));
+        cublas.multiplyAll(products, table.address());
+        cases.forEach(CublasTest::assertComputed);
+      }
+    }
+  }
+
+  @Test
+  void failedCallsNameTheCallAndItsResult() {
+    try (var memory = new GuardedMemory()) {
+      assertThatThrownBy(() -> Cublas.open(1, memory.allocate(256).address() + 8))
+          .hasMessageContaining(ErrorCode.CUBLAS_CALL_FAILED.id())
+          .hasMessageContaining("cublasSetWorkspace")
+          .hasMessageContaining("CUBLAS_STATUS_INVALID_VALUE (7)");
+    }
+  }
+
+  @Test
+  void emptyProductsAreRefused() {
+    assertThatThrownBy(() -> Product.byWeights(0, 4, 4, 1, 1, 1))
+        .isInstanceOf(InvalidArgumentException.class)
+        .hasMessageContaining("[0, 4] by [4, 4]");
+  }
+}

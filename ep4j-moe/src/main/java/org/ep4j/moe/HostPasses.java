@@ -1,0 +1,294 @@
+package org.ep4j.moe;
+
+import java.lang.foreign.MemorySegment;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.ep4j.CombineOptions;
+import org.ep4j.CombineOrder;
+import org.ep4j.DispatchHandle;
+import org.ep4j.ExpertBuffer;
+import org.ep4j.GroupedDispatch;
+import org.ep4j.LowLatencyCombineOptions;
+import org.ep4j.LowLatencyDispatch;
+import org.ep4j.LowLatencyDispatchOptions;
+import org.ep4j.Tokens;
+import org.ep4j.routing.ReplicatedPlacement;
+import org.ep4j.routing.Routing;
+import org.ep4j.tensor.DType;
+import org.ep4j.tensor.FloatConversions;
+import org.ep4j.tensor.RowFormat;
+import org.ep4j.tensor.Tensor;
+
+/**
+ * Passes of a layer on the host, in FP32.
+ *
+ * <p>A token's result has the same bits on any number of ranks, with any placement of experts and
+ * any other tokens in the batch: products add in a fixed order, and combines in the order of
+ * experts. Gradients of experts depend on the order of tokens over all ranks, and on nothing else.
+ */
+final class HostPasses implements Passes {
+  private static final CombineOptions BY_EXPERTS =
+      CombineOptions.builder().order(CombineOrder.EXPERT).build();
+
+  private static final LowLatencyDispatchOptions SEND =
+      LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build();
+
+  private static final LowLatencyCombineOptions RETURN =
+      LowLatencyCombineOptions.builder().order(CombineOrder.EXPERT).zeroCopy(true).build();
+
+  private final ExpertBuffer buffer;
+  private final MoeShape shape;
+
+  /** Where experts and their replicas are. */
+  private final ReplicatedPlacement placement;
+
+  private final DType rowType;
+  private final Router router;
+  private final List<Expert> experts = new ArrayList<>();
+  private final Optional<Expert> shared;
+  private LayerTimes times = LayerTimes.NONE;
+
+  /**
+   * What a pass keeps.
+   *
+   * @param experts of this rank, those that have rows
+   */
+  @SuppressWarnings("ArrayRecordComponent") // not compared
+  private record Kept(
+      Matrix x,
+      Router.Choices choices,
+      DispatchHandle handle,
+      float[] rowWeights,
+      List<OfExpert> experts,
+      List<OfExpert> shared)
+      implements ForwardPass.Kept {
+    @Override
+    public void close() {
+      handle.close();
+    }
+  }
+
+  /**
+   * Rows of an expert.
+   *
+   * @param from first row among the received ones
+   * @param out results of the rows
+   */
+  private record OfExpert(int local, int from, Expert.Activations activations, Matrix out) {}
+
+  HostPasses(
+      ExpertBuffer buffer, MoeShape shape, ReplicatedPlacement placement, MoeWeights weights) {
+    this.buffer = buffer;
+    this.shape = shape;
+    this.placement = placement;
+    rowType = buffer.config().highThroughput().orElseThrow().rowDType();
+    router = new Router(shape.router(), weights.router(), weights.bias(), shape.hidden());
+    for (ExpertWeights expert : weights.experts()) {
+      experts.add(
+          new Expert(
+              "experts[" + experts.size() + "]", expert, shape.hidden(), shape.intermediate()));
+    }
+    shared =
+        weights
+            .shared()
+            .map(w -> new Expert("shared", w, shape.hidden(), shape.sharedIntermediate()));
+  }
+
+  @Override
+  public Tensor forward(Tensor x) {
+    try (ForwardPass pass = forward(x, false)) {
+      return pass.y();
+    }
+  }
+
+  @Override
+  public Tensor decode(Tensor x) {
+    var clock = new Clock();
+    Matrix tokens = Expert.matrix("x", x, Math.toIntExact(x.size(0)), shape.hidden());
+    Routing routing = routing(router.choose(tokens));
+    long route = clock.lap();
+    Tensor sent = Tensor.fromFloats(tokens.values(), DType.BF16, tokens.rows(), shape.hidden());
+    LowLatencyDispatch received = buffer.lowLatencyDispatch(sent, routing, SEND);
+    long dispatch = clock.lap();
+    Tensor results = buffer.lowLatencyCombineBuffer(received.handle());
+    long places = received.x().size(1);
+    Tensor rows = received.x().reshape(experts.size() * places, shape.hidden());
+    Tensor out = results.reshape(experts.size() * places, shape.hidden());
+    for (int local = 0; local < experts.size(); local++) {
+      int from = Math.toIntExact(local * places);
+      int count = received.counts().getInt(local);
+      if (count > 0) {
+        Matrix group = values(rows.rows(from, from + count));
+        write(pass(experts.get(local), local, from, group).out(), out, from);
+      }
+    }
+    long ofExperts = clock.lap();
+    Optional<Matrix> ofShared = shared.map(expert -> pass(expert, 0, 0, tokens).out());
+    long sharedExpert = clock.lap();
+    Tensor sums = buffer.lowLatencyCombine(results, routing, received.handle(), RETURN).x();
+    float[] y = sums.toFloatArray();
+    ofShared.ifPresent(added -> add(added.values(), y));
+    times = new LayerTimes(route, dispatch, ofExperts, sharedExpert, clock.lap());
+    return Tensor.of(y, tokens.rows(), shape.hidden());
+  }
+
+  private static void add(float[] values, float[] sums) {
+    for (int i = 0; i < sums.length; i++) {
+      sums[i] += values[i];
+    }
+  }
+
+  /** To the replicas that this rank uses. */
+  private Routing routing(Router.Choices choices) {
+    return placement.physicalRouting(choices.routing(), buffer.rank());
+  }
+
+  @Override
+  public ForwardPass forwardForTraining(Tensor x) {
+    return forward(x, true);
+  }
+
+  @Override
+  public LayerTimes times() {
+    return times;
+  }
+
+  /** Durations between calls. */
+  private static final class Clock {
+    private long last = System.nanoTime();
+
+    long lap() {
+      long now = System.nanoTime();
+      long lap = now - last;
+      last = now;
+      return lap;
+    }
+  }
+
+  private ForwardPass forward(Tensor x, boolean keeps) {
+    var clock = new Clock();
+    Matrix tokens = Expert.matrix("x", x, Math.toIntExact(x.size(0)), shape.hidden());
+    Router.Choices choices = router.choose(tokens);
+    long route = clock.lap();
+    GroupedDispatch received = buffer.dispatchGrouped(rows(tokens), routing(choices));
+    long dispatch = clock.lap();
+    DispatchHandle handle = received.handle();
+    try {
+      Tensor results = received.combineInput(rowType);
+      float[] rowWeights = received.rowWeights().toFloatArray();
+      List<OfExpert> passes = new ArrayList<>();
+      for (int local = 0; local < experts.size(); local++) {
+        int from = Math.toIntExact(received.expertOffsets().getLong(local));
+        int count = received.counts().getInt(local);
+        if (count > 0) {
+          Matrix group = values(received.x().rows(from, from + count));
+          OfExpert pass = pass(experts.get(local), local, from, group);
+          write(pass.out(), results, from);
+          if (keeps) {
+            passes.add(pass);
+          }
+        }
+      }
+      long ofExperts = clock.lap();
+      List<OfExpert> ofShared = shared.map(expert -> pass(expert, 0, 0, tokens)).stream().toList();
+      long sharedExpert = clock.lap();
+      CombineOptions.Builder options = BY_EXPERTS.toBuilder().applyWeights(true);
+      ofShared.forEach(pass -> options.bias(rows(pass.out())));
+      Tensor sums = buffer.combine(results, handle, options.build()).x();
+      Tensor y = Tensor.of(sums.toFloatArray(), tokens.rows(), shape.hidden());
+      times = new LayerTimes(route, dispatch, ofExperts, sharedExpert, clock.lap());
+      return new ForwardPass(y, new Kept(tokens, choices, handle, rowWeights, passes, ofShared));
+    } catch (RuntimeException e) {
+      handle.close();
+      throw e;
+    }
+  }
+
+  private static OfExpert pass(Expert expert, int local, int from, Matrix group) {
+    Expert.Activations activations = expert.activate(group);
+    Matrix out = Matrix.zeros(group.rows(), group.columns());
+    expert.forward(activations, out);
+    return new OfExpert(local, from, activations, out);
+  }
+
+  @Override
+  public MoeGradients backward(ForwardPass forward, Tensor gradOfY) {
+    try (Kept pass = forward.kept(Kept.class)) {
+      Matrix tokens = pass.x;
+      Matrix grad = Expert.matrix("gradOfY", gradOfY, tokens.rows(), shape.hidden());
+      GroupedDispatch received = buffer.dispatchGrouped(Tokens.of(rows(grad)), pass.handle);
+      Tensor gradients = received.x();
+      Tensor results = received.combineInput(rowType);
+      var gradOfRowWeights = new float[Math.toIntExact(received.rows())];
+      Map<Integer, ExpertWeights> ofExperts = new HashMap<>();
+      for (OfExpert expert : pass.experts) {
+        int rows = expert.out().rows();
+        Matrix group = values(gradients.rows(expert.from(), expert.from() + rows));
+        for (int row = 0; row < rows; row++) {
+          gradOfRowWeights[expert.from() + row] = dot(expert.out(), group, row);
+          // The weight of a row: combine multiplied its result by it.
+          scale(group, row, pass.rowWeights[expert.from() + row]);
+        }
+        Matrix gradOfX = Matrix.zeros(rows, shape.hidden());
+        ofExperts.put(
+            expert.local(),
+            experts.get(expert.local()).backward(expert.activations(), group, gradOfX));
+        write(gradOfX, results, expert.from());
+      }
+      CombineOptions withWeights =
+          BY_EXPERTS.toBuilder()
+              .topkWeights(Tensor.of(gradOfRowWeights, gradOfRowWeights.length))
+              .build();
+      var back = buffer.combine(results, pass.handle, withWeights);
+      Matrix gradOfX = Matrix.of(back.x().toFloatArray(), tokens.rows(), shape.hidden());
+      Tensor ofRouter =
+          router.backward(tokens, pass.choices, back.topkWeights().toFloatArray(), gradOfX);
+      Optional<ExpertWeights> ofShared =
+          pass.shared.stream()
+              .map(s -> shared.orElseThrow().backward(s.activations(), grad, gradOfX))
+              .findFirst();
+      List<ExpertWeights> inOrder = new ArrayList<>();
+      for (int local = 0; local < experts.size(); local++) {
+        inOrder.add(ofExperts.computeIfAbsent(local, l -> experts.get(l).zeroGradients()));
+      }
+      return new MoeGradients(Expert.tensor(gradOfX), ofRouter, inOrder, ofShared);
+    }
+  }
+
+  /** Rows in the type in which they travel. */
+  private Tensor rows(Matrix matrix) {
+    return Tensor.fromFloats(matrix.values(), rowType, matrix.rows(), matrix.columns());
+  }
+
+  private static Matrix values(Tensor rows) {
+    return Matrix.of(
+        rows.toFloatArray(), Math.toIntExact(rows.size(0)), Math.toIntExact(rows.size(1)));
+  }
+
+  private void write(Matrix matrix, Tensor target, int from) {
+    MemorySegment segment = target.rows(from, from + matrix.rows()).segment();
+    FloatConversions.fromFloats(matrix.values(), target.dtype(), segment);
+  }
+
+  private static float dot(Matrix left, Matrix right, int row) {
+    float sum = 0;
+    for (int i = row * left.columns(); i < (row + 1) * left.columns(); i++) {
+      sum = Math.fma(left.values()[i], right.values()[i], sum);
+    }
+    return sum;
+  }
+
+  private static void scale(Matrix matrix, int row, float factor) {
+    for (int i = row * matrix.columns(); i < (row + 1) * matrix.columns(); i++) {
+      matrix.values()[i] *= factor;
+    }
+  }
+
+  @Override
+  public void close() {
+    // All memory is of the heap.
+  }
+}
