@@ -7,6 +7,7 @@ import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Objects;
 
 /**
  * Memory of the host for kernels in the emulator: its content is garbage at first, and a write
@@ -74,7 +75,7 @@ final class GuardedMemory implements AutoCloseable {
 
   /** No part has this address any more; its end is checked. */
   synchronized void release(long address) {
-    check(parts.remove(address));
+    check(Objects.requireNonNull(parts.remove(address)));
   }
 
   @Override

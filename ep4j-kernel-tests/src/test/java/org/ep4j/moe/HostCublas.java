@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Objects;
@@ -28,7 +29,7 @@ final class HostCublas {
     Path source = directory.resolve(SOURCE);
     String text;
     try (InputStream in = HostCublas.class.getResourceAsStream(SOURCE)) {
-      text = new String(Objects.requireNonNull(in, SOURCE).readAllBytes());
+      text = new String(Objects.requireNonNull(in, SOURCE).readAllBytes(), StandardCharsets.UTF_8);
     }
     boolean built =
         Files.exists(library) && Files.exists(source) && Files.readString(source).equals(text);

@@ -227,9 +227,13 @@ final class CublasCalls {
       long ldc,
       int groups,
       long products) {
+    MethodHandle grouped = GEMM_GROUPED_BATCHED_EX;
+    if (grouped == null) {
+      throw new AssertionError("hasGrouped() is false");
+    }
     try {
       return (int)
-          GEMM_GROUPED_BATCHED_EX.invokeExact(
+          grouped.invokeExact(
               handle,
               transA,
               transB,
