@@ -5,6 +5,8 @@ import org.ep4j.cli.CommandSpecs;
 import org.ep4j.cli.HelpGroup;
 import org.ep4j.cli.launch.WorldOptions;
 import org.ep4j.cli.text.OutputFile;
+import org.ep4j.config.EngineName;
+import org.ep4j.cuda.driver.CudaDevice;
 import org.ep4j.moe.MoeShape;
 import org.ep4j.moe.RouterConfig;
 import org.jspecify.annotations.Nullable;
@@ -14,16 +16,18 @@ import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Spec;
 
-/** Measures a Mixture-of-Experts layer on the host. */
+/** Measures a Mixture-of-Experts layer. */
 @Command(
     name = "moe",
     sortOptions = false,
     description = {
-      "Measure a Mixture-of-Experts layer on the host, in FP32: router, dispatch, experts, combine.",
+      "Measure a Mixture-of-Experts layer: router, dispatch, experts, combine; on the host in FP32,"
+          + " with --device cuda on GPUs in BF16.",
       "",
       "Random weights and tokens, softmax over all experts. Before the timing, tokens of each rank"
           + " are compared with plain arithmetic of double precision. A time is the median on the"
-          + " slowest rank; dispatch and combine include waits for other ranks.",
+          + " slowest rank, on GPUs of events of CUDA; dispatch and combine include waits for other"
+          + " ranks.",
       ""
     })
 final class MoeCommand implements Callable<Integer> {
@@ -33,8 +37,16 @@ final class MoeCommand implements Callable<Integer> {
   @Option(
       names = "--ranks",
       paramLabel = "N",
-      description = "Number of ranks; default: the number of cores, 2 to 4.")
+      description = "Number of ranks; default: the number of cores, 2 to 4, or the number of GPUs.")
   private @Nullable Integer ranks;
+
+  @HelpGroup(HelpGroup.RANKS)
+  @Option(
+      names = "--device",
+      defaultValue = EngineName.HOST,
+      paramLabel = "host|cuda",
+      description = "The engine; default ${DEFAULT-VALUE}.")
+  private String device = EngineName.HOST;
 
   @Mixin private WorldOptions world = new WorldOptions();
 
@@ -108,14 +120,26 @@ final class MoeCommand implements Callable<Integer> {
         "--iterations",
         iterations,
         "0 to " + MAX_ITERATIONS);
-    int count = ranks == null ? BenchCommand.hostRanks() : ranks;
+    CommandSpecs.checkValue(
+        spec,
+        device.equals(EngineName.HOST) || device.equals(EngineName.CUDA),
+        "--device",
+        device,
+        "host or cuda");
+    int count = ranks == null ? ranks() : ranks;
     CommandSpecs.checkValue(
         spec, count > 0 && count <= experts, "--ranks", count, "1 to the number of experts");
     MoeShape shape = new MoeShape(hidden, intermediate, 0, RouterConfig.softmax(experts, topk));
     OutputFile artifact = json.file(spec);
     // More input sets would measure the same: experts read their weights from memory.
     MoeSession session =
-        new MoeSession(shape, tokens, new IterationPlan(iterations, warmup, 1), artifact);
+        new MoeSession(device, shape, tokens, new IterationPlan(iterations, warmup, 1), artifact);
     return world.run(command, count, session::run);
+  }
+
+  private int ranks() {
+    return device.equals(EngineName.HOST)
+        ? BenchCommand.hostRanks()
+        : Math.max(1, CudaDevice.count());
   }
 }

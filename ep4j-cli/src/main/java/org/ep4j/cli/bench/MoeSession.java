@@ -17,6 +17,8 @@ import org.ep4j.cli.text.Progress;
 import org.ep4j.cli.text.Style;
 import org.ep4j.cli.text.Table;
 import org.ep4j.cli.text.Units;
+import org.ep4j.config.BufferConfig;
+import org.ep4j.config.EngineName;
 import org.ep4j.group.Group;
 import org.ep4j.moe.ExpertWeights;
 import org.ep4j.moe.LayerTimes;
@@ -24,15 +26,19 @@ import org.ep4j.moe.MoeLayer;
 import org.ep4j.moe.MoeShape;
 import org.ep4j.moe.MoeWeights;
 import org.ep4j.routing.ExpertPlacement;
+import org.ep4j.routing.ReplicatedPlacement;
+import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
  * A bench of a layer on one rank. Rank 0 prints.
  *
+ * @param engine host or cuda
  * @param artifact JSON file with the results; null for none
  */
-record MoeSession(MoeShape shape, int tokens, IterationPlan plan, @Nullable OutputFile artifact) {
+record MoeSession(
+    String engine, MoeShape shape, int tokens, IterationPlan plan, @Nullable OutputFile artifact) {
   private static final IterationPlan.Budget BUDGET =
       new IterationPlan.Budget(
           5, 1000, TimeUnit.MILLISECONDS.toNanos(1500), TimeUnit.SECONDS.toNanos(2));
@@ -40,8 +46,11 @@ record MoeSession(MoeShape shape, int tokens, IterationPlan plan, @Nullable Outp
   /** Tokens of a rank that are compared. */
   private static final int COMPARED = 3;
 
-  /** Of the largest element of a result. */
+  /** Of the largest element of a result, in FP32. */
   private static final double TOLERANCE = 1e-4;
+
+  /** The same for results that BF16 has rounded on the way. */
+  private static final double BF16_TOLERANCE = 0.02;
 
   /** Multiplications and additions of a token in the three matrices of an expert. */
   private static final int OPERATIONS = 6;
@@ -62,14 +71,18 @@ record MoeSession(MoeShape shape, int tokens, IterationPlan plan, @Nullable Outp
   int run(Group group, Progress progress) {
     var agreement = new CommandAgreement(group);
     var placement = ExpertPlacement.blocks(shape.router().experts(), group.size());
-    Tensor x = values(-1 - group.rank(), tokens, shape.hidden(), 1);
-    try (ExpertBuffer buffer =
-        ExpertBuffer.open(group, MoeLayer.bufferConfig(shape, group.size(), tokens).build())) {
-      progress.at("moe: weights");
-      var layer = new MoeLayer(buffer, shape, weights(placement, group.rank()));
+    Tensor onHost = values(-1 - group.rank(), tokens, shape.hidden(), 1);
+    BufferConfig config =
+        MoeLayer.bufferConfig(engine, shape, ReplicatedPlacement.of(placement), tokens).build();
+    progress.at("moe: weights");
+    try (ExpertBuffer buffer = ExpertBuffer.open(group, config);
+        MoeLayer layer = new MoeLayer(buffer, shape, weights(placement, group.rank()));
+        DeviceTokens copied = DeviceTokens.of(onHost, buffer.deviceOrdinal())) {
+      Tensor x = copied.tokens();
       progress.at("moe: comparison with plain arithmetic");
-      double error = error(x, layer.forward(x));
-      if (agreement.max(error <= TOLERANCE ? 0 : 1) > 0) {
+      Tensor y = layer.forward(x);
+      double error = error(onHost, Tensor.of(y.toFloatArray(), y.shape()));
+      if (agreement.max(error <= (onHost() ? TOLERANCE : BF16_TOLERANCE) ? 0 : 1) > 0) {
         print(group, progress, Style.detect().bad("WRONG RESULTS: error " + error) + "\n");
         return ExitCodes.FAILED;
       }
@@ -116,7 +129,7 @@ record MoeSession(MoeShape shape, int tokens, IterationPlan plan, @Nullable Outp
     table.row("layer", Units.micros(layer), "");
     Style style = Style.detect();
     String text =
-        style.bold("MoE layer on the host, FP32")
+        style.bold(onHost() ? "MoE layer on the host, FP32" : "MoE layer on GPUs, BF16")
             + "  %d ranks, %d tokens each, hidden %d, intermediate %d, top %d of %d experts%n"
                 .formatted(
                     group.size(),
@@ -137,6 +150,7 @@ record MoeSession(MoeShape shape, int tokens, IterationPlan plan, @Nullable Outp
     print(group, progress, text);
     if (group.rank() == 0 && artifact != null) {
       Map<String, Object> tree = Artifact.head();
+      tree.put("device", engine);
       tree.put("ranks", group.size());
       tree.put("tokens", tokens);
       tree.put("hidden", shape.hidden());
@@ -185,13 +199,20 @@ record MoeSession(MoeShape shape, int tokens, IterationPlan plan, @Nullable Outp
         values(3L * number + 3, shape.hidden(), shape.intermediate(), outer));
   }
 
-  private static Tensor values(long seed, int rows, int columns, double scale) {
+  private boolean onHost() {
+    return engine.equals(EngineName.HOST);
+  }
+
+  /** Random values, on GPUs as BF16 has them. */
+  private Tensor values(long seed, int rows, int columns, double scale) {
     var random = new SplittableRandom(seed);
     var values = new float[Math.multiplyExact(rows, columns)];
     for (int i = 0; i < values.length; i++) {
       values[i] = (float) (scale * random.nextDouble(-1, 1));
     }
-    return Tensor.of(values, rows, columns);
+    return onHost()
+        ? Tensor.of(values, rows, columns)
+        : Tensor.fromFloats(values, DType.BF16, rows, columns);
   }
 
   private int compared() {

@@ -32,7 +32,12 @@ class MoeCommandTest {
         .contains("route", "dispatch", "experts", "combine", "layer", "tokens/s")
         .contains("verified: 3 tokens of each rank");
     assertThat(Files.readString(file))
-        .contains("\"iterations\" : 2", "\"experts_us\"", "\"layer_us\"", "\"experts_gflops\"");
+        .contains(
+            "\"device\" : \"host\"",
+            "\"iterations\" : 2",
+            "\"experts_us\"",
+            "\"layer_us\"",
+            "\"experts_gflops\"");
   }
 
   @Test
@@ -40,6 +45,10 @@ class MoeCommandTest {
     CommandLineRun run = bench("--threads --ranks 9 --experts 8 --topk 2");
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
     assertThat(run.err()).contains("--ranks = 9; it must be 1 to the number of experts");
+
+    run = bench("--threads --device gpu");
+    assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
+    assertThat(run.err()).contains("--device = gpu; it must be host or cuda");
 
     run = bench("--threads --ranks 1 --experts 8 --topk 9");
     assertThat(run.code()).isEqualTo(ExitCodes.USAGE);
