@@ -7,9 +7,12 @@ import static org.assertj.core.api.Assertions.within;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
+import org.ep4j.conformance.world.HostCompiler;
+import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.moe.cublas.Cublas;
@@ -17,6 +20,7 @@ import org.ep4j.moe.cublas.Product;
 import org.ep4j.tensor.FloatConversions;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Row-major products through the column-major functions of cuBLAS, which the host computes. */
 class CublasTest {
@@ -126,6 +130,63 @@ class CublasTest {
         cases.forEach(CublasTest::assertComputed);
       }
     }
+  }
+
+  /** A process of its own: a library is loaded once. */
+  private static HostCompiler.Outcome inAnotherProcess(String library)
+      throws IOException, InterruptedException {
+    return HostCompiler.run(
+        List.of(
+            "/usr/bin/env",
+            "EP4J_CUBLAS=" + library,
+            Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "--enable-native-access=ALL-UNNAMED",
+            "--class-path",
+            System.getProperty("java.class.path"),
+            CublasTest.class.getName()),
+        60);
+  }
+
+  /** Prints whether the library has groups, and their sums. */
+  public static void main(String[] none) {
+    try (var memory = new GuardedMemory();
+        Cublas cublas = Cublas.open(1, memory.allocate(256).address())) {
+      List<Product> products = new ArrayList<>();
+      List<MemorySegment> results = new ArrayList<>();
+      for (int i = 1; i <= 3; i++) {
+        MemorySegment result = memory.of((short) 0);
+        results.add(result);
+        MemorySegment factors = bf16(memory, new float[] {i, i});
+        products.add(
+            Product.byWeights(1, 1, 2, factors.address(), factors.address(), result.address()));
+      }
+      cublas.multiplyAll(products, 0);
+      System.out.print(cublas.isGrouped());
+      for (MemorySegment result : results) {
+        short bits = result.get(ValueLayout.JAVA_SHORT, 0);
+        System.out.print(" " + FloatConversions.bf16ToFloat(bits));
+      }
+    } catch (EngineUnavailableException e) {
+      System.out.print(e.getMessage());
+    }
+  }
+
+  @Test
+  void librariesWithoutGroupsComputeOneProductAfterTheOther(@TempDir Path directory)
+      throws IOException, InterruptedException {
+    HostCompiler.Outcome outcome = inAnotherProcess(HostCublas.withoutGroups(directory).toString());
+    assertThat(outcome.output()).endsWith("false 2.0 8.0 18.0");
+  }
+
+  @Test
+  void missingLibraryIsNamedWithWhatWasSearched(@TempDir Path directory)
+      throws IOException, InterruptedException {
+    HostCompiler.Outcome outcome = inAnotherProcess(directory.toString());
+    assertThat(outcome.output())
+        .contains("EP4J-6210: no cuBLAS: EP4J_CUBLAS is '" + directory + "'")
+        .contains("neither a loadable library nor a directory that contains it");
   }
 
   @Test

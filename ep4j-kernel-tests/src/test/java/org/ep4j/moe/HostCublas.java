@@ -19,6 +19,22 @@ final class HostCublas {
 
   private HostCublas() {}
 
+  /** Builds a library without grouped products, as before CUDA 12.5, in a directory. */
+  static Path withoutGroups(Path directory) throws IOException, InterruptedException {
+    Path source = directory.resolve(SOURCE);
+    Files.writeString(source, text());
+    Path library = directory.resolve("libcublas.so");
+    HostCompiler.compile(
+        source, library, "-std=c++20", "-O1", "-DWITHOUT_GROUPS", "-shared", "-fPIC");
+    return library;
+  }
+
+  private static String text() throws IOException {
+    try (InputStream in = HostCublas.class.getResourceAsStream(SOURCE)) {
+      return new String(Objects.requireNonNull(in, SOURCE).readAllBytes(), StandardCharsets.UTF_8);
+    }
+  }
+
   /** Builds the library before the first call loads it; skips the test without g++. */
   static synchronized void require() throws IOException, InterruptedException {
     Path library = Path.of(System.getenv().getOrDefault("EP4J_CUBLAS", ""));
@@ -27,10 +43,7 @@ final class HostCublas {
     Path directory = Objects.requireNonNull(library.getParent());
     Files.createDirectories(directory);
     Path source = directory.resolve(SOURCE);
-    String text;
-    try (InputStream in = HostCublas.class.getResourceAsStream(SOURCE)) {
-      text = new String(Objects.requireNonNull(in, SOURCE).readAllBytes(), StandardCharsets.UTF_8);
-    }
+    String text = text();
     boolean built =
         Files.exists(library) && Files.exists(source) && Files.readString(source).equals(text);
     if (!built) {

@@ -103,6 +103,7 @@ int cublasGemmEx(Handle* handle, int transa, int transb, int m, int n, int k, co
   return SUCCESS;
 }
 
+#ifndef WITHOUT_GROUPS
 int cublasGemmGroupedBatchedEx(Handle* handle, const int* transa, const int* transb, const int* m,
                                const int* n, const int* k, const float* alpha, const uint16_t* const* a,
                                int typea, const int* lda, const uint16_t* const* b, int typeb, const int* ldb,
@@ -123,5 +124,6 @@ int cublasGemmGroupedBatchedEx(Handle* handle, const int* transa, const int* tra
   }
   return SUCCESS;
 }
+#endif
 
 }  // extern "C"
