@@ -13,6 +13,7 @@ import org.ep4j.CombineOrder;
 import org.ep4j.DispatchHandle;
 import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertRows;
 import org.ep4j.GroupedDispatch;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -311,13 +312,10 @@ final class DevicePasses implements Passes {
 
   /** Groups of received rows without padding: their alignment is 1. */
   private static Groups groups(GroupedDispatch received) {
-    long[] offsets = received.expertOffsets().toLongArray();
-    int[] counts = received.counts().toIntArray();
     List<Group> groups = new ArrayList<>();
-    for (int e = 0; e < counts.length; e++) {
-      if (counts[e] > 0) {
-        groups.add(new Group(e, offsets[e], offsets[e], counts[e]));
-      }
+    for (ExpertRows own : received.expertRows()) {
+      int rows = Math.toIntExact(own.count());
+      groups.add(new Group(own.local(), own.first(), own.first(), rows));
     }
     return new Groups(groups, received.rows());
   }

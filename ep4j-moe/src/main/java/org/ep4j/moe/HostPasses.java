@@ -1,6 +1,5 @@
 package org.ep4j.moe;
 
-import java.lang.foreign.MemorySegment;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -10,6 +9,7 @@ import org.ep4j.CombineOptions;
 import org.ep4j.CombineOrder;
 import org.ep4j.DispatchHandle;
 import org.ep4j.ExpertBuffer;
+import org.ep4j.ExpertRows;
 import org.ep4j.GroupedDispatch;
 import org.ep4j.LowLatencyCombineOptions;
 import org.ep4j.LowLatencyDispatch;
@@ -74,10 +74,10 @@ final class HostPasses implements Passes {
   /**
    * Rows of an expert.
    *
-   * @param from first row among the received ones
+   * @param rows among the received ones
    * @param out results of the rows
    */
-  private record OfExpert(int local, int from, Expert.Activations activations, Matrix out) {}
+  private record OfExpert(ExpertRows rows, Expert.Activations activations, Matrix out) {}
 
   HostPasses(
       ExpertBuffer buffer, MoeShape shape, ReplicatedPlacement placement, MoeWeights weights) {
@@ -114,19 +114,11 @@ final class HostPasses implements Passes {
     LowLatencyDispatch received = buffer.lowLatencyDispatch(sent, routing, SEND);
     long dispatch = clock.lap();
     Tensor results = buffer.lowLatencyCombineBuffer(received.handle());
-    long places = received.x().size(1);
-    Tensor rows = received.x().reshape(experts.size() * places, shape.hidden());
-    Tensor out = results.reshape(experts.size() * places, shape.hidden());
-    for (int local = 0; local < experts.size(); local++) {
-      int from = Math.toIntExact(local * places);
-      int count = received.counts().getInt(local);
-      if (count > 0) {
-        Matrix group = values(rows.rows(from, from + count));
-        write(pass(experts.get(local), local, from, group).out(), out, from);
-      }
+    for (ExpertRows own : received.expertRows()) {
+      write(pass(own, values(own.of(received.x()))).out(), own.of(results));
     }
     long ofExperts = clock.lap();
-    Optional<Matrix> ofShared = shared.map(expert -> pass(expert, 0, 0, tokens).out());
+    Optional<Matrix> ofShared = passOfShared(tokens).map(OfExpert::out);
     long sharedExpert = clock.lap();
     Tensor sums = buffer.lowLatencyCombine(results, routing, received.handle(), RETURN).x();
     float[] y = sums.toFloatArray();
@@ -180,20 +172,15 @@ final class HostPasses implements Passes {
       Tensor results = received.combineInput(rowType);
       float[] rowWeights = received.rowWeights().toFloatArray();
       List<OfExpert> passes = new ArrayList<>();
-      for (int local = 0; local < experts.size(); local++) {
-        int from = Math.toIntExact(received.expertOffsets().getLong(local));
-        int count = received.counts().getInt(local);
-        if (count > 0) {
-          Matrix group = values(received.x().rows(from, from + count));
-          OfExpert pass = pass(experts.get(local), local, from, group);
-          write(pass.out(), results, from);
-          if (keeps) {
-            passes.add(pass);
-          }
+      for (ExpertRows own : received.expertRows()) {
+        OfExpert pass = pass(own, values(own.of(received.x())));
+        write(pass.out(), own.of(results));
+        if (keeps) {
+          passes.add(pass);
         }
       }
       long ofExperts = clock.lap();
-      List<OfExpert> ofShared = shared.map(expert -> pass(expert, 0, 0, tokens)).stream().toList();
+      List<OfExpert> ofShared = passOfShared(tokens).stream().toList();
       long sharedExpert = clock.lap();
       CombineOptions.Builder options = BY_EXPERTS.toBuilder().applyWeights(true);
       ofShared.forEach(pass -> options.bias(rows(pass.out())));
@@ -207,11 +194,19 @@ final class HostPasses implements Passes {
     }
   }
 
-  private static OfExpert pass(Expert expert, int local, int from, Matrix group) {
+  private OfExpert pass(ExpertRows own, Matrix group) {
+    return pass(experts.get(own.local()), own, group);
+  }
+
+  private Optional<OfExpert> passOfShared(Matrix tokens) {
+    return shared.map(expert -> pass(expert, new ExpertRows(0, 0, tokens.rows()), tokens));
+  }
+
+  private static OfExpert pass(Expert expert, ExpertRows rows, Matrix group) {
     Expert.Activations activations = expert.activate(group);
     Matrix out = Matrix.zeros(group.rows(), group.columns());
     expert.forward(activations, out);
-    return new OfExpert(local, from, activations, out);
+    return new OfExpert(rows, activations, out);
   }
 
   @Override
@@ -225,18 +220,18 @@ final class HostPasses implements Passes {
       var gradOfRowWeights = new float[Math.toIntExact(received.rows())];
       Map<Integer, ExpertWeights> ofExperts = new HashMap<>();
       for (OfExpert expert : pass.experts) {
-        int rows = expert.out().rows();
-        Matrix group = values(gradients.rows(expert.from(), expert.from() + rows));
-        for (int row = 0; row < rows; row++) {
-          gradOfRowWeights[expert.from() + row] = dot(expert.out(), group, row);
+        ExpertRows own = expert.rows();
+        int first = Math.toIntExact(own.first());
+        Matrix group = values(own.of(gradients));
+        for (int row = 0; row < group.rows(); row++) {
+          gradOfRowWeights[first + row] = dot(expert.out(), group, row);
           // The weight of a row: combine multiplied its result by it.
-          scale(group, row, pass.rowWeights[expert.from() + row]);
+          scale(group, row, pass.rowWeights[first + row]);
         }
-        Matrix gradOfX = Matrix.zeros(rows, shape.hidden());
+        Matrix gradOfX = Matrix.zeros(group.rows(), shape.hidden());
         ofExperts.put(
-            expert.local(),
-            experts.get(expert.local()).backward(expert.activations(), group, gradOfX));
-        write(gradOfX, results, expert.from());
+            own.local(), experts.get(own.local()).backward(expert.activations(), group, gradOfX));
+        write(gradOfX, own.of(results));
       }
       CombineOptions withWeights =
           BY_EXPERTS.toBuilder()
@@ -268,9 +263,8 @@ final class HostPasses implements Passes {
         rows.toFloatArray(), Math.toIntExact(rows.size(0)), Math.toIntExact(rows.size(1)));
   }
 
-  private void write(Matrix matrix, Tensor target, int from) {
-    MemorySegment segment = target.rows(from, from + matrix.rows()).segment();
-    FloatConversions.fromFloats(matrix.values(), target.dtype(), segment);
+  private static void write(Matrix matrix, Tensor target) {
+    FloatConversions.fromFloats(matrix.values(), target.dtype(), target.segment());
   }
 
   private static float dot(Matrix left, Matrix right, int row) {
