@@ -229,7 +229,7 @@ final class KernelMistakes {
         new Mistake(
             "made once: a rank that has given up announces sums that it has not sent",
             "low_latency_mapped_world",
-            148,
+            5590,
             "lowlatency/low_latency_groups.cuh",
             "bool complete = !aborted(op.wait);",
             "bool complete = true;",
