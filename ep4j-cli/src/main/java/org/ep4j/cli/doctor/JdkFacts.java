@@ -61,7 +61,8 @@ final class JdkFacts {
         "not enabled",
         "the JDK warns on first use: start java with --enable-native-access="
             + (core.isNamed()
-                ? core.getName() + ",org.ep4j.cuda,org.ep4j.nccl,org.ep4j.nvshmem,org.ep4j.rdma"
+                ? core.getName()
+                    + ",org.ep4j.cuda,org.ep4j.moe,org.ep4j.nccl,org.ep4j.nvshmem,org.ep4j.rdma"
                 : "ALL-UNNAMED"));
   }
 }

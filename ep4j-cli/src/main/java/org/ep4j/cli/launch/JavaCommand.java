@@ -8,7 +8,7 @@ import java.util.Set;
 /** The command that starts this program again with the same JVM and options. */
 public final class JavaCommand {
   private static final String NATIVE_CALLERS =
-      "org.ep4j,org.ep4j.cuda,org.ep4j.nccl,org.ep4j.nvshmem,org.ep4j.rdma";
+      "org.ep4j,org.ep4j.cuda,org.ep4j.moe,org.ep4j.nccl,org.ep4j.nvshmem,org.ep4j.rdma";
   private static final String VECTOR = "jdk.incubator.vector";
   private static final String MODULE = "org.ep4j.cli";
   private static final String MAIN = MODULE + ".Main";

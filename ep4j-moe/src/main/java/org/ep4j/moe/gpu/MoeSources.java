@@ -15,6 +15,9 @@ import org.ep4j.cuda.jit.KernelSpec;
 public final class MoeSources {
   public static final String ENTRY = "moe/moe.cu";
 
+  /** Of include names: files of the CUDA engine have other ones. */
+  private static final String PREFIX = "moe/";
+
   private static final List<String> FILES =
       List.of(
           ENTRY,
@@ -44,7 +47,9 @@ public final class MoeSources {
   }
 
   private static String read(String name) {
-    try (InputStream in = MoeSources.class.getResourceAsStream("kernels/" + name)) {
+    // Below no directory of their own: the JVM opens a descriptor for each level when it starts.
+    String file = name.substring(PREFIX.length());
+    try (InputStream in = MoeSources.class.getResourceAsStream("kernels/" + file)) {
       return new String(Objects.requireNonNull(in, name).readAllBytes(), StandardCharsets.UTF_8);
     } catch (IOException e) {
       throw new UncheckedIOException("reading " + name, e);
