@@ -8,4 +8,6 @@ module org.ep4j.moe {
   requires static org.jspecify;
 
   exports org.ep4j.moe;
+  exports org.ep4j.moe.gpu to
+      org.ep4j.cli;
 }

@@ -45,7 +45,9 @@ class MoeLayerOnTheHostTest {
   private static final double BOUND = 0.012;
 
   private static final int HIDDEN = 128;
-  private static final int TOKENS = 23;
+
+  /** Most tokens of a rank. */
+  private static final int MAX_TOKENS = 23;
 
   @TempDir static Path directory;
   private static EmulatedLibrary kernels;
@@ -88,11 +90,11 @@ class MoeLayerOnTheHostTest {
 
   private static BufferConfig config(RandomLayer layer, ReplicatedPlacement placement, DType rows) {
     BufferConfig config =
-        MoeLayer.bufferConfig(EngineName.HOST, layer.shape(), placement, TOKENS).build();
+        MoeLayer.bufferConfig(EngineName.HOST, layer.shape(), placement, MAX_TOKENS).build();
     HighThroughputConfig throughput = config.highThroughput().orElseThrow();
     return config.toBuilder()
         .highThroughput(throughput.toBuilder().rowDType(rows).build())
-        .lowLatency(LowLatencyConfig.of(TOKENS))
+        .lowLatency(LowLatencyConfig.of(MAX_TOKENS))
         .build();
   }
 
@@ -100,13 +102,14 @@ class MoeLayerOnTheHostTest {
   private static Results run(
       RandomLayer layer, ReplicatedPlacement placement, float[] x, float[] grad, boolean device) {
     int ranks = placement.ranks();
+    int tokensOfAll = x.length / HIDDEN;
     int shares = ranks == 3 ? 2 : ranks;
     List<OfRank> all =
         ThreadRanks.call(
             ranks,
             group -> {
-              int from = Math.min(shares, group.rank()) * TOKENS / shares * HIDDEN;
-              int to = Math.min(shares, group.rank() + 1) * TOKENS / shares * HIDDEN;
+              int from = Math.min(shares, group.rank()) * tokensOfAll / shares * HIDDEN;
+              int to = Math.min(shares, group.rank() + 1) * tokensOfAll / shares * HIDDEN;
               float[] tokens = Arrays.copyOfRange(x, from, to);
               float[] grads = Arrays.copyOfRange(grad, from, to);
               DType rows = device ? DType.BF16 : DType.FP32;
@@ -227,7 +230,19 @@ class MoeLayerOnTheHostTest {
     return sum;
   }
 
+  /**
+   * Bound of the gradient of the router: it has differences between the choices of a token, which
+   * are similar, and few tokens do not average their errors.
+   */
+  private static double boundOfRouter(int tokens) {
+    return tokens > 1 ? BOUND : 3 * BOUND;
+  }
+
   private static void assertClose(String what, float[] actual, float[] expected) {
+    assertClose(what, actual, expected, BOUND);
+  }
+
+  private static void assertClose(String what, float[] actual, float[] expected, double bound) {
     assertThat(actual).as(what).hasSameSizeAs(expected);
     double largest = 0;
     double difference = 0;
@@ -238,23 +253,24 @@ class MoeLayerOnTheHostTest {
     }
     System.out.printf("  %s: %.5f of the largest%n", what, difference / largest);
     assertThat(largest).as(what).isPositive();
-    assertThat(difference / largest).as(what).isLessThan(BOUND);
+    assertThat(difference / largest).as(what).isLessThan(bound);
   }
 
   @ParameterizedTest
   @CsvSource({
-    "mixtral, 1, false",
-    "mixtral, 2, true",
-    "deepseek, 2, false",
-    "qwen, 2, false",
-    "deepseek, 1, true",
-    "deepseek, 3, false"
+    "mixtral, 1, false, 23",
+    "mixtral, 2, true, 23",
+    "deepseek, 2, false, 23",
+    "qwen, 2, false, 23",
+    "deepseek, 1, true, 23",
+    "deepseek, 3, false, 23",
+    "mixtral, 3, false, 1"
   })
-  void resultsAndGradientsAreThoseOfTheHost(String model, int ranks, boolean replicas) {
+  void resultsAndGradientsAreThoseOfTheHost(String model, int ranks, boolean replicas, int tokens) {
     var layer = new RandomLayer(shape(model), 11);
     int experts = layer.shape().router().experts();
-    float[] x = layer.tokens(TOKENS);
-    float[] grad = layer.tokens(TOKENS);
+    float[] x = layer.tokens(tokens);
+    float[] grad = layer.tokens(tokens);
     var once = ReplicatedPlacement.of(ExpertPlacement.blocks(experts, 1));
     Results host = run(layer, once, x, grad, false);
     int[] logicalOf =
@@ -267,7 +283,11 @@ class MoeLayerOnTheHostTest {
     assertClose("forward", joined(device.forward), joined(host.forward));
     assertClose("decode", joined(device.decoded), joined(host.forward));
     assertClose("gradient of x", joined(device.gradOfX), joined(host.gradOfX));
-    assertClose("gradient of router", sum(device.gradOfRouter), sum(host.gradOfRouter));
+    assertClose(
+        "gradient of router",
+        sum(device.gradOfRouter),
+        sum(host.gradOfRouter),
+        boundOfRouter(tokens));
     for (int m = 0; m < 3; m++) {
       int matrix = m;
       List<float[]> ofExperts = new ArrayList<>();

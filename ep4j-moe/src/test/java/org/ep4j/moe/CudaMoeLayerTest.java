@@ -68,6 +68,10 @@ class CudaMoeLayerTest {
   /** A layer with weights that BF16 has. */
   private static PlainMoe plain(MoeShape shape) {
     var plain = new PlainMoe(shape, 21);
+    // Logits of about 1: scores near 1 would be equal on one side, and differ on the other.
+    for (int i = 0; i < plain.router.length; i++) {
+      plain.router[i] *= 3 / (float) Math.sqrt(shape.hidden());
+    }
     round(plain.router);
     plain.experts.forEach(expert -> Arrays.stream(expert).forEach(CudaMoeLayerTest::round));
     Arrays.stream(plain.shared).forEach(CudaMoeLayerTest::round);
@@ -185,6 +189,8 @@ class CudaMoeLayerTest {
                   new MoeLayer(
                       buffer, plain.shape, placement, plain.weights(placement, group.rank()));
               Uploads uploads = new Uploads(buffer.deviceOrdinal().orElseThrow())) {
+            // No rank loads anything once a kernel of another one waits for it.
+            buffer.barrier();
             Tensor tokensOfRank = uploads.of(own, DType.BF16, hidden);
             float[] forward = layer.forward(tokensOfRank).toFloatArray();
             float[] decoded = decode(layer, uploads, own, hidden, tokens);
@@ -242,7 +248,19 @@ class CudaMoeLayerTest {
     return sum;
   }
 
+  /**
+   * Bound of the gradient of the router: it has differences between the choices of a token, which
+   * are similar, and few tokens do not average their errors.
+   */
+  private static double boundOfRouter(int tokens) {
+    return tokens > 1 ? BOUND : 3 * BOUND;
+  }
+
   private static void assertClose(String what, float[] actual, float[] expected) {
+    assertClose(what, actual, expected, BOUND);
+  }
+
+  private static void assertClose(String what, float[] actual, float[] expected, double bound) {
     assertThat(actual).as(what).hasSameSizeAs(expected);
     double largest = 0;
     double difference = 0;
@@ -253,7 +271,7 @@ class CudaMoeLayerTest {
     }
     System.out.printf("  %s: %.5f of the largest%n", what, difference / largest);
     assertThat(largest).as(what).isPositive();
-    assertThat(difference / largest).as(what).isLessThan(BOUND);
+    assertThat(difference / largest).as(what).isLessThan(bound);
   }
 
   @ParameterizedTest
@@ -287,7 +305,8 @@ class CudaMoeLayerTest {
     assertClose(
         "gradient of router",
         sum(gpus.stream().map(OfRank::gradOfRouter).toList()),
-        host.gradOfRouter);
+        host.gradOfRouter,
+        boundOfRouter(tokens));
     List<List<float[]>> physical =
         gpus.stream().flatMap(rank -> rank.gradOfExperts.stream()).toList();
     for (int m = 0; m < 3; m++) {
@@ -375,6 +394,7 @@ class CudaMoeLayerTest {
                     new MoeLayer(
                         buffer, shape, placement, checkpoint.weights(1, placement, group.rank()));
                 Uploads uploads = new Uploads(buffer.deviceOrdinal().orElseThrow())) {
+              buffer.barrier();
               ForwardPass pass =
                   layer.forwardForTraining(
                       uploads.of(Arrays.copyOf(x, length), DType.BF16, hidden));

@@ -27,6 +27,7 @@ import org.ep4j.cuda.jit.PrebuiltKernel;
 import org.ep4j.cuda.jit.PrebuiltKernels;
 import org.ep4j.error.EngineUnavailableException;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.moe.gpu.MoeSources;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
@@ -113,6 +114,7 @@ final class CacheWarmCommand implements Callable<Integer> {
       for (PrebuiltKernel kernel : kernels) {
         specs.add(kernel.spec(architecture)); // refuses a bad name before any compilation
       }
+      specs.add(MoeSources.spec(architecture));
     }
     compiler.backend().find().require();
     compile(compiler, specs);
