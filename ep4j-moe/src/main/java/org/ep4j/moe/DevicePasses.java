@@ -39,8 +39,8 @@ import org.ep4j.tensor.Tensor;
  *
  * <p>The main queue has the router, the operations of the buffer and the experts; the side queue
  * has the shared expert, whose result combine adds as a bias. The host waits twice: for the word
- * that reports a bad logit, before anything is sent, and for the numbers of rows. Each call begins
- * when all work of both queues before it has its order, and ends when all its work has ended.
+ * that reports a bad logit, before anything is sent, and for the numbers of rows. Each call orders
+ * its work after all work that both queues have, and returns when all of it has ended.
  */
 final class DevicePasses implements Passes {
   /** Points of the main queue. */
@@ -64,7 +64,6 @@ final class DevicePasses implements Passes {
   private final DeviceRouter router;
   private final DeviceExperts experts;
   private final Optional<DeviceExperts> shared;
-  private final DType combined;
   private final Execution onMain;
 
   /** Of passes without a backward pass, and of backward passes. */
@@ -127,7 +126,6 @@ final class DevicePasses implements Passes {
     main = device.main();
     side = device.side();
     onMain = Execution.on(main.stream());
-    combined = DType.BF16;
     scratch = new DeviceScratch(device);
     backwardScratch = new DeviceScratch(device);
     router =
@@ -192,7 +190,7 @@ final class DevicePasses implements Passes {
     GroupedDispatch received = dispatch(x, choices);
     try (DispatchHandle handle = received.handle()) {
       Groups groups = groups(received);
-      long results = received.combineInput(combined).address();
+      long results = received.combineInput(DType.BF16).address();
       long both = scratch.take(experts.factorBytes(groups.rows()));
       experts.forward(main, scratch, groups, received.x().address(), both, results);
       main.mark(COMPUTED);
@@ -222,7 +220,7 @@ final class DevicePasses implements Passes {
         long rowWeights = memory.take(DType.FP32.bytes(groups.rows()));
         main.copy(rowWeights, received.rowWeights().address(), DType.FP32.bytes(groups.rows()));
         long both = memory.take(experts.factorBytes(groups.rows()));
-        long results = received.combineInput(combined).address();
+        long results = received.combineInput(DType.BF16).address();
         experts.forward(main, memory, groups, rows, both, results);
         main.mark(COMPUTED);
         Tensor result = tensor(y, DType.BF16, tokens);
@@ -336,7 +334,7 @@ final class DevicePasses implements Passes {
   }
 
   private Tensor rows(long address, long rows) {
-    return Tensor.ofDevice(address, device.ordinal(), combined, rows, shape.hidden());
+    return Tensor.ofDevice(address, device.ordinal(), DType.BF16, rows, shape.hidden());
   }
 
   @Override
@@ -451,7 +449,7 @@ final class DevicePasses implements Passes {
           pass.rowWeights,
           dots,
           of.experts);
-      long results = received.combineInput(combined).address();
+      long results = received.combineInput(DType.BF16).address();
       main.multiplyAll(experts.toRows(pass.groups, pass.both, results));
       long sums = memory.take(DeviceExperts.bf16(tokens, shape.hidden()));
       Combine back =
