@@ -28,17 +28,8 @@ final class NvshmemLibrary {
     NativeEnvironment.setDefault("NVSHMEM_DISABLE_NVLS", "1");
     // Collectives are not used either; NVSHMEM would start several NCCL communicators for them.
     NativeEnvironment.setDefault("NVSHMEM_DISABLE_NCCL", "1");
-    SymbolLookup symbols = null;
-    String name = "";
-    for (String candidate : places().candidates()) {
-      symbols = SharedLibrary.open(candidate);
-      if (symbols != null) {
-        name = candidate;
-        break;
-      }
-    }
-    SYMBOLS = symbols;
-    NAME = name;
+    NAME = SharedLibrary.first(places().candidates());
+    SYMBOLS = NAME.isEmpty() ? null : SharedLibrary.open(NAME);
   }
 
   private NvshmemLibrary() {}

@@ -21,17 +21,8 @@ final class CublasLibrary {
   private static final String NAME;
 
   static {
-    SymbolLookup symbols = null;
-    String name = "";
-    for (String candidate : places().candidates()) {
-      symbols = SharedLibrary.open(candidate);
-      if (symbols != null) {
-        name = candidate;
-        break;
-      }
-    }
-    SYMBOLS = symbols;
-    NAME = name;
+    NAME = SharedLibrary.first(places().candidates());
+    SYMBOLS = NAME.isEmpty() ? null : SharedLibrary.open(NAME);
   }
 
   private CublasLibrary() {}

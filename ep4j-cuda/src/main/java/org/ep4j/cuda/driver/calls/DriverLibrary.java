@@ -19,17 +19,8 @@ final class DriverLibrary {
   private static final String NAME;
 
   static {
-    SymbolLookup symbols = null;
-    String name = "";
-    for (String candidate : candidates(System.getenv(CudaDriver.LIBRARY_VARIABLE))) {
-      symbols = SharedLibrary.open(candidate);
-      if (symbols != null) {
-        name = candidate;
-        break;
-      }
-    }
-    SYMBOLS = symbols;
-    NAME = name;
+    NAME = SharedLibrary.first(candidates(System.getenv(CudaDriver.LIBRARY_VARIABLE)));
+    SYMBOLS = NAME.isEmpty() ? null : SharedLibrary.open(NAME);
   }
 
   private DriverLibrary() {}

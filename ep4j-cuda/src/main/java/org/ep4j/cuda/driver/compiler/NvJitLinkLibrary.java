@@ -16,17 +16,8 @@ final class NvJitLinkLibrary {
   private static final String NAME;
 
   static {
-    SymbolLookup symbols = null;
-    String name = "";
-    for (String candidate : NvJitLink.places().candidates()) {
-      symbols = SharedLibrary.open(candidate);
-      if (symbols != null) {
-        name = candidate;
-        break;
-      }
-    }
-    SYMBOLS = symbols;
-    NAME = name;
+    NAME = SharedLibrary.first(NvJitLink.places().candidates());
+    SYMBOLS = NAME.isEmpty() ? null : SharedLibrary.open(NAME);
   }
 
   private NvJitLinkLibrary() {}
