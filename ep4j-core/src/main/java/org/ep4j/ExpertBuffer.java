@@ -118,9 +118,7 @@ public interface ExpertBuffer extends AutoCloseable {
   String engine();
 
   /** Number of the GPU of this rank in this process; empty if the engine computes on the host. */
-  default OptionalInt deviceOrdinal() {
-    return OptionalInt.empty();
-  }
+  OptionalInt deviceOrdinal();
 
   /**
    * Counts tokens per rank, node and expert. Local: sends nothing.
@@ -458,9 +456,6 @@ public interface ExpertBuffer extends AutoCloseable {
    * their counters with the last of every 20 operations, also of replayed graphs. So operations
    * that still run, and those since then, are missing, and tokens are as of then. {@code barrier}
    * and the sending half of an operation with a hook do not count as operations.
-   *
-   * @throws UnsupportedOperationException from engines that record no waits; those of ep4j record
-   *     them
    */
   RankObservation observe();
 

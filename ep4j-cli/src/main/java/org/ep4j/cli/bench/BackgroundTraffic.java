@@ -12,8 +12,6 @@ import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.nccl.NcclAllReduce;
-import org.ep4j.routing.Routing;
-import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -79,8 +77,7 @@ final class BackgroundTraffic implements AutoCloseable {
             .backend(BackendName.DIRECT)
             .build();
     try (ExpertBuffer buffer = ExpertBuffer.open(context.group(), config)) {
-      Routing anywhere = Routing.of(Tensor.of(new long[] {0}, 1, 1));
-      return buffer.dispatchLayout(anywhere).tokenInRank().device();
+      return buffer.deviceOrdinal().orElseThrow();
     }
   }
 

@@ -1,7 +1,6 @@
 package org.ep4j.cli.bench;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
@@ -20,7 +19,6 @@ import org.ep4j.cuda.probe.StreamLatch;
 import org.ep4j.execution.DeviceStream;
 import org.ep4j.execution.Execution;
 import org.ep4j.routing.ExpertPlacement;
-import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
 import org.ep4j.verify.CombineOracle;
@@ -77,7 +75,7 @@ final class DeviceWork implements AutoCloseable {
     placement = ExpertPlacement.blocks(settings.experts(), ranks);
     context.at("opening the buffer");
     buffer = ExpertBuffer.open(context.group(), settings.highThroughputConfig(ranks));
-    device = CudaDevice.open(ordinal());
+    device = CudaDevice.open(buffer.deviceOrdinal().orElseThrow());
     device.makeCurrent();
     stream = CudaStream.create(device);
     latch = StreamLatch.of(device);
@@ -112,14 +110,6 @@ final class DeviceWork implements AutoCloseable {
             ? tensor(weightMemory, DType.FP32, max)
             : tensor(weightMemory, DType.FP32, max, columns);
     context.agreement().barrier();
-  }
-
-  /** The device that the engine assigned to this rank. */
-  private int ordinal() {
-    long[] ids = new long[settings.topk()];
-    Arrays.setAll(ids, k -> k);
-    Routing anywhere = Routing.of(Tensor.of(ids, 1, ids.length));
-    return buffer.dispatchLayout(anywhere).tokenInRank().device();
   }
 
   private Tensor tensor(DeviceMemory memory, DType dtype, long... shape) {

@@ -2,6 +2,7 @@ package org.ep4j.conformance.device;
 
 import static org.ep4j.conformance.device.HostMemoryDevices.onHost;
 
+import java.util.OptionalInt;
 import org.ep4j.BufferStatistics;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
@@ -137,6 +138,11 @@ record HostMemoryBuffer(ExpertBuffer host, int device) implements ExpertBuffer {
   @Override
   public void cleanMask() {
     host.cleanMask();
+  }
+
+  @Override
+  public OptionalInt deviceOrdinal() {
+    return host.deviceOrdinal();
   }
 
   @Override

@@ -2,6 +2,7 @@ package org.ep4j.engine.host.buffer;
 
 import java.lang.foreign.ValueLayout;
 import java.util.List;
+import java.util.OptionalInt;
 import org.ep4j.BufferStatistics;
 import org.ep4j.Combine;
 import org.ep4j.CombineOptions;
@@ -316,6 +317,11 @@ final class HostBuffer implements ExpertBuffer {
     } finally {
       guard.leave();
     }
+  }
+
+  @Override
+  public OptionalInt deviceOrdinal() {
+    return OptionalInt.empty();
   }
 
   @Override
