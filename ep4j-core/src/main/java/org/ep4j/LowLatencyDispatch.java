@@ -3,7 +3,6 @@ package org.ep4j;
 import java.lang.foreign.Arena;
 import java.util.List;
 import org.ep4j.config.Layout;
-import org.ep4j.engine.Arguments;
 import org.ep4j.execution.Event;
 import org.ep4j.execution.ReceiveHook;
 import org.ep4j.tensor.ScaleLayout;
@@ -71,9 +70,6 @@ public interface LowLatencyDispatch {
    *     expert
    */
   default List<ExpertRows> expertRows() {
-    if (this instanceof RankMajorDispatch) {
-      throw Arguments.missing("expertRows", "RANK_MAJOR groups rows by source rank");
-    }
     event().await();
     long space = x().size(1);
     try (Arena arena = Arena.ofConfined()) {

@@ -1,6 +1,8 @@
 package org.ep4j;
 
+import java.util.List;
 import org.ep4j.config.Layout;
+import org.ep4j.engine.Arguments;
 import org.ep4j.tensor.Tensor;
 
 /**
@@ -21,4 +23,10 @@ public interface RankMajorDispatch extends LowLatencyDispatch {
    * @throws IllegalStateException if {@link #hasWeights()} is false
    */
   Tensor topkWeights();
+
+  /** Refused: rows are grouped by source rank. */
+  @Override
+  default List<ExpertRows> expertRows() {
+    throw Arguments.missing("expertRows", "RANK_MAJOR groups rows by source rank");
+  }
 }
