@@ -45,7 +45,8 @@ public interface RoutingCounter extends AutoCloseable {
   }
 
   /**
-   * Counts a routing; complete when the call returns.
+   * Counts a routing; complete when the call returns. On a device it does not wait for streams that
+   * still write the ids.
    *
    * @param routing its weights are not used
    * @throws org.ep4j.error.InvalidArgumentException if a tensor has another shape, type or place,

@@ -28,7 +28,7 @@ public final class RoutingCounterChecks {
 
   private static RuntimeException wrongNodes(int[] nodeOfRank) {
     return Arguments.invalid(
-        ErrorCode.EXPERT_PLACEMENT,
+        ErrorCode.INVALID_ARGUMENT,
         "nodeOfRank",
         Arrays.toString(nodeOfRank),
         "0, then the number before or one more, for at least one rank",

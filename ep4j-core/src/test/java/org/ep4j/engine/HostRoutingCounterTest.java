@@ -100,7 +100,7 @@ class HostRoutingCounterTest {
   @Test
   void nodesThatAreNotInARowAreRefused() {
     for (int[] nodes : new int[][] {{}, {1}, {0, 2}, {0, 1, 0}, {-1}, {0, -1}}) {
-      refused(ErrorCode.EXPERT_PLACEMENT, () -> RoutingCounter.onHost(nodes));
+      refused(ErrorCode.INVALID_ARGUMENT, () -> RoutingCounter.onHost(nodes));
     }
   }
 

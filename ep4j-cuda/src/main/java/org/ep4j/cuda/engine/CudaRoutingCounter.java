@@ -8,6 +8,7 @@ import org.ep4j.cuda.driver.CudaModule;
 import org.ep4j.cuda.driver.CudaStream;
 import org.ep4j.cuda.driver.DeviceMemory;
 import org.ep4j.cuda.driver.ResourceStack;
+import org.ep4j.cuda.driver.calls.ContextScope;
 import org.ep4j.cuda.engine.launch.KernelCall;
 import org.ep4j.cuda.jit.KernelCompiler;
 import org.ep4j.cuda.jit.KernelConstants;
@@ -114,8 +115,10 @@ public final class CudaRoutingCounter implements RoutingCounter {
         Math.ceilDiv(experts, KEYS)
             + Math.ceilDiv(checks.ranks(), KEYS)
             + Math.ceilDiv(checks.nodes(), KEYS);
-    device.makeCurrent();
-    call.launch(blocks, 0, stream);
+    // The caller may work on another device.
+    try (var _ = ContextScope.enter(device.context())) {
+      call.launch(blocks, 0, stream);
+    }
   }
 
   private long address(String name, Tensor tensor) {
