@@ -111,7 +111,6 @@ class CublasTest {
         cublas.multiply(one.product);
         assertComputed(one);
       }
-      assertThat(cublas.version()).isPositive();
     }
   }
 

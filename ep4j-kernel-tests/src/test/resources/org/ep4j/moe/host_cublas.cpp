@@ -46,11 +46,6 @@ int cublasDestroy_v2(Handle* handle) {
   return SUCCESS;
 }
 
-int cublasGetVersion_v2(Handle*, int* out) {
-  *out = 130002;
-  return SUCCESS;
-}
-
 int cublasSetStream_v2(Handle* handle, uint64_t stream) {
   handle->stream = stream;
   handle->workspace = 0;

@@ -30,7 +30,7 @@ public final class CudaRoutingCounter implements RoutingCounter {
   private static final int KEYS = 8;
 
   /** File of the kernel. */
-  public static final String FILE = "dispatch/routing_counts.cu";
+  private static final String FILE = "dispatch/routing_counts.cu";
 
   private final ThreadGuard guard = new ThreadGuard("counter");
   private final RoutingCounterChecks checks;

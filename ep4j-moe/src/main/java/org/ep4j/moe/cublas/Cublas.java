@@ -35,15 +35,6 @@ public final class Cublas implements AutoCloseable {
   }
 
   /**
-   * Name or path of the library; the first call loads it.
-   *
-   * @throws org.ep4j.error.EngineUnavailableException if there is none, with what was searched
-   */
-  public static String library() {
-    return CublasLibrary.require();
-  }
-
-  /**
    * A handle.
    *
    * @param stream a CUstream
@@ -70,15 +61,6 @@ public final class Cublas implements AutoCloseable {
         cublas.close();
         throw e;
       }
-    }
-  }
-
-  /** Version of the library: 130002 is 13.0.2. */
-  public int version() {
-    try (Arena words = Arena.ofConfined()) {
-      MemorySegment out = words.allocate(ValueLayout.JAVA_INT);
-      check(CublasCalls.version(handle, out.address()), "cublasGetVersion");
-      return out.get(ValueLayout.JAVA_INT, 0);
     }
   }
 

@@ -48,7 +48,6 @@ final class CublasCalls {
 
   private static final MethodHandle CREATE = link("cublasCreate_v2", AT);
   private static final MethodHandle DESTROY = link("cublasDestroy_v2", AT);
-  private static final MethodHandle GET_VERSION = link("cublasGetVersion_v2", AT, AT);
   private static final MethodHandle SET_STREAM = link("cublasSetStream_v2", AT, AT);
   private static final MethodHandle SET_WORKSPACE = link("cublasSetWorkspace_v2", AT, AT, AT);
   private static final MethodHandle SET_MATH_MODE = link("cublasSetMathMode", AT, INT);
@@ -117,15 +116,6 @@ final class CublasCalls {
   static int destroy(long handle) {
     try {
       return (int) DESTROY.invokeExact(handle);
-    } catch (Throwable t) {
-      throw CudaException.unexpected(t);
-    }
-  }
-
-  /** Writes an int: 130002 is 13.0.2, and 120502 is 12.5.2. */
-  static int version(long handle, long version) {
-    try {
-      return (int) GET_VERSION.invokeExact(handle, version);
     } catch (Throwable t) {
       throw CudaException.unexpected(t);
     }

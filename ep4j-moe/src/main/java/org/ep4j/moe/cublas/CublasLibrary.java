@@ -33,15 +33,14 @@ final class CublasLibrary {
   }
 
   /**
-   * Name or path of the library.
+   * Requires the library.
    *
    * @throws EngineUnavailableException if there is none
    */
-  static String require() {
+  static void require() {
     if (SYMBOLS == null) {
       throw new EngineUnavailableException(ErrorCode.CUBLAS_MISSING, places().missing("cuBLAS"));
     }
-    return NAME;
   }
 
   /** Address of a function that every version has. */
