@@ -11,6 +11,8 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+# shellcheck source=tools/common.sh
+source "$here/../tools/common.sh"
 program=$here/../python/benchmarks/compare_exchange.py
 home=$(cd "$here/.." && pwd -P)
 peers=()
@@ -18,20 +20,16 @@ json=
 dry=false
 options=()
 
-usage() {
-  printf '%s\n' "compare-gpu.sh: $*" >&2
-  exit 2
-}
-
 while (($# > 0)); do
   case $1 in
+    --help | -h) script_help && exit ;;
     --dry-run) dry=true ;;
     --ep4j | --peer | --json)
-      (($# > 1)) || usage "$1 needs a value"
+      (($# > 1)) || usage_error "$1 needs a value"
       case $1 in
         --ep4j) home=$2 ;;
         --peer)
-          [[ $2 == *=* ]] || usage "--peer $2: it must be NAME=DIR"
+          [[ $2 == *=* ]] || usage_error "--peer $2: it must be NAME=DIR"
           peers+=("$2")
           ;;
         --json) json=$2 ;;
@@ -39,15 +37,15 @@ while (($# > 0)); do
       shift
       ;;
     --*)
-      (($# > 1)) || usage "$1 needs a value"
+      (($# > 1)) || usage_error "$1 needs a value"
       options+=("$1" "$2")
       shift
       ;;
-    *) usage "unknown argument $1" ;;
+    *) usage_error "unknown argument $1" ;;
   esac
   shift
 done
-[[ -d $home/python/deep_ep ]] || usage "--ep4j $home: it has no python/deep_ep"
+[[ -d $home/python/deep_ep ]] || usage_error "--ep4j $home: it has no python/deep_ep"
 
 parts=$(mktemp -d)
 trap 'rm -rf "$parts"' EXIT
@@ -87,7 +85,7 @@ done
 measure "rows alone" exchange "$home/python"
 $dry && exit
 mapfile -t files < <(find "$parts" -name '*.json' | sort)
-((${#files[@]} > 0)) || usage "no system could be measured"
+((${#files[@]} > 0)) || usage_error "no system could be measured"
 python3 "$program" table "${files[@]}"
 if [[ -n $json ]]; then
   python3 -c 'import json, sys; json.dump([json.load(open(f)) for f in sys.argv[2:]], open(sys.argv[1], "w"), indent=1)' \

@@ -4,6 +4,9 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+# shellcheck source=tools/common.sh
+source "$here/../tools/common.sh"
+offer_help "$@"
 library=$here/build/libbf16_sum.so
 
 mkdir -p "$here/build"

@@ -8,32 +8,30 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+# shellcheck source=tools/common.sh
+source "$here/../tools/common.sh"
+offer_help "$@"
 ep4j=$here/../ep4j
 output=gpu-tables
 gpus=
 dry=false
 wanted=()
 
-usage() {
-  printf '%s\n' "gpu-tables.sh: $*" >&2
-  exit 2
-}
-
 while (($# > 0)); do
   case $1 in
     --ep4j | --gpus | --output)
-      (($# > 1)) || usage "$1 needs a value"
+      (($# > 1)) || usage_error "$1 needs a value"
       declare "${1#--}=$2"
       shift
       ;;
     --dry-run) dry=true ;;
-    -*) usage "unknown option $1" ;;
+    -*) usage_error "unknown option $1" ;;
     *) wanted+=("$1") ;;
   esac
   shift
 done
 gpus=${gpus:-$( (nvidia-smi -L 2>/dev/null || true) | wc -l)}
-[[ $gpus =~ ^[1-9][0-9]*$ ]] || usage "no GPU on this host: set --gpus"
+[[ $gpus =~ ^[1-9][0-9]*$ ]] || usage_error "no GPU on this host: set --gpus"
 # On a host with one GPU, two ranks share it: everything but the links is measured.
 ranks=$((gpus > 1 ? gpus : 2))
 names=()
@@ -86,7 +84,7 @@ sockets="--processes --nodes 2 --iterations 30 --warmup 15"
 }
 
 for name in "${wanted[@]}"; do
-  [[ " ${names[*]} " == *" $name "* ]] || usage "no table $name: use one of ${names[*]}"
+  [[ " ${names[*]} " == *" $name "* ]] || usage_error "no table $name: use one of ${names[*]}"
 done
 
 # Restricts NCCL to sockets: on one host it prefers NVLink and shared memory.

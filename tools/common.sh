@@ -1,4 +1,4 @@
-# Sourced by the scripts of this repository: finds a JDK, and runs Maven on it.
+# Sourced by the scripts of this repository: help, errors, finding a JDK and running Maven on it.
 # shellcheck shell=bash
 
 readonly NEEDED_JDK=25
@@ -13,6 +13,21 @@ fail() {
   printf '%s: %s%s\n' "$(basename "$0")" "$code" "$1" >&2
   (($# == 1)) || printf '%s\n' "${@:2}" >&2
   exit 1
+}
+
+# As fail, for wrong usage: with exit code 2, as in every command of ep4j.
+usage_error() {
+  (fail "$@") || exit 2
+}
+
+# Prints the help of this script: the comment at its top.
+script_help() {
+  sed -n '2,/^set /{/^set /!s/^# \{0,1\}//p}' "$0"
+}
+
+# Prints the help and ends the script if $1, its first argument, asks for help.
+offer_help() {
+  [[ ${1:-} != -h && ${1:-} != --help ]] || { script_help && exit; }
 }
 
 # Ends the script on a system that ep4j does not support.
