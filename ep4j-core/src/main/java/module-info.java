@@ -22,6 +22,8 @@ module org.ep4j {
   exports org.ep4j.wire;
   exports org.ep4j.wire.support;
   exports org.ep4j.wire.tcp;
+  exports org.ep4j.engine.host.kernel to
+      org.ep4j.moe;
 
   uses org.ep4j.engine.DeviceAccess;
   uses org.ep4j.engine.EngineProvider;

@@ -28,7 +28,7 @@ public enum CombineOrder {
    * <p>Only for rows of single experts, EXPERT_MAJOR. No rank and no node sums rows before they
    * travel, so between nodes each row of a token travels. On GPUs, high throughput needs rows that
    * peers can read, as {@link Dispatch#combineInput} gives them in a buffer opened with {@code
-   * combineInPlace}, one node, and sm_90 or later.
+   * combineInPlace}, which between nodes is required, and sm_90 or later.
    */
   EXPERT
 }

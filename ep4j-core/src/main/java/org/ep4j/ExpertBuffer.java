@@ -356,7 +356,7 @@ public interface ExpertBuffer extends AutoCloseable {
   void queryMask(Tensor mask);
 
   /**
-   * Unmasks all ranks. If masking is configured, the next operation masks dead ranks again.
+   * Unmasks all ranks; with masking, ranks that are lost or have closed their buffer stay masked.
    *
    * <p>A masked rank has missed low-latency operations; this call lets it continue with the
    * operation count of the others. Therefore all ranks call it while no rank is inside a

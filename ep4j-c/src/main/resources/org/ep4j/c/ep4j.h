@@ -51,11 +51,6 @@
 #ifndef EP4J_H
 #define EP4J_H
 
-/* With -std=c99 and the like, the implementation needs POSIX: let this be the file's first include. */
-#if defined(EP4J_IMPLEMENTATION) && !defined(_POSIX_C_SOURCE) && defined(__STRICT_ANSI__)
-#define _POSIX_C_SOURCE 200809L
-#endif
-
 #include <stddef.h>
 #include <stdint.h>
 
@@ -227,7 +222,7 @@ typedef struct ep4j_buffer_config {
   const char *engine;            /* "host", "cuda"; NULL: "auto" */
   const char *wire;              /* "tcp", "verbs", "ucx", ... between nodes; NULL: "auto" */
   const char *backend;           /* "direct", "nccl", "nvshmem" between GPUs; NULL: "auto" */
-  int32_t ranks_per_node;        /* consecutive ranks of a node; 0: the ranks of a host */
+  int32_t ranks_per_node;        /* consecutive ranks of a node; 0: those of a host, or of hosts that NVLink joins */
   int32_t wire_options;          /* bits EP4J_WIRE_LANES and so on; others come from EP4J_IB_* */
   int32_t wire_lanes;            /* lanes to each peer */
   int32_t wire_queue_pairs;      /* verbs: queue pairs to each peer on each port */
@@ -357,7 +352,8 @@ typedef struct ep4j_combine_args {
   int32_t apply_weights;   /* 1: EXPERT_MAJOR rows are multiplied by the weights of their dispatch */
   int32_t single_rounding; /* 1: sums are rounded once only; more traffic between nodes */
   int32_t by_experts;      /* 1: EXPERT_MAJOR rows are added in ascending order of experts: the bits of
-                              a token depend on the token alone. On GPUs y is the received x */
+                              a token depend on the token alone. On GPUs y is the received x, between
+                              nodes of a buffer with combine_in_place */
   int32_t reserved;
 } ep4j_combine_args;
 
@@ -673,6 +669,9 @@ static inline ep4j_tensor ep4j_tensor_at(const void *data, int32_t dtype, int32_
 
 #ifdef __cplusplus
 extern "C" {
+#elif defined(__STRICT_ANSI__)
+/* With -std=c99 and the like, the headers hide this function of POSIX, the only one that is needed. */
+extern int setenv(const char *name, const char *value, int replace);
 #endif
 
 /*
@@ -914,7 +913,6 @@ static int32_t ep4j_create_with(ep4j_create_jvm create, char *class_path, char *
                                         "--add-modules=jdk.incubator.vector"};
   enum { OWN = sizeof OPTIONS / sizeof *OPTIONS };
   ep4j_jvm_arguments arguments;
-  char *rest;
   int32_t status;
   int i;
   /* A further option and the space behind it are two characters at least. */
@@ -929,8 +927,12 @@ static int32_t ep4j_create_with(ep4j_create_jvm create, char *class_path, char *
   for (i = 0; i < OWN; i++) {
     arguments.options[arguments.count++].text = (char *)(uintptr_t)OPTIONS[i];
   }
-  for (more = strtok_r(more, " ", &rest); more != NULL; more = strtok_r(NULL, " ", &rest)) {
+  for (more += strspn(more, " "); *more != 0; more += strspn(more, " ")) {
     arguments.options[arguments.count++].text = more;
+    more += strcspn(more, " ");
+    if (*more != 0) {
+      *more++ = 0;
+    }
   }
   status = create(vm, env, &arguments);
   free(arguments.options);
@@ -985,10 +987,11 @@ static int32_t ep4j_create(const ep4j_api **api, ep4j_error *error) {
   }
   extra = extra == NULL ? "" : extra;
   class_path = ep4j_class_path(jars);
-  more = strdup(extra);
+  more = (char *)malloc(strlen(extra) + 1);
   if (class_path == NULL || more == NULL) {
     status = ep4j_failed(error, 6132, "%s cannot be read, or the process has no memory: check both", jars);
   } else {
+    strcpy(more, extra);
     status = ep4j_create_with(create, class_path, more, &vm, &env);
     if (status != 0) {
       status = ep4j_failed(error, 6132,

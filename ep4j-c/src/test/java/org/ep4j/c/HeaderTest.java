@@ -141,8 +141,17 @@ class HeaderTest {
   @Test
   void implementationCompilesWithoutWarnings() throws Exception {
     Path file = directory.resolve("implementation.c");
+    // Other headers first: with -std=c99 they settle that functions of POSIX stay hidden.
     Files.writeString(
-        file, "#define EP4J_IMPLEMENTATION\n#include \"ep4j.h\"\nint main(void) { return 0; }\n");
+        file,
+        """
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #define EP4J_IMPLEMENTATION
+        #include "ep4j.h"
+        int main(void) { return 0; }
+        """);
     for (List<String> language :
         List.of(List.of("-x", "c", "-std=c99"), List.of("-x", "c++", "-std=c++11"))) {
       List<String> options = new ArrayList<>(language);

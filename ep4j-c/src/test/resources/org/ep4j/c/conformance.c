@@ -13,6 +13,7 @@
  *   conformance present    in a JVM that this program has made, with the class path of the next argument
  *   conformance start      prints the error of ep4j_start, or "started"; tries twice
  */
+#define _POSIX_C_SOURCE 200809L /* for this program: the header needs no such thing */
 #define EP4J_IMPLEMENTATION
 #include "ep4j.h"
 

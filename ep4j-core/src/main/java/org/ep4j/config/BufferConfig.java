@@ -144,7 +144,7 @@ public final class BufferConfig {
         "ranksPerNode",
         ranksPerNode,
         ">= 0",
-        "use 0 for the ranks of a host");
+        "use 0 for the nodes that hosts and NVLink make");
   }
 
   static void check(
@@ -236,8 +236,8 @@ public final class BufferConfig {
 
   /**
    * Consecutive ranks that share memory and form a node; the last node may have fewer. 0 (default):
-   * the ranks of a host form a node. An open buffer returns the size of its nodes, or 0 if hosts
-   * have different numbers of ranks.
+   * the ranks of a host form a node, or those of several hosts that NVLink joins. An open buffer
+   * returns the size of its nodes, or 0 if they have different numbers of ranks.
    */
   public int ranksPerNode() {
     return ranksPerNode;
@@ -436,7 +436,7 @@ public final class BufferConfig {
       return this;
     }
 
-    /** Consecutive ranks that form a node; 0 = the ranks of a host. */
+    /** Consecutive ranks that form a node; 0 = see {@link BufferConfig#ranksPerNode}. */
     public Builder ranksPerNode(int value) {
       ranksPerNode = value;
       return this;

@@ -52,6 +52,16 @@ public final class Limits {
   }
 
   /**
+   * Whether experts may write EXPERT_MAJOR rows over the received ones, where other ranks can read
+   * them.
+   */
+  public static boolean writesExpertRowsInPlace(BufferConfig config) {
+    return config.highThroughput().isPresent()
+        && config.highThroughput().get().combineInPlace()
+        && layouts(config).contains(Layout.EXPERT_MAJOR);
+  }
+
+  /**
    * Whether a rank holds one or two of the EXPERT_MAJOR rows of a token on average: then reading
    * all of them costs GPUs less, with few SMs, than a sum of each rank, which travels.
    */

@@ -220,6 +220,12 @@ public enum ErrorCode {
       "The router of a Mixture-of-Experts layer computed a logit that is infinite or no number.",
       "Look for such values in the token that the message names, and in the weights of the router."),
 
+  MOE_TRAINING(
+      1066,
+      "A layer over a buffer for rows of FP8 alone was asked to train: gradients do not travel in"
+          + " FP8.",
+      "Open a buffer for wider rows, and pass FP8_E4M3 to MoeLayer as the type of tokens."),
+
   SPARK_NO_BARRIER_STAGE(
       1070,
       "Code asks for the ranks of a barrier stage outside of a task of such a stage.",
@@ -562,14 +568,14 @@ public enum ErrorCode {
 
   CUDA_COMBINE_ORDER(
       1752,
-      "High-throughput combines between nodes of GPUs, and on GPUs before sm_90, do not sum in the"
-          + " order of experts.",
+      "High-throughput combines on GPUs before sm_90 do not sum in the order of experts.",
       "Use the default order, or engine(\"host\")."),
 
   CUDA_ORDERED_ROWS(
       1753,
       "On GPUs a combine in the order of experts reads the rows where their holders keep them, and"
-          + " peers cannot read these.",
+          + " peers cannot read these, or, between nodes, the buffer was opened without"
+          + " combineInPlace.",
       "Open the buffer with combineInPlace and write the rows into Dispatch.combineInput."),
 
   CUDA_CAPTURE_EXACT(
@@ -1106,8 +1112,9 @@ public enum ErrorCode {
 
   NODE_ON_TWO_HOSTS(
       4021,
-      "ranksPerNode puts ranks of different hosts into one node.",
-      "Start ranksPerNode ranks on each host, or leave ranksPerNode out."),
+      "ranksPerNode puts ranks of different hosts into one node, and these share no memory.",
+      "Start ranksPerNode ranks on each host, or leave ranksPerNode out; for hosts of an NVLink"
+          + " domain, check nvidia-imex."),
 
   HOST_RANKS_NOT_CONSECUTIVE(
       4022,
@@ -1324,7 +1331,7 @@ public enum ErrorCode {
   PEER_ACCESS_MISSING(
       6105,
       "A device cannot access the memory of another device.",
-      "Use GPUs with peer access (nvidia-smi topo -p2p r)."),
+      "Use GPUs with peer access (nvidia-smi topo -p2p r); between hosts, check nvidia-imex."),
 
   PEER_MEMORY_CLOSED(
       6106,

@@ -95,7 +95,8 @@ final class SecretDerivation {
           "interrupted while the key of the group was derived from its secret",
           e);
     } catch (ExecutionException e) {
-      throw new IllegalStateException("no key can be derived from the secret of the group", e);
+      throw new IllegalStateException(
+          "no key can be derived from the secret of the group: " + e.getCause(), e.getCause());
     }
   }
 

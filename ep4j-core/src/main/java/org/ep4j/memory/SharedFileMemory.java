@@ -11,6 +11,7 @@ import java.util.Arrays;
 import java.util.Objects;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.FileProblem;
 import org.ep4j.group.Group;
 import org.jspecify.annotations.Nullable;
 
@@ -242,7 +243,7 @@ final class SharedFileMemory implements SymmetricMemory {
     try {
       range(rank).mapFile(fresh.path());
     } catch (IOException e) {
-      return "cannot replace its shared memory: " + e;
+      return "cannot replace its shared memory: " + FileProblem.of(e);
     }
     SharedFiles.Owned old = own;
     own = fresh;
@@ -268,7 +269,7 @@ final class SharedFileMemory implements SymmetricMemory {
           .formatted(
               of,
               name,
-              e,
+              FileProblem.of(e),
               name.startsWith("/proc/")
                   ? "run a restarted rank as the user and in the PID namespace of the other ranks"
                       + " of its node"
@@ -287,7 +288,10 @@ final class SharedFileMemory implements SymmetricMemory {
       range(of).mapZeroes();
       return "";
     } catch (IOException e) {
-      return "cannot replace the shared memory of rank " + of + ", which has departed: " + e;
+      return "cannot replace the shared memory of rank "
+          + of
+          + ", which has departed: "
+          + FileProblem.of(e);
     }
   }
 
@@ -296,8 +300,9 @@ final class SharedFileMemory implements SymmetricMemory {
   }
 
   private String cannotCreate(Exception e) {
+    String problem = e instanceof IOException file ? FileProblem.of(file) : e.getMessage();
     return "cannot create %d bytes of shared memory in %s: %s"
-        .formatted(bytes, SharedFiles.directory(), e);
+        .formatted(bytes, SharedFiles.directory(), problem);
   }
 
   private static void removeName(SharedFiles.Owned file) {

@@ -18,6 +18,7 @@ import java.time.Duration;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import org.ep4j.error.FileProblem;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -63,7 +64,7 @@ final class SharedFiles {
       return "%s has %d of %d bytes free"
           .formatted(directory, store.getUsableSpace(), store.getTotalSpace());
     } catch (IOException e) {
-      return "the free space of " + directory + " is unknown (" + e.getMessage() + ")";
+      return "the free space of " + directory + " is unknown (" + FileProblem.of(e) + ")";
     }
   }
 

@@ -25,7 +25,7 @@ public final class ObservationLog {
 
   private static final VarHandle OPERATIONS = operations();
 
-  private final int rank;
+  private final TimeoutLog timeouts;
   private final int ranks;
   private final int[] experts;
 
@@ -73,8 +73,8 @@ public final class ObservationLog {
    * @param experts the experts of this rank, by local number
    */
   public ObservationLog(int rank, int ranks, int[] experts) {
-    this.rank = rank;
     this.ranks = ranks;
+    timeouts = new TimeoutLog(rank);
     this.experts = experts.clone();
     waited = new long[ranks];
     operationWaits = new long[ranks];
@@ -204,6 +204,11 @@ public final class ObservationLog {
     windowBegin = now;
   }
 
+  /** Timeouts of this rank. */
+  public TimeoutLog timeouts() {
+    return timeouts;
+  }
+
   /** A copy of the complete windows and of the tokens. Any thread. */
   public RankObservation snapshot() {
     long complete = (long) OPERATIONS.getAcquire(this) / WINDOW;
@@ -216,6 +221,6 @@ public final class ObservationLog {
     // The writer may have overwritten the oldest windows meanwhile, or begun anew.
     long now = (long) OPERATIONS.getAcquire(this) / WINDOW;
     copies.removeIf(window -> now < complete || window.number() <= now - PLACES);
-    return new RankObservation(rank, ranks, copies, experts, tokens);
+    return RankObservation.of(ranks, copies, experts, tokens, timeouts);
   }
 }

@@ -9,14 +9,16 @@ import org.ep4j.error.InvalidArgumentException;
 
 /** What one rank has seen, from {@link org.ep4j.ExpertBuffer#observe()}. Immutable. */
 public final class RankObservation {
-  /** Bytes of the four numbers that begin an encoding. */
-  private static final int HEADER = 16;
+  /** Bytes of the six numbers that begin an encoding. */
+  private static final int HEADER = 5 * Integer.BYTES + Long.BYTES;
 
   private final int rank;
   private final int ranks;
   private final List<Window> windows;
   private final int[] experts;
   private final long[] tokens;
+  private final long timeouts;
+  private final int timeoutPeer;
 
   /**
    * The same consecutive {@link ObservationLog#WINDOW} operations of all ranks, as one rank saw
@@ -56,18 +58,30 @@ public final class RankObservation {
    * @param windows the oldest first, with consecutive numbers
    * @param experts ids of the experts of this rank, by local number
    * @param tokens by local number, since the buffer was opened
+   * @param timeouts of the rank that saw this
    */
   public static RankObservation of(
-      int rank, int ranks, List<Window> windows, int[] experts, long[] tokens) {
-    return new RankObservation(rank, ranks, windows, experts, tokens);
+      int ranks, List<Window> windows, int[] experts, long[] tokens, TimeoutLog timeouts) {
+    long count = timeouts.count();
+    return new RankObservation(
+        timeouts.rank(), ranks, windows, experts, tokens, count, timeouts.peer());
   }
 
-  RankObservation(int rank, int ranks, List<Window> windows, int[] experts, long[] tokens) {
+  private RankObservation(
+      int rank,
+      int ranks,
+      List<Window> windows,
+      int[] experts,
+      long[] tokens,
+      long timeouts,
+      int timeoutPeer) {
     this.rank = rank;
     this.ranks = ranks;
     this.windows = List.copyOf(windows);
     this.experts = experts.clone();
     this.tokens = tokens.clone();
+    this.timeouts = timeouts;
+    this.timeoutPeer = timeoutPeer;
   }
 
   /** The rank that saw this. */
@@ -100,10 +114,24 @@ public final class RankObservation {
     return tokens[local];
   }
 
+  /**
+   * Operations of this rank that ended in {@link org.ep4j.error.PeerTimeoutException} since the
+   * buffer was opened.
+   */
+  public long timeouts() {
+    return timeouts;
+  }
+
+  /** The rank that the last of them named; -1 before. */
+  public int timeoutPeer() {
+    return timeoutPeer;
+  }
+
   /** As bytes, for {@link WorldObservation#decode}. */
   public byte[] encode() {
     ByteBuffer out = ByteBuffer.allocate((int) bytes(ranks, windows.size(), experts.length));
     out.putInt(rank).putInt(ranks).putInt(windows.size()).putInt(experts.length);
+    out.putLong(timeouts).putInt(timeoutPeer);
     for (Window window : windows) {
       out.putLong(window.number).putLong(window.nanos).putLong(window.rows);
       for (long nanos : window.waited) {
@@ -127,6 +155,8 @@ public final class RankObservation {
     int ranks = whole ? in.getInt() : 0;
     int count = whole ? in.getInt() : 0;
     int local = whole ? in.getInt() : 0;
+    long timeouts = whole ? in.getLong() : 0;
+    int timeoutPeer = whole ? in.getInt() : TimeoutLog.NONE;
     if (rank < 0
         || rank >= ranks
         || count < 0
@@ -155,7 +185,7 @@ public final class RankObservation {
       experts[i] = in.getInt();
       tokens[i] = in.getLong();
     }
-    return new RankObservation(rank, ranks, windows, experts, tokens);
+    return new RankObservation(rank, ranks, windows, experts, tokens, timeouts, timeoutPeer);
   }
 
   @Override

@@ -1,8 +1,10 @@
 package org.ep4j.observe;
 
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import jdk.jfr.Label;
 
-/** A collective that makes a buffer usable again: begun with it, ended by {@link #ended}. */
+/** A collective that makes a buffer usable again. */
 public abstract class RecoveryEvent extends RankEvent {
   /** Number of the last operation before the next one. */
   @Label("Number")
@@ -20,19 +22,31 @@ public abstract class RecoveryEvent extends RankEvent {
   protected RecoveryEvent() {}
 
   /**
-   * Ends the event and commits it; no-op without a recording.
+   * Makes the call and records how it has ended; without a recording it only makes the call.
    *
-   * @param gone ranks that operations no longer count
-   * @param cause the error of the call; empty if it succeeded
+   * @param ofRank the rank that calls
+   * @param ofNumber number of the last operation before the next one, asked for after the call
+   * @param gone ranks that operations no longer count, asked for after the call
    */
-  public final void ended(int ofRank, long ofNumber, boolean[] gone, String cause) {
-    end();
-    if (shouldCommit()) {
-      rank = ofRank;
-      number = ofNumber;
-      excluded = numbers(gone);
-      failure = cause;
-      commit();
+  public final <T> T record(
+      int ofRank, LongSupplier ofNumber, Supplier<boolean[]> gone, Supplier<T> call) {
+    begin();
+    failure = "it did not end";
+    try {
+      T result = call.get();
+      failure = "";
+      return result;
+    } catch (RuntimeException e) {
+      failure = e.toString();
+      throw e;
+    } finally {
+      end();
+      if (shouldCommit()) {
+        rank = ofRank;
+        number = ofNumber.getAsLong();
+        excluded = numbers(gone.get());
+        commit();
+      }
     }
   }
 

@@ -155,6 +155,18 @@ public final class WorldObservation {
     return sum;
   }
 
+  /** Operations of a rank that ended in a timeout since the buffer was opened. */
+  public long timeoutsOfRank(int rank) {
+    RankObservation observation = of[rank];
+    return observation == null ? 0 : observation.timeouts();
+  }
+
+  /** The rank that the last timeout of {@code rank} named; -1 without one. */
+  public int timeoutPeerOfRank(int rank) {
+    RankObservation observation = of[rank];
+    return observation == null ? TimeoutLog.NONE : observation.timeoutPeer();
+  }
+
   /**
    * Mean tokens of a rank divided by those of the busiest: 1 is perfect, 1 / ranks the worst. 1
    * before the first dispatch.

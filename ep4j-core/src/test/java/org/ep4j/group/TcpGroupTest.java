@@ -173,7 +173,30 @@ class TcpGroupTest {
     }
   }
 
+  /** The rendezvous notices a closed connection a moment later. */
+  @Test
+  void aJoinWaitsForTheEndOfAnInterruptedOne() throws Exception {
+    try (TcpWorld world = new TcpWorld(2)) {
+      FutureTask<Group> second =
+          new FutureTask<>(
+              () -> {
+                Thread.sleep(300); // The first join holds the rank by then, and ends in 300 ms.
+                return Group.join(world.rank(1).build());
+              });
+      Thread.ofPlatform().start(second);
+      assertInterrupted(() -> Group.join(world.rank(1).build()), 600);
+      try (Group rank0 = Group.join(world.rank(0).build());
+          Group rank1 = second.get()) {
+        TcpWorld.inEach(List.of(rank0, rank1), group -> group.barrier(LONG));
+      }
+    }
+  }
+
   private static void assertInterrupted(Runnable call) throws Exception {
+    assertInterrupted(call, 200);
+  }
+
+  private static void assertInterrupted(Runnable call, long afterMillis) throws Exception {
     FutureTask<Void> task =
         new FutureTask<>(
             () -> {
@@ -183,7 +206,7 @@ class TcpGroupTest {
               return null;
             });
     Thread thread = Thread.ofPlatform().start(task);
-    Thread.sleep(200);
+    Thread.sleep(afterMillis);
     thread.interrupt();
     task.get();
   }

@@ -72,7 +72,7 @@ class VerdictTest {
     RankObservation first = all.getFirst();
     all.set(
         0,
-        new RankObservation(
+        observation(
             first.rank(), first.ranks(), first.windows().subList(4, 10), new int[0], new long[0]));
     WorldObservation seen = WorldObservation.of(all);
     assertThat(seen.operations()).isEqualTo(6 * ObservationLog.WINDOW);
@@ -96,11 +96,16 @@ class VerdictTest {
     WorldObservation seen =
         WorldObservation.of(
             List.of(
-                new RankObservation(0, 2, List.of(), new int[] {0, 2}, new long[] {10, 20}),
-                new RankObservation(1, 2, List.of(), new int[] {1, 3}, new long[] {40, 20})));
+                observation(0, 2, List.of(), new int[] {0, 2}, new long[] {10, 20}),
+                observation(1, 2, List.of(), new int[] {1, 3}, new long[] {40, 20})));
     assertThat(seen.tokensOfExperts().values()).containsExactly(10L, 40L, 20L, 20L);
     assertThat(seen.tokensOfRank(1)).isEqualTo(60);
     assertThat(seen.balancedness()).isEqualTo(0.75);
+  }
+
+  private static RankObservation observation(
+      int rank, int ranks, List<RankObservation.Window> windows, int[] experts, long[] tokens) {
+    return RankObservation.of(ranks, windows, experts, tokens, new TimeoutLog(rank));
   }
 
   private static List<RankObservation> run(Job job, int windows) {
@@ -135,7 +140,7 @@ class VerdictTest {
       }
     }
     return IntStream.range(0, n)
-        .mapToObj(r -> new RankObservation(r, n, ofRank.get(r), new int[0], new long[0]))
+        .mapToObj(r -> observation(r, n, ofRank.get(r), new int[0], new long[0]))
         .toList();
   }
 

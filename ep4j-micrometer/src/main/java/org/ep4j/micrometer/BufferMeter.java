@@ -16,9 +16,6 @@ enum BufferMeter {
   BARRIER_DURATION(CALLS, TIMER, "ep4j.barrier.duration", "seconds", "calls of barrier"),
   RECOVERY_DURATION(
       CALLS, TIMER, "ep4j.recovery.duration", "seconds", "calls of reset and readmit", "call"),
-  TIMEOUTS(CALLS, COUNTER, "ep4j.timeouts", "timeouts", "calls that ended in PeerTimeoutException"),
-  TIMEOUT_PEER(
-      CALLS, GAUGE, "ep4j.timeout.peer", "", "the rank that the last timeout named; NaN before"),
   FAILURES(
       CALLS,
       COUNTER,
@@ -67,6 +64,18 @@ enum BufferMeter {
   STATISTICS_AGE(
       STATISTICS, GAUGE, "ep4j.statistics.age", "seconds", "since these values were sampled"),
 
+  TIMEOUTS(
+      OBSERVATION,
+      COUNTER,
+      "ep4j.timeouts",
+      "timeouts",
+      "operations that ended in PeerTimeoutException, asynchronous ones too"),
+  TIMEOUT_PEER(
+      OBSERVATION,
+      GAUGE,
+      "ep4j.timeout.peer",
+      "",
+      "the rank that the last timeout named; NaN before"),
   PERIOD(
       OBSERVATION,
       GAUGE,

@@ -28,15 +28,15 @@ import org.ep4j.execution.Execution;
  * <p>Values have three origins:
  *
  * <ul>
- *   <li>calls through {@link #buffer()}: durations, timeouts, recoveries. They record nothing for
+ *   <li>calls through {@link #buffer()}: durations, recoveries, failures. They record nothing for
  *       calls that go to the original buffer. The duration of an asynchronous call ends when the
  *       call returns.
  *   <li>{@link ExpertBuffer#statistics()}: rows, bytes, memory. Only the thread that uses the
  *       buffer may ask for them, so meters show the last sample: the host engine's is taken at the
  *       end of synchronous calls through {@link #buffer()}, once a second at most. For other
  *       engines, whose statistics wait for the device, the program calls {@link #sample()}.
- *   <li>{@link ExpertBuffer#observe()}: waits for other ranks, tokens of experts. Only engines that
- *       record waits have these meters.
+ *   <li>{@link ExpertBuffer#observe()}: waits for other ranks, timeouts, tokens of experts, of the
+ *       original buffer too. Only engines that record waits have these meters.
  * </ul>
  *
  * <p><b>Threads:</b> the thread that uses the buffer builds the metrics and calls {@link
@@ -148,10 +148,7 @@ public final class ExpertBufferMetrics implements MeterBinder, AutoCloseable {
     for (Call call : Call.values()) {
       meters.timer(call);
     }
-    Tags none = Tags.empty();
-    meters.counter(BufferMeter.TIMEOUTS, none, r -> r.failures.timeouts());
-    meters.gauge(BufferMeter.TIMEOUT_PEER, none, r -> r.failures.timeoutPeer());
-    meters.counter(BufferMeter.FAILURES, none, r -> r.failures.others());
+    meters.counter(BufferMeter.FAILURES, Tags.empty(), r -> r.failures.counted());
   }
 
   private static void bindStatistics(RegistryMeters meters) {
@@ -188,6 +185,8 @@ public final class ExpertBufferMetrics implements MeterBinder, AutoCloseable {
 
   private void bindObservation(RegistryMeters meters) {
     Tags none = Tags.empty();
+    meters.counter(BufferMeter.TIMEOUTS, none, r -> r.seen().timeouts());
+    meters.gauge(BufferMeter.TIMEOUT_PEER, none, r -> r.seen().timeoutPeer());
     meters.gauge(BufferMeter.PERIOD, none, r -> r.seen().period());
     meters.gauge(BufferMeter.LONGEST_WAIT, none, r -> r.seen().longestWait());
     meters.gauge(BufferMeter.LONGEST_WAIT_PEER, none, r -> r.seen().longestWaitPeer());

@@ -14,6 +14,8 @@ final class Seen {
 
   private final double period;
   private final double balancedness;
+  private final long timeouts;
+  private final double timeoutPeer;
   private final boolean[] own;
   private final long[] counted;
   private final long rest;
@@ -27,6 +29,8 @@ final class Seen {
       waits[peer] = world.waitedNanos(observation.rank(), peer) / NANOS;
     }
     balancedness = balancedness(observation);
+    timeouts = observation.timeouts();
+    timeoutPeer = timeouts == 0 ? Double.NaN : observation.timeoutPeer();
     own = experts.own();
     counted = experts.counted();
     rest = experts.rest();
@@ -40,6 +44,15 @@ final class Seen {
       sum += observation.tokens(i);
     }
     return max == 0 ? Double.NaN : sum / observation.localExperts() / max;
+  }
+
+  double timeouts() {
+    return timeouts;
+  }
+
+  /** The rank that the last timeout named; NaN before. */
+  double timeoutPeer() {
+    return timeoutPeer;
   }
 
   double period() {

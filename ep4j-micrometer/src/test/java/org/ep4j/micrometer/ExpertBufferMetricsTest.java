@@ -36,6 +36,7 @@ import org.ep4j.error.ErrorCode;
 import org.ep4j.error.IllegalUseException;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.error.PeerTimeoutException;
+import org.ep4j.execution.Event;
 import org.ep4j.execution.Execution;
 import org.ep4j.group.Group;
 import org.ep4j.group.ThreadRanks;
@@ -212,6 +213,7 @@ class ExpertBufferMetricsTest {
           }
           group.barrier(TIMEOUT);
           metrics.buffer().reset();
+          pause(AFTER_INTERVAL_MILLIS);
           assertThat(counter(registry, BufferMeter.TIMEOUTS)).isEqualTo(1 - group.rank());
           assertThat(gauge(registry, BufferMeter.TIMEOUT_PEER))
               .isEqualTo(Double.valueOf(group.rank() == 0 ? 1 : Double.NaN));
@@ -224,16 +226,34 @@ class ExpertBufferMetricsTest {
   }
 
   @Test
-  void errorsOfPeersAndMachinesAreFailuresThoseOfTheCallerAreNot() {
+  void aTimeoutThatAnEventThrowsIsCounted() {
+    onTwoRanks(
+        SHORT,
+        (group, original, metrics) -> {
+          MeterRegistry registry = new SimpleMeterRegistry();
+          metrics.bindTo(registry);
+          if (group.rank() == 0) {
+            Event event = SmallJob.begin(metrics.buffer());
+            for (int i = 0; i < 2; i++) {
+              assertThatThrownBy(event::await).isInstanceOf(PeerTimeoutException.class);
+            }
+          }
+          group.barrier(TIMEOUT);
+          pause(AFTER_INTERVAL_MILLIS);
+          assertThat(counter(registry, BufferMeter.TIMEOUTS)).isEqualTo(1 - group.rank());
+          metrics.buffer().reset();
+        });
+  }
+
+  @Test
+  void errorsOfMachinesAreFailuresThoseOfTheCallerAreNot() {
     Failures failures = new Failures();
     failures.count(new IllegalArgumentException("a shape"));
     failures.count(new IllegalStateException("a handle"));
-    assertThat(failures.others()).isZero();
+    assertThat(failures.counted()).isZero();
 
     failures.count(new Ep4jException(ErrorCode.OPERATION_INTERRUPTED, "an interrupt"));
-    assertThat(failures.others()).isEqualTo(1);
-    assertThat(failures.timeouts()).isZero();
-    assertThat(failures.timeoutPeer()).isNaN();
+    assertThat(failures.counted()).isEqualTo(1);
   }
 
   /** Statistics of a rank belong to its thread: a scrape that asked for them would end calls. */

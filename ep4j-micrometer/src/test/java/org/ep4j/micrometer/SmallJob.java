@@ -1,6 +1,7 @@
 package org.ep4j.micrometer;
 
 import java.time.Duration;
+import org.ep4j.DispatchOptions;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.FlatDispatch;
 import org.ep4j.LowLatencyCombineOptions;
@@ -8,6 +9,8 @@ import org.ep4j.LowLatencyDispatch;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.EngineName;
+import org.ep4j.execution.Event;
+import org.ep4j.execution.Execution;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.RowFormat;
@@ -40,6 +43,12 @@ final class SmallJob {
   static void step(ExpertBuffer buffer) {
     FlatDispatch received = buffer.dispatch(rows(), routing());
     buffer.combine(received.x(), received.handle());
+  }
+
+  /** A dispatch that returns before the others have begun theirs. */
+  static Event begin(ExpertBuffer buffer) {
+    DispatchOptions options = DispatchOptions.builder().execution(Execution.ASYNCHRONOUS).build();
+    return buffer.dispatch(rows(), routing(), options).event();
   }
 
   static void lowLatencyStep(ExpertBuffer buffer) {

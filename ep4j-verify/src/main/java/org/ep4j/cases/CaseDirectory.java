@@ -17,6 +17,7 @@ import org.ep4j.config.BufferConfig;
 import org.ep4j.config.HighThroughputConfig;
 import org.ep4j.config.Layout;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.FileProblem;
 import org.ep4j.error.InvalidArgumentException;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsFile;
@@ -33,22 +34,22 @@ public final class CaseDirectory {
 
   private final Path path;
   private final List<Path> files;
-  private final Map<String, String> defaults;
+  private final Map<String, String> given;
   private final CaseMetadata metadata;
   private final int maxTokens;
   private final DType widestRow;
 
-  private CaseDirectory(Path path, List<Path> files, Map<String, String> defaults) {
+  private CaseDirectory(Path path, List<Path> files, Map<String, String> given) {
     this.path = path;
     this.files = files;
-    this.defaults = Map.copyOf(defaults);
+    this.given = Map.copyOf(given);
     CaseMetadata first = null;
     long tokens = 0;
     DType widest = DType.BF16;
     CaseInputs inputs = new CaseInputs(files.size());
     for (Path file : files) {
       try (SafetensorsFile header = SafetensorsFile.open(file)) {
-        CaseMetadata own = CaseMetadata.of(header, CaseFile.completed(header, defaults));
+        CaseMetadata own = CaseMetadata.of(header, given);
         checkRanks(header.name(), own);
         first = first == null ? own : agreed(header.name(), first, own);
         tokens = Math.max(tokens, header.tensor("x").size(0));
@@ -81,12 +82,13 @@ public final class CaseDirectory {
   /**
    * Opens a directory.
    *
-   * @param defaults metadata strings for entries that a file lacks, for example {@code experts}
+   * @param given metadata strings for entries that a file lacks, for example {@code experts};
+   *     entries that a file has must be equal
    * @throws SafetensorsException if the directory does not exist, the file of a rank is missing, or
    *     files are invalid or contradict each other
    * @throws UncheckedIOException if the directory cannot be read
    */
-  public static CaseDirectory open(Path path, Map<String, String> defaults) {
+  public static CaseDirectory open(Path path, Map<String, String> given) {
     if (!Files.isDirectory(path)) {
       throw new SafetensorsException(
           ErrorCode.NO_CASE,
@@ -105,7 +107,7 @@ public final class CaseDirectory {
         }
       }
     } catch (IOException e) {
-      throw new UncheckedIOException(path + ": cannot be listed: " + e, e);
+      throw new UncheckedIOException(path + ": cannot be listed: " + FileProblem.of(e), e);
     }
     if (files.isEmpty()) {
       throw new SafetensorsException(
@@ -123,7 +125,7 @@ public final class CaseDirectory {
             "rank" + rank + ".safetensors is missing; there are files of ranks " + files.keySet());
       }
     }
-    return new CaseDirectory(path, new ArrayList<>(files.values()), defaults);
+    return new CaseDirectory(path, new ArrayList<>(files.values()), given);
   }
 
   /** Whether a directory holds the file of rank 0. */
@@ -166,7 +168,7 @@ public final class CaseDirectory {
 
   /** Reads the file of a rank. */
   public CaseFile read(int rank) {
-    return CaseFile.read(files.get(rank), defaults);
+    return CaseFile.read(files.get(rank), given);
   }
 
   private void checkRanks(String file, CaseMetadata own) {
@@ -185,20 +187,8 @@ public final class CaseDirectory {
 
   private static CaseMetadata agreed(String file, CaseMetadata first, CaseMetadata own) {
     if (!own.equals(first)) {
-      Map<String, Object> expected = first.fields();
-      List<String> differences = new ArrayList<>();
-      own.fields()
-          .forEach(
-              (name, value) -> {
-                if (!value.equals(expected.get(name))) {
-                  differences.add(name + " is " + value + " instead of " + expected.get(name));
-                }
-              });
       throw new SafetensorsException(
-          ErrorCode.CASE_INCONSISTENT,
-          file,
-          null,
-          "contradicts rank 0: " + String.join(", ", differences));
+          ErrorCode.CASE_INCONSISTENT, file, null, "contradicts rank 0: " + own.differences(first));
     }
     return first;
   }

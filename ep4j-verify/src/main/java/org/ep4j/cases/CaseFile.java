@@ -21,11 +21,11 @@ public final class CaseFile implements AutoCloseable {
   private final Map<String, String> strings;
   private final Map<String, Tensor> tensors;
 
-  private CaseFile(SafetensorsFile file, Map<String, String> defaults, Arena arena) {
+  private CaseFile(SafetensorsFile file, Map<String, String> given, Arena arena) {
     this.name = file.name();
     this.arena = arena;
-    this.strings = completed(file, defaults);
-    this.metadata = CaseMetadata.of(file, strings);
+    this.strings = CaseMetadata.completed(given, file.metadata());
+    this.metadata = CaseMetadata.of(file, given);
     this.tensors = new LinkedHashMap<>();
     for (String tensor : file.names()) {
       tensors.put(tensor, SafetensorsFile.copyOf(file.tensor(tensor), arena));
@@ -35,24 +35,17 @@ public final class CaseFile implements AutoCloseable {
   /**
    * Reads a whole file.
    *
-   * @param defaults metadata strings for entries that the file lacks
+   * @param given metadata strings for entries that the file lacks; others must be equal
    * @throws SafetensorsException if the file is not valid or not a case
    */
-  static CaseFile read(Path path, Map<String, String> defaults) {
+  static CaseFile read(Path path, Map<String, String> given) {
     Arena arena = Arena.ofShared();
     try (SafetensorsFile file = SafetensorsFile.open(path)) {
-      return new CaseFile(file, defaults, arena);
+      return new CaseFile(file, given, arena);
     } catch (RuntimeException e) {
       arena.close();
       throw e;
     }
-  }
-
-  /** The metadata strings of a file, with defaults for missing ones. */
-  static Map<String, String> completed(SafetensorsFile file, Map<String, String> defaults) {
-    Map<String, String> strings = new LinkedHashMap<>(defaults);
-    strings.putAll(file.metadata());
-    return strings;
   }
 
   /** Path of the file, for messages. */
@@ -65,7 +58,7 @@ public final class CaseFile implements AutoCloseable {
     return metadata;
   }
 
-  /** The metadata strings of the file, with the caller's defaults for missing ones. */
+  /** The metadata strings of the file, completed by those of the caller. */
   public Map<String, String> strings() {
     return Collections.unmodifiableMap(strings);
   }

@@ -4,6 +4,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.function.BiFunction;
+import java.util.stream.Collectors;
 import org.ep4j.error.ErrorCode;
 import org.ep4j.io.SafetensorsException;
 import org.ep4j.io.SafetensorsFile;
@@ -42,10 +44,31 @@ public record CaseMetadata(
   /**
    * Reads the metadata of a file.
    *
-   * @param strings the file's metadata strings, completed by the caller
-   * @throws SafetensorsException if an entry is missing or malformed
+   * @param given metadata strings of the caller for entries that the file lacks
+   * @throws SafetensorsException if an entry is missing or malformed, or the caller gives another
+   *     value than the file
    */
-  static CaseMetadata of(SafetensorsFile file, Map<String, String> strings) {
+  static CaseMetadata of(SafetensorsFile file, Map<String, String> given) {
+    CaseMetadata read = read(file, completed(given, file.metadata()));
+    CaseMetadata wanted = read(file, completed(file.metadata(), given));
+    if (!wanted.equals(read)) {
+      throw new SafetensorsException(
+          ErrorCode.CASE_METADATA,
+          file.name(),
+          null,
+          "contradicts the options: " + read.differences(wanted) + ": leave the options out");
+    }
+    return read;
+  }
+
+  /** Metadata strings; {@code strings} win. */
+  static Map<String, String> completed(Map<String, String> missing, Map<String, String> strings) {
+    Map<String, String> all = new LinkedHashMap<>(missing);
+    all.putAll(strings);
+    return all;
+  }
+
+  private static CaseMetadata read(SafetensorsFile file, Map<String, String> strings) {
     Reader in = new Reader(file, strings);
     Tensor x = in.matrix("x");
     Tensor idx = in.matrix("topk_idx");
@@ -61,10 +84,10 @@ public record CaseMetadata(
     int topK = in.number(List.of("topk", "num_topk"), idx.size(1));
     in.agree("x", "hidden", hidden, x.size(1));
     in.agree("topk_idx", "topk", topK, idx.size(1));
-    boolean fp8 = lowLatency && in.flag("use_fp8", in.flag("fp8", in.holdsFp8()));
-    boolean nvFp4 = lowLatency && in.flag("use_nvfp4", in.flag("nvfp4", false));
-    boolean ue8m0 = in.flag("use_ue8m0", in.flag("ue8m0", in.packedScales()));
-    boolean round = in.flag("round_scale", false);
+    boolean fp8 = in.flag(List.of("use_fp8", "fp8"), in.holdsFp8()) && lowLatency;
+    boolean nvFp4 = in.flag(List.of("use_nvfp4", "nvfp4"), false) && lowLatency;
+    boolean ue8m0 = in.flag(List.of("use_ue8m0", "ue8m0"), in.packedScales());
+    boolean round = in.flag(List.of("round_scale"), false);
     return new CaseMetadata(
         lowLatency,
         in.number(List.of("ranks", "num_ranks", "world_size"), 0),
@@ -75,7 +98,7 @@ public record CaseMetadata(
         in.maxTokens(lowLatency),
         nvFp4 ? RowFormat.NVFP4 : fp8 ? RowFormat.FP8 : RowFormat.BF16,
         ue8m0 ? ScaleKind.UE8M0 : round ? ScaleKind.FLOAT32_POW2 : ScaleKind.FLOAT32,
-        in.flag("use_logfmt", in.flag("logfmt", false)));
+        in.flag(List.of("use_logfmt", "logfmt"), false));
   }
 
   /** The parameters by their names in files. */
@@ -92,6 +115,18 @@ public record CaseMetadata(
     fields.put("kind of the scales", scaleKind);
     fields.put("use_logfmt", logFmt);
     return fields;
+  }
+
+  /** The parameters that differ, with both values. */
+  String differences(CaseMetadata expected) {
+    Map<String, Object> others = expected.fields();
+    return fields().entrySet().stream()
+        .filter(field -> !field.getValue().equals(others.get(field.getKey())))
+        .map(
+            field ->
+                "%s is %s instead of %s"
+                    .formatted(field.getKey(), field.getValue(), others.get(field.getKey())))
+        .collect(Collectors.joining(", "));
   }
 
   private record Reader(SafetensorsFile file, Map<String, String> strings) {
@@ -126,32 +161,53 @@ public record CaseMetadata(
       };
     }
 
-    boolean flag(String key, boolean otherwise) {
-      String value = text(key);
-      return value == null
-          ? otherwise
-          : switch (value) {
-            case "true", "1", "yes", "on" -> true;
-            case "false", "0", "no", "off", "none", "" -> false;
-            default ->
-                throw bad("metadata " + key + " is '" + value + "'; it must be true or false");
-          };
+    /**
+     * A flag.
+     *
+     * @param keys its names; a file may use any
+     */
+    boolean flag(List<String> keys, boolean otherwise) {
+      Boolean found = value(keys, this::flag);
+      return found == null ? otherwise : found;
     }
 
-    int number(List<String> keys, @Nullable Number otherwise) {
+    private boolean flag(String key, String value) {
+      return switch (value) {
+        case "true", "1", "yes", "on" -> true;
+        case "false", "0", "no", "off", "none", "" -> false;
+        default -> throw bad("metadata " + key + " is '" + value + "'; it must be true or false");
+      };
+    }
+
+    /** What the strings of these names mean; null without one. */
+    private <T> @Nullable T value(List<String> keys, BiFunction<String, String, T> meaning) {
+      String first = "";
+      @Nullable T found = null;
       for (String key : keys) {
-        String value = text(key);
-        if (value != null) {
-          try {
-            int number = Integer.parseInt(value);
-            if (number >= 0) {
-              return number;
-            }
-          } catch (NumberFormatException e) {
-            // Reported below, like a negative number.
+        String text = text(key);
+        if (text != null) {
+          T value = meaning.apply(key, text);
+          if (found != null && !found.equals(value)) {
+            throw bad(
+                "%s is %s, but %s is %s, in the file or as an option: keep the right one"
+                    .formatted(first, found, key, value));
           }
-          throw bad("metadata " + key + " is '" + value + "'; it must be a natural number");
+          first = key;
+          found = value;
         }
+      }
+      return found;
+    }
+
+    /**
+     * A number.
+     *
+     * @param keys its names; a file may use any
+     */
+    int number(List<String> keys, @Nullable Number otherwise) {
+      Integer found = value(keys, this::number);
+      if (found != null) {
+        return found;
       }
       if (otherwise == null) {
         throw bad(
@@ -162,16 +218,35 @@ public record CaseMetadata(
       return Math.toIntExact(otherwise.longValue());
     }
 
+    private int number(String key, String value) {
+      try {
+        int number = Integer.parseInt(value);
+        if (number >= 0) {
+          return number;
+        }
+      } catch (NumberFormatException e) {
+        // Reported below, like a negative number.
+      }
+      throw bad("metadata " + key + " is '" + value + "'; it must be a natural number");
+    }
+
     int maxTokens(boolean lowLatency) {
       if (!lowLatency) {
         return 0;
       }
       Tensor tensor = file.find("max_tokens");
+      List<String> keys = List.of("max_tokens", "num_max_dispatch_tokens_per_rank");
       if (tensor != null && tensor.elements() == 1) {
-        return Math.toIntExact(
-            tensor.dtype() == DType.INT64 ? tensor.getLong(0) : tensor.getInt(0));
+        long held = tensor.dtype() == DType.INT64 ? tensor.getLong(0) : tensor.getInt(0);
+        int said = number(keys, held);
+        if (said != held) {
+          throw bad(
+              "tensor max_tokens is %d, but the string or the option is %d: keep the right one"
+                  .formatted(held, said));
+        }
+        return said;
       }
-      return number(List.of("max_tokens", "num_max_dispatch_tokens_per_rank"), 0);
+      return number(keys, 0);
     }
 
     boolean holdsFp8() {

@@ -13,6 +13,7 @@ import java.util.Collections;
 import java.util.Map;
 import java.util.Set;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.FileProblem;
 import org.ep4j.tensor.Tensor;
 import org.jspecify.annotations.Nullable;
 
@@ -83,7 +84,7 @@ public final class SafetensorsFile implements AutoCloseable {
     } catch (IOException e) {
       arena.close();
       throw new UncheckedIOException(
-          ErrorCode.FILE_READ.message(path + ": cannot be read: " + e), e);
+          ErrorCode.FILE_READ.message(path + ": cannot be read: " + FileProblem.of(e)), e);
     } catch (RuntimeException e) {
       arena.close();
       throw e;

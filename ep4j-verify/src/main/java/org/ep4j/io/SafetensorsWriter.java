@@ -16,6 +16,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import org.ep4j.error.ErrorCode;
+import org.ep4j.error.FileProblem;
 import org.ep4j.tensor.Tensor;
 
 /** Writes safetensors files. */
@@ -48,7 +49,7 @@ public final class SafetensorsWriter {
       }
     } catch (IOException e) {
       throw new UncheckedIOException(
-          ErrorCode.FILE_WRITE.message(path + ": cannot be written: " + e), e);
+          ErrorCode.FILE_WRITE.message(path + ": cannot be written: " + FileProblem.of(e)), e);
     }
   }
 

@@ -101,6 +101,43 @@ class CaseDirectoryTest {
   }
 
   @Test
+  void valuesOfTheCallerCompleteTheFiles() {
+    metadata.remove("experts");
+    write(0);
+
+    assertThat(CaseDirectory.open(folder, Map.of("experts", "8", "kind", "high_throughput")))
+        .satisfies(directory -> assertThat(directory.metadata().experts()).isEqualTo(8));
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "experts, 16, experts is 8 instead of 16",
+    "num_experts, 16, 'experts is 8, but num_experts is 16'",
+    "use_fp8, false, 'use_fp8 is false, but fp8 is true'",
+    "kind, ll, kind is ht instead of ll",
+  })
+  void otherValuesOfTheCallerAreRefused(String key, String value, String problem) {
+    metadata.put("fp8", "true");
+    metadata.put("max_tokens", "12");
+    write(0);
+
+    assertThatThrownBy(() -> CaseDirectory.open(folder, Map.of(key, value)))
+        .hasMessageStartingWith(ErrorCode.CASE_METADATA.id())
+        .hasMessageContaining(problem);
+  }
+
+  @Test
+  void aTensorAndAStringThatDifferAreRefused() {
+    metadata.put("kind", "ll");
+    metadata.put("max_tokens", "12");
+    tensors.put("max_tokens", Tensor.of(new long[] {13}, 1));
+    write(0);
+
+    assertThatThrownBy(() -> CaseDirectory.open(folder))
+        .hasMessageContaining("tensor max_tokens is 13, but the string or the option is 12");
+  }
+
+  @Test
   void filesThatContradictEachOtherAreRefused() {
     write(0);
     metadata.put("experts", "16");

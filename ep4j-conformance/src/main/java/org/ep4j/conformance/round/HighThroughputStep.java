@@ -322,8 +322,7 @@ public final class HighThroughputStep {
 
   /** Whether the engine can sum such rows in the order of experts; the same on all ranks. */
   private boolean sumsByExperts(DType dtype, int hidden) {
-    return in.onHost()
-        || (in.shape().combineInPlace() && in.shape().isOneNode() && fitsInPlace(dtype, hidden));
+    return in.onHost() || (in.shape().combineInPlace() && fitsInPlace(dtype, hidden));
   }
 
   /** Whether experts can write such rows over those that were received; the same on all ranks. */

@@ -104,11 +104,6 @@ public record Shape(
     return ExpertPlacement.table(rankOf, ranks);
   }
 
-  /** Whether all ranks share memory. */
-  boolean isOneNode() {
-    return ranksPerNode == 0 || ranksPerNode >= ranks;
-  }
-
   /** Whether a combine of rows elsewhere, or of wider ones, is refused. */
   boolean combinesInPlaceOnly() {
     return combineInPlace

@@ -36,6 +36,11 @@ public final class TokenWorld {
     WireName.INPROC, WireName.INPROC, WireName.INPROC, WireName.TCP
   };
 
+  /** The same for GPUs. */
+  private static final String[] WIRES_OF_GPUS = {
+    WireName.STAGED, WireName.STAGED, WireName.STAGED, WireName.TCP
+  };
+
   private final String engine;
   private final TokenSet set;
   private final boolean lowLatency;
@@ -48,17 +53,15 @@ public final class TokenWorld {
   /** By rank: its tokens in its order. */
   private final List<List<Integer>> tokens = new ArrayList<>();
 
-  /** Draws a world whose ranks are threads; the CUDA engine has one node. */
+  /** Draws a world whose ranks are threads. */
   public TokenWorld(Random random, String engine, TokenSet set, boolean lowLatency) {
     this.engine = engine;
     this.set = set;
     this.lowLatency = lowLatency;
     ranks = RANKS[random.nextInt(RANKS.length)];
-    int node = random.nextInt(3) % ranks;
-    boolean host = engine.equals(EngineName.HOST);
-    ranksPerNode = host ? node : 0;
-    String drawn = WIRES[random.nextInt(WIRES.length)];
-    wire = host ? drawn : WireName.AUTO;
+    ranksPerNode = random.nextInt(3) % ranks;
+    String[] wires = engine.equals(EngineName.HOST) ? WIRES : WIRES_OF_GPUS;
+    wire = wires[random.nextInt(wires.length)];
     partialRounding = random.nextBoolean();
     int physical = Math.max(ranks, set.experts) + random.nextInt(5);
     int[] logicalOf = new int[physical];

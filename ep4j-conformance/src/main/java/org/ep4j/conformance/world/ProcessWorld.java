@@ -17,8 +17,14 @@ import org.ep4j.group.rendezvous.Rendezvous;
  *
  * @param limit time limit for all ranks together
  * @param livenessTimeout silence after which a rank counts as dead
+ * @param heap largest heap of a rank, as {@code -Xmx} takes it
  */
-public record ProcessWorld(Duration limit, Duration livenessTimeout) implements World {
+public record ProcessWorld(Duration limit, Duration livenessTimeout, String heap) implements World {
+  /** Processes with heaps for the kits of this module. */
+  public ProcessWorld(Duration limit, Duration livenessTimeout) {
+    this(limit, livenessTimeout, "256m");
+  }
+
   /**
    * Processes with two minutes, and a liveness timeout longer than the pauses of a loaded machine.
    */
@@ -78,11 +84,12 @@ public record ProcessWorld(Duration limit, Duration livenessTimeout) implements 
     }
   }
 
-  private static List<String> command(Class<? extends RankJob> job, List<String> arguments) {
+  private List<String> command(Class<? extends RankJob> job, List<String> arguments) {
     List<String> command = new ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     // A rank of a test ends before the optimizing compiler pays.
-    command.addAll(List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Xss512k"));
+    command.addAll(List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xss512k"));
+    command.add("-Xmx" + heap);
     // With huge pages a start takes an eighth less CPU time; a system without them is no warning.
     command.addAll(List.of("-XX:+UseTransparentHugePages", "-Xlog:pagesize=off"));
     command.addAll(List.of("--add-modules", "jdk.incubator.vector"));

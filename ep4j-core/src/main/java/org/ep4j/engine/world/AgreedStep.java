@@ -51,7 +51,7 @@ public final class AgreedStep {
   }
 
   /** The failure of this rank as others read it; never empty, which would mean success. */
-  static String text(Throwable problem) {
+  public static String text(Throwable problem) {
     String message = problem.getMessage();
     return message == null || message.isEmpty() ? problem.toString() : message;
   }

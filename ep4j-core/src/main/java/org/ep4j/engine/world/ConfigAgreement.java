@@ -23,8 +23,8 @@ import org.ep4j.routing.ExpertPlacement;
  * the same error, which names the differing rank and field.
  */
 public final class ConfigAgreement {
-  /** Increases when words in shared memory change their offset or meaning. */
-  private static final int PROTOCOL = 3;
+  /** Increases when words in shared memory, or messages, change their offset or meaning. */
+  private static final int PROTOCOL = 4;
 
   /** Index of the host among the fields; hosts may differ. */
   private static final int HOST = 1;
@@ -39,12 +39,22 @@ public final class ConfigAgreement {
   private ConfigAgreement() {}
 
   /**
-   * Exchanges the configurations; collective.
+   * Exchanges the configurations; collective. A node is at most a host.
    *
    * @return which ranks share memory
    */
   public static Nodes require(Group group, BufferConfig config) {
-    byte[] mine = describe(group, config);
+    return require(group, config, hostOf(group), HostDomains.NONE);
+  }
+
+  /**
+   * The same where hosts may form a node together.
+   *
+   * @param host {@link #hostOf(Group)} of this rank
+   * @param domains which hosts form a node
+   */
+  public static Nodes require(Group group, BufferConfig config, String host, HostDomains domains) {
+    byte[] mine = encode(fields(host, config));
     byte[][] all = group.allGather(mine, config.timeout());
     List<String> differences = new ArrayList<>();
     for (int r = 1; r < all.length; r++) {
@@ -59,10 +69,11 @@ public final class ConfigAgreement {
     for (int r = 0; r < all.length; r++) {
       hosts[r] = decode(all[r])[HOST][1];
     }
+    Nodes nodes = nodes(config.ranksPerNode(), hosts, domains);
     if (group.rank() == 0) {
-      warnOfContainers(hosts);
+      warnOfContainers(hosts, nodes);
     }
-    return nodes(config.ranksPerNode(), hosts);
+    return nodes;
   }
 
   /**
@@ -77,13 +88,14 @@ public final class ConfigAgreement {
     for (int r = 0; r < all.length; r++) {
       hosts[r] = new String(all[r], StandardCharsets.UTF_8);
     }
-    return nodes(ranksPerNode, hosts);
+    return nodes(ranksPerNode, hosts, HostDomains.NONE);
   }
 
   /** Ranks of one host that lie in several containers transfer over a wire, which is slower. */
-  private static void warnOfContainers(String[] hosts) {
+  private static void warnOfContainers(String[] hosts, Nodes nodes) {
     for (int rank = 1; rank < hosts.length; rank++) {
-      if (Nodes.areContainersOfOneHost(hosts[rank], hosts[rank - 1])) {
+      if (Nodes.areContainersOfOneHost(hosts[rank], hosts[rank - 1])
+          && !nodes.together(rank, rank - 1)) {
         LOG.log(
             System.Logger.Level.WARNING,
             "ranks {0} and {1} run on one host but do not share {2}, so they are different nodes and"
@@ -97,13 +109,14 @@ public final class ConfigAgreement {
     }
   }
 
-  private static Nodes nodes(int ranksPerNode, String[] hosts) {
-    return ranksPerNode > 0 ? Nodes.declared(ranksPerNode, hosts) : Nodes.found(hosts);
+  private static Nodes nodes(int ranksPerNode, String[] hosts, HostDomains domains) {
+    String[] of = domains.of(hosts);
+    return ranksPerNode > 0 ? Nodes.declared(ranksPerNode, hosts, of) : Nodes.found(hosts, of);
   }
 
   /** The configuration of a rank, field by field. */
   static byte[] describe(Group group, BufferConfig config) {
-    return encode(fields(group, config));
+    return encode(fields(hostOf(group), config));
   }
 
   /** The field of a description that identifies the host. */
@@ -111,10 +124,10 @@ public final class ConfigAgreement {
     return decode(description)[HOST][1];
   }
 
-  private static String[][] fields(Group group, BufferConfig config) {
+  private static String[][] fields(String host, BufferConfig config) {
     return new String[][] {
       {"protocol version", Integer.toString(PROTOCOL)},
-      {"host", hostOf(group)},
+      {"host", host},
       {"ranksPerNode", Integer.toString(config.ranksPerNode())},
       {"wire", config.wire()},
       {"wireOptions", config.wireOptions().toString()},
@@ -151,7 +164,8 @@ public final class ConfigAgreement {
     return part.maxReceiveRows().isPresent() ? part.maxReceiveRows().getAsLong() : "the worst case";
   }
 
-  private static String hostOf(Group group) {
+  /** Identifies what ranks of this rank's host share. */
+  public static String hostOf(Group group) {
     return group.inProcess() ? "one process" : host();
   }
 

@@ -9,7 +9,8 @@ import org.ep4j.error.ErrorCode;
 
 /**
  * The ranks that can load and store each other's memory: a partition of the ranks into nodes, the
- * same on all ranks. The ranks of a node are consecutive, so ranks and nodes have the same order.
+ * same on all ranks. The ranks of a node are consecutive, so ranks and nodes have the same order,
+ * and so are the ranks of a host in it.
  */
 public final class Nodes {
   /** First rank of each node, then the number of ranks. */
@@ -79,12 +80,18 @@ public final class Nodes {
    * Nodes of {@code ranksPerNode} ranks; the last one may have fewer.
    *
    * @param hosts host identity of each rank
-   * @throws ConfigurationMismatchException if a node would span two hosts
+   * @param domains see {@link HostDomains#of}
+   * @throws ConfigurationMismatchException if a node would span two domains, or ranks of a host in
+   *     it are not consecutive
    */
-  static Nodes declared(int ranksPerNode, String[] hosts) {
+  static Nodes declared(int ranksPerNode, String[] hosts, String[] domains) {
     int[] first = bounds(ranksPerNode, hosts.length);
     for (int rank = 0; rank < hosts.length; rank++) {
       int head = rank / ranksPerNode * ranksPerNode;
+      if (domains[rank].equals(domains[head])) {
+        requireConsecutive(hosts, head, rank);
+        continue;
+      }
       if (areContainersOfOneHost(hosts[rank], hosts[head])) {
         throw new ConfigurationMismatchException(
             ErrorCode.NODE_ON_TWO_HOSTS,
@@ -92,15 +99,29 @@ public final class Nodes {
                     + " ranksPerNode = %d puts them into one node: %s, or leave ranksPerNode out")
                 .formatted(rank, head, ranksPerNode, SHARE_MEMORY));
       }
-      if (!hosts[rank].equals(hosts[head])) {
-        throw new ConfigurationMismatchException(
-            ErrorCode.NODE_ON_TWO_HOSTS,
-            ("ranks %d and %d run on different hosts, but ranksPerNode = %d puts them into one"
-                    + " node: start that many ranks on each host, or leave ranksPerNode out")
-                .formatted(rank, head, ranksPerNode));
-      }
+      throw new ConfigurationMismatchException(
+          ErrorCode.NODE_ON_TWO_HOSTS,
+          ("ranks %d and %d run on different hosts, but ranksPerNode = %d puts them into one"
+                  + " node: start that many ranks on each host, or leave ranksPerNode out")
+              .formatted(rank, head, ranksPerNode));
     }
     return new Nodes(first, hostOf(hosts));
+  }
+
+  /** Requires that no rank of another host stands between {@code rank} and those of its host. */
+  private static void requireConsecutive(String[] hosts, int from, int rank) {
+    if (rank == from || hosts[rank].equals(hosts[rank - 1])) {
+      return;
+    }
+    for (int earlier = from; earlier < rank; earlier++) {
+      if (hosts[earlier].equals(hosts[rank])) {
+        throw new ConfigurationMismatchException(
+            ErrorCode.HOST_RANKS_NOT_CONSECUTIVE,
+            ("ranks %d and %d run on one host, but rank %d between them on another: number the"
+                    + " ranks host by host (mpirun --map-by slot, srun --distribution=block)")
+                .formatted(earlier, rank, rank - 1));
+      }
+    }
   }
 
   /** Whether two identities name one running system with different shared memory. */
@@ -116,28 +137,20 @@ public final class Nodes {
   }
 
   /**
-   * One node for each host.
+   * One node for each row of ranks of one domain.
    *
    * @param hosts host identity of each rank
+   * @param domains see {@link HostDomains#of}
    * @throws ConfigurationMismatchException if the ranks of a host are not consecutive
    */
-  static Nodes found(String[] hosts) {
+  static Nodes found(String[] hosts, String[] domains) {
     int[] first = new int[hosts.length + 1];
     int nodes = 0;
     for (int rank = 0; rank < hosts.length; rank++) {
-      if (rank > 0 && hosts[rank].equals(hosts[rank - 1])) {
-        continue;
+      requireConsecutive(hosts, 0, rank);
+      if (rank == 0 || !domains[rank].equals(domains[rank - 1])) {
+        first[nodes++] = rank;
       }
-      for (int earlier = 0; earlier < rank; earlier++) {
-        if (hosts[earlier].equals(hosts[rank])) {
-          throw new ConfigurationMismatchException(
-              ErrorCode.HOST_RANKS_NOT_CONSECUTIVE,
-              ("ranks %d and %d run on one host, but rank %d between them on another: number the"
-                      + " ranks host by host (mpirun --map-by slot, srun --distribution=block)")
-                  .formatted(earlier, rank, rank - 1));
-        }
-      }
-      first[nodes++] = rank;
     }
     first[nodes] = hosts.length;
     return new Nodes(Arrays.copyOf(first, nodes + 1), hostOf(hosts));
@@ -179,9 +192,41 @@ public final class Nodes {
     return first[node + 1];
   }
 
-  /** Whether two ranks share memory. */
+  /**
+   * Whether two ranks reach each other's memory: that of their GPUs if they {@linkplain #shareHost
+   * share no host}.
+   */
   public boolean together(int rank, int other) {
     return nodeOf[rank] == nodeOf[other];
+  }
+
+  /** Whether two ranks of a node share host memory. */
+  public boolean shareHost(int rank, int other) {
+    return together(rank, other) && hostOf[rank] == hostOf[other];
+  }
+
+  /** First of the consecutive ranks that {@linkplain #shareHost share the host} of {@code rank}. */
+  public int firstOnHost(int rank) {
+    int first = rank;
+    while (first > 0 && shareHost(rank, first - 1)) {
+      first--;
+    }
+    return first;
+  }
+
+  /** The rank after the last of those ranks. */
+  public int endOnHost(int rank) {
+    int end = rank + 1;
+    while (end < ranks() && shareHost(rank, end)) {
+      end++;
+    }
+    return end;
+  }
+
+  /** Whether the node of a rank has ranks of several hosts. */
+  public boolean spansHosts(int rank) {
+    int node = of(rank);
+    return firstOnHost(rank) > first(node) || endOnHost(rank) < end(node);
   }
 
   /**

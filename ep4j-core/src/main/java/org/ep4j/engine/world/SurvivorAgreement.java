@@ -259,7 +259,12 @@ public final class SurvivorAgreement implements AutoCloseable {
           reference.description, reference.rank, hello.description, hello.rank, differences);
     }
     if (differences.isEmpty()) {
-      compareHosts(hellos, nodes, differences);
+      int[] ranks = Arrays.stream(hellos).mapToInt(Hello::rank).toArray();
+      String[] hosts =
+          Arrays.stream(hellos)
+              .map(hello -> ConfigAgreement.hostOf(hello.description))
+              .toArray(String[]::new);
+      compareHosts(ranks, hosts, nodes, differences);
     }
     if (!differences.isEmpty()) {
       throw new ConfigurationMismatchException(
@@ -269,16 +274,13 @@ public final class SurvivorAgreement implements AutoCloseable {
     return nodes;
   }
 
-  private static void compareHosts(Hello[] hellos, Nodes nodes, List<String> differences) {
-    for (int i = 1; i < hellos.length; i++) {
-      Hello one = hellos[i - 1];
-      Hello other = hellos[i];
-      boolean sameHost =
-          ConfigAgreement.hostOf(one.description).equals(ConfigAgreement.hostOf(other.description));
-      if (nodes.together(one.rank, other.rank) && !sameHost) {
+  /** Ranks that shared a host still do. */
+  static void compareHosts(int[] ranks, String[] hosts, Nodes nodes, List<String> differences) {
+    for (int i = 1; i < ranks.length; i++) {
+      if (nodes.shareHost(ranks[i - 1], ranks[i]) && !hosts[i - 1].equals(hosts[i])) {
         differences.add(
             "ranks %d and %d share memory, but now run on different hosts: restart the rank on"
-                    .formatted(one.rank, other.rank)
+                    .formatted(ranks[i - 1], ranks[i])
                 + " the host of its node");
       }
     }

@@ -21,9 +21,9 @@ import org.jspecify.annotations.Nullable;
  * <pre>
  *   client                     host
  *   HELLO nonce        ->
- *                      <-      CHALLENGE nonce
+ *                      &lt;-      CHALLENGE nonce
  *   PROOF mac          ->                          or REFUSED and close
- *                      <-      PROVEN mac
+ *                      &lt;-      PROVEN mac
  * </pre>
  *
  * At the rendezvous JOIN follows, answered by PENDING until all ranks have joined, then by WELCOME.

@@ -34,6 +34,9 @@ final class JoinClient {
   private static final long FIRST_PAUSE_MILLIS = 20;
   private static final long LONGEST_PAUSE_MILLIS = 250;
 
+  /** How long the rendezvous may take to notice that a connection is closed. */
+  private static final Duration CLOSING_CONNECTION = Duration.ofSeconds(1);
+
   /** An admitted rank: its connection, its peer port, and the welcome. */
   record Admission(BlockingFrameChannel channel, PeerPort peerPort, Welcome accept) {}
 
@@ -102,7 +105,7 @@ final class JoinClient {
           throw e;
         }
       } catch (JoinRefusedException e) {
-        if (again && (isMoving(e) || (isAlive(e) && mayDie()))) {
+        if ((again && isMoving(e)) || (isAlive(e) && mayDie())) {
           pause(LONGEST_PAUSE_MILLIS);
           continue;
         }
@@ -124,11 +127,15 @@ final class JoinClient {
     return e.reason() == Reason.DUPLICATE_RANK;
   }
 
-  /** Whether the death of the replaced process may still be unnoticed. */
+  /**
+   * Whether the end of the process that holds this rank may still be unnoticed. A forming group
+   * notices a closed connection soon: of an interrupted join, or of a process that ended.
+   */
   private boolean mayDie() {
     Deadline noticed = oldOneKnownToBeDead;
     if (noticed == null) {
-      noticed = deadline.orAfter(config.livenessTimeout().multipliedBy(2));
+      noticed =
+          deadline.orAfter(again ? config.livenessTimeout().multipliedBy(2) : CLOSING_CONNECTION);
       oldOneKnownToBeDead = noticed;
     }
     return !noticed.expired();

@@ -34,7 +34,7 @@ class RailBoundsTest {
     for (int node = 0; node < sizes.length; node++) {
       hosts.addAll(Collections.nCopies(sizes[node], "host" + node));
     }
-    return Nodes.found(hosts.toArray(String[]::new));
+    return Nodes.found(hosts.toArray(String[]::new), hosts.toArray(String[]::new));
   }
 
   /** Whether each node loses at most {@code lostRanks} of its ranks, or all of them. */

@@ -23,7 +23,7 @@ class RailsTest {
       lost[node] = random.nextInt(3) == 0;
       hosts.addAll(Collections.nCopies(random.nextInt(1, 5), "host" + node));
     }
-    Nodes nodes = Nodes.found(hosts.toArray(String[]::new));
+    Nodes nodes = Nodes.found(hosts.toArray(String[]::new), hosts.toArray(String[]::new));
     boolean[] gone = new boolean[nodes.ranks()];
     for (int rank = 0; rank < gone.length; rank++) {
       gone[rank] = lost[nodes.of(rank)];

@@ -4,7 +4,6 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatExceptionOfType;
 import static org.assertj.core.api.Assertions.tuple;
 
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -14,14 +13,13 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import jdk.jfr.Recording;
 import jdk.jfr.consumer.RecordedEvent;
-import jdk.jfr.consumer.RecordingFile;
 import org.ep4j.ExpertBuffer;
 import org.ep4j.LowLatencyDispatchOptions;
 import org.ep4j.config.BufferConfig;
 import org.ep4j.config.LowLatencyConfig;
 import org.ep4j.conformance.wire.FaultPlan;
+import org.ep4j.conformance.world.FlightRecording;
 import org.ep4j.error.PeerTimeoutException;
 import org.ep4j.group.Group;
 import org.ep4j.group.GroupConfig;
@@ -32,7 +30,6 @@ import org.ep4j.tensor.RowFormat;
 import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.api.parallel.Isolated;
 
 /**
@@ -49,8 +46,6 @@ class FailureEventsTest {
 
   private static final Duration LONG = Duration.ofSeconds(30);
 
-  @TempDir Path scratch;
-
   /** The body of a test. */
   private interface Body {
     void run() throws Exception;
@@ -63,9 +58,9 @@ class FailureEventsTest {
 
   @Test
   void aSilentRankIsATimeoutItsNoticeAndAReset() throws Exception {
-    List<RecordedEvent> events = record(() -> ThreadRanks.run(2, FailureEventsTest::missABarrier));
+    FlightRecording recording = record(() -> ThreadRanks.run(2, FailureEventsTest::missABarrier));
 
-    List<RecordedEvent> timeouts = named(events, "Timeout");
+    List<RecordedEvent> timeouts = recording.events("Timeout");
     assertThat(timeouts)
         .extracting(e -> e.getInt("rank"), e -> e.getInt("peer"), e -> e.getString("operation"))
         .containsExactlyInAnyOrder(tuple(0, 1, "barrier"), tuple(1, 0, "barrier"));
@@ -76,7 +71,7 @@ class FailureEventsTest {
     assertThat(first.getLong("number")).isEqualTo(1);
     assertThat(first.getDuration("waited")).isGreaterThanOrEqualTo(SHORT);
 
-    assertThat(named(events, "Abort"))
+    assertThat(recording.events("Abort"))
         .extracting(
             e -> e.getInt("rank"),
             e -> e.getBoolean("received"),
@@ -86,25 +81,25 @@ class FailureEventsTest {
         .containsExactlyInAnyOrder(
             tuple(0, false, 0, 1, "is silent"), tuple(1, true, 0, 1, "is silent"));
 
-    assertThat(named(events, "Reset"))
+    assertThat(recording.events("Reset"))
         .extracting(
             e -> e.getInt("rank"), e -> e.getString("excluded"), e -> e.getString("failure"))
         .containsExactlyInAnyOrder(tuple(0, "", ""), tuple(1, "", ""));
-    assertThat(named(events, "Reset")).allMatch(e -> e.getDuration().isPositive());
+    assertThat(recording.events("Reset")).allMatch(e -> e.getDuration().isPositive());
   }
 
   @Test
   void aSkippedRankIsAMaskAndItsReturnToo() throws Exception {
-    List<RecordedEvent> events = record(() -> ThreadRanks.run(2, FailureEventsTest::missADispatch));
+    FlightRecording recording = record(() -> ThreadRanks.run(2, FailureEventsTest::missADispatch));
 
-    assertThat(named(events, "Mask"))
+    assertThat(recording.events("Mask"))
         .extracting(
             e -> e.getInt("rank"),
             e -> e.getInt("peer"),
             e -> e.getBoolean("masked"),
             e -> e.getString("reason"))
         .containsExactly(tuple(0, 1, true, "is silent"), tuple(0, 1, false, "by cleanMask()"));
-    assertThat(named(events, "Timeout")).isEmpty();
+    assertThat(recording.events("Timeout")).isEmpty();
   }
 
   @Test
@@ -116,9 +111,9 @@ class FailureEventsTest {
           return opened.getAndIncrement() < 2 && rank == 1 ? plan.dropping(0, CUT_AT_STEP) : plan;
         });
 
-    List<RecordedEvent> events = record(() -> ThreadRanks.run(2, FailureEventsTest::loseALane));
+    FlightRecording recording = record(() -> ThreadRanks.run(2, FailureEventsTest::loseALane));
 
-    List<RecordedEvent> losses = named(events, "LaneLoss");
+    List<RecordedEvent> losses = recording.events("LaneLoss");
     assertThat(losses)
         .extracting(e -> e.getInt("rank"), e -> e.getInt("peer"))
         .contains(tuple(0, 1), tuple(1, 0))
@@ -133,10 +128,10 @@ class FailureEventsTest {
 
   @Test
   void anOpenBufferIsAnEventWithItsSizes() throws Exception {
-    List<RecordedEvent> events =
+    FlightRecording recording =
         record(() -> ThreadRanks.run(2, group -> open(group, config(LONG)).close()));
 
-    List<RecordedEvent> openings = named(events, "Open");
+    List<RecordedEvent> openings = recording.events("Open");
     assertThat(openings)
         .extracting(
             e -> e.getInt("rank"),
@@ -152,17 +147,17 @@ class FailureEventsTest {
 
   @Test
   void aRankThatRejoinsIsAReadmissionAndAnOpening() throws Exception {
-    List<RecordedEvent> events = record(FailureEventsTest::loseAndReadmit);
+    FlightRecording recording = record(FailureEventsTest::loseAndReadmit);
 
-    assertThat(named(events, "Readmit"))
+    assertThat(recording.events("Readmit"))
         .extracting(
             e -> e.getInt("rank"), e -> e.getString("excluded"), e -> e.getString("failure"))
         .containsExactlyInAnyOrder(tuple(0, "", ""), tuple(1, "", ""));
-    assertThat(named(events, "Open"))
+    assertThat(recording.events("Open"))
         .filteredOn(e -> e.getBoolean("rejoined"))
         .extracting(e -> e.getInt("rank"))
         .containsExactly(2);
-    assertThat(named(events, "Reset"))
+    assertThat(recording.events("Reset"))
         .extracting(e -> e.getInt("rank"), e -> e.getString("excluded"))
         .containsExactlyInAnyOrder(tuple(0, "2"), tuple(1, "2"));
   }
@@ -308,22 +303,11 @@ class FailureEventsTest {
         LowLatencyDispatchOptions.builder().format(RowFormat.BF16).build());
   }
 
-  private List<RecordedEvent> record(Body body) throws Exception {
-    Path file = scratch.resolve("run.jfr");
-    try (Recording recording = new Recording()) {
-      recording.start();
+  private static FlightRecording record(Body body) throws Exception {
+    try (FlightRecording recording = new FlightRecording()) {
       body.run();
       recording.stop();
-      recording.dump(file);
+      return recording;
     }
-    return RecordingFile.readAllEvents(file);
-  }
-
-  /** The events of one name, in the order of time. */
-  private static List<RecordedEvent> named(List<RecordedEvent> events, String name) {
-    return events.stream()
-        .filter(e -> e.getEventType().getName().equals("org.ep4j." + name))
-        .sorted((a, b) -> a.getStartTime().compareTo(b.getStartTime()))
-        .toList();
   }
 }

@@ -47,6 +47,7 @@ import org.ep4j.observe.RankObservation;
 import org.ep4j.observe.ReadmitEvent;
 import org.ep4j.observe.RecoveryEvent;
 import org.ep4j.observe.ResetEvent;
+import org.ep4j.observe.WindowRecorder;
 import org.ep4j.routing.Routing;
 import org.ep4j.tensor.DType;
 import org.ep4j.tensor.Tensor;
@@ -122,7 +123,9 @@ final class HostBuffer implements ExpertBuffer {
               .wireOptions(internode.wireOptions())
               .build();
     }
-    unobserve = context.group.observable(() -> observe().encode());
+    Runnable forget = context.group.observable(() -> observe().encode());
+    WindowRecorder recorder = WindowRecorder.start(this::observe);
+    unobserve = () -> ClosingSteps.run(forget, recorder::close);
   }
 
   @Override
@@ -393,22 +396,18 @@ final class HostBuffer implements ExpertBuffer {
   }
 
   private void recover(RecoveryEvent event, Runnable step) {
-    event.begin();
-    String failure = "it did not end";
-    try {
-      context.group.together(
-          SurvivorAgreement.RESTARTING,
-          () -> {
-            step.run();
-            return null;
-          });
-      failure = "";
-    } catch (RuntimeException e) {
-      failure = e.toString();
-      throw e;
-    } finally {
-      event.ended(context.rank, context.epoch, context.excluded, failure);
-    }
+    Boolean _ =
+        event.record(
+            context.rank,
+            () -> context.epoch,
+            () -> context.excluded,
+            () ->
+                context.group.together(
+                    SurvivorAgreement.RESTARTING,
+                    () -> {
+                      step.run();
+                      return true;
+                    }));
   }
 
   @Override

@@ -23,7 +23,6 @@ import org.ep4j.memory.NativeMemory;
 import org.ep4j.memory.SymmetricMemory;
 import org.ep4j.observe.ObservationLog;
 import org.ep4j.observe.OperationEvent;
-import org.ep4j.observe.TimeoutEvent;
 import org.ep4j.routing.ExpertPlacement;
 import org.jspecify.annotations.Nullable;
 
@@ -193,7 +192,8 @@ public final class HostContext implements PeerWait.InternodeProgress {
   @Override
   public boolean closed(int peer) {
     return isIntranode(peer)
-        && NativeMemory.getLongAcquire(control(peer) + ControlPageLayout.CLOSED) != 0;
+        ? NativeMemory.getLongAcquire(control(peer) + ControlPageLayout.CLOSED) != 0
+        : scaleOut != null && scaleOut.lanes().closed(peer);
   }
 
   /** Tells the ranks of this node that this rank enters no further operation. */
@@ -330,7 +330,7 @@ public final class HostContext implements PeerWait.InternodeProgress {
   public void breakBecause(String reason, @Nullable Throwable cause) {
     broken = reason;
     if (cause instanceof PeerTimeoutException timeout) {
-      TimeoutEvent.record(rank, timeout);
+      log.timeouts().record(timeout);
     }
     abortNotice.publish(reason, cause);
     if (scaleOut != null) {

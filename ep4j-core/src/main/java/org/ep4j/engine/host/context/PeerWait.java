@@ -44,7 +44,7 @@ public final class PeerWait {
     /** Whether a rank has aborted and takes part in no operation until the next reset. */
     boolean aborted(int rank);
 
-    /** Whether a rank of this node has closed its buffer. */
+    /** Whether a rank has closed its buffer. */
     boolean closed(int rank);
 
     /** A rank that has aborted; -1 if there is none. */
@@ -319,12 +319,12 @@ public final class PeerWait {
     if (!members.isAlive(peer)) {
       return new AbortReport(peer, !members.hasLeft(peer), members.departureOf(peer));
     }
+    if (progress.closed(peer) && !progress.aborted(peer)) {
+      return new AbortReport(peer, false, "has closed its buffer");
+    }
     String lost = progress.lost(peer);
     if (lost != null) {
       return new AbortReport(peer, true, "is unreachable (" + lost + ")");
-    }
-    if (progress.closed(peer) && !progress.aborted(peer)) {
-      return new AbortReport(peer, false, "has closed its buffer");
     }
     int reporter = progress.aborted(peer) ? peer : progress.anyAborted();
     AbortReport report = reporter == NONE ? null : progress.report(reporter);

@@ -8,10 +8,9 @@ import org.ep4j.engine.world.Nodes;
 import org.ep4j.engine.world.Rails;
 import org.ep4j.error.Ep4jException;
 import org.ep4j.error.PeerTimeoutException;
-import org.ep4j.observe.LaneLossEvent;
 import org.ep4j.wire.Lane;
 import org.ep4j.wire.LaneFailure;
-import org.ep4j.wire.LaneFailure.Cause;
+import org.ep4j.wire.LaneLosses;
 import org.ep4j.wire.Region;
 import org.ep4j.wire.Wire;
 import org.jspecify.annotations.Nullable;
@@ -44,8 +43,7 @@ public final class InternodeLanes {
   /** Lanes to each connected rank of another node; empty for all other ranks. */
   private final Lane[][] lanes;
 
-  /** The lanes whose loss has been recorded, as {@link #lanes}. */
-  private final boolean[][] recorded;
+  private final LaneLosses losses;
 
   /** Failed lanes at the last look. */
   private int failed;
@@ -66,7 +64,6 @@ public final class InternodeLanes {
     this.rank = rank;
     this.timeout = timeout;
     lanes = new Lane[nodes.ranks()][0];
-    recorded = new boolean[nodes.ranks()][wire.config().lanes()];
     for (int number = 0; number < numbers.length; number++) {
       int peer = numbers[number];
       if (!nodes.together(rank, peer)) {
@@ -77,6 +74,7 @@ public final class InternodeLanes {
         lanes[peer] = all;
       }
     }
+    losses = new LaneLosses(rank, wire.name(), lanes);
   }
 
   /** The lane of piece {@code number} of a stream to a connected rank of another node. */
@@ -238,22 +236,15 @@ public final class InternodeLanes {
     }
     if (now != failed) {
       failed = now;
-      recordLosses();
+      losses.record();
     }
     LaneFailure failure = LaneFailure.of(lanes[peer]);
     return failure == null ? null : failure.toString();
   }
 
-  /** Records the lanes that have failed since the last look; a peer that closes loses none. */
-  private void recordLosses() {
-    for (int peer = 0; peer < lanes.length; peer++) {
-      for (int i = 0; i < lanes[peer].length; i++) {
-        LaneFailure failure = lanes[peer][i].failure();
-        if (failure != null && failure.cause() != Cause.CLOSED && !recorded[peer][i]) {
-          recorded[peer][i] = true;
-          LaneLossEvent.record(rank, peer, wire.name(), i, failure.cause() + ": " + failure.text());
-        }
-      }
-    }
+  /** Whether {@code peer} has closed its wire: it closes it with its buffer. Any thread. */
+  public boolean closed(int peer) {
+    LaneFailure failure = wire.failedLanes() == 0 ? null : LaneFailure.of(lanes[peer]);
+    return failure != null && failure.cause() == LaneFailure.Cause.CLOSED;
   }
 }

@@ -25,8 +25,8 @@ public abstract class RowKernels {
    * present and the JVM has an optimizing compiler, else plain ones. System property {@code
    * ep4j.host.vectorBits} (0, 128, 256 or 512) forces a vector width, 0 the plain kernels.
    *
-   * @throws InvalidArgumentException if the property has another value, or asks for vectors while
-   *     the module is missing
+   * @throws org.ep4j.error.InvalidArgumentException if the property has another value, or asks for
+   *     vectors while the module is missing
    */
   public static RowKernels get() {
     return KernelChoice.kernels();

@@ -271,13 +271,12 @@ public final class LowLatency implements AutoCloseable {
   }
 
   /**
-   * Admits all ranks that are not excluded or, with masking, gone. If other ranks have masked this
-   * rank, it continues with their number; no operation may be in flight then.
+   * Admits all ranks that are not excluded or, with masking, lost or closed. If other ranks have
+   * masked this rank, it continues with their number; no operation may be in flight then.
    */
   public void cleanMask() {
     for (int r = 0; r < context.ranks; r++) {
-      boolean gone =
-          context.excluded[r] || (Limits.masking(context.config) && !context.members.isAlive(r));
+      boolean gone = context.excluded[r] || (Limits.masking(context.config) && signals.isGone(r));
       if (gone) {
         signals.mask(r, "is excluded or gone");
       } else {

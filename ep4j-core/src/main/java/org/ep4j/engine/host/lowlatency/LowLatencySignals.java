@@ -443,6 +443,11 @@ final class LowLatencySignals {
         : context.members.hasLeft(peer);
   }
 
+  /** Whether a rank takes part in no further operation until it rejoins. */
+  boolean isGone(int peer) {
+    return !context.members.isAlive(peer) || hasEnded(peer);
+  }
+
   private long own() {
     return context.lowLatency(rank);
   }

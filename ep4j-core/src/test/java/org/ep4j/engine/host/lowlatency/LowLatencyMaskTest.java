@@ -29,6 +29,8 @@ import org.ep4j.tensor.Tensor;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.api.parallel.ExecutionMode;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Ranks that are silent, dead or masked. Every rank has one expert and one token; the token goes to
@@ -50,6 +52,11 @@ class LowLatencyMaskTest {
   }
 
   static void onRanks(int ranks, boolean masking, Duration timeout, Body body) {
+    onRanks(ranks, ranks, masking, timeout, body);
+  }
+
+  private static void onRanks(
+      int ranks, int ranksPerNode, boolean masking, Duration timeout, Body body) {
     BufferConfig config =
         BufferConfig.builder()
             .engine("host")
@@ -58,6 +65,7 @@ class LowLatencyMaskTest {
             .experts(ranks)
             .lowLatency(LowLatencyConfig.builder().maxTokens(2).masking(masking).build())
             .timeout(timeout)
+            .ranksPerNode(ranksPerNode)
             .build();
     ThreadRanks.run(
         ranks,
@@ -186,6 +194,33 @@ class LowLatencyMaskTest {
           d = dispatch(buffer, false);
           assertThat(heads(combine(buffer, d, false).x())).containsExactly(sum(rank, 0, 2));
           assertThat(Duration.ofNanos(System.nanoTime() - start)).isLessThan(LONG);
+        });
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {1, 2})
+  void aRankThatHasClosedItsBufferStaysMasked(int ranksPerNode) {
+    CyclicBarrier both = new CyclicBarrier(2);
+    onRanks(
+        2,
+        ranksPerNode,
+        true,
+        LONG,
+        (buffer, group) -> {
+          if (buffer.rank() == 1) {
+            buffer.close();
+            await(both);
+            await(both);
+            return;
+          }
+          await(both);
+          for (int i = 0; i < 2; i++) {
+            assertThat(ints(dispatch(buffer, false).counts())).containsExactly(1);
+            assertThat(buffer.isMasked(1)).isTrue();
+            buffer.cleanMask();
+            assertThat(buffer.isMasked(1)).isTrue();
+          }
+          await(both);
         });
   }
 

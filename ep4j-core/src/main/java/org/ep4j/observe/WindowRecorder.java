@@ -1,0 +1,55 @@
+package org.ep4j.observe;
+
+import java.util.List;
+import java.util.function.Supplier;
+import jdk.jfr.FlightRecorder;
+
+/**
+ * Records the windows of a buffer as {@link WindowEvent} and {@link WindowWaitEvent}, until it is
+ * closed. A thread of the flight recorder reads what the buffer has observed, only while a
+ * recording runs that has the event; the threads and kernels of the buffer do nothing for it. Any
+ * thread may close.
+ */
+public final class WindowRecorder implements AutoCloseable {
+  private final Supplier<RankObservation> observe;
+  private final Runnable hook = this::record;
+
+  /** Number of the last window that was recorded. Only threads of the flight recorder. */
+  private long last = -1;
+
+  private WindowRecorder(Supplier<RankObservation> observe) {
+    this.observe = observe;
+  }
+
+  /**
+   * Starts to record.
+   *
+   * @param observe what a rank has observed; called by any thread, also once after {@link #close}
+   */
+  public static WindowRecorder start(Supplier<RankObservation> observe) {
+    WindowRecorder recorder = new WindowRecorder(observe);
+    FlightRecorder.addPeriodicEvent(WindowEvent.class, recorder.hook);
+    return recorder;
+  }
+
+  private synchronized void record() {
+    RankObservation seen = observe.get();
+    List<RankObservation.Window> windows = seen.windows();
+    if (windows.isEmpty() || windows.getLast().number() < last) {
+      // The buffer was reset: numbers begin anew.
+      last = -1;
+    }
+    for (RankObservation.Window window : windows) {
+      if (window.number() > last) {
+        last = window.number();
+        WindowEvent.record(seen.rank(), window);
+        WindowWaitEvent.record(seen.rank(), window);
+      }
+    }
+  }
+
+  @Override
+  public void close() {
+    FlightRecorder.removePeriodicEvent(hook);
+  }
+}
